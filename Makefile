@@ -1,0 +1,79 @@
+# make build   dist/bin/holdfast and dist/bin/holdfast-ipam
+# make demo    a VM keeps its address: the whole product in one minute, on real bridges and namespaces
+# make test    everything that is checked, lint included
+# make lint    Biome, tsc, knip, the tidy test
+# make bench   the numbers of bench/README.md, measured here and now
+# make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN
+
+SHELL := /bin/bash
+PREFIX ?= /usr/local
+CNI_BIN ?= /opt/cni/bin
+CC ?= cc
+
+C_FLAGS := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
+SHIM_SOURCES := $(wildcard cni-shim/*.c)
+SHIM_HEADERS := $(wildcard cni-shim/*.h)
+BUNDLED := $(shell find cli daemon claims store ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
+
+.PHONY: build demo test lint format bench install clean system-packages
+.DELETE_ON_ERROR:
+
+build: dist/bin/holdfast dist/bin/holdfast-ipam
+
+# npm says little and works long: better-sqlite3 compiles its SQLite.
+node_modules/.installed: package.json package-lock.json
+	@tools/check-tools
+	@echo "installing npm packages; compiling SQLite takes a minute or two"
+	npm ci --no-progress
+	@touch $@
+
+dist/bin/holdfast: node_modules/.installed tools/bundle.mjs $(BUNDLED)
+	node tools/bundle.mjs
+	@touch $@
+
+dist/bin/holdfast-ipam: $(SHIM_SOURCES) $(SHIM_HEADERS)
+	@mkdir -p dist/bin
+	$(CC) $(C_FLAGS) -O2 -static -o $@ $(SHIM_SOURCES)
+
+# The plugin binary with address and undefined-behaviour checks, for the tests.
+build/holdfast-ipam-asan: $(SHIM_SOURCES) $(SHIM_HEADERS)
+	@mkdir -p build
+	$(CC) $(C_FLAGS) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o $@ $(SHIM_SOURCES)
+
+# Makes writes and syncs below a folder fail on demand (LD_PRELOAD), for the tests.
+build/fault-injection.so: test/faults/fault-injection.c
+	@mkdir -p build
+	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -O1 -fPIC -shared -o $@ $< -ldl
+
+system-packages:
+	@tools/system-packages
+
+demo: system-packages build
+	@node test/demo/demo.mjs
+
+lint: node_modules/.installed
+	npx --no-install biome check --error-on-warnings .
+	npx --no-install tsc --noEmit -p .
+	npx --no-install knip
+	npx --no-install vitest run --project tidy --silent=passed-only
+
+test: system-packages build build/holdfast-ipam-asan build/fault-injection.so lint
+	npx --no-install vitest run --project unit --project system
+
+format: node_modules/.installed
+	npx --no-install biome check --write .
+
+bench: system-packages build
+	node bench/run.mjs
+
+install: build
+	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/bin $(DESTDIR)$(PREFIX)/lib/holdfast/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)
+	install -m 0755 dist/bin/holdfast $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
+	install -m 0644 dist/lib/daemon.cjs dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
+	install -m 0644 dist/package.json $(DESTDIR)$(PREFIX)/lib/holdfast/package.json
+	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
+	install -m 0755 dist/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new
+	mv -f $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(CNI_BIN)/holdfast-ipam
+
+clean:
+	rm -rf dist build node_modules

@@ -1,0 +1,105 @@
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { parseRequestedAddress, type RequestedAddress } from "../ipam/requested-address.ts";
+import type { PodIdentity } from "../store/records.ts";
+import type { CniArgs } from "./cni-args.ts";
+
+/** What an attachment asks for beyond "an address of this network". */
+export interface AttachmentRequest {
+  readonly pod: PodIdentity | null;
+  readonly claim: { readonly namespace: string; readonly name: string } | null;
+  readonly requested: readonly RequestedAddress[];
+}
+
+/** The namespace of pods and claims when nobody names one, as for kubectl. */
+const DEFAULT_NAMESPACE = "default";
+/** Addresses one interface may ask for: more than any network has range sets. */
+const REQUESTED_MAX = 32;
+
+/** Reads CNI_ARGS and the parts of the plugin configuration that belong to one container. Throws RefusalError. */
+export function readAttachmentRequest(
+  args: CniArgs,
+  conf: Readonly<Record<string, unknown>>,
+): AttachmentRequest {
+  const pod = readPod(args);
+  return { pod, claim: readClaim(args, conf, pod), requested: readRequested(args, conf) };
+}
+
+/** A pod is known by its UID; without one (older runtimes, no Kubernetes) the container ID is all there is. */
+function readPod(args: CniArgs): PodIdentity | null {
+  const uid = args.get("K8S_POD_UID") ?? "";
+  if (uid === "") return null;
+  return {
+    uid,
+    namespace: args.get("K8S_POD_NAMESPACE") || DEFAULT_NAMESPACE,
+    name: args.get("K8S_POD_NAME") ?? "",
+  };
+}
+
+/** A bare name is a claim of the pod's own namespace; a reference into another namespace is refused. */
+function readClaim(
+  args: CniArgs,
+  conf: Readonly<Record<string, unknown>>,
+  pod: PodIdentity | null,
+): AttachmentRequest["claim"] {
+  const inConfig = objectAt(objectAt(conf, "args"), "cni")["ipam-claim-reference"];
+  const [reference, key] =
+    inConfig === undefined || inConfig === null || inConfig === ""
+      ? [args.get("IPAM_CLAIM") ?? "", "CNI_ARGS IPAM_CLAIM"]
+      : [inConfig, "args.cni.ipam-claim-reference"];
+  if (reference === "") return null;
+  const parts = typeof reference === "string" ? reference.split("/") : [];
+  const [first = "", second] = parts;
+  const podNamespace = pod?.namespace ?? args.get("K8S_POD_NAMESPACE");
+  const namespace = second === undefined ? (podNamespace ?? DEFAULT_NAMESPACE) : first;
+  const name = second ?? first;
+  if (parts.length > 2 || !isObjectName(namespace) || !isObjectName(name)) {
+    invalid(key, reference, "the name of an IPAMClaim, or namespace/name");
+  }
+  if (podNamespace !== undefined && podNamespace !== "" && namespace !== podNamespace) {
+    throw new RefusalError(
+      refuse("CLAIM_OTHER_NAMESPACE", { namespace: podNamespace, claim: `${namespace}/${name}` }),
+    );
+  }
+  return { namespace, name };
+}
+
+/** Every place in which a runtime can ask for addresses; the same address named twice counts once. */
+function readRequested(args: CniArgs, conf: Readonly<Record<string, unknown>>): RequestedAddress[] {
+  const found: RequestedAddress[] = [];
+  const add = (text: unknown, source: string) => {
+    const one = parseRequestedAddress(text, source);
+    const same = found.find(
+      (other) => other.address.family === one.address.family && other.address.value === one.address.value,
+    );
+    if (!same) found.push(one);
+    if (found.length > REQUESTED_MAX) invalid(source, text, `at most ${REQUESTED_MAX} addresses`);
+  };
+  for (const [value, source] of [
+    [objectAt(conf, "runtimeConfig").ips, "runtimeConfig.ips"],
+    [objectAt(objectAt(conf, "args"), "cni").ips, "args.cni.ips"],
+  ] as const) {
+    if (value === undefined || value === null) continue;
+    if (!Array.isArray(value)) invalid(source, value, "a list of addresses");
+    for (const one of value) add(one, source);
+  }
+  for (const one of (args.get("IP") ?? "").split(",")) if (one !== "") add(one, "CNI_ARGS IP");
+  return found;
+}
+
+function objectAt(parent: Readonly<Record<string, unknown>>, key: string): Readonly<Record<string, unknown>> {
+  const value = parent[key];
+  if (value === undefined || value === null) return {};
+  if (typeof value !== "object" || Array.isArray(value)) invalid(key, value, "an object");
+  return value as Readonly<Record<string, unknown>>;
+}
+
+/** Kubernetes object names: RFC 1123 subdomains. */
+function isObjectName(text: string): boolean {
+  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text);
+}
+
+function invalid(key: string, value: unknown, wanted: string): never {
+  throw new RefusalError(
+    refuse("CONFIG_INVALID", { key, value: JSON.stringify(value), remedy: `${wanted} is wanted` }),
+  );
+}

@@ -1,0 +1,38 @@
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+
+/** CNI_ARGS, split. */
+export type CniArgs = ReadonlyMap<string, string>;
+
+/** Keys that mean something here. With `IgnoreUnknown=1`, as kubelet sets it, others pass. */
+const KNOWN_KEYS = new Set([
+  "IgnoreUnknown",
+  "IP",
+  "GATEWAY",
+  "MAC",
+  "IPAM_CLAIM",
+  "K8S_POD_NAMESPACE",
+  "K8S_POD_NAME",
+  "K8S_POD_UID",
+  "K8S_POD_INFRA_CONTAINER_ID",
+]);
+
+/** `K=V;K2=V2` of the CNI specification. Throws RefusalError ENVIRONMENT_INVALID. */
+export function parseCniArgs(text: string): CniArgs {
+  const args = new Map<string, string>();
+  for (const pair of text.split(";")) {
+    if (pair === "") continue;
+    const equals = pair.indexOf("=");
+    if (equals < 1) invalid(`CNI_ARGS: "${pair}" is not of the form KEY=VALUE`);
+    args.set(pair.slice(0, equals), pair.slice(equals + 1));
+  }
+  const tolerant = /^(1|true|t|yes|y|on)$/i.test(args.get("IgnoreUnknown") ?? "");
+  const unknown = [...args.keys()].filter((key) => !KNOWN_KEYS.has(key));
+  if (unknown.length > 0 && !tolerant) {
+    invalid(`CNI_ARGS: unknown keys ${unknown.join(", ")}; remove them, or add IgnoreUnknown=1`);
+  }
+  return args;
+}
+
+function invalid(problem: string): never {
+  throw new RefusalError(refuse("ENVIRONMENT_INVALID", { problem }));
+}

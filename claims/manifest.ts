@@ -1,0 +1,158 @@
+import { formatInterfaceAddress, parseInterfaceAddress } from "../ipam/cidr.ts";
+import { parseNadConfig } from "../ipam/nad-config.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { parseRequestedAddress } from "../ipam/requested-address.ts";
+import type { AppliedClaim, AppliedDefinition } from "../store/manifests.ts";
+
+/** An object of a manifest, understood. */
+export type AppliedObject =
+  | { readonly kind: "IPAMClaim"; readonly claim: AppliedClaim }
+  | { readonly kind: "NetworkAttachmentDefinition"; readonly definition: AppliedDefinition };
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Metadata kept from an applied object; everything else in it is the server's to say. */
+const KEPT_METADATA = ["labels", "annotations", "ownerReferences"];
+const CLAIM_SPEC_KEYS = ["network", "interface", "ipRequests"];
+
+/** Reads one object as `kubectl apply` would take it. Throws RefusalError CONFIG_INVALID or REQUEST_INVALID that names the key. */
+export function readManifest(object: unknown): AppliedObject {
+  if (!isObject(object))
+    invalid("object", object, "a Kubernetes object with apiVersion, kind and metadata is wanted");
+  const { apiVersion, kind } = object;
+  if (apiVersion === "k8s.cni.cncf.io/v1alpha1" && kind === "IPAMClaim") {
+    return { kind, claim: readClaim(object) };
+  }
+  if (apiVersion === "k8s.cni.cncf.io/v1" && kind === "NetworkAttachmentDefinition") {
+    return { kind, definition: readDefinition(object) };
+  }
+  invalid(
+    "apiVersion, kind",
+    `${String(apiVersion)} ${String(kind)}`,
+    "k8s.cni.cncf.io/v1alpha1 IPAMClaim or k8s.cni.cncf.io/v1 NetworkAttachmentDefinition is wanted",
+  );
+}
+
+/** `namespace/name` of an object to be deleted. Throws RefusalError as readManifest does. */
+export function readReference(object: unknown): {
+  kind: AppliedObject["kind"];
+  namespace: string;
+  name: string;
+} {
+  if (!isObject(object)) invalid("object", object, "a Kubernetes object is wanted");
+  const { kind } = object;
+  if (kind !== "IPAMClaim" && kind !== "NetworkAttachmentDefinition") {
+    invalid("kind", kind, "IPAMClaim or NetworkAttachmentDefinition is wanted");
+  }
+  return { kind, ...readName(object) };
+}
+
+function readClaim(object: Json): AppliedClaim {
+  const { namespace, name } = readName(object);
+  const spec = isObject(object.spec) ? object.spec : invalid("spec", object.spec, "an object is wanted");
+  const unknown = Object.keys(spec).find((key) => !CLAIM_SPEC_KEYS.includes(key));
+  if (unknown) invalid(`spec.${unknown}`, spec[unknown], `an IPAMClaim has ${CLAIM_SPEC_KEYS.join(", ")}`);
+  const { network, interface: interfaceName = "", ipRequests = [] } = spec;
+  if (typeof network !== "string" || network === "") {
+    invalid("spec.network", network, "the name of a network is wanted: the `name` in its CNI configuration");
+  }
+  if (typeof interfaceName !== "string") invalid("spec.interface", interfaceName, "a string is wanted");
+  if (!Array.isArray(ipRequests)) invalid("spec.ipRequests", ipRequests, "a list of addresses is wanted");
+  for (const request of ipRequests) parseRequestedAddress(request, "spec.ipRequests");
+  const metadata = keepMetadata(object);
+  return {
+    namespace,
+    name,
+    network,
+    manifest: { metadata, spec: { ...spec, interface: interfaceName } },
+    vm: readVm(metadata),
+    ips: readIps(object.status),
+  };
+}
+
+/** A restored claim brings its addresses along. */
+function readIps(status: unknown): string[] {
+  if (status === undefined || status === null) return [];
+  if (!isObject(status)) invalid("status", status, "an object is wanted");
+  const { ips = [] } = status;
+  if (!Array.isArray(ips)) invalid("status.ips", ips, "a list of addresses with prefix length is wanted");
+  return ips.map((ip) => {
+    try {
+      return formatInterfaceAddress(parseInterfaceAddress(String(ip)));
+    } catch (error) {
+      return invalid("status.ips", ip, (error as Error).message);
+    }
+  });
+}
+
+/** The VM behind a claim: its owner, else the label that KubeVirt's IPAM controller sets. */
+function readVm(metadata: Json): { name: string; uid: string } {
+  const owners = Array.isArray(metadata.ownerReferences) ? metadata.ownerReferences : [];
+  for (const owner of owners as Json[]) {
+    if (owner.kind === "VirtualMachine" || owner.kind === "VirtualMachineInstance") {
+      return { name: String(owner.name ?? ""), uid: String(owner.uid ?? "") };
+    }
+  }
+  const labels = isObject(metadata.labels) ? metadata.labels : {};
+  return { name: String(labels["kubevirt.io/vm"] ?? ""), uid: "" };
+}
+
+function readDefinition(object: Json): AppliedDefinition {
+  const { namespace, name } = readName(object);
+  const config = isObject(object.spec) ? object.spec.config : undefined;
+  if (typeof config !== "string" || config.trim() === "") {
+    invalid("spec.config", config, "the CNI configuration as a JSON string is wanted");
+  }
+  const read = parseNadConfig(config);
+  if (read === null) {
+    invalid(
+      "spec.config",
+      config,
+      `no plugin in it has ipam.type "holdfast-ipam", so this network is not ours`,
+    );
+  }
+  if (read.definition.rangeSets.length === 0) {
+    throw new RefusalError(refuse("NETWORK_UNDEFINED", { network: read.network }));
+  }
+  return {
+    namespace,
+    name,
+    network: read.network,
+    config,
+    manifest: { metadata: keepMetadata(object), spec: { config } },
+  };
+}
+
+function readName(object: Json): { namespace: string; name: string } {
+  const metadata = isObject(object.metadata)
+    ? object.metadata
+    : invalid("metadata", object.metadata, "an object is wanted");
+  const { name, namespace = "default" } = metadata;
+  for (const [key, value] of Object.entries({ name, namespace })) {
+    if (typeof value !== "string" || value.length > 253 || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(value)) {
+      invalid(
+        `metadata.${key}`,
+        value,
+        "lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, are wanted",
+      );
+    }
+  }
+  return { name: name as string, namespace: namespace as string };
+}
+
+function keepMetadata(object: Json): Json {
+  const metadata = object.metadata as Json;
+  return Object.fromEntries(
+    KEPT_METADATA.flatMap((key) => (metadata[key] === undefined ? [] : [[key, metadata[key]]])),
+  );
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function invalid(key: string, value: unknown, remedy: string): never {
+  throw new RefusalError(
+    refuse("REQUEST_INVALID", { key, value: JSON.stringify(value) ?? "absent", remedy }),
+  );
+}

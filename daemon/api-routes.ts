@@ -1,0 +1,195 @@
+import { isAbsolute } from "node:path";
+import type { FastifyInstance } from "fastify";
+import { readManifest, readReference } from "../claims/manifest.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import type { ApplyAction } from "../store/manifests.ts";
+import type { Finding } from "../store/records.ts";
+import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { invalid, readAddress, readBody, readLimit, readQuery } from "./api-query.ts";
+import { refusalOf } from "./cni-route.ts";
+import { claimKey, type WaitingRoom } from "./waiting-room.ts";
+
+export interface ApiContext {
+  readonly store: SqliteStore;
+  readonly waiting: WaitingRoom;
+  readonly version: string;
+  notReady(): string | null;
+  spool(): { readonly waiting: number; readonly bad: number };
+  /** Serves again after a rebuild: drains the spool first. */
+  becomeReady(): Promise<void>;
+}
+
+/** What was done with one object of a manifest. */
+export type AppliedResult = { readonly kind: string; readonly namespace: string; readonly name: string } & (
+  | { readonly action: ApplyAction | "deleted" | "terminating" }
+  | { readonly error: { readonly code: string; readonly message: string; readonly hint: string } }
+);
+
+const ALLOCATION_FILTERS = ["network", "address", "pod", "claim", "vm", "node", "limit", "continue"];
+
+/** The admin API of the socket (everything but `/cni`). Errors are thrown as RefusalError and sent by the server. */
+export function addApiRoutes(server: FastifyInstance, context: ApiContext): void {
+  addReadRoutes(server, context);
+  addWriteRoutes(server, context);
+}
+
+function addReadRoutes(server: FastifyInstance, { store, version, spool }: ApiContext): void {
+  server.get("/v1/version", async () => ({ version }));
+
+  server.get("/v1/networks", async (request) => {
+    readQuery(request.query, []);
+    return { items: store.networks() };
+  });
+
+  server.get<{ Params: { name: string } }>("/v1/networks/:name", async (request) => {
+    readQuery(request.query, []);
+    const found = store.networks().find((network) => network.name === request.params.name);
+    if (!found) throw new RefusalError(refuse("NOT_FOUND", { what: `network ${request.params.name}` }));
+    return found;
+  });
+
+  server.get("/v1/allocations", async (request) => {
+    const { address, limit, continue: token, ...filter } = readQuery(request.query, ALLOCATION_FILTERS);
+    const wanted = address === undefined ? undefined : readAddress("address", address);
+    return store.list({ ...filter, address: wanted }, { limit: readLimit(limit), continue: token });
+  });
+
+  server.get("/v1/claims", async (request) => {
+    const { namespace, name } = readQuery(request.query, ["namespace", "name"]);
+    const items = store
+      .claims()
+      .filter((claim) => namespace === undefined || claim.metadata.namespace === namespace)
+      .filter((claim) => name === undefined || claim.metadata.name === name);
+    return { items };
+  });
+
+  server.get("/v1/history", async (request) => {
+    const { address, network, limit } = readQuery(request.query, ["address", "network", "limit"]);
+    const items = store.history({
+      ...(network === undefined ? {} : { network }),
+      ...(address === undefined ? {} : { address: readAddress("address", address) }),
+      limit: readLimit(limit),
+    });
+    return { items };
+  });
+
+  server.get("/v1/check", async (request) => {
+    readQuery(request.query, []);
+    return { findings: [...store.check(), ...checkSpool(spool())] };
+  });
+}
+
+function checkSpool({ bad }: { bad: number }): Finding[] {
+  if (bad === 0) return [];
+  return [
+    {
+      invariant: "spool",
+      message: `${bad} spooled requests are not understood; the addresses of their containers may still be held`,
+      hint: "read the *.bad files in the spool folder, see holdfast list for their containers, then delete the files",
+    },
+  ];
+}
+
+function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
+  const { store } = context;
+  server.post("/v1/apply", async (request) => {
+    const { objects } = readBody(request.body, ["objects"]);
+    if (!Array.isArray(objects)) invalid("objects", objects, "a list of Kubernetes objects is wanted");
+    const results: AppliedResult[] = [];
+    for (const object of objects) results.push(await applyOne(context, object));
+    return { results };
+  });
+
+  server.post("/v1/delete", async (request) => {
+    const { objects } = readBody(request.body, ["objects"]);
+    if (!Array.isArray(objects)) invalid("objects", objects, "a list of Kubernetes objects is wanted");
+    const results: AppliedResult[] = [];
+    for (const object of objects) results.push(await deleteOne(context, object));
+    return { results };
+  });
+
+  server.delete<{ Params: { namespace: string; name: string } }>(
+    "/v1/claims/:namespace/:name",
+    async (request) => {
+      const { namespace, name } = request.params;
+      const deleted = await store.deleteClaim(namespace, name);
+      if (!deleted) throw new RefusalError(refuse("NOT_FOUND", { what: `claim ${namespace}/${name}` }));
+      return deleted;
+    },
+  );
+
+  server.post("/v1/release", async (request) => {
+    const { network, address, force = false } = readBody(request.body, ["network", "address", "force"]);
+    if (typeof network !== "string") invalid("network", network, "the name of a network is wanted");
+    if (typeof force !== "boolean") invalid("force", force, "true or false is wanted");
+    const outcome = await store.release({ network, address: readAddress("address", address), force });
+    if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
+    return { addresses: outcome.addresses, holder: outcome.holder };
+  });
+
+  server.post("/v1/backup", async (request) => {
+    const { path } = readBody(request.body, ["path"]);
+    if (typeof path !== "string" || !isAbsolute(path)) invalid("path", path, "an absolute path is wanted");
+    return { path, bytes: await store.backup(path) };
+  });
+
+  server.post("/v1/rebuild", async (request) => {
+    const { from, empty = false } = readBody(request.body, ["from", "empty"]);
+    if ((from === undefined) === (empty !== true))
+      invalid("from", from, "either from (a backup) or empty: true is wanted");
+    if (from !== undefined && (typeof from !== "string" || !isAbsolute(from))) {
+      invalid("from", from, "the absolute path of a backup is wanted");
+    }
+    await store.rebuild(typeof from === "string" ? from : null);
+    await context.becomeReady();
+    return { rebuilt: true };
+  });
+}
+
+async function applyOne({ store, waiting }: ApiContext, object: unknown): Promise<AppliedResult> {
+  try {
+    const read = readManifest(object);
+    if (read.kind === "IPAMClaim") {
+      const action = await store.applyClaim(read.claim);
+      waiting.wake(claimKey(read.claim));
+      return { ...named(object), action };
+    }
+    return { ...named(object), action: await store.applyDefinition(read.definition) };
+  } catch (error) {
+    return { ...named(object), error: errorOf(error) };
+  }
+}
+
+async function deleteOne({ store }: ApiContext, object: unknown): Promise<AppliedResult> {
+  try {
+    const { kind, namespace, name } = readReference(object);
+    const missing = () => new RefusalError(refuse("NOT_FOUND", { what: `${kind} ${namespace}/${name}` }));
+    if (kind === "IPAMClaim") {
+      const deleted = await store.deleteClaim(namespace, name);
+      if (!deleted) throw missing();
+      return { kind, namespace, name, action: deleted.state };
+    }
+    if (!(await store.deleteDefinition(namespace, name))) throw missing();
+    return { kind, namespace, name, action: "deleted" };
+  } catch (error) {
+    return { ...named(object), error: errorOf(error) };
+  }
+}
+
+function errorOf(error: unknown): { code: string; message: string; hint: string } {
+  const { code, message, hint } = refusalOf(error);
+  return { code, message, hint };
+}
+
+/** What an object calls itself, for the answer, however wrong the rest of it is. */
+function named(object: unknown): { kind: string; namespace: string; name: string } {
+  const { kind, metadata } = (object ?? {}) as {
+    kind?: unknown;
+    metadata?: { namespace?: unknown; name?: unknown };
+  };
+  return {
+    kind: String(kind ?? "object"),
+    namespace: String(metadata?.namespace ?? "default"),
+    name: String(metadata?.name ?? ""),
+  };
+}

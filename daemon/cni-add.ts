@@ -1,0 +1,69 @@
+import { readAttachmentRequest } from "../claims/attachment-request.ts";
+import { parseCniArgs } from "../claims/cni-args.ts";
+import type { CniWireRequest } from "../cni-shim/wire.ts";
+import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import { refuse } from "../ipam/refusals.ts";
+import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
+import { killPoint } from "../store/kill-point.ts";
+import type { CniContext } from "./cni-context.ts";
+import { readDefinedConfig } from "./cni-request.ts";
+import { formatResult } from "./cni-result.ts";
+import { identifyNamespace } from "./namespaces.ts";
+import { readResolvConf } from "./resolv-conf.ts";
+import { claimKey, containerKey } from "./waiting-room.ts";
+
+/** ADD: the CNI result, or a refusal thrown or returned. Throws RefusalError and StorageFault. */
+export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise<object | AttachOutcome> {
+  const config = readDefinedConfig(wire.config, "ADD", "0.1.0");
+  const asked = readAttachmentRequest(parseCniArgs(wire.args), config.conf);
+  const early = config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0";
+  const want: AttachWant = {
+    network: config.definition.name,
+    definition: config.definition,
+    definitionSource: config.text,
+    containerId: wire.containerId,
+    interface: wire.ifname,
+    stamp: { bootId: wire.bootId || context.bootId, us: wire.bootUs },
+    netns: identifyNamespace(wire.netns, wire.netnsId),
+    onePerFamily: early,
+    ...asked,
+  };
+  const outcome =
+    want.claim === null ? await context.store.attach(want) : await attachWithClaim(context, want);
+  if (outcome.kind === "refused") return outcome;
+  for (const warning of outcome.warnings) {
+    context.log.warn({ network: want.network, containerId: want.containerId }, warning);
+  }
+  const { definition, attachment } = outcome;
+  const result = formatResult(config.cniVersion, {
+    ips: attachment.ips,
+    routes: definition.routes,
+    dns: dnsOf(definition),
+  });
+  killPoint("before-answer");
+  return result;
+}
+
+function dnsOf(definition: NetworkDefinition): NetworkDefinition["dns"] {
+  return definition.resolvConf === undefined ? definition.dns : readResolvConf(definition.resolvConf);
+}
+
+/** A claim that does not exist yet is waited for, within the deadline; never is an address given without it. */
+async function attachWithClaim(context: CniContext, want: AttachWant): Promise<AttachOutcome> {
+  const claim = want.claim as NonNullable<AttachWant["claim"]>;
+  const place = context.waiting.enter([claimKey(claim), containerKey(want.containerId, want.interface)]);
+  const deadline = performance.now() + context.addDeadlineMs;
+  try {
+    for (;;) {
+      const outcome = await context.store.attach(want);
+      if (outcome.kind !== "refused" || outcome.refusal.code !== "CLAIM_ABSENT") return outcome;
+      const woken = await place.wait(deadline - performance.now());
+      if (woken === "deadline") return outcome;
+      if (woken === "full") {
+        return { kind: "refused", refusal: refuse("TOO_MANY_WAITING", { count: context.waiting.count }) };
+      }
+    }
+  } finally {
+    place.leave();
+  }
+}

@@ -1,0 +1,55 @@
+import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import type { CniContext } from "./cni-context.ts";
+import { readConfig } from "./cni-request.ts";
+import { namespaceState } from "./namespaces.ts";
+
+const KEY = "cni.dev/valid-attachments";
+
+/**
+ * GC: ends this node's attachments of the network named that the runtime does not list and whose network namespace is gone.
+ * Other networks and claims are left alone. Throws RefusalError GC_LIST_MISSING, CONFIG_INVALID.
+ */
+export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<void> {
+  const { conf } = readConfig(wire.config, "GC", "1.1.0");
+  const network = conf.name;
+  if (typeof network !== "string" || network === "") {
+    throw new RefusalError(
+      refuse("CONFIG_INVALID", {
+        key: "name",
+        value: String(network),
+        remedy: "the network to collect is wanted",
+      }),
+    );
+  }
+  const valid = readValid(conf[KEY]);
+  const stamp = { bootId: wire.bootId || context.bootId, us: wire.bootUs };
+  for (const attachment of context.store.attachmentsOfNetwork(network)) {
+    if (valid.has(`${attachment.containerId}/${attachment.interface}`)) continue;
+    const state = namespaceState(attachment.netns);
+    if (state !== "gone" && state !== "never-there") continue;
+    if (await context.store.endAttachment(attachment, "GC", stamp)) {
+      context.log.info(
+        { network, containerId: attachment.containerId, interface: attachment.interface },
+        "ended by GC",
+      );
+    }
+  }
+}
+
+function readValid(list: unknown): Set<string> {
+  if (list === undefined || list === null) throw new RefusalError(refuse("GC_LIST_MISSING", {}));
+  const wanted = 'a list of {"containerID": …, "ifname": …} is wanted';
+  if (!Array.isArray(list)) invalid(list, wanted);
+  return new Set(
+    list.map((one: unknown) => {
+      const { containerID, ifname } = (one ?? {}) as { containerID?: unknown; ifname?: unknown };
+      if (typeof containerID !== "string" || typeof ifname !== "string") invalid(one, wanted);
+      return `${containerID}/${ifname}`;
+    }),
+  );
+}
+
+function invalid(value: unknown, remedy: string): never {
+  throw new RefusalError(refuse("CONFIG_INVALID", { key: KEY, value: JSON.stringify(value), remedy }));
+}

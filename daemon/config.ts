@@ -1,0 +1,108 @@
+import { existsSync, readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { z } from "zod";
+
+/** Read when it is there and --config names no other. */
+export const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
+
+/** Below the 60 s after which the plugin binary gives up, and below a container runtime's own time-out. */
+const ADD_DEADLINE_MS_DEFAULT = 9_000;
+
+const text = z.string().min(1);
+const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
+
+/** Every setting of the daemon. The same names in the file, as `--kebab-case` flags and as `HOLDFAST_UPPER_CASE`. */
+const settings = z.strictObject({
+  /** Folder of the state database. One daemon each. */
+  state: text.default("/var/lib/holdfast"),
+  /** Unix socket served, mode 0600. */
+  socket: text.default("/run/holdfast/holdfast.sock"),
+  /** Where the plugin binary leaves DELs it could not deliver. Default: `spool` in the state folder. */
+  spool: text.optional(),
+  /** Name recorded with attachments. Default: the host name. */
+  node: text.optional(),
+  logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
+  /** How long an ADD may wait (for a claim that does not exist yet) before it is answered "try again". */
+  addDeadlineMs: whole(100, 50_000).default(ADD_DEADLINE_MS_DEFAULT),
+  /** How often the namespaces of attachments are looked at. */
+  witnessIntervalSeconds: whole(1, 3_600).default(30),
+  /** How long a namespace must have been gone before its attachment is ended as if by DEL. */
+  witnessGraceSeconds: whole(1, 86_400).default(300),
+});
+
+export type Settings = z.output<typeof settings> & { readonly spool: string; readonly node: string };
+export const SETTING_NAMES = Object.keys(settings.shape) as readonly (keyof z.input<typeof settings>)[];
+
+/** A setting that cannot be used; the message names it, its value and where it came from. */
+export class SettingsError extends Error {}
+
+/** Flags win over the environment, which wins over the file. Throws SettingsError. */
+export function loadSettings(
+  flags: Readonly<Record<string, unknown>>,
+  env: Readonly<Record<string, string | undefined>>,
+): Settings {
+  const { config: flagged, ...flagValues } = flags;
+  const path = (flagged as string | undefined) ?? env.HOLDFAST_CONFIG;
+  const sources: [string, Record<string, unknown>][] = [
+    [path ?? CONFIG_FILE_DEFAULT, readFile(path)],
+    ["environment", readEnvironment(env)],
+    ["command line", flagValues],
+  ];
+  for (const [source, values] of sources) {
+    const unknown = Object.keys(values).find((key) => !SETTING_NAMES.includes(key as never));
+    if (unknown !== undefined) {
+      throw new SettingsError(`${source}: unknown setting ${unknown}; known are ${SETTING_NAMES.join(", ")}`);
+    }
+  }
+  const merged = Object.assign({}, ...sources.map(([, values]) => values)) as Record<string, unknown>;
+  const parsed = settings.safeParse(merged);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const key = String(issue?.path[0] ?? "");
+    const source = sources.findLast(([, values]) => key in values)?.[0] ?? "default";
+    throw new SettingsError(
+      `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
+    );
+  }
+  const { spool, node, ...rest } = parsed.data;
+  return { ...rest, spool: spool ?? join(rest.state, "spool"), node: node ?? hostname() };
+}
+
+function readFile(path: string | undefined): Record<string, unknown> {
+  if (path === undefined && !existsSync(CONFIG_FILE_DEFAULT)) return {};
+  const file = path ?? CONFIG_FILE_DEFAULT;
+  let content: unknown;
+  try {
+    content = parse(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new SettingsError(`${file} cannot be read: ${(error as Error).message}`);
+  }
+  if (content === null || content === undefined) return {};
+  if (typeof content !== "object" || Array.isArray(content)) {
+    throw new SettingsError(`${file}: a mapping of settings is wanted, such as "logLevel: debug"`);
+  }
+  return content as Record<string, unknown>;
+}
+
+/** Not settings of ours: the plugin binary's own, the test hook, and what Kubernetes sets for a Service called holdfast. */
+const FOREIGN = /^HOLDFAST_(CONFIG|SHIM_.*|KILL_POINT|TEST_.*|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_.*)?)$/;
+
+function readEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (!name.startsWith("HOLDFAST_") || value === undefined || FOREIGN.test(name)) continue;
+    const key = name
+      .slice("HOLDFAST_".length)
+      .toLowerCase()
+      .replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    if (!SETTING_NAMES.includes(key as never)) {
+      throw new SettingsError(
+        `environment: unknown setting ${name}; remove it, or see the settings in docs/operations.md`,
+      );
+    }
+    values[key] = value;
+  }
+  return values;
+}

@@ -1,0 +1,25 @@
+import pino from "pino";
+import { VERSION } from "../version.ts";
+import { loadSettings, SettingsError } from "./config.ts";
+import { Daemon } from "./daemon.ts";
+
+/** `holdfast daemon`: runs until SIGTERM or SIGINT. Resolves with the exit code. */
+export async function runDaemon(flags: Readonly<Record<string, unknown>>): Promise<number> {
+  let daemon: Daemon;
+  let log: pino.Logger;
+  try {
+    const settings = loadSettings(flags, process.env);
+    log = pino({ level: settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+    daemon = new Daemon(settings, log, VERSION);
+    await daemon.start();
+  } catch (error) {
+    process.stderr.write(`holdfast daemon: ${(error as Error).message}\n`);
+    return error instanceof SettingsError ? 2 : 1;
+  }
+  const signal = await new Promise<string>((resolve) => {
+    for (const name of ["SIGTERM", "SIGINT"]) process.once(name, () => resolve(name));
+  });
+  log.info({ signal }, "stopping");
+  await daemon.stop();
+  return 0;
+}

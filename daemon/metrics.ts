@@ -1,0 +1,128 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { RefusalCode } from "../ipam/refusals.ts";
+import { StorageFault } from "../store/allocations.ts";
+import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+
+/** Buckets around what an ADD costs: well below a millisecond in the daemon, up to the deadline when it has to wait. */
+const SECONDS_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10];
+
+export interface MetricSources {
+  readonly store: SqliteStore;
+  notReady(): string | null;
+  spool(): { readonly waiting: number; readonly bad: number };
+  waiting(): number;
+}
+
+/** Everything `GET /metrics` shows. Gauges are computed from the store when they are asked for. */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #duration: Histogram<"verb" | "outcome">;
+  readonly #refusals: Counter<"verb" | "code">;
+  readonly #size: Gauge<"network" | "subnets">;
+  readonly #addresses: Gauge<"network" | "subnets" | "state">;
+  readonly #attachments: Gauge<"network">;
+  readonly #store: SqliteStore;
+
+  constructor(sources: MetricSources) {
+    const registers = [this.#registry];
+    this.#store = sources.store;
+    collectDefaultMetrics({ register: this.#registry });
+    this.#duration = new Histogram({
+      name: "holdfast_cni_request_duration_seconds",
+      help: "Time from a CNI request's arrival in the daemon to its answer",
+      labelNames: ["verb", "outcome"],
+      buckets: SECONDS_BUCKETS,
+      registers,
+    });
+    this.#refusals = new Counter({
+      name: "holdfast_cni_refusals_total",
+      help: "CNI requests answered with an error, by the refusal's code",
+      labelNames: ["verb", "code"],
+      registers,
+    });
+    this.#size = new Gauge({
+      name: "holdfast_network_size_addresses",
+      help: "Addresses of a network's subnet; the sum of its holdfast_network_addresses",
+      labelNames: ["network", "subnets"],
+      registers,
+    });
+    this.#addresses = new Gauge({
+      name: "holdfast_network_addresses",
+      help: "Addresses of a network's subnet by state: allocated, cooling, free, excluded",
+      labelNames: ["network", "subnets", "state"],
+      registers,
+    });
+    this.#attachments = new Gauge({
+      name: "holdfast_network_attachments",
+      help: "Container interfaces attached to a network on this node",
+      labelNames: ["network"],
+      registers,
+    });
+    new Gauge({
+      name: "holdfast_ready",
+      help: "1 when ADD is served",
+      registers,
+      collect() {
+        this.set(sources.notReady() === null ? 1 : 0);
+      },
+    });
+    new Gauge({
+      name: "holdfast_spool_files",
+      help: "DELs in the spool folder: waiting to be delivered, or not understood",
+      labelNames: ["state"],
+      registers,
+      collect() {
+        const { waiting, bad } = sources.spool();
+        this.set({ state: "waiting" }, waiting);
+        this.set({ state: "bad" }, bad);
+      },
+    });
+    new Gauge({
+      name: "holdfast_waiting_requests",
+      help: "ADDs that wait for their claim to be created",
+      registers,
+      collect() {
+        this.set(sources.waiting());
+      },
+    });
+  }
+
+  /** Networks are read once for all their gauges, so that one answer is one moment. */
+  #refreshNetworks(): void {
+    for (const gauge of [this.#size, this.#addresses, this.#attachments]) gauge.reset();
+    for (const network of networksOf(this.#store)) {
+      this.#attachments.set({ network: network.name }, network.attachments);
+      for (const range of network.ranges) {
+        const labels = { network: network.name, subnets: range.subnets.join(",") };
+        this.#size.set(labels, Number(range.size));
+        for (const state of ["allocated", "cooling", "free", "excluded"] as const) {
+          this.#addresses.set({ ...labels, state }, Number(range[state]));
+        }
+      }
+    }
+  }
+
+  cniDone(verb: string, startMs: number): void {
+    this.#duration.observe({ verb, outcome: "ok" }, (performance.now() - startMs) / 1_000);
+  }
+
+  cniRefused(verb: string, code: RefusalCode, startMs: number): void {
+    this.#refusals.inc({ verb, code });
+    this.#duration.observe({ verb, outcome: "refused" }, (performance.now() - startMs) / 1_000);
+  }
+
+  async text(): Promise<{ contentType: string; body: string }> {
+    this.#refreshNetworks();
+    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  }
+}
+
+/** Metrics go on while the database is away; the networks are missing then. */
+function networksOf(store: SqliteStore): ReturnType<SqliteStore["networks"]> {
+  try {
+    return store.networks();
+  } catch (error) {
+    if (error instanceof StorageFault) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,38 @@
+import { readFileSync, statSync } from "node:fs";
+import type { NamespaceIdentity } from "../store/records.ts";
+
+/**
+ * What is known of an attachment's network namespace now:
+ * alive — the same namespace is at its path; gone — this daemon saw it there once, and it is not there any more;
+ * never-there — not even the plugin binary saw one, and there is none now; unknown — this daemon cannot tell, so it counts as alive.
+ */
+export type NamespaceState = "alive" | "gone" | "never-there" | "unknown";
+
+/** Records a namespace, and whether the daemon itself can see it (it may run with another view of the file system). */
+export function identifyNamespace(path: string, idSeenByShim: string): NamespaceIdentity {
+  return { path, id: idSeenByShim, witnessed: idSeenByShim !== "" && namespaceIdAt(path) === idSeenByShim };
+}
+
+export function namespaceState(netns: NamespaceIdentity): NamespaceState {
+  const now = namespaceIdAt(netns.path);
+  if (netns.id === "") return now === "" ? "never-there" : "unknown";
+  if (now === netns.id) return "alive";
+  return netns.witnessed ? "gone" : "unknown";
+}
+
+/** `<device>:<inode>`, the identity of a namespace in the kernel; "" when there is nothing at the path. */
+function namespaceIdAt(path: string): string {
+  if (path === "") return "";
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found ? `${found.dev}:${found.ino}` : "";
+  } catch {
+    // ENOTDIR, EACCES and the like: nothing that could be compared.
+    return "";
+  }
+}
+
+/** The present boot of this machine. */
+export function readBootId(): string {
+  return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+}

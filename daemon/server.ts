@@ -1,0 +1,52 @@
+import Fastify, { type FastifyError, type FastifyInstance } from "fastify";
+import type { Logger } from "pino";
+import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
+import { type Refusal, refuse } from "../ipam/refusals.ts";
+import { sendApiError } from "./api-error.ts";
+import { type ApiContext, addApiRoutes } from "./api-routes.ts";
+import type { CniContext } from "./cni-context.ts";
+import { addCniRoute, refusalOf, sendRefusal } from "./cni-route.ts";
+import type { Metrics } from "./metrics.ts";
+
+/** The HTTP server with every route, not listening yet. */
+export function buildServer(cni: CniContext, api: ApiContext, metrics: Metrics): FastifyInstance {
+  const server = Fastify({
+    logger: false,
+    bodyLimit: CNI_BODY_BYTES_MAX,
+    routerOptions: { maxParamLength: 300 },
+  });
+  server.setErrorHandler((error: FastifyError, request, reply) => {
+    const refusal = fastifyRefusal(error) ?? refusalOf(error);
+    if (refusal.code === "INTERNAL_ERROR") cni.log.error({ err: error, url: request.url }, refusal.message);
+    if (request.url === "/cni") return sendRefusal(reply, "1.1.0", refusal);
+    return sendApiError(reply, refusal);
+  });
+  server.setNotFoundHandler((request, reply) =>
+    sendApiError(reply, refuse("NOT_FOUND", { what: `route ${request.method} ${request.url}` })),
+  );
+  addCniRoute(server, cni, metrics);
+  addApiRoutes(server, api);
+  addHealthRoutes(server, cni.log, api, metrics);
+  return server;
+}
+
+/** Errors that fastify raises before a route runs: a body that is no JSON, too large, or of another type. */
+function fastifyRefusal(error: FastifyError): Refusal | null {
+  if (typeof error.code !== "string" || !error.code.startsWith("FST_") || (error.statusCode ?? 500) >= 500)
+    return null;
+  return refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: error.message });
+}
+
+function addHealthRoutes(server: FastifyInstance, log: Logger, api: ApiContext, metrics: Metrics): void {
+  server.get("/healthz", async () => "ok\n");
+  server.get("/readyz", async (_request, reply) => {
+    const reason = api.notReady();
+    if (reason === null) return "ready\n";
+    return sendApiError(reply, refuse("NOT_READY", { reason }));
+  });
+  server.get("/metrics", async (_request, reply) => {
+    const { contentType, body } = await metrics.text();
+    log.debug("metrics read");
+    return reply.type(contentType).send(body);
+  });
+}

@@ -1,0 +1,79 @@
+/** ADDs that may wait at once; the runtime asks again anyway, so more would only cost memory. */
+export const WAITING_MAX = 1_000;
+
+/** What a waiting request hears: its claim may be there now, or its container was deleted, or time is up. */
+export type Woken = "woken" | "deadline" | "full";
+
+/** Where ADDs wait for a claim that does not exist yet. They hold nothing while they wait. */
+export class WaitingRoom {
+  readonly #byKey = new Map<string, Set<() => void>>();
+  #count = 0;
+  #closed = false;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /**
+   * Listens for any of the keys from now on, so that what happens between a look and the wait is not missed.
+   * `wait` resolves at the first wake since entering; `leave` must be called in the end.
+   */
+  enter(keys: readonly string[]): { wait(timeoutMs: number): Promise<Woken>; leave(): void } {
+    let woken = false;
+    let ring: () => void = () => {};
+    const wake = () => {
+      woken = true;
+      ring();
+    };
+    for (const key of keys) {
+      const listeners = this.#byKey.get(key) ?? new Set();
+      listeners.add(wake);
+      this.#byKey.set(key, listeners);
+    }
+    return {
+      wait: async (timeoutMs) => {
+        if (this.#closed) return "deadline";
+        if (woken) {
+          woken = false;
+          return "woken";
+        }
+        if (this.#count >= WAITING_MAX) return "full";
+        this.#count += 1;
+        let timer: NodeJS.Timeout | undefined;
+        const result = await new Promise<Woken>((resolve) => {
+          timer = setTimeout(() => resolve("deadline"), Math.max(0, timeoutMs));
+          ring = () => resolve(this.#closed ? "deadline" : "woken");
+        });
+        clearTimeout(timer);
+        this.#count -= 1;
+        woken = false;
+        return result;
+      },
+      leave: () => {
+        for (const key of keys) {
+          const listeners = this.#byKey.get(key);
+          listeners?.delete(wake);
+          if (listeners?.size === 0) this.#byKey.delete(key);
+        }
+      },
+    };
+  }
+
+  wake(key: string): void {
+    for (const listener of [...(this.#byKey.get(key) ?? [])]) listener();
+  }
+
+  /** Sends everybody away, so that the daemon can end. */
+  close(): void {
+    this.#closed = true;
+    for (const key of [...this.#byKey.keys()]) this.wake(key);
+  }
+}
+
+export function claimKey(claim: { readonly namespace: string; readonly name: string }): string {
+  return `claim ${claim.namespace}/${claim.name}`;
+}
+
+export function containerKey(containerId: string, interfaceName: string): string {
+  return `container ${containerId}/${interfaceName}`;
+}

@@ -1,0 +1,150 @@
+import { Buffer } from "node:buffer";
+import { IPv4, IPv6 } from "ip-num";
+
+/** The IP version of an address or subnet. */
+export type Family = 4 | 6;
+
+/** One IP address: its version and its number. Plain data; compare with `sameAddress`. */
+export interface Address {
+  readonly family: Family;
+  readonly value: bigint;
+}
+
+/** A text is not an address, CIDR or prefix length. The message names the text and what is wrong with it. */
+export class AddressSyntaxError extends Error {
+  override readonly name = "AddressSyntaxError";
+}
+
+/** Longest IPv6 text there is: eight groups with a dotted IPv4 tail. Refuses a runaway text before any parsing. */
+const ADDRESS_CHARS_MAX = 45;
+
+/** `::ffff:0:0/96`, the IPv4-mapped addresses, without their 32 low bits. */
+const IPV4_MAPPED_HIGH_BITS = 0xffffn;
+
+/** Bits in an address: 32 or 128. */
+export function familyBits(family: Family): number {
+  return family === 4 ? 32 : 128;
+}
+
+/** The highest address of a family, as a number. */
+export function familyLast(family: Family): bigint {
+  return family === 4 ? 0xffff_ffffn : (1n << 128n) - 1n;
+}
+
+/**
+ * Reads one address in any spelling of RFC 4291, and nothing that could mean two things: zone ids, octets with a
+ * leading zero (octal to some parsers), IPv4-mapped addresses (the same address in the other family), white space.
+ * Throws AddressSyntaxError.
+ */
+export function parseAddress(text: string): Address {
+  if (text === "") throw new AddressSyntaxError("the address is empty");
+  if (text.length > ADDRESS_CHARS_MAX && !text.includes("%")) {
+    throw new AddressSyntaxError(`"${text.slice(0, ADDRESS_CHARS_MAX)}…" is too long for an address`);
+  }
+  if (/\s/.test(text)) throw new AddressSyntaxError(`"${text}" contains white space`);
+  if (text.includes("/"))
+    throw new AddressSyntaxError(`"${text}" has a prefix length; an address alone is wanted`);
+  if (!text.includes(":")) return { family: 4, value: parseIPv4(text) };
+  if (text.includes("%"))
+    throw new AddressSyntaxError(`"${text.slice(0, 80)}" has a zone id; write the address without it`);
+  return { family: 6, value: parseIPv6(text) };
+}
+
+function parseIPv4(text: string): bigint {
+  if (!/^\d{1,3}(\.\d{1,3}){3}$/.test(text)) {
+    throw new AddressSyntaxError(`"${text}" is not an IP address`);
+  }
+  if (/(^|\.)0\d/.test(text)) {
+    throw new AddressSyntaxError(
+      `"${text}" has a number with a leading zero, which some programs read as octal`,
+    );
+  }
+  try {
+    return new IPv4(text).value;
+  } catch {
+    throw new AddressSyntaxError(`"${text}" is not an IPv4 address: each number goes from 0 to 255`);
+  }
+}
+
+function parseIPv6(text: string): bigint {
+  const dotted = /[^:]*\.[^:]*$/.exec(text);
+  if (dotted) parseIPv4(dotted[0]);
+  let value: bigint;
+  try {
+    value = new IPv6(text).value;
+  } catch {
+    throw new AddressSyntaxError(`"${text}" is not an IPv6 address`);
+  }
+  if (value >> 32n === IPV4_MAPPED_HIGH_BITS) {
+    const mapped = formatIPv4(Number(value & 0xffff_ffffn));
+    throw new AddressSyntaxError(`"${text}" is an IPv4-mapped IPv6 address; write ${mapped}`);
+  }
+  return value;
+}
+
+/** The one canonical spelling of an address: dotted decimal, or RFC 5952 for IPv6 (section 5's mixed form never). */
+export function formatAddress(address: Address): string {
+  return address.family === 4 ? formatIPv4(Number(address.value)) : formatIPv6(address.value);
+}
+
+function formatIPv4(value: number): string {
+  return `${value >>> 24}.${(value >>> 16) & 255}.${(value >>> 8) & 255}.${value & 255}`;
+}
+
+function formatIPv6(value: bigint): string {
+  const hex = value.toString(16).padStart(32, "0");
+  const groups: string[] = [];
+  let runStart = 0;
+  let runLength = 0;
+  let zeros = 0;
+  for (let i = 0; i < 8; i++) {
+    const group = Number.parseInt(hex.slice(i * 4, i * 4 + 4), 16);
+    groups.push(group.toString(16));
+    zeros = group === 0 ? zeros + 1 : 0;
+    // Strictly longer: of two equal runs the first is shortened (RFC 5952, 4.2.3).
+    if (zeros > runLength) {
+      runLength = zeros;
+      runStart = i - zeros + 1;
+    }
+  }
+  // A single zero group stays as it is (RFC 5952, 4.2.2).
+  if (runLength < 2) return groups.join(":");
+  return `${groups.slice(0, runStart).join(":")}::${groups.slice(runStart + runLength).join(":")}`;
+}
+
+/** Do two address objects name one address? */
+export function sameAddress(a: Address, b: Address): boolean {
+  return a.family === b.family && a.value === b.value;
+}
+
+/** Order of addresses: IPv4 before IPv6, then by number; the order of `addressBytes`. */
+export function compareAddresses(a: Address, b: Address): number {
+  if (a.family !== b.family) return a.family - b.family;
+  return a.value < b.value ? -1 : a.value > b.value ? 1 : 0;
+}
+
+/** The binary key of an address: one byte 4 or 6, then its 4 or 16 bytes. Sorts like `compareAddresses`. */
+export function addressBytes(address: Address): Buffer {
+  const { family, value } = address;
+  if (value < 0n || value > familyLast(family))
+    throw new RangeError(`no IPv${family} address has number ${value}`);
+  const bytes = Buffer.allocUnsafe(family === 4 ? 5 : 17);
+  bytes[0] = family;
+  if (family === 4) {
+    bytes.writeUInt32BE(Number(value), 1);
+  } else {
+    bytes.writeBigUInt64BE(value >> 64n, 1);
+    bytes.writeBigUInt64BE(value & 0xffff_ffff_ffff_ffffn, 9);
+  }
+  return bytes;
+}
+
+/** The address of a binary key. Anything that `addressBytes` cannot have written is a broken store, and throws. */
+export function addressFromBytes(bytes: Uint8Array): Address {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (view.length === 5 && view[0] === 4) return { family: 4, value: BigInt(view.readUInt32BE(1)) };
+  if (view.length === 17 && view[0] === 6) {
+    return { family: 6, value: (view.readBigUInt64BE(1) << 64n) | view.readBigUInt64BE(9) };
+  }
+  throw new Error(`not an address key: ${view.toString("hex").slice(0, 80)} (${view.length} bytes)`);
+}

@@ -1,0 +1,104 @@
+import {
+  type Address,
+  AddressSyntaxError,
+  type Family,
+  familyBits,
+  formatAddress,
+  parseAddress,
+} from "./address.ts";
+
+/** A network: `base` has no host bits. */
+export interface Cidr {
+  readonly family: Family;
+  readonly base: bigint;
+  readonly prefixLength: number;
+}
+
+/** An address as an interface wears it: with the prefix length of its subnet. */
+export interface InterfaceAddress {
+  readonly address: Address;
+  readonly prefixLength: number;
+}
+
+/** Reads a network, such as `10.0.0.0/24`. Host bits are refused with the right network named. Throws AddressSyntaxError. */
+export function parseCidr(text: string): Cidr {
+  const { address, prefixLength } = parseSlash(text, "/32 or /128 for a single address");
+  const cidr = networkOf(address, prefixLength);
+  if (cidr.base !== address.value) {
+    throw new AddressSyntaxError(`${text} has host bits; the network is ${formatCidr(cidr)}`);
+  }
+  return cidr;
+}
+
+/** Reads an address with its subnet's prefix length, such as `10.0.0.5/24`. Throws AddressSyntaxError. */
+export function parseInterfaceAddress(text: string): InterfaceAddress {
+  return parseSlash(text, "the subnet's prefix length, such as 10.0.0.5/24");
+}
+
+function parseSlash(text: string, wanted: string): InterfaceAddress {
+  const slash = text.indexOf("/");
+  if (slash < 0) {
+    const address = parseAddress(text);
+    throw new AddressSyntaxError(
+      `${formatAddress(address)} has no prefix length; write ${formatAddress(address)}/${familyBits(address.family)} for it alone, or ${wanted}`,
+    );
+  }
+  const address = parseAddress(text.slice(0, slash));
+  const digits = text.slice(slash + 1);
+  const bits = familyBits(address.family);
+  if (!/^(0|[1-9]\d{0,2})$/.test(digits) || Number(digits) > bits) {
+    throw new AddressSyntaxError(
+      `"${text.slice(0, 80)}" has a bad prefix length; IPv${address.family} takes /0 to /${bits}`,
+    );
+  }
+  return { address, prefixLength: Number(digits) };
+}
+
+/** The network of the given length around an address. */
+export function networkOf(address: Address, prefixLength: number): Cidr {
+  const hostBits = BigInt(familyBits(address.family) - prefixLength);
+  return { family: address.family, base: (address.value >> hostBits) << hostBits, prefixLength };
+}
+
+/** `10.0.0.0/24`, canonical. */
+export function formatCidr(cidr: Cidr): string {
+  return `${formatAddress({ family: cidr.family, value: cidr.base })}/${cidr.prefixLength}`;
+}
+
+/** `10.0.0.5/24`, canonical: the form of CNI results and of `IPAMClaim.status.ips`. */
+export function formatInterfaceAddress(held: InterfaceAddress): string {
+  return `${formatAddress(held.address)}/${held.prefixLength}`;
+}
+
+/** Number of addresses, network and broadcast address included. */
+export function cidrSize(cidr: Cidr): bigint {
+  return 1n << BigInt(familyBits(cidr.family) - cidr.prefixLength);
+}
+
+/** The lowest address, as a number: the network address. */
+export function cidrFirst(cidr: Cidr): bigint {
+  return cidr.base;
+}
+
+/** The highest address, as a number: the broadcast address in IPv4. */
+export function cidrLast(cidr: Cidr): bigint {
+  return cidr.base + cidrSize(cidr) - 1n;
+}
+
+/** Does the network hold this address? Never across families. */
+export function cidrContains(cidr: Cidr, address: Address): boolean {
+  return cidr.family === address.family && address.value >= cidr.base && address.value <= cidrLast(cidr);
+}
+
+/** Does `outer` hold all of `inner`? */
+export function cidrCovers(outer: Cidr, inner: Cidr): boolean {
+  return (
+    outer.prefixLength <= inner.prefixLength &&
+    cidrContains(outer, { family: inner.family, value: inner.base })
+  );
+}
+
+/** Do two networks share an address? Networks are nested or apart, never half over each other. */
+export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
+  return cidrCovers(a, b) || cidrCovers(b, a);
+}

@@ -1,0 +1,66 @@
+/** Type of the one condition that Holdfast writes into an IPAMClaim. */
+export const IPS_ALLOCATED = "IPsAllocated";
+
+/** Reasons of that condition. The first goes with status True, all others with False. */
+export const CLAIM_REASONS = [
+  "SuccessfulAllocation",
+  "SubnetExhausted",
+  "IPAddressConflict",
+  "RequestedIPOutsideSubnet",
+  "NetworkNotFound",
+  "PersistenceNotAllowed",
+  "ClaimInUse",
+  "InternalError",
+] as const;
+
+export type ClaimReason = (typeof CLAIM_REASONS)[number];
+
+/** One entry of `status.conditions`: metav1.Condition. Entries of others are carried along as they are. */
+export interface ClaimCondition {
+  readonly type: string;
+  readonly status: "True" | "False" | "Unknown";
+  readonly reason: string;
+  readonly message: string;
+  /** RFC 3339. */
+  readonly lastTransitionTime: string;
+  readonly observedGeneration?: number;
+}
+
+/** Longest message the IPAMClaim's schema takes, characters. */
+export const CONDITION_MESSAGE_CHARS_MAX = 32_768;
+
+/** The condition of a claim whose addresses are given. */
+export function allocatedCondition(time: string): ClaimCondition {
+  return {
+    type: IPS_ALLOCATED,
+    status: "True",
+    reason: "SuccessfulAllocation" satisfies ClaimReason,
+    message: "IP addresses successfully allocated",
+    lastTransitionTime: time,
+  };
+}
+
+/** The condition of a claim that was refused. */
+export function refusedCondition(reason: ClaimReason, message: string, time: string): ClaimCondition {
+  return { type: IPS_ALLOCATED, status: "False", reason, message, lastTransitionTime: time };
+}
+
+/**
+ * Puts a condition into a list that the API server does not merge by itself: in the place of the one of its type,
+ * else at the end; a second one of that type goes. The time of the last transition stays as long as the status does,
+ * so a list into which nothing new is put comes back equal.
+ */
+export function mergeCondition(list: readonly ClaimCondition[], condition: ClaimCondition): ClaimCondition[] {
+  const known = list.find(({ type }) => type === condition.type);
+  const merged = { ...condition, message: cutMessage(condition.message) };
+  const entry =
+    known?.status === condition.status ? { ...merged, lastTransitionTime: known.lastTransitionTime } : merged;
+  if (known === undefined) return [...list, entry];
+  return list.flatMap((other) => (other === known ? [entry] : other.type === condition.type ? [] : [other]));
+}
+
+/** Never ends in half of a surrogate pair, which JSON could not carry. */
+function cutMessage(message: string): string {
+  if (message.length <= CONDITION_MESSAGE_CHARS_MAX) return message;
+  return `${message.slice(0, CONDITION_MESSAGE_CHARS_MAX - 1).replace(/[\ud800-\udbff]$/, "")}…`;
+}

@@ -1,0 +1,218 @@
+import { type Address, formatAddress, sameAddress } from "./address.ts";
+import { cidrContains, formatCidr, formatInterfaceAddress, type InterfaceAddress } from "./cidr.ts";
+import type { NetworkDefinition } from "./network-definition.ts";
+import type { Pool } from "./pool.ts";
+import { describeRangeSet, type RangeSet } from "./range-set.ts";
+import { type Refusal, refuse } from "./refusals.ts";
+import type { RequestedAddress } from "./requested-address.ts";
+
+/** An address that the owner has on this network according to the store. */
+export interface HeldAddress extends InterfaceAddress {
+  /** "cooling": released, but nobody else's yet. */
+  readonly state: "bound" | "cooling";
+  /** Came from outside, in a claim whose status was filled in advance, and not from a decision of ours. */
+  readonly adopted: boolean;
+}
+
+export interface AddQuestion {
+  readonly definition: NetworkDefinition;
+  /** In the order of the definition's range sets. */
+  readonly pools: readonly Pool[];
+  readonly held: readonly HeldAddress[];
+  readonly requested: readonly RequestedAddress[];
+  /** UID of the claim: the search starts at its hash. Null for a pod or container. */
+  readonly seed: string | null;
+  readonly nowMs: number;
+  /** Who holds an address, for messages. */
+  readonly holderOf: (address: Address) => string | null;
+}
+
+/** One address to be reserved: the first candidate that the store lets have. */
+export interface Slot {
+  readonly rangeSetIndex: number;
+  /** In the order to try them. Lazy: take only as many as needed, and none twice. */
+  readonly candidates: Iterable<bigint>;
+  /** Whether the round robin goes on behind this address: not when it was asked for, hashed or the owner's own. */
+  readonly moveCursor: boolean;
+}
+
+export type AddDecision =
+  | { readonly kind: "reuse"; readonly addresses: readonly InterfaceAddress[] }
+  | { readonly kind: "allocate"; readonly slots: readonly Slot[] }
+  | { readonly kind: "refuse"; readonly refusal: Refusal };
+
+/**
+ * What an ADD gets. An owner that holds addresses keeps exactly those; any other gets one from each range set: what
+ * was asked for, else its own that still rests, else the next free one. All or nothing.
+ */
+export function decideAdd(question: AddQuestion): AddDecision {
+  const bound = question.held.filter(({ state }) => state === "bound");
+  return bound.length > 0 ? reuse(question, bound) : allocate(question);
+}
+
+function reuse(question: AddQuestion, bound: readonly HeldAddress[]): AddDecision {
+  const refusal = whyNotReused(question, bound);
+  if (refusal !== null) return { kind: "refuse", refusal };
+  const { rangeSets } = question.definition;
+  const addresses = bound
+    .map(({ address, prefixLength }) => ({ order: rangeSetOrder(rangeSets, address), address, prefixLength }))
+    .sort((a, b) => a.order - b.order)
+    .map(({ address, prefixLength }) => ({ address, prefixLength }));
+  return { kind: "reuse", addresses };
+}
+
+/** Even outside the present ranges a held address stays, unless it was brought in from outside. */
+function whyNotReused({ definition, requested }: AddQuestion, bound: readonly HeldAddress[]): Refusal | null {
+  const { rangeSets } = definition;
+  const stranger = bound.find(({ address, adopted }) => adopted && !isInSubnets(rangeSets, address));
+  if (stranger !== undefined && rangeSets.length > 0) {
+    return outside(definition, stranger.address);
+  }
+  for (const request of requested) {
+    const held = bound.find(({ address }) => sameAddress(address, request.address));
+    if (held === undefined) {
+      const text = bound.map(({ address }) => formatAddress(address)).join(", ");
+      return refuse("REQUEST_MISMATCH", {
+        requested: formatAddress(request.address),
+        source: request.source,
+        held: text,
+        network: definition.name,
+      });
+    }
+    const refusal = wrongMask(request, held.prefixLength, "it is held");
+    if (refusal !== null) return refusal;
+  }
+  return null;
+}
+
+/** Place of a held address in the answer: that of its range set, else that of the first set of its family. */
+function rangeSetOrder(rangeSets: readonly RangeSet[], address: Address): number {
+  const own = rangeSets.findIndex((set) => isInSubnets([set], address));
+  if (own >= 0) return own;
+  const sameFamily = rangeSets.findIndex((set) => set.family === address.family);
+  return sameFamily >= 0 ? sameFamily : rangeSets.length;
+}
+
+function isInSubnets(rangeSets: readonly RangeSet[], address: Address): boolean {
+  return rangeSets.some(({ subnets }) => subnets.some(({ cidr }) => cidrContains(cidr, address)));
+}
+
+function allocate(question: AddQuestion): AddDecision {
+  const { definition, pools } = question;
+  if (pools.length !== definition.rangeSets.length) throw new Error("one pool per range set is needed");
+  if (pools.length === 0) return refused(refuse("NETWORK_UNDEFINED", { network: definition.name }));
+  const requests = assignRequests(question);
+  if ("code" in requests) return refused(requests);
+  const slots: Slot[] = [];
+  for (const [rangeSetIndex, pool] of pools.entries()) {
+    const slot = slotOf(question, pool, rangeSetIndex, requests.get(rangeSetIndex) ?? null);
+    if ("code" in slot) return refused(slot);
+    slots.push(slot);
+  }
+  return { kind: "allocate", slots };
+}
+
+/** Which range set each request falls into; the same address asked for twice is one request. */
+function assignRequests(question: AddQuestion): ReadonlyMap<number, RequestedAddress> | Refusal {
+  const { definition } = question;
+  const requests = new Map<number, RequestedAddress>();
+  for (const request of question.requested) {
+    const { address } = request;
+    const index = definition.rangeSets.findIndex(
+      (set) => set.family === address.family && set.extent.contains(address.value),
+    );
+    const set = definition.rangeSets[index];
+    if (set === undefined) return outside(definition, request.address);
+    const subnet = set.subnets.find(({ extent }) => extent.contains(address.value));
+    const mask =
+      subnet && wrongMask(request, subnet.cidr.prefixLength, `its subnet is ${formatCidr(subnet.cidr)}`);
+    if (mask) return mask;
+    const other = requests.get(index);
+    if (other !== undefined && !sameAddress(other.address, address)) {
+      const remedy = `${other.source} asks for ${formatAddress(other.address)} already, and one address is given from ${describeRangeSet(set)}`;
+      return refuse("CONFIG_INVALID", { key: request.source, value: formatAddress(address), remedy });
+    }
+    requests.set(index, other ?? request);
+  }
+  return requests;
+}
+
+function slotOf(
+  question: AddQuestion,
+  pool: Pool,
+  rangeSetIndex: number,
+  request: RequestedAddress | null,
+): Slot | Refusal {
+  const { rangeSet } = pool;
+  const own = question.held.flatMap(({ address, state }) =>
+    state === "cooling" && address.family === rangeSet.family && rangeSet.usable.contains(address.value)
+      ? [address.value]
+      : [],
+  );
+  if (request !== null) {
+    const refusal = own.includes(request.address.value) ? null : whyNotGiven(question, pool, request);
+    return refusal ?? { rangeSetIndex, candidates: [request.address.value], moveCursor: false };
+  }
+  if (own.length === 0 && pool.isExhausted) {
+    return refuse("POOL_FULL", { subnets: describeRangeSet(rangeSet), network: question.definition.name });
+  }
+  const startAt = question.seed === null ? undefined : pool.hashStart(question.seed);
+  const candidates = pool.candidates(question.nowMs, startAt);
+  if (own.length === 0) return { rangeSetIndex, candidates, moveCursor: question.seed === null };
+  return { rangeSetIndex, candidates: ownFirst(own, candidates), moveCursor: false };
+}
+
+function* ownFirst(own: readonly bigint[], others: Iterable<bigint>): Generator<bigint> {
+  yield* own;
+  for (const value of others) if (!own.includes(value)) yield value;
+}
+
+function whyNotGiven(
+  { definition, nowMs, holderOf }: AddQuestion,
+  pool: Pool,
+  request: RequestedAddress,
+): Refusal | null {
+  const network = definition.name;
+  const address = formatAddress(request.address);
+  switch (pool.stateOf(request.address.value, nowMs)) {
+    case "free":
+      return null;
+    case "cooling":
+      return refuse("ADDRESS_COOLING", { address, network });
+    case "allocated":
+      return refuse("ADDRESS_TAKEN", {
+        address,
+        network,
+        holder: holderOf(request.address) ?? "another owner",
+      });
+    case "excluded":
+      return refuse("ADDRESS_EXCLUDED", { address, network });
+    case "outside":
+      return outside(definition, request.address);
+  }
+}
+
+function outside(definition: NetworkDefinition, address: Address): Refusal {
+  return refuse("ADDRESS_OUTSIDE", {
+    address: formatAddress(address),
+    network: definition.name,
+    subnets: definition.rangeSets.map(describeRangeSet).join(", "),
+  });
+}
+
+function wrongMask(
+  { address, prefixLength, source }: RequestedAddress,
+  right: number,
+  because: string,
+): Refusal | null {
+  if (prefixLength === null || prefixLength === right) return null;
+  return refuse("CONFIG_INVALID", {
+    key: source,
+    value: formatInterfaceAddress({ address, prefixLength }),
+    remedy: `${because}, so write ${formatInterfaceAddress({ address, prefixLength: right })} or leave the prefix length away`,
+  });
+}
+
+function refused(refusal: Refusal): AddDecision {
+  return { kind: "refuse", refusal };
+}

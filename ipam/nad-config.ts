@@ -1,0 +1,81 @@
+import {
+  invalid,
+  isGiven,
+  isObject,
+  type JsonObject,
+  PLUGIN_TYPE,
+  parseJsonObject,
+  saySame,
+  TOP_LEVEL_KEYS,
+} from "./definition-keys.ts";
+import type { NetworkDefinition } from "./network-definition.ts";
+import { parsePluginConfig } from "./plugin-config.ts";
+
+/** The network that a NetworkAttachmentDefinition defines; its key is the configuration's name, never the NAD's. */
+export interface NadConfig {
+  readonly network: string;
+  readonly definition: NetworkDefinition;
+}
+
+/**
+ * Reads the `spec.config` of a NetworkAttachmentDefinition that is ours: a single plugin configuration, or a list
+ * whose plugin with our `ipam.type` counts. Throws RefusalError: CONFIG_UNREADABLE when it is no JSON object, else
+ * CONFIG_INVALID, also when no plugin of it is ours.
+ */
+export function parseNadConfig(text: string): NadConfig {
+  return read(pluginOf(parseJsonObject(text)));
+}
+
+/**
+ * The same for a NetworkAttachmentDefinition of anybody: null when the network is not ours, or when the text is
+ * empty because the configuration is in a file on the nodes.
+ */
+export function parseNadConfigIfOurs(text: string): NadConfig | null {
+  if (text.trim() === "") return null;
+  const conf = parseJsonObject(text);
+  const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
+  return plugins.some(isOurs) ? read(pluginOf(conf)) : null;
+}
+
+function read(plugin: JsonObject): NadConfig {
+  const definition = parsePluginConfig(plugin);
+  return { network: definition.name, definition };
+}
+
+function pluginOf(conf: JsonObject): JsonObject {
+  return conf.plugins === undefined ? conf : pluginOfList(conf);
+}
+
+function isOurs(plugin: unknown): plugin is JsonObject {
+  return isObject(plugin) && isObject(plugin.ipam) && plugin.ipam.type === PLUGIN_TYPE;
+}
+
+/**
+ * Our plugin of a list, with what the list says about all of its plugins. libcni gives each plugin the list's name
+ * and version but none of the list's other keys, so they are merged here.
+ */
+function pluginOfList(list: JsonObject): JsonObject {
+  if (!Array.isArray(list.plugins)) invalid({ key: "plugins", value: list.plugins }, "a list is wanted");
+  const [plugin, second] = list.plugins.filter(isOurs);
+  if (plugin === undefined) {
+    invalid({ key: "plugins", value: list.plugins.length }, `none of them has ipam.type "${PLUGIN_TYPE}"`);
+  }
+  if (second !== undefined) {
+    invalid(
+      { key: "plugins", value: list.plugins.length },
+      `one plugin of a list may have ipam.type "${PLUGIN_TYPE}"`,
+    );
+  }
+  const merged: Record<string, unknown> = { ...plugin, name: list.name, cniVersion: list.cniVersion };
+  for (const key of TOP_LEVEL_KEYS) {
+    if (!isGiven(list[key])) continue;
+    if (isGiven(plugin[key]) && !saySame(plugin[key], list[key])) {
+      invalid(
+        { key, value: list[key] },
+        `the plugin ${JSON.stringify(plugin.type)} of the list says otherwise`,
+      );
+    }
+    merged[key] = list[key];
+  }
+  return merged;
+}

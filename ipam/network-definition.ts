@@ -1,0 +1,35 @@
+import type { RangeSet } from "./range-set.ts";
+import type { Dns, Route } from "./routes-and-dns.ts";
+
+export { PLUGIN_TYPE } from "./definition-keys.ts";
+export { type NadConfig, parseNadConfig, parseNadConfigIfOurs } from "./nad-config.ts";
+export {
+  COOLDOWN_SECONDS_MAX,
+  DEFAULT_COOLDOWN_SECONDS,
+  hasRanges,
+  NETWORK_NAME_CHARS_MAX,
+  parsePluginConfig,
+  parseRuntimeConfig,
+} from "./plugin-config.ts";
+export type { RangeSet, SubnetDefinition } from "./range-set.ts";
+export type { Dns, Route } from "./routes-and-dns.ts";
+
+/** What a network is: the meaning of one plugin configuration, whichever keys it was written with. */
+export interface NetworkDefinition {
+  readonly name: string;
+  /** Each interface gets one address from each. Empty when the configuration gives no ranges at all. */
+  readonly rangeSets: readonly RangeSet[];
+  readonly routes: readonly Route[];
+  readonly dns: Dns;
+  /** Path of a resolver configuration to take the DNS from (host-local's key). */
+  readonly resolvConf?: string;
+  /** How long a released address rests before it is given again. */
+  readonly cooldownSeconds: number;
+  readonly allowPersistentIPs: boolean;
+  /** Whether STATUS fails while a range set has no free address. */
+  readonly statusWhenFull: "ok" | "fail";
+  /** Equal for two definitions exactly if they mean the same. */
+  readonly fingerprint: string;
+  /** What an operator may want to know about the configuration, though it is valid. */
+  readonly notes: readonly string[];
+}

@@ -1,0 +1,260 @@
+import { createHash } from "node:crypto";
+import { cidrContains } from "./cidr.ts";
+import { CoolingQueue, type Resting } from "./cooling-queue.ts";
+import { FreeIndex } from "./free-index.ts";
+import { IntervalSet } from "./interval-set.ts";
+import type { RangeSet, SubnetDefinition } from "./range-set.ts";
+
+/**
+ * Takes back one change of a pool exactly, its cursor included. Changes are undone in the opposite order of their
+ * making; rests that ended in between stay ended.
+ */
+export type Undo = () => void;
+
+export type AddressState = "free" | "allocated" | "cooling" | "excluded" | "outside";
+
+/** How the addresses of a range set are used: `free + allocated + cooling + excluded = size`, always. */
+export interface PoolCounts {
+  readonly size: bigint;
+  readonly allocated: bigint;
+  readonly cooling: bigint;
+  /** Can be given without being asked for. */
+  readonly free: bigint;
+  /** Never given, or reserved and not allocated. */
+  readonly excluded: bigint;
+  /** Allocated, but no longer in the range since it was edited; no part of the size. */
+  readonly outside: bigint;
+}
+
+const NOTHING: Undo = () => {};
+
+/**
+ * The free space of one range set, in memory. Only a picture of the store: it decides nothing by itself.
+ *
+ * What is given automatically is either in `#free`, or resting, or else allocated, so allocated addresses of that
+ * kind cost nothing but the gap they leave. Other allocated addresses (reserved, excluded meanwhile, outside) are
+ * few and kept one by one.
+ */
+export class Pool {
+  readonly rangeSet: RangeSet;
+  readonly #free: FreeIndex;
+  readonly #cooling = new CoolingQueue();
+  /** Resting addresses that are given automatically; the rest of `#cooling` is reserved or excluded. */
+  #coolingAutomaticCount = 0;
+  /** Allocated addresses of the set that are not given automatically. */
+  readonly #special = new Set<bigint>();
+  /** Allocated addresses that are not in the set. */
+  readonly #outside = new Set<bigint>();
+  /** Where the next search begins. */
+  #cursor: bigint;
+
+  constructor(rangeSet: RangeSet) {
+    this.rangeSet = rangeSet;
+    this.#free = new FreeIndex(rangeSet.automatic);
+    this.#cursor = rangeSet.automatic.first ?? 0n;
+  }
+
+  /** Where the next search begins, wrapping around. */
+  get cursor(): bigint {
+    return this.#cursor;
+  }
+
+  /** Nothing can be given without being asked for, not even an address that still rests. */
+  get isExhausted(): boolean {
+    return this.#free.count === 0n && this.#coolingAutomaticCount === 0;
+  }
+
+  /** The subnet of an address: the one that counts it, else one whose CIDR holds it. Null outside all. */
+  subnetOf(value: bigint): SubnetDefinition | null {
+    const { subnets } = this.rangeSet;
+    const counting = subnets.find(({ extent }) => extent.contains(value));
+    if (counting !== undefined) return counting;
+    return subnets.find(({ cidr }) => cidrContains(cidr, { family: cidr.family, value })) ?? null;
+  }
+
+  /**
+   * Addresses to try, in order: next-fit over the free ones from `startAt` (else the cursor) on, wrapping around;
+   * after them the ones that still rest, longest-rested first. Lazy, and takes nothing; what has been allocated when
+   * its turn comes is left out. A rest that is over by `nowMs` counts as over, whether `expire` was called or not.
+   */
+  *candidates(nowMs: number, startAt: bigint = this.#cursor): Generator<bigint> {
+    const rested = this.#rested(nowMs);
+    let position = startAt;
+    let wrapped = false;
+    for (;;) {
+      const free = this.#free.nextFrom(position);
+      const next = rested === null ? free : nearest(position, free, rested.nextFrom(position));
+      if (next === null) break;
+      if (next < position) {
+        if (wrapped) break;
+        wrapped = true;
+      }
+      if (wrapped && next >= startAt) break;
+      if (rested === null || this.stateOf(next, nowMs) === "free") yield next;
+      position = next + 1n;
+    }
+    for (const { value, restUntilMs } of this.#cooling) {
+      if (restUntilMs > nowMs && this.rangeSet.automatic.contains(value)) yield value;
+    }
+  }
+
+  /**
+   * Marks an address as allocated, whatever it was: free, resting, reserved, excluded, or outside (then it is only
+   * counted). Allocated already: nothing happens. The cursor moves behind an address that is given automatically,
+   * unless told not to.
+   */
+  allocate(value: bigint, { moveCursor = true }: { readonly moveCursor?: boolean } = {}): Undo {
+    const untake = this.#take(value);
+    if (untake === null) return NOTHING;
+    if (!moveCursor || !this.rangeSet.automatic.contains(value)) return untake;
+    const cursor = this.#cursor;
+    this.#cursor = value + 1n;
+    return () => {
+      this.#cursor = cursor;
+      untake();
+    };
+  }
+
+  /**
+   * Marks an allocated address as resting, or free when its rest is over already; one outside the set is forgotten.
+   * Not allocated: nothing happens.
+   */
+  release(value: bigint, restUntilMs: number, nowMs: number): Undo {
+    if (this.#outside.delete(value)) return () => this.#outside.add(value);
+    const special = this.#special.delete(value);
+    if (!special && !this.#isAllocatedAutomatic(value)) return NOTHING;
+    const resting = restUntilMs > nowMs ? this.#cooling.add(value, restUntilMs) : null;
+    if (resting !== null && !special) this.#coolingAutomaticCount++;
+    if (resting === null && !special) this.#free.give(value);
+    return () => {
+      if (resting !== null && this.#cooling.get(value) === resting) this.#leaveCooling(resting);
+      else if (!special) this.#free.take(value);
+      if (special) this.#special.add(value);
+    };
+  }
+
+  /** Ends the rest of an address now. Not resting: nothing happens. */
+  endRest(value: bigint): Undo {
+    const resting = this.#cooling.get(value);
+    if (resting === null) return NOTHING;
+    this.#endRest(resting);
+    return () => {
+      this.#free.take(value);
+      this.#enterCooling(resting);
+    };
+  }
+
+  /** Frees every address whose rest is over. */
+  expire(nowMs: number): void {
+    for (;;) {
+      const resting = this.#cooling.peek();
+      if (resting === null || resting.restUntilMs > nowMs) return;
+      this.#endRest(resting);
+    }
+  }
+
+  /**
+   * What an address is. "free" here means that it may be given, if need be only to who asks for it: an unallocated
+   * reserved address is free in this sense. With `nowMs` a rest that is over counts as over.
+   */
+  stateOf(value: bigint, nowMs: number = Number.NEGATIVE_INFINITY): AddressState {
+    if (this.#free.has(value)) return "free";
+    const resting = this.#cooling.get(value);
+    if (resting !== null && resting.restUntilMs > nowMs) return "cooling";
+    if (resting === null && (this.#special.has(value) || this.#outside.has(value))) return "allocated";
+    const { automatic, usable, extent } = this.rangeSet;
+    if (resting === null && automatic.contains(value)) return "allocated";
+    if (usable.contains(value)) return "free";
+    return extent.contains(value) ? "excluded" : "outside";
+  }
+
+  counts(): PoolCounts {
+    const { size, automatic } = this.rangeSet;
+    const coolingAutomatic = BigInt(this.#coolingAutomaticCount);
+    const coolingSpecial = BigInt(this.#cooling.size) - coolingAutomatic;
+    const special = BigInt(this.#special.size);
+    const free = this.#free.count;
+    return {
+      size,
+      allocated: automatic.size - free - coolingAutomatic + special,
+      cooling: coolingAutomatic + coolingSpecial,
+      free,
+      excluded: size - automatic.size - special - coolingSpecial,
+      outside: BigInt(this.#outside.size),
+    };
+  }
+
+  /**
+   * Where the search for a claim's first address begins: the SHA-256 of its seed, spread over the addresses given
+   * automatically. Every node finds the same place, so two that serve one claim meet at the same address.
+   */
+  hashStart(seed: string): bigint {
+    const { automatic, extent } = this.rangeSet;
+    if (automatic.size === 0n) return extent.first ?? 0n;
+    const hash = BigInt(`0x${createHash("sha256").update(seed).digest("hex")}`);
+    return automatic.at(hash % automatic.size);
+  }
+
+  /** Null when allocated already. */
+  #take(value: bigint): Undo | null {
+    if (this.#free.take(value)) return () => this.#free.give(value);
+    const automatic = this.rangeSet.automatic.contains(value);
+    const resting = this.#cooling.get(value);
+    if (resting !== null) {
+      this.#leaveCooling(resting);
+      if (!automatic) this.#special.add(value);
+      return () => {
+        this.#special.delete(value);
+        this.#enterCooling(resting);
+      };
+    }
+    if (automatic) return null;
+    const others = this.rangeSet.extent.contains(value) ? this.#special : this.#outside;
+    if (others.has(value)) return null;
+    others.add(value);
+    return () => others.delete(value);
+  }
+
+  #isAllocatedAutomatic(value: bigint): boolean {
+    return (
+      this.rangeSet.automatic.contains(value) && !this.#free.has(value) && this.#cooling.get(value) === null
+    );
+  }
+
+  #enterCooling(resting: Resting): void {
+    this.#cooling.restore(resting);
+    if (this.rangeSet.automatic.contains(resting.value)) this.#coolingAutomaticCount++;
+  }
+
+  #leaveCooling(resting: Resting): void {
+    this.#cooling.delete(resting);
+    if (this.rangeSet.automatic.contains(resting.value)) this.#coolingAutomaticCount--;
+  }
+
+  /** From resting to free; a reserved or excluded address is then simply not allocated. */
+  #endRest(resting: Resting): void {
+    this.#cooling.delete(resting);
+    if (!this.rangeSet.automatic.contains(resting.value)) return;
+    this.#coolingAutomaticCount--;
+    this.#free.give(resting.value);
+  }
+
+  /** The addresses whose rest is over but which nobody has freed yet; null, as nearly always, when there are none. */
+  #rested(nowMs: number): FreeIndex | null {
+    const first = this.#cooling.peek();
+    if (first === null || first.restUntilMs > nowMs) return null;
+    const runs: { first: bigint; last: bigint }[] = [];
+    for (const { value, restUntilMs } of this.#cooling) {
+      if (restUntilMs > nowMs) break;
+      if (this.rangeSet.automatic.contains(value)) runs.push({ first: value, last: value });
+    }
+    return new FreeIndex(IntervalSet.from(runs));
+  }
+}
+
+/** The one of two that comes first going up from a position and wrapping around. */
+function nearest(position: bigint, a: bigint | null, b: bigint | null): bigint | null {
+  if (a === null || b === null) return a ?? b;
+  if (a >= position === b >= position) return a < b ? a : b;
+  return a >= position ? a : b;
+}

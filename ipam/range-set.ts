@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+import { type Address, type Family, formatAddress } from "./address.ts";
+import { type Cidr, cidrFirst, cidrLast, formatCidr } from "./cidr.ts";
+import { IntervalSet } from "./interval-set.ts";
+
+/** One subnet of a network, with everything decided about which of its addresses may be given. */
+export interface SubnetDefinition {
+  readonly cidr: Cidr;
+  /** Returned with every address of the subnet, and never given itself. */
+  readonly gateway: Address | null;
+  /** The addresses that count towards the size: the whole CIDR, or host-local's rangeStart..rangeEnd within it. */
+  readonly extent: IntervalSet;
+  /** May be given at all, reserved subnets included. */
+  readonly usable: IntervalSet;
+  /** Given without being asked for: `usable` without the reserved subnets. */
+  readonly automatic: IntervalSet;
+}
+
+/**
+ * A set of subnets of one family out of which each interface gets one address. A set has one subnet, except where
+ * host-local's `ranges` puts several into a set. Subnets are sorted by their first address.
+ */
+export interface RangeSet {
+  readonly family: Family;
+  readonly subnets: readonly SubnetDefinition[];
+  readonly extent: IntervalSet;
+  readonly usable: IntervalSet;
+  readonly automatic: IntervalSet;
+  /** Number of addresses in `extent`: what free + allocated + cooling + excluded add up to. */
+  readonly size: bigint;
+  /** Equal for two sets exactly if they give the same addresses with the same masks and gateways. */
+  readonly fingerprint: string;
+}
+
+/** Joins the finished subnets of one set. */
+export function makeRangeSet(subnets: readonly SubnetDefinition[]): RangeSet {
+  const [first] = subnets;
+  if (first === undefined) throw new Error("a range set needs a subnet");
+  const ordered = [...subnets].sort((a, b) => ((a.extent.first ?? 0n) < (b.extent.first ?? 0n) ? -1 : 1));
+  const join = (part: (subnet: SubnetDefinition) => IntervalSet) =>
+    ordered.map(part).reduce((all, one) => all.union(one), IntervalSet.EMPTY);
+  const extent = join((subnet) => subnet.extent);
+  return {
+    family: first.cidr.family,
+    subnets: ordered,
+    extent,
+    usable: join((subnet) => subnet.usable),
+    automatic: join((subnet) => subnet.automatic),
+    size: extent.size,
+    fingerprint: hashOf(ordered.map(canonicalSubnet)),
+  };
+}
+
+function canonicalSubnet(subnet: SubnetDefinition): readonly string[] {
+  return [
+    formatCidr(subnet.cidr),
+    subnet.gateway === null ? "" : formatAddress(subnet.gateway),
+    canonicalIntervals(subnet.extent),
+    canonicalIntervals(subnet.usable),
+    canonicalIntervals(subnet.automatic),
+  ];
+}
+
+function canonicalIntervals(set: IntervalSet): string {
+  const runs: string[] = [];
+  for (const { first, last } of set.intervals()) runs.push(`${first.toString(16)}-${last.toString(16)}`);
+  return runs.join(",");
+}
+
+/** SHA-256 of plain JSON data, hexadecimal. The caller gives keys in a fixed order. */
+export function hashOf(data: unknown): string {
+  return createHash("sha256").update(JSON.stringify(data)).digest("hex");
+}
+
+/** How a range set is called in messages: its subnets, with the window where it is not the whole subnet. */
+export function describeRangeSet(set: RangeSet): string {
+  return set.subnets.map(describeSubnet).join(", ");
+}
+
+function describeSubnet({ cidr, extent }: SubnetDefinition): string {
+  const { first, last } = extent;
+  if (first === null || last === null || (first === cidrFirst(cidr) && last === cidrLast(cidr))) {
+    return formatCidr(cidr);
+  }
+  const text = (value: bigint) => formatAddress({ family: cidr.family, value });
+  return `${formatCidr(cidr)} (${text(first)} to ${text(last)})`;
+}

@@ -1,0 +1,247 @@
+/**
+ * Every way in which Holdfast says no.
+ *
+ * `say` tells what is the case, `hint` what an operator can do next; both carry `{placeholders}`. `cniCode` is the
+ * code of the CNI error object: 1 to 11, 50 and 51 as the CNI specification defines them, 120 and up are ours, one
+ * meaning each. `claimReason` is the reason of the IPAMClaim's `IPsAllocated` condition, where a claim is concerned.
+ */
+export const REFUSALS = {
+  VERSION_UNSUPPORTED: {
+    cniCode: 1,
+    say: "cniVersion {version} is not supported for {verb}",
+    hint: "supported versions: {supported}",
+  },
+  VERSION_TOO_NARROW: {
+    cniCode: 1,
+    say: "a result of cniVersion {version} cannot carry {count} addresses of one family",
+    hint: "set cniVersion 0.3.0 or later in the configuration of network {network}",
+  },
+  ENVIRONMENT_INVALID: {
+    cniCode: 4,
+    say: "{problem}",
+    hint: "the container runtime sets these variables; check how it calls the plugin",
+  },
+  CONFIG_UNREADABLE: {
+    cniCode: 6,
+    say: "the network configuration is not a JSON object: {problem}",
+    hint: "mend spec.config of the NetworkAttachmentDefinition, or the file in the CNI configuration folder",
+  },
+  CONFIG_INVALID: {
+    cniCode: 7,
+    say: "{key} is {value}: {remedy}",
+    hint: "correct the network configuration; the next attempt reads it again, no restart is needed",
+  },
+  NETWORK_UNDEFINED: {
+    cniCode: 7,
+    say: "network {network} has no ranges",
+    hint: "give subnets in the ipam block, or apply a definition (holdfast apply -f)",
+    claimReason: "NetworkNotFound",
+  },
+  DEFINITION_CONFLICT: {
+    cniCode: 7,
+    say: "{other} defines network {network} differently from {definition}, which counts",
+    hint: "make the two equal, or give one of them another name",
+  },
+  CLAIM_OTHER_NAMESPACE: {
+    cniCode: 7,
+    say: "the pod in namespace {namespace} refers to IPAMClaim {claim} of another namespace",
+    hint: "an IPAMClaim serves pods of its own namespace only; give its bare name",
+  },
+  GC_LIST_MISSING: {
+    cniCode: 7,
+    say: "GC came without cni.dev/valid-attachments",
+    hint: "an empty list ends every attachment of the network and must be said outright; check the runtime",
+  },
+  NOT_READY: {
+    cniCode: 11,
+    say: "holdfast is not ready: {reason}",
+    hint: "the runtime tries again; GET /readyz on the socket tells when it is ready",
+  },
+  STORAGE_FAILED: {
+    cniCode: 11,
+    say: "the allocation could not be made durable: {problem}",
+    hint: "check free space and health of the disk under the state folder; the runtime tries again",
+  },
+  DEADLINE_EXCEEDED: {
+    cniCode: 11,
+    say: "no answer within {deadlineMs} ms, waiting for {waitingFor}",
+    hint: "the runtime tries again and continues where this attempt stopped",
+  },
+  TOO_MANY_WAITING: {
+    cniCode: 11,
+    say: "{count} requests are waiting already",
+    hint: "the runtime tries again; find what they wait for in the log",
+  },
+  SUPERSEDED: {
+    cniCode: 11,
+    say: "this ADD for container {containerId}, interface {interface} was overtaken by {later}",
+    hint: "nothing is held for it; the runtime tries again if the container still lives",
+  },
+  POOL_FULL: {
+    cniCode: 11,
+    say: "no free address in {subnets} of network {network}",
+    hint: "holdfast show {network} lists the holders; add a subnet, or release leaks (holdfast check)",
+    claimReason: "SubnetExhausted",
+  },
+  ADDRESS_COOLING: {
+    cniCode: 11,
+    say: "{address} of network {network} was released a moment ago and still rests",
+    hint: "the runtime tries again; cooldownSeconds of the network sets the length of the rest",
+    claimReason: "IPAddressConflict",
+  },
+  CLAIM_ABSENT: {
+    cniCode: 11,
+    say: "IPAMClaim {claim} does not exist yet",
+    hint: "the runtime tries again; whoever creates the claim may be late or away",
+  },
+  CLAIM_TERMINATING: {
+    cniCode: 11,
+    say: "IPAMClaim {claim} is being deleted",
+    hint: "only pods older than its deletion may use it; the runtime tries again until it is gone",
+  },
+  CLAIM_OTHER_OWNER: {
+    cniCode: 11,
+    say: "IPAMClaim {claim} belongs to {owner}, not to {expected}",
+    hint: "a claim left by an earlier VM of this name must be gone first; delete it if nothing else will",
+  },
+  UNAVAILABLE: {
+    cniCode: 50,
+    say: "holdfast cannot serve ADD: {reason}",
+    hint: "check that the daemon runs and is ready (GET /readyz on its socket)",
+  },
+  ADDRESS_TAKEN: {
+    cniCode: 120,
+    say: "{address} is held by {holder} on network {network}",
+    hint: "holdfast who {address} shows who uses it; ask for another address, or release that one first",
+    claimReason: "IPAddressConflict",
+  },
+  ADDRESS_OUTSIDE: {
+    cniCode: 121,
+    say: "{address} is not in {subnets} of network {network}",
+    hint: "ask for an address of these subnets, or add a subnet that holds it",
+    claimReason: "RequestedIPOutsideSubnet",
+  },
+  ADDRESS_EXCLUDED: {
+    cniCode: 122,
+    say: "{address} is excluded in network {network}",
+    hint: "network, broadcast and gateway addresses and excludeSubnets are never given; ask for another address",
+    claimReason: "RequestedIPOutsideSubnet",
+  },
+  REQUEST_MISMATCH: {
+    cniCode: 123,
+    say: "{source} asks for {requested}, but {held} is held already on network {network}",
+    hint: "addresses once held are kept; drop the request, or release the old ones first",
+    claimReason: "IPAddressConflict",
+  },
+  CLAIM_IN_USE: {
+    cniCode: 124,
+    say: "IPAMClaim {claim} is used by {holder}",
+    hint: "two pods share a claim only while one VM migrates; the older pod must be gone first",
+    claimReason: "ClaimInUse",
+  },
+  CLAIM_OTHER_NETWORK: {
+    cniCode: 125,
+    say: "IPAMClaim {claim} is for network {claimNetwork}, this interface is on network {network}",
+    hint: "name the claim of this network in the pod's network selection element",
+    claimReason: "NetworkNotFound",
+  },
+  CHECK_FAILED: {
+    cniCode: 126,
+    say: "CHECK of container {containerId}, interface {interface}: {problem}",
+    hint: "holdfast check compares journal, store and pods; the sandbox may need to be made anew",
+  },
+  IN_USE: {
+    cniCode: 127,
+    say: "{address} is in use by {holder}",
+    hint: "stop what uses it first; its DEL gives the address back",
+  },
+  PERSISTENCE_NOT_ALLOWED: {
+    cniCode: 128,
+    say: "network {network} does not allow persistent IPs, so IPAMClaim {claim} is not served",
+    hint: 'set "allowPersistentIPs": true in the configuration of the network',
+    claimReason: "PersistenceNotAllowed",
+  },
+  NOT_FOUND: {
+    cniCode: 129,
+    say: "there is no {what}",
+    hint: "holdfast networks and holdfast list show what there is",
+  },
+  REQUEST_INVALID: {
+    cniCode: 130,
+    say: "{key} is {value}: {remedy}",
+    hint: "correct the request; it changed nothing",
+  },
+  INTERNAL_ERROR: {
+    cniCode: 999,
+    say: "a fault in holdfast: {problem}",
+    hint: "nothing was given; keep the log of this moment and report it",
+    claimReason: "InternalError",
+  },
+} as const satisfies Record<string, RefusalRow>;
+
+interface RefusalRow {
+  readonly cniCode: number;
+  readonly say: string;
+  readonly hint: string;
+  readonly claimReason?: string;
+}
+
+/** The name of one row of the table: metric label, anchor in the documentation, `code` of API errors. */
+export type RefusalCode = keyof typeof REFUSALS;
+
+type Placeholder<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | Placeholder<Rest>
+  : never;
+
+/** What must be filled in for a code: exactly its placeholders. */
+export type RefusalValues<Code extends RefusalCode> = {
+  readonly [Name in Placeholder<(typeof REFUSALS)[Code]["say"] | (typeof REFUSALS)[Code]["hint"]>]:
+    | string
+    | number
+    | bigint;
+};
+
+/** One refusal, ready to be shown. */
+export interface Refusal {
+  readonly code: RefusalCode;
+  readonly cniCode: number;
+  readonly message: string;
+  readonly hint: string;
+  readonly claimReason?: string;
+}
+
+/** Longest value put into a message, characters: an operator recognises a value by its beginning. */
+const VALUE_CHARS_MAX = 2_000;
+
+/** Fills in one row of the table. */
+export function refuse<Code extends RefusalCode>(code: Code, values: RefusalValues<Code>): Refusal {
+  const row: RefusalRow = REFUSALS[code];
+  const refusal = {
+    code,
+    cniCode: row.cniCode,
+    message: fill(row.say, values),
+    hint: fill(row.hint, values),
+  };
+  return row.claimReason === undefined ? refusal : { ...refusal, claimReason: row.claimReason };
+}
+
+/** One pass, so that a value which itself contains `{…}` stays as it is. */
+function fill(template: string, values: Readonly<Record<string, string | number | bigint>>): string {
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`refusal text "${template}" needs a value for ${name}`);
+    const text = String(value);
+    return text.length > VALUE_CHARS_MAX ? `${text.slice(0, VALUE_CHARS_MAX)}…` : text;
+  });
+}
+
+/** Carries a refusal out of a parser. Everywhere else refusals are returned. */
+export class RefusalError extends Error {
+  override readonly name = "RefusalError";
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(refusal.message);
+    this.refusal = refusal;
+  }
+}

@@ -1,0 +1,105 @@
+import type { Address } from "../ipam/address.ts";
+import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import type { Refusal } from "../ipam/refusals.ts";
+import type { RequestedAddress } from "../ipam/requested-address.ts";
+import type { AllocationView, Attachment, NamespaceIdentity, Page, PodIdentity } from "./records.ts";
+import type { Stamp } from "./stamp.ts";
+
+/** What one ADD wants, with everything the store needs to decide it. */
+export interface AttachWant {
+  readonly network: string;
+  /** The definition of the runtime's configuration; an applied one wins over it. */
+  readonly definition: NetworkDefinition;
+  /** The configuration it was read from, kept so that the network's pools can be rebuilt at the next start. */
+  readonly definitionSource: string;
+  readonly containerId: string;
+  readonly interface: string;
+  readonly stamp: Stamp;
+  readonly netns: NamespaceIdentity;
+  readonly pod: PodIdentity | null;
+  readonly claim: { readonly namespace: string; readonly name: string } | null;
+  readonly requested: readonly RequestedAddress[];
+  /** CNI results below 0.3.0 have room for one address of each family. */
+  readonly onePerFamily: boolean;
+}
+
+export type AttachOutcome =
+  | {
+      readonly kind: "attached";
+      readonly attachment: Attachment;
+      /** The definition the answer's routes and DNS come from. */
+      readonly definition: NetworkDefinition;
+      /** true: this very attachment was answered before and nothing was allocated. */
+      readonly repeat: boolean;
+      /** Things an operator should know although the ADD succeeded. */
+      readonly warnings: readonly string[];
+    }
+  | { readonly kind: "refused"; readonly refusal: Refusal };
+
+/** Which attachments have ended, and why. */
+export interface DetachWant {
+  readonly containerId: string;
+  readonly interface: string;
+  /** null: the request does not name a network, so those of every network are meant. */
+  readonly network: string | null;
+  readonly stamp: Stamp;
+  readonly reason: EndReason;
+}
+
+/** Why an attachment or a holding ended, as the history tells it. */
+export type EndReason =
+  | "DEL"
+  | "DEL from the spool"
+  | "GC"
+  | "reboot"
+  | "namespace gone"
+  | "newer sandbox"
+  | "used again"
+  | "claim deleted"
+  | "released by an operator"
+  | "forced by an operator";
+
+export interface DetachOutcome {
+  /** Attachments that this request ended. Empty is a success: they had ended before, or never were. */
+  readonly ended: readonly Attachment[];
+}
+
+export interface AllocationFilter {
+  readonly network?: string | undefined;
+  readonly address?: Address | undefined;
+  /** `namespace/name`, or a bare name in any namespace. */
+  readonly pod?: string | undefined;
+  readonly claim?: string | undefined;
+  readonly vm?: string | undefined;
+  readonly node?: string | undefined;
+}
+
+export interface PageRequest {
+  readonly limit: number;
+  readonly continue?: string | undefined;
+}
+
+/**
+ * Who holds which address: the durable truth. An allocation exists when its insert-if-absent is durable, and not before; uniqueness of
+ * (network, address) is a constraint of the storage, so that two writers cannot both succeed, whatever they
+ * believe. All addresses of one attachment are given or none.
+ *
+ * Both methods resolve when their effect is durable. They reject only with a StorageFault: then nothing was
+ * promised, and the request may be repeated.
+ */
+export interface Allocations {
+  /** Gives an attachment its addresses. An exact repeat gets its former answer; an owner keeps what it holds. */
+  attach(want: AttachWant): Promise<AttachOutcome>;
+  /** Ends attachments older than the request. Frees what nobody needs any more: only what the ended attachment's owner holds. */
+  detach(want: DetachWant): Promise<DetachOutcome>;
+  /** Allocations in order of network and address. */
+  list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
+}
+
+/** The storage could not make a write durable (or cannot serve now). Nothing of the request took effect. */
+export class StorageFault extends Error {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = "StorageFault";
+  }
+}

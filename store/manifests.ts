@@ -1,0 +1,39 @@
+/** Applied objects, already validated (claims/ reads and validates manifests; the store keeps what they mean). */
+export interface AppliedClaim {
+  readonly namespace: string;
+  readonly name: string;
+  readonly network: string;
+  /** metadata (labels, annotations, ownerReferences) and spec as applied, shown again by `claims -o yaml`. */
+  readonly manifest: { readonly metadata: object; readonly spec: object };
+  readonly vm: { readonly name: string; readonly uid: string };
+  /** Addresses of a restored claim (its `status.ips`), canonical CIDR text; empty for a new one. */
+  readonly ips: readonly string[];
+}
+
+export interface AppliedDefinition {
+  readonly namespace: string;
+  readonly name: string;
+  readonly network: string;
+  /** `spec.config` as applied. */
+  readonly config: string;
+  readonly manifest: object;
+}
+
+export type ApplyAction = "created" | "configured" | "unchanged";
+
+/** An IPAMClaim as Kubernetes would show it. */
+export interface ClaimView {
+  readonly apiVersion: "k8s.cni.cncf.io/v1alpha1";
+  readonly kind: "IPAMClaim";
+  readonly metadata: Record<string, unknown> & {
+    readonly name: string;
+    readonly namespace: string;
+    readonly uid: string;
+  };
+  readonly spec: Record<string, unknown> & { readonly network: string };
+  readonly status?: {
+    readonly ips: readonly string[];
+    readonly ownerPod?: { readonly name: string };
+    readonly conditions?: readonly object[];
+  };
+}

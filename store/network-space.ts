@@ -1,0 +1,121 @@
+import type { Address } from "../ipam/address.ts";
+import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import { Pool } from "../ipam/pool.ts";
+
+/** Definitions of one network whose pools are kept at once: two configurations that disagree must not rebuild 100,000 entries at every ADD. */
+const DEFINITIONS_KEPT_MAX = 4;
+
+/** One allocated or cooling address, as read from the store. */
+export interface StoredAddress {
+  readonly address: Address;
+  readonly cooling: boolean;
+}
+
+/**
+ * The free space of one network in memory: pools for the present definition, and for a few former ones. It follows the
+ * store and can be thrown away: `stored` reads everything again.
+ */
+export class NetworkSpace {
+  readonly id: number;
+  readonly name: string;
+  /** The definition new allocations follow; null while nobody has defined the network. */
+  definition: NetworkDefinition | null = null;
+  /** `namespace/name` of the applied manifest that defines it; null when the runtime's configuration does. */
+  appliedBy: string | null = null;
+  /** Bound addresses of the network, inside its present ranges or not. */
+  boundCount = 0;
+  readonly #stored: () => Iterable<StoredAddress>;
+  readonly #pools = new Map<string, readonly Pool[]>();
+
+  constructor(id: number, name: string, stored: () => Iterable<StoredAddress>) {
+    this.id = id;
+    this.name = name;
+    this.#stored = stored;
+  }
+
+  /** The pools of a definition, in the order of its range sets; built from the store the first time. */
+  poolsOf(definition: NetworkDefinition, nowMs: number): readonly Pool[] {
+    const kept = this.#pools.get(definition.fingerprint);
+    if (kept) return kept;
+    const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
+    for (const stored of this.#stored()) fill(pools, stored, definition.cooldownSeconds, nowMs);
+    this.adopt(definition, pools);
+    return pools;
+  }
+
+  /** Keeps pools that somebody else has filled (the sliced load at start). */
+  adopt(definition: NetworkDefinition, pools: readonly Pool[]): void {
+    if (this.#pools.size >= DEFINITIONS_KEPT_MAX) {
+      const oldest = [...this.#pools.keys()].find(
+        (fingerprint) => fingerprint !== this.definition?.fingerprint,
+      );
+      if (oldest !== undefined) this.#pools.delete(oldest);
+    }
+    this.#pools.set(definition.fingerprint, pools);
+  }
+
+  /** The pools of the present definition; none when there is no definition. */
+  presentPools(nowMs: number): readonly Pool[] {
+    return this.definition === null ? [] : this.poolsOf(this.definition, nowMs);
+  }
+
+  /** Marks an address as allocated in every kept definition. Returns how to take it back. */
+  allocate(address: Address, moveCursor: boolean): () => void {
+    this.boundCount += 1;
+    const undo = this.#inEveryPool(address, (pool) => pool.allocate(address.value, { moveCursor }));
+    return () => {
+      this.boundCount -= 1;
+      undo();
+    };
+  }
+
+  /** Marks an address as released, resting until the given instant of the monotonic clock. */
+  release(address: Address, restUntilMs: number, nowMs: number): () => void {
+    this.boundCount -= 1;
+    const undo = this.#inEveryPool(address, (pool) => pool.release(address.value, restUntilMs, nowMs));
+    return () => {
+      this.boundCount += 1;
+      undo();
+    };
+  }
+
+  /** Frees a resting address at once. */
+  endRest(address: Address, nowMs: number): () => void {
+    return this.#inEveryPool(address, (pool) => {
+      if (pool.stateOf(address.value) !== "cooling") return () => {};
+      const undoAllocate = pool.allocate(address.value);
+      const undoRelease = pool.release(address.value, nowMs, nowMs);
+      return () => {
+        undoRelease();
+        undoAllocate();
+      };
+    });
+  }
+
+  #inEveryPool(address: Address, act: (pool: Pool) => () => void): () => void {
+    const undos: (() => void)[] = [];
+    for (const pools of this.#pools.values()) {
+      for (const pool of pools) {
+        if (pool.rangeSet.family === address.family && pool.subnetOf(address.value)) undos.push(act(pool));
+      }
+    }
+    return () => {
+      while (undos.length > 0) (undos.pop() as () => void)();
+    };
+  }
+}
+
+/** A rest starts anew at every start: wall clocks do not decide, and it is never longer than configured. */
+export function fill(
+  pools: readonly Pool[],
+  stored: StoredAddress,
+  cooldownSeconds: number,
+  nowMs: number,
+): void {
+  const { family, value } = stored.address;
+  for (const pool of pools) {
+    if (pool.rangeSet.family !== family || !pool.subnetOf(value)) continue;
+    pool.allocate(value);
+    if (stored.cooling) pool.release(value, nowMs + cooldownSeconds * 1000, nowMs);
+  }
+}

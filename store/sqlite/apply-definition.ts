@@ -1,0 +1,71 @@
+import { parseNadConfig } from "../../ipam/nad-config.ts";
+import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/network-definition.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { AppliedDefinition, ApplyAction } from "../manifests.ts";
+import type { Transaction } from "./group-commit.ts";
+import type { Ledger } from "./ledger.ts";
+
+/** Creates or changes a NetworkAttachmentDefinition. Allocations that exist are never touched: only new ones follow the new ranges. */
+export function applyDefinition(
+  ledger: Ledger,
+  transaction: Transaction,
+  applied: AppliedDefinition,
+): ApplyAction {
+  const { sql } = ledger;
+  const definition = definitionIn(applied);
+  const self = `${applied.namespace}/${applied.name}`;
+  for (const row of sql.definitionsOf.all(applied.network)) {
+    const other = `${row.namespace}/${row.name}`;
+    if (other === self || definitionIn(row).fingerprint === definition.fingerprint) continue;
+    throw new RefusalError(
+      refuse("DEFINITION_CONFLICT", { other: self, network: applied.network, definition: other }),
+    );
+  }
+  const known = sql.definition.get(applied.namespace, applied.name);
+  const manifest = JSON.stringify(applied.manifest);
+  if (known && known.config === applied.config && known.manifest === manifest) return "unchanged";
+  sql.putDefinition.run(applied.namespace, applied.name, applied.network, applied.config, manifest);
+  refreshDefinition(ledger, transaction, applied.network);
+  if (known && known.network !== applied.network) refreshDefinition(ledger, transaction, known.network);
+  return known ? "configured" : "created";
+}
+
+/** Removes an applied definition. What is allocated stays; new allocations need another definition. False: there was none. */
+export function deleteDefinition(
+  ledger: Ledger,
+  transaction: Transaction,
+  namespace: string,
+  name: string,
+): boolean {
+  const known = ledger.sql.definition.get(namespace, name);
+  if (!known) return false;
+  ledger.sql.deleteDefinition.run(namespace, name);
+  refreshDefinition(ledger, transaction, known.network);
+  return true;
+}
+
+function definitionIn(one: Pick<AppliedDefinition, "namespace" | "name" | "config">): NetworkDefinition {
+  const read = parseNadConfig(one.config);
+  if (read === null) throw new Error(`NetworkAttachmentDefinition ${one.namespace}/${one.name} is not ours`);
+  return read.definition;
+}
+
+function refreshDefinition(ledger: Ledger, transaction: Transaction, network: string): void {
+  const space = ledger.networkOf(network, transaction);
+  const { definition, appliedBy } = readDefinition(ledger, network);
+  ledger.define(space, definition, appliedBy, transaction);
+}
+
+/** What defines a network according to the store: its oldest applied manifest, else the runtime's last configuration, else nothing. */
+export function readDefinition(
+  ledger: Ledger,
+  network: string,
+): { definition: NetworkDefinition | null; appliedBy: string | null } {
+  const [oldest] = ledger.sql.definitionsOf.all(network);
+  if (oldest) {
+    return { definition: definitionIn(oldest), appliedBy: `${oldest.namespace}/${oldest.name}` };
+  }
+  const runtime = ledger.sql.networks.all().find((row) => row.name === network)?.runtime_config;
+  return { definition: runtime == null ? null : parsePluginConfig(JSON.parse(runtime)), appliedBy: null };
+}

@@ -1,0 +1,179 @@
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
+import { basename, join } from "node:path";
+import Database from "better-sqlite3";
+import { migrate } from "./migrations.ts";
+
+export const DATABASE_FILE = "holdfast.db";
+/** There while the database is open. With it and without a write-ahead log, answered requests have been lost. */
+const OPEN_MARKER = "holdfast.open";
+/** There while the daemon waits to be told how to rebuild: an empty database must never be taken for the truth. */
+const REBUILD_MARKER = "rebuild-required";
+
+/** File systems on which SQLite's locks and write-ahead log do not hold (statfs f_type, linux/magic.h and the file systems' own sources). */
+const NETWORK_FILESYSTEMS: ReadonlyMap<number, string> = new Map([
+  [0x6969, "nfs"],
+  [0x517b, "smb"],
+  [0xff534d42, "cifs"],
+  [0xfe534d42, "smb2"],
+  [0x00c36400, "ceph"],
+  [0x5346414f, "afs"],
+  [0x01021997, "9p"],
+  [0x0bd00bd0, "lustre"],
+  [0x01161970, "gfs2"],
+  [0x7461636f, "ocfs2"],
+]);
+
+/** The state folder is held by another daemon. */
+export class StateInUseError extends Error {}
+/** The database cannot be trusted; it has been put aside and the operator must choose how to go on. */
+export class RebuildRequiredError extends Error {}
+
+export function networkFilesystemName(type: number): string | null {
+  return NETWORK_FILESYSTEMS.get(type >>> 0) ?? null;
+}
+
+/**
+ * Opens the database of a state folder for this process alone, checks it and brings its schema up to date.
+ *
+ * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are
+ * then renamed, never deleted), and the plain error of the file system otherwise.
+ */
+export function openDatabase(folder: string): Database.Database {
+  const filesystem = networkFilesystemName(statfsSync(folder).type);
+  if (filesystem !== null) {
+    throw new Error(
+      `state folder ${folder} is on ${filesystem}: SQLite needs a local file system; give --state a local folder`,
+    );
+  }
+  if (existsSync(join(folder, REBUILD_MARKER))) {
+    throw new RebuildRequiredError(
+      `the state database of ${folder} was put aside earlier and not rebuilt yet`,
+    );
+  }
+  const file = join(folder, DATABASE_FILE);
+  // Looked at before opening, which makes both; judged after it, when the lock says that they are ours to judge.
+  const lost = existsSync(join(folder, OPEN_MARKER))
+    ? [file, `${file}-wal`].filter((path) => !existsSync(path)).map((path) => basename(path))
+    : [];
+  const db = openLocked(folder, file);
+  try {
+    if (lost.length > 0) {
+      db.close();
+      throw putAside(folder, `the daemon did not end cleanly and ${lost.join(" and ")} is gone since`);
+    }
+    writeMarker(folder, OPEN_MARKER);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function openLocked(folder: string, file: string): Database.Database {
+  let db: Database.Database;
+  try {
+    db = new Database(file, { timeout: 0, ...nativeBinding() });
+  } catch (error) {
+    if (isDamage(error)) throw putAside(folder, String((error as Error).message));
+    throw error;
+  }
+  try {
+    // Exclusive before the first access: the lock is taken once and held, and no shared-memory file is needed.
+    db.pragma("locking_mode = EXCLUSIVE");
+    db.pragma("journal_mode = WAL");
+    db.pragma("synchronous = FULL");
+    db.pragma("foreign_keys = ON");
+    // Takes the lock now and makes the log exist before the marker says that it must.
+    db.exec("BEGIN IMMEDIATE; COMMIT");
+    const verdict = db.pragma("quick_check(1)", { simple: true });
+    if (verdict !== "ok") throw Object.assign(new Error(String(verdict)), { code: "SQLITE_CORRUPT" });
+    migrate(db);
+    db.exec("INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
+    return db;
+  } catch (error) {
+    db.close();
+    if ((error as { code?: string }).code === "SQLITE_BUSY") {
+      throw new StateInUseError(
+        `state folder ${folder} is in use by another holdfast daemon; stop it or give another --state`,
+      );
+    }
+    if (isDamage(error)) throw putAside(folder, String((error as Error).message));
+    throw error;
+  }
+}
+
+/** In dist/ the native addon lies beside the bundle; in the source tree better-sqlite3 finds its own. */
+export function nativeBinding(): { nativeBinding?: string } {
+  const bundled = join(import.meta.dirname, "better_sqlite3.node");
+  return existsSync(bundled) ? { nativeBinding: bundled } : {};
+}
+
+function isDamage(error: unknown): boolean {
+  return /^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: unknown }).code));
+}
+
+/** The marker goes first: a crash between the two leaves a log without a marker, which is an ordinary recovery. */
+export function closeDatabase(folder: string, db: Database.Database): void {
+  try {
+    removeMarker(folder, OPEN_MARKER);
+  } finally {
+    db.close();
+  }
+}
+
+/** Renames the database and its log, and makes every later start wait for the operator. Returns the error to throw. */
+export function putAside(folder: string, why: string): RebuildRequiredError {
+  writeMarker(folder, REBUILD_MARKER);
+  const suffix = `.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
+  for (const name of [DATABASE_FILE, `${DATABASE_FILE}-wal`]) {
+    if (existsSync(join(folder, name))) renameSync(join(folder, name), join(folder, name + suffix));
+  }
+  removeMarker(folder, OPEN_MARKER);
+  return new RebuildRequiredError(
+    `the state database of ${folder} is damaged (${why}); it was kept as ${DATABASE_FILE}${suffix}`,
+  );
+}
+
+/** Puts a new database in place (`source`, or none for an empty one) and lets the next openDatabase succeed. */
+export function acceptRebuild(folder: string, source: string | null): void {
+  const file = join(folder, DATABASE_FILE);
+  if (source !== null) {
+    renameSync(source, file);
+    syncFolder(folder);
+  }
+  removeMarker(folder, REBUILD_MARKER);
+}
+
+function writeMarker(folder: string, name: string): void {
+  const fd = openSync(join(folder, name), "w", 0o600);
+  fsyncSync(fd);
+  closeSync(fd);
+  syncFolder(folder);
+}
+
+function removeMarker(folder: string, name: string): void {
+  rmSync(join(folder, name), { force: true });
+  syncFolder(folder);
+}
+
+export function syncFolder(folder: string): void {
+  const fd = openSync(folder, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+export function databaseBytes(folder: string): number {
+  return statSync(join(folder, DATABASE_FILE)).size;
+}

@@ -1,0 +1,99 @@
+import type Database from "better-sqlite3";
+import { addressFromBytes } from "../../ipam/address.ts";
+import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import type { Clock } from "../clock.ts";
+import { NetworkSpace, type StoredAddress } from "../network-space.ts";
+import type { NamespaceIdentity } from "../records.ts";
+import type { Transaction } from "./group-commit.ts";
+import { prepareStatements, type Statements } from "./statements.ts";
+
+/** Rows read at once when a network's pools are built: bounds one uninterrupted piece of work. */
+const STORED_PAGE_ROWS = 5_000;
+
+/** What the store needs to know of the node it runs on. */
+export interface NodeContext {
+  readonly clock: Clock;
+  /** Node name recorded with every attachment. */
+  readonly node: string;
+  /** The present boot of this machine. */
+  readonly bootId: string;
+  /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
+  namespaceGone(netns: NamespaceIdentity): boolean;
+}
+
+/** One opened database with its statements and the free space of its networks in memory. Thrown away whole when the database is reopened. */
+export class Ledger {
+  readonly db: Database.Database;
+  readonly sql: Statements;
+  readonly context: NodeContext;
+  readonly networks = new Map<string, NetworkSpace>();
+  readonly #byId = new Map<number, NetworkSpace>();
+
+  constructor(db: Database.Database, context: NodeContext) {
+    this.db = db;
+    this.context = context;
+    this.sql = prepareStatements(db);
+    for (const row of this.sql.networks.all()) this.#remember(row.id, row.name);
+  }
+
+  /** The network of that name, made known if it was not. */
+  networkOf(name: string, transaction: Transaction): NetworkSpace {
+    const known = this.networks.get(name);
+    if (known) return known;
+    const id = Number(this.sql.insertNetwork.run(name).lastInsertRowid);
+    const space = this.#remember(id, name);
+    transaction.onRollback(() => {
+      this.networks.delete(name);
+      this.#byId.delete(id);
+    });
+    return space;
+  }
+
+  networkById(id: number): NetworkSpace {
+    const space = this.#byId.get(id);
+    if (!space) throw new Error(`network ${id} is used but not recorded`);
+    return space;
+  }
+
+  /** Sets what new allocations of a network follow, and takes it back should the transaction fail. */
+  define(
+    space: NetworkSpace,
+    definition: NetworkDefinition | null,
+    appliedBy: string | null,
+    transaction: Transaction,
+  ): void {
+    const before = { definition: space.definition, appliedBy: space.appliedBy };
+    space.definition = definition;
+    space.appliedBy = appliedBy;
+    transaction.onRollback(() => {
+      space.definition = before.definition;
+      space.appliedBy = before.appliedBy;
+    });
+  }
+
+  /** Pages of what is allocated or cooling on a network, in order of address. */
+  *storedPages(networkId: number): Generator<(StoredAddress & { sinceMs: number })[]> {
+    let after: Uint8Array = new Uint8Array(0);
+    for (;;) {
+      const rows = this.sql.storedAddresses.all(networkId, after, STORED_PAGE_ROWS);
+      if (rows.length === 0) return;
+      after = (rows[rows.length - 1] as { address: Buffer }).address;
+      yield rows.map((row) => ({
+        address: addressFromBytes(row.address),
+        cooling: row.state === "Cooling",
+        sinceMs: row.since_ms,
+      }));
+    }
+  }
+
+  #remember(id: number, name: string): NetworkSpace {
+    const space = new NetworkSpace(id, name, () => this.#stored(id));
+    this.networks.set(name, space);
+    this.#byId.set(id, space);
+    return space;
+  }
+
+  *#stored(networkId: number): Generator<StoredAddress> {
+    for (const page of this.storedPages(networkId)) yield* page;
+  }
+}

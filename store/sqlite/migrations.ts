@@ -1,0 +1,147 @@
+import type Database from "better-sqlite3";
+
+/**
+ * The schema, one entry a version; `PRAGMA user_version` tells how many have run. Entries are never edited once
+ * released: a change is a new entry.
+ */
+const MIGRATIONS: readonly string[] = [
+  `
+  -- How this file came to be and which boot it last served.
+  CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+
+  -- Every network ever seen. runtime_config is the plugin configuration that last defined it on stdin.
+  CREATE TABLE networks (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    runtime_config TEXT
+  ) STRICT;
+
+  -- Applied NetworkAttachmentDefinitions; the oldest that names a network defines it.
+  CREATE TABLE definitions (
+    id INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    network TEXT NOT NULL,
+    config TEXT NOT NULL,
+    manifest TEXT NOT NULL,
+    UNIQUE (namespace, name)
+  ) STRICT;
+
+  -- The truth. UNIQUE (network_id, address) is what makes a duplicate impossible.
+  -- address: one family byte (4 or 6), then the address, so that rows sort as addresses do.
+  CREATE TABLE allocations (
+    id INTEGER PRIMARY KEY,
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    address BLOB NOT NULL CHECK (length(address) IN (5, 17)),
+    prefix_length INTEGER NOT NULL,
+    owner_kind TEXT NOT NULL CHECK (owner_kind IN ('claim', 'pod', 'container')),
+    owner_uid TEXT NOT NULL CHECK (owner_uid <> ''),
+    owner_interface TEXT NOT NULL,
+    owner_namespace TEXT NOT NULL,
+    owner_name TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('Bound', 'Cooling')),
+    adopted INTEGER NOT NULL DEFAULT 0,
+    since_ms INTEGER NOT NULL,
+    UNIQUE (network_id, address)
+  ) STRICT;
+  CREATE INDEX allocations_by_owner ON allocations (owner_uid, owner_interface);
+  CREATE INDEX allocations_cooling ON allocations (id) WHERE state = 'Cooling';
+
+  CREATE TABLE attachments (
+    id INTEGER PRIMARY KEY,
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    owner_kind TEXT NOT NULL,
+    owner_uid TEXT NOT NULL,
+    owner_interface TEXT NOT NULL,
+    owner_namespace TEXT NOT NULL,
+    owner_name TEXT NOT NULL,
+    claim_ref TEXT NOT NULL,
+    ips TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    boot_us INTEGER NOT NULL,
+    netns_path TEXT NOT NULL,
+    netns_id TEXT NOT NULL,
+    netns_witnessed INTEGER NOT NULL,
+    pod_namespace TEXT,
+    pod_name TEXT,
+    pod_uid TEXT,
+    node TEXT NOT NULL,
+    since_ms INTEGER NOT NULL,
+    history_id INTEGER NOT NULL,
+    history_count INTEGER NOT NULL,
+    UNIQUE (container_id, interface, network_id)
+  ) STRICT;
+  CREATE INDEX attachments_by_owner ON attachments (owner_uid, owner_interface);
+
+  -- The newest DEL of a (container, interface), so that an older ADD still in flight takes nothing.
+  -- network '' stands for every network.
+  CREATE TABLE tombstones (
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    network TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    boot_us INTEGER NOT NULL,
+    PRIMARY KEY (container_id, interface, network)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE claims (
+    uid TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    network TEXT NOT NULL,
+    manifest TEXT NOT NULL,
+    vm_name TEXT NOT NULL,
+    vm_uid TEXT NOT NULL,
+    ips TEXT NOT NULL,
+    owner_pod TEXT,
+    conditions TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    deleted_ms INTEGER,
+    version INTEGER NOT NULL DEFAULT 1,
+    UNIQUE (namespace, name)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Who had which address from when to when, where. container_id NULL: held by a claim, not in use.
+  CREATE TABLE history (
+    id INTEGER PRIMARY KEY,
+    network_id INTEGER NOT NULL,
+    address BLOB NOT NULL,
+    prefix_length INTEGER NOT NULL,
+    owner_kind TEXT NOT NULL,
+    owner_uid TEXT NOT NULL,
+    owner_interface TEXT NOT NULL,
+    owner_namespace TEXT NOT NULL,
+    owner_name TEXT NOT NULL,
+    container_id TEXT,
+    interface TEXT,
+    pod_namespace TEXT,
+    pod_name TEXT,
+    pod_uid TEXT,
+    node TEXT NOT NULL,
+    from_ms INTEGER NOT NULL,
+    until_ms INTEGER,
+    ended_by TEXT
+  ) STRICT;
+  CREATE INDEX history_by_address ON history (address, network_id);
+  `,
+];
+
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
+/** Brings the schema to the present version, each step in its own transaction. Throws when the file is from a newer release. */
+export function migrate(db: Database.Database): void {
+  const found = db.pragma("user_version", { simple: true }) as number;
+  if (found > SCHEMA_VERSION) {
+    throw new Error(
+      `the state database has schema version ${found}, this release knows ${SCHEMA_VERSION}; install the newer holdfast again`,
+    );
+  }
+  for (let version = found; version < SCHEMA_VERSION; version += 1) {
+    db.transaction(() => {
+      db.exec(MIGRATIONS[version] as string);
+      db.pragma(`user_version = ${version + 1}`);
+    })();
+  }
+}

@@ -1,0 +1,51 @@
+import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { acceptRebuild, nativeBinding, syncFolder } from "./database-file.ts";
+import { SCHEMA_VERSION } from "./migrations.ts";
+
+/** Puts a backup (or, with null, an empty database) in the place of one that was put aside. Throws an Error an operator can act on. */
+export function rebuildFrom(folder: string, backup: string | null): void {
+  if (backup === null) {
+    acceptRebuild(folder, null);
+    return;
+  }
+  if (!existsSync(backup))
+    throw new Error(`backup ${backup} does not exist on the daemon's machine; give its absolute path`);
+  const copy = join(folder, "holdfast.db.rebuilding");
+  rmSync(copy, { force: true });
+  copyFileSync(backup, copy);
+  try {
+    verify(copy, backup);
+  } catch (error) {
+    rmSync(copy, { force: true });
+    throw error;
+  }
+  const fd = openSync(copy, "r+");
+  fsyncSync(fd);
+  closeSync(fd);
+  acceptRebuild(folder, copy);
+  syncFolder(folder);
+}
+
+function verify(copy: string, name: string): void {
+  let db: Database.Database;
+  try {
+    db = new Database(copy, nativeBinding());
+  } catch (error) {
+    throw new Error(`${name} cannot be opened: ${(error as Error).message}`);
+  }
+  try {
+    const verdict = db.pragma("quick_check(1)", { simple: true });
+    if (verdict !== "ok") throw new Error(String(verdict));
+    const version = db.pragma("user_version", { simple: true }) as number;
+    if (version < 1 || version > SCHEMA_VERSION)
+      throw new Error(`schema version ${version} is not a holdfast backup this release reads`);
+    // One file, no log beside it: what is renamed into place is all there is.
+    db.pragma("journal_mode = DELETE");
+  } catch (error) {
+    throw new Error(`${name} is not a sound holdfast backup: ${(error as Error).message}`);
+  } finally {
+    db.close();
+  }
+}

@@ -1,0 +1,157 @@
+import type Database from "better-sqlite3";
+import type { AllocationRow, AttachmentRow, ClaimRow, DefinitionRow, HistoryRow } from "./rows.ts";
+
+/** Every statement of the request path, prepared once for each opened database. */
+export type Statements = ReturnType<typeof prepareStatements>;
+
+const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, owner_name";
+const POD = "pod_namespace, pod_name, pod_uid";
+
+export function prepareStatements(db: Database.Database) {
+  const get = <P extends unknown[], R>(sql: string) => db.prepare<P, R>(sql);
+  const run = <P extends unknown[]>(sql: string) => db.prepare<P>(sql);
+  return {
+    networks: get<[], { id: number; name: string; runtime_config: string | null }>(
+      "SELECT id, name, runtime_config FROM networks ORDER BY name",
+    ),
+    insertNetwork: run<[string]>("INSERT INTO networks (name) VALUES (?)"),
+    setRuntimeConfig: run<[string, number]>("UPDATE networks SET runtime_config = ? WHERE id = ?"),
+    deleteUnusedNetwork: run<[number]>("DELETE FROM networks WHERE id = ?"),
+
+    definitions: get<[], DefinitionRow>("SELECT * FROM definitions ORDER BY id"),
+    definition: get<[string, string], DefinitionRow>(
+      "SELECT * FROM definitions WHERE namespace = ? AND name = ?",
+    ),
+    definitionsOf: get<[string], DefinitionRow>("SELECT * FROM definitions WHERE network = ? ORDER BY id"),
+    putDefinition: run<[string, string, string, string, string]>(
+      `INSERT INTO definitions (namespace, name, network, config, manifest) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (namespace, name) DO UPDATE SET network = excluded.network, config = excluded.config, manifest = excluded.manifest`,
+    ),
+    deleteDefinition: run<[string, string]>("DELETE FROM definitions WHERE namespace = ? AND name = ?"),
+
+    /** Insert-if-absent: a row that is Bound is left as it is and nothing is changed; a Cooling one may be taken over. */
+    insertAllocation: run<
+      [number, Buffer | Uint8Array, number, string, string, string, string, string, number, number]
+    >(
+      `INSERT INTO allocations (network_id, address, prefix_length, ${OWNER}, state, adopted, since_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'Bound', ?, ?)
+       ON CONFLICT (network_id, address) DO UPDATE SET prefix_length = excluded.prefix_length,
+         owner_kind = excluded.owner_kind, owner_uid = excluded.owner_uid, owner_interface = excluded.owner_interface,
+         owner_namespace = excluded.owner_namespace, owner_name = excluded.owner_name,
+         state = 'Bound', adopted = excluded.adopted, since_ms = excluded.since_ms
+       WHERE allocations.state = 'Cooling'`,
+    ),
+    allocation: get<[number, Buffer | Uint8Array], AllocationRow>(
+      "SELECT * FROM allocations WHERE network_id = ? AND address = ?",
+    ),
+    allocationsOfOwner: get<[string, string, string, number], AllocationRow>(
+      `SELECT * FROM allocations WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ? AND network_id = ?
+       ORDER BY address`,
+    ),
+    boundOfOwner: get<[string, string, string], AllocationRow>(
+      `SELECT * FROM allocations WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ? AND state = 'Bound'
+       ORDER BY network_id, address`,
+    ),
+    coolAllocation: run<[number, number]>(
+      "UPDATE allocations SET state = 'Cooling', since_ms = ? WHERE id = ?",
+    ),
+    deleteAllocation: run<[number]>("DELETE FROM allocations WHERE id = ?"),
+    coolingAfter: get<[number, number], AllocationRow>(
+      "SELECT * FROM allocations WHERE state = 'Cooling' AND id > ? ORDER BY id LIMIT ?",
+    ),
+    storedAddresses: get<[number, Uint8Array, number], { address: Buffer; state: string; since_ms: number }>(
+      "SELECT address, state, since_ms FROM allocations WHERE network_id = ? AND address > ? ORDER BY address LIMIT ?",
+    ),
+
+    attachment: get<[string, string, number], AttachmentRow>(
+      "SELECT * FROM attachments WHERE container_id = ? AND interface = ? AND network_id = ?",
+    ),
+    attachmentsOfContainer: get<[string, string], AttachmentRow>(
+      "SELECT * FROM attachments WHERE container_id = ? AND interface = ? ORDER BY id",
+    ),
+    attachmentsOfOwner: get<[string, string, string], AttachmentRow>(
+      "SELECT * FROM attachments WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ? ORDER BY id",
+    ),
+    attachmentsOfNetwork: get<[number], AttachmentRow>(
+      "SELECT * FROM attachments WHERE network_id = ? ORDER BY id",
+    ),
+    attachmentsAfter: get<[number, number], AttachmentRow>(
+      "SELECT * FROM attachments WHERE id > ? ORDER BY id LIMIT ?",
+    ),
+    attachmentById: get<[number], AttachmentRow>("SELECT * FROM attachments WHERE id = ?"),
+    attachmentCounts: get<[], { network_id: number; n: number }>(
+      "SELECT network_id, count(*) AS n FROM attachments GROUP BY network_id",
+    ),
+    insertAttachment: run<unknown[]>(
+      `INSERT INTO attachments (network_id, container_id, interface, ${OWNER}, claim_ref, ips, boot_id, boot_us,
+         netns_path, netns_id, netns_witnessed, ${POD}, node, since_ms, history_id, history_count)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    refreshAttachment: run<[string, number, string, string, number, number]>(
+      `UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?`,
+    ),
+    deleteAttachment: run<[number]>("DELETE FROM attachments WHERE id = ?"),
+
+    tombstones: get<[string, string, string], { boot_id: string; boot_us: number }>(
+      "SELECT boot_id, boot_us FROM tombstones WHERE container_id = ? AND interface = ? AND network IN ('', ?)",
+    ),
+    putTombstone: run<[string, string, string, string, number]>(
+      `INSERT INTO tombstones (container_id, interface, network, boot_id, boot_us) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (container_id, interface, network) DO UPDATE SET boot_id = excluded.boot_id, boot_us = excluded.boot_us
+       WHERE excluded.boot_id <> tombstones.boot_id OR excluded.boot_us > tombstones.boot_us`,
+    ),
+    pruneTombstones: run<[string, number]>("DELETE FROM tombstones WHERE boot_id <> ? OR boot_us < ?"),
+
+    claims: get<[], ClaimRow>("SELECT * FROM claims ORDER BY namespace, name"),
+    claim: get<[string, string], ClaimRow>("SELECT * FROM claims WHERE namespace = ? AND name = ?"),
+    claimByUid: get<[string], ClaimRow>("SELECT * FROM claims WHERE uid = ?"),
+    insertClaim: run<[string, string, string, string, string, string, string, string, string, number]>(
+      `INSERT INTO claims (uid, namespace, name, network, manifest, vm_name, vm_uid, ips, conditions, created_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    updateClaimSpec: run<[string, string, string, string, string]>(
+      "UPDATE claims SET network = ?, manifest = ?, vm_name = ?, vm_uid = ?, version = version + 1 WHERE uid = ?",
+    ),
+    updateClaimStatus: run<[string, string | null, string, string]>(
+      "UPDATE claims SET ips = ?, owner_pod = ?, conditions = ?, version = version + 1 WHERE uid = ?",
+    ),
+    markClaimDeleted: run<[number, string]>(
+      "UPDATE claims SET deleted_ms = ?, version = version + 1 WHERE uid = ?",
+    ),
+    deleteClaim: run<[string]>("DELETE FROM claims WHERE uid = ?"),
+
+    insertHistory: run<unknown[]>(
+      `INSERT INTO history (network_id, address, prefix_length, ${OWNER}, container_id, interface, ${POD}, node, from_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    endHistory: run<[number, string, number, number]>(
+      "UPDATE history SET until_ms = ?, ended_by = ? WHERE id >= ? AND id < ? AND until_ms IS NULL",
+    ),
+    endHolding: run<[number, string, number, Buffer, string]>(
+      `UPDATE history SET until_ms = ?, ended_by = ?
+       WHERE network_id = ? AND address = ? AND owner_uid = ? AND container_id IS NULL AND until_ms IS NULL`,
+    ),
+    historyIds: get<[], { first: number | null; last: number | null }>(
+      "SELECT min(id) AS first, max(id) AS last FROM history",
+    ),
+    pruneHistory: run<[number, number]>(
+      `DELETE FROM history WHERE id IN
+         (SELECT id FROM history WHERE id < ? AND until_ms IS NOT NULL ORDER BY id LIMIT ?)`,
+    ),
+    historyOfAddress: get<[Buffer | Uint8Array, string | null, string | null, number, number], HistoryRow>(
+      `SELECT history.*, networks.name AS network FROM history JOIN networks ON networks.id = history.network_id
+       WHERE history.address = ? AND (? IS NULL OR networks.name = ?) AND history.id < ?
+       ORDER BY history.id DESC LIMIT ?`,
+    ),
+    recentHistory: get<[string | null, string | null, number, number], HistoryRow>(
+      `SELECT history.*, networks.name AS network FROM history JOIN networks ON networks.id = history.network_id
+       WHERE (? IS NULL OR networks.name = ?) AND history.id < ?
+       ORDER BY history.id DESC LIMIT ?`,
+    ),
+
+    meta: get<[string], { value: string }>("SELECT value FROM meta WHERE key = ?"),
+    putMeta: run<[string, string]>(
+      "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    ),
+  };
+}

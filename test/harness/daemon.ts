@@ -1,0 +1,235 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const ROOT = join(import.meta.dirname, "../..");
+export const HOLDFAST = join(ROOT, "dist/bin/holdfast");
+export const SHIM = join(ROOT, "dist/bin/holdfast-ipam");
+
+export interface DaemonOptions {
+  /** An existing folder to keep between daemons; default: a new one, removed at stop. */
+  readonly folder?: string;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Wait for the socket and readiness (default), or return as soon as the process runs. */
+  readonly wait?: boolean;
+  /** Command to run the daemon under, e.g. `["unshare", "-m", …]`. */
+  readonly wrapper?: readonly string[];
+}
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly body: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  json(): any;
+}
+
+/** A real daemon process on a state folder of its own. */
+export class TestDaemon {
+  readonly folder: string;
+  readonly socket: string;
+  readonly state: string;
+  readonly spool: string;
+  readonly process: ChildProcess;
+  #log = "";
+
+  private constructor(folder: string, process: ChildProcess) {
+    this.folder = folder;
+    this.socket = join(folder, "s.sock");
+    this.state = join(folder, "state");
+    this.spool = join(folder, "state", "spool");
+    this.process = process;
+    for (const stream of [process.stdout, process.stderr]) {
+      stream?.on("data", (chunk: Buffer) => {
+        this.#log += chunk.toString();
+      });
+    }
+  }
+
+  static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
+    const folder = options.folder ?? newFolder();
+    const [command, ...args] = [
+      ...(options.wrapper ?? []),
+      process.execPath,
+      HOLDFAST,
+      "daemon",
+      "--state",
+      join(folder, "state"),
+      "--socket",
+      join(folder, "s.sock"),
+      ...(options.args ?? []),
+    ] as [string, ...string[]];
+    const child = spawn(command, args, {
+      env: { ...cleanEnv(), ...options.env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const daemon = new TestDaemon(folder, child);
+    if (options.wait !== false) await daemon.ready();
+    return daemon;
+  }
+
+  /** Everything the daemon has printed so far. */
+  get log(): string {
+    return this.#log;
+  }
+
+  async ready(): Promise<void> {
+    await until(async () => {
+      if (this.process.exitCode !== null) throw new Error(`the daemon ended: ${this.#log}`);
+      return existsSync(this.socket) && (await this.get("/readyz").catch(() => null))?.status === 200;
+    }, `readiness; log: ${this.#log}`);
+  }
+
+  /** Runs the plugin binary as a container runtime would. */
+  cni(verb: string, containerId: string, options: CniOptions = {}): Promise<CniAnswer> {
+    return runShim(verb, containerId, { socket: this.socket, spool: this.spool, ...options });
+  }
+
+  get(path: string): Promise<ApiAnswer> {
+    return call(this.socket, "GET", path);
+  }
+
+  post(path: string, body: unknown): Promise<ApiAnswer> {
+    return call(this.socket, "POST", path, typeof body === "string" ? body : JSON.stringify(body));
+  }
+
+  delete(path: string): Promise<ApiAnswer> {
+    return call(this.socket, "DELETE", path);
+  }
+
+  /** Runs a command of the command line against this daemon. */
+  cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    return run(process.execPath, [HOLDFAST, ...args], { HOLDFAST_SOCKET: this.socket });
+  }
+
+  /** Ends the process with a signal and waits for it; the folder stays. */
+  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+    if (this.process.exitCode === null && this.process.signalCode === null) {
+      const exited = once(this.process, "exit");
+      this.process.kill(signal);
+      await exited;
+    }
+    return this.process.exitCode;
+  }
+
+  /** Ends the process and removes its folder. */
+  async stop(): Promise<void> {
+    await this.end();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+export interface CniOptions {
+  readonly config?: object | string;
+  readonly ifname?: string;
+  readonly netns?: string;
+  readonly args?: string;
+  readonly socket?: string;
+  readonly spool?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface CniAnswer {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  json(): any;
+}
+
+/** A network most tests can use; override what matters to the test. */
+export function network(name: string, ipam: object = {}, plugin: object = {}): object {
+  return {
+    cniVersion: "1.0.0",
+    name,
+    type: "bridge",
+    ...plugin,
+    ipam: { type: "holdfast-ipam", subnets: "10.10.0.0/24", ...ipam },
+  };
+}
+
+export async function runShim(verb: string, containerId: string, options: CniOptions): Promise<CniAnswer> {
+  const config = options.config ?? network("blue");
+  const env: Record<string, string> = {
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: options.netns ?? `/run/netns/${containerId}`,
+    CNI_IFNAME: options.ifname ?? "eth0",
+    CNI_PATH: "/opt/cni/bin",
+    ...(options.args === undefined ? {} : { CNI_ARGS: options.args }),
+    ...(options.socket === undefined ? {} : { HOLDFAST_SOCKET: options.socket }),
+    ...(options.spool === undefined ? {} : { HOLDFAST_SPOOL: options.spool }),
+    ...options.env,
+  };
+  const answer = await run(SHIM, [], env, typeof config === "string" ? config : JSON.stringify(config));
+  return { ...answer, json: () => JSON.parse(answer.stdout) };
+}
+
+export async function run(
+  command: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  stdin = "",
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const child = spawn(command, args, { env: { ...cleanEnv(), ...env }, stdio: ["pipe", "pipe", "pipe"] });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk.toString();
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    stderr += chunk.toString();
+  });
+  child.stdin.on("error", () => {});
+  child.stdin.end(stdin);
+  const [code, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
+  return { code: code ?? -1, stdout, stderr: signal === null ? stderr : `${stderr}\nended by ${signal}` };
+}
+
+function call(socketPath: string, method: string, path: string, body?: string): Promise<ApiAnswer> {
+  return new Promise((resolve, reject) => {
+    const headers =
+      body === undefined
+        ? {}
+        : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+    const sent = request({ socketPath, method, path, headers, agent: false }, (answer) => {
+      let text = "";
+      answer.on("data", (chunk: Buffer) => {
+        text += chunk.toString();
+      });
+      answer.on("end", () =>
+        resolve({ status: answer.statusCode ?? 0, body: text, json: () => JSON.parse(text) }),
+      );
+      answer.on("error", reject);
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
+
+/** The environment without settings of ours that a developer's shell may carry. */
+function cleanEnv(): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith("HOLDFAST_") && !name.startsWith("CNI_")),
+  );
+}
+
+export function newFolder(): string {
+  return mkdtempSync(join(tmpdir(), "holdfast-test-"));
+}
+
+/** Polls until true. The limit only ends a hung test: it is far above what anything takes. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  limitMs = 60_000,
+): Promise<void> {
+  const end = performance.now() + limitMs;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error(`gave up waiting for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

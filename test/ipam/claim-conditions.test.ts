@@ -1,0 +1,66 @@
+import { describe, expect, test } from "vitest";
+import {
+  allocatedCondition,
+  type ClaimCondition,
+  CONDITION_MESSAGE_CHARS_MAX,
+  mergeCondition,
+  refusedCondition,
+} from "../../ipam/claim-conditions.ts";
+
+const EARLIER = "2026-01-01T00:00:00Z";
+const NOW = "2026-01-02T00:00:00Z";
+const foreign: ClaimCondition = {
+  type: "Ready",
+  status: "True",
+  reason: "Fine",
+  message: "",
+  lastTransitionTime: EARLIER,
+  observedGeneration: 3,
+};
+
+describe("mergeCondition", () => {
+  test("adds to what others wrote", () => {
+    expect(mergeCondition([foreign], allocatedCondition(NOW))).toEqual([foreign, allocatedCondition(NOW)]);
+  });
+
+  test("comes back equal when nothing is new, so that nothing is written", () => {
+    const list = [allocatedCondition(EARLIER), foreign];
+    expect(mergeCondition(list, allocatedCondition(NOW))).toEqual(list);
+  });
+
+  test("keeps the time of transition while only reason or message change", () => {
+    const list = [refusedCondition("SubnetExhausted", "full", EARLIER), foreign];
+    const merged = mergeCondition(list, refusedCondition("IPAddressConflict", "held by x", NOW));
+    expect(merged).toEqual([refusedCondition("IPAddressConflict", "held by x", EARLIER), foreign]);
+  });
+
+  test("moves the time when the status changes, in place", () => {
+    const list = [refusedCondition("SubnetExhausted", "full", EARLIER), foreign];
+    expect(mergeCondition(list, allocatedCondition(NOW))).toEqual([allocatedCondition(NOW), foreign]);
+  });
+
+  test("leaves one where several of the type had come in: the list is no map to the API server", () => {
+    const list = [
+      refusedCondition("SubnetExhausted", "full", EARLIER),
+      foreign,
+      refusedCondition("InternalError", "?", NOW),
+    ];
+    expect(mergeCondition(list, allocatedCondition(NOW))).toEqual([allocatedCondition(NOW), foreign]);
+  });
+
+  test("changes neither list nor condition", () => {
+    const list = Object.freeze([Object.freeze(refusedCondition("InternalError", "?", EARLIER))]);
+    mergeCondition(list, Object.freeze(allocatedCondition(NOW)));
+    expect(list).toEqual([refusedCondition("InternalError", "?", EARLIER)]);
+  });
+
+  test.each([
+    ["x".repeat(CONDITION_MESSAGE_CHARS_MAX), CONDITION_MESSAGE_CHARS_MAX, "as long as the schema takes"],
+    ["x".repeat(CONDITION_MESSAGE_CHARS_MAX + 1), CONDITION_MESSAGE_CHARS_MAX, "one too long"],
+    ["😀".repeat(CONDITION_MESSAGE_CHARS_MAX), CONDITION_MESSAGE_CHARS_MAX - 1, "would be cut within a pair"],
+  ])("cuts the message (%#)", (message, length) => {
+    const [merged] = mergeCondition([], refusedCondition("InternalError", message, NOW));
+    expect(merged?.message.length).toBe(length);
+    expect(merged?.message).not.toMatch(/[\ud800-\udbff](?![\udc00-\udfff])/);
+  });
+});

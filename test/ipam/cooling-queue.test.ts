@@ -1,0 +1,67 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CoolingQueue, type Resting } from "../../ipam/cooling-queue.ts";
+
+test("keeps the order of ends of rest, whatever is added, taken out and put back", () => {
+  const step = fc.record({
+    act: fc.constantFrom("add", "add", "delete", "restore"),
+    value: fc.bigInt(0n, 40n),
+    restUntilMs: fc.integer({ min: 0, max: 6 }),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
+      const queue = new CoolingQueue();
+      const model = new Map<bigint, Resting>();
+      const takenOut: Resting[] = [];
+      for (const { act, value, restUntilMs } of steps) {
+        const known = model.get(value);
+        if (act === "add" && known === undefined) model.set(value, queue.add(value, restUntilMs));
+        if (act === "delete" && known !== undefined) {
+          queue.delete(known);
+          model.delete(value);
+          takenOut.push(known);
+        }
+        if (act === "restore") {
+          const last = takenOut.pop();
+          if (last !== undefined && !model.has(last.value)) {
+            queue.restore(last);
+            model.set(last.value, last);
+          }
+        }
+        const sorted = [...model.values()].sort(
+          (a, b) => a.restUntilMs - b.restUntilMs || a.sequence - b.sequence,
+        );
+        expect(queue.size).toBe(model.size);
+        expect(queue.peek()).toBe(sorted[0] ?? null);
+        expect(queue.get(value)).toBe(model.get(value) ?? null);
+        expect([...queue]).toEqual(sorted);
+      }
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("clears its dead entries away, so that a hundred thousand rests leave nothing behind", () => {
+  const queue = new CoolingQueue();
+  const early: Resting[] = [];
+  for (let i = 0; i < 1_000; i++) early.push(queue.add(BigInt(i), i));
+  for (let round = 0; round < 100; round++) {
+    for (let i = 0; i < 1_000; i++) queue.delete(queue.get(BigInt(i)) as Resting);
+    for (let i = 0; i < 1_000; i++) queue.add(BigInt(i), round + i);
+    expect(queue.entryCount).toBeLessThan(2_100);
+  }
+  expect(queue.size).toBe(1_000);
+});
+
+test("an iteration goes on while entries come and go", () => {
+  const queue = new CoolingQueue();
+  const entries = [1, 2, 3, 4].map((n) => queue.add(BigInt(n), n));
+  const seen: bigint[] = [];
+  for (const { value } of queue) {
+    seen.push(value);
+    if (value === 1n) queue.delete(entries[0] as Resting);
+    if (value === 2n) queue.delete(entries[2] as Resting);
+    if (value === 2n) queue.add(9n, 9);
+  }
+  expect(seen).toEqual([1n, 2n, 4n, 9n]);
+});

@@ -1,0 +1,407 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Address, formatAddress } from "../../ipam/address.ts";
+import { cidrContains, formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { type AddQuestion, decideAdd, type HeldAddress } from "../../ipam/decide-add.ts";
+import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import { Pool } from "../../ipam/pool.ts";
+import { parseRequestedAddress } from "../../ipam/requested-address.ts";
+import { define, ip } from "./definitions.ts";
+
+const dual = define({
+  subnets: "10.0.0.0/29,fd00::/125",
+  gateway: "10.0.0.1",
+  excludeSubnets: "10.0.0.2/32",
+  reservedSubnets: "10.0.0.5/32",
+});
+
+interface Given {
+  readonly definition?: NetworkDefinition;
+  readonly allocated?: readonly string[];
+  readonly cooling?: readonly string[];
+  readonly bound?: readonly string[];
+  readonly own?: readonly string[];
+  readonly adopted?: readonly string[];
+  readonly requested?: readonly string[];
+  readonly seed?: string;
+}
+
+function question(given: Given): AddQuestion {
+  const definition = given.definition ?? dual;
+  const pools = definition.rangeSets.map((set) => new Pool(set));
+  const each = (texts: readonly string[] = [], act: (pool: Pool, value: bigint) => void) => {
+    for (const text of texts) {
+      const { address } = parseInterfaceAddress(
+        text.includes("/") ? text : `${text}/${text.includes(":") ? 128 : 32}`,
+      );
+      for (const pool of pools) if (pool.rangeSet.family === address.family) act(pool, address.value);
+    }
+  };
+  const held = (texts: readonly string[] = [], state: "bound" | "cooling", adopted = false): HeldAddress[] =>
+    texts.map((text) => ({ ...parseInterfaceAddress(text), state, adopted }));
+  each([...(given.allocated ?? []), ...(given.bound ?? []), ...(given.adopted ?? [])], (pool, value) =>
+    pool.allocate(value),
+  );
+  each([...(given.cooling ?? []), ...(given.own ?? [])], (pool, value) => {
+    pool.allocate(value, { moveCursor: false });
+    pool.release(value, 1_000, 0);
+  });
+  return {
+    definition,
+    pools,
+    held: [
+      ...held(given.bound, "bound"),
+      ...held(given.adopted, "bound", true),
+      ...held(given.own, "cooling"),
+    ],
+    requested: (given.requested ?? []).map((text) => parseRequestedAddress(text, "runtimeConfig.ips")),
+    seed: given.seed ?? null,
+    nowMs: 0,
+    holderOf: (address) => (formatAddress(address) === "10.0.0.3" ? "pod shop/web-0" : null),
+  };
+}
+
+/** What the decision comes to: the addresses, all candidates of each slot, or the refusal. */
+function outcome(given: Given): string {
+  const asked = question(given);
+  const decision = decideAdd(asked);
+  if (decision.kind === "refuse") return `${decision.refusal.code}: ${decision.refusal.message}`;
+  if (decision.kind === "reuse") return `reuse ${decision.addresses.map(formatInterfaceAddress).join(" ")}`;
+  const slots = decision.slots.map(({ rangeSetIndex, candidates }) => {
+    const family = asked.pools[rangeSetIndex]?.rangeSet.family ?? 4;
+    return [...candidates].map((value) => formatAddress({ family, value })).join(" ");
+  });
+  return slots.join(" | ");
+}
+
+describe("a first use", () => {
+  test.each<[Given, string, string]>([
+    [
+      {},
+      "10.0.0.3 10.0.0.4 10.0.0.6 | fd00::1 fd00::2 fd00::3 fd00::4 fd00::5 fd00::6 fd00::7",
+      "one slot for each range set",
+    ],
+    [{ allocated: ["10.0.0.3"] }, "10.0.0.4 10.0.0.6 | fd00::1", "the next one"],
+    [{ cooling: ["10.0.0.3"] }, "10.0.0.4 10.0.0.6 10.0.0.3 | fd00::1", "what rests comes last"],
+    [
+      { requested: ["10.0.0.4"] },
+      "10.0.0.4 | fd00::1",
+      "asked for: that or nothing; the other family as usual",
+    ],
+    [
+      { requested: ["10.0.0.4/29", "fd00::6/125"] },
+      "10.0.0.4 | fd00::6",
+      "both asked for, with the right masks",
+    ],
+    [{ requested: ["10.0.0.5"] }, "10.0.0.5 | fd00::1", "reserved, but asked for"],
+    [{ requested: ["10.0.0.4", "10.0.0.4/29"] }, "10.0.0.4 | fd00::1", "the same twice is one request"],
+    [
+      { own: ["10.0.0.6/29", "fd00::7/125"] },
+      "10.0.0.6 10.0.0.3 10.0.0.4 | fd00::7 fd00::1",
+      "its own resting ones first",
+    ],
+    [{ own: ["10.0.0.6/29"] }, "10.0.0.6 10.0.0.3 10.0.0.4 | fd00::1", "its own of one family"],
+    [{ own: ["10.0.0.6/29"], requested: ["10.0.0.4"] }, "10.0.0.4 | fd00::1", "a request wins over its own"],
+    [
+      { own: ["10.0.0.6/29"], requested: ["10.0.0.6"] },
+      "10.0.0.6 | fd00::1",
+      "a request for its own resting one",
+    ],
+    [
+      { own: ["10.0.0.2/29", "10.9.0.1/24"] },
+      "10.0.0.3 10.0.0.4 10.0.0.6 | fd00::1",
+      "its own, but excluded or outside since",
+    ],
+    [
+      { own: ["10.0.0.6/29"], allocated: ["10.0.0.3", "10.0.0.4"] },
+      "10.0.0.6 | fd00::1",
+      "its own resting one is the last: no candidate is named twice",
+    ],
+    [
+      { allocated: ["10.0.0.3", "10.0.0.4"], cooling: ["10.0.0.6"] },
+      "10.0.0.6 | fd00::1",
+      "better a resting one than none",
+    ],
+  ])("%o gives %s: %s", (given, wanted) => {
+    expect(outcome(given).startsWith(wanted)).toBe(true);
+  });
+
+  test("the round robin goes on only behind what it chose itself", () => {
+    const moves = (given: Given) => {
+      const decision = decideAdd(question(given));
+      return decision.kind === "allocate" ? decision.slots.map(({ moveCursor }) => moveCursor) : null;
+    };
+    expect(moves({})).toEqual([true, true]);
+    expect(moves({ seed: "uid" })).toEqual([false, false]);
+    expect(moves({ requested: ["10.0.0.4"] })).toEqual([false, true]);
+    expect(moves({ own: ["fd00::7/125"] })).toEqual([true, false]);
+  });
+
+  test("a claim's search starts at the hash of its UID and covers everything", () => {
+    const wide = define({ subnets: "10.0.0.0/24" });
+    const asked = question({ definition: wide, seed: "6ba7b810-9dad-11d1-80b4-00c04fd430c8" });
+    const decision = decideAdd(asked);
+    const candidates = decision.kind === "allocate" ? [...(decision.slots[0]?.candidates ?? [])] : [];
+    expect(candidates[0]).toBe(asked.pools[0]?.hashStart("6ba7b810-9dad-11d1-80b4-00c04fd430c8"));
+    expect(new Set(candidates).size).toBe(254);
+    expect(asked.pools[0]?.cursor).toBe(ip("10.0.0.1"));
+  });
+});
+
+describe("what is bound is kept", () => {
+  test.each<[Given, string, string]>([
+    [{ bound: ["10.0.0.4/29", "fd00::3/125"] }, "reuse 10.0.0.4/29 fd00::3/125", "as it is"],
+    [
+      { bound: ["fd00::3/125", "10.0.0.4/29"] },
+      "reuse 10.0.0.4/29 fd00::3/125",
+      "in the order of the range sets",
+    ],
+    [
+      { bound: ["10.0.0.4/29"] },
+      "reuse 10.0.0.4/29",
+      "the families it has, even if the network has more now",
+    ],
+    [{ bound: ["10.0.0.4/24", "fd00::3/64"] }, "reuse 10.0.0.4/24 fd00::3/64", "the masks it has"],
+    [
+      { bound: ["fd09::3/64", "10.9.0.4/24"] },
+      "reuse 10.9.0.4/24 fd09::3/64",
+      "outside the ranges since they were edited",
+    ],
+    [{ bound: ["10.0.0.1/29"] }, "reuse 10.0.0.1/29", "the gateway since the network was edited"],
+    [
+      { bound: ["10.0.0.4/29"], own: ["fd00::3/125"] },
+      "reuse 10.0.0.4/29",
+      "what rests does not come back with it",
+    ],
+    [{ bound: ["10.0.0.4/29"], requested: ["10.0.0.4"] }, "reuse 10.0.0.4/29", "asked for what it has"],
+    [{ bound: ["10.0.0.4/29"], requested: ["10.0.0.4/29"] }, "reuse 10.0.0.4/29", "with its mask"],
+    [{ adopted: ["10.0.0.4/29"] }, "reuse 10.0.0.4/29", "brought in from outside, and inside a subnet"],
+    [{ adopted: ["10.0.0.1/29"] }, "reuse 10.0.0.1/29", "brought in, excluded, but inside a subnet"],
+    [
+      { definition: define({}), bound: ["10.0.0.4/29"] },
+      "reuse 10.0.0.4/29",
+      "even if nobody defines the network any more",
+    ],
+  ])("%o gives %s: %s", (given, wanted) => {
+    expect(outcome(given)).toBe(wanted);
+  });
+});
+
+describe("refused", () => {
+  const v4Full = ["10.0.0.3", "10.0.0.4", "10.0.0.6"];
+  test.each<[Given, string, string]>([
+    [
+      { allocated: v4Full },
+      "POOL_FULL: no free address in 10.0.0.0/29 of network blue",
+      "one family full: all or nothing; .5 is reserved",
+    ],
+    [
+      { allocated: ["fd00::1", "fd00::2", "fd00::3", "fd00::4", "fd00::5", "fd00::6", "fd00::7"] },
+      "POOL_FULL: no free address in fd00::/125 of network blue",
+      "the other family full",
+    ],
+    [
+      { requested: ["10.0.0.3"], allocated: ["10.0.0.3"] },
+      "ADDRESS_TAKEN: 10.0.0.3 is held by pod shop/web-0 on network blue",
+      "with its holder",
+    ],
+    [
+      { requested: ["10.0.0.4"], allocated: ["10.0.0.4"] },
+      "ADDRESS_TAKEN: 10.0.0.4 is held by another owner on network blue",
+      "holder unknown",
+    ],
+    [
+      { requested: ["10.0.0.5"], allocated: ["10.0.0.5"] },
+      "ADDRESS_TAKEN: 10.0.0.5 is held by another owner on network blue",
+      "reserved and taken",
+    ],
+    [
+      { requested: ["10.0.0.3"], cooling: ["10.0.0.3"] },
+      "ADDRESS_COOLING: 10.0.0.3 of network blue was released a moment ago and still rests",
+      "rests, and was another's",
+    ],
+    [{ requested: ["10.0.0.2"] }, "ADDRESS_EXCLUDED: 10.0.0.2 is excluded in network blue", "excluded"],
+    [{ requested: ["10.0.0.1"] }, "ADDRESS_EXCLUDED: 10.0.0.1 is excluded in network blue", "the gateway"],
+    [
+      { requested: ["10.0.0.0"] },
+      "ADDRESS_EXCLUDED: 10.0.0.0 is excluded in network blue",
+      "the network address",
+    ],
+    [
+      { requested: ["10.0.0.8"] },
+      "ADDRESS_OUTSIDE: 10.0.0.8 is not in 10.0.0.0/29, fd00::/125 of network blue",
+      "just behind the subnet",
+    ],
+    [
+      { requested: ["fd01::1"] },
+      "ADDRESS_OUTSIDE: fd01::1 is not in 10.0.0.0/29, fd00::/125 of network blue",
+      "another IPv6 network",
+    ],
+    [
+      { requested: ["10.0.0.4/24"] },
+      "CONFIG_INVALID: runtimeConfig.ips is 10.0.0.4/24: its subnet is 10.0.0.0/29, so write 10.0.0.4/29 or leave the prefix length away",
+      "another mask than the subnet's",
+    ],
+    [
+      { requested: ["10.0.0.3", "10.0.0.4"] },
+      "CONFIG_INVALID: runtimeConfig.ips is 10.0.0.4: runtimeConfig.ips asks for 10.0.0.3 already, and one address is given from 10.0.0.0/29",
+      "two of one subnet",
+    ],
+    [
+      { requested: ["fd00::2", "10.0.0.3"], allocated: ["10.0.0.3"] },
+      "ADDRESS_TAKEN: 10.0.0.3 is held by pod shop/web-0 on network blue",
+      "one of two taken: all or nothing",
+    ],
+    [
+      { bound: ["10.0.0.4/29", "fd00::3/125"], requested: ["10.0.0.3"] },
+      "REQUEST_MISMATCH: runtimeConfig.ips asks for 10.0.0.3, but 10.0.0.4, fd00::3 is held already on network blue",
+      "never overwritten",
+    ],
+    [
+      { bound: ["10.0.0.4/29"], requested: ["10.0.0.4/24"] },
+      "CONFIG_INVALID: runtimeConfig.ips is 10.0.0.4/24: it is held, so write 10.0.0.4/29 or leave the prefix length away",
+      "the address it has, with another mask",
+    ],
+    [
+      { adopted: ["10.0.0.4/29", "10.9.0.4/24"] },
+      "ADDRESS_OUTSIDE: 10.9.0.4 is not in 10.0.0.0/29, fd00::/125 of network blue",
+      "brought in from outside, and outside",
+    ],
+    [
+      { definition: define({}) },
+      "NETWORK_UNDEFINED: network blue has no ranges",
+      "nobody defines the network",
+    ],
+    [
+      {
+        definition: define({ subnet: "10.0.0.0/24", rangeStart: "10.0.0.10", rangeEnd: "10.0.0.20" }),
+        requested: ["10.0.0.30"],
+      },
+      "ADDRESS_OUTSIDE: 10.0.0.30 is not in 10.0.0.0/24 (10.0.0.10 to 10.0.0.20) of network blue",
+      "in the subnet but not in host-local's range",
+    ],
+  ])("%o: %s: %s", (given, wanted) => {
+    expect(outcome(given)).toBe(wanted);
+  });
+});
+
+test("pools that do not match the definition are a fault of ours", () => {
+  expect(() => decideAdd({ ...question({}), pools: [] })).toThrow("one pool per range set");
+});
+
+describe("over any state", () => {
+  const values = Array.from({ length: 10 }, (_, i) => ip("10.0.0.0") + BigInt(i));
+  const state = fc.constantFrom("free", "allocated", "cooling", "own", "own");
+  const anyRequest = fc.option(fc.constantFrom(...values), { nil: null });
+  const v4 = define({
+    subnets: "10.0.0.0/29",
+    excludeSubnets: "10.0.0.2/32",
+    reservedSubnets: "10.0.0.5/32",
+  });
+
+  test("a decision gives only what nobody else has, what was asked for or nothing, and changes nothing", () => {
+    fc.assert(
+      fc.property(
+        fc.array(state, { minLength: 10, maxLength: 10 }),
+        anyRequest,
+        fc.boolean(),
+        (states, request, hashed) => {
+          const of = (wanted: string) => values.filter((_, i) => states[i] === wanted);
+          const text = (value: bigint) => formatAddress({ family: 4, value });
+          const asked = question({
+            definition: v4,
+            allocated: of("allocated").map(text),
+            cooling: of("cooling").map(text),
+            own: of("own").map((value) => `${text(value)}/29`),
+            requested: request === null ? [] : [text(request)],
+            ...(hashed && { seed: "uid" }),
+          });
+          const [pool] = asked.pools as [Pool];
+          const before = values.map((value) => pool.stateOf(value));
+          const decision = decideAdd(asked);
+          const [set] = v4.rangeSets;
+          const usable = (value: bigint) => set?.usable.contains(value) === true;
+          const mayHave = (value: bigint) => usable(value) && !of("allocated").includes(value);
+          if (decision.kind === "allocate") {
+            const candidates = [...(decision.slots[0]?.candidates ?? [])];
+            expect(candidates.length).toBeGreaterThan(0);
+            expect(new Set(candidates).size).toBe(candidates.length);
+            expect(candidates.every(mayHave)).toBe(true);
+            if (request !== null) expect(candidates).toEqual([request]);
+            else {
+              const own = of("own").filter(usable);
+              expect(candidates.slice(0, own.length)).toEqual(own);
+              const automatic = values.filter((value) => set?.automatic.contains(value) && mayHave(value));
+              expect(candidates).toEqual(expect.arrayContaining(automatic));
+            }
+          } else if (request === null) {
+            expect(values.filter((value) => set?.automatic.contains(value) && mayHave(value))).toEqual([]);
+          } else {
+            expect(mayHave(request) && !of("cooling").includes(request)).toBe(false);
+          }
+          expect(values.map((value) => pool.stateOf(value))).toEqual(before);
+          expect(pool.cursor).toBe(
+            question({ definition: v4, allocated: of("allocated").map(text) }).pools[0]?.cursor,
+          );
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  test("what is bound comes back whole, each address once, IPv4's set first", () => {
+    const anyBound = fc.uniqueArray(
+      fc.constantFrom("10.0.0.3/29", "10.0.0.1/29", "fd00::2/125", "10.77.0.1/16", "fd77::1/64"),
+      { minLength: 1 },
+    );
+    fc.assert(
+      fc.property(anyBound, (bound) => {
+        const decision = decideAdd(question({ bound }));
+        const texts = decision.kind === "reuse" ? decision.addresses.map(formatInterfaceAddress) : [];
+        expect([...texts].sort()).toEqual([...bound].sort());
+        const families =
+          decision.kind === "reuse"
+            ? decision.addresses.map(({ address }: { address: Address }) => address.family)
+            : [];
+        expect(families).toEqual([...families].sort());
+      }),
+    );
+  });
+});
+
+test("nothing given to different owners, one after the other, is ever the same", () => {
+  const definition = define({ subnets: "10.0.0.0/26,fd00::/122" });
+  fc.assert(
+    fc.property(fc.array(fc.option(fc.string(), { nil: null }), { minLength: 1, maxLength: 80 }), (seeds) => {
+      const pools = definition.rangeSets.map((set) => new Pool(set));
+      const given = new Set<string>();
+      for (const seed of seeds) {
+        const decision = decideAdd({
+          definition,
+          pools,
+          held: [],
+          requested: [],
+          seed,
+          nowMs: 0,
+          holderOf: () => null,
+        });
+        if (decision.kind !== "allocate") {
+          expect(given.size).toBe(2 * 62);
+          continue;
+        }
+        for (const { rangeSetIndex, candidates, moveCursor } of decision.slots) {
+          const pool = pools[rangeSetIndex] as Pool;
+          const [value] = candidates as Iterable<bigint> as [bigint];
+          const address = { family: pool.rangeSet.family, value };
+          expect(
+            definition.rangeSets[rangeSetIndex]?.subnets.some(({ cidr }) => cidrContains(cidr, address)),
+          ).toBe(true);
+          expect(given.has(formatAddress(address))).toBe(false);
+          given.add(formatAddress(address));
+          pool.allocate(value, { moveCursor });
+        }
+      }
+    }),
+    { numRuns: 50 },
+  );
+});

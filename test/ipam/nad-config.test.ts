@@ -1,0 +1,124 @@
+import { describe, expect, test } from "vitest";
+import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/network-definition.ts";
+import { define, pluginConfig, refusalOf } from "./definitions.ts";
+
+const ipam = { type: "holdfast-ipam", subnets: "10.0.0.0/24" };
+const list = (more: object = {}, plugin: object = {}) =>
+  JSON.stringify({
+    cniVersion: "1.0.0",
+    name: "blue",
+    plugins: [{ type: "bridge", ipam, ...plugin }, { type: "tuning" }],
+    ...more,
+  });
+
+describe("parseNadConfig reads", () => {
+  const plain = define({ subnets: "10.0.0.0/24" });
+  const persistent = define({ subnets: "10.0.0.0/24" }, { allowPersistentIPs: true });
+
+  test.each([
+    [JSON.stringify(pluginConfig(ipam)), plain, "a single plugin"],
+    [list(), plain, "a list; plugins get its name"],
+    [list({}, { name: "other" }), plain, "the list's name wins, as in libcni"],
+    [list({ allowPersistentIPs: true }), persistent, "the list's flag, which libcni keeps from the plugin"],
+    [list({}, { allowPersistentIPs: true }), persistent, "the plugin's flag"],
+    [list({ allowPersistentIPs: true }, { allowPersistentIPs: true }), persistent, "both, the same"],
+    [list({}, { ipam: { ...ipam, allowPersistentIPs: true } }), persistent, "the flag within ipam"],
+    [
+      list({ subnets: "10.0.0.0/24" }, { ipam: { type: "holdfast-ipam" } }),
+      plain,
+      "our other keys at the list's level, rather than ignored",
+    ],
+    [
+      JSON.stringify({
+        name: "blue",
+        plugins: [
+          { type: "x", ipam: { type: "host-local" } },
+          { type: "bridge", ipam },
+        ],
+      }),
+      plain,
+      "the second plugin is ours",
+    ],
+    [` \n${list()}\n`, plain, "white space around"],
+  ])("%s", (text, definition) => {
+    expect(parseNadConfig(text)).toEqual({ network: "blue", definition });
+    expect(parseNadConfigIfOurs(text)).toEqual({ network: "blue", definition });
+  });
+});
+
+describe("refuses", () => {
+  test.each([
+    ["{", "CONFIG_UNREADABLE", "JSON", "cut off"],
+    ["null", "CONFIG_UNREADABLE", "an object is wanted", "no object"],
+    ["[]", "CONFIG_UNREADABLE", "an object is wanted", "a list of plugins without its object"],
+    [
+      list({ name: undefined }),
+      "CONFIG_INVALID",
+      "name is missing",
+      "a list without name, even if the plugin has one",
+    ],
+    [
+      list({ name: undefined }, { name: "blue" }),
+      "CONFIG_INVALID",
+      "name is missing",
+      "libcni overwrites it",
+    ],
+    [
+      list({ allowPersistentIPs: true }, { allowPersistentIPs: false }),
+      "CONFIG_INVALID",
+      "allowPersistentIPs is true",
+      "contradiction",
+    ],
+    [
+      list({ allowPersistentIPs: true }, { ipam: { ...ipam, allowPersistentIPs: false } }),
+      "CONFIG_INVALID",
+      "ipam.allowPersistentIPs is false",
+      "contradiction one level deeper",
+    ],
+    [list({ subnets: "10.1.0.0/24" }), "CONFIG_INVALID", "ipam.subnets", "other subnets at the list's level"],
+    [
+      JSON.stringify({
+        name: "blue",
+        plugins: [
+          { type: "a", ipam },
+          { type: "b", ipam },
+        ],
+      }),
+      "CONFIG_INVALID",
+      "plugins is 2",
+      "two of ours for one interface",
+    ],
+    [
+      list({}, { ipam: { ...ipam, subnets: "10.0.0.1/24" } }),
+      "CONFIG_INVALID",
+      "10.0.0.0/24",
+      "as in a single plugin",
+    ],
+  ])("%.60s", (text, code, message) => {
+    const refusal = refusalOf(() => parseNadConfig(text));
+    expect(refusal.code).toBe(code);
+    expect(refusal.message).toContain(message);
+    expect(refusalOf(() => parseNadConfigIfOurs(text))).toEqual(refusal);
+  });
+});
+
+describe("a network that is not ours", () => {
+  test.each([
+    [
+      JSON.stringify({ name: "blue", type: "bridge", ipam: { type: "host-local", subnet: "x" } }),
+      "ipam.type",
+    ],
+    [
+      JSON.stringify({ name: "blue", type: "ovn-k8s-cni-overlay", subnets: "10.0.0.0/24" }),
+      "ipam is missing",
+    ],
+    [JSON.stringify({ name: "blue", plugins: [{ type: "bridge", ipam: {} }] }), "none of them has ipam.type"],
+    [JSON.stringify({ name: "blue", plugins: [] }), "none of them has ipam.type"],
+    [JSON.stringify({ name: "blue", plugins: [null, 7] }), "none of them has ipam.type"],
+    ["", "not a JSON object"],
+    ["  ", "not a JSON object"],
+  ])("%s is null, or refused when it should be ours", (text, message) => {
+    expect(parseNadConfigIfOurs(text)).toBeNull();
+    expect(refusalOf(() => parseNadConfig(text)).message).toContain(message);
+  });
+});

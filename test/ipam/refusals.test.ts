@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { CLAIM_REASONS } from "../../ipam/claim-conditions.ts";
+import { REFUSALS, type RefusalCode, RefusalError, type RefusalValues, refuse } from "../../ipam/refusals.ts";
+
+const codes = Object.keys(REFUSALS) as RefusalCode[];
+/** Any placeholder's value is its own name. */
+const everyValue = new Proxy({}, { get: (_, name) => `<${String(name)}>` }) as RefusalValues<RefusalCode>;
+
+test.each(codes)("%s has a message, a hint and a code of the CNI specification or of ours", (code) => {
+  const { message, hint, cniCode, ...rest } = refuse(code, everyValue);
+  expect(message).not.toMatch(/[{}]/);
+  expect(hint).not.toMatch(/[{}]/);
+  expect(message.length).toBeGreaterThan(5);
+  expect(hint.length).toBeGreaterThan(20);
+  expect([1, 4, 6, 7, 11, 50, 999].includes(cniCode) || (cniCode >= 120 && cniCode < 200)).toBe(true);
+  if (rest.claimReason !== undefined) expect(CLAIM_REASONS).toContain(rest.claimReason);
+});
+
+test("each code of ours means one thing", () => {
+  const ours = codes.map((code) => REFUSALS[code].cniCode).filter((code) => code >= 100);
+  expect(new Set(ours).size).toBe(ours.length);
+});
+
+describe("the table that others rely on", () => {
+  test.each([
+    ["CONFIG_UNREADABLE", 6, undefined],
+    ["CONFIG_INVALID", 7, undefined],
+    ["VERSION_UNSUPPORTED", 1, undefined],
+    ["ENVIRONMENT_INVALID", 4, undefined],
+    ["NOT_READY", 11, undefined],
+    ["STORAGE_FAILED", 11, undefined],
+    ["DEADLINE_EXCEEDED", 11, undefined],
+    ["TOO_MANY_WAITING", 11, undefined],
+    ["SUPERSEDED", 11, undefined],
+    ["POOL_FULL", 11, "SubnetExhausted"],
+    ["ADDRESS_TAKEN", 120, "IPAddressConflict"],
+    ["ADDRESS_COOLING", 11, "IPAddressConflict"],
+    ["ADDRESS_OUTSIDE", 121, "RequestedIPOutsideSubnet"],
+    ["ADDRESS_EXCLUDED", 122, "RequestedIPOutsideSubnet"],
+    ["REQUEST_MISMATCH", 123, "IPAddressConflict"],
+    ["CLAIM_ABSENT", 11, undefined],
+    ["CLAIM_TERMINATING", 11, undefined],
+    ["CLAIM_IN_USE", 124, "ClaimInUse"],
+    ["CLAIM_OTHER_NETWORK", 125, "NetworkNotFound"],
+    ["CLAIM_OTHER_NAMESPACE", 7, undefined],
+    ["CHECK_FAILED", 126, undefined],
+    ["GC_LIST_MISSING", 7, undefined],
+    ["UNAVAILABLE", 50, undefined],
+    ["IN_USE", 127, undefined],
+    ["PERSISTENCE_NOT_ALLOWED", 128, "PersistenceNotAllowed"],
+  ] as const)("%s: CNI code %i, claim reason %s", (code, cniCode, claimReason) => {
+    expect(refuse(code, everyValue)).toMatchObject({ code, cniCode, ...(claimReason && { claimReason }) });
+    expect("claimReason" in refuse(code, everyValue)).toBe(claimReason !== undefined);
+  });
+});
+
+describe("filling in", () => {
+  test("takes text, numbers and bigints, in message and hint", () => {
+    expect(refuse("DEADLINE_EXCEEDED", { deadlineMs: 9000, waitingFor: "IPAMClaim a/b" }).message).toBe(
+      "no answer within 9000 ms, waiting for IPAMClaim a/b",
+    );
+    expect(refuse("POOL_FULL", { subnets: "10.0.0.0/24", network: "blue" }).hint).toContain(
+      "holdfast show blue",
+    );
+  });
+
+  test("leaves braces in values alone", () => {
+    const { message } = refuse("CONFIG_INVALID", {
+      key: "ipam",
+      value: '{"key":"{remedy}"}',
+      remedy: "{value}",
+    });
+    expect(message).toBe('ipam is {"key":"{remedy}"}: {value}');
+  });
+
+  test("cuts a runaway value", () => {
+    expect(refuse("NOT_READY", { reason: "x".repeat(1_000_000) }).message.length).toBeLessThan(2_100);
+  });
+
+  test("a value that is missing is a fault of ours", () => {
+    expect(() => refuse("NOT_READY", {} as RefusalValues<"NOT_READY">)).toThrow("needs a value for reason");
+  });
+
+  test("the error that carries a refusal has its message", () => {
+    const refusal = refuse("NOT_FOUND", { what: "network blue" });
+    const error = new RefusalError(refusal);
+    expect(error.message).toBe("there is no network blue");
+    expect(error.refusal).toBe(refusal);
+    expect(error.name).toBe("RefusalError");
+  });
+});

@@ -1,0 +1,32 @@
+// Bundles the command line and the daemon into dist/: two CommonJS files and the SQLite addon, nothing else to install.
+// The command line is a bundle of its own so that it starts without reading the daemon.
+import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { build } from "esbuild";
+
+const common = {
+  bundle: true,
+  platform: "node",
+  target: "node20",
+  format: "cjs",
+  minifySyntax: true,
+  legalComments: "none",
+  // CommonJS has __dirname and __filename for what is import.meta.* in the source tree.
+  define: { "import.meta.dirname": "__dirname", "import.meta.filename": "__filename" },
+  logLevel: "warning",
+};
+
+mkdirSync("dist/bin", { recursive: true });
+mkdirSync("dist/lib", { recursive: true });
+await Promise.all([
+  build({
+    ...common,
+    entryPoints: ["cli/main.ts"],
+    outfile: "dist/bin/holdfast",
+    banner: { js: "#!/usr/bin/env node" },
+  }),
+  build({ ...common, entryPoints: ["daemon/main.ts"], outfile: "dist/lib/daemon.cjs" }),
+]);
+copyFileSync("node_modules/better-sqlite3/build/Release/better_sqlite3.node", "dist/lib/better_sqlite3.node");
+// Files without an ending are what the nearest package.json says; dist/ may be copied away from ours.
+writeFileSync("dist/package.json", '{ "type": "commonjs" }\n');
+chmodSync("dist/bin/holdfast", 0o755);

@@ -1,0 +1,27 @@
+import { defineConfig } from "vitest/config";
+
+// unit: pure code and the stores, in parallel. system: real processes, sockets, namespaces and full disks.
+// tidy: the repository checks itself; part of `make lint`.
+export default defineConfig({
+  test: {
+    pool: "forks",
+    reporters: ["default", "./test/harness/closing-line-reporter.ts"],
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    projects: [
+      {
+        extends: true,
+        test: { name: "unit", include: ["test/{ipam,store,claims,daemon-units}/**/*.test.ts"] },
+      },
+      {
+        extends: true,
+        test: {
+          name: "system",
+          include: ["test/{shim,cni,faults,cli,network,deploy}/**/*.test.ts"],
+          maxWorkers: 2,
+        },
+      },
+      { extends: true, test: { name: "tidy", include: ["test/tidy/**/*.test.ts"] } },
+    ],
+  },
+});

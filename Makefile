@@ -49,7 +49,7 @@ system-packages:
 	@tools/system-packages
 
 demo: system-packages build
-	@node test/demo/demo.mjs
+	@node examples/demo/run.mjs
 
 lint: node_modules/.installed
 	npx --no-install biome check --error-on-warnings .

@@ -1,0 +1,239 @@
+// What the demo plays on: a temporary state folder, a daemon, and containers that are network namespaces.
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, constants, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+
+const ROOT = join(import.meta.dirname, "../..");
+const HOLDFAST = join(ROOT, "dist/bin/holdfast");
+const BIN = join(ROOT, "dist/bin");
+const CNI_FOLDERS = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
+/** Far above what a start takes; only ends a demo that hangs. */
+const START_LIMIT_MS = 30_000;
+
+export class Playground {
+  #folder = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
+  #config;
+  #spawn;
+  #bridgeFolder;
+  #whyNotReal;
+  #daemon = null;
+  #daemonLog = "";
+  #step = "(before the first step)";
+  #containers = new Map();
+
+  static async create(config, spawn) {
+    const playground = new Playground();
+    playground.#spawn = spawn;
+    playground.#config = { ...config, bridge: `hfd${process.pid}` };
+    playground.#bridgeFolder = CNI_FOLDERS.find((folder) => existsSync(join(folder, "bridge")));
+    playground.#whyNotReal = await playground.#whatIsMissing();
+    return playground;
+  }
+
+  describe() {
+    return this.#whyNotReal === null
+      ? `The real bridge plugin (${this.#bridgeFolder}/bridge), network namespaces and pings.`
+      : `No namespaces and no pings here: ${this.#whyNotReal}. Driving the plugin binary directly instead.`;
+  }
+
+  say = (text) => {
+    process.stdout.write(`${text}\n`);
+  };
+
+  step = async (title, act) => {
+    this.#step = title;
+    this.say(`\n==> ${title}`);
+    await act();
+  };
+
+  fail(error) {
+    process.stdout.write(`\nFAILED in step "${this.#step}": ${error.message}\n`);
+    process.stdout.write(this.#daemonLog === "" ? "" : `--- the daemon's log\n${this.#daemonLog}`);
+    process.exitCode = 1;
+  }
+
+  async startDaemon() {
+    const args = [
+      "daemon",
+      "--state",
+      join(this.#folder, "state"),
+      "--socket",
+      this.#socket,
+      "--log-level",
+      "warn",
+    ];
+    const child = this.#spawn(process.execPath, [HOLDFAST, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (chunk) => {
+        this.#daemonLog += chunk;
+      });
+    }
+    this.#daemon = child;
+    const end = performance.now() + START_LIMIT_MS;
+    for (;;) {
+      const { code } = await this.#run(process.execPath, [HOLDFAST, "networks"]);
+      if (code === 0) return;
+      if (child.exitCode !== null) throw new Error(`the daemon ended with code ${child.exitCode}`);
+      if (performance.now() > end) throw new Error("the daemon did not become reachable");
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  async killDaemon() {
+    const exited = once(this.#daemon, "exit");
+    this.#daemon.kill("SIGKILL");
+    await exited;
+  }
+
+  /** One command of the command line; its output. */
+  holdfast = async (...args) => {
+    const { code, stdout, stderr } = await this.#run(process.execPath, [HOLDFAST, ...args]);
+    if (code !== 0) throw new Error(`holdfast ${args.join(" ")} exited ${code}: ${stderr}${stdout}`);
+    return stdout;
+  };
+
+  /** One command of the command line, shown as a person would see it. */
+  show = async (...args) => {
+    const shown = args.map((arg) => arg.replace(`${ROOT}/`, ""));
+    this.say(`$ holdfast ${shown.join(" ")}`);
+    this.say((await this.holdfast(...args)).trimEnd());
+  };
+
+  /** Attaches a container; its addresses. */
+  add = async (container, args = "") => {
+    await this.#createNamespace(container);
+    const { code, stdout } = await this.#cni("ADD", container, args);
+    if (code !== 0) throw new Error(`ADD of ${container} exited ${code}: ${stdout}`);
+    const ips = JSON.parse(stdout).ips.map((ip) => ip.address);
+    this.say(`  ${container.padEnd(9)} ${ips.join("  ")}`);
+    return ips;
+  };
+
+  /** An ADD that must be refused; the CNI error. The runtime's clean-up follows it, as it would. */
+  async addRefused(container, args) {
+    await this.#createNamespace(container);
+    const { code, stdout } = await this.#cni("ADD", container, args);
+    if (code === 0) throw new Error(`ADD of ${container} should have been refused: ${stdout}`);
+    await this.del(container, args);
+    return JSON.parse(stdout);
+  }
+
+  del = async (container, args = "") => {
+    const { code, stdout } = await this.#cni("DEL", container, args);
+    if (code !== 0) throw new Error(`DEL of ${container} exited ${code}: ${stdout}`);
+    await this.#removeNamespace(container);
+  };
+
+  async ping(from, addresses) {
+    if (this.#whyNotReal !== null) return;
+    for (const address of addresses) {
+      const args = [
+        "netns",
+        "exec",
+        this.#namespace(from),
+        "ping",
+        "-c",
+        "1",
+        "-i",
+        "0.2",
+        "-W",
+        "5",
+        address,
+      ];
+      // An IPv6 address answers only after duplicate address detection.
+      for (let attempt = 1; ; attempt += 1) {
+        const { code, stdout, stderr } = await this.#run("ip", args);
+        if (code === 0) break;
+        if (attempt === 5) throw new Error(`${from} cannot reach ${address}: ${stdout}${stderr}`);
+        await new Promise((resolve) => setTimeout(resolve, 500));
+      }
+      this.say(`  ${from} reaches ${address}`);
+    }
+  }
+
+  async cleanUp() {
+    if (this.#daemon?.exitCode === null && this.#daemon.signalCode === null) {
+      const exited = once(this.#daemon, "exit");
+      this.#daemon.kill("SIGTERM");
+      await exited;
+    }
+    for (const container of [...this.#containers.keys()]) await this.#removeNamespace(container);
+    if (this.#whyNotReal === null) await this.#run("ip", ["link", "delete", this.#config.bridge]);
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  get #socket() {
+    return join(this.#folder, "holdfast.sock");
+  }
+
+  #namespace(container) {
+    return `hfdemo-${process.pid}-${container}`;
+  }
+
+  async #createNamespace(container) {
+    const name = this.#namespace(container);
+    if (this.#whyNotReal === null) {
+      const { code, stderr } = await this.#run("ip", ["netns", "add", name]);
+      if (code !== 0) throw new Error(`ip netns add ${name}: ${stderr}`);
+    }
+    this.#containers.set(container, name);
+  }
+
+  async #removeNamespace(container) {
+    if (this.#whyNotReal === null) await this.#run("ip", ["netns", "delete", this.#namespace(container)]);
+    this.#containers.delete(container);
+  }
+
+  #cni(verb, container, args) {
+    const real = this.#whyNotReal === null;
+    const plugin = real ? join(this.#bridgeFolder, "bridge") : join(BIN, "holdfast-ipam");
+    const env = {
+      CNI_COMMAND: verb,
+      CNI_CONTAINERID: container,
+      CNI_NETNS: `/var/run/netns/${this.#namespace(container)}`,
+      CNI_IFNAME: "eth0",
+      CNI_PATH: [BIN, ...(real ? [this.#bridgeFolder] : [])].join(delimiter),
+      ...(args === "" ? {} : { CNI_ARGS: args }),
+    };
+    return this.#run(plugin, [], env, JSON.stringify(this.#config));
+  }
+
+  #run(command, args, env = {}, stdin = "") {
+    const settings = {
+      HOLDFAST_SOCKET: this.#socket,
+      HOLDFAST_SPOOL: join(this.#folder, "state/spool"),
+      NO_COLOR: "1",
+    };
+    const path = `${process.env.PATH}:/usr/sbin:/sbin`;
+    return new Promise((resolve) => {
+      const options = { env: { ...process.env, PATH: path, ...settings, ...env } };
+      const child = execFile(command, args, options, (error, stdout, stderr) => {
+        resolve({
+          code: error === null ? 0 : (child.exitCode ?? -1),
+          stdout,
+          stderr: stderr || String(error?.message ?? ""),
+        });
+      });
+      child.stdin?.on("error", () => {});
+      child.stdin?.end(stdin);
+    });
+  }
+
+  async #whatIsMissing() {
+    if (process.getuid() !== 0) return "this needs root";
+    if (this.#bridgeFolder === undefined)
+      return "the bridge plugin is not installed (containernetworking-plugins)";
+    try {
+      accessSync(join(this.#bridgeFolder, "bridge"), constants.X_OK);
+    } catch {
+      return `${this.#bridgeFolder}/bridge cannot be run`;
+    }
+    const name = this.#namespace("probe");
+    const { code, stderr } = await this.#run("ip", ["netns", "add", name]);
+    if (code !== 0) return `network namespaces cannot be made (${stderr.trim()})`;
+    await this.#run("ip", ["netns", "delete", name]);
+    return null;
+  }
+}

@@ -1,0 +1,92 @@
+// The product in one minute: a VM stops, the daemon is killed, the VM starts again, and its addresses are the same.
+// Real daemon, real plugin binaries; as root with the bridge plugin there, real network namespaces and pings as well.
+// Prints what it does, exits 0, or exits 1 and names the step in which something differed.
+import { strict as assert } from "node:assert";
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { Playground } from "./playground.mjs";
+
+const examples = join(import.meta.dirname, "..");
+const networkFile = join(examples, "tenantblue-network.yaml");
+const claimFile = join(examples, "vm1-claim.yaml");
+const config = JSON.parse(parse(readFileSync(networkFile, "utf8")).spec.config);
+const playground = await Playground.create(config, spawn);
+const { say, step, show, holdfast, add, del } = playground;
+// The VM keeps its MAC as well, as KubeVirt does; its neighbours would talk to the old one otherwise.
+const CLAIM = "IgnoreUnknown=1;IPAM_CLAIM=default/vm1.tenantblue;MAC=02:00:00:00:00:01";
+const plain = (ips) => ips.map((ip) => ip.split("/")[0]);
+
+try {
+  say(playground.describe());
+
+  await step("start the daemon on an empty state folder", () => playground.startDaemon());
+
+  await step("apply the network and the VM's IPAMClaim, as kubectl would", async () => {
+    await show("apply", "-f", networkFile, "-f", claimFile);
+  });
+
+  let vm;
+  await step("attach the VM's interface and two plain pods", async () => {
+    vm = await add("vm1-run1", CLAIM);
+    const web = await add("web");
+    const db = await add("db");
+    assert.equal(new Set([...vm, ...web, ...db]).size, 6, "six different addresses, two families each");
+    await playground.ping("web", [...plain(vm), ...plain(db)]);
+    await playground.ping("vm1-run1", plain(web));
+    await show("list");
+  });
+
+  await step("stop the VM: nothing is attached any more, the claim keeps its addresses", async () => {
+    await del("vm1-run1", CLAIM);
+    await show("claims");
+  });
+
+  await step(
+    "others try to take its place: by asking for its address, and by filling the network",
+    async () => {
+      const refused = await playground.addRefused("thief", `IgnoreUnknown=1;IP=${plain(vm)[0]}`);
+      assert.match(refused.msg, /held by claim default\/vm1\.tenantblue/);
+      say(`  asked for ${plain(vm)[0]}: ${refused.msg}`);
+      const taken = await add("greedy");
+      assert.ok(!taken.some((ip) => vm.includes(ip)), "a new pod got an address of the stopped VM");
+      const full = await playground.addRefused("late", "");
+      assert.equal(full.code, 11);
+      say(`  network full: ${full.msg}`);
+      await show("networks");
+    },
+  );
+
+  await step("kill the daemon with SIGKILL and start it again", async () => {
+    await playground.killDaemon();
+    await playground.startDaemon();
+    await show("check");
+  });
+
+  await step("start the VM: new container, same addresses", async () => {
+    const again = await add("vm1-run2", CLAIM);
+    assert.deepEqual(again, vm);
+    await playground.ping("web", plain(vm));
+    await show("who", plain(vm)[0]);
+  });
+
+  await step("delete the VM and its claim: the addresses return to the pool", async () => {
+    await del("vm1-run2", CLAIM);
+    await show("delete", "-f", claimFile);
+    const { items } = JSON.parse(await holdfast("list", "-o", "json"));
+    const holders = items.filter((item) => vm.includes(item.address) && item.state === "Bound");
+    assert.deepEqual(holders, [], "the claim is gone, its addresses are not");
+    await show("networks");
+    const heir = await add("heir");
+    assert.deepEqual(heir, vm, "the only free addresses are the ones that the VM gave back");
+    await show("history", plain(vm)[0]);
+    await show("check");
+  });
+
+  say("\nThe VM kept its addresses across stop, crash and start; its claim's deletion gave them back.");
+} catch (error) {
+  playground.fail(error);
+} finally {
+  await playground.cleanUp();
+}

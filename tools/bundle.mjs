@@ -1,6 +1,6 @@
 // Bundles the command line and the daemon into dist/: two CommonJS files and the SQLite addon, nothing else to install.
 // The command line is a bundle of its own so that it starts without reading the daemon.
-import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
 const common = {
@@ -26,7 +26,12 @@ await Promise.all([
   }),
   build({ ...common, entryPoints: ["daemon/main.ts"], outfile: "dist/lib/daemon.cjs" }),
 ]);
-copyFileSync("node_modules/better-sqlite3/build/Release/better_sqlite3.node", "dist/lib/better_sqlite3.node");
+// Renamed into place: a daemon that runs from here has the old file mapped and would crash if it changed.
+copyFileSync(
+  "node_modules/better-sqlite3/build/Release/better_sqlite3.node",
+  "dist/lib/better_sqlite3.node.new",
+);
+renameSync("dist/lib/better_sqlite3.node.new", "dist/lib/better_sqlite3.node");
 // Files without an ending are what the nearest package.json says; dist/ may be copied away from ours.
 writeFileSync("dist/package.json", '{ "type": "commonjs" }\n');
 chmodSync("dist/bin/holdfast", 0o755);

@@ -130,6 +130,8 @@ export interface CniOptions {
   readonly socket?: string;
   readonly spool?: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Another plugin binary than the built one. */
+  readonly shim?: string;
 }
 
 export interface CniAnswer {
@@ -164,7 +166,12 @@ export async function runShim(verb: string, containerId: string, options: CniOpt
     ...(options.spool === undefined ? {} : { HOLDFAST_SPOOL: options.spool }),
     ...options.env,
   };
-  const answer = await run(SHIM, [], env, typeof config === "string" ? config : JSON.stringify(config));
+  const answer = await run(
+    options.shim ?? SHIM,
+    [],
+    env,
+    typeof config === "string" ? config : JSON.stringify(config),
+  );
   return { ...answer, json: () => JSON.parse(answer.stdout) };
 }
 

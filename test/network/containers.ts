@@ -47,7 +47,7 @@ export class Containers {
     verb: string,
     container: string,
     namespace: string,
-    config: object & { type?: unknown },
+    config: Readonly<Record<string, unknown>>,
     args = "",
   ): Promise<CniAnswer> {
     const answer = await run(

@@ -1,0 +1,55 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newFolder, run, runShim, until } from "../harness/daemon.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const UNIT = join(ROOT, "deploy/systemd/holdfast.service");
+let target: string;
+beforeAll(() => {
+  target = newFolder();
+  execFileSync("make", ["-C", ROOT, "install", `DESTDIR=${target}`, "PREFIX=/usr/local"], { stdio: "pipe" });
+});
+afterAll(() => rmSync(target, { recursive: true, force: true }));
+
+test("what is installed runs without the source tree: daemon, plugin binary, command line", async () => {
+  const holdfast = join(target, "usr/local/bin/holdfast");
+  const socket = join(target, "s.sock");
+  const daemon = run(holdfast, ["daemon", "--state", join(target, "state"), "--socket", socket]);
+  await until(
+    async () => (await run(holdfast, ["networks", "--socket", socket])).code === 0,
+    "the installed daemon",
+  );
+  const shim = join(target, "opt/cni/bin/holdfast-ipam");
+  const answer = await runShim("ADD", "c1", { socket, spool: join(target, "state/spool"), shim });
+  expect(answer.json().ips).toHaveLength(1);
+  const { stdout } = await run(holdfast, ["list", "--socket", socket]);
+  expect(stdout).toContain("container c1 (eth0)");
+  const pid = execFileSync("pgrep", ["-f", join(target, "state")], { encoding: "utf8" })
+    .trim()
+    .split("\n")[0];
+  process.kill(Number(pid), "SIGTERM");
+  expect((await daemon).code).toBe(0);
+});
+
+test("the systemd unit is sound, and starts what make install puts there", async () => {
+  const text = readFileSync(UNIT, "utf8");
+  const installed = join(target, "usr/local/bin/holdfast");
+  expect(text).toContain("ExecStart=/usr/local/bin/holdfast daemon\n");
+  const copy = join(target, "holdfast.service");
+  writeFileSync(copy, text.replace("/usr/local/bin/holdfast daemon", `${installed} daemon`));
+  const { code, stdout, stderr } = await run("systemd-analyze", ["verify", "--man=no", copy]);
+  expect(`${stdout}${stderr}`.split("\n").filter((line) => line.includes("holdfast"))).toEqual([]);
+  expect(code).toBe(0);
+});
+
+test("the unit's view of the system leaves the daemon what it needs", () => {
+  const text = readFileSync(UNIT, "utf8");
+  // The defaults of the settings: what the unit makes writable must be where the daemon writes.
+  expect(text).toContain("StateDirectory=holdfast\n");
+  expect(text).toContain("RuntimeDirectory=holdfast\n");
+  const defaults = readFileSync(join(ROOT, "daemon/config.ts"), "utf8");
+  expect(defaults).toContain('"/var/lib/holdfast"');
+  expect(defaults).toContain('"/run/holdfast/holdfast.sock"');
+});

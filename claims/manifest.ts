@@ -104,13 +104,6 @@ function readDefinition(object: Json): AppliedDefinition {
     invalid("spec.config", config, "the CNI configuration as a JSON string is wanted");
   }
   const read = parseNadConfig(config);
-  if (read === null) {
-    invalid(
-      "spec.config",
-      config,
-      `no plugin in it has ipam.type "holdfast-ipam", so this network is not ours`,
-    );
-  }
   if (read.definition.rangeSets.length === 0) {
     throw new RefusalError(refuse("NETWORK_UNDEFINED", { network: read.network }));
   }

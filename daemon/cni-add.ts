@@ -28,20 +28,35 @@ export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise
     onePerFamily: early,
     ...asked,
   };
+  const applied = context.store.appliedDefinition(want.network);
+  const dns = dnsOf(applied?.definition ?? config.definition);
   const outcome =
     want.claim === null ? await context.store.attach(want) : await attachWithClaim(context, want);
   if (outcome.kind === "refused") return outcome;
   for (const warning of outcome.warnings) {
     context.log.warn({ network: want.network, containerId: want.containerId }, warning);
   }
+  for (const note of config.definition.notes) context.warnings.warn(want.network, note);
+  if (applied && differs(applied.definition, config.definition)) {
+    context.warnings.warn(
+      want.network,
+      `the ranges in the runtime's configuration are not those of ${applied.by}, which was applied and counts`,
+    );
+  }
   const { definition, attachment } = outcome;
   const result = formatResult(config.cniVersion, {
     ips: attachment.ips,
     routes: definition.routes,
-    dns: dnsOf(definition),
+    dns,
   });
   killPoint("before-answer");
   return result;
+}
+
+/** Whether a configuration gives ranges, and other ones than the definition that counts. */
+function differs(counts: NetworkDefinition, given: NetworkDefinition): boolean {
+  const ranges = (definition: NetworkDefinition) => definition.rangeSets.map((set) => set.fingerprint).join();
+  return given.rangeSets.length > 0 && counts !== given && ranges(counts) !== ranges(given);
 }
 
 function dnsOf(definition: NetworkDefinition): NetworkDefinition["dns"] {

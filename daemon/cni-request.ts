@@ -1,4 +1,5 @@
 import { CNI_VERSIONS, type CniWireRequest } from "../cni-shim/wire.ts";
+import { isGiven } from "../ipam/definition-keys.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import { parsePluginConfig } from "../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
@@ -16,8 +17,10 @@ export interface DefinedConfig extends PluginConfig {
 
 /** Configurations remembered: those of one node's networks, with slack for what a runtime adds per container. */
 const REMEMBERED_MAX = 256;
-const REMEMBERED_BYTES_MAX = 16 * 1024;
+/** Together: one with ten thousand excludes has 200 kB and takes a tenth of a second to read. */
+const REMEMBERED_CHARS_MAX = 4 * 1024 * 1024;
 const remembered = new Map<string, DefinedConfig>();
+let rememberedChars = 0;
 
 /** A container ID as the CNI specification allows it. */
 const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
@@ -52,7 +55,8 @@ export function readWireRequest(body: unknown): CniWireRequest {
 /** Parses a plugin configuration without judging its ranges. Throws RefusalError CONFIG_UNREADABLE or VERSION_UNSUPPORTED. */
 export function readConfig(text: string, verb: string, since: string): PluginConfig {
   const conf = parseObject(text);
-  const { cniVersion = "0.1.0" } = conf;
+  // Go programs write a version that is not set as "".
+  const cniVersion = isGiven(conf["cniVersion"]) ? conf["cniVersion"] : "0.1.0";
   if (typeof cniVersion !== "string") {
     throw new RefusalError(
       refuse("CONFIG_UNREADABLE", { problem: `cniVersion is ${JSON.stringify(cniVersion)}, not a string` }),
@@ -74,11 +78,17 @@ export function readDefinedConfig(text: string, verb: string, since: string): De
   if (known && verb === "ADD") return known;
   const config = readConfig(text, verb, since);
   const read: DefinedConfig = { ...config, definition: parsePluginConfig(config.conf) };
-  if (verb === "ADD" && text.length <= REMEMBERED_BYTES_MAX) {
-    if (remembered.size >= REMEMBERED_MAX) remembered.clear();
-    remembered.set(text, read);
-  }
+  if (verb === "ADD") remember(read);
   return read;
+}
+
+function remember(read: DefinedConfig): void {
+  if (remembered.size >= REMEMBERED_MAX || rememberedChars + read.text.length > REMEMBERED_CHARS_MAX) {
+    remembered.clear();
+    rememberedChars = 0;
+  }
+  remembered.set(read.text, read);
+  rememberedChars += read.text.length;
 }
 
 /** The network a DEL names, or null: a DEL needs no configuration, so whatever cannot be read is not asked for. */

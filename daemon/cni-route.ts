@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply } from "fastify";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
-import { StorageFault } from "../store/allocations.ts";
+import { StorageAway, StorageFault } from "../store/allocations.ts";
 import { cniAdd } from "./cni-add.ts";
 import { cniCheck } from "./cni-check.ts";
 import type { CniContext } from "./cni-context.ts";
@@ -61,6 +61,7 @@ async function runVerb(context: CniContext, wire: CniWireRequest): Promise<objec
 /** What an error means to a caller. Anything not foreseen is a fault of ours and says so. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof RefusalError) return error.refusal;
+  if (error instanceof StorageAway) return refuse("NOT_READY", { reason: error.message });
   if (error instanceof StorageFault) return refuse("STORAGE_FAILED", { problem: error.message });
   return refuse("INTERNAL_ERROR", { problem: String((error as Error)?.message ?? error) });
 }

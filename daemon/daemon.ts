@@ -14,6 +14,7 @@ import { buildServer } from "./server.ts";
 import { listenOnSocket } from "./socket.ts";
 import { Spool } from "./spool.ts";
 import { WaitingRoom } from "./waiting-room.ts";
+import { WarnOnce } from "./warn-once.ts";
 import { Witness } from "./witness.ts";
 
 /** Rests end and a full disk is tried again at this pace, ms. */
@@ -50,6 +51,7 @@ export class Daemon {
       store: this.#store,
       waiting: this.#waiting,
       log,
+      warnings: new WarnOnce(log),
       bootId,
       addDeadlineMs: settings.addDeadlineMs,
       notReady,

@@ -89,16 +89,3 @@ export function cidrLast(cidr: Cidr): bigint {
 export function cidrContains(cidr: Cidr, address: Address): boolean {
   return cidr.family === address.family && address.value >= cidr.base && address.value <= cidrLast(cidr);
 }
-
-/** Does `outer` hold all of `inner`? */
-export function cidrCovers(outer: Cidr, inner: Cidr): boolean {
-  return (
-    outer.prefixLength <= inner.prefixLength &&
-    cidrContains(outer, { family: inner.family, value: inner.base })
-  );
-}
-
-/** Do two networks share an address? Networks are nested or apart, never half over each other. */
-export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
-  return cidrCovers(a, b) || cidrCovers(b, a);
-}

@@ -2,7 +2,7 @@ import { type Address, formatAddress, sameAddress } from "./address.ts";
 import { cidrContains, formatCidr, formatInterfaceAddress, type InterfaceAddress } from "./cidr.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import type { Pool } from "./pool.ts";
-import { describeRangeSet, type RangeSet } from "./range-set.ts";
+import { describeRangeSet, placeOf, type RangeSet } from "./range-set.ts";
 import { type Refusal, refuse } from "./refusals.ts";
 import type { RequestedAddress } from "./requested-address.ts";
 
@@ -87,8 +87,8 @@ function whyNotReused({ definition, requested }: AddQuestion, bound: readonly He
 
 /** Place of a held address in the answer: that of its range set, else that of the first set of its family. */
 function rangeSetOrder(rangeSets: readonly RangeSet[], address: Address): number {
-  const own = rangeSets.findIndex((set) => isInSubnets([set], address));
-  if (own >= 0) return own;
+  const own = placeOf(rangeSets, address);
+  if (own !== null) return own.index;
   const sameFamily = rangeSets.findIndex((set) => set.family === address.family);
   return sameFamily >= 0 ? sameFamily : rangeSets.length;
 }
@@ -132,7 +132,7 @@ function assignRequests(question: AddQuestion): ReadonlyMap<number, RequestedAdd
       const remedy = `${other.source} asks for ${formatAddress(other.address)} already, and one address is given from ${describeRangeSet(set)}`;
       return refuse("CONFIG_INVALID", { key: request.source, value: formatAddress(address), remedy });
     }
-    requests.set(index, other ?? request);
+    requests.set(index, request);
   }
   return requests;
 }
@@ -144,11 +144,10 @@ function slotOf(
   request: RequestedAddress | null,
 ): Slot | Refusal {
   const { rangeSet } = pool;
-  const own = question.held.flatMap(({ address, state }) =>
-    state === "cooling" && address.family === rangeSet.family && rangeSet.usable.contains(address.value)
-      ? [address.value]
-      : [],
-  );
+  // Nothing is bound here, so whatever the owner has rests.
+  const own = question.held
+    .filter(({ address }) => address.family === rangeSet.family && rangeSet.usable.contains(address.value))
+    .map(({ address }) => address.value);
   if (request !== null) {
     const refusal = own.includes(request.address.value) ? null : whyNotGiven(question, pool, request);
     return refusal ?? { rangeSetIndex, candidates: [request.address.value], moveCursor: false };

@@ -3,6 +3,7 @@ import { cidrContains } from "./cidr.ts";
 import { CoolingQueue, type Resting } from "./cooling-queue.ts";
 import { FreeIndex } from "./free-index.ts";
 import { IntervalSet } from "./interval-set.ts";
+import { nextFit, nextOfBoth } from "./next-fit.ts";
 import type { RangeSet, SubnetDefinition } from "./range-set.ts";
 
 /**
@@ -79,19 +80,13 @@ export class Pool {
    */
   *candidates(nowMs: number, startAt: bigint = this.#cursor): Generator<bigint> {
     const rested = this.#rested(nowMs);
-    let position = startAt;
-    let wrapped = false;
-    for (;;) {
-      const free = this.#free.nextFrom(position);
-      const next = rested === null ? free : nearest(position, free, rested.nextFrom(position));
-      if (next === null) break;
-      if (next < position) {
-        if (wrapped) break;
-        wrapped = true;
+    const freeFrom = (position: bigint) => this.#free.nextFrom(position);
+    if (rested === null) yield* nextFit(startAt, freeFrom);
+    else {
+      const freeOrRestedFrom = nextOfBoth(freeFrom, (position) => rested.nextFrom(position));
+      for (const value of nextFit(startAt, freeOrRestedFrom)) {
+        if (this.stateOf(value, nowMs) === "free") yield value;
       }
-      if (wrapped && next >= startAt) break;
-      if (rested === null || this.stateOf(next, nowMs) === "free") yield next;
-      position = next + 1n;
     }
     for (const { value, restUntilMs } of this.#cooling) {
       if (restUntilMs > nowMs && this.rangeSet.automatic.contains(value)) yield value;
@@ -250,11 +245,4 @@ export class Pool {
     }
     return new FreeIndex(IntervalSet.from(runs));
   }
-}
-
-/** The one of two that comes first going up from a position and wrapping around. */
-function nearest(position: bigint, a: bigint | null, b: bigint | null): bigint | null {
-  if (a === null || b === null) return a ?? b;
-  if (a >= position === b >= position) return a < b ? a : b;
-  return a >= position ? a : b;
 }

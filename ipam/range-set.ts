@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Address, type Family, formatAddress } from "./address.ts";
-import { type Cidr, cidrFirst, cidrLast, formatCidr } from "./cidr.ts";
+import { type Cidr, cidrContains, cidrFirst, cidrLast, formatCidr } from "./cidr.ts";
 import { IntervalSet } from "./interval-set.ts";
 
 /** One subnet of a network, with everything decided about which of its addresses may be given. */
@@ -49,6 +49,26 @@ export function makeRangeSet(subnets: readonly SubnetDefinition[]): RangeSet {
     size: extent.size,
     fingerprint: hashOf(ordered.map(canonicalSubnet)),
   };
+}
+
+/**
+ * Where an address stands: in the subnet that counts it, else in the first whose CIDR holds it. Two sets may share a
+ * subnet, each with a window of its own and its own gateway.
+ */
+export function placeOf(
+  rangeSets: readonly RangeSet[],
+  address: Address,
+): { readonly index: number; readonly subnet: SubnetDefinition } | null {
+  const find = (holds: (subnet: SubnetDefinition) => boolean) => {
+    for (const [index, set] of rangeSets.entries()) {
+      const subnet = set.family === address.family ? set.subnets.find(holds) : undefined;
+      if (subnet !== undefined) return { index, subnet };
+    }
+    return null;
+  };
+  return (
+    find(({ extent }) => extent.contains(address.value)) ?? find(({ cidr }) => cidrContains(cidr, address))
+  );
 }
 
 function canonicalSubnet(subnet: SubnetDefinition): readonly string[] {

@@ -62,11 +62,6 @@ export const REFUSALS = {
     say: "the allocation could not be made durable: {problem}",
     hint: "check free space and health of the disk under the state folder; the runtime tries again",
   },
-  DEADLINE_EXCEEDED: {
-    cniCode: 11,
-    say: "no answer within {deadlineMs} ms, waiting for {waitingFor}",
-    hint: "the runtime tries again and continues where this attempt stopped",
-  },
   TOO_MANY_WAITING: {
     cniCode: 11,
     say: "{count} requests are waiting already",
@@ -98,11 +93,6 @@ export const REFUSALS = {
     cniCode: 11,
     say: "IPAMClaim {claim} is being deleted",
     hint: "only pods older than its deletion may use it; the runtime tries again until it is gone",
-  },
-  CLAIM_OTHER_OWNER: {
-    cniCode: 11,
-    say: "IPAMClaim {claim} belongs to {owner}, not to {expected}",
-    hint: "a claim left by an earlier VM of this name must be gone first; delete it if nothing else will",
   },
   UNAVAILABLE: {
     cniCode: 50,
@@ -154,12 +144,6 @@ export const REFUSALS = {
     cniCode: 127,
     say: "{address} is in use by {holder}",
     hint: "stop what uses it first; its DEL gives the address back",
-  },
-  PERSISTENCE_NOT_ALLOWED: {
-    cniCode: 128,
-    say: "network {network} does not allow persistent IPs, so IPAMClaim {claim} is not served",
-    hint: 'set "allowPersistentIPs": true in the configuration of the network',
-    claimReason: "PersistenceNotAllowed",
   },
   NOT_FOUND: {
     cniCode: 129,

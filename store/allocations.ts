@@ -96,10 +96,13 @@ export interface Allocations {
   list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
 }
 
-/** The storage could not make a write durable (or cannot serve now). Nothing of the request took effect. */
+/** The storage could not make a write durable. Nothing of the request took effect. */
 export class StorageFault extends Error {
   constructor(message: string, options?: { cause?: unknown }) {
     super(message, options);
     this.name = "StorageFault";
   }
 }
+
+/** There is no open database to ask: it is being reopened, or waits to be rebuilt. */
+export class StorageAway extends StorageFault {}

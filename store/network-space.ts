@@ -80,16 +80,8 @@ export class NetworkSpace {
   }
 
   /** Frees a resting address at once. */
-  endRest(address: Address, nowMs: number): () => void {
-    return this.#inEveryPool(address, (pool) => {
-      if (pool.stateOf(address.value) !== "cooling") return () => {};
-      const undoAllocate = pool.allocate(address.value);
-      const undoRelease = pool.release(address.value, nowMs, nowMs);
-      return () => {
-        undoRelease();
-        undoAllocate();
-      };
-    });
+  endRest(address: Address): () => void {
+    return this.#inEveryPool(address, (pool) => pool.endRest(address.value));
   }
 
   #inEveryPool(address: Address, act: (pool: Pool) => () => void): () => void {
@@ -103,6 +95,15 @@ export class NetworkSpace {
       while (undos.length > 0) (undos.pop() as () => void)();
     };
   }
+}
+
+/** The pool that counts an address; else the first whose subnet holds it, to which it is outside. */
+export function poolOf(pools: readonly Pool[], address: Address): Pool | undefined {
+  const ofFamily = pools.filter((pool) => pool.rangeSet.family === address.family);
+  return (
+    ofFamily.find((pool) => pool.rangeSet.extent.contains(address.value)) ??
+    ofFamily.find((pool) => pool.subnetOf(address.value) !== null)
+  );
 }
 
 /** A rest starts anew at every start: wall clocks do not decide, and it is never longer than configured. */

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { addressBytes } from "../../ipam/address.ts";
 import { cidrContains, formatCidr, parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
@@ -40,7 +41,7 @@ export function applyClaim(ledger: Ledger, transaction: Transaction, applied: Ap
       }),
     );
   }
-  if (known.manifest === manifest) return "unchanged";
+  if (isDeepStrictEqual(JSON.parse(known.manifest), applied.manifest)) return "unchanged";
   sql.updateClaimSpec.run(applied.network, manifest, applied.vm.name, applied.vm.uid, known.uid);
   return "configured";
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { parseNadConfig } from "../../ipam/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/network-definition.ts";
@@ -24,7 +25,7 @@ export function applyDefinition(
   }
   const known = sql.definition.get(applied.namespace, applied.name);
   const manifest = JSON.stringify(applied.manifest);
-  if (known && known.config === applied.config && known.manifest === manifest) return "unchanged";
+  if (known && isDeepStrictEqual(JSON.parse(known.manifest), applied.manifest)) return "unchanged";
   sql.putDefinition.run(applied.namespace, applied.name, applied.network, applied.config, manifest);
   refreshDefinition(ledger, transaction, applied.network);
   if (known && known.network !== applied.network) refreshDefinition(ledger, transaction, known.network);
@@ -45,10 +46,8 @@ export function deleteDefinition(
   return true;
 }
 
-function definitionIn(one: Pick<AppliedDefinition, "namespace" | "name" | "config">): NetworkDefinition {
-  const read = parseNadConfig(one.config);
-  if (read === null) throw new Error(`NetworkAttachmentDefinition ${one.namespace}/${one.name} is not ours`);
-  return read.definition;
+function definitionIn(one: Pick<AppliedDefinition, "config">): NetworkDefinition {
+  return parseNadConfig(one.config).definition;
 }
 
 function refreshDefinition(ledger: Ledger, transaction: Transaction, network: string): void {

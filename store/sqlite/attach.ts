@@ -1,6 +1,5 @@
-import { type Address, addressBytes, formatAddress } from "../../ipam/address.ts";
+import { type Address, addressBytes, type Family, formatAddress } from "../../ipam/address.ts";
 import {
-  cidrContains,
   formatCidr,
   formatInterfaceAddress,
   type InterfaceAddress,
@@ -9,6 +8,7 @@ import {
 import { decideAdd, type HeldAddress } from "../../ipam/decide-add.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { Pool } from "../../ipam/pool.ts";
+import { placeOf } from "../../ipam/range-set.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { RequestedAddress } from "../../ipam/requested-address.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
@@ -100,7 +100,13 @@ function repeat(
   want: AttachWant,
 ): AttachOutcome {
   const attachment = attachmentOf(former, space.name);
-  const held = attachment.ips.map((ip) => formatAddress(parseInterfaceAddress(ip.address).address));
+  const addresses = attachment.ips.map((ip) => parseInterfaceAddress(ip.address).address);
+  const tooNarrow = whyTooNarrow(
+    addresses.map(({ family }) => family),
+    want,
+  );
+  if (tooNarrow) return tooNarrow;
+  const held = addresses.map(formatAddress);
   const other = want.requested.find((requested) => !held.includes(formatAddress(requested.address)));
   if (other) {
     return refused(
@@ -161,17 +167,21 @@ function decide(
     holderOf: (address) => holderOf(ledger, space, address),
   });
   if (decision.kind === "refuse") return refused(decision.refusal);
-  if (want.onePerFamily) {
-    const families =
-      decision.kind === "reuse"
-        ? decision.addresses.map((one) => one.address.family)
-        : decision.slots.map((slot) => (pools[slot.rangeSetIndex] as Pool).rangeSet.family);
-    if (new Set(families).size < families.length) {
-      const count = families.length;
-      return refused(refuse("VERSION_TOO_NARROW", { version: "below 0.3.0", count, network: space.name }));
-    }
-  }
-  return decision;
+  const families =
+    decision.kind === "reuse"
+      ? decision.addresses.map((one) => one.address.family)
+      : decision.slots.map((slot) => (pools[slot.rangeSetIndex] as Pool).rangeSet.family);
+  return whyTooNarrow(families, want) ?? decision;
+}
+
+/** A result below 0.3.0 would silently leave the second address of a family out. */
+function whyTooNarrow(
+  families: readonly Family[],
+  want: AttachWant,
+): { kind: "refused"; refusal: Refusal } | null {
+  if (!want.onePerFamily || new Set(families).size === families.length) return null;
+  const count = families.length;
+  return refused(refuse("VERSION_TOO_NARROW", { version: "below 0.3.0", count, network: want.network }));
 }
 
 /** What the claim asks for counts once, at its first use; what the runtime asks for must fit what is held. */
@@ -197,14 +207,14 @@ function reserve(
   slots: Slots,
 ): InterfaceAddress[] {
   const pools = space.poolsOf(definition, ledger.context.clock.monotonicMs());
-  return slots.map(({ rangeSetIndex, candidates }) => {
+  return slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
     const pool = pools[rangeSetIndex] as Pool;
     for (const value of candidates) {
       const address: Address = { family: pool.rangeSet.family, value };
       const prefixLength = pool.subnetOf(value)?.cidr.prefixLength;
       if (prefixLength === undefined) throw new Error(`candidate ${formatAddress(address)} is in no subnet`);
       const taken = insert(ledger, space, attacher, { address, prefixLength });
-      transaction.onRollback(space.allocate(address, attacher.claim === null));
+      transaction.onRollback(space.allocate(address, moveCursor));
       if (taken) return { address, prefixLength };
     }
     throw new RefusalError(
@@ -300,14 +310,8 @@ function record(
 
 function answered(definition: NetworkDefinition, one: InterfaceAddress): AnsweredAddress {
   const address = formatInterfaceAddress(one);
-  for (const rangeSet of definition.rangeSets) {
-    if (rangeSet.family !== one.address.family) continue;
-    for (const subnet of rangeSet.subnets) {
-      if (!cidrContains(subnet.cidr, one.address)) continue;
-      return subnet.gateway === null ? { address } : { address, gateway: formatAddress(subnet.gateway) };
-    }
-  }
-  return { address };
+  const gateway = placeOf(definition.rangeSets, one.address)?.subnet.gateway ?? null;
+  return gateway === null ? { address } : { address, gateway: formatAddress(gateway) };
 }
 
 function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {

@@ -1,4 +1,5 @@
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { poolOf } from "../network-space.ts";
 import { describeOwner } from "../owner.ts";
 import type { AnsweredAddress, Finding } from "../records.ts";
 import type { Ledger } from "./ledger.ts";
@@ -132,10 +133,7 @@ function checkCounts(ledger: Ledger): Finding[] {
     const pools = space.presentPools(nowMs);
     for (const page of ledger.storedPages(space.id)) {
       for (const { address, cooling } of page) {
-        const pool = pools.find(
-          (one) => one.rangeSet.family === address.family && one.subnetOf(address.value),
-        );
-        const state = pool?.stateOf(address.value) ?? "outside";
+        const state = poolOf(pools, address)?.stateOf(address.value) ?? "outside";
         if (
           cooling
             ? state !== "allocated"

@@ -1,5 +1,7 @@
 import {
+  accessSync,
   closeSync,
+  constants,
   existsSync,
   fsyncSync,
   openSync,
@@ -8,7 +10,7 @@ import {
   statfsSync,
   statSync,
 } from "node:fs";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import Database from "better-sqlite3";
 import { migrate } from "./migrations.ts";
 
@@ -45,30 +47,50 @@ export function networkFilesystemName(type: number): string | null {
  * Opens the database of a state folder for this process alone, checks it and brings its schema up to date.
  *
  * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are
- * then renamed, never deleted), and the plain error of the file system otherwise.
+ * then renamed, never deleted), and an Error with the `code` of SQLite or the file system when the folder cannot be used.
  */
 export function openDatabase(folder: string): Database.Database {
+  try {
+    return openTrusted(folder);
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message: string };
+    if (code === undefined) throw error;
+    const remedy =
+      "a writable folder on a sound local disk with room is wanted; mend it, or give another --state";
+    throw Object.assign(new Error(`state folder ${folder} cannot be used: ${message}; ${remedy}`), { code });
+  }
+}
+
+function openTrusted(folder: string): Database.Database {
   const filesystem = networkFilesystemName(statfsSync(folder).type);
   if (filesystem !== null) {
     throw new Error(
       `state folder ${folder} is on ${filesystem}: SQLite needs a local file system; give --state a local folder`,
     );
   }
+  accessSync(folder, constants.W_OK);
   if (existsSync(join(folder, REBUILD_MARKER))) {
+    renameAside(folder); // A crash may have come between the marker and the renames.
     throw new RebuildRequiredError(
       `the state database of ${folder} was put aside earlier and not rebuilt yet`,
     );
   }
   const file = join(folder, DATABASE_FILE);
-  // Looked at before opening, which makes both; judged after it, when the lock says that they are ours to judge.
-  const lost = existsSync(join(folder, OPEN_MARKER))
-    ? [file, `${file}-wal`].filter((path) => !existsSync(path)).map((path) => basename(path))
-    : [];
+  const wasOpen = existsSync(join(folder, OPEN_MARKER));
+  const hasLog = sizeOf(`${file}-wal`) > 0;
+  if (sizeOf(file) === 0 && (wasOpen || hasLog)) {
+    // Not opened: beside an empty database SQLite deletes the log, in which everything may still be.
+    throw putAside(folder, `the daemon did not end cleanly and ${DATABASE_FILE} is gone or empty since`);
+  }
+  // The log is looked at before opening, which makes one, and judged after it, when the lock says that it is ours to judge.
   const db = openLocked(folder, file);
   try {
-    if (lost.length > 0) {
+    if (wasOpen && !hasLog) {
       db.close();
-      throw putAside(folder, `the daemon did not end cleanly and ${lost.join(" and ")} is gone since`);
+      throw putAside(
+        folder,
+        `the daemon did not end cleanly and ${DATABASE_FILE}-wal is gone or empty since`,
+      );
     }
     writeMarker(folder, OPEN_MARKER);
     return db;
@@ -91,11 +113,15 @@ function openLocked(folder: string, file: string): Database.Database {
     db.pragma("locking_mode = EXCLUSIVE");
     db.pragma("journal_mode = WAL");
     db.pragma("synchronous = FULL");
+    // A savepoint per request keeps copies of the pages it changes: in memory, not in a temporary file.
+    db.pragma("temp_store = MEMORY");
     db.pragma("foreign_keys = ON");
     // Takes the lock now and makes the log exist before the marker says that it must.
     db.exec("BEGIN IMMEDIATE; COMMIT");
     const verdict = db.pragma("quick_check(1)", { simple: true });
     if (verdict !== "ok") throw Object.assign(new Error(String(verdict)), { code: "SQLITE_CORRUPT" });
+    // What a failed sync left in the log is in the kernel's cache but perhaps not on the disk: it is written and synced anew.
+    db.pragma("wal_checkpoint(TRUNCATE)");
     migrate(db);
     db.exec("INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
     return db;
@@ -133,23 +159,32 @@ export function closeDatabase(folder: string, db: Database.Database): void {
 /** Renames the database and its log, and makes every later start wait for the operator. Returns the error to throw. */
 export function putAside(folder: string, why: string): RebuildRequiredError {
   writeMarker(folder, REBUILD_MARKER);
-  const suffix = `.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
-  for (const name of [DATABASE_FILE, `${DATABASE_FILE}-wal`]) {
-    if (existsSync(join(folder, name))) renameSync(join(folder, name), join(folder, name + suffix));
-  }
+  const kept = renameAside(folder);
   removeMarker(folder, OPEN_MARKER);
   return new RebuildRequiredError(
-    `the state database of ${folder} is damaged (${why}); it was kept as ${DATABASE_FILE}${suffix}`,
+    `the state database of ${folder} is damaged (${why}); ${kept.length > 0 ? `it was kept as ${kept.join(" and ")}` : "nothing of it is left"}`,
   );
+}
+
+/** Returns the new names of what there was. */
+function renameAside(folder: string): string[] {
+  const suffix = `.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
+  const found = [DATABASE_FILE, `${DATABASE_FILE}-wal`].filter((name) => existsSync(join(folder, name)));
+  for (const name of found) renameSync(join(folder, name), join(folder, name + suffix));
+  return found.map((name) => name + suffix);
 }
 
 /** Puts a new database in place (`source`, or none for an empty one) and lets the next openDatabase succeed. */
 export function acceptRebuild(folder: string, source: string | null): void {
+  if (!existsSync(join(folder, REBUILD_MARKER))) {
+    throw new Error(`state folder ${folder} has been rebuilt by another daemon meanwhile`);
+  }
   const file = join(folder, DATABASE_FILE);
   if (source !== null) {
     renameSync(source, file);
     syncFolder(folder);
   }
+  removeMarker(folder, OPEN_MARKER);
   removeMarker(folder, REBUILD_MARKER);
 }
 
@@ -174,6 +209,7 @@ export function syncFolder(folder: string): void {
   }
 }
 
-export function databaseBytes(folder: string): number {
-  return statSync(join(folder, DATABASE_FILE)).size;
+/** 0 also when there is no such file. */
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }

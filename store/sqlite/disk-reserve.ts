@@ -1,8 +1,16 @@
-import { closeSync, existsSync, fsyncSync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, ftruncateSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 /** Room kept on the disk so that releases can still be written when it is full: a few thousand DELs. */
 const RESERVE_BYTES = 4 * 1024 * 1024;
+/** Room there must be to take the reserve again: with no more than the reserve itself, the next ADD would find the disk full again. */
+const ROOM_BYTES_MIN = 2 * RESERVE_BYTES;
+
+/** ENOSPC, as SQLite or as Node tells it. */
+export function isDiskFull(error: unknown): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return code === "SQLITE_FULL" || code === "ENOSPC";
+}
 
 /**
  * A file that takes up space on purpose. When the disk is full it is deleted, ADDs are refused and DELs go on with the
@@ -14,7 +22,7 @@ export class DiskReserve {
 
   constructor(folder: string) {
     this.#path = join(folder, "reserve");
-    this.#kept = existsSync(this.#path) || this.restore();
+    this.#kept = this.#isThere() || this.restore();
   }
 
   /** Whether the disk had room when last tried. */
@@ -33,8 +41,9 @@ export class DiskReserve {
       const fd = openSync(this.#path, "w", 0o600);
       try {
         const block = Buffer.alloc(64 * 1024);
-        for (let written = 0; written < RESERVE_BYTES; written += block.length) writeSync(fd, block);
+        for (let written = 0; written < ROOM_BYTES_MIN; written += block.length) writeSync(fd, block);
         fsyncSync(fd);
+        ftruncateSync(fd, RESERVE_BYTES);
       } finally {
         closeSync(fd);
       }
@@ -44,5 +53,10 @@ export class DiskReserve {
       this.#kept = false;
     }
     return this.#kept;
+  }
+
+  /** Whole: a crash may have left a part of it. */
+  #isThere(): boolean {
+    return (statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0) >= RESERVE_BYTES;
   }
 }

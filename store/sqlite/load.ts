@@ -1,6 +1,6 @@
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import { Pool } from "../../ipam/pool.ts";
-import { fill, type NetworkSpace, type StoredAddress } from "../network-space.ts";
+import { fill, type NetworkSpace, poolOf, type StoredAddress } from "../network-space.ts";
 import { readDefinition } from "./apply-definition.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -51,8 +51,7 @@ class PoolLoader {
   }
 
   add(stored: StoredAddress & { sinceMs: number }): void {
-    const { family, value } = stored.address;
-    const pool = this.#pools.find((one) => one.rangeSet.family === family && one.subnetOf(value));
+    const pool = poolOf(this.#pools, stored.address);
     if (!pool) return;
     const newest = this.#newest.get(pool);
     if (stored.cooling || (newest && newest.sinceMs > stored.sinceMs)) {

@@ -2,7 +2,8 @@ import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, rmSync } from
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { acceptRebuild, nativeBinding, syncFolder } from "./database-file.ts";
-import { SCHEMA_VERSION } from "./migrations.ts";
+import { migrate, SCHEMA_VERSION } from "./migrations.ts";
+import { prepareStatements } from "./statements.ts";
 
 /** Puts a backup (or, with null, an empty database) in the place of one that was put aside. Throws an Error an operator can act on. */
 export function rebuildFrom(folder: string, backup: string | null): void {
@@ -41,6 +42,9 @@ function verify(copy: string, name: string): void {
     const version = db.pragma("user_version", { simple: true }) as number;
     if (version < 1 || version > SCHEMA_VERSION)
       throw new Error(`schema version ${version} is not a holdfast backup this release reads`);
+    // Another application's database may pass so far; this one has our tables.
+    migrate(db);
+    prepareStatements(db);
     // One file, no log beside it: what is renamed into place is all there is.
     db.pragma("journal_mode = DELETE");
   } catch (error) {

@@ -59,9 +59,8 @@ export function releaseAddress(
 
 function endRest(ledger: Ledger, transaction: Transaction, row: AllocationRow, owner: Owner): ReleaseOutcome {
   const space = ledger.networkById(row.network_id);
-  const nowMs = ledger.context.clock.monotonicMs();
   ledger.sql.deleteAllocation.run(row.id);
-  transaction.onRollback(space.endRest(interfaceAddressOf(row).address, nowMs));
+  transaction.onRollback(space.endRest(interfaceAddressOf(row).address));
   return { kind: "released", addresses: [cidrTextOf(row)], holder: describeOwner(owner) };
 }
 

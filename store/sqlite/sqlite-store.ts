@@ -1,4 +1,5 @@
 import { chmodSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
+import type Database from "better-sqlite3";
 import type { Address } from "../../ipam/address.ts";
 import { addressBytes } from "../../ipam/address.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
@@ -13,7 +14,7 @@ import type {
   EndReason,
   PageRequest,
 } from "../allocations.ts";
-import { StorageFault } from "../allocations.ts";
+import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimView } from "../manifests.ts";
 import type { Owner } from "../owner.ts";
 import type { AllocationView, Attachment, Finding, HistoryView, NetworkView, Page } from "../records.ts";
@@ -22,9 +23,9 @@ import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
 import { checkLedger } from "./check.ts";
-import { closeDatabase, openDatabase, RebuildRequiredError, StateInUseError } from "./database-file.ts";
+import { closeDatabase, openDatabase, RebuildRequiredError } from "./database-file.ts";
 import { detach, endById } from "./detach.ts";
-import { DiskReserve } from "./disk-reserve.ts";
+import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { dropRested, endFormerBoots, prune } from "./housekeeping.ts";
 import { Ledger, type NodeContext } from "./ledger.ts";
@@ -77,30 +78,52 @@ export class SqliteStore implements Allocations {
     return this.#status;
   }
 
-  /** Opens the database, loads what memory needs and ends the attachments of earlier boots. Throws when another daemon has the folder or it cannot be used at all. */
+  /**
+   * Opens the database, loads what memory needs and ends the attachments of earlier boots; nobody reads or writes before all
+   * of that is done. Throws when another daemon has the folder or it cannot be used at all; nothing is left open then.
+   */
   async open(): Promise<void> {
+    let db: Database.Database;
     try {
-      const db = openDatabase(this.#folder);
-      this.#ledger = new Ledger(db, this.#context);
-      this.#commits = new GroupCommit(db, (fault) => this.#onFault(fault));
+      db = this.#openDatabase();
     } catch (error) {
       if (!(error instanceof RebuildRequiredError)) throw error;
-      this.#status = { kind: "rebuild-required", reason: error.message };
-      this.#log.error(
-        `${error.message}; ADD is refused until it is rebuilt: holdfast rebuild --from BACKUP, or --empty`,
-      );
+      const reason = `${error.message}; ADD is refused until it is rebuilt: holdfast rebuild --from BACKUP, or --empty`;
+      this.#status = { kind: "rebuild-required", reason };
+      this.#log.error(reason);
       return;
     }
-    await loadNetworks(this.#ledger, (message) => this.#log.error(message));
-    await this.#endFormerBoots();
-    this.#status = { kind: "ready" };
+    try {
+      const ledger = new Ledger(db, this.#context);
+      const commits = new GroupCommit(db, (fault) => this.#onFault(fault));
+      await loadNetworks(ledger, (message) => this.#log.error(message));
+      await this.#endFormerBoots(ledger, commits);
+      if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
+      this.#ledger = ledger;
+      this.#commits = commits;
+      this.#status = { kind: "ready" };
+    } catch (error) {
+      this.#close(db);
+      throw error;
+    }
   }
 
-  async #endFormerBoots(): Promise<void> {
+  /** A disk found full gets the room of the reserve, so that DELs are served there too. */
+  #openDatabase(): Database.Database {
+    try {
+      return openDatabase(this.#folder);
+    } catch (error) {
+      if (!isDiskFull(error) || !this.#reserve.kept) throw error;
+      this.#reserve.spend();
+      return openDatabase(this.#folder);
+    }
+  }
+
+  async #endFormerBoots(ledger: Ledger, commits: GroupCommit): Promise<void> {
     let ended = 0;
     for (let after: number | null = 0; after !== null; ) {
       const from: number = after;
-      const step = await this.#write((ledger, transaction) => endFormerBoots(ledger, transaction, from));
+      const step = await commits.submit((transaction) => endFormerBoots(ledger, transaction, from));
       ended += step.ended;
       after = step.next;
     }
@@ -211,6 +234,13 @@ export class SqliteStore implements Allocations {
     return this.#write((ledger, transaction) => endById(ledger, transaction, which, reason));
   }
 
+  /** The applied definition of a network and the manifest it is in; undefined when the runtime's configuration counts. */
+  appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined {
+    const space = this.#open().networks.get(network);
+    if (!space || space.appliedBy === null || space.definition === null) return undefined;
+    return { definition: space.definition, by: space.appliedBy };
+  }
+
   /** What defines a network now; undefined when nobody does. */
   definition(network: string): NetworkDefinition | undefined {
     return this.#open().networks.get(network)?.definition ?? undefined;
@@ -241,6 +271,9 @@ export class SqliteStore implements Allocations {
       await ledger.db.backup(partial);
       chmodSync(partial, 0o600);
       renameSync(partial, path);
+    } catch (error) {
+      const remedy = `the daemon cannot write there: ${(error as Error).message}`;
+      throw new RefusalError(refuse("REQUEST_INVALID", { key: "path", value: path, remedy }));
     } finally {
       rmSync(partial, { force: true });
     }
@@ -266,17 +299,17 @@ export class SqliteStore implements Allocations {
       );
     }
     this.#status = { kind: "opening" };
-    await this.open();
+    if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
   }
 
   close(): void {
     if (this.#reopenTimer) clearTimeout(this.#reopenTimer);
     this.#status = { kind: "closed" };
-    this.#closeDatabase();
+    this.#forgetDatabase();
   }
 
   #open(): Ledger {
-    if (!this.#ledger) throw new StorageFault(this.#unavailable());
+    if (!this.#ledger) throw new StorageAway(this.#unavailable());
     return this.#ledger;
   }
 
@@ -286,36 +319,43 @@ export class SqliteStore implements Allocations {
 
   #write<T>(work: (ledger: Ledger, transaction: Transaction) => T): Promise<T> {
     const ledger = this.#ledger;
-    if (!ledger || !this.#commits) return Promise.reject(new StorageFault(this.#unavailable()));
+    if (!ledger || !this.#commits) return Promise.reject(new StorageAway(this.#unavailable()));
     return this.#commits.submit((transaction) => work(ledger, transaction));
   }
 
   /** After a failed write nothing in memory and nothing cached by SQLite is believed: close, reopen, check, load. */
   #onFault(fault: StorageFault): void {
     this.#log.error(fault.message);
-    if ((fault.cause as { code?: string }).code === "SQLITE_FULL") this.#reserve.spend();
+    if (isDiskFull(fault.cause)) this.#reserve.spend();
+    if (!this.#ledger) return; // While it is being opened: whoever opens it learns it from the write.
     this.#status = { kind: "faulted", reason: fault.message };
-    this.#closeDatabase();
+    this.#forgetDatabase();
     void this.#reopen();
   }
 
-  async #reopen(): Promise<void> {
+  /** Opens again, and as often as it takes. Returns whether the first attempt went well. */
+  async #reopen(): Promise<boolean> {
     try {
       await this.open();
-      this.#log.info("the state database was reopened and checked");
+      if (this.#status.kind === "ready") this.#log.info("the state database was reopened and checked");
+      return this.#status.kind === "ready";
     } catch (error) {
-      const taken = error instanceof StateInUseError ? "" : "; trying again";
-      this.#log.error(`the state database cannot be reopened: ${(error as Error).message}${taken}`);
-      this.#closeDatabase();
+      if (this.#status.kind === "closed") return false;
+      this.#status = { kind: "faulted", reason: (error as Error).message };
+      this.#log.error(`the state database cannot be reopened: ${(error as Error).message}; trying again`);
       this.#reopenTimer = setTimeout(() => void this.#reopen(), REOPEN_PAUSE_MS);
+      return false;
     }
   }
 
-  #closeDatabase(): void {
+  #forgetDatabase(): void {
     const db = this.#ledger?.db;
     this.#ledger = null;
     this.#commits = null;
-    if (!db) return;
+    if (db) this.#close(db);
+  }
+
+  #close(db: Database.Database): void {
     try {
       closeDatabase(this.#folder, db);
     } catch (error) {

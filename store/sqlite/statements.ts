@@ -45,7 +45,7 @@ export function prepareStatements(db: Database.Database) {
       "SELECT * FROM allocations WHERE network_id = ? AND address = ?",
     ),
     allocationsOfOwner: get<[string, string, string, number], AllocationRow>(
-      `SELECT * FROM allocations WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ? AND network_id = ?
+      `SELECT * FROM allocations WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ? AND +network_id = ?
        ORDER BY address`,
     ),
     boundOfOwner: get<[string, string, string], AllocationRow>(

@@ -1,5 +1,6 @@
 import { addressBytes, formatAddress } from "../../ipam/address.ts";
 import { formatCidr } from "../../ipam/cidr.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { AllocationView, AttachmentView, HistoryView, NetworkView, Page } from "../records.ts";
 import type { Ledger } from "./ledger.ts";
@@ -170,7 +171,7 @@ function encodeToken(position: Position): string {
   );
 }
 
-/** Throws a plain Error when the token is not one of ours. */
+/** Throws RefusalError when the token is not one of ours. */
 function decodeToken(token: string | undefined): Position {
   if (token === undefined) return { network: "", address: Buffer.alloc(0) };
   try {
@@ -180,7 +181,6 @@ function decodeToken(token: string | undefined): Position {
   } catch {
     // Falls through to the one message for whatever is wrong with it.
   }
-  throw new PageTokenError(`continue is ${token}: use the token of the page before, unchanged`);
+  const remedy = "the token of the page before, unchanged, is wanted";
+  throw new RefusalError(refuse("REQUEST_INVALID", { key: "continue", value: token, remedy }));
 }
-
-export class PageTokenError extends Error {}

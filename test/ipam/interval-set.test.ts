@@ -10,7 +10,7 @@ const anyIntervals = fc.array(
       last: BigInt(Math.min(first + length, HIGHEST)),
     }),
   ),
-  { maxLength: 12 },
+  { maxLength: 12, size: "max" },
 );
 
 /** The model: a plain set of numbers. */
@@ -42,7 +42,7 @@ test("is made from runs in any order, overlapping, touching and repeated", () =>
   );
 });
 
-test("union, intersect, subtract, covers, holdsAny and equals are those of sets", () => {
+test("union, intersect, subtract, covers and holdsAny are those of sets", () => {
   fc.assert(
     fc.property(anyIntervals, anyIntervals, (inA, inB) => {
       const [a, b] = [IntervalSet.from(inA), IntervalSet.from(inB)];
@@ -50,7 +50,6 @@ test("union, intersect, subtract, covers, holdsAny and equals are those of sets"
       expectSame(a.union(b), new Set([...modelA, ...modelB]));
       expectSame(a.intersect(b), new Set([...modelA].filter((n) => modelB.has(n))));
       expectSame(a.subtract(b), new Set([...modelA].filter((n) => !modelB.has(n))));
-      expect(a.equals(b)).toBe(modelA.size === modelB.size && [...modelA].every((n) => modelB.has(n)));
       for (const { first, last } of inB) {
         expect(a.covers(first, last)).toBe([...numbersOf([{ first, last }])].every((n) => modelA.has(n)));
         expect(a.holdsAny(first, last)).toBe([...numbersOf([{ first, last }])].some((n) => modelA.has(n)));

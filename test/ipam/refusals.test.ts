@@ -29,7 +29,6 @@ describe("the table that others rely on", () => {
     ["ENVIRONMENT_INVALID", 4, undefined],
     ["NOT_READY", 11, undefined],
     ["STORAGE_FAILED", 11, undefined],
-    ["DEADLINE_EXCEEDED", 11, undefined],
     ["TOO_MANY_WAITING", 11, undefined],
     ["SUPERSEDED", 11, undefined],
     ["POOL_FULL", 11, "SubnetExhausted"],
@@ -47,7 +46,6 @@ describe("the table that others rely on", () => {
     ["GC_LIST_MISSING", 7, undefined],
     ["UNAVAILABLE", 50, undefined],
     ["IN_USE", 127, undefined],
-    ["PERSISTENCE_NOT_ALLOWED", 128, "PersistenceNotAllowed"],
   ] as const)("%s: CNI code %i, claim reason %s", (code, cniCode, claimReason) => {
     expect(refuse(code, everyValue)).toMatchObject({ code, cniCode, ...(claimReason && { claimReason }) });
     expect("claimReason" in refuse(code, everyValue)).toBe(claimReason !== undefined);
@@ -56,9 +54,7 @@ describe("the table that others rely on", () => {
 
 describe("filling in", () => {
   test("takes text, numbers and bigints, in message and hint", () => {
-    expect(refuse("DEADLINE_EXCEEDED", { deadlineMs: 9000, waitingFor: "IPAMClaim a/b" }).message).toBe(
-      "no answer within 9000 ms, waiting for IPAMClaim a/b",
-    );
+    expect(refuse("TOO_MANY_WAITING", { count: 1000 }).message).toBe("1000 requests are waiting already");
     expect(refuse("POOL_FULL", { subnets: "10.0.0.0/24", network: "blue" }).hint).toContain(
       "holdfast show blue",
     );

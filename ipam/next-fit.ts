@@ -1,0 +1,35 @@
+/** The first number from a position on, wrapping around at the end; null when there is none. */
+export type NextFrom = (position: bigint) => bigint | null;
+
+/**
+ * Every number that `nextFrom` finds, from `startAt` once around. Numbers may come and go meanwhile: each is found or
+ * not, but none twice.
+ */
+export function* nextFit(startAt: bigint, nextFrom: NextFrom): Generator<bigint> {
+  let position = startAt;
+  let wrapped = false;
+  for (;;) {
+    const next = nextFrom(position);
+    if (next === null) return;
+    if (next < position) {
+      if (wrapped) return;
+      wrapped = true;
+    }
+    if (wrapped && next >= startAt) return;
+    yield next;
+    position = next + 1n;
+  }
+}
+
+/** Looks into two places at once. */
+export function nextOfBoth(a: NextFrom, b: NextFrom): NextFrom {
+  return (position) => {
+    const [nextA, nextB] = [a(position), b(position)];
+    if (nextA === null || nextB === null) return nextA ?? nextB;
+    // Whatever is not below the position comes before what is; otherwise the lower one does.
+    const aIsAhead = nextA >= position;
+    const bIsAhead = nextB >= position;
+    const aComesFirst = aIsAhead === bIsAhead ? nextA <= nextB : aIsAhead;
+    return aComesFirst ? nextA : nextB;
+  };
+}

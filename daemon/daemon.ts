@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { systemClock } from "../store/clock.ts";
-import type { NodeContext } from "../store/sqlite/ledger.ts";
+import type { NodeContext } from "../store/node-context.ts";
 import { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 import type { ApiContext } from "./api-routes.ts";
 import type { CniContext } from "./cni-context.ts";

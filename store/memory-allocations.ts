@@ -1,13 +1,9 @@
 import { type Address, compareAddresses, formatAddress, sameAddress } from "../ipam/address.ts";
-import {
-  cidrContains,
-  formatInterfaceAddress,
-  type InterfaceAddress,
-  parseInterfaceAddress,
-} from "../ipam/cidr.ts";
+import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../ipam/cidr.ts";
 import { decideAdd } from "../ipam/decide-add.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import type { Pool } from "../ipam/pool.ts";
+import { placeOf } from "../ipam/range-set.ts";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import type {
   AllocationFilter,
@@ -18,133 +14,86 @@ import type {
   DetachWant,
   PageRequest,
 } from "./allocations.ts";
-import type { Clock } from "./clock.ts";
-import { NetworkSpace } from "./network-space.ts";
+import { type Held, MemoryState } from "./memory-state.ts";
+import type { NodeContext } from "./node-context.ts";
 import { describeOwner, type Owner, sameOwner } from "./owner.ts";
-import type { AllocationView, AnsweredAddress, Attachment, NamespaceIdentity, Page } from "./records.ts";
-import { isBefore, type Stamp } from "./stamp.ts";
-
-interface Held extends InterfaceAddress {
-  readonly network: string;
-  owner: Owner;
-  state: "Bound" | "Cooling";
-}
-
-interface MemoryClaim {
-  readonly owner: Owner;
-  readonly network: string;
-  deleted: boolean;
-}
-
-/** What the fake needs to know of its node; the same as the real store's. */
-export interface MemoryContext {
-  readonly clock: Clock;
-  readonly node: string;
-  readonly bootId: string;
-  namespaceGone(netns: NamespaceIdentity): boolean;
-}
+import type { AllocationView, AnsweredAddress, Attachment, Page } from "./records.ts";
 
 /**
  * `Allocations` in plain arrays, searched from end to end: the model that the real stores are compared with, and a fake for
  * tests of what lies above. It forgets everything when the process ends.
  */
 export class MemoryAllocations implements Allocations {
-  readonly #context: MemoryContext;
-  readonly #spaces = new Map<string, NetworkSpace>();
-  readonly #claims: MemoryClaim[] = [];
-  readonly #tombstones: { containerId: string; interface: string; network: string | null; stamp: Stamp }[] =
-    [];
-  #held: Held[] = [];
-  #attachments: Attachment[] = [];
-  #lastId = 0;
+  readonly #state: MemoryState;
 
-  constructor(context: MemoryContext) {
-    this.#context = context;
+  constructor(context: NodeContext) {
+    this.#state = new MemoryState(context);
   }
 
   createClaim(namespace: string, name: string, uid: string, network: string): void {
-    this.#claims.push({
-      owner: { kind: "claim", uid, interface: "", namespace, name },
-      network,
-      deleted: false,
-    });
+    const owner: Owner = { kind: "claim", uid, interface: "", namespace, name };
+    this.#state.claims.push({ owner, network, deleted: false });
   }
 
   deleteClaim(namespace: string, name: string): void {
-    const claim = this.#findClaim(namespace, name);
+    const claim = this.#state.findClaim(namespace, name);
     if (!claim) return;
     claim.deleted = true;
-    this.#forgetUnused(claim.owner);
+    this.#state.forgetUnused(claim.owner, claim.network);
   }
 
   async attach(want: AttachWant): Promise<AttachOutcome> {
-    const space = this.#spaceOf(want);
-    const { containerId, interface: interfaceName } = want;
-    const later = this.#tombstones.find(
+    const { attachments, tombstones } = this.#state;
+    const later = tombstones.find(
       (one) =>
         isSameInterface(one, want) &&
         (one.network ?? want.network) === want.network &&
-        this.#isBefore(want, one),
+        this.#state.isBefore(want, one),
     );
-    if (later)
-      return refused(refuse("SUPERSEDED", { containerId, interface: interfaceName, later: "a later DEL" }));
-    const former = this.#attachments.find(
-      (one) => isSameInterface(one, want) && one.network === want.network,
-    );
+    if (later) return superseded(want, "a later DEL");
+    const former = attachments.find((one) => isSameInterface(one, want) && one.network === want.network);
     const claimRef = want.claim === null ? "" : `${want.claim.namespace}/${want.claim.name}`;
-    if (former && former.claimRef === claimRef && former.pod?.uid === want.pod?.uid)
+    if (former && former.claimRef === claimRef && former.pod?.uid === want.pod?.uid) {
       return this.#repeat(former, want);
+    }
     const owner = this.#ownerOf(want);
     if ("code" in owner) return refused(owner);
-    const older = this.#attachments.filter(
+    const older = attachments.filter(
       (one) => one !== former && one.network === want.network && sameOwner(one.owner, owner),
     );
-    for (const one of older) {
-      const samePod = want.pod !== null && one.pod?.uid === want.pod.uid && one.interface === interfaceName;
-      if (samePod && !this.#isBefore(one, want)) {
-        return refused(
-          refuse("SUPERSEDED", {
-            containerId,
-            interface: interfaceName,
-            later: `newer sandbox ${one.containerId} of the same pod`,
-          }),
-        );
-      }
-      if (!samePod && !this.#context.namespaceGone(one.netns)) {
-        const holder = `container ${one.containerId} (${one.interface})`;
-        return refused(refuse("CLAIM_IN_USE", { claim: claimRef, holder }));
-      }
-    }
-    const addresses = this.#decide(space, owner, want);
+    const obstacle = this.#whatStands(older, want, claimRef);
+    if (obstacle) return obstacle;
+    const addresses = this.#decide(owner, want);
     if ("code" in addresses) return refused(addresses);
-    for (const one of [...(former ? [former] : []), ...older]) this.#end(one, owner);
-    return this.#record(space, owner, want, claimRef, addresses);
+    for (const one of [...(former ? [former] : []), ...older]) this.#state.end(one, owner);
+    const ips = addresses.map((one) => answered(want.definition, one));
+    const attachment = this.#state.record(want, owner, claimRef, ips);
+    return { kind: "attached", attachment, definition: want.definition, repeat: false, warnings: [] };
   }
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
     const { containerId, network, stamp } = want;
-    if (stamp.bootId === this.#context.bootId) {
-      this.#tombstones.push({ containerId, interface: want.interface, network, stamp });
+    if (stamp.bootId === this.#state.context.bootId) {
+      this.#state.tombstones.push({ containerId, interface: want.interface, network, stamp });
     }
-    const ended = this.#attachments.filter(
+    const ended = this.#state.attachments.filter(
       (one) =>
-        isSameInterface(one, want) && (network ?? one.network) === one.network && this.#isBefore(one, want),
+        isSameInterface(one, want) &&
+        (network ?? one.network) === one.network &&
+        this.#state.isBefore(one, want),
     );
-    for (const one of ended) this.#end(one, null);
+    for (const one of ended) this.#state.end(one, null);
     return { ended };
   }
 
   async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
-    const after = page.continue === undefined ? 0 : Number(page.continue);
+    const after = Number(page.continue ?? 0);
     const { network, address } = filter;
-    const all = this.#held
-      .filter(
-        (one) => (network ?? one.network) === one.network && (!address || sameAddress(one.address, address)),
-      )
-      .sort((a, b) =>
-        a.network === b.network ? compareAddresses(a.address, b.address) : a.network < b.network ? -1 : 1,
-      );
-    const items = all.slice(after, after + page.limit).map((one) => this.#view(one));
+    const all = this.#state.held
+      .filter((one) => (network ?? one.network) === one.network)
+      .filter((one) => !address || sameAddress(one.address, address))
+      .sort(byNetworkAndAddress);
+    const items = all.slice(after, after + page.limit).map((one) => this.#state.view(one));
     return after + page.limit < all.length ? { items, continue: String(after + page.limit) } : { items };
   }
 
@@ -161,175 +110,90 @@ export class MemoryAllocations implements Allocations {
         }),
       );
     }
-    const attachment = this.#isBefore(former, want)
-      ? { ...former, stamp: want.stamp, netns: want.netns }
-      : former;
-    this.#attachments = this.#attachments.map((one) => (one === former ? attachment : one));
+    const moved = this.#state.isBefore(former, want);
+    const attachment = moved ? { ...former, stamp: want.stamp, netns: want.netns } : former;
+    this.#state.attachments = this.#state.attachments.map((one) => (one === former ? attachment : one));
     return { kind: "attached", attachment, definition: want.definition, repeat: true, warnings: [] };
   }
 
   #ownerOf(want: AttachWant): Owner | Refusal {
-    if (want.claim !== null) {
-      const claim = this.#findClaim(want.claim.namespace, want.claim.name);
-      const name = `${want.claim.namespace}/${want.claim.name}`;
-      if (!claim) return refuse("CLAIM_ABSENT", { claim: name });
-      if (claim.network !== want.network) {
-        return refuse("CLAIM_OTHER_NETWORK", {
-          claim: name,
-          claimNetwork: claim.network,
-          network: want.network,
-        });
-      }
-      const continues = this.#attachments.some(
-        (one) => sameOwner(one.owner, claim.owner) && want.pod !== null && one.pod?.uid === want.pod.uid,
-      );
-      if (claim.deleted && !continues) return refuse("CLAIM_TERMINATING", { claim: name });
-      return claim.owner;
+    const { containerId, interface: interfaceName, pod, network } = want;
+    if (want.claim === null) {
+      if (pod !== null) return { kind: "pod", interface: interfaceName, ...pod };
+      return { kind: "container", uid: containerId, interface: interfaceName, namespace: "", name: "" };
     }
-    if (want.pod !== null) return { kind: "pod", interface: want.interface, ...want.pod };
-    return { kind: "container", uid: want.containerId, interface: want.interface, namespace: "", name: "" };
+    const name = `${want.claim.namespace}/${want.claim.name}`;
+    const claim = this.#state.findClaim(want.claim.namespace, want.claim.name);
+    if (!claim) return refuse("CLAIM_ABSENT", { claim: name });
+    if (claim.network !== network) {
+      return refuse("CLAIM_OTHER_NETWORK", { claim: name, claimNetwork: claim.network, network });
+    }
+    const continues = this.#state.attachments.some(
+      (one) => sameOwner(one.owner, claim.owner) && pod !== null && one.pod?.uid === pod.uid,
+    );
+    return claim.deleted && !continues ? refuse("CLAIM_TERMINATING", { claim: name }) : claim.owner;
   }
 
-  #decide(space: NetworkSpace, owner: Owner, want: AttachWant): InterfaceAddress[] | Refusal {
-    const nowMs = this.#context.clock.monotonicMs();
+  /** An attachment of the same owner that is neither replaced by this one nor certainly gone. */
+  #whatStands(older: readonly Attachment[], want: AttachWant, claimRef: string): AttachOutcome | null {
+    for (const one of older) {
+      const samePod = want.pod !== null && one.pod?.uid === want.pod.uid && one.interface === want.interface;
+      if (samePod && !this.#state.isBefore(one, want)) {
+        return superseded(want, `newer sandbox ${one.containerId} of the same pod`);
+      }
+      if (!samePod && !this.#state.context.namespaceGone(one.netns)) {
+        const holder = `container ${one.containerId} (${one.interface})`;
+        return refused(refuse("CLAIM_IN_USE", { claim: claimRef, holder }));
+      }
+    }
+    return null;
+  }
+
+  #decide(owner: Owner, want: AttachWant): readonly InterfaceAddress[] | Refusal {
+    const nowMs = this.#state.context.clock.monotonicMs();
+    const space = this.#state.spaceOf(want.network, want.definition);
     const pools = space.poolsOf(want.definition, nowMs);
     for (const pool of pools) pool.expire(nowMs);
     const decision = decideAdd({
       definition: want.definition,
       pools,
-      held: this.#held
-        .filter((one) => one.network === want.network && sameOwner(one.owner, owner))
-        .map((one) => ({
-          ...one,
-          state: one.state === "Bound" ? ("bound" as const) : ("cooling" as const),
-          adopted: false,
-        })),
+      held: this.#state
+        .heldBy(owner, want.network)
+        .map((one) => ({ ...one, state: one.state === "Bound" ? "bound" : "cooling", adopted: false })),
       requested: want.requested,
       seed: owner.kind === "claim" ? owner.uid : null,
       nowMs,
       holderOf: (address) => {
-        const found = this.#held.find(
+        const found = this.#state.held.find(
           (one) => one.network === want.network && sameAddress(one.address, address),
         );
         return found ? describeOwner(found.owner) : null;
       },
     });
     if (decision.kind === "refuse") return decision.refusal;
-    if (decision.kind === "reuse") return [...decision.addresses];
-    return decision.slots.map(({ rangeSetIndex, candidates }) => {
+    if (decision.kind === "reuse") return decision.addresses;
+    return decision.slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
       const pool = pools[rangeSetIndex] as Pool;
       const [value] = candidates;
       if (value === undefined) throw new Error("a slot without a candidate");
       const address: Address = { family: pool.rangeSet.family, value };
-      space.allocate(address, owner.kind !== "claim");
-      const held: Held = {
+      space.allocate(address, moveCursor);
+      return this.#take({
         address,
         prefixLength: pool.subnetOf(value)?.cidr.prefixLength ?? 0,
         network: want.network,
         owner,
         state: "Bound",
-      };
-      this.#held = [
-        ...this.#held.filter((one) => one.network !== want.network || !sameAddress(one.address, address)),
-        held,
-      ];
-      return held;
+      });
     });
   }
 
-  #record(
-    space: NetworkSpace,
-    owner: Owner,
-    want: AttachWant,
-    claimRef: string,
-    addresses: readonly InterfaceAddress[],
-  ): AttachOutcome {
-    this.#lastId += 1;
-    const attachment: Attachment = {
-      id: this.#lastId,
-      network: space.name,
-      containerId: want.containerId,
-      interface: want.interface,
-      owner,
-      claimRef,
-      ips: addresses.map((one) => answered(want.definition, one)),
-      stamp: want.stamp,
-      netns: want.netns,
-      pod: want.pod,
-      node: this.#context.node,
-      sinceMs: this.#context.clock.wallMs(),
-    };
-    this.#attachments.push(attachment);
-    return { kind: "attached", attachment, definition: want.definition, repeat: false, warnings: [] };
-  }
-
-  #end(attachment: Attachment, keep: Owner | null): void {
-    this.#attachments = this.#attachments.filter((one) => one !== attachment);
-    if (keep && sameOwner(keep, attachment.owner)) return;
-    this.#forgetUnused(attachment.owner, attachment.network);
-  }
-
-  /** Releases what an owner holds once nothing is attached with it; a claim only when it is deleted besides. */
-  #forgetUnused(owner: Owner, network?: string): void {
-    const attached = this.#attachments.some(
-      (one) => sameOwner(one.owner, owner) && (network ?? one.network) === one.network,
+  #take(held: Held): Held {
+    const others = this.#state.held.filter(
+      (one) => one.network !== held.network || !sameAddress(one.address, held.address),
     );
-    const claim = this.#claims.find((one) => sameOwner(one.owner, owner));
-    if (attached || (claim && !claim.deleted)) return;
-    if (claim) this.#claims.splice(this.#claims.indexOf(claim), 1);
-    for (const held of this.#held.filter(
-      (one) => sameOwner(one.owner, owner) && (network ?? one.network) === one.network,
-    )) {
-      if (held.state === "Cooling") continue;
-      const space = this.#spaces.get(held.network) as NetworkSpace;
-      const nowMs = this.#context.clock.monotonicMs();
-      const seconds = space.definition?.cooldownSeconds ?? 0;
-      space.release(held.address, nowMs + seconds * 1_000, nowMs);
-      if (seconds === 0) this.#held.splice(this.#held.indexOf(held), 1);
-      else held.state = "Cooling";
-    }
-  }
-
-  #spaceOf(want: AttachWant): NetworkSpace {
-    const stored = () =>
-      this.#held
-        .filter((one) => one.network === want.network)
-        .map((one) => ({ address: one.address, cooling: one.state === "Cooling" }));
-    const space =
-      this.#spaces.get(want.network) ?? new NetworkSpace(this.#spaces.size + 1, want.network, stored);
-    space.definition = want.definition;
-    this.#spaces.set(want.network, space);
-    return space;
-  }
-
-  #findClaim(namespace: string, name: string): MemoryClaim | undefined {
-    return this.#claims.find(({ owner }) => owner.namespace === namespace && owner.name === name);
-  }
-
-  #isBefore(a: { readonly stamp: Stamp }, b: { readonly stamp: Stamp }): boolean {
-    return isBefore(a.stamp, b.stamp, this.#context.bootId);
-  }
-
-  #view(held: Held): AllocationView {
-    const attachments = this.#attachments.filter(
-      (one) => one.network === held.network && sameOwner(one.owner, held.owner),
-    );
-    return {
-      network: held.network,
-      address: formatInterfaceAddress(held),
-      state: held.state,
-      owner: held.owner,
-      vm: null,
-      since: "",
-      attachments: attachments.map((one) => ({
-        containerID: one.containerId,
-        interface: one.interface,
-        netns: one.netns.path,
-        node: one.node,
-        pod: one.pod,
-        since: "",
-      })),
-    };
+    this.#state.held = [...others, held];
+    return held;
   }
 }
 
@@ -340,13 +204,20 @@ function isSameInterface(
   return a.containerId === b.containerId && a.interface === b.interface;
 }
 
+function byNetworkAndAddress(a: Held, b: Held): number {
+  if (a.network !== b.network) return a.network < b.network ? -1 : 1;
+  return compareAddresses(a.address, b.address);
+}
+
 function answered(definition: NetworkDefinition, one: InterfaceAddress): AnsweredAddress {
   const address = formatInterfaceAddress(one);
-  const subnets = definition.rangeSets
-    .filter((set) => set.family === one.address.family)
-    .flatMap((set) => set.subnets);
-  const gateway = subnets.find((subnet) => cidrContains(subnet.cidr, one.address))?.gateway;
+  const gateway = placeOf(definition.rangeSets, one.address)?.subnet.gateway;
   return gateway ? { address, gateway: formatAddress(gateway) } : { address };
+}
+
+function superseded(want: AttachWant, later: string): AttachOutcome {
+  const { containerId, interface: interfaceName } = want;
+  return refused(refuse("SUPERSEDED", { containerId, interface: interfaceName, later }));
 }
 
 function refused(refusal: Refusal): AttachOutcome {

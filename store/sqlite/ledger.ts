@@ -1,25 +1,13 @@
 import type Database from "better-sqlite3";
 import { addressFromBytes } from "../../ipam/address.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
-import type { Clock } from "../clock.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
-import type { NamespaceIdentity } from "../records.ts";
+import type { NodeContext } from "../node-context.ts";
 import type { Transaction } from "./group-commit.ts";
 import { prepareStatements, type Statements } from "./statements.ts";
 
 /** Rows read at once when a network's pools are built: bounds one uninterrupted piece of work. */
 const STORED_PAGE_ROWS = 5_000;
-
-/** What the store needs to know of the node it runs on. */
-export interface NodeContext {
-  readonly clock: Clock;
-  /** Node name recorded with every attachment. */
-  readonly node: string;
-  /** The present boot of this machine. */
-  readonly bootId: string;
-  /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
-  namespaceGone(netns: NamespaceIdentity): boolean;
-}
 
 /** One opened database with its statements and the free space of its networks in memory. Thrown away whole when the database is reopened. */
 export class Ledger {

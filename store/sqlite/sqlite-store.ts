@@ -16,6 +16,7 @@ import type {
 } from "../allocations.ts";
 import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimView } from "../manifests.ts";
+import type { NodeContext } from "../node-context.ts";
 import type { Owner } from "../owner.ts";
 import type { AllocationView, Attachment, Finding, HistoryView, NetworkView, Page } from "../records.ts";
 import { isBefore, type Stamp } from "../stamp.ts";
@@ -28,7 +29,7 @@ import { detach, endById } from "./detach.ts";
 import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { dropRested, endFormerBoots, prune } from "./housekeeping.ts";
-import { Ledger, type NodeContext } from "./ledger.ts";
+import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
 import { rebuildFrom } from "./rebuild.ts";
 import { type ReleaseOutcome, releaseAddress } from "./release.ts";

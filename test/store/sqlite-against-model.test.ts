@@ -45,7 +45,7 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 test(`SQLite and the model agree on every step and on the state after it (seed ${seed})`, async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40, size: "max" }), async (steps) => {
       const model = await memorySubject();
       const real = await sqliteSubject();
       try {
@@ -67,7 +67,7 @@ test(`SQLite and the model agree on every step and on the state after it (seed $
         real.close();
       }
     }),
-    { seed, numRuns: 150 },
+    { seed, numRuns: 80 },
   );
 });
 

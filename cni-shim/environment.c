@@ -82,18 +82,19 @@ const struct verb *check_environment(struct trouble *trouble)
         if (strcmp(command, verbs[i].name) == 0)
             verb = &verbs[i];
     }
-    if (verb == NULL && command[0] != '\0') {
+    if (verb == NULL && command[0] == '\0')
+        fail(trouble, CNI_BAD_ENVIRONMENT, "", "required env variables [CNI_COMMAND] missing");
+    else if (verb == NULL)
         fail(trouble, CNI_BAD_ENVIRONMENT, "", "unknown CNI_COMMAND: %s", command);
+    if (verb == NULL)
         return NULL;
-    }
 
     char names[128] = "";
     struct text missing = {.bytes = names, .capacity = sizeof names - 1};
-    require("CNI_COMMAND", true, &missing);
-    require("CNI_CONTAINERID", verb != NULL && verb->has_container, &missing);
-    require("CNI_NETNS", verb != NULL && verb->needs_netns, &missing);
-    require("CNI_IFNAME", verb != NULL && verb->has_container, &missing);
-    require("CNI_PATH", verb != NULL, &missing);
+    require("CNI_CONTAINERID", verb->has_container, &missing);
+    require("CNI_NETNS", verb->needs_netns, &missing);
+    require("CNI_IFNAME", verb->has_container, &missing);
+    require("CNI_PATH", true, &missing);
     if (missing.length > 0) {
         fail(trouble, CNI_BAD_ENVIRONMENT, "", "required env variables [%s] missing", names);
         return NULL;

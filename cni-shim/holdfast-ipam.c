@@ -7,10 +7,10 @@
  * It is executed for every interface of every pod, hence C, libc alone, static, and no heap of its own.
  * It checks its environment as CNI's skel does; all other judgement is the daemon's.
  *
- *   release     cc -std=c11 -O2 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes
- *                  -Wformat=2 -Wvla -Werror -static -o dist/bin/holdfast-ipam cni-shim/[all].c
- *   sanitizers  the same without -static, and -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
- *                  -o build/holdfast-ipam-asan
+ * Built from all .c files of this folder with
+ *   cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
+ * and for release    -O2 -static -o dist/bin/holdfast-ipam
+ *     for the tests  -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o build/holdfast-ipam-asan
  */
 #include "shim.h"
 

@@ -25,7 +25,11 @@ export function parseCniArgs(text: string): CniArgs {
     if (equals < 1) invalid(`CNI_ARGS: "${pair}" is not of the form KEY=VALUE`);
     args.set(pair.slice(0, equals), pair.slice(equals + 1));
   }
-  const tolerant = /^(1|true|t|yes|y|on)$/i.test(args.get("IgnoreUnknown") ?? "");
+  const ignore = args.get("IgnoreUnknown") ?? "";
+  const tolerant = /^(1|true|t|yes|y|on)$/i.test(ignore);
+  if (!tolerant && !/^(0|false|f|no|n|off)?$/i.test(ignore)) {
+    invalid(`CNI_ARGS: IgnoreUnknown is "${ignore}"; 1 or 0 is wanted, and ";" between the pairs`);
+  }
   const unknown = [...args.keys()].filter((key) => !KNOWN_KEYS.has(key));
   if (unknown.length > 0 && !tolerant) {
     invalid(`CNI_ARGS: unknown keys ${unknown.join(", ")}; remove them, or add IgnoreUnknown=1`);

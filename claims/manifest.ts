@@ -74,7 +74,7 @@ function readClaim(object: Json): AppliedClaim {
 function readIps(status: unknown): string[] {
   if (status === undefined || status === null) return [];
   if (!isObject(status)) invalid("status", status, "an object is wanted");
-  const { ips = [] } = status;
+  const ips = status.ips ?? [];
   if (!Array.isArray(ips)) invalid("status.ips", ips, "a list of addresses with prefix length is wanted");
   return ips.map((ip) => {
     try {
@@ -87,8 +87,11 @@ function readIps(status: unknown): string[] {
 
 /** The VM behind a claim: its owner, else the label that KubeVirt's IPAM controller sets. */
 function readVm(metadata: Json): { name: string; uid: string } {
-  const owners = Array.isArray(metadata.ownerReferences) ? metadata.ownerReferences : [];
-  for (const owner of owners as Json[]) {
+  const { ownerReferences: owners = [] } = metadata;
+  if (!Array.isArray(owners) || !owners.every(isObject)) {
+    invalid("metadata.ownerReferences", owners, "a list of objects is wanted");
+  }
+  for (const owner of owners) {
     if (owner.kind === "VirtualMachine" || owner.kind === "VirtualMachineInstance") {
       return { name: String(owner.name ?? ""), uid: String(owner.uid ?? "") };
     }

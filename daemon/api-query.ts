@@ -1,4 +1,5 @@
 import { type Address, parseAddress } from "../ipam/address.ts";
+import { isTooDeep, TOO_DEEP } from "../ipam/definition-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 
 const LIMIT_DEFAULT = 500;
@@ -39,6 +40,8 @@ export function readAddress(key: string, text: unknown): Address {
 export function readBody(body: unknown, known: readonly string[]): Readonly<Record<string, unknown>> {
   if (typeof body !== "object" || body === null || Array.isArray(body))
     invalid("body", body, "a JSON object is wanted");
+  if (isTooDeep(body))
+    throw new RefusalError(refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: TOO_DEEP }));
   for (const [key, value] of Object.entries(body)) {
     if (!known.includes(key)) invalid(key, value, `the keys here are ${known.join(", ")}`);
   }

@@ -1,5 +1,5 @@
 import { CNI_VERSIONS, type CniWireRequest } from "../cni-shim/wire.ts";
-import { isGiven } from "../ipam/definition-keys.ts";
+import { isGiven, isTooDeep, TOO_DEEP } from "../ipam/definition-keys.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import { parsePluginConfig } from "../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
@@ -55,6 +55,7 @@ export function readWireRequest(body: unknown): CniWireRequest {
 /** Parses a plugin configuration without judging its ranges. Throws RefusalError CONFIG_UNREADABLE or VERSION_UNSUPPORTED. */
 export function readConfig(text: string, verb: string, since: string): PluginConfig {
   const conf = parseObject(text);
+  if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
   // Go programs write a version that is not set as "".
   const cniVersion = isGiven(conf["cniVersion"]) ? conf["cniVersion"] : "0.1.0";
   if (typeof cniVersion !== "string") {

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { systemClock } from "../store/clock.ts";
@@ -8,6 +8,7 @@ import type { ApiContext } from "./api-routes.ts";
 import type { CniContext } from "./cni-context.ts";
 import { cniDel } from "./cni-del.ts";
 import type { Settings } from "./config.ts";
+import { ensureFolder } from "./folders.ts";
 import { Metrics } from "./metrics.ts";
 import { namespaceState, readBootId } from "./namespaces.ts";
 import { buildServer } from "./server.ts";
@@ -19,6 +20,8 @@ import { Witness } from "./witness.ts";
 
 /** Rests end and a full disk is tried again at this pace, ms. */
 const HOUSEKEEPING_INTERVAL_MS = 5_000;
+/** Longer than any whole request takes once nothing waits; a client that sent half of one would hold up the end for ever. */
+const STOP_GRACE_MS = 3_000;
 
 /** The parts of one running daemon, wired together. `start` before `stop`. */
 export class Daemon {
@@ -38,7 +41,7 @@ export class Daemon {
     this.#settings = settings;
     this.#log = log;
     const bootId = readBootId();
-    mkdirSync(settings.state, { recursive: true, mode: 0o700 });
+    ensureFolder(settings.state, "state");
     const node: NodeContext = {
       clock: systemClock,
       node: settings.node,
@@ -108,7 +111,9 @@ export class Daemon {
     this.#stopping = true;
     for (const timer of this.#timers) clearInterval(timer);
     this.#waiting.close();
+    const hangUp = setTimeout(() => this.#server.server.closeAllConnections(), STOP_GRACE_MS);
     await this.#server.close();
+    clearTimeout(hangUp);
     await this.#spool.stop();
     this.#store.close();
     this.#log.info("stopped");

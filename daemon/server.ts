@@ -14,6 +14,11 @@ export function buildServer(cni: CniContext, api: ApiContext, metrics: Metrics):
     logger: false,
     bodyLimit: CNI_BODY_BYTES_MAX,
     routerOptions: { maxParamLength: 300 },
+    // What arrives while the daemon ends is answered by the routes, in the words a runtime understands.
+    return503OnClosing: false,
+    frameworkErrors: (error, { url }, reply) => {
+      sendApiError(reply, refuse("REQUEST_INVALID", { key: "URL", value: url, remedy: error.message }));
+    },
   });
   server.setErrorHandler((error: FastifyError, request, reply) => {
     const refusal = fastifyRefusal(error) ?? refusalOf(error);

@@ -1,11 +1,14 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, unlinkSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { readWireRequest } from "./cni-request.ts";
+import { ensureFolder } from "./folders.ts";
 
 /** How often the folder is looked at: a DEL in it has been answered already, only its address waits. */
 const DRAIN_INTERVAL_MS = 1_000;
+/** Files delivered at once: they share a commit, so that thousands of them do not keep the first ADD waiting for minutes. */
+const TOGETHER_MAX = 100;
 /** A file still being written is renamed within milliseconds; older ones are left over from a crash. */
 const PARTIAL_KEEP_MS = 3_600_000;
 
@@ -14,6 +17,8 @@ export class Spool {
   readonly #folder: string;
   readonly #log: Logger;
   readonly #deliver: (wire: CniWireRequest) => Promise<void>;
+  /** Unfinished files, by when they were first seen on the monotonic clock: a wall clock that jumps must not take one from its writer. */
+  readonly #partials = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
   #running: Promise<void> | null = null;
 
@@ -21,7 +26,7 @@ export class Spool {
     this.#folder = folder;
     this.#log = log;
     this.#deliver = deliver;
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    ensureFolder(folder, "spool");
   }
 
   /** Delivers every file there is, oldest first. Rejects when one could not be delivered: it stays, and so do later ones. */
@@ -60,13 +65,14 @@ export class Spool {
 
   async #drainAll(): Promise<void> {
     const names = this.#names().sort();
-    for (const name of names) {
-      if (name.startsWith(".tmp-")) this.#removeAbandoned(name);
-      if (!name.endsWith(".json") || name.startsWith(".")) continue;
-      const wire = this.#read(name);
-      if (wire === null) continue;
-      await this.#deliver(wire);
-      unlinkSync(join(this.#folder, name));
+    const partials = names.filter((name) => name.startsWith(".tmp-"));
+    for (const name of this.#partials.keys()) if (!partials.includes(name)) this.#partials.delete(name);
+    for (const name of partials) this.#removeAbandoned(name);
+    const waiting = names.filter((name) => name.endsWith(".json") && !name.startsWith("."));
+    for (let from = 0; from < waiting.length; from += TOGETHER_MAX) {
+      const read = waiting.slice(from, from + TOGETHER_MAX).map((name) => ({ name, wire: this.#read(name) }));
+      await Promise.all(read.map(({ wire }) => wire && this.#deliver(wire)));
+      for (const { name, wire } of read) if (wire) unlinkSync(join(this.#folder, name));
     }
   }
 
@@ -85,9 +91,11 @@ export class Spool {
   }
 
   #removeAbandoned(name: string): void {
-    const path = join(this.#folder, name);
-    const ageMs = Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
-    if (ageMs > PARTIAL_KEEP_MS) rmSync(path, { force: true });
+    const firstSeenMs = this.#partials.get(name) ?? performance.now();
+    this.#partials.set(name, firstSeenMs);
+    if (performance.now() - firstSeenMs < PARTIAL_KEEP_MS) return;
+    this.#partials.delete(name);
+    rmSync(join(this.#folder, name), { force: true });
   }
 
   #names(): string[] {

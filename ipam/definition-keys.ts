@@ -74,8 +74,20 @@ export function parseJsonObject(text: string): JsonObject {
     const problem = error instanceof Error ? error.message : String(error);
     throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem }));
   }
-  if (isObject(conf)) return conf;
-  throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "an object is wanted at its top level" }));
+  if (!isObject(conf)) {
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "an object is wanted at its top level" }));
+  }
+  if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
+  return conf;
+}
+
+/** Levels of nesting in JSON from outside: far more than any has; what walks a value by recursion dies of thousands. */
+const JSON_LEVELS_MAX = 64;
+export const TOO_DEEP = `it is nested deeper than ${JSON_LEVELS_MAX} levels`;
+
+export function isTooDeep(value: unknown, levels: number = JSON_LEVELS_MAX): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((one) => isTooDeep(one, levels - 1));
 }
 
 export function readObject(found: Found, keys: readonly string[]): JsonObject {

@@ -30,7 +30,9 @@ export class MemoryAllocations implements Allocations {
     this.#state = new MemoryState(context);
   }
 
+  /** A name that is taken, also by a claim that waits for its last attachment, stays its holder's. */
   createClaim(namespace: string, name: string, uid: string, network: string): void {
+    if (this.#state.findClaim(namespace, name)) return;
     const owner: Owner = { kind: "claim", uid, interface: "", namespace, name };
     this.#state.claims.push({ owner, network, deleted: false });
   }

@@ -38,6 +38,8 @@ const NETWORK_FILESYSTEMS: ReadonlyMap<number, string> = new Map([
 export class StateInUseError extends Error {}
 /** The database cannot be trusted; it has been put aside and the operator must choose how to go on. */
 export class RebuildRequiredError extends Error {}
+/** What is found is not what this daemon left. */
+class DamageError extends Error {}
 
 export function networkFilesystemName(type: number): string | null {
   return NETWORK_FILESYSTEMS.get(type >>> 0) ?? null;
@@ -82,59 +84,61 @@ function openTrusted(folder: string): Database.Database {
     // Not opened: beside an empty database SQLite deletes the log, in which everything may still be.
     throw putAside(folder, `the daemon did not end cleanly and ${DATABASE_FILE} is gone or empty since`);
   }
-  // The log is looked at before opening, which makes one, and judged after it, when the lock says that it is ours to judge.
-  const db = openLocked(folder, file);
+  // Looked at before opening, which makes both; judged when the lock says that they are ours to judge.
+  const loss =
+    wasOpen && !hasLog
+      ? `the daemon did not end cleanly and ${DATABASE_FILE}-wal is gone or empty since`
+      : null;
+  const isEmpty = existsSync(file) && sizeOf(file) === 0;
+  return openLocked(folder, file, loss ?? (isEmpty ? `${DATABASE_FILE} is empty` : null));
+}
+
+function openLocked(folder: string, file: string, loss: string | null): Database.Database {
+  const db = new Database(file, { timeout: 0, ...nativeBinding() });
   try {
-    if (wasOpen && !hasLog) {
-      db.close();
-      throw putAside(
-        folder,
-        `the daemon did not end cleanly and ${DATABASE_FILE}-wal is gone or empty since`,
-      );
-    }
+    lock(db);
+    if (loss !== null) throw new DamageError(loss);
+    check(db);
+    migrate(db);
+    db.exec("INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
     writeMarker(folder, OPEN_MARKER);
     return db;
   } catch (error) {
-    db.close();
-    throw error;
-  }
-}
-
-function openLocked(folder: string, file: string): Database.Database {
-  let db: Database.Database;
-  try {
-    db = new Database(file, { timeout: 0, ...nativeBinding() });
-  } catch (error) {
-    if (isDamage(error)) throw putAside(folder, String((error as Error).message));
-    throw error;
-  }
-  try {
-    // Exclusive before the first access: the lock is taken once and held, and no shared-memory file is needed.
-    db.pragma("locking_mode = EXCLUSIVE");
-    db.pragma("journal_mode = WAL");
-    db.pragma("synchronous = FULL");
-    // A savepoint per request keeps copies of the pages it changes: in memory, not in a temporary file.
-    db.pragma("temp_store = MEMORY");
-    db.pragma("foreign_keys = ON");
-    // Takes the lock now and makes the log exist before the marker says that it must.
-    db.exec("BEGIN IMMEDIATE; COMMIT");
-    const verdict = db.pragma("quick_check(1)", { simple: true });
-    if (verdict !== "ok") throw Object.assign(new Error(String(verdict)), { code: "SQLITE_CORRUPT" });
-    // What a failed sync left in the log is in the kernel's cache but perhaps not on the disk: it is written and synced anew.
-    db.pragma("wal_checkpoint(TRUNCATE)");
-    migrate(db);
-    db.exec("INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
-    return db;
-  } catch (error) {
-    db.close();
     if ((error as { code?: string }).code === "SQLITE_BUSY") {
+      db.close();
       throw new StateInUseError(
         `state folder ${folder} is in use by another holdfast daemon; stop it or give another --state`,
       );
     }
-    if (isDamage(error)) throw putAside(folder, String((error as Error).message));
+    if (isDamage(error)) {
+      // Renamed while open: closing would take the log into the damaged file and delete it.
+      const aside = putAside(folder, (error as Error).message);
+      db.close();
+      throw aside;
+    }
+    // Closing may delete the log, so its marker must not stay; unless something is lost, which the next start must see.
+    if (loss !== null) db.close();
+    else closeQuietly(folder, db);
     throw error;
   }
+}
+
+function lock(db: Database.Database): void {
+  // Exclusive before the first access: the lock is taken once and held, and no shared-memory file is needed.
+  db.pragma("locking_mode = EXCLUSIVE");
+  db.pragma("journal_mode = WAL");
+  db.pragma("synchronous = FULL");
+  db.pragma("foreign_keys = ON");
+  // Takes the lock now and makes the log exist before the marker says that it must.
+  db.exec("BEGIN IMMEDIATE; COMMIT");
+}
+
+function check(db: Database.Database): void {
+  const verdict = db.pragma("quick_check(1)", { simple: true });
+  if (verdict !== "ok") throw new DamageError(String(verdict));
+  // What a failed sync left in the log is in the kernel's cache but perhaps not on the disk: it is written elsewhere and
+  // synced. The log itself stays, however short the moment: an empty one means that something was lost.
+  db.pragma("wal_checkpoint(RESTART)");
 }
 
 /** In dist/ the native addon lies beside the bundle; in the source tree better-sqlite3 finds its own. */
@@ -144,7 +148,10 @@ export function nativeBinding(): { nativeBinding?: string } {
 }
 
 function isDamage(error: unknown): boolean {
-  return /^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: unknown }).code));
+  return (
+    error instanceof DamageError ||
+    /^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: unknown }).code))
+  );
 }
 
 /** The marker goes first: a crash between the two leaves a log without a marker, which is an ordinary recovery. */
@@ -153,6 +160,15 @@ export function closeDatabase(folder: string, db: Database.Database): void {
     removeMarker(folder, OPEN_MARKER);
   } finally {
     db.close();
+  }
+}
+
+/** For a database that could not be used: why it could not says more than what goes wrong when it is closed. */
+function closeQuietly(folder: string, db: Database.Database): void {
+  try {
+    closeDatabase(folder, db);
+  } catch {
+    // The caller throws the first error.
   }
 }
 

@@ -38,7 +38,7 @@ export function releaseAddress(
   const claim = owner.kind === "claim" ? sql.claimByUid.get(owner.uid) : undefined;
   if ((attachments.length > 0 || claim) && !which.force) {
     const users = attachments.map((one) => `container ${one.container_id} (${one.interface})`);
-    const holder = [describeOwner(owner), ...users].join(", ");
+    const holder = [...new Set([describeOwner(owner), ...users])].join(", ");
     return { kind: "refused", refusal: refuse("IN_USE", { address: text, holder }) };
   }
   const reason = which.force ? "forced by an operator" : "released by an operator";

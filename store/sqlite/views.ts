@@ -31,10 +31,11 @@ export function listAllocations(
     const rows = scan(ledger, filter, after);
     for (const row of rows) {
       const view = viewAllocation(ledger, row);
+      if (matches(view, filter)) {
+        if (items.length === page.limit) return { items, continue: encodeToken(after) };
+        items.push(view);
+      }
       after = { network: row.network, address: row.address };
-      if (!matches(view, filter)) continue;
-      items.push(view);
-      if (items.length === page.limit) return { items, continue: encodeToken(after) };
     }
     if (rows.length < SCAN_ROWS) return { items };
   }

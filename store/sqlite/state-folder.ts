@@ -1,0 +1,204 @@
+import type Database from "better-sqlite3";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { StorageAway, type StorageFault } from "../allocations.ts";
+import type { NodeContext } from "../node-context.ts";
+import { closeDatabase, openDatabase, RebuildRequiredError } from "./database-file.ts";
+import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
+import { GroupCommit, type Transaction } from "./group-commit.ts";
+import { endFormerBoots } from "./housekeeping.ts";
+import { Ledger } from "./ledger.ts";
+import { loadNetworks } from "./load.ts";
+import { rebuildFrom } from "./rebuild.ts";
+
+/** Pause before a database that could not be reopened is tried again, ms. */
+const REOPEN_PAUSE_MS = 1_000;
+
+export type StoreStatus =
+  | { readonly kind: "opening" | "ready" | "closed" }
+  /** Writes fail or the disk is full. Mends itself when the disk does. */
+  | { readonly kind: "faulted"; readonly reason: string }
+  /** The database was put aside. Waits for an operator. */
+  | { readonly kind: "rebuild-required"; readonly reason: string };
+
+export interface StoreLog {
+  info(message: string): void;
+  error(message: string): void;
+}
+
+/**
+ * A state folder in use: its database while it is open, and how it comes back after a fault. Whoever reads or writes gets the
+ * present ledger, or a StorageAway while there is none.
+ */
+export class StateFolder {
+  readonly path: string;
+  readonly #context: NodeContext;
+  readonly #log: StoreLog;
+  readonly #reserve: DiskReserve;
+  #status: StoreStatus = { kind: "opening" };
+  #ledger: Ledger | null = null;
+  #commits: GroupCommit | null = null;
+  #reopenTimer: NodeJS.Timeout | null = null;
+
+  constructor(folder: string, context: NodeContext, log: StoreLog) {
+    this.path = folder;
+    this.#context = context;
+    this.#log = log;
+    this.#reserve = new DiskReserve(folder);
+  }
+
+  get status(): StoreStatus {
+    if (this.#status.kind === "ready" && !this.#reserve.kept) {
+      return { kind: "faulted", reason: `the disk under ${this.path} is full` };
+    }
+    return this.#status;
+  }
+
+  /**
+   * Opens the database, loads what memory needs and ends the attachments of earlier boots; nobody reads or writes before all
+   * of that is done. Throws when another daemon has the folder or it cannot be used at all; nothing is left open then.
+   */
+  async open(): Promise<void> {
+    let db: Database.Database;
+    try {
+      db = this.#openDatabase();
+    } catch (error) {
+      if (!(error instanceof RebuildRequiredError)) throw error;
+      const reason = `${error.message}; ADD is refused until it is rebuilt: holdfast rebuild --from BACKUP, or --empty`;
+      this.#status = { kind: "rebuild-required", reason };
+      this.#log.error(reason);
+      return;
+    }
+    try {
+      const ledger = new Ledger(db, this.#context);
+      const commits = new GroupCommit(db, (fault) => this.#onFault(fault));
+      await loadNetworks(ledger, (message) => this.#log.error(message));
+      await this.#endFormerBoots(ledger, commits);
+      if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
+      this.#ledger = ledger;
+      this.#commits = commits;
+      this.#status = { kind: "ready" };
+    } catch (error) {
+      this.#close(db);
+      throw error;
+    }
+  }
+
+  /** A disk found full gets the room of the reserve, so that DELs are served there too. */
+  #openDatabase(): Database.Database {
+    try {
+      return openDatabase(this.path);
+    } catch (error) {
+      if (!isDiskFull(error) || !this.#reserve.kept) throw error;
+      this.#reserve.spend();
+      return openDatabase(this.path);
+    }
+  }
+
+  async #endFormerBoots(ledger: Ledger, commits: GroupCommit): Promise<void> {
+    let ended = 0;
+    for (let after: number | null = 0; after !== null; ) {
+      const from: number = after;
+      const step = await commits.submit((transaction) => endFormerBoots(ledger, transaction, from));
+      ended += step.ended;
+      after = step.next;
+    }
+    if (ended > 0)
+      this.#log.info(`the machine was started anew: ${ended} attachments of earlier boots ended`);
+  }
+
+  /** Why nothing may be allocated although the database is open; null when it may. */
+  get whyFull(): string | null {
+    return this.#reserve.kept ? null : `the disk under ${this.path} is full`;
+  }
+
+  /** Tries whether a full disk has room again. */
+  tryRoom(): void {
+    if (this.#status.kind !== "ready" || this.#reserve.kept || !this.#reserve.restore()) return;
+    this.#log.info("the disk has room again; ADD is served");
+  }
+
+  /** Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. */
+  async rebuild(backup: string | null): Promise<void> {
+    if (this.#status.kind !== "rebuild-required") {
+      throw new RefusalError(
+        refuse("REQUEST_INVALID", {
+          key: "rebuild",
+          value: this.#status.kind,
+          remedy: "the state database is in use and sound; only one that was put aside is rebuilt",
+        }),
+      );
+    }
+    try {
+      rebuildFrom(this.path, backup);
+    } catch (error) {
+      throw new RefusalError(
+        refuse("REQUEST_INVALID", { key: "from", value: String(backup), remedy: (error as Error).message }),
+      );
+    }
+    this.#status = { kind: "opening" };
+    if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
+  }
+
+  close(): void {
+    if (this.#reopenTimer) clearTimeout(this.#reopenTimer);
+    this.#status = { kind: "closed" };
+    this.#forgetDatabase();
+  }
+
+  /** The ledger of the open database. Throws StorageAway. */
+  get ledger(): Ledger {
+    if (!this.#ledger) throw new StorageAway(this.#unavailable());
+    return this.#ledger;
+  }
+
+  #unavailable(): string {
+    return "reason" in this.#status ? this.#status.reason : `the state database is ${this.#status.kind}`;
+  }
+
+  /** Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. */
+  write<T>(work: (ledger: Ledger, transaction: Transaction) => T): Promise<T> {
+    const ledger = this.#ledger;
+    if (!ledger || !this.#commits) return Promise.reject(new StorageAway(this.#unavailable()));
+    return this.#commits.submit((transaction) => work(ledger, transaction));
+  }
+
+  /** After a failed write nothing in memory and nothing cached by SQLite is believed: close, reopen, check, load. */
+  #onFault(fault: StorageFault): void {
+    this.#log.error(fault.message);
+    if (isDiskFull(fault.cause)) this.#reserve.spend();
+    if (!this.#ledger) return; // While it is being opened: whoever opens it learns it from the write.
+    this.#status = { kind: "faulted", reason: fault.message };
+    this.#forgetDatabase();
+    void this.#reopen();
+  }
+
+  /** Opens again, and as often as it takes. Returns whether the first attempt went well. */
+  async #reopen(): Promise<boolean> {
+    try {
+      await this.open();
+      if (this.#status.kind === "ready") this.#log.info("the state database was reopened and checked");
+      return this.#status.kind === "ready";
+    } catch (error) {
+      if (this.#status.kind === "closed") return false;
+      this.#status = { kind: "faulted", reason: (error as Error).message };
+      this.#log.error(`the state database cannot be reopened: ${(error as Error).message}; trying again`);
+      this.#reopenTimer = setTimeout(() => void this.#reopen(), REOPEN_PAUSE_MS);
+      return false;
+    }
+  }
+
+  #forgetDatabase(): void {
+    const db = this.#ledger?.db;
+    this.#ledger = null;
+    this.#commits = null;
+    if (db) this.#close(db);
+  }
+
+  #close(db: Database.Database): void {
+    try {
+      closeDatabase(this.path, db);
+    } catch (error) {
+      this.#log.error(`closing the state database: ${(error as Error).message}`);
+    }
+  }
+}

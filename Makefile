@@ -69,7 +69,7 @@ bench: system-packages build
 install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/bin $(DESTDIR)$(PREFIX)/lib/holdfast/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)
 	install -m 0755 dist/bin/holdfast $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
-	install -m 0644 dist/lib/daemon.cjs dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
+	install -m 0644 dist/lib/*.cjs dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
 	install -m 0644 dist/package.json $(DESTDIR)$(PREFIX)/lib/holdfast/package.json
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
 	install -m 0755 dist/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new

@@ -1,0 +1,27 @@
+import type { AllocationView, Page } from "../store/records.ts";
+import type { Client, Query } from "./client.ts";
+import { withProgress } from "./progress.ts";
+
+/** Allocations in one answer: the most that the API gives. */
+const PAGE_ITEMS = "5000";
+
+/** Every allocation that passes the filter, page after page to the last. */
+export async function allAllocations(client: Client, filter: Query): Promise<AllocationView[]> {
+  const items: AllocationView[] = [];
+  await withProgress(() => `${items.length} allocations read`, readPages(client, filter, items));
+  return items;
+}
+
+async function readPages(client: Client, filter: Query, items: AllocationView[]): Promise<void> {
+  let token: string | undefined;
+  do {
+    const page: Page<AllocationView> = await client.get("/v1/allocations", {
+      ...filter,
+      limit: PAGE_ITEMS,
+      continue: token,
+    });
+    // Not push(...items): thousands of arguments do not fit on the stack of every machine.
+    for (const item of page.items) items.push(item);
+    token = page.continue;
+  } while (token !== undefined);
+}

@@ -1,0 +1,37 @@
+import { isIP } from "node:net";
+import { InvalidArgumentError } from "commander";
+
+/** An address in any spelling, bare or with a prefix length. The daemon reads it; here only what cannot be one is turned away. */
+export function addressArgument(text: string): string {
+  const [address = "", prefix, ...rest] = text.split("/");
+  const family = isIP(address);
+  if (family === 0)
+    throw new InvalidArgumentError(`An IPv4 or IPv6 address is wanted, such as 10.0.0.5 or fd10::5.`);
+  const bits = family === 4 ? 32 : 128;
+  if (rest.length > 0 || (prefix !== undefined && !(/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits))) {
+    throw new InvalidArgumentError(`After the slash a prefix length from 0 to ${bits} is wanted.`);
+  }
+  return address;
+}
+
+/** A whole number within bounds. */
+export function wholeArgument(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < min || value > max) {
+      throw new InvalidArgumentError(`A whole number from ${min} to ${max} is wanted.`);
+    }
+    return value;
+  };
+}
+
+/** `namespace/name`, or a bare name in the namespace given otherwise. */
+export function splitName(
+  text: string,
+  namespace: string | undefined,
+): { namespace: string | undefined; name: string } {
+  const slash = text.indexOf("/");
+  return slash < 0
+    ? { namespace, name: text }
+    : { namespace: text.slice(0, slash), name: text.slice(slash + 1) };
+}

@@ -1,0 +1,27 @@
+import type { Command } from "commander";
+import { Client } from "../client.ts";
+import { withFiles } from "../file-option.ts";
+import { readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
+import { print } from "../terminal.ts";
+
+/** `holdfast apply -f`: creates or changes claims and network definitions, as kubectl would in a cluster. */
+export function addApply(program: Command): void {
+  withFiles(program.command("apply"))
+    .usage("-f <file>")
+    .description("creates or changes claims and network definitions")
+    .allowExcessArguments()
+    .action(async ({ filename }: { filename?: string[] }, command: Command) => {
+      if (filename === undefined)
+        command.error("error: -f <file> is needed: a file, a folder, or - for standard input");
+      if (command.args.length > 0) {
+        command.error(
+          `error: ${command.args.join(", ")}: each file needs its own -f; a folder stands for all in it`,
+        );
+      }
+      const objects = await readManifests(filename);
+      await sendManifests(Client.of(command), "/v1/apply", objects, ({ result, ...placed }) => {
+        if ("error" in result) refuseObject(placed, result.error);
+        else print(`${resultName(result)} ${result.action}\n`);
+      });
+    });
+}

@@ -1,0 +1,76 @@
+import type { Command } from "commander";
+import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
+import type { ClaimView } from "../../store/manifests.ts";
+import { splitName } from "../arguments.ts";
+import { Client } from "../client.ts";
+import { Failure } from "../failure.ts";
+import { formatAge } from "../human.ts";
+import { formatOf, printDocument, printList, withOutput } from "../output.ts";
+import type { Column } from "../table.ts";
+
+/** `holdfast claims [NAME]`: IPAMClaims; as YAML exactly what Kubernetes would show, ready for `apply -f`. */
+export function addClaims(program: Command): void {
+  withOutput(program.command("claims"))
+    .description("IPAMClaims: the addresses that outlive their pods")
+    .argument("[name]", "one claim: [namespace/]name")
+    .option("-n, --namespace <name>", "of this namespace; default: of all")
+    .action(async (wanted: string | undefined, options: { namespace?: string }, command: Command) => {
+      const { namespace, name } =
+        wanted === undefined ? { ...options, name: undefined } : splitName(wanted, options.namespace);
+      const { items } = await Client.of(command).get<{ items: ClaimView[] }>("/v1/claims", {
+        namespace,
+        name,
+      });
+      if (name !== undefined && items.length === 0) {
+        throw new Failure(`there is no claim ${namespace === undefined ? name : `${namespace}/${name}`}`, {
+          hint: "holdfast claims lists those of every namespace",
+        });
+      }
+      const format = formatOf(command);
+      const [only] = items;
+      if (name !== undefined && items.length === 1 && only && (format === "json" || format === "yaml")) {
+        return printDocument(format, only);
+      }
+      const columns = claimColumns(Date.now()).filter(
+        ({ header }) => header !== "NAMESPACE" || namespace === undefined,
+      );
+      const document = { apiVersion: "v1", kind: "List", metadata: { resourceVersion: "" }, items };
+      const empty = namespace === undefined ? "no claims" : `no claims in namespace ${namespace}`;
+      await printList(format, { items, columns, empty, document });
+    });
+}
+
+function claimColumns(nowMs: number): Column<ClaimView>[] {
+  return [
+    { header: "NAMESPACE", cell: ({ metadata }) => metadata.namespace },
+    { header: "NAME", cell: ({ metadata }) => metadata.name },
+    { header: "NETWORK", cell: ({ spec }) => spec.network },
+    { header: "IPS", cell: ({ status }) => status?.ips.join(",") ?? "" },
+    { header: "OWNERPOD", cell: ({ status }) => status?.ownerPod?.name ?? "" },
+    {
+      header: "STATUS",
+      cell: statusText,
+      colour: (claim) => (conditionOf(claim)?.status === "False" ? "red" : null),
+    },
+    {
+      header: "AGE",
+      only: "table",
+      cell: ({ metadata }) => formatAge(String(metadata.creationTimestamp), nowMs),
+    },
+    { header: "CREATED", only: "wide", cell: ({ metadata }) => String(metadata.creationTimestamp) },
+    { header: "UID", only: "wide", cell: ({ metadata }) => metadata.uid },
+    { header: "MESSAGE", only: "wide", cell: (claim) => conditionOf(claim)?.message ?? "" },
+  ];
+}
+
+/** What an operator wants to know first: that it is going, else the reason of its condition, else that nothing used it yet. */
+function statusText(claim: ClaimView): string {
+  if (claim.metadata.deletionTimestamp !== undefined) return "Terminating";
+  return conditionOf(claim)?.reason ?? "Unused";
+}
+
+function conditionOf({ status }: ClaimView): ClaimCondition | undefined {
+  return (status?.conditions as readonly ClaimCondition[] | undefined)?.find(
+    ({ type }) => type === "IPsAllocated",
+  );
+}

@@ -1,0 +1,45 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import type { Command } from "commander";
+
+/** Settings of daemon/config.ts that take a value here; a test keeps the two lists equal. `--socket` is every command's. */
+const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
+  ["--state <folder>", "folder of the state database (default: /var/lib/holdfast)"],
+  [
+    "--spool <folder>",
+    "where the plugin binary leaves what it could not deliver (default: spool in the state folder)",
+  ],
+  ["--node <name>", "name recorded with attachments (default: the host name)"],
+  ["--log-level <level>", "debug, info, warn, error or silent (default: info)"],
+  ["--add-deadline-ms <ms>", 'how long an ADD may wait before it is answered "try again" (default: 9000)'],
+  [
+    "--witness-interval-seconds <seconds>",
+    "how often the namespaces of attachments are looked at (default: 30)",
+  ],
+  [
+    "--witness-grace-seconds <seconds>",
+    "how long a namespace must be gone before its attachment is ended (default: 300)",
+  ],
+];
+
+/** `holdfast daemon`: serves this node. Its code is a bundle of its own, read only here. */
+export function addDaemon(program: Command): void {
+  const daemon = program
+    .command("daemon")
+    .description("serves this node until SIGTERM")
+    .option("--config <file>", "settings in YAML (default: /etc/holdfast/daemon.yaml where that exists)");
+  for (const [flags, description] of SETTINGS) daemon.option(flags, description);
+  daemon
+    .addHelpText(
+      "after",
+      "\nEvery setting is also a key of the file (logLevel: debug) and a variable (HOLDFAST_LOG_LEVEL=debug).\nFlags win over variables, variables over the file.",
+    )
+    .action(async (flags: Record<string, unknown>, command: Command) => {
+      const { socket } = command.optsWithGlobals<{ socket?: string }>();
+      const load = createRequire(import.meta.filename);
+      const { runDaemon } = load(
+        join(import.meta.dirname, "../lib/daemon.cjs"),
+      ) as typeof import("../../daemon/main.ts");
+      process.exitCode = await runDaemon(socket === undefined ? flags : { ...flags, socket });
+    });
+}

@@ -1,0 +1,133 @@
+import type { Command } from "commander";
+import type { AllocationView, NetworkView } from "../../store/records.ts";
+import { allAllocations } from "../allocations.ts";
+import { splitName } from "../arguments.ts";
+import { Client } from "../client.ts";
+import { EXIT, Failure } from "../failure.ts";
+import { withFiles } from "../file-option.ts";
+import { podName, shortContainerId } from "../holder.ts";
+import {
+  type Placed,
+  type PlacedResult,
+  readManifests,
+  refuse,
+  refuseObject,
+  resultName,
+  sendManifests,
+} from "../manifest-run.ts";
+import { print, printable } from "../terminal.ts";
+
+interface DeleteOptions {
+  readonly filename?: string[];
+  readonly namespace: string;
+  readonly ignoreNotFound?: boolean;
+}
+
+/** `holdfast delete`: takes away claims and network definitions, by manifest or by name. */
+export function addDelete(program: Command): void {
+  withFiles(program.command("delete"))
+    .usage("-f <file> | claim <name> | network <name>")
+    .description("takes away claims and network definitions")
+    .argument("[kind]", "claim, or network: the applied definition of a network")
+    .argument("[names...]", "claims as [namespace/]name, networks as `holdfast networks` shows them")
+    .option("-n, --namespace <name>", "of claims named without one", "default")
+    .option("--ignore-not-found", "what is not there counts as deleted")
+    .addHelpText(
+      "after",
+      "\nA claim in use goes when its last user ends. What is allocated outlives the definition of its network.",
+    )
+    .action(async (kind: string | undefined, names: string[], options: DeleteOptions, command: Command) => {
+      const client = Client.of(command);
+      const objects = await objectsOf(client, kind, names, options, command);
+      await sendManifests(client, "/v1/delete", objects, (result) => report(client, result, options));
+    });
+}
+
+async function objectsOf(
+  client: Client,
+  kind: string | undefined,
+  names: readonly string[],
+  options: DeleteOptions,
+  command: Command,
+): Promise<Placed[]> {
+  if ((kind === undefined) === (options.filename === undefined)) {
+    command.error(
+      "error: either -f <file>, or a kind and names are needed, such as: delete claim default/vm1",
+    );
+  }
+  if (options.filename !== undefined) return readManifests(options.filename);
+  if (kind !== "claim" && kind !== "network")
+    command.error(`error: "${kind}" cannot be deleted; claim and network can`);
+  if (names.length === 0) command.error(`error: the name of a ${kind} is needed`);
+  if (kind === "claim") return names.map((name) => claimNamed(name, options.namespace));
+  const placed: Placed[] = [];
+  for (const name of names) {
+    await definitionsOf(client, name, options).then(
+      (found) => placed.push(...found),
+      (error: unknown) => {
+        if (!(error instanceof Failure) || error.exitCode !== EXIT.refused) throw error;
+        refuse(error.message, error.hint);
+      },
+    );
+  }
+  return placed;
+}
+
+function claimNamed(text: string, defaultNamespace: string): Placed {
+  return { place: "", object: { kind: "IPAMClaim", metadata: splitName(text, defaultNamespace) } };
+}
+
+/** The manifest that defines a network, if one was applied. */
+async function definitionsOf(
+  client: Client,
+  network: string,
+  { ignoreNotFound }: DeleteOptions,
+): Promise<Placed[]> {
+  const found = await client
+    .get<NetworkView>(`/v1/networks/${encodeURIComponent(network)}`)
+    .catch((error: unknown) => {
+      if (ignoreNotFound && error instanceof Failure && error.code === "NOT_FOUND") return null;
+      throw error;
+    });
+  if (found === null) return [];
+  if (!found.source.includes("/")) {
+    throw new Failure(`network ${network} has no applied definition to delete; ${source(found)}`, {
+      hint: "only what holdfast apply -f gave can be deleted",
+    });
+  }
+  const metadata = splitName(found.source, undefined);
+  return [{ place: "", object: { kind: "NetworkAttachmentDefinition", metadata } }];
+}
+
+function source({ source: from }: NetworkView): string {
+  return from === "runtime"
+    ? "the container runtime's configuration defines it"
+    : "nobody defines it any more, it still holds addresses";
+}
+
+async function report(
+  client: Client,
+  { result, ...placed }: PlacedResult,
+  options: DeleteOptions,
+): Promise<void> {
+  if ("error" in result) {
+    if (result.error.code === "NOT_FOUND" && options.ignoreNotFound) return;
+    return refuseObject(placed, result.error);
+  }
+  if (result.action !== "terminating") return print(`${resultName(result)} ${result.action}\n`);
+  const held = await allAllocations(client, { claim: `${result.namespace}/${result.name}` });
+  print(`${resultName(result)} terminating: ${usersText(held)}\n`);
+}
+
+/** When a claim in use will be gone. */
+function usersText(held: readonly AllocationView[]): string {
+  const users = held[0]?.attachments ?? [];
+  const ends = users.map(({ pod, containerID, interface: name }) => {
+    const container = `container ${shortContainerId(containerID)} (${name})`;
+    return pod === null ? container : `pod ${podName(pod)}, ${container}`;
+  });
+  const addresses = held.map(({ address }) => address).join(", ");
+  return printable(
+    `in use by ${ends.join(" and ") || "its last attachment"}; it goes with its addresses (${addresses}) when that ends`,
+  );
+}

@@ -1,0 +1,72 @@
+import type { Command } from "commander";
+import { describeOwner } from "../../store/owner.ts";
+import type { HistoryView } from "../../store/records.ts";
+import { addressArgument, wholeArgument } from "../arguments.ts";
+import { Client } from "../client.ts";
+import { podName, shortHolder, usersOf } from "../holder.ts";
+import { formatAge } from "../human.ts";
+import { formatOf, printList, withOutput } from "../output.ts";
+import type { Column } from "../table.ts";
+import { note } from "../terminal.ts";
+
+const LIMIT_DEFAULT = 500;
+/** As many as the API gives at once. */
+const LIMIT_MAX = 5_000;
+
+/** `holdfast history [ADDRESS]`: who had it from when to when, where, and how that ended. The newest first. */
+export function addHistory(program: Command): void {
+  withOutput(program.command("history"))
+    .description("who held an address before, from when to when")
+    .argument("[address]", "in any spelling; without one, the latest of all addresses", addressArgument)
+    .option("--network <name>", "only in this network")
+    .option(
+      "--limit <number>",
+      "as many periods, the newest first",
+      wholeArgument(1, LIMIT_MAX),
+      LIMIT_DEFAULT,
+    )
+    .action(
+      async (address: string | undefined, options: { network?: string; limit: number }, command: Command) => {
+        const { network, limit } = options;
+        const { items } = await Client.of(command).get<{ items: HistoryView[] }>("/v1/history", {
+          address,
+          network,
+          limit: String(limit),
+        });
+        await printList(formatOf(command), {
+          items,
+          columns: historyColumns(Date.now()),
+          empty: "no history",
+        });
+        if (items.length === limit) note(`shown: the newest ${limit}; --limit shows up to ${LIMIT_MAX}`);
+      },
+    );
+}
+
+function historyColumns(nowMs: number): Column<HistoryView>[] {
+  const ago = (time: string) => `${formatAge(time, nowMs)} ago`;
+  return [
+    { header: "NETWORK", cell: ({ network }) => network },
+    { header: "ADDRESS", cell: ({ address }) => address },
+    { header: "HOLDER", only: "table", cell: ({ owner }) => shortHolder(owner) },
+    { header: "HOLDER", only: "wide", cell: ({ owner }) => describeOwner(owner) },
+    { header: "USED BY", only: "table", cell: userText },
+    { header: "POD", only: "wide", cell: ({ pod }) => (pod === null ? "" : podName(pod)) },
+    {
+      header: "CONTAINER",
+      only: "wide",
+      cell: (one) => (one.containerID === null ? "" : `${one.containerID}(${one.interface})`),
+    },
+    { header: "NODE", cell: ({ node }) => node },
+    { header: "FROM", only: "table", cell: ({ from }) => ago(from) },
+    { header: "FROM", only: "wide", cell: ({ from }) => from },
+    { header: "UNTIL", only: "table", cell: ({ until }) => (until === null ? "still" : ago(until)) },
+    { header: "UNTIL", only: "wide", cell: ({ until }) => until ?? "still" },
+    { header: "ENDED BY", cell: ({ endedBy }) => endedBy ?? "" },
+  ];
+}
+
+/** A claim's holding has no user of its own: each use has a line beside it. */
+function userText({ owner, containerID, interface: name, pod }: HistoryView): string {
+  return containerID === null ? "" : usersOf(owner, [{ containerID, interface: name ?? "", pod }]);
+}

@@ -1,0 +1,30 @@
+import type { Command } from "commander";
+import { allocationColumns } from "../allocation-columns.ts";
+import { allAllocations } from "../allocations.ts";
+import { addressArgument } from "../arguments.ts";
+import { Client, type Query } from "../client.ts";
+import { formatOf, printList, withOutput } from "../output.ts";
+
+const FILTERS = ["network", "address", "pod", "claim", "vm", "node"] as const;
+
+/** `holdfast list`: every allocation, or those that pass all filters given. */
+export function addList(program: Command): void {
+  withOutput(program.command("list"))
+    .description("every allocation, or those of a pod, VM, node …")
+    .option("--network <name>", "of this network")
+    .option("--address <address>", "this address, in whatever network", addressArgument)
+    .option("--pod <name>", "held or used by this pod: [namespace/]name")
+    .option("--claim <name>", "held by this IPAMClaim: [namespace/]name")
+    .option("--vm <name>", "held for this virtual machine: [namespace/]name")
+    .option("--node <name>", "in use on this node")
+    .action(async (options: Query, command: Command) => {
+      const filter = Object.fromEntries(FILTERS.map((name) => [name, options[name]]));
+      const items = await allAllocations(Client.of(command), filter);
+      const filtered = FILTERS.some((name) => options[name] !== undefined);
+      await printList(formatOf(command), {
+        items,
+        columns: allocationColumns(Date.now()),
+        empty: filtered ? "no allocations like that" : "no allocations",
+      });
+    });
+}

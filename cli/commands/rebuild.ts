@@ -1,0 +1,47 @@
+import { resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { Client } from "../client.ts";
+import { EXIT } from "../failure.ts";
+import { withProgress } from "../progress.ts";
+import { note, print } from "../terminal.ts";
+
+const EXPLANATION = `
+A daemon that finds its state database damaged puts it aside and gives no address until it is told what to
+go on with. Nothing is guessed: an empty database would give away addresses that are in use.
+
+  holdfast rebuild --from BACKUP   goes on with a file that holdfast backup wrote
+  holdfast rebuild --empty         starts anew; then restore the claims: holdfast apply -f claims.yaml
+
+The damaged files stay in the state folder under names that end in .damaged-<time>.`;
+
+const EMPTY_WARNING =
+  "warning: what running containers use is not known any more and may be given again: restart them, and apply saved claims now";
+
+/** `holdfast rebuild`: tells a daemon whose database was put aside what to go on with. */
+export function addRebuild(program: Command): void {
+  program
+    .command("rebuild")
+    .usage("--from <backup> | --empty")
+    .description("gives a daemon with damaged state a new start")
+    .addOption(new Option("--from <backup>", "a file that holdfast backup wrote").conflicts("empty"))
+    .option("--empty", "an empty database")
+    .addHelpText("after", EXPLANATION)
+    .action(async (options: { from?: string; empty?: boolean }, command: Command) => {
+      const from = options.from === undefined ? undefined : resolve(options.from);
+      if (from === undefined && options.empty !== true) {
+        command.error(`error: one of --from <backup> and --empty is needed\n${EXPLANATION}`, {
+          exitCode: EXIT.usage,
+        });
+      }
+      const work = Client.of(command)
+        .patient()
+        .post("/v1/rebuild", from === undefined ? { empty: true } : { from });
+      await withProgress(() => "rebuilding", work);
+      print(
+        from === undefined
+          ? "started anew with an empty database; the daemon serves again\n"
+          : `rebuilt from ${from}; the daemon serves again\n`,
+      );
+      if (from === undefined) note(EMPTY_WARNING);
+    });
+}

@@ -1,0 +1,57 @@
+import type { Command } from "commander";
+import { allAllocations } from "../allocations.ts";
+import { addressArgument } from "../arguments.ts";
+import { Client } from "../client.ts";
+import { EXIT, Failure } from "../failure.ts";
+import { print, printable } from "../terminal.ts";
+
+interface Released {
+  readonly addresses: readonly string[];
+  readonly holder: string;
+}
+
+/** `holdfast release ADDRESS`: takes an address back that nobody else will give back. */
+export function addRelease(program: Command): void {
+  program
+    .command("release")
+    .description("takes back an address that is held by mistake")
+    .argument("<address>", "in any spelling, bare or with its prefix length", addressArgument)
+    .option("--network <name>", "needed when more than one network has the address")
+    .option("--force", "also when it is in use or claimed, with everything its holder has on this network")
+    .action(async (address: string, options: { network?: string; force?: boolean }, command: Command) => {
+      const client = Client.of(command);
+      const network = options.network ?? (await onlyNetworkOf(client, address));
+      const force = options.force === true;
+      const { addresses, holder } = await client
+        .post<Released>("/v1/release", { address, network, force })
+        .catch(sayForce);
+      for (const one of addresses)
+        print(`${one} released on network ${network}, was held by ${printable(holder)}\n`);
+    });
+}
+
+async function onlyNetworkOf(client: Client, address: string): Promise<string> {
+  const networks = (await allAllocations(client, { address })).map(({ network }) => network);
+  const [first] = networks;
+  if (first === undefined) {
+    throw new Failure(`nobody holds ${address}, so there is nothing to release`, {
+      hint: `holdfast history ${address} tells who had it`,
+    });
+  }
+  if (networks.length > 1) {
+    throw new Failure(`${address} is held on ${networks.length} networks: ${networks.join(", ")}`, {
+      hint: `name the one that is meant: holdfast release ${address} --network ${first}`,
+      exitCode: EXIT.usage,
+    });
+  }
+  return first;
+}
+
+/** The API's hint knows nothing of the command line's way out. */
+function sayForce(error: unknown): never {
+  if (!(error instanceof Failure) || error.code !== "IN_USE") throw error;
+  throw new Failure(error.message, {
+    code: error.code,
+    hint: `${error.hint}. With --force it is taken all the same, and whoever uses it goes on without a right to it`,
+  });
+}

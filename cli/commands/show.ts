@@ -1,0 +1,62 @@
+import type { Command } from "commander";
+import type { AllocationView, NetworkView, RangeView } from "../../store/records.ts";
+import { allocationColumns } from "../allocation-columns.ts";
+import { allAllocations } from "../allocations.ts";
+import { Client } from "../client.ts";
+import { count, formatCount } from "../human.ts";
+import { sourceText } from "../network-ranges.ts";
+import { formatOf, printDocument, printList, withOutput } from "../output.ts";
+import { print, printable } from "../terminal.ts";
+
+/** `holdfast show NETWORK`: what one network is, how full it is, and who holds its addresses. */
+export function addShow(program: Command): void {
+  withOutput(program.command("show"))
+    .description("one network: definition, counts and holders")
+    .argument("<network>", "name of the network, as `holdfast networks` shows it")
+    .action(async (name: string, _options: unknown, command: Command) => {
+      const client = Client.of(command);
+      const network = await client.get<NetworkView>(`/v1/networks/${encodeURIComponent(name)}`);
+      const allocations = await allAllocations(client, { network: name });
+      const format = formatOf(command);
+      if (format === "json" || format === "yaml") return printDocument(format, { network, allocations });
+      print(factsOf(network, allocations));
+      await printList(format, {
+        items: allocations,
+        columns: allocationColumns(Date.now()).filter(({ header }) => header !== "NETWORK"),
+        empty: "no allocations",
+      });
+    });
+}
+
+function factsOf(network: NetworkView, allocations: readonly AllocationView[]): string {
+  const facts: [string, string][] = [
+    ["Network", network.name],
+    ["Defined by", sourceText(network)],
+  ];
+  if (network.source !== "none") {
+    facts.push(["Persistent IPs", network.allowPersistentIPs ? "allowed" : "not allowed"]);
+    facts.push(["Cool-down", `${network.cooldownSeconds} s`]);
+  }
+  facts.push(["Attachments", String(network.attachments)]);
+  for (const range of network.ranges) facts.push(["Range", rangeText(range)]);
+  if (network.outside !== "0") {
+    facts.push([
+      "Outside",
+      `${count(BigInt(network.outside), "allocation")} in none of the ranges: kept, but not given again`,
+    ]);
+  }
+  const holders = new Set(
+    allocations
+      .filter(({ state }) => state === "Bound")
+      .map(({ owner }) => `${owner.uid} ${owner.interface}`),
+  );
+  facts.push(["Holders", String(holders.size)]);
+  const widest = Math.max(...facts.map(([label]) => label.length));
+  return `${facts.map(([label, text]) => `${`${label}:`.padEnd(widest + 2)} ${printable(text)}\n`).join("")}\n`;
+}
+
+function rangeText({ subnets, gateways, size, allocated, cooling, free, excluded }: RangeView): string {
+  const gateway = gateways.length === 0 ? "" : `, gateway ${gateways.join(", ")}`;
+  const [all, held, resting, left, out] = [size, allocated, cooling, free, excluded].map(formatCount);
+  return `${subnets.join(", ")}${gateway}: ${held} allocated + ${resting} cooling + ${left} free + ${out} excluded = ${all}`;
+}

@@ -1,0 +1,29 @@
+import type { Command } from "commander";
+import { VERSION } from "../../version.ts";
+import { Client } from "../client.ts";
+import { Failure } from "../failure.ts";
+import { formatOf, printDocument, withOutput } from "../output.ts";
+import { note, print, printable } from "../terminal.ts";
+
+/** `holdfast version`: of this program, and of the daemon when it answers. */
+export function addVersion(program: Command): void {
+  withOutput(program.command("version"))
+    .description("of this program, and of the daemon if it answers")
+    .action(async (_options: unknown, command: Command) => {
+      const client = Client.of(command);
+      const daemon = await daemonVersion(client);
+      const format = formatOf(command);
+      if (format === "json" || format === "yaml") await printDocument(format, { client: VERSION, daemon });
+      else print(`client   ${VERSION}\n${daemon === null ? "" : `daemon   ${printable(daemon)}\n`}`);
+    });
+}
+
+async function daemonVersion(client: Client): Promise<string | null> {
+  try {
+    return (await client.get<{ version: string }>("/v1/version")).version;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    note(error.message);
+    return null;
+  }
+}

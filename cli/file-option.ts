@@ -1,0 +1,10 @@
+import type { Command } from "commander";
+
+/** `-f`, as often as wanted. */
+export function withFiles(command: Command): Command {
+  return command.option(
+    "-f, --filename <file>",
+    "YAML or JSON manifests: a file, a folder of them, or - for standard input; may be given again",
+    (path: string, before: string[] | undefined) => [...(before ?? []), path],
+  );
+}

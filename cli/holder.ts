@@ -1,0 +1,38 @@
+import { describeOwner, type Owner } from "../store/owner.ts";
+import type { AttachmentView, PodIdentity } from "../store/records.ts";
+
+/** Enough of a container ID to find it: what docker and crictl show. */
+const CONTAINER_ID_CHARS = 12;
+
+export function shortContainerId(id: string): string {
+  return id.length <= CONTAINER_ID_CHARS + 1 ? id : `${id.slice(0, CONTAINER_ID_CHARS)}…`;
+}
+
+/** `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9c21b07de… (eth0)`. */
+export function shortHolder(owner: Owner): string {
+  return describeOwner({ ...owner, uid: shortContainerId(owner.uid) });
+}
+
+export function podName(pod: PodIdentity): string {
+  return `${pod.namespace}/${pod.name || pod.uid}`;
+}
+
+/** Who uses what its holder holds, where that says more than the holder's name: the pods of a claim, the containers of a pod. */
+export function usersOf(
+  owner: Owner,
+  attachments: readonly Pick<AttachmentView, "pod" | "containerID" | "interface">[],
+): string {
+  if (owner.kind === "container") return "";
+  return distinct(
+    attachments.map(({ pod, containerID, interface: name }) =>
+      owner.kind === "claim" && pod !== null
+        ? `pod ${podName(pod)}`
+        : `container ${shortContainerId(containerID)} (${name})`,
+    ),
+  );
+}
+
+/** Texts in their order, each once. */
+export function distinct(texts: readonly string[]): string {
+  return [...new Set(texts)].join(",");
+}

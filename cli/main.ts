@@ -1,0 +1,30 @@
+import { CommanderError } from "commander";
+import { EXIT, Failure } from "./failure.ts";
+import { buildProgram } from "./program.ts";
+import { printError, watchStreams } from "./terminal.ts";
+
+/** Runs one command. The exit code is set, never forced, so that everything written is also read. */
+async function main(): Promise<void> {
+  watchStreams();
+  try {
+    await buildProgram().parseAsync();
+  } catch (error) {
+    process.exitCode = report(error);
+  }
+}
+
+function report(error: unknown): number {
+  // Commander has shown what it throws; asked-for help and version are no errors.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (error instanceof Failure) {
+    printError(error.message, error.hint);
+    return error.exitCode;
+  }
+  printError(
+    `a fault in holdfast: ${(error as Error)?.stack ?? String(error)}`,
+    "please report it, with the command that led to it",
+  );
+  return EXIT.refused;
+}
+
+void main();

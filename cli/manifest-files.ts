@@ -1,0 +1,52 @@
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { Failure } from "./failure.ts";
+
+/** One text with manifests in it, or why it cannot be had. */
+export interface ManifestFile {
+  /** As messages name it. */
+  readonly name: string;
+  read(): Promise<string>;
+}
+
+const STDIN = "-";
+const ENDINGS = /\.(ya?ml|json)$/;
+
+/** The files that the values of `-f` stand for, in that order; a folder stands for its YAML and JSON files by name. Throws Failure. */
+export function manifestFiles(path: string): ManifestFile[] {
+  if (path === STDIN) return [{ name: "standard input", read: readStdin }];
+  try {
+    if (!statSync(path).isDirectory()) return [fileAt(path)];
+    const names = readdirSync(path).filter((name) => ENDINGS.test(name));
+    if (names.length === 0) throw new Failure(`${path} has no files that end in .yaml, .yml or .json`);
+    return names.sort().map((name) => fileAt(join(path, name)));
+  } catch (error) {
+    throw error instanceof Failure ? error : unreadable(path, error);
+  }
+}
+
+function fileAt(path: string): ManifestFile {
+  return {
+    name: path,
+    read: async () => {
+      try {
+        return readFileSync(path, "utf8");
+      } catch (error) {
+        throw unreadable(path, error);
+      }
+    },
+  };
+}
+
+async function readStdin(): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function unreadable(path: string, error: unknown): Failure {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const why =
+    code === "ENOENT" ? "no such file or folder" : code === "EACCES" ? "permission denied" : message;
+  return new Failure(`${path} cannot be read: ${why}`);
+}

@@ -1,0 +1,144 @@
+import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
+import type { AppliedResult } from "../daemon/api-routes.ts";
+import type { Client } from "./client.ts";
+import { EXIT, Failure } from "./failure.ts";
+import { formatBytes } from "./human.ts";
+import { readManifestText } from "./manifest-documents.ts";
+import { type ManifestFile, manifestFiles } from "./manifest-files.ts";
+import { withProgress } from "./progress.ts";
+import { printError } from "./terminal.ts";
+
+/** Objects in one request: each is made durable before the next, so this many still answer well within the time-out. */
+const BATCH_OBJECTS_MAX = 200;
+/** A quarter of what the daemon takes in one request; an object that exceeds it alone travels alone. */
+const BATCH_BYTES_MAX = CNI_BODY_BYTES_MAX / 4;
+/** The rest of a request is the list around its objects. */
+const OBJECT_BYTES_MAX = CNI_BODY_BYTES_MAX - 1024;
+
+/** An object on its way to the daemon, and how messages name it. */
+export interface Placed {
+  readonly object: unknown;
+  /** `vms.yaml:14`; "" for one named on the command line. */
+  readonly place: string;
+}
+
+/** A result of the daemon's together with what it is about. */
+export type PlacedResult = Placed & { readonly result: AppliedResult };
+
+/** Reads all that the values of `-f` name. What cannot be read is reported at once and leaves exit code 1; the rest goes on. */
+export async function readManifests(paths: readonly string[]): Promise<Placed[]> {
+  const placed: Placed[] = [];
+  let faults = 0;
+  const report = (message: string, hint: string) => {
+    faults += 1;
+    refuse(message, hint);
+  };
+  for (const path of paths) {
+    const files = attempt(() => manifestFiles(path), report) ?? [];
+    for (const file of files) await readFile(file, placed, report);
+  }
+  if (placed.length === 0 && faults === 0) {
+    throw new Failure(`there is no object in ${paths.join(", ")}`, {
+      hint: "IPAMClaim and NetworkAttachmentDefinition manifests are wanted, as kubectl takes them",
+    });
+  }
+  return placed;
+}
+
+async function readFile(file: ManifestFile, placed: Placed[], report: typeof refuse): Promise<void> {
+  const text = await file.read().catch((error: Failure) => report(error.message, error.hint));
+  if (text === undefined) return;
+  for (const part of await readManifestText(text)) {
+    if ("object" in part) placed.push({ object: part.object, place: `${file.name}:${part.line}` });
+    else
+      report(
+        `${file.name}:${part.line}:${part.column}: ${part.problem}`,
+        "this document is left out, the others are read",
+      );
+  }
+}
+
+/** Sends objects in order, some at a time, and hands over each result as it comes. */
+export async function sendManifests(
+  client: Client,
+  path: "/v1/apply" | "/v1/delete",
+  placed: readonly Placed[],
+  done: (result: PlacedResult) => void | Promise<void>,
+): Promise<void> {
+  let sent = 0;
+  for (const batch of batches(placed)) {
+    const work = client.post<{ results: AppliedResult[] }>(path, {
+      objects: batch.map(({ object }) => object),
+    });
+    const { results } = await withProgress(() => `${sent} of ${placed.length} objects`, work);
+    for (const [index, result] of results.entries()) await done({ ...(batch[index] as Placed), result });
+    sent += batch.length;
+  }
+}
+
+function* batches(placed: readonly Placed[]): Generator<Placed[]> {
+  let batch: Placed[] = [];
+  let bytes = 0;
+  for (const one of placed) {
+    const size = Buffer.byteLength(JSON.stringify(one.object));
+    if (size > OBJECT_BYTES_MAX) {
+      const message = `it is ${formatBytes(size)} long, and ${formatBytes(OBJECT_BYTES_MAX)} is the most that is taken`;
+      refuseObject(one, {
+        message,
+        hint: "no claim or network definition needs that much; look for what blew it up",
+      });
+      continue;
+    }
+    if (batch.length > 0 && (batch.length === BATCH_OBJECTS_MAX || bytes + size > BATCH_BYTES_MAX)) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(one);
+    bytes += size;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** Reports one object that failed; the others go on. */
+export function refuseObject(
+  { place, object }: Placed,
+  { message, hint }: { message: string; hint: string },
+): void {
+  refuse(`${place === "" ? "" : `${place}: `}${nameOf(object)}: ${message}`, hint);
+}
+
+/** `ipamclaim/default/vm1`, as the results name it. */
+export function resultName({
+  kind,
+  namespace,
+  name,
+}: Pick<AppliedResult, "kind" | "namespace" | "name">): string {
+  return `${kind.toLowerCase()}/${namespace}/${name}`;
+}
+
+function nameOf(object: unknown): string {
+  const { kind, metadata } = (object ?? {}) as {
+    kind?: unknown;
+    metadata?: { namespace?: unknown; name?: unknown };
+  };
+  if (typeof kind !== "string") return "object";
+  if (typeof metadata?.name !== "string") return kind.toLowerCase();
+  return resultName({ kind, namespace: String(metadata.namespace ?? "default"), name: metadata.name });
+}
+
+/** Shows a failure that leaves the rest to be done. */
+export function refuse(message: string, hint: string): void {
+  process.exitCode = EXIT.refused;
+  printError(message, hint);
+}
+
+function attempt<T>(work: () => T, report: typeof refuse): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    report(error.message, error.hint);
+    return undefined;
+  }
+}

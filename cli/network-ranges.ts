@@ -1,0 +1,45 @@
+import type { NetworkView, RangeView } from "../store/records.ts";
+import { formatCount } from "./human.ts";
+import type { Column } from "./table.ts";
+
+/** One line of `networks`: a range set of a network, or (null) what is held outside all of them. */
+export interface RangeLine {
+  readonly network: NetworkView;
+  readonly range: RangeView | null;
+}
+
+/** A network's ranges, and one line more when its range was edited away from under allocations. */
+export function rangeLines(network: NetworkView): RangeLine[] {
+  const lines: RangeLine[] = network.ranges.map((range) => ({ network, range }));
+  return network.outside === "0" && lines.length > 0 ? lines : [...lines, { network, range: null }];
+}
+
+export function sourceText({ source }: NetworkView): string {
+  if (source === "none") return "nobody any more";
+  return source === "runtime" ? "runtime configuration" : source;
+}
+
+export function rangeColumns(): Column<RangeLine>[] {
+  const counted = (header: string, pick: (range: RangeView) => string): Column<RangeLine> => ({
+    header,
+    cell: ({ range }) => (range ? formatCount(pick(range)) : ""),
+  });
+  return [
+    { header: "NETWORK", cell: ({ network }) => network.name },
+    { header: "SUBNET", cell: ({ range }) => range?.subnets.join(",") ?? "(outside)" },
+    { header: "GATEWAY", only: "wide", cell: ({ range }) => range?.gateways.join(",") ?? "" },
+    counted("SIZE", ({ size }) => size),
+    { header: "ALLOCATED", cell: ({ network, range }) => formatCount(range?.allocated ?? network.outside) },
+    counted("COOLING", ({ cooling }) => cooling),
+    { ...counted("FREE", ({ free }) => free), colour: ({ range }) => (range?.free === "0" ? "red" : null) },
+    counted("EXCLUDED", ({ excluded }) => excluded),
+    { header: "ATTACHMENTS", only: "wide", cell: ({ network }) => String(network.attachments) },
+    {
+      header: "PERSISTENT",
+      only: "wide",
+      cell: ({ network }) => (network.allowPersistentIPs ? "yes" : "no"),
+    },
+    { header: "COOLDOWN", only: "wide", cell: ({ network }) => `${network.cooldownSeconds} s` },
+    { header: "SOURCE", cell: ({ network }) => network.source },
+  ];
+}

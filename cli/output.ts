@@ -1,0 +1,59 @@
+import { type Command, Option } from "commander";
+import { type Column, formatTable } from "./table.ts";
+import { note, print } from "./terminal.ts";
+
+const FORMATS = ["table", "wide", "json", "yaml"] as const;
+export type Format = (typeof FORMATS)[number];
+
+/** Gives a command that reads its `-o`. */
+export function withOutput(command: Command): Command {
+  return command.addOption(
+    new Option("-o, --output <format>", "how the answer is shown").choices(FORMATS).default("table"),
+  );
+}
+
+export function formatOf(command: Command): Format {
+  return command.opts<{ output: Format }>().output;
+}
+
+export interface Listing<T> {
+  readonly items: readonly T[];
+  readonly columns: readonly Column<T>[];
+  /** Said on stderr in the place of a table without lines. */
+  readonly empty: string;
+  /** What json and yaml show; default: `{ items }`. */
+  readonly document?: object;
+}
+
+/** Prints a list in the format asked for. On stdout is data and nothing else. */
+export async function printList<T>(format: Format, listing: Listing<T>): Promise<void> {
+  const { items, columns, empty, document = { items } } = listing;
+  if (format === "json" || format === "yaml") await printDocument(format, document);
+  else if (items.length === 0) note(empty);
+  else
+    print(
+      formatTable(
+        items,
+        columns.filter(({ only }) => only === undefined || only === format),
+      ),
+    );
+}
+
+/** Keys in alphabetical order and the indentation of kubectl, so that files compare with what kubectl wrote. */
+export async function printDocument(format: "json" | "yaml", document: object): Promise<void> {
+  const sorted = sortKeys(document);
+  if (format === "json") {
+    print(`${JSON.stringify(sorted, null, 4)}\n`);
+    return;
+  }
+  const { stringify } = await import("yaml");
+  // Kubernetes reads YAML 1.1: a text such as `on` must be quoted for it.
+  print(stringify(sorted, { version: "1.1", indentSeq: false, lineWidth: 0, aliasDuplicateObjects: false }));
+}
+
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, one]) => [key, sortKeys(one)]));
+}

@@ -1,0 +1,86 @@
+import { Command, Help } from "commander";
+import { VERSION } from "../version.ts";
+import { wholeArgument } from "./arguments.ts";
+import { addApply } from "./commands/apply.ts";
+import { addBackup } from "./commands/backup.ts";
+import { addCheck } from "./commands/check.ts";
+import { addClaims } from "./commands/claims.ts";
+import { addDaemon } from "./commands/daemon.ts";
+import { addDelete } from "./commands/delete.ts";
+import { addHistory } from "./commands/history.ts";
+import { addList } from "./commands/list.ts";
+import { addNetworks } from "./commands/networks.ts";
+import { addRebuild } from "./commands/rebuild.ts";
+import { addRelease } from "./commands/release.ts";
+import { addShow } from "./commands/show.ts";
+import { addVersion } from "./commands/version.ts";
+import { addWho } from "./commands/who.ts";
+import { SOCKET_DEFAULT } from "./unreachable.ts";
+
+/** Silence after which an answer is no longer expected, seconds: every query of a large node answers in a fraction of it. */
+const TIMEOUT_SECONDS_DEFAULT = 30;
+
+const EXAMPLES = `
+Examples:
+  holdfast who 10.10.0.7                 which VM, pod or container is behind it
+  holdfast history fd10::7               who had it before, when and on which node
+  holdfast list --vm vm1 -o wide         every address of a VM, and where it is used
+  holdfast networks                      how full the networks are
+  holdfast claims -o yaml > claims.yaml  all claims; apply -f brings them back
+  holdfast check || echo "look at it"    exit code 1 when something is wrong
+
+Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 daemon not reachable.`;
+
+const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command) => void)[]])[] = [
+  ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
+  ["Change:", addApply, addDelete, addRelease],
+  ["Run:", addDaemon, addBackup, addRebuild, addVersion],
+];
+
+/** The whole command line. Usage errors are thrown as CommanderError after they were shown. */
+export function buildProgram(): Command {
+  const program = new Command("holdfast")
+    .description(
+      "Holdfast keeps addresses. It tells who holds which, since when and where, and who did before.",
+    )
+    .usage("<command> [options]")
+    .version(VERSION, "--version", "the version of this program")
+    .option("--socket <path>", `the daemon's socket (default: HOLDFAST_SOCKET, else ${SOCKET_DEFAULT})`)
+    .option(
+      "--timeout <seconds>",
+      "longest wait for an answer, 0 for ever",
+      wholeArgument(0, 3_600),
+      TIMEOUT_SECONDS_DEFAULT,
+    )
+    .helpOption("-h, --help", "this page, or that of a command")
+    .helpCommand(false)
+    .exitOverride()
+    .addHelpText("after", EXAMPLES);
+  program.configureHelp({ showGlobalOptions: true, subcommandTerm: termOf, formatHelp: commandsFirst });
+  for (const [heading, ...adds] of GROUPS) {
+    program.commandsGroup(heading);
+    for (const add of adds) add(program);
+  }
+  program
+    .command("help [command]", { hidden: true })
+    .action((name?: string) => (program.commands.find((one) => one.name() === name) ?? program).help());
+  program.showHelpAfterError("hint: holdfast --help shows the commands");
+  for (const command of program.commands) {
+    command.showHelpAfterError(`hint: holdfast ${command.name()} --help shows how it is used`);
+  }
+  return program;
+}
+
+/** `list`, `who <address>`, `apply -f <file>`: what to type at least. */
+function termOf(command: Command): string {
+  const [least = ""] = command.usage().split(" | ");
+  return `${command.name()} ${least.replace(/\[options\]|--.*/, "").trim()}`.trim();
+}
+
+/** The commands before the options: they are what the page is opened for. */
+function commandsFirst(command: Command, helper: Help): string {
+  const blocks = Help.prototype.formatHelp.call(helper, command, helper).trimEnd().split("\n\n");
+  const rank = (block: string) =>
+    ["Options:", "Global Options:"].findIndex((heading) => block.startsWith(heading));
+  return `${blocks.toSorted((a, b) => rank(a) - rank(b)).join("\n\n")}\n`;
+}

@@ -1,0 +1,69 @@
+import { fstatSync, writeFileSync } from "node:fs";
+import { EXIT, Failure } from "./failure.ts";
+
+/** Texts from outside (pod names, container IDs, error messages) must not move the cursor of whoever reads them. */
+export function printable(text: string): string {
+  return text.replace(
+    /[\p{Cc}\p{Cf}]/gu,
+    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+const COLOURS = { red: 31, green: 32, yellow: 33, grey: 90 } as const;
+
+export type Colour = keyof typeof COLOURS;
+
+/** Colours a text where a person looks at the stream: on a terminal, unless NO_COLOR (no-color.org) is set. */
+export function paint(text: string, colour: Colour | null, stream: NodeJS.WriteStream): string {
+  if (colour === null || !stream.isTTY || process.env.NO_COLOR || process.env.TERM === "dumb") return text;
+  return `\u001b[${COLOURS[colour]}m${text}\u001b[0m`;
+}
+
+/** Something worth knowing beside the data, for a person: never on stdout. */
+export function note(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+/** `error: …` and `hint: …`, as every refusal is shown. */
+export function printError(message: string, hint: string): void {
+  note(`${paint("error:", "red", process.stderr)} ${printLines(message)}`);
+  if (hint !== "") note(`${paint("hint:", "yellow", process.stderr)} ${printLines(hint)}`);
+}
+
+function printLines(text: string): string {
+  return text.split("\n").map(printable).join("\n");
+}
+
+/**
+ * `| head` reads what it wants and closes: that ends the command in peace, with the code it has reached so far. An answer
+ * that cannot be written otherwise (a full disk) is a failure; notes that nobody can read are none.
+ */
+export function watchStreams(): void {
+  process.stderr.on("error", () => {});
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit();
+    const { message, hint } = notWritten(error);
+    printError(message, hint);
+    process.exit(EXIT.refused);
+  });
+}
+
+/** Writes data for the reader of stdout. Throws Failure when it cannot be written whole. */
+export function print(text: string): void {
+  if (!fstatSync(process.stdout.fd).isFile()) {
+    process.stdout.write(text);
+    return;
+  }
+  // On a disk that becomes full, process.stdout takes half a write for a whole one and tells nobody.
+  try {
+    writeFileSync(process.stdout.fd, text);
+  } catch (error) {
+    throw notWritten(error as Error);
+  }
+}
+
+function notWritten({ message }: Error): Failure {
+  return new Failure(`the answer cannot be written: ${message}`, {
+    hint: "do not use what was written so far: it is not whole",
+  });
+}

@@ -1,0 +1,49 @@
+import { EXIT, Failure } from "./failure.ts";
+
+/** Where the daemon serves unless told otherwise. */
+export const SOCKET_DEFAULT = "/run/holdfast/holdfast.sock";
+
+/** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */
+const SOCKET_PATH_BYTES_MAX = 107;
+
+const OTHER_PATH = "or name its socket with --socket or HOLDFAST_SOCKET";
+const START = `start it (systemctl start holdfast, or holdfast daemon), ${OTHER_PATH}`;
+
+/** What a failed connection means: why, and what to do. */
+const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
+  ENOENT: ["there is no such socket; the daemon is not running, or serves another one", START],
+  ENOTDIR: ["a part of this path is not a folder", `correct the path, ${OTHER_PATH}`],
+  ECONNREFUSED: ["nobody listens there; the daemon has ended", START],
+  EACCES: [
+    "permission denied; the socket is its owner's alone",
+    "run this as root (sudo), or as the user that runs the daemon",
+  ],
+  ENOTSOCK: ["this is not a socket", `correct the path, ${OTHER_PATH}`],
+  ETIMEDOUT: ["", "see the daemon's log (journalctl -u holdfast); --timeout waits longer"],
+  ECONNRESET: [
+    "it hung up without an answer",
+    "see the daemon's log (journalctl -u holdfast), then try again",
+  ],
+  EPROTO: ["what answers there is not holdfast", `correct the path, ${OTHER_PATH}`],
+};
+
+/** The Failure of a request that got no answer of the daemon's. */
+export function unreachable(socket: string, error: NodeJS.ErrnoException): Failure {
+  const [why, remedy] = explain(socket, error);
+  return new Failure(`the daemon is not reachable at ${socket}: ${why}`, {
+    hint: remedy,
+    exitCode: EXIT.unreachable,
+  });
+}
+
+function explain(socket: string, error: NodeJS.ErrnoException): readonly [string, string] {
+  if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX) {
+    return [
+      `the path is longer than the ${SOCKET_PATH_BYTES_MAX} bytes of a unix socket`,
+      "give a shorter --socket",
+    ];
+  }
+  const code = error.code?.startsWith("HPE_") ? "EPROTO" : (error.code ?? "");
+  const [why, remedy] = REASONS[code] ?? ["", START];
+  return [why === "" ? error.message : why, remedy];
+}

@@ -1,0 +1,37 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { SETTING_NAMES } from "../../daemon/config.ts";
+import { HOLDFAST, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+
+function kebab(name: string): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+test("every setting of the daemon is a flag, and every flag a setting", async () => {
+  const { stdout } = await run(process.execPath, [HOLDFAST, "daemon", "--help"]);
+  const flags = [...stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, flag]) => flag as string);
+  const ours = ["--config", "--help", "--version", "--timeout"];
+  expect(flags.filter((flag) => !ours.includes(flag)).sort()).toEqual(SETTING_NAMES.map(kebab).sort());
+});
+
+test("flags reach the daemon, and win over its file", async () => {
+  const folder = newFolder();
+  const config = join(folder, "daemon.yaml");
+  writeFileSync(config, "node: from-file\nlogLevel: error\n");
+  const daemon = await TestDaemon.start({ folder, args: ["--config", config, "--log-level", "info"] });
+  expect(daemon.log).toContain('"node":"from-file"');
+  await daemon.stop();
+});
+
+test("a setting that cannot be used exits 2", async () => {
+  const { code, stderr } = await run(process.execPath, [HOLDFAST, "daemon", "--add-deadline-ms", "soon"]);
+  expect(code).toBe(2);
+  expect(stderr).toContain("addDeadlineMs");
+});
+
+test("the command line does not carry what only the daemon needs", () => {
+  const bundle = readFileSync(HOLDFAST, "utf8");
+  const packages = new Set([...bundle.matchAll(/^\/\/ node_modules\/([^/]+)/gm)].map(([, name]) => name));
+  expect([...packages].sort()).toEqual(["commander", "yaml"]);
+});

@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { SETTING_NAMES } from "../../daemon/config.ts";
@@ -32,6 +33,10 @@ test("a setting that cannot be used exits 2", async () => {
 
 test("the command line does not carry what only the daemon needs", () => {
   const bundle = readFileSync(HOLDFAST, "utf8");
-  const packages = new Set([...bundle.matchAll(/^\/\/ node_modules\/([^/]+)/gm)].map(([, name]) => name));
-  expect([...packages].sort()).toEqual(["commander", "yaml"]);
+  const required = new Set(
+    [...bundle.matchAll(/\brequire\("([^"]+)"\)/g)].map((match) => match[1] as string),
+  );
+  const outside = [...required].filter((name) => !isBuiltin(name));
+  expect(outside).toEqual(["../lib/yaml.cjs"]);
+  for (const daemons of ["better_sqlite3", "fastify", "prom-client"]) expect(bundle).not.toContain(daemons);
 });

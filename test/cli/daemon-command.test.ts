@@ -34,7 +34,7 @@ test("a setting that cannot be used exits 2", async () => {
 test("the command line does not carry what only the daemon needs", () => {
   const bundle = readFileSync(HOLDFAST, "utf8");
   const required = new Set(
-    [...bundle.matchAll(/\brequire\("([^"]+)"\)/g)].map((match) => match[1] as string),
+    [...bundle.matchAll(/\b(?:require|import)\("([^"]+)"\)/g)].map((match) => match[1] as string),
   );
   const outside = [...required].filter((name) => !isBuiltin(name));
   expect(outside).toEqual(["../lib/yaml.cjs"]);

@@ -15,8 +15,13 @@ SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
 BUNDLED := $(shell find cli daemon claims store ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
 
+# Node's own headers, where they are installed beside it: nothing has to be downloaded to compile SQLite.
+NODE_PREFIX := $(shell node -p 'path.resolve(process.execPath, "../..")' 2>/dev/null)
+NODE_HEADERS := $(if $(wildcard $(NODE_PREFIX)/include/node/node.h),npm_config_nodedir=$(NODE_PREFIX))
+
 .PHONY: build demo test lint format bench install clean system-packages
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 
 build: dist/bin/holdfast dist/bin/holdfast-ipam
 
@@ -24,7 +29,7 @@ build: dist/bin/holdfast dist/bin/holdfast-ipam
 node_modules/.installed: package.json package-lock.json
 	@tools/check-tools
 	@echo "installing npm packages; compiling SQLite takes a minute or two"
-	npm ci --no-progress
+	$(NODE_HEADERS) npm ci --no-progress
 	@touch $@
 
 dist/bin/holdfast: node_modules/.installed tools/bundle.mjs $(BUNDLED)
@@ -51,7 +56,7 @@ system-packages:
 demo: system-packages build
 	@node examples/demo/run.mjs
 
-lint: node_modules/.installed
+lint: node_modules/.installed dist/bin/holdfast-ipam
 	npx --no-install biome check --error-on-warnings .
 	npx --no-install tsc --noEmit -p .
 	npx --no-install knip

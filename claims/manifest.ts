@@ -1,5 +1,6 @@
 import { formatInterfaceAddress, parseInterfaceAddress } from "../ipam/cidr.ts";
 import { parseNadConfig } from "../ipam/nad-config.ts";
+import { isNetworkName } from "../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { parseRequestedAddress } from "../ipam/requested-address.ts";
 import type { AppliedClaim, AppliedDefinition } from "../store/manifests.ts";
@@ -53,7 +54,7 @@ function readClaim(object: Json): AppliedClaim {
   const unknown = Object.keys(spec).find((key) => !CLAIM_SPEC_KEYS.includes(key));
   if (unknown) invalid(`spec.${unknown}`, spec[unknown], `an IPAMClaim has ${CLAIM_SPEC_KEYS.join(", ")}`);
   const { network, interface: interfaceName = "", ipRequests = [] } = spec;
-  if (typeof network !== "string" || network === "") {
+  if (typeof network !== "string" || !isNetworkName(network)) {
     invalid("spec.network", network, "the name of a network is wanted: the `name` in its CNI configuration");
   }
   if (typeof interfaceName !== "string") invalid("spec.interface", interfaceName, "a string is wanted");

@@ -93,6 +93,7 @@ function checkSpool({ bad }: { bad: number }): Finding[] {
 function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   const { store } = context;
   server.post("/v1/apply", async (request) => {
+    readQuery(request.query, []);
     const { objects } = readBody(request.body, ["objects"]);
     if (!Array.isArray(objects)) invalid("objects", objects, "a list of Kubernetes objects is wanted");
     const results: AppliedResult[] = [];
@@ -101,6 +102,7 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   });
 
   server.post("/v1/delete", async (request) => {
+    readQuery(request.query, []);
     const { objects } = readBody(request.body, ["objects"]);
     if (!Array.isArray(objects)) invalid("objects", objects, "a list of Kubernetes objects is wanted");
     const results: AppliedResult[] = [];
@@ -111,6 +113,7 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   server.delete<{ Params: { namespace: string; name: string } }>(
     "/v1/claims/:namespace/:name",
     async (request) => {
+      readQuery(request.query, []);
       const { namespace, name } = request.params;
       const deleted = await store.deleteClaim(namespace, name);
       if (!deleted) throw new RefusalError(refuse("NOT_FOUND", { what: `claim ${namespace}/${name}` }));
@@ -119,6 +122,7 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   );
 
   server.post("/v1/release", async (request) => {
+    readQuery(request.query, []);
     const { network, address, force = false } = readBody(request.body, ["network", "address", "force"]);
     if (typeof network !== "string") invalid("network", network, "the name of a network is wanted");
     if (typeof force !== "boolean") invalid("force", force, "true or false is wanted");
@@ -128,12 +132,14 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   });
 
   server.post("/v1/backup", async (request) => {
+    readQuery(request.query, []);
     const { path } = readBody(request.body, ["path"]);
     if (typeof path !== "string" || !isAbsolute(path)) invalid("path", path, "an absolute path is wanted");
     return { path, bytes: await store.backup(path) };
   });
 
   server.post("/v1/rebuild", async (request) => {
+    readQuery(request.query, []);
     const { from, empty = false } = readBody(request.body, ["from", "empty"]);
     if ((from === undefined) === (empty !== true))
       invalid("from", from, "either from (a backup) or empty: true is wanted");

@@ -7,6 +7,7 @@ export {
   COOLDOWN_SECONDS_MAX,
   DEFAULT_COOLDOWN_SECONDS,
   hasRanges,
+  isNetworkName,
   NETWORK_NAME_CHARS_MAX,
   parsePluginConfig,
   parseRuntimeConfig,

@@ -68,11 +68,15 @@ export function hasRanges(conf: unknown): boolean {
   return given.some((value) => isGiven(value) && !(Array.isArray(value) && value.length === 0));
 }
 
+/** The rule of the CNI specification, section 1. */
+export function isNetworkName(text: string): boolean {
+  return /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text) && text.length <= NETWORK_NAME_CHARS_MAX;
+}
+
 function readNetworkName(found: Found): string {
   if (!isGiven(found.value)) invalid({ key: found.key, value: undefined }, "every network needs a name");
   const name = readText(found);
-  // The rule of the CNI specification, section 1.
-  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name) || name.length > NETWORK_NAME_CHARS_MAX) {
+  if (!isNetworkName(name)) {
     invalid(
       found,
       `a network name begins with a letter or digit, goes on with letters, digits, "_", "." and "-", and has at most ${NETWORK_NAME_CHARS_MAX} characters`,

@@ -17,19 +17,24 @@ const common = {
 
 mkdirSync("dist/bin", { recursive: true });
 mkdirSync("dist/lib", { recursive: true });
+/** Renamed into place, so that whoever starts meanwhile reads a whole file, the old one or the new. */
+async function buildInto(outfile, options) {
+  await build({ ...common, ...options, outfile: `${outfile}.new` });
+  chmodSync(`${outfile}.new`, outfile.startsWith("dist/bin/") ? 0o755 : 0o644);
+  renameSync(`${outfile}.new`, outfile);
+}
+
 await Promise.all([
-  build({
-    ...common,
+  buildInto("dist/bin/holdfast", {
     entryPoints: ["cli/main.ts"],
-    outfile: "dist/bin/holdfast",
     banner: { js: "#!/usr/bin/env node" },
     // Felt in a start of 80 ms: every byte is read each time, and YAML is needed by few commands.
     minify: true,
     alias: { yaml: "../lib/yaml.cjs" },
     external: ["../lib/yaml.cjs"],
   }),
-  build({ ...common, entryPoints: ["yaml"], outfile: "dist/lib/yaml.cjs", minify: true }),
-  build({ ...common, entryPoints: ["daemon/main.ts"], outfile: "dist/lib/daemon.cjs" }),
+  buildInto("dist/lib/yaml.cjs", { entryPoints: ["yaml"], minify: true }),
+  buildInto("dist/lib/daemon.cjs", { entryPoints: ["daemon/main.ts"] }),
 ]);
 // Renamed into place: a daemon that runs from here has the old file mapped and would crash if it changed.
 copyFileSync(
@@ -39,4 +44,3 @@ copyFileSync(
 renameSync("dist/lib/better_sqlite3.node.new", "dist/lib/better_sqlite3.node");
 // Files without an ending are what the nearest package.json says; dist/ may be copied away from ours.
 writeFileSync("dist/package.json", '{ "type": "commonjs" }\n');
-chmodSync("dist/bin/holdfast", 0o755);

@@ -1,8 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { addressBytes } from "../../ipam/address.ts";
-import { cidrContains, formatCidr, parseInterfaceAddress } from "../../ipam/cidr.ts";
+import {
+  formatCidr,
+  formatInterfaceAddress,
+  type InterfaceAddress,
+  parseInterfaceAddress,
+} from "../../ipam/cidr.ts";
 import { IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
+import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import { placeOf } from "../../ipam/range-set.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { AppliedClaim, ApplyAction, ClaimView } from "../manifests.ts";
 import { describeOwner, type Owner } from "../owner.ts";
@@ -86,16 +93,7 @@ function adopt(
   const space = ledger.networkOf(applied.network, transaction);
   const addresses = applied.ips.map(parseInterfaceAddress);
   for (const [index, one] of addresses.entries()) {
-    const subnets = space.definition?.rangeSets.flatMap((set) => set.subnets) ?? [];
-    if (subnets.length > 0 && !subnets.some((subnet) => cidrContains(subnet.cidr, one.address))) {
-      throw new RefusalError(
-        refuse("ADDRESS_OUTSIDE", {
-          address: applied.ips[index] as string,
-          network: applied.network,
-          subnets: subnets.map((subnet) => formatCidr(subnet.cidr)).join(", "),
-        }),
-      );
-    }
+    if (space.definition) refuseUnfit(space.definition, one);
     const inserted = ledger.sql.insertAllocation.run(
       space.id,
       addressBytes(one.address),
@@ -121,6 +119,27 @@ function adopt(
     transaction.onRollback(space.allocate(one.address, false));
   }
   openHolding(ledger, { uid, namespace: applied.namespace, name: applied.name }, addresses, applied.network);
+}
+
+/** A restored address must be one that its network could have given. Throws RefusalError. */
+function refuseUnfit(definition: NetworkDefinition, one: InterfaceAddress): void {
+  const address = formatInterfaceAddress(one);
+  const network = definition.name;
+  const place = placeOf(definition.rangeSets, one.address);
+  if (place === null) {
+    const subnets = definition.rangeSets.flatMap((set) =>
+      set.subnets.map((subnet) => formatCidr(subnet.cidr)),
+    );
+    throw new RefusalError(refuse("ADDRESS_OUTSIDE", { address, network, subnets: subnets.join(", ") }));
+  }
+  const { cidr, usable } = place.subnet;
+  if (one.prefixLength !== cidr.prefixLength) {
+    const remedy = `its subnet is ${formatCidr(cidr)}, so /${cidr.prefixLength} is wanted`;
+    throw new RefusalError(refuse("REQUEST_INVALID", { key: "status.ips", value: address, remedy }));
+  }
+  if (!usable.contains(one.address.value)) {
+    throw new RefusalError(refuse("ADDRESS_EXCLUDED", { address, network }));
+  }
 }
 
 /** Deletes a claim: at once when nothing is attached with it, else as soon as the last attachment ends. null: there is none. */

@@ -42,7 +42,8 @@ export function resolveOwner(
     });
     return { kind: "refused", claim, refusal };
   }
-  if (!definition.allowPersistentIPs) {
+  // Addresses that a claim has are its own whatever becomes of the network's flag.
+  if (!definition.allowPersistentIPs && claim.ips === "[]") {
     recordPersistenceNotAllowed(ledger, claim, want.network);
     return podOrContainer(ledger, want, usedAgain, [
       `claim ${name} is ignored: network ${want.network} does not set allowPersistentIPs, so the address will not outlive the pod`,

@@ -67,7 +67,14 @@ export class TestDaemon {
       stdio: ["ignore", "pipe", "pipe"],
     });
     const daemon = new TestDaemon(folder, child);
-    if (options.wait !== false) await daemon.ready();
+    if (options.wait === false) return daemon;
+    try {
+      await daemon.ready();
+    } catch (error) {
+      await daemon.end("SIGKILL");
+      if (options.folder === undefined) rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
     return daemon;
   }
 

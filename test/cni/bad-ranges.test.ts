@@ -1,0 +1,162 @@
+import { describe, expect } from "vitest";
+import { errorOf, expectServing, held, network, tableTest as test } from "./scene.ts";
+
+/*
+ * Ranges that cannot be meant: refused with code 7 and a message that begins with the key and the value. Nothing is
+ * kept, and the next good request is served: no restart. Each row is what stands in the `ipam` block.
+ */
+
+const SUBNETS: [string, object, string][] = [
+  ["a number", { subnets: 7 }, "ipam.subnets is 7: "],
+  ["an object", { subnets: {} }, "ipam.subnets is {}: "],
+  ["a list with a number", { subnets: ["10.1.0.0/24", 7] }, "ipam.subnets[1] is 7: "],
+  ["nonsense", { subnets: "blue" }, 'ipam.subnets is "blue": '],
+  [
+    "a host bit",
+    { subnets: "10.1.0.1/24" },
+    'ipam.subnets is "10.1.0.1/24": 10.1.0.1/24 has host bits; the network is 10.1.0.0/24',
+  ],
+  ["no prefix length", { subnets: "10.1.0.0" }, 'ipam.subnets is "10.1.0.0": '],
+  ["a prefix length too long", { subnets: "10.1.0.0/33" }, 'ipam.subnets is "10.1.0.0/33": '],
+  ["a netmask", { subnets: "10.1.0.0/255.255.255.0" }, 'ipam.subnets is "10.1.0.0/255.255.255.0": '],
+  ["a range with a dash", { subnets: "10.1.0.1-10.1.0.9" }, 'ipam.subnets is "10.1.0.1-10.1.0.9": '],
+  ["three numbers", { subnets: "10.1.0/24" }, 'ipam.subnets is "10.1.0/24": '],
+  ["a number above 255", { subnets: "10.1.256.0/24" }, 'ipam.subnets is "10.1.256.0/24": '],
+  ["a leading zero", { subnets: "10.01.0.0/24" }, 'ipam.subnets is "10.01.0.0/24": '],
+  ["an IPv4-mapped network", { subnets: "::ffff:10.1.0.0/120" }, 'ipam.subnets is "::ffff:10.1.0.0/120": '],
+  ["a comma too many", { subnets: "10.1.0.0/24," }, 'ipam.subnets is "10.1.0.0/24,": '],
+  [
+    "the same twice",
+    { subnets: "10.1.0.0/24,10.1.0.0/24" },
+    'ipam.subnets is "10.1.0.0/24": it overlaps 10.1.0.0/24',
+  ],
+  [
+    "one within another",
+    { subnets: "10.1.0.0/16,10.1.5.0/24" },
+    'ipam.subnets is "10.1.5.0/24": it overlaps 10.1.0.0/16',
+  ],
+  ["seventeen", { subnets: Array.from({ length: 17 }, (_, i) => `10.${i}.0.0/24`) }, "ipam.subnets is 17: "],
+  [
+    "beside host-local's subnet",
+    { subnets: "10.10.0.0/24", subnet: "10.2.0.0/24" },
+    'ipam.subnets is "10.10.0.0/24": ipam.subnet gives ranges too; keep one of the two',
+  ],
+];
+
+const CUTOUTS: [string, object, string][] = [
+  ["all of it", { excludeSubnets: "10.10.0.0/24" }, 'ipam.subnets is "10.10.0.0/24": '],
+  [
+    "all of it in two halves",
+    { excludeSubnets: "10.10.0.0/25,10.10.0.128/25" },
+    'ipam.subnets is "10.10.0.0/24": ',
+  ],
+  ["something outside", { excludeSubnets: "10.11.0.0/24" }, 'ipam.excludeSubnets is "10.11.0.0/24": '],
+  ["more than the subnet", { excludeSubnets: "10.10.0.0/16" }, 'ipam.excludeSubnets is "10.10.0.0/16": '],
+  [
+    "a bare address",
+    { excludeSubnets: "10.10.0.5" },
+    'ipam.excludeSubnets is "10.10.0.5": 10.10.0.5 has no prefix length; write 10.10.0.5/32',
+  ],
+  [
+    "reserved: something outside",
+    { reservedSubnets: "10.11.0.0/24" },
+    'ipam.reservedSubnets is "10.11.0.0/24": ',
+  ],
+  [
+    "reserved and excluded at once",
+    { reservedSubnets: "10.10.0.0/29", excludeSubnets: "10.10.0.0/28" },
+    'ipam.reservedSubnets is "10.10.0.0/29": ',
+  ],
+];
+
+const GATEWAYS: [string, object, string][] = [
+  ["outside", { gateway: "10.11.0.1" }, 'ipam.gateway is "10.11.0.1": '],
+  ["the network address", { gateway: "10.10.0.0" }, 'ipam.gateway is "10.10.0.0": '],
+  ["the broadcast address", { gateway: "10.10.0.255" }, 'ipam.gateway is "10.10.0.255": '],
+  ["with a mask", { gateway: "10.10.0.1/24" }, 'ipam.gateway is "10.10.0.1/24": '],
+  [
+    "two for one subnet",
+    { gateway: "10.10.0.1,10.10.0.2" },
+    'ipam.gateway is "10.10.0.2": 10.10.0.0/24 has gateway 10.10.0.1 already',
+  ],
+  ["the only address", { subnets: "192.0.2.7/32", gateway: "192.0.2.7" }, 'ipam.subnets is "192.0.2.7/32": '],
+  ["of a family that has no subnet", { gateway: "fd10::1" }, 'ipam.gateway is "fd10::1": '],
+];
+
+const HOST_LOCAL: [string, object, string][] = [
+  [
+    "a start after the end",
+    { ranges: [[{ subnet: "10.1.0.0/24", rangeStart: "10.1.0.20", rangeEnd: "10.1.0.10" }]] },
+    'ipam.ranges[0][0].rangeEnd is "10.1.0.10": it comes before rangeStart 10.1.0.20',
+  ],
+  [
+    "a start outside",
+    { ranges: [[{ subnet: "10.1.0.0/24", rangeStart: "10.2.0.1" }]] },
+    'ipam.ranges[0][0].rangeStart is "10.2.0.1": ',
+  ],
+  [
+    "an end outside",
+    { ranges: [[{ subnet: "10.1.0.0/24", rangeEnd: "10.2.0.1" }]] },
+    'ipam.ranges[0][0].rangeEnd is "10.2.0.1": ',
+  ],
+  [
+    "a gateway outside",
+    { ranges: [[{ subnet: "10.1.0.0/24", gateway: "10.2.0.1" }]] },
+    'ipam.ranges[0][0].gateway is "10.2.0.1": ',
+  ],
+  [
+    "an unknown key in a range",
+    { ranges: [[{ subnet: "10.1.0.0/24", start: "10.1.0.5" }]] },
+    'ipam.ranges[0][0].start is "10.1.0.5": no such key',
+  ],
+  ["a range without subnet", { ranges: [[{}]] }, "ipam.ranges[0][0].subnet is missing"],
+  ["a flat list", { ranges: [{ subnet: "10.1.0.0/24" }] }, 'ipam.ranges[0] is {"subnet":"10.1.0.0/24"}: '],
+  ["an empty set", { ranges: [[]] }, "ipam.ranges[0] is []: "],
+  [
+    "both families in one set",
+    { ranges: [[{ subnet: "10.1.0.0/24" }, { subnet: "fd10::/64" }]] },
+    "ipam.ranges[0][1].subnet",
+  ],
+  [
+    "sets that overlap",
+    { ranges: [[{ subnet: "10.1.0.0/24" }], [{ subnet: "10.1.0.0/16" }]] },
+    'ipam.ranges[1][0].subnet is "10.1.0.0/16": it overlaps 10.1.0.0/24',
+  ],
+  ["a window without subnet", { rangeStart: "10.1.0.5" }, 'ipam.rangeStart is "10.1.0.5": '],
+  ["ranges that are a text", { ranges: "10.1.0.0/24" }, 'ipam.ranges is "10.1.0.0/24": '],
+];
+
+/** Beside `subnets: "10.10.0.0/24"`, unless the row says another. */
+const OURS: readonly (readonly [string, readonly [string, object, string][]])[] = [
+  ["subnets", SUBNETS],
+  ["excludeSubnets and reservedSubnets", CUTOUTS],
+  ["gateway", GATEWAYS],
+];
+
+async function expectRefused(daemon: Parameters<typeof held>[0], config: object, message: string) {
+  const error = errorOf(await daemon.cni("ADD", "c1", { config }));
+  expect(error.msg.slice(0, message.length)).toBe(message);
+  expect(error.code).toBe(7);
+  expect(await held(daemon, "bad")).toEqual([]);
+  await expectServing(daemon);
+}
+
+describe.for(OURS)("code 7, %s", ([, rows]) => {
+  test.for(rows)("%s", async ([, keys, message], { daemon }) => {
+    await expectRefused(daemon, network("bad", { subnets: "10.10.0.0/24", ...keys }), message);
+  });
+});
+
+describe("code 7, host-local's ranges", () => {
+  test.for(HOST_LOCAL)("%s", async ([, keys, message], { daemon }) => {
+    await expectRefused(daemon, { ...network("bad"), ipam: { type: "holdfast-ipam", ...keys } }, message);
+  });
+});
+
+describe("code 7, the same key in two places", () => {
+  test("that do not say the same", async ({ daemon }) => {
+    const config = network("bad", {}, { subnets: "10.2.0.0/24" });
+    const message = 'ipam.subnets is "10.10.0.0/24": the plugin\'s top level says subnets "10.2.0.0/24"';
+    await expectRefused(daemon, config, message);
+  });
+});

@@ -1,0 +1,125 @@
+import { describe, expect } from "vitest";
+import type { TestDaemon } from "../harness/daemon.ts";
+import { apply, claim, claims, conditionOf, withClaim } from "./manifests.ts";
+import { addressesOf, errorOf, expectDone, held, pod, restart, testWith, until } from "./scene.ts";
+import { addressesIn, send, T } from "./wire.ts";
+
+/** The VM's controller creates the claim and the pod side by side: an ADD that comes first waits, and never guesses. */
+
+/** Nothing here waits that long; a loaded machine must not make the daemon give up. */
+const patient = testWith({ args: ["--add-deadline-ms", "50000"] });
+const hasty = testWith({ args: ["--add-deadline-ms", "300"] });
+
+async function waiting(daemon: TestDaemon, count: number): Promise<void> {
+  const gauge = async () =>
+    /^holdfast_waiting_requests (\d+)$/m.exec((await daemon.get("/metrics")).body)?.[1];
+  await until(async () => (await gauge()) === String(count), `${count} waiting requests`);
+}
+
+describe("a claim that does not exist", () => {
+  patient("comes while the ADD waits: it is served at once", async ({ daemon }) => {
+    const adding = daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") });
+    await waiting(daemon, 1);
+    await apply(daemon, claim("vm2"));
+    await waiting(daemon, 1);
+    await apply(daemon, claim("vm1"));
+    const [address] = addressesOf(await adding);
+    expect(await held(daemon, "blue")).toEqual([`${address} Bound claim default/vm1`]);
+    await waiting(daemon, 0);
+  });
+
+  hasty("does not come: code 11 within the deadline, and no anonymous address", async ({ daemon }) => {
+    const startMs = performance.now();
+    const error = errorOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }));
+    const tookMs = performance.now() - startMs;
+    expect(error).toMatchObject({ code: 11, msg: "IPAMClaim default/vm1 does not exist yet" });
+    expect(tookMs).toBeGreaterThanOrEqual(300);
+    expect(await held(daemon, "blue")).toEqual([]);
+    // The runtime tries again later, and is served.
+    await apply(daemon, claim("vm1"));
+    addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }));
+  });
+
+  patient("a DEL of the waiting container ends the wait", async ({ daemon }) => {
+    const adding = daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") });
+    await waiting(daemon, 1);
+    expectDone(await daemon.cni("DEL", "c1", { config: withClaim("vm1") }));
+    expect(errorOf(await adding)).toMatchObject({
+      code: 11,
+      msg: expect.stringContaining("overtaken by a later DEL"),
+    });
+    await apply(daemon, claim("vm1"));
+    expect(await held(daemon, "blue")).toEqual([]);
+  });
+
+  patient("an older DEL, and one of another interface, do not", async ({ daemon }) => {
+    const adding = send(daemon, "ADD", { config: withClaim("vm1"), bootUs: T + 10 });
+    await waiting(daemon, 1);
+    await send(daemon, "DEL", { bootUs: T });
+    await send(daemon, "DEL", { ifname: "eth1", bootUs: T + 20 });
+    await waiting(daemon, 1);
+    await apply(daemon, claim("vm1"));
+    expect(addressesIn(await adding)).toHaveLength(1);
+  });
+
+  patient(
+    "two pods wait for one claim: one has it, the other hears by whom it is used",
+    async ({ daemon }) => {
+      const adding = ["c1", "c2"].map((id) =>
+        daemon.cni("ADD", id, { config: withClaim("vm1"), args: pod(`uid-${id}`) }),
+      );
+      await waiting(daemon, 2);
+      await apply(daemon, claim("vm1"));
+      const answers = await Promise.all(adding);
+      expect(answers.map(({ code }) => code).sort()).toEqual([0, 1]);
+      const refused = answers.find(({ code }) => code === 1) as (typeof answers)[number];
+      expect(errorOf(refused)).toMatchObject({ code: 124 });
+    },
+  );
+
+  patient("it comes, but for another network: refused, not waited for", async ({ daemon }) => {
+    const adding = daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") });
+    await waiting(daemon, 1);
+    await apply(daemon, claim("vm1", { network: "red" }));
+    expect(errorOf(await adding)).toMatchObject({
+      code: 125,
+      msg: "IPAMClaim default/vm1 is for network red, this interface is on network blue",
+    });
+    expect(await conditionOf(daemon, "vm1")).toBe("False NetworkNotFound");
+  });
+});
+
+describe("many wait", () => {
+  patient(
+    "at most 1,000; the next is sent away at once, and the others are served when their claim comes",
+    async ({ daemon }) => {
+      const names = Array.from({ length: 1_000 }, (_, i) => `vm${i}`);
+      const wide = { subnets: "10.0.0.0/16" };
+      const ask = (name: string) =>
+        send(daemon, "ADD", { containerId: `c-${name}`, config: withClaim(name, wide) });
+      const adding = [];
+      // In steps: the socket's backlog is shorter than the waiting room.
+      for (let i = 0; i < names.length; i += 100) {
+        adding.push(...names.slice(i, i + 100).map(ask));
+        await waiting(daemon, i + 100);
+      }
+      const oneMore = await ask("one-more");
+      expect(oneMore.json()).toMatchObject({ code: 11, msg: "1000 requests are waiting already" });
+      // Who needs no claim is served meanwhile: waiting holds no place in the queue.
+      addressesIn(await send(daemon, "ADD", { config: withClaim(undefined, wide) }));
+      await apply(daemon, ...names.slice(0, 500).map((name) => claim(name)));
+      await apply(daemon, ...names.slice(500).map((name) => claim(name)));
+      const addresses = (await Promise.all(adding)).flatMap(addressesIn);
+      expect(new Set(addresses).size).toBe(1_000);
+      expect(await claims(daemon)).toHaveLength(1_000);
+    },
+  );
+
+  patient("the daemon is told to stop: they are sent away to ask again, and it ends", async ({ daemon }) => {
+    const adding = ["c1", "c2", "c3"].map((id) => daemon.cni("ADD", id, { config: withClaim("vm1") }));
+    await waiting(daemon, 3);
+    expect(await daemon.end("SIGTERM")).toBe(0);
+    for (const answer of await Promise.all(adding)) expect(errorOf(answer)).toMatchObject({ code: 11 });
+    await restart(daemon, "SIGTERM");
+  });
+});

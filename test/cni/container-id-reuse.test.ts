@@ -1,0 +1,95 @@
+import { readdirSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, onTestFinished } from "vitest";
+import type { TestDaemon } from "../harness/daemon.ts";
+import { addressesOf, expectDone, held, newFolder, restart, test, until } from "./scene.ts";
+
+/*
+ * cnitool derives the container ID from the namespace's path, podman keeps it over stop and start: the same ID comes
+ * again after its DEL. A DEL that was slow, or waited in the spool, must not end the container's next life.
+ */
+
+describe("a container ID used again", () => {
+  test("DEL, DEL, ADD: the container has its cooling address back", async ({ daemon }) => {
+    const first = await daemon.cni("ADD", "c1");
+    for (let i = 0; i < 2; i++) expectDone(await daemon.cni("DEL", "c1"));
+    await daemon.cni("ADD", "other");
+    expect((await daemon.cni("ADD", "c1")).stdout).toBe(first.stdout);
+  });
+
+  test("a hundred lives of one container use one address", async ({ daemon }) => {
+    for (let life = 0; life < 100; life++) {
+      expect(addressesOf(await daemon.cni("ADD", "c1"))).toEqual(["10.10.0.1/24"]);
+      expectDone(await daemon.cni("DEL", "c1"));
+    }
+    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
+  });
+});
+
+describe("a DEL that waits in the spool", () => {
+  /** Runs a DEL whose daemon is away. `deliver` puts what it spooled where the daemon looks. */
+  async function delayedDel(daemon: TestDaemon, containerId: string) {
+    const spool = newFolder();
+    onTestFinished(() => rmSync(spool, { recursive: true }));
+    const answer = await daemon.cni("DEL", containerId, { socket: "/nonexistent/s.sock", spool });
+    expect(answer).toMatchObject({
+      code: 0,
+      stdout: "",
+      stderr: expect.stringContaining("goes to the spool"),
+    });
+    const [name] = readdirSync(spool);
+    return { deliver: () => renameSync(join(spool, name as string), join(daemon.spool, name as string)) };
+  }
+  const drained = (daemon: TestDaemon) =>
+    until(() => readdirSync(daemon.spool).length === 0, "the spool to be drained");
+
+  test("ADD, DEL, drain: the address is released", async ({ daemon }) => {
+    await daemon.cni("ADD", "c1");
+    const { deliver } = await delayedDel(daemon, "c1");
+    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
+    deliver();
+    await drained(daemon);
+    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
+  });
+
+  test("ADD, DEL, ADD, drain: the second life's address stays", async ({ daemon }) => {
+    await daemon.cni("ADD", "c1");
+    const { deliver } = await delayedDel(daemon, "c1");
+    const second = await daemon.cni("ADD", "c1");
+    deliver();
+    await drained(daemon);
+    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
+    expect((await daemon.cni("ADD", "c1")).stdout).toBe(second.stdout);
+  });
+
+  test("ADD, DEL, restart: drained before the first ADD, which has the address again", async ({ daemon }) => {
+    await daemon.cni("ADD", "c1");
+    const { deliver } = await delayedDel(daemon, "c1");
+    await daemon.end("SIGKILL");
+    deliver();
+    await restart(daemon, "SIGKILL");
+    expect(readdirSync(daemon.spool)).toEqual([]);
+    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
+    expect(addressesOf(await daemon.cni("ADD", "c1"))).toEqual(["10.10.0.1/24"]);
+  });
+
+  test("DELs of many lives, drained together in the end: only the last life counts", async ({ daemon }) => {
+    const waiting = [];
+    for (let life = 0; life < 5; life++) {
+      await daemon.cni("ADD", "c1");
+      waiting.push(await delayedDel(daemon, "c1"));
+    }
+    await daemon.cni("ADD", "c1");
+    for (const { deliver } of waiting) deliver();
+    await drained(daemon);
+    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
+  });
+
+  test("DEL without an ADD before it, drain, ADD: the container has an address", async ({ daemon }) => {
+    const { deliver } = await delayedDel(daemon, "c1");
+    deliver();
+    await drained(daemon);
+    expect(addressesOf(await daemon.cni("ADD", "c1"))).toEqual(["10.10.0.1/24"]);
+    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
+  });
+});

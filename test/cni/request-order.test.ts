@@ -1,0 +1,149 @@
+import { describe, expect } from "vitest";
+import { apply, claim, withClaim } from "./manifests.ts";
+import { held, network, past, pod, restart, test } from "./scene.ts";
+import { addressesIn, FORMER_BOOT, send, T } from "./wire.ts";
+
+/*
+ * The plugin binary stamps each request with the boot and the instant of its start, and the stamps decide what a DEL
+ * ends: only what is older than itself. The requests here arrive in another order than they began.
+ */
+
+const BOUND = ["10.10.0.1/24 Bound container c1 (eth0)"];
+const COOLING = ["10.10.0.1/24 Cooling container c1 (eth0)"];
+
+describe("within one boot", () => {
+  test("a DEL older than the ADD ends nothing", async ({ daemon }) => {
+    await send(daemon, "ADD", { bootUs: T + 10 });
+    expect(await send(daemon, "DEL", { bootUs: T })).toMatchObject({ status: 200, body: "" });
+    expect(await held(daemon, "blue")).toEqual(BOUND);
+  });
+
+  test("a DEL of the very instant of the ADD is not older, and ends nothing", async ({ daemon }) => {
+    await send(daemon, "ADD", { bootUs: T });
+    await send(daemon, "DEL", { bootUs: T });
+    expect(await held(daemon, "blue")).toEqual(BOUND);
+  });
+
+  test("a DEL that overtakes its ADD: the ADD gets nothing, though it comes again and again", async ({
+    daemon,
+  }) => {
+    await send(daemon, "DEL", { bootUs: T + 10 });
+    for (const signal of [null, "SIGKILL"] as const) {
+      if (signal) await restart(daemon, signal);
+      const late = await send(daemon, "ADD", { bootUs: T });
+      expect(late).toMatchObject({ status: 503 });
+      expect(late.json()).toMatchObject({
+        code: 11,
+        msg: expect.stringContaining("overtaken by a later DEL"),
+      });
+    }
+    expect(await held(daemon, "blue")).toEqual([]);
+  });
+
+  test("an ADD later than that DEL starts clean: runtimes use container IDs again", async ({ daemon }) => {
+    await send(daemon, "DEL", { bootUs: T });
+    expect(addressesIn(await send(daemon, "ADD", { bootUs: T + 10 }))).toEqual(["10.10.0.1/24"]);
+    await send(daemon, "DEL", { bootUs: T + 5 });
+    expect(await held(daemon, "blue")).toEqual(BOUND);
+  });
+
+  test("the latest of several DELs counts, in whatever order they come", async ({ daemon }) => {
+    for (const bootUs of [T + 30, T + 10, T + 20]) await send(daemon, "DEL", { bootUs });
+    expect((await send(daemon, "ADD", { bootUs: T + 25 })).json()).toMatchObject({ code: 11 });
+    expect(addressesIn(await send(daemon, "ADD", { bootUs: T + 35 }))).toEqual(["10.10.0.1/24"]);
+  });
+
+  test("a repeated ADD is as young as its repeat", async ({ daemon }) => {
+    await send(daemon, "ADD", { bootUs: T });
+    await send(daemon, "ADD", { bootUs: T + 20 });
+    await send(daemon, "DEL", { bootUs: T + 10 });
+    expect(await held(daemon, "blue")).toEqual(BOUND);
+    // A repeat that was overtaken by a younger one does not make it older.
+    await send(daemon, "ADD", { bootUs: T + 15 });
+    await send(daemon, "DEL", { bootUs: T + 18 });
+    expect(await held(daemon, "blue")).toEqual(BOUND);
+  });
+
+  test("a DEL of one network or interface does not overtake an ADD of another", async ({ daemon }) => {
+    await send(daemon, "DEL", { bootUs: T + 10, config: network("red") });
+    await send(daemon, "DEL", { bootUs: T + 10, ifname: "eth1" });
+    expect(addressesIn(await send(daemon, "ADD", { bootUs: T }))).toEqual(["10.10.0.1/24"]);
+  });
+
+  test("a DEL that names no network overtakes the ADDs of all", async ({ daemon }) => {
+    await send(daemon, "DEL", { bootUs: T + 10, config: {} });
+    for (const name of ["blue", "red"]) {
+      expect((await send(daemon, "ADD", { config: network(name) })).json()).toMatchObject({ code: 11 });
+    }
+  });
+
+  test("an ADD and its DEL at the same moment: whoever wins, nothing is left over", async ({ daemon }) => {
+    for (let round = 0; round < 20; round++) {
+      const containerId = `race-${round}`;
+      await Promise.all([
+        send(daemon, "ADD", { containerId, bootUs: T }),
+        send(daemon, "DEL", { containerId, bootUs: T + 1 }),
+      ]);
+    }
+    expect((await held(daemon, "blue")).filter((one) => one.includes("Bound"))).toEqual([]);
+  });
+});
+
+describe("across boots", () => {
+  test("a DEL of a former boot ends nothing of this one, and stops no ADD", async ({ daemon }) => {
+    await send(daemon, "ADD", {});
+    await send(daemon, "DEL", { bootId: FORMER_BOOT, bootUs: T + 10 });
+    expect(await held(daemon, "blue")).toEqual(BOUND);
+    await send(daemon, "DEL", { containerId: "c2", bootId: FORMER_BOOT, bootUs: T + 10 });
+    expect(addressesIn(await send(daemon, "ADD", { containerId: "c2" }))).toEqual(["10.10.0.2/24"]);
+  });
+
+  test("a DEL of this boot ends what a former boot left, whatever the clocks of the two say", async ({
+    daemon,
+  }) => {
+    await send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000 });
+    await send(daemon, "DEL", { bootUs: T });
+    expect(await held(daemon, "blue")).toEqual(COOLING);
+  });
+
+  test("a DEL from the spool of the same former boot ends what is older than it", async ({ daemon }) => {
+    await send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T });
+    await send(daemon, "DEL", { bootId: FORMER_BOOT, bootUs: T + 10 });
+    expect(await held(daemon, "blue")).toEqual(COOLING);
+  });
+
+  test("the first start after a reboot ends the containers of the boot before", async ({ daemon }) => {
+    await send(daemon, "ADD", { bootId: FORMER_BOOT });
+    await send(daemon, "ADD", { containerId: "c2" });
+    await restart(daemon, "SIGKILL");
+    expect(await held(daemon, "blue")).toEqual([...COOLING, "10.10.0.2/24 Bound container c2 (eth0)"]);
+    expect(await past(daemon, "10.10.0.1")).toEqual(["container c1 until reboot"]);
+  });
+
+  test("a claim keeps its addresses over the reboot, and its VM may start at once", async ({ daemon }) => {
+    await apply(daemon, claim("vm1"));
+    const config = withClaim("vm1");
+    const before = addressesIn(
+      await send(daemon, "ADD", { bootId: FORMER_BOOT, config, args: pod("pod-a") }),
+    );
+    await restart(daemon, "SIGKILL");
+    expect(await held(daemon, "blue")).toEqual([`${before[0]} Bound claim default/vm1`]);
+    const after = await send(daemon, "ADD", { containerId: "c2", config, args: pod("pod-b") });
+    expect(addressesIn(after)).toEqual(before);
+  });
+
+  test("a pod that comes back after the reboot has its addresses again", async ({ daemon }) => {
+    const args = pod("pod-a");
+    await send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000, args });
+    const now = await send(daemon, "ADD", { containerId: "c2", args });
+    expect(addressesIn(now)).toEqual(["10.10.0.1/24"]);
+  });
+
+  test("a plugin binary that cannot read its boot ID counts as of this boot", async ({ daemon }) => {
+    await send(daemon, "ADD", { bootId: "" });
+    await send(daemon, "DEL", { bootUs: T - 10 });
+    expect(await held(daemon, "blue")).toEqual(BOUND);
+    await send(daemon, "DEL", { bootId: "", bootUs: T + 10 });
+    expect(await held(daemon, "blue")).toEqual(COOLING);
+  });
+});

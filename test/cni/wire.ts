@@ -1,0 +1,40 @@
+/** Requests of `POST /cni` written by hand: what the plugin binary would have sent at another instant, or in another boot. */
+import { readFileSync } from "node:fs";
+import { expect } from "vitest";
+import type { CniWireRequest } from "../../cni-shim/wire.ts";
+import { type ApiAnswer, network, type TestDaemon } from "../harness/daemon.ts";
+
+const THIS_BOOT = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+export const FORMER_BOOT = "00000000-0000-4000-8000-000000000000";
+
+/** An instant to count from, microseconds of the boot clock. Near now, for old tombstones are forgotten. */
+export const T = Math.round(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1_000_000);
+
+type Fields = Partial<Omit<CniWireRequest, "command" | "config">> & { readonly config?: object };
+
+/** Posts one request. Unless said otherwise: container c1, eth0, network blue, at instant T of this boot. */
+export function send(
+  daemon: TestDaemon,
+  command: CniWireRequest["command"],
+  { config, ...fields }: Fields = {},
+): Promise<ApiAnswer> {
+  const request: CniWireRequest = {
+    command,
+    containerId: "c1",
+    netns: "/run/netns/none",
+    netnsId: "",
+    ifname: "eth0",
+    args: "",
+    bootId: THIS_BOOT,
+    bootUs: T,
+    config: JSON.stringify(config ?? network("blue")),
+    ...fields,
+  };
+  return daemon.post("/cni", request);
+}
+
+/** The addresses of an ADD that must have succeeded. */
+export function addressesIn(answer: ApiAnswer): string[] {
+  expect(answer.status, answer.body).toBe(200);
+  return answer.json().ips.map((ip: { address: string }) => ip.address);
+}

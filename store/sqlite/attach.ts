@@ -14,12 +14,13 @@ import type { RequestedAddress } from "../../ipam/requested-address.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { killPoint } from "../kill-point.ts";
 import type { NetworkSpace } from "../network-space.ts";
-import { describeOwner } from "../owner.ts";
+import { describeOwner, sameOwner } from "../owner.ts";
 import type { AnsweredAddress, Attachment } from "../records.ts";
 import { isBefore } from "../stamp.ts";
 import { recordClaimRefusal, recordClaimSuccess, requestedByClaim } from "./claim-status.ts";
 import { endAttachment } from "./end-attachment.ts";
 import type { Transaction } from "./group-commit.ts";
+import { allocationsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import { type Attacher, resolveOwner } from "./resolve-owner.ts";
 import { type AttachmentRow, attachmentOf, interfaceAddressOf, ownerOf } from "./rows.ts";
@@ -150,17 +151,10 @@ function decide(
   const pools = space.poolsOf(definition, nowMs);
   for (const pool of pools) pool.expire(nowMs);
   const { owner } = attacher;
-  const held: HeldAddress[] = ledger.sql.allocationsOfOwner
-    .all(owner.uid, owner.interface, owner.kind, space.id)
-    .map((row) => ({
-      ...interfaceAddressOf(row),
-      state: row.state === "Bound" ? "bound" : "cooling",
-      adopted: row.adopted === 1,
-    }));
   const decision = decideAdd({
     definition,
     pools,
-    held,
+    held: heldBy(ledger, space, attacher),
     requested: requestedBy(attacher, want),
     seed: attacher.claim ? owner.uid : null,
     nowMs,
@@ -172,6 +166,25 @@ function decide(
       ? decision.addresses.map((one) => one.address.family)
       : decision.slots.map((slot) => (pools[slot.rangeSetIndex] as Pool).rangeSet.family);
   return whyTooNarrow(families, want) ?? decision;
+}
+
+/** What the owner has on the network. A pod or container holds only what the attachments it is about to replace were answered. */
+function heldBy(ledger: Ledger, space: NetworkSpace, { owner, superseded }: Attacher): HeldAddress[] {
+  const { sql } = ledger;
+  const rows =
+    owner.kind === "claim"
+      ? sql.allocationsOfClaim.all(owner.uid, space.id)
+      : [
+          ...superseded.flatMap(({ row }) =>
+            sameOwner(ownerOf(row), owner) ? allocationsOf(ledger, row) : [],
+          ),
+          ...sql.coolingOfOwner.all(owner.uid, owner.interface, space.id, owner.kind),
+        ];
+  return rows.map((row) => ({
+    ...interfaceAddressOf(row),
+    state: row.state === "Bound" ? "bound" : "cooling",
+    adopted: row.adopted === 1,
+  }));
 }
 
 /** A result below 0.3.0 would silently leave the second address of a family out. */

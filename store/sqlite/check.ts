@@ -2,6 +2,7 @@ import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.t
 import { poolOf } from "../network-space.ts";
 import { describeOwner } from "../owner.ts";
 import type { AnsweredAddress, Finding } from "../records.ts";
+import { allocationsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, type AttachmentRow, cidrTextOf, ownerOf } from "./rows.ts";
 
@@ -58,7 +59,7 @@ function checkUniqueness(ledger: Ledger): Finding[] {
 function checkClaims(ledger: Ledger): Finding[] {
   const findings: Finding[] = [];
   for (const claim of ledger.sql.claims.all()) {
-    const held = new Set(ledger.sql.boundOfOwner.all(claim.uid, "", "claim").map(cidrTextOf));
+    const held = new Set(ledger.sql.boundOfClaim.all(claim.uid).map(cidrTextOf));
     for (const ip of JSON.parse(claim.ips) as string[]) {
       if (held.delete(ip)) continue;
       findings.push({
@@ -83,12 +84,7 @@ function checkAttachments(ledger: Ledger): Finding[] {
   const findings: Finding[] = [];
   for (const row of eachAttachment(ledger)) {
     const name = `container ${row.container_id} (${row.interface}) on network ${nameOf(ledger, row)}`;
-    const held = new Set(
-      ledger.sql.allocationsOfOwner
-        .all(row.owner_uid, row.owner_interface, row.owner_kind, row.network_id)
-        .filter((one) => one.state === "Bound")
-        .map(cidrTextOf),
-    );
+    const held = new Set(allocationsOf(ledger, row).map(cidrTextOf));
     for (const { address } of JSON.parse(row.ips) as AnsweredAddress[]) {
       if (formatInterfaceAddress(parseInterfaceAddress(address)) !== address) {
         findings.push({
@@ -114,8 +110,12 @@ function checkReasons(ledger: Ledger): Finding[] {
     .prepare<[], AllocationRow>(
       `SELECT * FROM allocations WHERE state = 'Bound'
          AND NOT (owner_kind = 'claim' AND owner_uid IN (SELECT uid FROM claims))
-         AND NOT EXISTS (SELECT 1 FROM attachments WHERE attachments.owner_uid = allocations.owner_uid
-           AND attachments.owner_interface = allocations.owner_interface AND attachments.network_id = allocations.network_id)`,
+         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE a.owner_kind <> 'container'
+           AND a.owner_uid = allocations.owner_uid AND a.owner_interface = allocations.owner_interface
+           AND a.network_id = allocations.network_id)
+         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE a.owner_kind = 'container'
+           AND a.container_id = allocations.owner_uid AND a.interface = allocations.owner_interface
+           AND a.network_id = allocations.network_id)`,
     )
     .all()
     .map((row) => ({

@@ -2,6 +2,7 @@ import { DEFAULT_COOLDOWN_SECONDS } from "../../ipam/network-definition.ts";
 import type { EndReason } from "../allocations.ts";
 import { type Owner, sameOwner } from "../owner.ts";
 import type { Transaction } from "./group-commit.ts";
+import { allocationsOf, attachmentsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, type AttachmentRow, interfaceAddressOf, ownerOf } from "./rows.ts";
 
@@ -29,22 +30,14 @@ export function endAttachment(
     forgetClaimWhenUnused(ledger, transaction, owner);
     return;
   }
-  const others = ledger.sql.attachmentsOfOwner.all(owner.uid, owner.interface, owner.kind);
-  if (others.some((other) => other.network_id === row.network_id)) return;
-  for (const held of ledger.sql.allocationsOfOwner.all(
-    owner.uid,
-    owner.interface,
-    owner.kind,
-    row.network_id,
-  )) {
-    if (held.state === "Bound") releaseAllocation(ledger, transaction, held);
-  }
+  if (attachmentsOf(ledger, owner).some((other) => other.network_id === row.network_id)) return;
+  for (const held of allocationsOf(ledger, row)) releaseAllocation(ledger, transaction, held);
 }
 
 /** A deleted claim lives on while something is attached with it; then it and its addresses go together. */
 export function forgetClaimWhenUnused(ledger: Ledger, transaction: Transaction, owner: Owner): boolean {
-  if (ledger.sql.attachmentsOfOwner.all(owner.uid, owner.interface, owner.kind).length > 0) return false;
-  for (const held of ledger.sql.boundOfOwner.all(owner.uid, owner.interface, owner.kind)) {
+  if (attachmentsOf(ledger, owner).length > 0) return false;
+  for (const held of ledger.sql.boundOfClaim.all(owner.uid)) {
     endHolding(ledger, held, "claim deleted");
     releaseAllocation(ledger, transaction, held);
   }

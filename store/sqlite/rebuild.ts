@@ -1,7 +1,7 @@
 import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { acceptRebuild, nativeBinding, syncFolder } from "./database-file.ts";
+import { acceptRebuild, nativeBinding } from "./database-file.ts";
 import { migrate, SCHEMA_VERSION } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
 
@@ -14,19 +14,18 @@ export function rebuildFrom(folder: string, backup: string | null): void {
   if (!existsSync(backup))
     throw new Error(`backup ${backup} does not exist on the daemon's machine; give its absolute path`);
   const copy = join(folder, "holdfast.db.rebuilding");
-  rmSync(copy, { force: true });
-  copyFileSync(backup, copy);
   try {
+    rmSync(copy, { force: true });
+    copyFileSync(backup, copy);
     verify(copy, backup);
+    const fd = openSync(copy, "r+");
+    fsyncSync(fd);
+    closeSync(fd);
+    acceptRebuild(folder, copy);
   } catch (error) {
     rmSync(copy, { force: true });
     throw error;
   }
-  const fd = openSync(copy, "r+");
-  fsyncSync(fd);
-  closeSync(fd);
-  acceptRebuild(folder, copy);
-  syncFolder(folder);
 }
 
 function verify(copy: string, name: string): void {

@@ -4,6 +4,7 @@ import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { describeOwner, type Owner } from "../owner.ts";
 import { endAttachment, endHolding, forgetClaimWhenUnused, releaseAllocation } from "./end-attachment.ts";
 import type { Transaction } from "./group-commit.ts";
+import { attachmentsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, cidrTextOf, interfaceAddressOf, ownerOf, timeText } from "./rows.ts";
 
@@ -32,9 +33,7 @@ export function releaseAddress(
   }
   const owner = ownerOf(row);
   if (row.state === "Cooling") return endRest(ledger, transaction, row, owner);
-  const attachments = sql.attachmentsOfOwner
-    .all(owner.uid, owner.interface, owner.kind)
-    .filter((one) => one.network_id === row.network_id);
+  const attachments = attachmentsOf(ledger, owner).filter((one) => one.network_id === row.network_id);
   const claim = owner.kind === "claim" ? sql.claimByUid.get(owner.uid) : undefined;
   if ((attachments.length > 0 || claim) && !which.force) {
     const users = attachments.map((one) => `container ${one.container_id} (${one.interface})`);
@@ -43,9 +42,7 @@ export function releaseAddress(
   }
   const reason = which.force ? "forced by an operator" : "released by an operator";
   for (const attachment of attachments) endAttachment(ledger, transaction, attachment, reason, owner);
-  const held = sql.boundOfOwner
-    .all(owner.uid, owner.interface, owner.kind)
-    .filter((one) => one.network_id === row.network_id);
+  const held = sql.boundOfOwnerSlowly.all(row.network_id, owner.uid, owner.interface, owner.kind);
   for (const one of held) {
     endHolding(ledger, one, reason);
     releaseAllocation(ledger, transaction, one);

@@ -204,7 +204,7 @@ export class SqliteStore implements Allocations {
       chmodSync(partial, 0o600);
       renameSync(partial, path);
     } catch (error) {
-      const remedy = `the daemon cannot write there: ${(error as Error).message}`;
+      const remedy = `the daemon cannot write there (${(error as Error).message}); /var/backups is what its systemd unit leaves it`;
       throw new RefusalError(refuse("REQUEST_INVALID", { key: "path", value: path, remedy }));
     } finally {
       rmSync(partial, { force: true });

@@ -44,13 +44,24 @@ export function prepareStatements(db: Database.Database) {
     allocation: get<[number, Buffer | Uint8Array], AllocationRow>(
       "SELECT * FROM allocations WHERE network_id = ? AND address = ?",
     ),
-    allocationsOfOwner: get<[string, string, string, number], AllocationRow>(
-      `SELECT * FROM allocations WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ? AND +network_id = ?
+    // A column of a partial index's condition that is compared with a parameter makes SQLite prepare the statement anew
+    // at every execution (sqlite3_prepare_v3, "expired"), hence +owner_kind.
+    coolingOfOwner: get<[string, string, number, string], AllocationRow>(
+      `SELECT * FROM allocations WHERE owner_uid = ? AND owner_interface = ? AND network_id = ? AND +owner_kind = ?
+         AND state = 'Cooling' ORDER BY address`,
+    ),
+    allocationsOfClaim: get<[string, number], AllocationRow>(
+      `SELECT * FROM allocations WHERE owner_kind = 'claim' AND owner_uid = ? AND owner_interface = '' AND network_id = ?
        ORDER BY address`,
     ),
-    boundOfOwner: get<[string, string, string], AllocationRow>(
-      `SELECT * FROM allocations WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ? AND state = 'Bound'
+    boundOfClaim: get<[string], AllocationRow>(
+      `SELECT * FROM allocations WHERE owner_kind = 'claim' AND owner_uid = ? AND owner_interface = '' AND state = 'Bound'
        ORDER BY network_id, address`,
+    ),
+    /** Reads every allocation of the network, so that a leak without an attachment is found too: for operators only. */
+    boundOfOwnerSlowly: get<[number, string, string, string], AllocationRow>(
+      `SELECT * FROM allocations WHERE network_id = ? AND owner_uid = ? AND owner_interface = ? AND owner_kind = ?
+         AND state = 'Bound' ORDER BY address`,
     ),
     coolAllocation: run<[number, number]>(
       "UPDATE allocations SET state = 'Cooling', since_ms = ? WHERE id = ?",
@@ -69,8 +80,10 @@ export function prepareStatements(db: Database.Database) {
     attachmentsOfContainer: get<[string, string], AttachmentRow>(
       "SELECT * FROM attachments WHERE container_id = ? AND interface = ? ORDER BY id",
     ),
+    /** Not for containers: `attachmentsOf` knows where theirs are. */
     attachmentsOfOwner: get<[string, string, string], AttachmentRow>(
-      "SELECT * FROM attachments WHERE owner_uid = ? AND owner_interface = ? AND owner_kind = ? ORDER BY id",
+      `SELECT * FROM attachments WHERE owner_uid = ? AND owner_interface = ? AND +owner_kind = ?
+         AND owner_kind <> 'container' ORDER BY id`,
     ),
     attachmentsOfNetwork: get<[number], AttachmentRow>(
       "SELECT * FROM attachments WHERE network_id = ? ORDER BY id",
@@ -93,7 +106,8 @@ export function prepareStatements(db: Database.Database) {
     deleteAttachment: run<[number]>("DELETE FROM attachments WHERE id = ?"),
 
     tombstones: get<[string, string, string], { boot_id: string; boot_us: number }>(
-      "SELECT boot_id, boot_us FROM tombstones WHERE container_id = ? AND interface = ? AND network IN ('', ?)",
+      // +network: the list is looked at only where there is a row, which is nearly never.
+      "SELECT boot_id, boot_us FROM tombstones WHERE container_id = ? AND interface = ? AND +network IN ('', ?)",
     ),
     putTombstone: run<[string, string, string, string, number]>(
       `INSERT INTO tombstones (container_id, interface, network, boot_id, boot_us) VALUES (?, ?, ?, ?, ?)
@@ -132,7 +146,8 @@ export function prepareStatements(db: Database.Database) {
        WHERE network_id = ? AND address = ? AND owner_uid = ? AND container_id IS NULL AND until_ms IS NULL`,
     ),
     historyIds: get<[], { first: number | null; last: number | null }>(
-      "SELECT min(id) AS first, max(id) AS last FROM history",
+      // min and max together would read the whole index; alone each is one look.
+      "SELECT (SELECT min(id) FROM history) AS first, (SELECT max(id) FROM history) AS last",
     ),
     pruneHistory: run<[number, number]>(
       `DELETE FROM history WHERE id IN

@@ -3,6 +3,7 @@ import { formatCidr } from "../../ipam/cidr.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { AllocationView, AttachmentView, HistoryView, NetworkView, Page } from "../records.ts";
+import { attachmentsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import {
   type AllocationRow,
@@ -86,14 +87,13 @@ function isNamed(object: { namespace: string; name: string }, wanted: string): b
 
 function viewAllocation(ledger: Ledger, row: ListedRow): AllocationView {
   const claim = row.owner_kind === "claim" ? ledger.sql.claimByUid.get(row.owner_uid) : undefined;
-  const attachments = ledger.sql.attachmentsOfOwner
-    .all(row.owner_uid, row.owner_interface, row.owner_kind)
-    .filter((one) => one.network_id === row.network_id);
+  const owner = ownerOf(row);
+  const attachments = attachmentsOf(ledger, owner).filter((one) => one.network_id === row.network_id);
   return {
     network: row.network,
     address: cidrTextOf(row),
     state: row.state,
-    owner: ownerOf(row),
+    owner,
     vm: claim && claim.vm_name !== "" ? { name: claim.vm_name, uid: claim.vm_uid } : null,
     since: timeText(row.since_ms),
     attachments: row.state === "Bound" ? attachments.map(viewAttachment) : [],

@@ -1,0 +1,178 @@
+/** A database that cannot be trusted is put aside, never deleted and never replaced by an empty one; an operator chooses how to go on. */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { badBackups } from "./bad-backups.ts";
+import { DAMAGES, type Damage } from "./damage.ts";
+import { Stage } from "./stage.ts";
+import { attachedTo, expectSound } from "./truth.ts";
+import { postCni } from "./wire.ts";
+
+const CONFIG = network("blue", { subnets: "10.10.0.0/24,fd10::/64" });
+
+async function add(daemon: TestDaemon, id: string): Promise<string> {
+  const answer = await postCni(daemon, "ADD", id, { config: CONFIG });
+  expect(answer.status, answer.body).toBe(200);
+  return answer.body;
+}
+
+/** Content of every file of the state folder by name, as digests; the reserve and the socket's spool left out. */
+function contents(state: string): Map<string, string> {
+  const names = readdirSync(state).filter(
+    (name) => name !== "reserve" && statSync(join(state, name)).isFile(),
+  );
+  const digest = (name: string) =>
+    createHash("sha256")
+      .update(readFileSync(join(state, name)))
+      .digest("hex");
+  return new Map(names.map((name) => [name, digest(name)]));
+}
+
+/** A daemon that has served, ended, and whose database was then harmed. Returns what the state folder held. */
+async function damaged(stage: Stage, damage: Damage): Promise<Map<string, string>> {
+  const daemon = await stage.daemon();
+  for (let index = 0; index < 60; index++) await add(daemon, `c-${index}`);
+  await daemon.end(damage.after);
+  damage.inflict(daemon.state);
+  return contents(daemon.state);
+}
+
+async function startInRebuildState(stage: Stage): Promise<TestDaemon> {
+  const daemon = await stage.daemon({ wait: false });
+  await until(async () => (await daemon.get("/healthz").catch(() => null))?.status === 200, "the socket");
+  return daemon;
+}
+
+async function expectRebuildRequired(daemon: TestDaemon, says: RegExp): Promise<void> {
+  const ready = await daemon.get("/readyz");
+  expect({ status: ready.status, ...ready.json() }).toMatchObject({
+    status: 503,
+    code: "NOT_READY",
+    message: expect.stringMatching(/put aside|damaged/),
+  });
+  expect(ready.json().message).toMatch(says);
+  expect(ready.json().message).toContain("holdfast rebuild --from BACKUP, or --empty");
+  const refused = await postCni(daemon, "ADD", "new", { config: CONFIG });
+  expect({ status: refused.status, ...refused.json() }).toMatchObject({ status: 503, code: 11 });
+  const status = await postCni(daemon, "STATUS", "", { config: { ...CONFIG, cniVersion: "1.1.0" } });
+  expect({ status: status.status, ...status.json() }).toMatchObject({ status: 503, code: 50 });
+}
+
+const NAMED = DAMAGES.map((damage) => [damage.what, damage.after, damage] as const);
+
+test.each(NAMED)(
+  "%s after %s: put aside, ADD refused, also after a restart",
+  async (_what, _after, damage) => {
+    const stage = new Stage();
+    const before = await damaged(stage, damage);
+    const daemon = await startInRebuildState(stage);
+    await expectRebuildRequired(daemon, damage.says);
+    const kept = new Set(contents(daemon.state).values());
+    for (const [name, digest] of before) expect(kept, `content of ${name}`).toContain(digest);
+    await daemon.end();
+    const again = await startInRebuildState(stage);
+    await expectRebuildRequired(again, /put aside earlier and not rebuilt yet/);
+    expect(new Set(contents(again.state).values())).toEqual(kept);
+    await again.end("SIGKILL");
+    await expectRebuildRequired(await startInRebuildState(stage), /put aside earlier and not rebuilt yet/);
+  },
+);
+
+test("rebuilt from a backup: bad ones are refused and change nothing; what the good one knows holds, and DELs in between count", async () => {
+  const stage = new Stage();
+  const first = await stage.daemon();
+  const bodies = new Map<string, string>();
+  for (let index = 0; index < 20; index++) bodies.set(`c-${index}`, await add(first, `c-${index}`));
+  const backup = stage.path("good.backup");
+  expect((await first.post("/v1/backup", { path: backup })).status).toBe(200);
+  await add(first, "after-backup");
+  await first.end();
+  DAMAGES[1]?.inflict(first.state);
+
+  const daemon = await startInRebuildState(stage);
+  const untouched = contents(daemon.state);
+  const del = await daemon.cni("DEL", "c-7", { config: CONFIG });
+  expect(del).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("goes to the spool") });
+  for (const bad of badBackups(stage, backup)) {
+    const answer = await daemon.post("/v1/rebuild", { from: bad.path });
+    expect({ what: bad.what, status: answer.status, ...answer.json() }).toMatchObject({
+      what: bad.what,
+      status: 400,
+      code: "REQUEST_INVALID",
+      message: expect.stringMatching(bad.says),
+    });
+    expect(contents(daemon.state), bad.what).toEqual(untouched);
+  }
+  await expectRebuildRequired(daemon, /damaged/);
+
+  expect((await daemon.post("/v1/rebuild", { from: backup })).json()).toEqual({ rebuilt: true });
+  expect((await daemon.get("/readyz")).status).toBe(200);
+  bodies.delete("c-7");
+  expect(await attachedTo(daemon, "blue")).toEqual([...bodies.keys()].sort());
+  for (const [id, body] of bodies) expect(await add(daemon, id)).toBe(body);
+  await expectSound(daemon);
+  for (const digest of untouched.values()) {
+    const kept = [...contents(daemon.state)].find(([, other]) => other === digest);
+    if (untouched.get("rebuild-required") !== digest) expect(kept).toBeDefined();
+  }
+  const sound = await daemon.post("/v1/rebuild", { empty: true });
+  expect({ status: sound.status, ...sound.json() }).toMatchObject({
+    status: 400,
+    message: expect.stringMatching(/sound/),
+  });
+  await daemon.end("SIGKILL");
+  expect(await attachedTo(await stage.daemon(), "blue")).toEqual([...bodies.keys()].sort());
+});
+
+test("rebuilt empty, as the operator asked: serves anew and keeps what was put aside", async () => {
+  const stage = new Stage();
+  const before = await damaged(stage, DAMAGES[0] as Damage);
+  const daemon = await startInRebuildState(stage);
+  for (const body of [{}, { empty: false }, { from: "relative.backup" }, { from: "/x", empty: true }]) {
+    expect((await daemon.post("/v1/rebuild", body)).status).toBe(400);
+  }
+  expect((await daemon.post("/v1/rebuild", { empty: true })).json()).toEqual({ rebuilt: true });
+  expect(await attachedTo(daemon, "blue")).toEqual([]);
+  await add(daemon, "new");
+  await expectSound(daemon);
+  expect([...contents(daemon.state).values()]).toContain(before.get("holdfast.db"));
+});
+
+test("a crash while a database is put aside leaves nothing that a rebuild would mix or delete", async () => {
+  const stage = new Stage();
+  const first = await stage.daemon();
+  await add(first, "old");
+  const backup = stage.path("good.backup");
+  await first.post("/v1/backup", { path: backup });
+  for (let index = 0; index < 30; index++) await add(first, `c-${index}`);
+  await first.end("SIGKILL");
+  // The marker comes first, then the renames: here is a crash between them.
+  const before = contents(first.state);
+  writeFileSync(join(first.state, "rebuild-required"), "");
+  const daemon = await startInRebuildState(stage);
+  expect((await daemon.post("/v1/rebuild", { from: backup })).json()).toEqual({ rebuilt: true });
+  expect(await attachedTo(daemon, "blue")).toEqual(["old"]);
+  await expectSound(daemon);
+  const kept = [...contents(daemon.state).values()];
+  for (const name of ["holdfast.db", "holdfast.db-wal"]) expect(kept).toContain(before.get(name));
+});
+
+test("two daemons wait on one folder: the one that comes second does not rebuild over the first", async () => {
+  const stage = new Stage();
+  await damaged(stage, DAMAGES[0] as Damage);
+  const daemon = await startInRebuildState(stage);
+  const elsewhere = { folder: stage.path("second"), args: ["--state", daemon.state] };
+  const second = await stage.daemon({ ...elsewhere, wait: false });
+  await until(async () => (await second.get("/healthz").catch(() => null))?.status === 200, "the socket");
+  expect((await daemon.post("/v1/rebuild", { empty: true })).json()).toEqual({ rebuilt: true });
+  const body = await add(daemon, "new");
+  const refused = await second.post("/v1/rebuild", { empty: true });
+  expect({ status: refused.status, body: refused.body }).toEqual({
+    status: 400,
+    body: expect.stringContaining("rebuilt by another daemon"),
+  });
+  expect(await add(daemon, "new")).toBe(body);
+  await expectSound(daemon);
+});

@@ -1,0 +1,132 @@
+/*
+ * A disk that fails on demand, for the daemon's tests: preloaded into it, this makes writes and syncs below one folder
+ * fail as long as a control file says so.
+ *
+ *   HOLDFAST_TEST_FAULT_FOLDER   only files below it are touched
+ *   HOLDFAST_TEST_FAULT_CONTROL  absent: no faults. Else one line "<what> <errno name> <every> <file name ending>":
+ *                                what    write | tear | sync | tear writes the first half of the bytes before it fails
+ *                                every   1 for each such call, n for each n-th one
+ *                                ending  "*" for every file, else e.g. "-wal"
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum call { WRITE, SYNC };
+enum verdict { PASS, FAIL, TEAR };
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), wanted = strlen(ending);
+    return wanted <= length && strcmp(text + length - wanted, ending) == 0;
+}
+
+/* The name of an open file when it lies below the folder. */
+static bool is_below_folder(int fd, char path[PATH_MAX])
+{
+    const char *folder = getenv("HOLDFAST_TEST_FAULT_FOLDER");
+    char link[64];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = folder == NULL ? -1 : readlink(link, path, PATH_MAX - 1);
+    if (length < 0)
+        return false;
+    path[length] = '\0';
+    return strncmp(path, folder, strlen(folder)) == 0;
+}
+
+static int errno_of(const char *name)
+{
+    return strcmp(name, "ENOSPC") == 0 ? ENOSPC : strcmp(name, "EROFS") == 0 ? EROFS : EIO;
+}
+
+/* Sets errno unless the verdict is PASS. */
+static enum verdict judge(int fd, enum call call)
+{
+    static unsigned passed;
+    char path[PATH_MAX], what[16], name[16], ending[64];
+    unsigned every = 1;
+    const char *control = getenv("HOLDFAST_TEST_FAULT_CONTROL");
+    FILE *file = control == NULL ? NULL : fopen(control, "re");
+    if (file == NULL)
+        return PASS;
+    int fields = fscanf(file, "%15s %15s %u %63s", what, name, &every, ending);
+    (void)fclose(file);
+    if (fields != 4 || call != (strcmp(what, "sync") == 0 ? SYNC : WRITE) || !is_below_folder(fd, path) ||
+        (strcmp(ending, "*") != 0 && !ends_with(path, ending)) || __atomic_add_fetch(&passed, 1, __ATOMIC_RELAXED) % every != 0)
+        return PASS;
+    errno = errno_of(name);
+    return strcmp(what, "tear") == 0 ? TEAR : FAIL;
+}
+
+/* ISO C has no conversion from dlsym's object pointer to a function pointer; POSIX promises that the bits are the same. */
+#define REAL(function)                                                                                                     \
+    static __typeof__(&function) real;                                                                                     \
+    if (real == NULL) {                                                                                                    \
+        void *symbol = dlsym(RTLD_NEXT, #function);                                                                        \
+        memcpy(&real, &symbol, sizeof real);                                                                               \
+    }
+
+ssize_t write(int fd, const void *bytes, size_t length)
+{
+    REAL(write)
+    enum verdict verdict = judge(fd, WRITE);
+    if (verdict == TEAR) {
+        int cause = errno;
+        (void)!real(fd, bytes, length / 2);
+        errno = cause;
+    }
+    return verdict == PASS ? real(fd, bytes, length) : -1;
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t length, off64_t offset)
+{
+    REAL(pwrite64)
+    enum verdict verdict = judge(fd, WRITE);
+    if (verdict == TEAR) {
+        int cause = errno;
+        (void)!real(fd, bytes, length / 2, offset);
+        errno = cause;
+    }
+    return verdict == PASS ? real(fd, bytes, length, offset) : -1;
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
+{
+    return pwrite64(fd, bytes, length, offset);
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    REAL(writev)
+    return judge(fd, WRITE) == PASS ? real(fd, parts, count) : -1;
+}
+
+int ftruncate64(int fd, off64_t length)
+{
+    REAL(ftruncate64)
+    return judge(fd, WRITE) == PASS ? real(fd, length) : -1;
+}
+
+int ftruncate(int fd, off_t length)
+{
+    return ftruncate64(fd, length);
+}
+
+int fsync(int fd)
+{
+    REAL(fsync)
+    return judge(fd, SYNC) == PASS ? real(fd) : -1;
+}
+
+int fdatasync(int fd)
+{
+    REAL(fdatasync)
+    return judge(fd, SYNC) == PASS ? real(fd) : -1;
+}

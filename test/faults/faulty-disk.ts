@@ -1,0 +1,41 @@
+/** A disk that fails on demand below the state folder of one daemon (fault-injection.c says how). */
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Stage } from "./stage.ts";
+
+const LIBRARY = join(import.meta.dirname, "../../build/fault-injection.so");
+
+export interface Fault {
+  /** `tear` writes the first half of the bytes, then fails. */
+  readonly call: "write" | "tear" | "sync";
+  readonly errno: "EIO" | "ENOSPC" | "EROFS";
+  /** Fails each n-th such call only. */
+  readonly every?: number;
+  /** Fails only for files whose name ends so. */
+  readonly ending?: string;
+}
+
+export class FaultyDisk {
+  /** For the daemon: its writes and syncs go through the library. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly #control: string;
+
+  constructor(stage: Stage) {
+    if (!existsSync(LIBRARY)) throw new Error(`${LIBRARY} is missing: make build/fault-injection.so`);
+    this.#control = stage.path("fault");
+    this.env = {
+      LD_PRELOAD: LIBRARY,
+      HOLDFAST_TEST_FAULT_FOLDER: stage.path("state"),
+      HOLDFAST_TEST_FAULT_CONTROL: this.#control,
+    };
+  }
+
+  fail({ call, errno, every = 1, ending = "*" }: Fault): void {
+    writeFileSync(`${this.#control}.new`, `${call} ${errno} ${every} ${ending}\n`);
+    renameSync(`${this.#control}.new`, this.#control);
+  }
+
+  mend(): void {
+    rmSync(this.#control, { force: true });
+  }
+}

@@ -1,0 +1,46 @@
+/** SIGKILL at random instants, those of starting included, under load, again and again on one state folder. */
+import { test } from "vitest";
+import { seededRandom } from "./random.ts";
+import { readyOrEnded, Stage } from "./stage.ts";
+import { expectSound } from "./truth.ts";
+import { Workload } from "./workload.ts";
+
+const ROUNDS = 100;
+/** About what a start takes, so that some kills come before it is done and some after. */
+const START_MS = { from: 150, to: 450 };
+const LOAD_MS_MAX = 120;
+
+test("what was answered holds, what was not can be asked again", async () => {
+  const random = seededRandom("killed at random instants");
+  const stage = new Stage();
+  const workload = new Workload(random);
+  const first = await stage.daemon();
+  await workload.prepare(first);
+  await first.end("SIGKILL");
+  for (let round = 0; round < ROUNDS; round++) {
+    const daemon = await stage.daemon({ wait: false });
+    const killsAtStart = random.chance(0.3);
+    if (killsAtStart) {
+      await pauseMs(START_MS.from + random.below(START_MS.to - START_MS.from));
+    } else {
+      await readyOrEnded(daemon);
+      await expectSound(daemon);
+      await workload.verify(daemon);
+      const load = workload.run(daemon, 10_000);
+      await pauseMs(random.below(LOAD_MS_MAX));
+      daemon.process.kill("SIGKILL");
+      await load;
+    }
+    await daemon.end("SIGKILL");
+  }
+  console.log(`random instants: ${workload.answered} calls answered, ${workload.unanswered} not`);
+  const last = await stage.daemon();
+  await expectSound(last);
+  await workload.verify(last);
+  await workload.repeatAll(last);
+  await expectSound(last);
+});
+
+function pauseMs(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,129 @@
+/** A state folder and a socket belong to one daemon; another one is refused, and harms nothing. */
+
+import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { networkFilesystemName } from "../../store/sqlite/database-file.ts";
+import { network, type TestDaemon } from "../harness/daemon.ts";
+import { ended, Stage } from "./stage.ts";
+import { attachedTo, expectSound } from "./truth.ts";
+import { postCni } from "./wire.ts";
+
+const CONFIG = network("blue");
+
+async function addMany(daemon: TestDaemon, prefix: string): Promise<Map<string, string>> {
+  const bodies = new Map<string, string>();
+  for (let index = 0; index < 10; index++) {
+    const answer = await postCni(daemon, "ADD", `${prefix}-${index}`, { config: CONFIG });
+    expect(answer.status, answer.body).toBe(200);
+    bodies.set(`${prefix}-${index}`, answer.body);
+  }
+  return bodies;
+}
+
+/** The daemon serves on, and so does the next one on its folder. */
+async function expectUnharmed(stage: Stage, daemon: TestDaemon, bodies: Map<string, string>): Promise<void> {
+  for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
+  await expectSound(daemon);
+  await daemon.end("SIGKILL");
+  const next = await stage.daemon();
+  await expectSound(next);
+  expect(await attachedTo(next, "blue")).toEqual([...bodies.keys()].sort());
+  for (const [id, body] of bodies)
+    expect((await postCni(next, "ADD", id, { config: CONFIG })).body).toBe(body);
+}
+
+test.each([
+  ["as it is", () => {}],
+  ["its log removed under the first", (state: string) => rmSync(join(state, "holdfast.db-wal"))],
+])("second daemon on a state folder in use, %s: refused with the folder's name", async (_what, meddle) => {
+  const stage = new Stage();
+  const daemon = await stage.daemon();
+  const bodies = await addMany(daemon, "before");
+  meddle(daemon.state);
+  const before = readdirSync(daemon.state).sort();
+  const second = await stage.daemon({ args: ["--socket", stage.path("second.sock")], wait: false });
+  const { code, log } = await ended(second);
+  expect({ code, log }).toEqual({
+    code: 1,
+    log: expect.stringContaining(`state folder ${daemon.state} is in use by another holdfast daemon`),
+  });
+  expect(existsSync(stage.path("second.sock"))).toBe(false);
+  expect(readdirSync(daemon.state).sort()).toEqual(before);
+  if (before.includes("holdfast.db-wal")) await expectUnharmed(stage, daemon, bodies);
+  else {
+    // The first one's log has no name any more, but it still writes it; ended in order, everything is in the database.
+    for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
+    await daemon.end();
+    expect(await attachedTo(await stage.daemon(), "blue")).toEqual([...bodies.keys()].sort());
+  }
+});
+
+test("second daemon on a socket in use: refused with the socket's name, and the first serves on", async () => {
+  const stage = new Stage();
+  const daemon = await stage.daemon();
+  const bodies = await addMany(daemon, "before");
+  const second = await stage.daemon({ args: ["--state", stage.path("other")], wait: false });
+  expect(await ended(second)).toEqual({
+    code: 1,
+    log: expect.stringContaining(`another daemon is serving ${daemon.socket}`),
+  });
+  await expectUnharmed(stage, daemon, bodies);
+});
+
+test("a socket that a killed daemon left is replaced", async () => {
+  const stage = new Stage();
+  const first = await stage.daemon();
+  await first.end("SIGKILL");
+  expect(statSync(first.socket).isSocket()).toBe(true);
+  const daemon = await stage.daemon();
+  expect(statSync(daemon.socket).mode & 0o777).toBe(0o600);
+});
+
+test("another program's socket that is served is not taken over", async () => {
+  const stage = new Stage();
+  const server = createServer().listen(stage.path("s.sock"));
+  await new Promise((resolve) => server.once("listening", resolve));
+  const { code, log } = await ended(await stage.daemon({ wait: false }));
+  expect({ code, log }).toEqual({
+    code: 1,
+    log: expect.stringMatching(/another daemon is serving .*s\.sock/),
+  });
+  expect(existsSync(stage.path("s.sock"))).toBe(true);
+  server.close();
+});
+
+test("what is not a socket is not replaced", async () => {
+  const stage = new Stage();
+  writeFileSync(stage.path("s.sock"), "precious");
+  const { code, log } = await ended(await stage.daemon({ wait: false }));
+  expect({ code, log }).toEqual({
+    code: 1,
+    log: expect.stringMatching(/s\.sock exists and is not a socket/),
+  });
+  expect(statSync(stage.path("s.sock")).size).toBe("precious".length);
+});
+
+test.each([
+  [0x6969, "nfs"],
+  [0xff534d42, "cifs"],
+  [-11317950, "cifs"], // the same as a 32-bit long has it
+  [0xfe534d42, "smb2"],
+  [0x00c36400, "ceph"],
+  [0x01021997, "9p"],
+  [0x0bd00bd0, "lustre"],
+])("state on file system 0x%s is refused as %s", (type, name) => {
+  expect(networkFilesystemName(type)).toBe(name);
+});
+
+test.each([
+  ["ext4", 0xef53],
+  ["xfs", 0x58465342],
+  ["btrfs", 0x9123683e],
+  ["tmpfs", 0x01021994],
+  ["overlay", 0x794c7630],
+  ["zfs", 0x2fc12fc1],
+])("state on %s is served", (_name, type) => {
+  expect(networkFilesystemName(type)).toBeNull();
+});

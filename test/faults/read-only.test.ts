@@ -1,0 +1,98 @@
+/** A state folder that cannot be written: said at start, survived while running. */
+import { mkdirSync, readdirSync } from "node:fs";
+import { beforeEach, expect, test } from "vitest";
+import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { FaultyDisk } from "./faulty-disk.ts";
+import { command, ended, requireRoot, Stage } from "./stage.ts";
+import { attachedTo, expectSound } from "./truth.ts";
+import { postCni } from "./wire.ts";
+
+const CONFIG = network("blue");
+
+beforeEach(requireRoot);
+
+async function add(daemon: TestDaemon, id: string): Promise<string> {
+  const answer = await postCni(daemon, "ADD", id, { config: CONFIG });
+  expect(answer.status, answer.body).toBe(200);
+  return answer.body;
+}
+
+test.each([
+  ["served before", true],
+  ["new", false],
+])(
+  "a read-only state folder (%s) at start: its name, the cause and the remedy, exit 1",
+  async (_what, servedBefore) => {
+    const stage = new Stage();
+    const state = stage.path("state");
+    stage.mountTmpfs(state, "24m");
+    if (servedBefore) {
+      const daemon = await stage.daemon();
+      await add(daemon, "kept");
+      await daemon.end();
+    }
+    command("mount", "-o", "remount,ro", state);
+    const { code, log } = await ended(await stage.daemon({ wait: false }));
+    expect({ code, log }).toEqual({
+      code: 1,
+      log: expect.stringContaining(`state folder ${state} cannot be used`),
+    });
+    expect(log).toMatch(/read-only/i);
+    expect(log).toMatch(/give another --state/);
+    expect(log.trim().split("\n")).toHaveLength(1);
+
+    command("mount", "-o", "remount,rw", state);
+    const daemon = await stage.daemon();
+    expect(await attachedTo(daemon, "blue")).toEqual(servedBefore ? ["kept"] : []);
+  },
+);
+
+test("a state folder in a read-only place that cannot even be made: the same", async () => {
+  const stage = new Stage();
+  const place = stage.path("place");
+  mkdirSync(place);
+  stage.mountTmpfs(place, "1m");
+  command("mount", "-o", "remount,ro", place);
+  const { code, log } = await ended(await stage.daemon({ args: ["--state", `${place}/state`], wait: false }));
+  expect({ code, log }).toEqual({ code: 1, log: expect.stringContaining(`${place}/state`) });
+  expect(log).toMatch(/give another --state/);
+});
+
+test("it turns read-only after a write error, as file systems do: ADD waits, DEL is spooled elsewhere, all is made up for", async () => {
+  const stage = new Stage();
+  const state = stage.path("state");
+  const spool = stage.path("spool");
+  stage.mountTmpfs(state, "24m");
+  const disk = new FaultyDisk(stage);
+  const daemon = await stage.daemon({ env: disk.env, args: ["--spool", spool] });
+  const kept = await add(daemon, "kept");
+  await add(daemon, "gone");
+
+  // The kernel refuses to remount while a file is open for writing: the error makes the daemon close its database.
+  disk.fail({ call: "write", errno: "EIO" });
+  expect((await postCni(daemon, "ADD", "new", { config: CONFIG })).json()).toMatchObject({ code: 11 });
+  await until(() => {
+    try {
+      command("mount", "-o", "remount,ro", state);
+      return true;
+    } catch {
+      return false;
+    }
+  }, "the moment between two attempts to open the database");
+  disk.mend();
+
+  await until(async () => /read-only/i.test((await daemon.get("/readyz")).body), "the daemon to notice");
+  const refused = await daemon.cni("ADD", "new", { config: CONFIG });
+  expect(refused.json()).toMatchObject({ code: 11, msg: expect.stringContaining(state) });
+  const del = await daemon.cni("DEL", "gone", { config: CONFIG, spool });
+  expect(del).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("goes to the spool") });
+  expect(readdirSync(spool)).toHaveLength(1);
+
+  command("mount", "-o", "remount,rw", state);
+  await until(async () => (await daemon.get("/readyz")).status === 200, "recovery");
+  await until(() => readdirSync(spool).length === 0, "the spool to be drained");
+  expect(await attachedTo(daemon, "blue")).toEqual(["kept"]);
+  expect(await add(daemon, "kept")).toBe(kept);
+  await add(daemon, "new");
+  await expectSound(daemon);
+});

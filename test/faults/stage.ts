@@ -1,0 +1,90 @@
+/** A folder with daemons, mounts and namespaces in it, all of which are gone when the test ends, however it ends. */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, type TestContext } from "vitest";
+import { type DaemonOptions, TestDaemon, until } from "../harness/daemon.ts";
+
+/** Where a sync costs nothing: enough for tests that end processes and never the machine. */
+const MEMORY = "/dev/shm";
+
+export class Stage {
+  readonly folder: string;
+  readonly #daemons: TestDaemon[] = [];
+  readonly #mounts: string[] = [];
+  readonly #namespaces: string[] = [];
+
+  constructor({ inMemory = false } = {}) {
+    this.folder = mkdtempSync(join(inMemory && existsSync(MEMORY) ? MEMORY : tmpdir(), "holdfast-test-"));
+    onTestFinished(() => this.#clear());
+  }
+
+  /** Starts a daemon on this stage's state folder; the next one finds what the last one left. */
+  async daemon(options: DaemonOptions = {}): Promise<TestDaemon> {
+    const daemon = await TestDaemon.start({ folder: this.folder, ...options, wait: false });
+    this.#daemons.push(daemon);
+    if (options.wait !== false) expect(await readyOrEnded(daemon), daemon.log).toBe("ready");
+    return daemon;
+  }
+
+  path(...names: string[]): string {
+    return join(this.folder, ...names);
+  }
+
+  /** Mounts a tmpfs of that size over a folder of this stage, made if it is missing. */
+  mountTmpfs(path: string, size: string): void {
+    mkdirSync(path, { recursive: true });
+    command("mount", "-t", "tmpfs", "-o", `size=${size},mode=0700`, "holdfast-test", path);
+    this.#mounts.push(path);
+  }
+
+  addNetns(name: string): string {
+    command("ip", "netns", "add", name);
+    this.#namespaces.push(name);
+    return `/run/netns/${name}`;
+  }
+
+  async #clear(): Promise<void> {
+    for (const daemon of this.#daemons) {
+      daemon.process.kill("SIGCONT");
+      await daemon.end("SIGKILL");
+    }
+    for (const path of this.#mounts.reverse()) command("umount", "-l", path);
+    for (const name of this.#namespaces) {
+      if (existsSync(`/run/netns/${name}`)) command("ip", "netns", "delete", name);
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Runs a system command that must succeed. */
+export function command(name: string, ...args: string[]): void {
+  const { status, stderr, error } = spawnSync(name, args);
+  expect({ status, stderr: String(stderr ?? error) }, [name, ...args].join(" ")).toMatchObject({ status: 0 });
+}
+
+export function hasEnded(daemon: TestDaemon): boolean {
+  return daemon.process.exitCode !== null || daemon.process.signalCode !== null;
+}
+
+export async function readyOrEnded(daemon: TestDaemon): Promise<"ready" | "ended"> {
+  const isReady = async () => (await daemon.get("/readyz").catch(() => null))?.status === 200;
+  await until(async () => hasEnded(daemon) || (await isReady()), `readiness; log: ${daemon.log}`);
+  return hasEnded(daemon) ? "ended" : "ready";
+}
+
+/** Waits for a daemon that ends by itself. */
+export async function ended(daemon: TestDaemon): Promise<{ code: number | null; log: string }> {
+  await until(() => hasEnded(daemon), `the daemon's end; log: ${daemon.log}`);
+  return { code: daemon.process.exitCode, log: daemon.log };
+}
+
+/** For tests that mount or make namespaces: without root they are skipped with a reason, in CI they fail. */
+export function requireRoot(context: TestContext): void {
+  if (process.getuid?.() === 0 && spawnSync("unshare", ["-m", "true"]).status === 0) return;
+  const reason = "needs root, to mount and to make network namespaces";
+  if (process.env.CI) throw new Error(reason);
+  console.log(`skipped: ${context.task.name}: ${reason}`);
+  context.skip(reason);
+}

@@ -1,54 +1,27 @@
-// `make bench`: every bound that one node without Kubernetes has, measured here and now, beside its baseline in the same run.
-// --markdown prints the rows of README.md's table.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+// `make bench`: measures the bounds of bench/README.md here and now.
+//   node bench/run.mjs [--only NAME] [--markdown]
+// Compiles the two C programs and bundles main.ts into build/bench/, and runs it.
+import { execFileSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import { build } from "esbuild";
-import { measureAdd } from "./add.mjs";
-import { measureCli } from "./cli.mjs";
-import { describeMachine } from "./machine.mjs";
-import { measureMemory } from "./memory.mjs";
-import { Playground } from "./playground.mjs";
-import { Report } from "./report.mjs";
-import { measureThroughput } from "./throughput.mjs";
 
-const report = new Report({ markdown: process.argv.includes("--markdown") });
-const playground = new Playground();
-try {
-  const machine = describeMachine(playground.folder);
-  report.say(machine);
-  await playground.start();
-  await measureAdd(playground, report);
-  measureCli(playground, report);
-  await measureThroughput(playground, report);
-  await playground.stop();
-  await measureMemory(playground, report);
-  await reportDecisions();
-  report.print(machine);
-} finally {
-  await playground.remove();
-}
+const C_FLAGS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -O2".split(" ");
 
-async function reportDecisions() {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
-  const outfile = join(folder, "decide.mjs");
-  const entry = join(import.meta.dirname, "decide.ts");
-  await build({
-    entryPoints: [entry],
-    outfile,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-  });
-  const { measureDecisions } = await import(outfile);
-  const means = new Map();
-  for (const { name, us, sameAs } of measureDecisions()) {
-    means.set(name, us);
-    report.row(`decision, ${name}`, "mean ≤ 5 µs", `${us.toFixed(2)} µs`, us <= 5);
-    if (sameAs === undefined) continue;
-    const ratio = us / means.get(sameAs);
-    report.row(`decision, ${name} to ${sameAs}`, "≤ 3 ×", `${ratio.toFixed(2)} ×`, ratio <= 3);
-  }
-  rmSync(folder, { recursive: true, force: true });
+process.chdir(dirname(import.meta.dirname));
+mkdirSync("build/bench", { recursive: true });
+for (const name of ["exec-driver", "load-client"]) {
+  const command = [...C_FLAGS, "-o", `build/bench/${name}`, `bench/${name}.c`];
+  execFileSync(process.env.CC ?? "cc", command, { stdio: "inherit" });
 }
+await build({
+  entryPoints: ["bench/main.ts"],
+  outfile: "build/bench/main.mjs",
+  bundle: true,
+  platform: "node",
+  target: "node20",
+  format: "esm",
+  packages: "external",
+  logLevel: "warning",
+});
+await import("../build/bench/main.mjs");

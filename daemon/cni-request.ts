@@ -57,7 +57,7 @@ export function readConfig(text: string, verb: string, since: string): PluginCon
   const conf = parseObject(text);
   if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
   // Go programs write a version that is not set as "".
-  const cniVersion = isGiven(conf["cniVersion"]) ? conf["cniVersion"] : "0.1.0";
+  const cniVersion = isGiven(conf.cniVersion) ? conf.cniVersion : "0.1.0";
   if (typeof cniVersion !== "string") {
     throw new RefusalError(
       refuse("CONFIG_UNREADABLE", { problem: `cniVersion is ${JSON.stringify(cniVersion)}, not a string` }),

@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 
 /** Read when it is there and --config names no other. */
-export const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
+const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
 
 /** Below the 60 s after which the plugin binary gives up, and below a container runtime's own time-out. */
 const ADD_DEADLINE_MS_DEFAULT = 9_000;

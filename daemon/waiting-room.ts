@@ -1,5 +1,5 @@
 /** ADDs that may wait at once; the runtime asks again anyway, so more would only cost memory. */
-export const WAITING_MAX = 1_000;
+const WAITING_MAX = 1_000;
 
 /** What a waiting request hears: its claim may be there now, or its container was deleted, or time is up. */
 export type Woken = "woken" | "deadline" | "full";

@@ -27,7 +27,7 @@ export function familyBits(family: Family): number {
 }
 
 /** The highest address of a family, as a number. */
-export function familyLast(family: Family): bigint {
+function familyLast(family: Family): bigint {
   return family === 4 ? 0xffff_ffffn : (1n << 128n) - 1n;
 }
 

@@ -28,7 +28,7 @@ export interface AddQuestion {
 }
 
 /** One address to be reserved: the first candidate that the store lets have. */
-export interface Slot {
+interface Slot {
   readonly rangeSetIndex: number;
   /** In the order to try them. Lazy: take only as many as needed, and none twice. */
   readonly candidates: Iterable<bigint>;

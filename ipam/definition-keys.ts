@@ -29,7 +29,7 @@ export const IPAM_KEYS = [
   "dataDir",
 ] as const;
 
-export type IpamKey = (typeof IPAM_KEYS)[number];
+type IpamKey = (typeof IPAM_KEYS)[number];
 
 /** A value of the configuration with the place where it stands, for messages: `ipam.ranges[0][1].subnet`. */
 export interface Found {

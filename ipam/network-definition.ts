@@ -1,18 +1,15 @@
 import type { RangeSet } from "./range-set.ts";
 import type { Dns, Route } from "./routes-and-dns.ts";
 
-export { PLUGIN_TYPE } from "./definition-keys.ts";
-export { type NadConfig, parseNadConfig, parseNadConfigIfOurs } from "./nad-config.ts";
+export { parseNadConfig, parseNadConfigIfOurs } from "./nad-config.ts";
 export {
-  COOLDOWN_SECONDS_MAX,
   DEFAULT_COOLDOWN_SECONDS,
   hasRanges,
   isNetworkName,
-  NETWORK_NAME_CHARS_MAX,
   parsePluginConfig,
   parseRuntimeConfig,
 } from "./plugin-config.ts";
-export type { RangeSet, SubnetDefinition } from "./range-set.ts";
+export type { RangeSet } from "./range-set.ts";
 export type { Dns, Route } from "./routes-and-dns.ts";
 
 /** What a network is: the meaning of one plugin configuration, whichever keys it was written with. */

@@ -25,9 +25,9 @@ import { buildRangeSets } from "./subnet-ranges.ts";
 /** Rest of a released address unless the network says otherwise: outlives ARP and conntrack entries of a peer. */
 export const DEFAULT_COOLDOWN_SECONDS = 60;
 /** Longest rest, one week: whoever wants longer wants a reservation. */
-export const COOLDOWN_SECONDS_MAX = 604_800;
+const COOLDOWN_SECONDS_MAX = 604_800;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
-export const NETWORK_NAME_CHARS_MAX = 253;
+const NETWORK_NAME_CHARS_MAX = 253;
 
 /** Reads what the runtime passes on stdin. Throws as `parsePluginConfig` does, CONFIG_UNREADABLE also for bad JSON. */
 export function parseRuntimeConfig(text: string): NetworkDefinition {

@@ -146,7 +146,7 @@ function undoDownTo(undos: (() => void)[], length: number): void {
 }
 
 /** An error of the file or the disk below it, as opposed to one of a single statement. */
-export function isStorageError(error: unknown): boolean {
+function isStorageError(error: unknown): boolean {
   const code = (error as { code?: unknown }).code;
   return (
     typeof code === "string" &&

@@ -9,10 +9,10 @@ import { MemoryAllocations } from "../../store/memory-allocations.ts";
 import type { NamespaceIdentity } from "../../store/records.ts";
 import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
 
-export const BOOT = "boot-now";
+const BOOT = "boot-now";
 
 /** A clock that a test moves. */
-export class ManualClock implements Clock {
+class ManualClock implements Clock {
   nowMs = 1_000_000;
   wallOffsetMs = 1_700_000_000_000;
   monotonicMs(): number {

@@ -1,0 +1,60 @@
+import { rmSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { addLatency } from "./add-latency.ts";
+import { allocator } from "./allocator.ts";
+import { commandLine } from "./command-line.ts";
+import type { Line, Measurement } from "./line.ts";
+import { describeMachine, machineLabel } from "./machine.ts";
+import { memory } from "./memory.ts";
+import { parallelAdds } from "./parallel-adds.ts";
+import { throughput } from "./throughput.ts";
+import { newFolder } from "./workbench.ts";
+
+const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
+  "add-latency": addLatency,
+  "parallel-adds": parallelAdds,
+  throughput,
+  memory,
+  allocator,
+  "command-line": commandLine,
+};
+
+const { values } = parseArgs({ options: { only: { type: "string" }, markdown: { type: "boolean" } } });
+const names = values.only === undefined ? Object.keys(MEASUREMENTS) : [values.only];
+const folder = newFolder();
+const machine = machineLabel(folder);
+const description = describeMachine(folder);
+rmSync(folder, { recursive: true });
+
+const say = values.markdown === true ? console.error : console.log;
+say(`${new Date().toISOString().slice(0, 10)}: ${description}`);
+const lines: Line[] = [];
+for (const name of names) {
+  const measure = MEASUREMENTS[name];
+  if (measure === undefined) throw new Error(`--only ${name}: known are ${Object.keys(MEASUREMENTS).join(", ")}`);
+  const startMs = performance.now();
+  const measured = await measure();
+  say(`\n${name} (${((performance.now() - startMs) / 1000).toFixed(0)} s)`);
+  for (const line of measured) say(textOf(line));
+  lines.push(...measured);
+}
+const missed = lines.filter(({ reached }) => reached === false).length;
+say(`\n${lines.filter(({ reached }) => reached === true).length} bounds reached, ${missed} missed`);
+if (values.markdown === true) {
+  console.log("| what | bound | measured | | against what | machine |\n|---|---|---|---|---|---|");
+  for (const line of lines) console.log(rowOf(line));
+  console.log(`\nMachine: ${description}. Measured ${new Date().toISOString().slice(0, 10)}.`);
+}
+
+function verdict({ reached }: Line): string {
+  return reached === null ? "" : reached ? "reached" : "MISSED";
+}
+
+function textOf(line: Line): string {
+  const bound = line.bound === "" ? "" : `, bound ${line.bound}`;
+  return `  ${verdict(line).padEnd(8)}${line.what}: ${line.measured}${bound}; ${line.against}`;
+}
+
+function rowOf(line: Line): string {
+  return `| ${line.what} | ${line.bound} | ${line.measured} | ${verdict(line)} | ${line.against} | ${machine} |`;
+}

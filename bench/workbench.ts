@@ -1,0 +1,160 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { HOLDFAST, SHIM, TestDaemon } from "../test/harness/daemon.ts";
+import { sum } from "./statistics.ts";
+
+const run = promisify(execFile);
+const EXEC_DRIVER = "build/bench/exec-driver";
+const LOAD_CLIENT = "build/bench/load-client";
+/** Debian's containernetworking-plugins. */
+const HOST_LOCAL = "/usr/lib/cni/host-local";
+const NETWORK = "bench";
+
+/** On a disk also where /tmp is kept in memory: what is measured is durable. */
+export function newFolder(): string {
+  return mkdtempSync("/var/tmp/holdfast-bench-");
+}
+
+/** Something to execute again and again, with the file it gets as standard input. */
+export interface Side {
+  readonly stdin: string;
+  readonly command: readonly string[];
+}
+
+/**
+ * A daemon on an empty state folder, and host-local on an empty data folder, both with one and the same plugin
+ * configuration but for its `type`: a /8, whose gateway is not given.
+ */
+export class Workbench {
+  readonly folder: string;
+  readonly daemon: TestDaemon;
+  readonly holdfast: Side;
+  readonly hostLocal: Side;
+  readonly #netns: string;
+  readonly #hostLocalData: string;
+  #loads = 0;
+
+  private constructor(folder: string, daemon: TestDaemon) {
+    this.folder = folder;
+    this.daemon = daemon;
+    this.#hostLocalData = join(folder, "host-local");
+    this.#netns = join(folder, "netns");
+    writeFileSync(this.#netns, "");
+    this.holdfast = { stdin: this.#configFile("holdfast-ipam"), command: [SHIM] };
+    this.hostLocal = { stdin: this.#configFile("host-local"), command: [HOST_LOCAL] };
+  }
+
+  /** Runs work with a workbench of its own, of which nothing is left afterwards. */
+  static async with<T>(work: (bench: Workbench) => Promise<T>): Promise<T> {
+    const folder = newFolder();
+    try {
+      const daemon = await TestDaemon.start({ folder });
+      try {
+        return await work(new Workbench(folder, daemon));
+      } finally {
+        await daemon.end();
+      }
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** Executes each side `inFlight` times at once, in turn, and that `rounds` times. Returns the milliseconds of each round, by side. */
+  async exec(
+    sides: readonly Side[],
+    options: { readonly rounds: number; readonly inFlight?: number; readonly undo: boolean },
+  ): Promise<number[][]> {
+    const { rounds, inFlight = 1, undo } = options;
+    const prefix = `${process.pid}${this.#loads++}`.padEnd(16, "e");
+    const commands = sides.flatMap(({ stdin, command }) => ["--", stdin, ...command]);
+    const args = [String(rounds), String(inFlight), prefix, undo ? "undo" : "keep", ...commands];
+    const env = {
+      ...process.env,
+      HOLDFAST_SOCKET: this.daemon.socket,
+      HOLDFAST_SPOOL: this.daemon.spool,
+      CNI_NETNS: this.#netns,
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/opt/cni/bin",
+    };
+    const { stdout } = await run(EXEC_DRIVER, args, { env, maxBuffer: 1 << 26 });
+    const times: number[][] = sides.map(() => []);
+    for (const line of stdout.trim().split("\n")) {
+      const [side, us] = line.split(" ").map(Number) as [number, number];
+      times[side]?.push(us / 1_000);
+    }
+    return times;
+  }
+
+  /** Makes ADDs of new containers through the socket, `inFlight` at once, without executing anything. */
+  async load(count: number, inFlight = 64): Promise<{ perSecond: number; p50Ms: number; p99Ms: number; maxMs: number }> {
+    this.#loads += 1;
+    const request = join(this.folder, "request");
+    writeFileSync(request, this.#request());
+    const args = [this.daemon.socket, request, String(count), String(inFlight), String(this.#loads)];
+    const { stdout } = await run(LOAD_CLIENT, args);
+    const [seconds, p50Us, p99Us, maxUs] = stdout.trim().split(" ").map(Number) as [number, number, number, number];
+    return { perSecond: count / seconds, p50Ms: p50Us / 1_000, p99Ms: p99Us / 1_000, maxMs: maxUs / 1_000 };
+  }
+
+  emptyHostLocal(): void {
+    rmSync(this.#hostLocalData, { recursive: true, force: true });
+  }
+
+  /** Writes reservations as host-local does, one file for each address, from 10.0.0.2 on (plugins/ipam/host-local/backend/disk). */
+  fillHostLocal(count: number): void {
+    const folder = join(this.#hostLocalData, NETWORK);
+    mkdirSync(folder, { recursive: true });
+    const address = (index: number) => `10.${(index >>> 16) & 255}.${(index >>> 8) & 255}.${index & 255}`;
+    for (let index = 2; index < count + 2; index += 1) {
+      writeFileSync(join(folder, address(index)), `${String(index).padStart(64, "f")}\r\neth0`);
+    }
+    writeFileSync(join(folder, "last_reserved_ip.0"), address(count + 1));
+  }
+
+  /** A value of the daemon's /proc/PID/status, in bytes. */
+  memoryBytes(field: "VmRSS" | "VmHWM"): number {
+    return memoryBytesOf(this.daemon.process.pid, field);
+  }
+
+  #configFile(type: string): string {
+    const path = join(this.folder, `${type}.conf`);
+    writeFileSync(path, this.#config(type));
+    return path;
+  }
+
+  #config(type: string): string {
+    const ipam = { type, subnet: "10.0.0.0/8", dataDir: this.#hostLocalData };
+    return JSON.stringify({ cniVersion: "1.0.0", name: NETWORK, type: "bridge", ipam });
+  }
+
+  /** What the plugin binary would send, with the place that load-client fills. */
+  #request(): string {
+    const { dev, ino } = statSync(this.#netns);
+    const body = JSON.stringify({
+      command: "ADD",
+      containerId: "@".repeat(64),
+      netns: this.#netns,
+      netnsId: `${dev}:${ino}`,
+      ifname: "eth0",
+      args: "",
+      bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
+      bootUs: Math.round(performance.now() * 1_000),
+      config: this.#config("holdfast-ipam"),
+    });
+    return `POST /cni HTTP/1.1\r\nHost: holdfast\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+  }
+}
+
+export function memoryBytesOf(pid: number | undefined, field: "VmRSS" | "VmHWM"): number {
+  const found = new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+  return Number(found?.[1]) * 1_024;
+}
+
+/** Executions per second of rounds of several at once. */
+export function ratePerSecond(roundsMs: readonly number[], inFlight: number): number {
+  return (roundsMs.length * inFlight * 1_000) / sum(roundsMs);
+}
+
+export { HOLDFAST };

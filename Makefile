@@ -25,11 +25,12 @@ NODE_HEADERS := $(if $(wildcard $(NODE_PREFIX)/include/node/node.h),npm_config_n
 
 build: dist/bin/holdfast dist/bin/holdfast-ipam
 
-# npm says little and works long: better-sqlite3 compiles its SQLite.
+# npm says little and works long: better-sqlite3 compiles its SQLite. Not `npm ci`, which refuses where a registry mirror
+# lacks the optional packages of other platforms; the lock file decides the versions all the same, and is not written.
 node_modules/.installed: package.json package-lock.json
 	@tools/check-tools
 	@echo "installing npm packages; compiling SQLite takes a minute or two"
-	$(NODE_HEADERS) npm ci --no-progress
+	$(NODE_HEADERS) npm install --no-save --no-progress
 	@touch $@
 
 dist/bin/holdfast: node_modules/.installed tools/bundle.mjs $(BUNDLED)

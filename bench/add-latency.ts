@@ -41,7 +41,13 @@ async function young(): Promise<Line[]> {
     syncMs <= FDATASYNC_CHEAP_MS
       ? atMost(median(ours) / hostLocalMs, 0.8, "×", { what, against, beside })
       : atMost(median(ours), 0.8 * hostLocalMs + syncMs, "ms", { what, against, beside });
-  return [line, told(`${number(syncMs)} ms`, { what: "one fdatasync there, median", against: "a page appended, 3 × 200" })];
+  return [
+    line,
+    told(`${number(syncMs)} ms`, {
+      what: "one fdatasync there, median",
+      against: "a page appended, 3 × 200",
+    }),
+  ];
 }
 
 function warm(): Promise<Line[]> {
@@ -56,10 +62,13 @@ function warm(): Promise<Line[]> {
         against,
         beside: `${number(p99.ours)} ms, host-local ${number(p99.theirs)} ms`,
       }),
-      told(`${number(median(ours) / median(theirs))} × (${number(median(ours))} ms, host-local ${number(median(theirs))} ms)`, {
-        what: "the same on a warm daemon, median",
-        against,
-      }),
+      told(
+        `${number(median(ours) / median(theirs))} × (${number(median(ours))} ms, host-local ${number(median(theirs))} ms)`,
+        {
+          what: "the same on a warm daemon, median",
+          against,
+        },
+      ),
     ];
   });
 }
@@ -79,6 +88,9 @@ function filled(at: { allocations: number; pairs: number; bound: number }): Prom
 
 /** Milliseconds of ours and of host-local's ADDs, by turns; a DEL after each keeps both networks as full as they were. */
 async function pairs(bench: Workbench, rounds: number): Promise<[number[], number[]]> {
-  const [ours = [], theirs = []] = await bench.exec([bench.holdfast, bench.hostLocal], { rounds, undo: true });
+  const [ours = [], theirs = []] = await bench.exec([bench.holdfast, bench.hostLocal], {
+    rounds,
+    undo: true,
+  });
   return [ours, theirs];
 }

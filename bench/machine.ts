@@ -1,4 +1,4 @@
-import { closeSync, fdatasyncSync, openSync, readFileSync, statfsSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, openSync, statfsSync, writeSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";

@@ -31,7 +31,8 @@ say(`${new Date().toISOString().slice(0, 10)}: ${description}`);
 const lines: Line[] = [];
 for (const name of names) {
   const measure = MEASUREMENTS[name];
-  if (measure === undefined) throw new Error(`--only ${name}: known are ${Object.keys(MEASUREMENTS).join(", ")}`);
+  if (measure === undefined)
+    throw new Error(`--only ${name}: known are ${Object.keys(MEASUREMENTS).join(", ")}`);
   const startMs = performance.now();
   const measured = await measure();
   say(`\n${name} (${((performance.now() - startMs) / 1000).toFixed(0)} s)`);

@@ -16,7 +16,11 @@ export const parallelAdds: Measurement = () =>
     const theirs: number[] = [];
     for (let block = 0; block < BLOCKS; block += 1) {
       bench.emptyHostLocal();
-      const [a = [], b = []] = await bench.exec(sides, { rounds: ROUNDS_PER_BLOCK, inFlight: IN_FLIGHT, undo: false });
+      const [a = [], b = []] = await bench.exec(sides, {
+        rounds: ROUNDS_PER_BLOCK,
+        inFlight: IN_FLIGHT,
+        undo: false,
+      });
       ours.push(...a);
       theirs.push(...b);
     }

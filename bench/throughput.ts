@@ -27,9 +27,12 @@ export const throughput: Measurement = () =>
         against,
         beside: `${number(Math.min(...p99s))} to ${number(Math.max(...p99s))}`,
       }),
-      told(`${number(median(runs.map((run) => run.p50Ms)))} ms, ${number(Math.max(...runs.map((run) => run.maxMs)))} ms`, {
-        what: "the same, median and longest",
-        against,
-      }),
+      told(
+        `${number(median(runs.map((run) => run.p50Ms)))} ms, ${number(Math.max(...runs.map((run) => run.maxMs)))} ms`,
+        {
+          what: "the same, median and longest",
+          against,
+        },
+      ),
     ];
   });

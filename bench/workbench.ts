@@ -88,13 +88,21 @@ export class Workbench {
   }
 
   /** Makes ADDs of new containers through the socket, `inFlight` at once, without executing anything. */
-  async load(count: number, inFlight = 64): Promise<{ perSecond: number; p50Ms: number; p99Ms: number; maxMs: number }> {
+  async load(
+    count: number,
+    inFlight = 64,
+  ): Promise<{ perSecond: number; p50Ms: number; p99Ms: number; maxMs: number }> {
     this.#loads += 1;
     const request = join(this.folder, "request");
     writeFileSync(request, this.#request());
     const args = [this.daemon.socket, request, String(count), String(inFlight), String(this.#loads)];
     const { stdout } = await run(LOAD_CLIENT, args);
-    const [seconds, p50Us, p99Us, maxUs] = stdout.trim().split(" ").map(Number) as [number, number, number, number];
+    const [seconds, p50Us, p99Us, maxUs] = stdout.trim().split(" ").map(Number) as [
+      number,
+      number,
+      number,
+      number,
+    ];
     return { perSecond: count / seconds, p50Ms: p50Us / 1_000, p99Ms: p99Us / 1_000, maxMs: maxUs / 1_000 };
   }
 

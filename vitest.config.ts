@@ -5,6 +5,8 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     pool: "forks",
+    // Real processes beside them need the cores, however many there are.
+    maxWorkers: 2,
     reporters: ["default", "./test/harness/closing-line-reporter.ts"],
     testTimeout: 120_000,
     hookTimeout: 120_000,
@@ -18,7 +20,6 @@ export default defineConfig({
         test: {
           name: "system",
           include: ["test/{shim,cni,faults,cli,network,deploy}/**/*.test.ts"],
-          maxWorkers: 2,
         },
       },
       { extends: true, test: { name: "tidy", include: ["test/tidy/**/*.test.ts"] } },

@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { network, TestDaemon } from "../harness/daemon.ts";
+
+let daemon: TestDaemon;
+beforeAll(async () => {
+  daemon = await TestDaemon.start();
+});
+afterAll(() => daemon.stop());
+
+const said = (text: string) => daemon.log.split(text).length - 1;
+
+test("a key that is accepted and not used is reported, once", async () => {
+  const config = network("migrated", {
+    subnets: undefined,
+    subnet: "10.40.0.0/24",
+    dataDir: "/var/lib/cni/networks",
+  });
+  for (const id of ["w1", "w2"]) expect((await daemon.cni("ADD", id, { config })).code).toBe(0);
+  expect(said("ipam.dataDir is not used")).toBe(1);
+});
+
+test("ranges of the runtime that differ from the applied ones are reported, once, and do not count", async () => {
+  const manifest = {
+    apiVersion: "k8s.cni.cncf.io/v1",
+    kind: "NetworkAttachmentDefinition",
+    metadata: { name: "applied", namespace: "default" },
+    spec: { config: JSON.stringify(network("applied", { subnets: "10.41.0.0/24" })) },
+  };
+  await daemon.post("/v1/apply", { objects: [manifest] });
+  const config = network("applied", { subnets: "10.42.0.0/24" });
+  for (const id of ["w3", "w4"]) {
+    const answer = await daemon.cni("ADD", id, { config });
+    expect(answer.json().ips[0].address).toMatch(/^10\.41\.0\./);
+  }
+  expect(said("not those of default/applied, which was applied and counts")).toBe(1);
+});

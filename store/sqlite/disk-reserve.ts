@@ -1,8 +1,11 @@
 import { closeSync, fsyncSync, ftruncateSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-/** Room kept on the disk so that releases can still be written when it is full: a few thousand DELs. */
-const RESERVE_BYTES = 4 * 1024 * 1024;
+/**
+ * Room kept on the disk so that releases can still be written when it is full. Bringing a whole write-ahead log (40 MB at most)
+ * into the database was seen to let that grow by 4 MB; the rest is for a few thousand DELs.
+ */
+const RESERVE_BYTES = 8 * 1024 * 1024;
 /** Room there must be to take the reserve again: with no more than the reserve itself, the next ADD would find the disk full again. */
 const ROOM_BYTES_MIN = 2 * RESERVE_BYTES;
 

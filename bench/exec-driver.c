@@ -1,12 +1,12 @@
 /*
  * Executes CNI plugins, or any commands, side by side, and tells how long they took.
  *
- *   exec-driver ROUNDS IN_FLIGHT PREFIX {undo|keep} -- STDIN COMMAND [ARGUMENT…] [-- STDIN COMMAND …]
+ *   exec-driver ROUNDS COUNT IN_FLIGHT PREFIX {undo|keep} -- STDIN COMMAND [ARGUMENT…] [-- STDIN COMMAND …]
  *
- * A round executes each command IN_FLIGHT times at once, the commands one after the other, with CNI_COMMAND=ADD and a
- * new container ID (PREFIX, of 16 characters, and a number); STDIN is the file they get as standard input. One line for
- * each: the number of the command, and the microseconds from before the start until the last has ended.
- * "undo" lets an unmeasured DEL follow, so that networks stay as full as they were.
+ * A round executes each command COUNT times, IN_FLIGHT of them at a time, and one command after the other, with
+ * CNI_COMMAND=ADD and a new container ID (PREFIX, of 16 characters, and a number); STDIN is the file they get as
+ * standard input. One line for each: the number of the command, and the microseconds from before the first start until
+ * the last has ended. "undo" lets an unmeasured DEL follow, so that networks stay as full as they were.
  * An exit status other than 0 ends the driver with 1.
  */
 #include <errno.h>
@@ -125,26 +125,37 @@ static void finish(struct child *child)
     }
 }
 
-/* Executes a side once for each of the containers from `first` on, all at once, and waits for all. */
-static void run(const struct side *side, const char *verb, const char *prefix, long first, long count)
+static void start_next(struct child *child, struct pollfd *waiting, const struct side *side, const char *verb,
+                       const char *prefix, long number)
+{
+    char container[80];
+    (void)snprintf(container, sizeof container, "%.16s%048ld", prefix, number);
+    start(child, side, verb, container);
+    *waiting = (struct pollfd){.fd = child->output, .events = POLLIN};
+}
+
+/* Executes a side once for each container from `first` to before `end`, and waits for all. */
+static void run(const struct side *side, const char *verb, const char *prefix, long first, long end, long in_flight)
 {
     static struct child children[IN_FLIGHT_MAX];
-    struct pollfd waiting[IN_FLIGHT_MAX];
-    for (long i = 0; i < count; i++) {
-        char container[80];
-        (void)snprintf(container, sizeof container, "%.16s%048ld", prefix, first + i);
-        start(&children[i], side, verb, container);
-        waiting[i] = (struct pollfd){.fd = children[i].output, .events = POLLIN};
-    }
-    for (long running = count; running > 0;) {
-        if (poll(waiting, (nfds_t)count, -1) < 0)
+    static struct pollfd waiting[IN_FLIGHT_MAX];
+    long next = first, running = 0;
+    for (; running < in_flight && next < end; running++)
+        start_next(&children[running], &waiting[running], side, verb, prefix, next++);
+    const nfds_t width = (nfds_t)running;
+    while (running > 0) {
+        if (poll(waiting, width, -1) < 0)
             give_up("poll");
-        for (long i = 0; i < count; i++) {
+        for (nfds_t i = 0; i < width; i++) {
             if (waiting[i].fd < 0 || waiting[i].revents == 0 || !read_output(&children[i]))
                 continue;
             finish(&children[i]);
-            waiting[i].fd = -1;
-            running--;
+            if (next < end) {
+                start_next(&children[i], &waiting[i], side, verb, prefix, next++);
+            } else {
+                waiting[i].fd = -1;
+                running--;
+            }
         }
     }
 }
@@ -153,13 +164,15 @@ int main(int count, char **arguments)
 {
     static struct side sides[SIDES_MAX];
     int side_count = 0;
-    const long rounds = count < 8 ? 0 : atol(arguments[1]), in_flight = count < 8 ? 0 : atol(arguments[2]);
-    if (rounds < 1 || in_flight < 1 || in_flight > IN_FLIGHT_MAX) {
-        fprintf(stderr, "exec-driver ROUNDS IN_FLIGHT PREFIX {undo|keep} -- STDIN COMMAND [ARGUMENT…] [-- STDIN COMMAND …]\n");
+    const long rounds = count < 9 ? 0 : atol(arguments[1]), executions = count < 9 ? 0 : atol(arguments[2]);
+    const long in_flight = count < 9 ? 0 : atol(arguments[3]);
+    if (rounds < 1 || executions < 1 || in_flight < 1 || in_flight > IN_FLIGHT_MAX) {
+        fprintf(stderr, "exec-driver ROUNDS COUNT IN_FLIGHT PREFIX {undo|keep} -- STDIN COMMAND [ARGUMENT…] [-- …]\n");
         return 2;
     }
-    const bool undo = strcmp(arguments[4], "undo") == 0;
-    for (int i = 5; i + 2 < count; i++) {
+    const char *prefix = arguments[4];
+    const bool undo = strcmp(arguments[5], "undo") == 0;
+    for (int i = 6; i + 2 < count; i++) {
         if (strcmp(arguments[i], "--") != 0 || side_count == SIDES_MAX)
             continue;
         arguments[i] = NULL; /* ends the command before */
@@ -167,12 +180,13 @@ int main(int count, char **arguments)
     }
     prepare_environment();
     for (long round = 0; round < rounds; round++) {
+        const long first = round * executions, end = first + executions;
         for (int i = 0; i < side_count; i++) {
             const int64_t start_ns = now_ns();
-            run(&sides[i], "ADD", arguments[3], round * in_flight, in_flight);
+            run(&sides[i], "ADD", prefix, first, end, in_flight);
             printf("%d %.1f\n", i, (double)(now_ns() - start_ns) / 1000);
             if (undo)
-                run(&sides[i], "DEL", arguments[3], round * in_flight, in_flight);
+                run(&sides[i], "DEL", prefix, first, end, in_flight);
         }
     }
     return 0;

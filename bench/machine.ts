@@ -22,7 +22,7 @@ export function describeMachine(folder: string): string {
   const db = new Database(":memory:");
   const sqlite = db.prepare<[], { v: string }>("SELECT sqlite_version() AS v").get()?.v;
   db.close();
-  return `${cpus().length} cores, ${cpuModel()}, Linux ${release()}, Node.js ${process.version}, ${fileSystem(folder)} below ${folder}, SQLite ${sqlite}`;
+  return `${cpus().length} cores, ${cpuModel()}, Linux ${release()}, Node.js ${process.version}, ${fileSystem(folder)}, SQLite ${sqlite}`;
 }
 
 /** Median of writing a page at the end of a file and syncing it, in milliseconds. */

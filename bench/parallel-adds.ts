@@ -1,50 +1,54 @@
 import { atLeast, type Measurement, number, told } from "./line.ts";
-import { ratePerSecond, Workbench } from "./workbench.ts";
+import { sum } from "./statistics.ts";
+import { Workbench } from "./workbench.ts";
 
 const IN_FLIGHT = 32;
-const WARM_UP = 200;
-const BLOCKS = 12;
-const ROUNDS_PER_BLOCK = 2;
-const FILLING_ROUNDS = 16;
+const WARM_UP = 1_000;
+const BLOCKS = 20;
+/** Few enough that host-local, which reads all its files at every ADD, is not slowed down by them. */
+const ADDS_PER_BLOCK = 64;
+const FILLING_ADDS = 512;
 
 /** A node that starts many pods at once: host-local serves one at a time, under its lock. */
 export const parallelAdds: Measurement = () =>
   Workbench.with(async (bench) => {
-    const sides = [bench.holdfast, bench.hostLocal];
     await bench.exec([bench.holdfast], { rounds: WARM_UP, undo: true });
-    const ours: number[] = [];
-    const theirs: number[] = [];
-    for (let block = 0; block < BLOCKS; block += 1) {
+    const block = async (count: number): Promise<Rates> => {
       bench.emptyHostLocal();
-      const [a = [], b = []] = await bench.exec(sides, {
-        rounds: ROUNDS_PER_BLOCK,
-        inFlight: IN_FLIGHT,
-        undo: false,
-      });
-      ours.push(...a);
-      theirs.push(...b);
-    }
-    bench.emptyHostLocal();
-    const filling = { rounds: FILLING_ROUNDS, inFlight: IN_FLIGHT, undo: false };
-    const [oursFilling = [], theirsFilling = []] = await bench.exec(sides, filling);
-    const rates = { ours: ratePerSecond(ours, IN_FLIGHT), theirs: ratePerSecond(theirs, IN_FLIGHT) };
-    const ratesFilling = {
-      ours: ratePerSecond(oursFilling, IN_FLIGHT),
-      theirs: ratePerSecond(theirsFilling, IN_FLIGHT),
+      const options = { rounds: 1, count, inFlight: IN_FLIGHT, undo: false };
+      const [ours = [], theirs = []] = await bench.exec([bench.holdfast, bench.hostLocal], options);
+      return { ours: (count * 1_000) / sum(ours), theirs: (count * 1_000) / sum(theirs) };
     };
-    const perBlock = IN_FLIGHT * ROUNDS_PER_BLOCK;
+    const blocks: Rates[] = [];
+    for (let index = 0; index < BLOCKS; index += 1) blocks.push(await block(ADDS_PER_BLOCK));
+    const rates = {
+      ours: meanRate(blocks.map((one) => one.ours)),
+      theirs: meanRate(blocks.map((one) => one.theirs)),
+    };
+    const filling = await block(FILLING_ADDS);
     return [
       atLeast(rates.ours / rates.theirs, 3, "×", {
-        what: `${IN_FLIGHT} plugins at once, rate`,
-        against: `host-local, emptied after every ${perBlock}; ${BLOCKS} × ${perBlock} each`,
-        beside: `${number(rates.ours)}/s, host-local ${number(rates.theirs)}/s`,
+        what: `ADDs through the plugin, ${IN_FLIGHT} at a time, rate`,
+        against: `host-local, emptied after every ${ADDS_PER_BLOCK}; ${BLOCKS} × ${ADDS_PER_BLOCK} each, after ${number(WARM_UP)} ADDs`,
+        beside: say(rates),
       }),
-      told(
-        `${number(ratesFilling.ours / ratesFilling.theirs)} × (${number(ratesFilling.ours)}/s, host-local ${number(ratesFilling.theirs)}/s)`,
-        {
-          what: `${IN_FLIGHT} plugins at once, rate while the network fills`,
-          against: `host-local, from 0 to ${number(IN_FLIGHT * FILLING_ROUNDS)} allocations`,
-        },
-      ),
+      told(`${number(filling.ours / filling.theirs)} × (${say(filling)})`, {
+        what: "the same while the network fills",
+        against: `host-local, from 0 to ${FILLING_ADDS} allocations`,
+      }),
     ];
   });
+
+interface Rates {
+  readonly ours: number;
+  readonly theirs: number;
+}
+
+/** Of blocks of equal length: all ADDs by all the time. */
+function meanRate(perSecond: readonly number[]): number {
+  return perSecond.length / sum(perSecond.map((rate) => 1 / rate));
+}
+
+function say({ ours, theirs }: Rates): string {
+  return `${number(ours)}/s, host-local ${number(theirs)}/s`;
+}

@@ -3,7 +3,6 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { HOLDFAST, SHIM, TestDaemon } from "../test/harness/daemon.ts";
-import { sum } from "./statistics.ts";
 
 const run = promisify(execFile);
 const EXEC_DRIVER = "build/bench/exec-driver";
@@ -61,15 +60,24 @@ export class Workbench {
     }
   }
 
-  /** Executes each side `inFlight` times at once, in turn, and that `rounds` times. Returns the milliseconds of each round, by side. */
+  /**
+   * A round executes each side `count` times, `inFlight` of them at a time, one side after the other. Returns the
+   * milliseconds of each round, by side.
+   */
   async exec(
     sides: readonly Side[],
-    options: { readonly rounds: number; readonly inFlight?: number; readonly undo: boolean },
+    options: {
+      readonly rounds: number;
+      readonly count?: number;
+      readonly inFlight?: number;
+      readonly undo: boolean;
+    },
   ): Promise<number[][]> {
-    const { rounds, inFlight = 1, undo } = options;
+    const { rounds, count = 1, inFlight = 1, undo } = options;
     const prefix = `${process.pid}${this.#loads++}`.padEnd(16, "e");
     const commands = sides.flatMap(({ stdin, command }) => ["--", stdin, ...command]);
-    const args = [String(rounds), String(inFlight), prefix, undo ? "undo" : "keep", ...commands];
+    const numbers = [rounds, count, inFlight].map(String);
+    const args = [...numbers, prefix, undo ? "undo" : "keep", ...commands];
     const env = {
       ...process.env,
       HOLDFAST_SOCKET: this.daemon.socket,
@@ -158,11 +166,6 @@ export class Workbench {
 export function memoryBytesOf(pid: number | undefined, field: "VmRSS" | "VmHWM"): number {
   const found = new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"));
   return Number(found?.[1]) * 1_024;
-}
-
-/** Executions per second of rounds of several at once. */
-export function ratePerSecond(roundsMs: readonly number[], inFlight: number): number {
-  return (roundsMs.length * inFlight * 1_000) / sum(roundsMs);
 }
 
 export { HOLDFAST };

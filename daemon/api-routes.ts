@@ -15,8 +15,8 @@ export interface ApiContext {
   readonly version: string;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
-  /** Serves again after a rebuild: drains the spool first. */
-  becomeReady(): Promise<void>;
+  /** Goes on with a backup, or with nothing; serves again after the spool is drained. */
+  rebuild(backup: string | null): Promise<void>;
 }
 
 /** What was done with one object of a manifest. */
@@ -146,8 +146,7 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
     if (from !== undefined && (typeof from !== "string" || !isAbsolute(from))) {
       invalid("from", from, "the absolute path of a backup is wanted");
     }
-    await store.rebuild(typeof from === "string" ? from : null);
-    await context.becomeReady();
+    await context.rebuild(typeof from === "string" ? from : null);
     return { rebuilt: true };
   });
 }

@@ -69,7 +69,7 @@ export class Daemon {
       version,
       notReady,
       spool,
-      becomeReady: () => this.#becomeReady(),
+      rebuild: (backup) => this.#rebuild(backup),
     };
     this.#server = buildServer(cni, api, metrics);
   }
@@ -91,6 +91,13 @@ export class Daemon {
     this.#spool.keepDraining();
     this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.look());
     this.#every(HOUSEKEEPING_INTERVAL_MS, "housekeeping", () => this.#store.housekeeping(bootTimeUs()));
+  }
+
+  /** A rebuilt state knows nothing of the DELs that were spooled meanwhile: they come first again. */
+  async #rebuild(backup: string | null): Promise<void> {
+    if (this.#store.status.kind === "rebuild-required") this.#drained = false;
+    await this.#store.rebuild(backup);
+    await this.#becomeReady();
   }
 
   async #becomeReady(): Promise<void> {

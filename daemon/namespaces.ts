@@ -15,20 +15,20 @@ export function identifyNamespace(path: string, idSeenByShim: string): Namespace
 
 export function namespaceState(netns: NamespaceIdentity): NamespaceState {
   const now = namespaceIdAt(netns.path);
+  if (now === null) return "unknown";
   if (netns.id === "") return now === "" ? "never-there" : "unknown";
   if (now === netns.id) return "alive";
   return netns.witnessed ? "gone" : "unknown";
 }
 
-/** `<device>:<inode>`, the identity of a namespace in the kernel; "" when there is nothing at the path. */
-function namespaceIdAt(path: string): string {
+/** `<device>:<inode>`, the identity of a namespace in the kernel; "" when there is nothing at the path; null when it cannot be told. */
+function namespaceIdAt(path: string): string | null {
   if (path === "") return "";
   try {
     const found = statSync(path, { throwIfNoEntry: false });
     return found ? `${found.dev}:${found.ino}` : "";
-  } catch {
-    // ENOTDIR, EACCES and the like: nothing that could be compared.
-    return "";
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ENOTDIR" ? "" : null;
   }
 }
 

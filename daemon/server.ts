@@ -21,7 +21,7 @@ export function buildServer(cni: CniContext, api: ApiContext, metrics: Metrics):
     },
   });
   server.setErrorHandler((error: FastifyError, request, reply) => {
-    const refusal = fastifyRefusal(error) ?? refusalOf(error);
+    const refusal = fastifyRefusal(error, request.url) ?? refusalOf(error);
     if (refusal.code === "INTERNAL_ERROR") cni.log.error({ err: error, url: request.url }, refusal.message);
     if (request.url === "/cni") return sendRefusal(reply, "1.1.0", refusal);
     return sendApiError(reply, refusal);
@@ -36,9 +36,10 @@ export function buildServer(cni: CniContext, api: ApiContext, metrics: Metrics):
 }
 
 /** Errors that fastify raises before a route runs: a body that is no JSON, too large, or of another type. */
-function fastifyRefusal(error: FastifyError): Refusal | null {
+function fastifyRefusal(error: FastifyError, url: string): Refusal | null {
   if (typeof error.code !== "string" || !error.code.startsWith("FST_") || (error.statusCode ?? 500) >= 500)
     return null;
+  if (url === "/cni") return refuse("CONFIG_UNREADABLE", { problem: error.message });
   return refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: error.message });
 }
 

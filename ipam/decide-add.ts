@@ -1,5 +1,5 @@
 import { type Address, formatAddress, sameAddress } from "./address.ts";
-import { cidrContains, formatCidr, formatInterfaceAddress, type InterfaceAddress } from "./cidr.ts";
+import { formatCidr, formatInterfaceAddress, type InterfaceAddress } from "./cidr.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import type { Pool } from "./pool.ts";
 import { describeRangeSet, placeOf, type RangeSet } from "./range-set.ts";
@@ -63,11 +63,11 @@ function reuse(question: AddQuestion, bound: readonly HeldAddress[]): AddDecisio
 
 /** Even outside the present ranges a held address stays, unless it was brought in from outside. */
 function whyNotReused({ definition, requested }: AddQuestion, bound: readonly HeldAddress[]): Refusal | null {
-  const { rangeSets } = definition;
-  const stranger = bound.find(({ address, adopted }) => adopted && !isInSubnets(rangeSets, address));
-  if (stranger !== undefined && rangeSets.length > 0) {
-    return outside(definition, stranger.address);
-  }
+  const stranger = whyStrange(
+    definition,
+    bound.filter(({ adopted }) => adopted),
+  );
+  if (stranger !== null) return stranger;
   for (const request of requested) {
     const held = bound.find(({ address }) => sameAddress(address, request.address));
     if (held === undefined) {
@@ -85,16 +85,30 @@ function whyNotReused({ definition, requested }: AddQuestion, bound: readonly He
   return null;
 }
 
+/** What was brought in from outside must be what the network could have given: one usable address of a subnet each, with its mask. */
+function whyStrange(definition: NetworkDefinition, adopted: readonly HeldAddress[]): Refusal | null {
+  const { rangeSets } = definition;
+  if (rangeSets.length === 0) return null;
+  const seen = new Set<number>();
+  for (const { address, prefixLength } of adopted) {
+    const place = placeOf(rangeSets, address);
+    if (place === null || place.subnet.cidr.prefixLength !== prefixLength || seen.has(place.index)) {
+      return outside(definition, address);
+    }
+    if (!place.subnet.usable.contains(address.value)) {
+      return refuse("ADDRESS_EXCLUDED", { address: formatAddress(address), network: definition.name });
+    }
+    seen.add(place.index);
+  }
+  return null;
+}
+
 /** Place of a held address in the answer: that of its range set, else that of the first set of its family. */
 function rangeSetOrder(rangeSets: readonly RangeSet[], address: Address): number {
   const own = placeOf(rangeSets, address);
   if (own !== null) return own.index;
   const sameFamily = rangeSets.findIndex((set) => set.family === address.family);
   return sameFamily >= 0 ? sameFamily : rangeSets.length;
-}
-
-function isInSubnets(rangeSets: readonly RangeSet[], address: Address): boolean {
-  return rangeSets.some(({ subnets }) => subnets.some(({ cidr }) => cidrContains(cidr, address)));
 }
 
 function allocate(question: AddQuestion): AddDecision {

@@ -92,8 +92,9 @@ function adopt(
 ): void {
   const space = ledger.networkOf(applied.network, transaction);
   const addresses = applied.ips.map(parseInterfaceAddress);
+  const seen = new Set<number>();
   for (const [index, one] of addresses.entries()) {
-    if (space.definition) refuseUnfit(space.definition, one);
+    if (space.definition) refuseUnfit(space.definition, one, seen);
     const inserted = ledger.sql.insertAllocation.run(
       space.id,
       addressBytes(one.address),
@@ -122,7 +123,7 @@ function adopt(
 }
 
 /** A restored address must be one that its network could have given. Throws RefusalError. */
-function refuseUnfit(definition: NetworkDefinition, one: InterfaceAddress): void {
+function refuseUnfit(definition: NetworkDefinition, one: InterfaceAddress, seen: Set<number>): void {
   const address = formatInterfaceAddress(one);
   const network = definition.name;
   const place = placeOf(definition.rangeSets, one.address);
@@ -132,6 +133,11 @@ function refuseUnfit(definition: NetworkDefinition, one: InterfaceAddress): void
     );
     throw new RefusalError(refuse("ADDRESS_OUTSIDE", { address, network, subnets: subnets.join(", ") }));
   }
+  if (seen.has(place.index)) {
+    const remedy = "an interface has one address of each subnet";
+    throw new RefusalError(refuse("REQUEST_INVALID", { key: "status.ips", value: address, remedy }));
+  }
+  seen.add(place.index);
   const { cidr, usable } = place.subnet;
   if (one.prefixLength !== cidr.prefixLength) {
     const remedy = `its subnet is ${formatCidr(cidr)}, so /${cidr.prefixLength} is wanted`;

@@ -51,6 +51,8 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
   }
   for (const { row, reason } of resolved.superseded)
     endAttachment(ledger, transaction, row, reason, resolved.owner);
+  // Once answered they are the network's own, and later edits of its ranges do not concern them.
+  if (resolved.claim && decision.kind === "reuse") sql.settleAdopted.run(resolved.owner.uid);
   const addresses =
     decision.kind === "reuse"
       ? decision.addresses

@@ -72,7 +72,7 @@ function checkClaims(ledger: Ledger): Finding[] {
       findings.push({
         invariant: "I3",
         message: `${ip} is allocated to claim ${claim.namespace}/${claim.name}, which does not publish it`,
-        hint: `holdfast release ${ip.split("/")[0]} --network ${claim.network} --force gives it back`,
+        hint: "stop the VM, keep its claim (holdfast claims -o yaml), delete and apply it again: it adopts the addresses it publishes, the other one is freed",
       });
     }
   }

@@ -19,6 +19,8 @@ const DATABASE_FILE = "holdfast.db";
 const OPEN_MARKER = "holdfast.open";
 /** There while the daemon waits to be told how to rebuild: an empty database must never be taken for the truth. */
 const REBUILD_MARKER = "rebuild-required";
+/** There from the first start on: from then on, no database or an empty one is a loss and not a beginning. */
+const INITIALISED_MARKER = "holdfast.initialised";
 
 /** File systems on which SQLite's locks and write-ahead log do not hold (statfs f_type, linux/magic.h and the file systems' own sources). */
 const NETWORK_FILESYSTEMS: ReadonlyMap<number, string> = new Map([
@@ -80,17 +82,16 @@ function openTrusted(folder: string): Database.Database {
   const file = join(folder, DATABASE_FILE);
   const wasOpen = existsSync(join(folder, OPEN_MARKER));
   const hasLog = sizeOf(`${file}-wal`) > 0;
-  if (sizeOf(file) === 0 && (wasOpen || hasLog)) {
+  if (sizeOf(file) === 0 && (wasOpen || hasLog || existsSync(join(folder, INITIALISED_MARKER)))) {
     // Not opened: beside an empty database SQLite deletes the log, in which everything may still be.
-    throw putAside(folder, `the daemon did not end cleanly and ${DATABASE_FILE} is gone or empty since`);
+    throw putAside(folder, `${DATABASE_FILE} is gone or empty`);
   }
   // Looked at before opening, which makes both; judged when the lock says that they are ours to judge.
   const loss =
     wasOpen && !hasLog
       ? `the daemon did not end cleanly and ${DATABASE_FILE}-wal is gone or empty since`
       : null;
-  const isEmpty = existsSync(file) && sizeOf(file) === 0;
-  return openLocked(folder, file, loss ?? (isEmpty ? `${DATABASE_FILE} is empty` : null));
+  return openLocked(folder, file, loss);
 }
 
 function openLocked(folder: string, file: string, loss: string | null): Database.Database {
@@ -102,6 +103,7 @@ function openLocked(folder: string, file: string, loss: string | null): Database
     check(db);
     migrate(db);
     db.exec("INSERT INTO meta VALUES ('opened', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
+    if (!existsSync(join(folder, INITIALISED_MARKER))) writeMarker(folder, INITIALISED_MARKER);
     writeMarker(folder, OPEN_MARKER);
     return db;
   } catch (error) {
@@ -211,6 +213,7 @@ export function acceptRebuild(folder: string, source: string | null): void {
     syncFolder(folder);
   }
   removeMarker(folder, OPEN_MARKER);
+  if (source === null) removeMarker(folder, INITIALISED_MARKER);
   removeMarker(folder, REBUILD_MARKER);
 }
 

@@ -63,6 +63,9 @@ export function prepareStatements(db: Database.Database) {
       `SELECT * FROM allocations WHERE network_id = ? AND owner_uid = ? AND owner_interface = ? AND owner_kind = ?
          AND state = 'Bound' ORDER BY address`,
     ),
+    settleAdopted: run<[string]>(
+      "UPDATE allocations SET adopted = 0 WHERE owner_kind = 'claim' AND owner_uid = ? AND owner_interface = '' AND adopted = 1",
+    ),
     coolAllocation: run<[number, number]>(
       "UPDATE allocations SET state = 'Cooling', since_ms = ? WHERE id = ?",
     ),

@@ -48,7 +48,7 @@ export const DAMAGES: readonly Damage[] = [
   {
     what: "empty database",
     after: "SIGTERM",
-    says: /holdfast\.db is empty/,
+    says: /holdfast\.db is gone or empty/,
     inflict: (state) => truncateSync(db(state), 0),
   },
   {

@@ -181,7 +181,11 @@ describe("what is bound is kept", () => {
     [{ bound: ["10.0.0.4/29"], requested: ["10.0.0.4"] }, "reuse 10.0.0.4/29", "asked for what it has"],
     [{ bound: ["10.0.0.4/29"], requested: ["10.0.0.4/29"] }, "reuse 10.0.0.4/29", "with its mask"],
     [{ adopted: ["10.0.0.4/29"] }, "reuse 10.0.0.4/29", "brought in from outside, and inside a subnet"],
-    [{ adopted: ["10.0.0.1/29"] }, "ADDRESS_EXCLUDED", "brought in, and never given by this network"],
+    [
+      { adopted: ["10.0.0.1/29"] },
+      "ADDRESS_EXCLUDED: 10.0.0.1 is excluded in network blue",
+      "brought in, and never given by this network",
+    ],
     [
       { definition: define({}), bound: ["10.0.0.4/29"] },
       "reuse 10.0.0.4/29",

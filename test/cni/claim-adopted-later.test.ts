@@ -1,0 +1,38 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { network, TestDaemon } from "../harness/daemon.ts";
+
+let daemon: TestDaemon;
+beforeAll(async () => {
+  daemon = await TestDaemon.start();
+});
+afterAll(() => daemon.stop());
+
+const config = network(
+  "late",
+  { subnets: "10.50.0.0/24", gateway: "10.50.0.1" },
+  { allowPersistentIPs: true },
+);
+
+test.each([
+  ["the gateway's", ["10.50.0.1/24"], 122],
+  ["the broadcast address", ["10.50.0.255/24"], 122],
+  ["with another mask", ["10.50.0.7/16"], 121],
+  ["of another subnet", ["10.51.0.7/24"], 121],
+  ["two of one subnet", ["10.50.0.8/24", "10.50.0.9/24"], 121],
+])(
+  "an address brought along before the network was known is judged at its first use: %s",
+  async (what, ips, code) => {
+    const name = what.replaceAll(/[^a-z]/g, "");
+    const claim = {
+      apiVersion: "k8s.cni.cncf.io/v1alpha1",
+      kind: "IPAMClaim",
+      metadata: { name },
+      spec: { network: "late" },
+      status: { ips },
+    };
+    expect((await daemon.post("/v1/apply", { objects: [claim] })).json().results[0].action).toBe("created");
+    const answer = await daemon.cni("ADD", `c-${name}`, { config, args: `IPAM_CLAIM=default/${name}` });
+    expect(answer.json()).toMatchObject({ code });
+    expect((await daemon.delete(`/v1/claims/default/${name}`)).status).toBe(200);
+  },
+);

@@ -1,0 +1,29 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { newFolder, TestDaemon } from "../harness/daemon.ts";
+
+let daemon: TestDaemon | null = null;
+afterEach(() => daemon?.stop());
+
+test("an empty file that a first start left when it was cut short is begun anew", async () => {
+  const folder = newFolder();
+  mkdirSync(join(folder, "state"));
+  writeFileSync(join(folder, "state/holdfast.db"), "");
+  writeFileSync(join(folder, "state/holdfast.db-journal"), "");
+  daemon = await TestDaemon.start({ folder });
+  expect((await daemon.cni("ADD", "c1")).code).toBe(0);
+});
+
+test("a database that is gone after a clean stop is a loss: nothing is given until the operator chooses", async () => {
+  const first = await TestDaemon.start();
+  expect((await first.cni("ADD", "c1")).code).toBe(0);
+  await first.end();
+  rmSync(join(first.state, "holdfast.db"));
+  daemon = await TestDaemon.start({ folder: first.folder, wait: false });
+  await expect.poll(() => daemon?.log).toContain("holdfast.db is gone or empty");
+  const refused = await daemon.cni("ADD", "c2");
+  expect(refused.json()).toMatchObject({ code: 11 });
+  expect((await daemon.post("/v1/rebuild", { empty: true })).status).toBe(200);
+  expect((await daemon.cni("ADD", "c2")).code).toBe(0);
+});

@@ -7,12 +7,6 @@ beforeAll(async () => {
 });
 afterAll(() => daemon.stop());
 
-const config = network(
-  "late",
-  { subnets: "10.50.0.0/24", gateway: "10.50.0.1" },
-  { allowPersistentIPs: true },
-);
-
 test.each([
   ["the gateway's", ["10.50.0.1/24"], 122],
   ["the broadcast address", ["10.50.0.255/24"], 122],
@@ -23,11 +17,13 @@ test.each([
   "an address brought along before the network was known is judged at its first use: %s",
   async (what, ips, code) => {
     const name = what.replaceAll(/[^a-z]/g, "");
+    const ipam = { subnets: "10.50.0.0/24", gateway: "10.50.0.1" };
+    const config = network(name, ipam, { allowPersistentIPs: true });
     const claim = {
       apiVersion: "k8s.cni.cncf.io/v1alpha1",
       kind: "IPAMClaim",
       metadata: { name },
-      spec: { network: "late" },
+      spec: { network: name },
       status: { ips },
     };
     expect((await daemon.post("/v1/apply", { objects: [claim] })).json().results[0].action).toBe("created");

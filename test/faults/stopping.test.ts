@@ -63,7 +63,10 @@ test("SIGTERM under load", async () => {
     msg: expect.stringMatching(/IPAMClaim .*absent/),
   });
   expect(existsSync(daemon.socket)).toBe(false);
-  expect(readdirSync(daemon.state).filter((name) => name.startsWith("holdfast"))).toEqual(["holdfast.db"]);
+  expect(readdirSync(daemon.state).filter((name) => name.startsWith("holdfast"))).toEqual([
+    "holdfast.db",
+    "holdfast.initialised",
+  ]);
 
   expect(answered.size).toBeGreaterThan(50);
   const again = await stage.daemon();

@@ -63,8 +63,9 @@ lint: node_modules/.installed dist/bin/holdfast-ipam
 	npx --no-install knip
 	npx --no-install vitest run --project tidy --silent=passed-only
 
+# With a real API server: KUBEBUILDER_ASSETS says where one is, else one is built once (tools/kube-assets).
 test: system-packages build build/holdfast-ipam-asan build/fault-injection.so lint
-	npx --no-install vitest run --project unit --project system
+	set -e; export HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; npx --no-install vitest run --project unit --project system
 
 format: node_modules/.installed
 	npx --no-install biome check --write .

@@ -19,7 +19,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "system",
-          include: ["test/{shim,cni,faults,cli,network,deploy}/**/*.test.ts"],
+          include: ["test/{shim,cni,faults,cli,network,deploy,kube}/**/*.test.ts"],
         },
       },
       { extends: true, test: { name: "tidy", include: ["test/tidy/**/*.test.ts"] } },

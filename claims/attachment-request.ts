@@ -1,17 +1,16 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/requested-address.ts";
 import type { PodIdentity } from "../store/records.ts";
+import { DEFAULT_NAMESPACE, type ObjectName, readClaimReference } from "./claim-reference.ts";
 import type { CniArgs } from "./cni-args.ts";
 
 /** What an attachment asks for beyond "an address of this network". */
 export interface AttachmentRequest {
   readonly pod: PodIdentity | null;
-  readonly claim: { readonly namespace: string; readonly name: string } | null;
+  readonly claim: ObjectName | null;
   readonly requested: readonly RequestedAddress[];
 }
 
-/** The namespace of pods and claims when nobody names one, as for kubectl. */
-const DEFAULT_NAMESPACE = "default";
 /** Addresses one interface may ask for: more than any network has range sets. */
 const REQUESTED_MAX = 32;
 
@@ -47,20 +46,7 @@ function readClaim(
       ? [args.get("IPAM_CLAIM") ?? "", "CNI_ARGS IPAM_CLAIM"]
       : [inConfig, "args.cni.ipam-claim-reference"];
   if (reference === "") return null;
-  const parts = typeof reference === "string" ? reference.split("/") : [];
-  const [first = "", second] = parts;
-  const podNamespace = pod?.namespace ?? args.get("K8S_POD_NAMESPACE");
-  const namespace = second === undefined ? (podNamespace ?? DEFAULT_NAMESPACE) : first;
-  const name = second ?? first;
-  if (parts.length > 2 || !isObjectName(namespace) || !isObjectName(name)) {
-    invalid(key, reference, "the name of an IPAMClaim, or namespace/name");
-  }
-  if (podNamespace !== undefined && podNamespace !== "" && namespace !== podNamespace) {
-    throw new RefusalError(
-      refuse("CLAIM_OTHER_NAMESPACE", { namespace: podNamespace, claim: `${namespace}/${name}` }),
-    );
-  }
-  return { namespace, name };
+  return readClaimReference(reference, key, pod?.namespace ?? args.get("K8S_POD_NAMESPACE"));
 }
 
 /** Every place in which a runtime can ask for addresses; the same address named twice counts once. */
@@ -91,11 +77,6 @@ function objectAt(parent: Readonly<Record<string, unknown>>, key: string): Reado
   if (value === undefined || value === null) return {};
   if (typeof value !== "object" || Array.isArray(value)) invalid(key, value, "an object");
   return value as Readonly<Record<string, unknown>>;
-}
-
-/** Kubernetes object names: RFC 1123 subdomains. */
-function isObjectName(text: string): boolean {
-  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text);
 }
 
 function invalid(key: string, value: unknown, wanted: string): never {

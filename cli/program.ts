@@ -5,6 +5,7 @@ import { addApply } from "./commands/apply.ts";
 import { addBackup } from "./commands/backup.ts";
 import { addCheck } from "./commands/check.ts";
 import { addClaims } from "./commands/claims.ts";
+import { addController } from "./commands/controller.ts";
 import { addDaemon } from "./commands/daemon.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addHistory } from "./commands/history.ts";
@@ -34,7 +35,7 @@ Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 daemon not reachable.`;
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command) => void)[]])[] = [
   ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
   ["Change:", addApply, addDelete, addRelease],
-  ["Run:", addDaemon, addBackup, addRebuild, addVersion],
+  ["Run:", addDaemon, addController, addBackup, addRebuild, addVersion],
 ];
 
 /** The whole command line. Usage errors are thrown as CommanderError after they were shown. */

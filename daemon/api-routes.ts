@@ -3,14 +3,14 @@ import type { FastifyInstance } from "fastify";
 import { readManifest, readReference } from "../claims/manifest.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { ApplyAction } from "../store/manifests.ts";
+import type { NodeStore } from "../store/node-store.ts";
 import type { Finding } from "../store/records.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { invalid, readAddress, readBody, readLimit, readQuery } from "./api-query.ts";
 import { refusalOf } from "./cni-route.ts";
 import { claimKey, type WaitingRoom } from "./waiting-room.ts";
 
 export interface ApiContext {
-  readonly store: SqliteStore;
+  readonly store: NodeStore;
   readonly waiting: WaitingRoom;
   readonly version: string;
   notReady(): string | null;
@@ -38,12 +38,12 @@ function addReadRoutes(server: FastifyInstance, { store, version, spool }: ApiCo
 
   server.get("/v1/networks", async (request) => {
     readQuery(request.query, []);
-    return { items: store.networks() };
+    return { items: await store.networks() };
   });
 
   server.get<{ Params: { name: string } }>("/v1/networks/:name", async (request) => {
     readQuery(request.query, []);
-    const found = store.networks().find((network) => network.name === request.params.name);
+    const found = (await store.networks()).find((network) => network.name === request.params.name);
     if (!found) throw new RefusalError(refuse("NOT_FOUND", { what: `network ${request.params.name}` }));
     return found;
   });
@@ -56,8 +56,7 @@ function addReadRoutes(server: FastifyInstance, { store, version, spool }: ApiCo
 
   server.get("/v1/claims", async (request) => {
     const { namespace, name } = readQuery(request.query, ["namespace", "name"]);
-    const items = store
-      .claims()
+    const items = (await store.claims())
       .filter((claim) => namespace === undefined || claim.metadata.namespace === namespace)
       .filter((claim) => name === undefined || claim.metadata.name === name);
     return { items };
@@ -75,7 +74,7 @@ function addReadRoutes(server: FastifyInstance, { store, version, spool }: ApiCo
 
   server.get("/v1/check", async (request) => {
     readQuery(request.query, []);
-    return { findings: [...store.check(), ...checkSpool(spool())] };
+    return { findings: [...(await store.check()), ...checkSpool(spool())] };
   });
 }
 

@@ -2,11 +2,12 @@ import { readAttachmentRequest } from "../claims/attachment-request.ts";
 import { parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
-import { refuse } from "../ipam/refusals.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import { killPoint } from "../store/kill-point.ts";
+import { clusterAdd } from "./cluster-add.ts";
 import type { CniContext } from "./cni-context.ts";
-import { readDefinedConfig } from "./cni-request.ts";
+import { networkNameOf, type PluginConfig, readDefinedConfig } from "./cni-request.ts";
 import { formatResult } from "./cni-result.ts";
 import { identifyNamespace } from "./namespaces.ts";
 import { readResolvConf } from "./resolv-conf.ts";
@@ -14,18 +15,14 @@ import { claimKey, containerKey } from "./waiting-room.ts";
 
 /** ADD: the CNI result, or a refusal thrown or returned. Throws RefusalError and StorageFault. */
 export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise<object | AttachOutcome> {
+  if (context.cluster !== null) return clusterAdd(context, context.cluster, wire);
+  refuseUnlessReady(context);
   const config = readDefinedConfig(wire.config, "ADD", "0.1.0");
   const asked = readAttachmentRequest(parseCniArgs(wire.args), config.conf);
-  const early = config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0";
   const want: AttachWant = {
-    network: config.definition.name,
+    ...wantOf(context, wire, config),
     definition: config.definition,
     definitionSource: config.text,
-    containerId: wire.containerId,
-    interface: wire.ifname,
-    stamp: { bootId: wire.bootId || context.bootId, us: wire.bootUs },
-    netns: identifyNamespace(wire.netns, wire.netnsId),
-    onePerFamily: early,
     ...asked,
   };
   const applied = context.store.appliedDefinition(want.network);
@@ -43,14 +40,38 @@ export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise
       `the ranges in the runtime's configuration are not those of ${applied.by}, which was applied and counts`,
     );
   }
-  const { definition, attachment } = outcome;
-  const result = formatResult(config.cniVersion, {
-    ips: attachment.ips,
-    routes: definition.routes,
-    dns,
-  });
+  return answer(config, outcome, dns);
+}
+
+/** What every ADD wants, whoever tells the rest. */
+export function wantOf(
+  context: CniContext,
+  wire: CniWireRequest,
+  config: PluginConfig,
+): Pick<AttachWant, "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily"> {
+  return {
+    network: networkNameOf(config),
+    containerId: wire.containerId,
+    interface: wire.ifname,
+    stamp: { bootId: wire.bootId || context.bootId, us: wire.bootUs },
+    netns: identifyNamespace(wire.netns, wire.netnsId),
+    onePerFamily: config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0",
+  };
+}
+
+export function answer(
+  config: PluginConfig,
+  { attachment, definition }: Extract<AttachOutcome, { kind: "attached" }>,
+  dns: NetworkDefinition["dns"] = dnsOf(definition),
+): object {
+  const result = formatResult(config.cniVersion, { ips: attachment.ips, routes: definition.routes, dns });
   killPoint("before-answer");
   return result;
+}
+
+export function refuseUnlessReady(context: CniContext): void {
+  const reason = context.notReady();
+  if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
 }
 
 /** Whether a configuration gives ranges, and other ones than the definition that counts. */
@@ -64,7 +85,11 @@ function dnsOf(definition: NetworkDefinition): NetworkDefinition["dns"] {
 }
 
 /** A claim that does not exist yet is waited for, within the deadline; never is an address given without it. */
-async function attachWithClaim(context: CniContext, want: AttachWant): Promise<AttachOutcome> {
+export async function attachWithClaim(
+  context: CniContext,
+  want: AttachWant,
+  { lookAgainMs = Number.POSITIVE_INFINITY }: { readonly lookAgainMs?: number } = {},
+): Promise<AttachOutcome> {
   const claim = want.claim as NonNullable<AttachWant["claim"]>;
   const place = context.waiting.enter([claimKey(claim), containerKey(want.containerId, want.interface)]);
   const deadline = performance.now() + context.addDeadlineMs;
@@ -72,8 +97,9 @@ async function attachWithClaim(context: CniContext, want: AttachWant): Promise<A
     for (;;) {
       const outcome = await context.store.attach(want);
       if (outcome.kind !== "refused" || outcome.refusal.code !== "CLAIM_ABSENT") return outcome;
-      const woken = await place.wait(deadline - performance.now());
-      if (woken === "deadline") return outcome;
+      const left = deadline - performance.now();
+      const woken = await place.wait(Math.min(left, lookAgainMs));
+      if (woken === "deadline" && (left <= lookAgainMs || context.waiting.closed)) return outcome;
       if (woken === "full") {
         return { kind: "refused", refusal: refuse("TOO_MANY_WAITING", { count: context.waiting.count }) };
       }

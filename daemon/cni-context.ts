@@ -1,11 +1,14 @@
 import type { Logger } from "pino";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { NodeStore } from "../store/node-store.ts";
+import type { ClusterNode } from "./cluster-node.ts";
 import type { WaitingRoom } from "./waiting-room.ts";
 import type { WarnOnce } from "./warn-once.ts";
 
 /** What the CNI verbs work with. */
 export interface CniContext {
-  readonly store: SqliteStore;
+  readonly store: NodeStore;
+  /** null: no Kubernetes behind this daemon. */
+  readonly cluster: ClusterNode | null;
   readonly waiting: WaitingRoom;
   readonly log: Logger;
   readonly warnings: WarnOnce;

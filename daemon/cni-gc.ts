@@ -7,7 +7,8 @@ import { namespaceState } from "./namespaces.ts";
 const KEY = "cni.dev/valid-attachments";
 
 /**
- * GC: ends this node's attachments of the network named that the runtime does not list and whose network namespace is gone.
+ * GC: ends this node's attachments of the network named that the runtime does not list and whose network namespace is
+ * gone, in Kubernetes only those whose pod has ended too.
  * Other networks and claims are left alone. Throws RefusalError GC_LIST_MISSING, CONFIG_INVALID.
  */
 export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<void> {
@@ -28,6 +29,7 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
     if (valid.has(`${attachment.containerId}/${attachment.interface}`)) continue;
     const state = namespaceState(attachment.netns);
     if (state !== "gone" && state !== "never-there") continue;
+    if (context.cluster !== null && !(await context.cluster.podHasEnded(attachment.pod))) continue;
     if (await context.store.endAttachment(attachment, "GC", stamp)) {
       context.log.info(
         { network, containerId: attachment.containerId, interface: attachment.interface },

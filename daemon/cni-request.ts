@@ -1,7 +1,7 @@
 import { CNI_VERSIONS, type CniWireRequest } from "../cni-shim/wire.ts";
 import { isGiven, isTooDeep, TOO_DEEP } from "../ipam/definition-keys.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
-import { parsePluginConfig } from "../ipam/network-definition.ts";
+import { isNetworkName, parsePluginConfig } from "../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 
 /** A plugin configuration, read once however often the runtime sends it. */
@@ -90,6 +90,16 @@ function remember(read: DefinedConfig): void {
   }
   remembered.set(read.text, read);
   rememberedChars += read.text.length;
+}
+
+/** The network that a configuration is of: its `name`. Throws RefusalError CONFIG_INVALID. */
+export function networkNameOf({ conf }: PluginConfig): string {
+  const { name } = conf;
+  if (typeof name === "string" && isNetworkName(name)) return name;
+  const remedy = "the name of a network is wanted";
+  throw new RefusalError(
+    refuse("CONFIG_INVALID", { key: "name", value: JSON.stringify(name) ?? "absent", remedy }),
+  );
 }
 
 /** The network a DEL names, or null: a DEL needs no configuration, so whatever cannot be read is not asked for. */

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { StorageAway, StorageFault } from "../store/allocations.ts";
+import { ApiAway } from "../store/kubernetes/kube-api.ts";
 import { cniAdd } from "./cni-add.ts";
 import { cniCheck } from "./cni-check.ts";
 import type { CniContext } from "./cni-context.ts";
@@ -37,7 +38,6 @@ async function runVerb(context: CniContext, wire: CniWireRequest): Promise<objec
   const reason = context.notReady();
   switch (wire.command) {
     case "ADD": {
-      if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
       const outcome = await cniAdd(context, wire);
       if ("kind" in outcome && outcome.kind === "refused") throw new RefusalError(outcome.refusal);
       return outcome;
@@ -62,6 +62,7 @@ async function runVerb(context: CniContext, wire: CniWireRequest): Promise<objec
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof RefusalError) return error.refusal;
   if (error instanceof StorageAway) return refuse("NOT_READY", { reason: error.message });
+  if (error instanceof ApiAway) return refuse("API_AWAY", { problem: error.message });
   if (error instanceof StorageFault) return refuse("STORAGE_FAILED", { problem: error.message });
   return refuse("INTERNAL_ERROR", { problem: String((error as Error)?.message ?? error) });
 }

@@ -10,7 +10,7 @@ export async function cniStatus(context: CniContext, wire: CniWireRequest): Prom
   if (reason !== null) throw new RefusalError(refuse("UNAVAILABLE", { reason }));
   const definition = context.store.definition(given.name) ?? given;
   if (definition.statusWhenFull !== "fail") return;
-  const view = context.store.networks().find((network) => network.name === given.name);
+  const view = (await context.store.networks()).find((network) => network.name === given.name);
   const full = view?.ranges.find((range) => range.free === "0" && range.cooling === "0");
   if (full) {
     const said = `network ${given.name} has no free address in ${full.subnets.join(", ")}`;

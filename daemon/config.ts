@@ -21,8 +21,10 @@ const settings = z.strictObject({
   socket: text.default("/run/holdfast/holdfast.sock"),
   /** Where the plugin binary leaves DELs it could not deliver. Default: `spool` in the state folder. */
   spool: text.optional(),
-  /** Name recorded with attachments. Default: the host name. */
+  /** Name recorded with attachments; in Kubernetes the name of the Node object. Default: the host name. */
   node: text.optional(),
+  /** Where the Kubernetes API is. Without it: the pod's own cluster, or none at all outside of one. */
+  kubeconfig: text.optional(),
   logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   /** How long an ADD may wait (for a claim that does not exist yet) before it is answered "try again". */
   addDeadlineMs: whole(100, 50_000).default(ADD_DEADLINE_MS_DEFAULT),
@@ -32,7 +34,12 @@ const settings = z.strictObject({
   witnessGraceSeconds: whole(1, 86_400).default(300),
 });
 
-export type Settings = z.output<typeof settings> & { readonly spool: string; readonly node: string };
+export type Settings = Omit<z.output<typeof settings>, "kubeconfig"> & {
+  readonly spool: string;
+  readonly node: string;
+  /** null: this node stands alone. `kubeconfig` null: as a pod of the cluster. */
+  readonly kubernetes: { readonly kubeconfig: string | null } | null;
+};
 export const SETTING_NAMES = Object.keys(settings.shape) as readonly (keyof z.input<typeof settings>)[];
 
 /** A setting that cannot be used; the message names it, its value and where it came from. */
@@ -66,8 +73,24 @@ export function loadSettings(
       `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
     );
   }
-  const { spool, node, ...rest } = parsed.data;
-  return { ...rest, spool: spool ?? join(rest.state, "spool"), node: node ?? hostname() };
+  const { spool, node, kubeconfig, ...rest } = parsed.data;
+  return {
+    ...rest,
+    spool: spool ?? join(rest.state, "spool"),
+    node: node ?? hostname(),
+    kubernetes: kubernetesOf(kubeconfig, env),
+  };
+}
+
+/** Where a pod of a cluster finds who it is. */
+const SERVICE_ACCOUNT_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+function kubernetesOf(
+  kubeconfig: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): Settings["kubernetes"] {
+  if (kubeconfig !== undefined) return { kubeconfig };
+  return env.KUBERNETES_SERVICE_HOST && existsSync(SERVICE_ACCOUNT_TOKEN) ? { kubeconfig: null } : null;
 }
 
 function readFile(path: string | undefined): Record<string, unknown> {

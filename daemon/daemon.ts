@@ -3,13 +3,15 @@ import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { systemClock } from "../store/clock.ts";
 import type { NodeContext } from "../store/node-context.ts";
+import type { NodeStore } from "../store/node-store.ts";
 import { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 import type { ApiContext } from "./api-routes.ts";
+import type { ClusterNode } from "./cluster-node.ts";
 import type { CniContext } from "./cni-context.ts";
 import { cniDel } from "./cni-del.ts";
 import type { Settings } from "./config.ts";
 import { ensureFolder } from "./folders.ts";
-import { Metrics } from "./metrics.ts";
+import { ApiRequestMetrics, Metrics } from "./metrics.ts";
 import { namespaceState, readBootId } from "./namespaces.ts";
 import { buildServer } from "./server.ts";
 import { listenOnSocket } from "./socket.ts";
@@ -20,6 +22,10 @@ import { Witness } from "./witness.ts";
 
 /** Rests end and a full disk is tried again at this pace, ms. */
 const HOUSEKEEPING_INTERVAL_MS = 5_000;
+/** How often to look whether everything is listed at the start, ms. */
+const SETTLE_INTERVAL_MS = 20;
+/** How often a node in Kubernetes compares what it believes to hold with the API, ms. */
+const REASSERT_INTERVAL_MS = 300_000;
 /** Longer than any whole request takes once nothing waits; a client that sent half of one would hold up the end for ever. */
 const STOP_GRACE_MS = 3_000;
 
@@ -27,31 +33,60 @@ const STOP_GRACE_MS = 3_000;
 export class Daemon {
   readonly #settings: Settings;
   readonly #log: Logger;
-  readonly #store: SqliteStore;
+  readonly #store: NodeStore;
+  readonly #cluster: ClusterNode | null;
   readonly #spool: Spool;
   readonly #waiting = new WaitingRoom();
   readonly #witness: Witness;
   readonly #server: FastifyInstance;
   readonly #timers: NodeJS.Timeout[] = [];
   #drained = false;
+  /** What was owed to the API server before this start has been told. */
+  #settled = false;
   #stopping = false;
 
-  /** Throws when the state folder cannot be used. */
-  constructor(settings: Settings, log: Logger, version: string) {
-    this.#settings = settings;
-    this.#log = log;
-    const bootId = readBootId();
+  /** Throws when the state folder or the kubeconfig cannot be used. */
+  static async create(settings: Settings, log: Logger, version: string): Promise<Daemon> {
     ensureFolder(settings.state, "state");
-    const node: NodeContext = {
+    const context: NodeContext = {
       clock: systemClock,
       node: settings.node,
-      bootId,
+      bootId: readBootId(),
       namespaceGone: (netns) => namespaceState(netns) === "gone",
     };
-    this.#store = new SqliteStore(settings.state, node, log);
+    if (settings.kubernetes === null) return new Daemon(settings, context, log, version, null);
+    // Read only where there is a cluster: its packages take memory and time.
+    const { ClusterNode } = await import("./cluster-node.ts");
+    const { state, addDeadlineMs } = settings;
+    const { kubeconfig } = settings.kubernetes;
+    const requests = new ApiRequestMetrics();
+    const cluster = new ClusterNode({
+      kubeconfig,
+      state,
+      addDeadlineMs,
+      context,
+      log,
+      onRequest: (verb, status, ms) => requests.observe(verb, status, ms),
+    });
+    return new Daemon(settings, context, log, version, { cluster, requests });
+  }
+
+  private constructor(
+    settings: Settings,
+    context: NodeContext,
+    log: Logger,
+    version: string,
+    kubernetes: { readonly cluster: ClusterNode; readonly requests: ApiRequestMetrics } | null,
+  ) {
+    this.#settings = settings;
+    this.#log = log;
+    const { bootId } = context;
+    this.#cluster = kubernetes?.cluster ?? null;
+    this.#store = this.#cluster?.store ?? new SqliteStore(settings.state, context, log);
     const notReady = () => this.#notReady();
     const cni: CniContext = {
       store: this.#store,
+      cluster: this.#cluster,
       waiting: this.#waiting,
       log,
       warnings: new WarnOnce(log),
@@ -60,9 +95,23 @@ export class Daemon {
       notReady,
     };
     this.#spool = new Spool(settings.spool, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
-    this.#witness = new Witness(this.#store, systemClock, log, settings.witnessGraceSeconds);
+    this.#witness = new Witness({
+      store: this.#store,
+      clock: systemClock,
+      log,
+      bootId,
+      graceSeconds: settings.witnessGraceSeconds,
+      podHasEnded: async (pod) => this.#cluster === null || this.#cluster.podHasEnded(pod),
+    });
     const spool = () => this.#spool.counts();
-    const metrics = new Metrics({ store: this.#store, notReady, spool, waiting: () => this.#waiting.count });
+    const metrics = new Metrics({
+      store: this.#store,
+      notReady,
+      spool,
+      waiting: () => this.#waiting.count,
+      owed: () => this.#cluster?.store.owedCount ?? 0,
+      requests: kubernetes?.requests ?? null,
+    });
     const api: ApiContext = {
       store: this.#store,
       waiting: this.#waiting,
@@ -80,16 +129,21 @@ export class Daemon {
     try {
       await listenOnSocket(this.#server, this.#settings.socket);
     } catch (error) {
-      this.#store.close();
+      await this.#store.close();
       throw error;
     }
     this.#log.info(
       { socket: this.#settings.socket, state: this.#settings.state, node: this.#settings.node },
       "listening",
     );
+    this.#cluster
+      ?.start(() => this.#reassert())
+      .catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
     await this.#becomeReady();
+    if (this.#cluster) this.#every(REASSERT_INTERVAL_MS, "comparing with the API", () => this.#reassertNow());
     this.#spool.keepDraining();
     this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.look());
+    if (this.#cluster) this.#settleSoon(this.#cluster);
     this.#every(HOUSEKEEPING_INTERVAL_MS, "housekeeping", () => this.#store.housekeeping(bootTimeUs()));
   }
 
@@ -109,7 +163,54 @@ export class Daemon {
       return;
     }
     this.#drained = true;
+    if (this.#cluster === null) this.#log.info("ready");
+  }
+
+  /** Once, when everything is listed: what the process before this one owed, and what it believed to hold. */
+  async #settle(cluster: ClusterNode): Promise<void> {
+    if (this.#settled || !this.#drained || cluster.notReady() !== null) return;
+    await cluster.store.drainOutbox();
+    this.#settled = true;
     this.#log.info("ready");
+    await this.#reassertNow();
+  }
+
+  /** Tries again and again until it has settled: the API server may come only later. */
+  #settleSoon(cluster: ClusterNode): void {
+    const timer = setInterval(() => {
+      if (settling || this.#stopping) return;
+      settling = true;
+      this.#settle(cluster)
+        .catch((error: Error) => this.#log.warn({ err: error }, "not ready yet; trying again"))
+        .finally(() => {
+          settling = false;
+          if (this.#settled) clearInterval(timer);
+        });
+    }, SETTLE_INTERVAL_MS);
+    let settling = false;
+    this.#timers.push(timer);
+  }
+
+  #reassert(): void {
+    this.#reassertNow().catch((error: Error) =>
+      this.#log.warn({ err: error }, "comparing with the API did not finish; it comes again"),
+    );
+  }
+
+  async #reassertNow(): Promise<void> {
+    if (this.#cluster === null || this.#notReady() !== null) return;
+    const { restored, lost } = await this.#cluster.store.reassert();
+    if (restored > 0)
+      this.#log.warn(
+        { restored },
+        "allocations that had been taken away from this node's attachments are restored",
+      );
+    for (const { network, containerId, interface: name, ips, pod } of lost) {
+      const addresses = ips.map((ip) => ip.address).join(", ");
+      const message = `${addresses} of network ${network} belongs to somebody else, and container ${containerId} (${name}) still uses it`;
+      this.#log.error({ network, containerId, interface: name }, message);
+      this.#cluster.warnPod(pod, "AddressLost", `${message}; make the pod anew`);
+    }
   }
 
   /** What was asked before is answered first; what waits is sent away to ask again. */
@@ -122,7 +223,8 @@ export class Daemon {
     await this.#server.close();
     clearTimeout(hangUp);
     await this.#spool.stop();
-    this.#store.close();
+    await this.#store.close();
+    await this.#cluster?.stop();
     this.#log.info("stopped");
   }
 
@@ -131,7 +233,10 @@ export class Daemon {
     const { status } = this.#store;
     if (status.kind !== "ready") return "reason" in status ? status.reason : `its state is ${status.kind}`;
     if (!this.#drained) return "the spool is not drained yet";
-    return null;
+    if (this.#cluster === null) return null;
+    return (
+      this.#cluster.notReady() ?? (this.#settled ? null : "the API server was not told yet what it is owed")
+    );
   }
 
   /** Runs work again and again, never twice at once; a failure is logged and the next turn comes. */

@@ -10,7 +10,7 @@ export async function runDaemon(flags: Readonly<Record<string, unknown>>): Promi
   try {
     const settings = loadSettings(flags, process.env);
     log = pino({ level: settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
-    daemon = new Daemon(settings, log, VERSION);
+    daemon = await Daemon.create(settings, log, VERSION);
     await daemon.start();
   } catch (error) {
     process.stderr.write(`holdfast daemon: ${(error as Error).message}\n`);

@@ -1,16 +1,36 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { RefusalCode } from "../ipam/refusals.ts";
 import { StorageFault } from "../store/allocations.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { NodeStore } from "../store/node-store.ts";
+import type { NetworkView } from "../store/records.ts";
 
 /** Buckets around what an ADD costs: well below a millisecond in the daemon, up to the deadline when it has to wait. */
 const SECONDS_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10];
 
 export interface MetricSources {
-  readonly store: SqliteStore;
+  readonly store: NodeStore;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
   waiting(): number;
+  /** Releases that the API server has not been told. */
+  owed(): number;
+  /** null: no Kubernetes behind this daemon. */
+  readonly requests: ApiRequestMetrics | null;
+}
+
+/** Requests to the API server, counted before the registry that shows them exists. */
+export class ApiRequestMetrics {
+  readonly seconds = new Histogram({
+    name: "holdfast_api_request_duration_seconds",
+    help: "Time of single requests to the Kubernetes API, by verb and answer; away is no answer",
+    labelNames: ["verb", "status"],
+    buckets: SECONDS_BUCKETS,
+    registers: [],
+  });
+
+  observe(verb: string, status: number | "away", ms: number): void {
+    this.seconds.observe({ verb, status: String(status) }, ms / 1_000);
+  }
 }
 
 /** Everything `GET /metrics` shows. Gauges are computed from the store when they are asked for. */
@@ -21,7 +41,7 @@ export class Metrics {
   readonly #size: Gauge<"network" | "subnets">;
   readonly #addresses: Gauge<"network" | "subnets" | "state">;
   readonly #attachments: Gauge<"network">;
-  readonly #store: SqliteStore;
+  readonly #store: NodeStore;
 
   constructor(sources: MetricSources) {
     const registers = [this.#registry];
@@ -77,6 +97,17 @@ export class Metrics {
         this.set({ state: "bad" }, bad);
       },
     });
+    if (sources.requests) {
+      this.#registry.registerMetric(sources.requests.seconds);
+      new Gauge({
+        name: "holdfast_outbox_entries",
+        help: "Releases of this node that the Kubernetes API has not been told yet",
+        registers,
+        collect() {
+          this.set(sources.owed());
+        },
+      });
+    }
     new Gauge({
       name: "holdfast_waiting_requests",
       help: "ADDs that wait for their claim to be created",
@@ -88,9 +119,10 @@ export class Metrics {
   }
 
   /** Networks are read once for all their gauges, so that one answer is one moment. */
-  #refreshNetworks(): void {
+  async #refreshNetworks(): Promise<void> {
+    const networks = await networksOf(this.#store);
     for (const gauge of [this.#size, this.#addresses, this.#attachments]) gauge.reset();
-    for (const network of networksOf(this.#store)) {
+    for (const network of networks) {
       this.#attachments.set({ network: network.name }, network.attachments);
       for (const range of network.ranges) {
         const labels = { network: network.name, subnets: range.subnets.join(",") };
@@ -112,15 +144,15 @@ export class Metrics {
   }
 
   async text(): Promise<{ contentType: string; body: string }> {
-    this.#refreshNetworks();
+    await this.#refreshNetworks();
     return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
   }
 }
 
 /** Metrics go on while the database is away; the networks are missing then. */
-function networksOf(store: SqliteStore): ReturnType<SqliteStore["networks"]> {
+async function networksOf(store: NodeStore): Promise<NetworkView[]> {
   try {
-    return store.networks();
+    return await store.networks();
   } catch (error) {
     if (error instanceof StorageFault) return [];
     throw error;

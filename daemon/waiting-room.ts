@@ -10,6 +10,11 @@ export class WaitingRoom {
   #count = 0;
   #closed = false;
 
+  /** Everybody was sent away, and nobody waits any more. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
   get count(): number {
     return this.#count;
   }

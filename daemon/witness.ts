@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { Clock } from "../store/clock.ts";
-import type { Attachment } from "../store/records.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { NodeStore } from "../store/node-store.ts";
+import type { Attachment, PodIdentity } from "../store/records.ts";
 import { namespaceState } from "./namespaces.ts";
 
 /** Attachments looked at between two breaths of the event loop. */
@@ -9,21 +9,34 @@ const PAGE = 200;
 
 /**
  * Ends attachments whose DEL was lost: a network namespace that this daemon saw and that has been gone for the whole
- * grace is ended as if by DEL. What was never seen, or cannot be looked at, is left alone.
+ * grace is ended as if by DEL, and in Kubernetes only if its pod has ended too. What was never seen, or cannot be
+ * looked at, is left alone.
  */
 export class Witness {
-  readonly #store: SqliteStore;
+  readonly #store: NodeStore;
+  readonly #bootId: string;
+  readonly #podHasEnded: (pod: PodIdentity | null) => Promise<boolean>;
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #graceMs: number;
   /** Attachment id → since when it has been seen to be gone. */
   #gone = new Map<number, number>();
 
-  constructor(store: SqliteStore, clock: Clock, log: Logger, graceSeconds: number) {
-    this.#store = store;
-    this.#clock = clock;
-    this.#log = log;
-    this.#graceMs = graceSeconds * 1_000;
+  constructor(parts: {
+    readonly store: NodeStore;
+    readonly clock: Clock;
+    readonly log: Logger;
+    readonly bootId: string;
+    readonly graceSeconds: number;
+    /** Whether a pod has certainly ended, asked of whoever knows. */
+    podHasEnded(pod: PodIdentity | null): Promise<boolean>;
+  }) {
+    this.#store = parts.store;
+    this.#clock = parts.clock;
+    this.#log = parts.log;
+    this.#bootId = parts.bootId;
+    this.#podHasEnded = parts.podHasEnded;
+    this.#graceMs = parts.graceSeconds * 1_000;
   }
 
   /** One look at every attachment. Two looks, a grace apart, are needed to end one. */
@@ -32,10 +45,11 @@ export class Witness {
     for (let after = 0; ; ) {
       const page = this.#store.attachmentsAfter(after, PAGE);
       for (const attachment of page) {
-        if (namespaceState(attachment.netns) !== "gone") continue;
+        if (!this.#isGone(attachment)) continue;
         const sinceMs = this.#gone.get(attachment.id) ?? this.#clock.monotonicMs();
         if (this.#clock.monotonicMs() - sinceMs < this.#graceMs) stillGone.set(attachment.id, sinceMs);
-        else await this.#end(attachment);
+        else if (await this.#podHasEnded(attachment.pod)) await this.#end(attachment);
+        else stillGone.set(attachment.id, sinceMs);
       }
       const last = page[page.length - 1];
       if (!last) break;
@@ -43,6 +57,11 @@ export class Witness {
       await new Promise((resolve) => setImmediate(resolve));
     }
     this.#gone = stillGone;
+  }
+
+  /** No namespace outlives the boot it was made in. */
+  #isGone({ stamp, netns }: Attachment): boolean {
+    return stamp.bootId !== this.#bootId || namespaceState(netns) === "gone";
   }
 
   async #end(attachment: Attachment): Promise<void> {

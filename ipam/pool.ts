@@ -49,10 +49,11 @@ export class Pool {
   /** Where the next search begins. */
   #cursor: bigint;
 
-  constructor(rangeSet: RangeSet) {
+  /** The first search begins where the seed says, else at the first address. */
+  constructor(rangeSet: RangeSet, startSeed?: string) {
     this.rangeSet = rangeSet;
     this.#free = new FreeIndex(rangeSet.automatic);
-    this.#cursor = rangeSet.automatic.first ?? 0n;
+    this.#cursor = startSeed === undefined ? (rangeSet.automatic.first ?? 0n) : this.hashStart(startSeed);
   }
 
   /** Where the next search begins, wrapping around. */

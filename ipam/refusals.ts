@@ -62,6 +62,27 @@ export const REFUSALS = {
     say: "the allocation could not be made durable: {problem}",
     hint: "check free space and health of the disk under the state folder; the runtime tries again",
   },
+  PERSISTENCE_NOT_ALLOWED: {
+    cniCode: 7,
+    say: "network {network} does not set allowPersistentIPs, so IPAMClaim {claim} is not honoured",
+    hint: "set allowPersistentIPs in the network's definition, or take the reference to the claim away",
+    claimReason: "PersistenceNotAllowed",
+  },
+  API_AWAY: {
+    cniCode: 11,
+    say: "the API server gave no answer: {problem}",
+    hint: "what was begun is kept, and the runtime tries again; check the API server and the way to it",
+  },
+  API_REFUSED: {
+    cniCode: 11,
+    say: "the API server refuses to {what}: {problem}",
+    hint: "check that the custom resource definitions and the rights of deploy/ are installed as they are in this release",
+  },
+  POD_ABSENT: {
+    cniCode: 11,
+    say: "there is no pod {pod}",
+    hint: "the pod was deleted while its sandbox was made; nothing is held for it",
+  },
   TOO_MANY_WAITING: {
     cniCode: 11,
     say: "{count} requests are waiting already",
@@ -93,6 +114,11 @@ export const REFUSALS = {
     cniCode: 11,
     say: "IPAMClaim {claim} is being deleted",
     hint: "only pods older than its deletion may use it; the runtime tries again until it is gone",
+  },
+  CLAIM_OTHER_OWNER: {
+    cniCode: 11,
+    say: "IPAMClaim {claim} belongs to {owner}, not to the VM of pod {pod}",
+    hint: "a claim left by a dead VM of the same name goes when it is collected; the runtime tries again until then",
   },
   UNAVAILABLE: {
     cniCode: 50,

@@ -19,6 +19,8 @@ export interface AttachWant {
   readonly pod: PodIdentity | null;
   readonly claim: { readonly namespace: string; readonly name: string } | null;
   readonly requested: readonly RequestedAddress[];
+  /** MAC of the interface, where somebody asked for one. */
+  readonly mac?: string;
   /** CNI results below 0.3.0 have room for one address of each family. */
   readonly onePerFamily: boolean;
 }
@@ -57,7 +59,9 @@ export type EndReason =
   | "used again"
   | "claim deleted"
   | "released by an operator"
-  | "forced by an operator";
+  | "forced by an operator"
+  | "lost to another owner"
+  | "pod gone";
 
 export interface DetachOutcome {
   /** Attachments that this request ended. Empty is a success: they had ended before, or never were. */

@@ -9,6 +9,8 @@ const DEFINITIONS_KEPT_MAX = 4;
 export interface StoredAddress {
   readonly address: Address;
   readonly cooling: boolean;
+  /** Since when it is known to rest, ms of the monotonic clock; absent: since now. */
+  readonly restingSinceMs?: number;
 }
 
 /**
@@ -25,9 +27,12 @@ export class NetworkSpace {
   /** Bound addresses of the network, inside its present ranges or not. */
   boundCount = 0;
   readonly #stored: () => Iterable<StoredAddress>;
+  readonly #startSeed: string | undefined;
   readonly #pools = new Map<string, readonly Pool[]>();
 
-  constructor(id: number, name: string, stored: () => Iterable<StoredAddress>) {
+  /** `startSeed`: where the first search begins, so that nodes which share a network do not start at the same address. */
+  constructor(id: number, name: string, stored: () => Iterable<StoredAddress>, startSeed?: string) {
+    this.#startSeed = startSeed;
     this.id = id;
     this.name = name;
     this.#stored = stored;
@@ -37,8 +42,10 @@ export class NetworkSpace {
   poolsOf(definition: NetworkDefinition, nowMs: number): readonly Pool[] {
     const kept = this.#pools.get(definition.fingerprint);
     if (kept) return kept;
-    const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
-    for (const stored of this.#stored()) fill(pools, stored, definition.cooldownSeconds, nowMs);
+    const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet, this.#startSeed));
+    for (const stored of this.#stored()) {
+      fill(pools, stored, definition.cooldownSeconds, nowMs, this.#startSeed === undefined);
+    }
     this.adopt(definition, pools);
     return pools;
   }
@@ -112,11 +119,13 @@ export function fill(
   stored: StoredAddress,
   cooldownSeconds: number,
   nowMs: number,
+  moveCursor = true,
 ): void {
   const { family, value } = stored.address;
   for (const pool of pools) {
     if (pool.rangeSet.family !== family || !pool.subnetOf(value)) continue;
-    pool.allocate(value);
-    if (stored.cooling) pool.release(value, nowMs + cooldownSeconds * 1000, nowMs);
+    // A seeded search must not be led astray by what others hold.
+    pool.allocate(value, { moveCursor });
+    if (stored.cooling) pool.release(value, (stored.restingSinceMs ?? nowMs) + cooldownSeconds * 1000, nowMs);
   }
 }

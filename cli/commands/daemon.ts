@@ -9,7 +9,8 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
     "--spool <folder>",
     "where the plugin binary leaves what it could not deliver (default: spool in the state folder)",
   ],
-  ["--node <name>", "name recorded with attachments (default: the host name)"],
+  ["--node <name>", "name recorded with attachments; the Node's in Kubernetes (default: the host name)"],
+  ["--kubeconfig <file>", "the cluster to serve (default: the pod's own, or none outside of a cluster)"],
   ["--log-level <level>", "debug, info, warn, error or silent (default: info)"],
   ["--add-deadline-ms <ms>", 'how long an ADD may wait before it is answered "try again" (default: 9000)'],
   [

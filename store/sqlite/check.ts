@@ -29,7 +29,7 @@ export function checkLedger(ledger: Ledger): Finding[] {
   ];
 }
 
-function checkDatabase(ledger: Ledger): Finding[] {
+export function checkDatabase(ledger: Ledger): Finding[] {
   const verdict = ledger.db.pragma("quick_check(1)", { simple: true });
   if (verdict === "ok") return [];
   return [

@@ -1,9 +1,10 @@
 import { addressBytes } from "../../ipam/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/cidr.ts";
 import { type ClaimCondition, IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
-import type { Refusal, RefusalCode } from "../../ipam/refusals.ts";
+import type { Refusal } from "../../ipam/refusals.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../../ipam/requested-address.ts";
 import type { AttachWant } from "../allocations.ts";
+import { conditionOfRefusal } from "../claim-condition.ts";
 import type { Ledger } from "./ledger.ts";
 import { type ClaimRow, timeText } from "./rows.ts";
 
@@ -38,19 +39,15 @@ export function recordClaimSuccess(
   write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions });
 }
 
-/** Refusals that concern who asks, not the addresses that the claim has. */
-const ABOUT_THE_REQUEST: readonly RefusalCode[] = ["CLAIM_IN_USE", "REQUEST_MISMATCH"];
-
 /** The condition tells why the latest request was refused; published addresses stay, and stay allocated. */
 export function recordClaimRefusal(ledger: Ledger, claim: ClaimRow, refusal: Refusal): void {
-  const unusableRequest = refusal.code === "CONFIG_INVALID" && requestedByClaim(claim).length > 0;
-  const reason = refusal.claimReason ?? (unusableRequest ? "RequestedIPOutsideSubnet" : undefined);
-  if (reason === undefined) return;
-  const conditions = withCondition(ledger, claim, {
-    status: claim.ips !== "[]" && ABOUT_THE_REQUEST.includes(refusal.code) ? "True" : "False",
-    reason,
-    message: refusal.message,
-  });
+  const which = {
+    hasAddresses: claim.ips !== "[]",
+    asksForAddresses: requestedByClaim(claim).length > 0,
+  };
+  const condition = conditionOfRefusal(refusal, which, timeText(ledger.context.clock.wallMs()));
+  if (condition === null) return;
+  const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], condition);
   write(ledger, claim, { ips: JSON.parse(claim.ips) as string[], ownerPod: claim.owner_pod, conditions });
 }
 

@@ -130,6 +130,39 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX history_by_address ON history (address, network_id);
   `,
+  `
+  -- In Kubernetes: what an ADD is about to reserve, written before its first remote write. addresses: JSON list of CIDR.
+  CREATE TABLE intents (
+    id INTEGER PRIMARY KEY,
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    owner_kind TEXT NOT NULL,
+    owner_uid TEXT NOT NULL,
+    owner_interface TEXT NOT NULL,
+    owner_namespace TEXT NOT NULL,
+    owner_name TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    boot_us INTEGER NOT NULL,
+    addresses TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX intents_by_container ON intents (container_id, interface);
+  CREATE INDEX intents_by_owner ON intents (owner_uid);
+
+  -- In Kubernetes: addresses that a container of this node has stopped using, to be told to the API server.
+  -- again: looked at once more later, because a write whose answer was lost may still arrive there.
+  CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY,
+    network TEXT NOT NULL,
+    address BLOB NOT NULL,
+    owner_kind TEXT NOT NULL,
+    owner_uid TEXT NOT NULL,
+    owner_interface TEXT NOT NULL,
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    again INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -79,6 +79,32 @@ export interface HistoryRow extends OwnerColumns, PodColumns {
   readonly ended_by: string | null;
 }
 
+/** What an ADD in Kubernetes is about to reserve. */
+export interface IntentRow extends OwnerColumns {
+  readonly id: number;
+  readonly network_id: number;
+  readonly container_id: string;
+  readonly interface: string;
+  readonly boot_id: string;
+  readonly boot_us: number;
+  /** JSON: list of CIDR. */
+  readonly addresses: string;
+}
+
+/** An address that a container has stopped using, not told to the API server yet. */
+export interface OwedRow {
+  readonly id: number;
+  readonly network: string;
+  readonly address: Buffer;
+  readonly owner_kind: Owner["kind"];
+  readonly owner_uid: string;
+  readonly owner_interface: string;
+  readonly container_id: string;
+  readonly interface: string;
+  /** 0: owed. 1: owed, and to be looked at once more. 2: told, to be looked at once more. */
+  readonly again: 0 | 1 | 2;
+}
+
 export interface DefinitionRow {
   readonly id: number;
   readonly namespace: string;

@@ -1,11 +1,9 @@
-import { chmodSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import type { Address } from "../../ipam/address.ts";
 import { addressBytes } from "../../ipam/address.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type {
   AllocationFilter,
-  Allocations,
   AttachOutcome,
   AttachWant,
   DetachOutcome,
@@ -15,8 +13,9 @@ import type {
 } from "../allocations.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimView } from "../manifests.ts";
 import type { NodeContext } from "../node-context.ts";
+import type { NodeStore } from "../node-store.ts";
 import type { Owner } from "../owner.ts";
-import type { AllocationView, Attachment, Finding, HistoryView, NetworkView, Page } from "../records.ts";
+import type { AllocationView, Attachment, Finding, NetworkView, Page } from "../records.ts";
 import { isBefore, type Stamp } from "../stamp.ts";
 import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
@@ -24,48 +23,44 @@ import { attach } from "./attach.ts";
 import { checkLedger } from "./check.ts";
 import { detach, endById } from "./detach.ts";
 import { dropRested, prune } from "./housekeeping.ts";
+import { JournalReader } from "./journal-reader.ts";
 import { type ReleaseOutcome, releaseAddress } from "./release.ts";
-import { attachmentOf, ownerOf } from "./rows.ts";
-import { StateFolder, type StoreLog, type StoreStatus } from "./state-folder.ts";
-import { listAllocations, viewHistory, viewNetworks } from "./views.ts";
+import { ownerOf } from "./rows.ts";
+import { StateFolder, type StoreLog } from "./state-folder.ts";
+import { listAllocations, viewNetworks } from "./views.ts";
 
 /**
  * The durable truth of one node without Kubernetes: `Allocations` over SQLite, with the claims and definitions applied
  * to it and the journal of attachments and history in the same file and the same transactions.
  */
-export class SqliteStore implements Allocations {
+export class SqliteStore extends JournalReader implements NodeStore {
   readonly #context: NodeContext;
-  readonly #folder: StateFolder;
 
   constructor(folder: string, context: NodeContext, log: StoreLog) {
+    super(new StateFolder(folder, context, log));
     this.#context = context;
-    this.#folder = new StateFolder(folder, context, log);
-  }
-
-  get status(): StoreStatus {
-    return this.#folder.status;
   }
 
   /** See StateFolder.open. */
   open(): Promise<void> {
-    return this.#folder.open();
+    return this.folder.open();
   }
 
   /** Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. */
   rebuild(backup: string | null): Promise<void> {
-    return this.#folder.rebuild(backup);
+    return this.folder.rebuild(backup);
   }
 
   close(): void {
-    this.#folder.close();
+    this.folder.close();
   }
 
   attach(want: AttachWant): Promise<AttachOutcome> {
-    const problem = this.#folder.whyFull;
+    const problem = this.folder.whyFull;
     if (problem !== null) {
       return Promise.resolve({ kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) });
     }
-    return this.#folder
+    return this.folder
       .write((ledger, transaction) => attach(ledger, transaction, want))
       .catch((error: unknown) => {
         // Thrown from inside the transaction, so that what was reserved for half of the attachment is rolled back.
@@ -74,89 +69,57 @@ export class SqliteStore implements Allocations {
       });
   }
 
+  /** Every ADD is answered from this node. */
+  async answerLocally(): Promise<null> {
+    return null;
+  }
+
   detach(want: DetachWant): Promise<DetachOutcome> {
-    return this.#folder.write((ledger, transaction) => detach(ledger, transaction, want));
+    return this.folder.write((ledger, transaction) => detach(ledger, transaction, want));
   }
 
   async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
-    return listAllocations(this.#folder.ledger, filter, page);
+    return listAllocations(this.folder.ledger, filter, page);
   }
 
-  networks(): NetworkView[] {
-    return viewNetworks(this.#folder.ledger);
+  async networks(): Promise<NetworkView[]> {
+    return viewNetworks(this.folder.ledger);
   }
 
-  history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[] {
-    const { sql } = this.#folder.ledger;
-    const network = which.network ?? null;
-    const before = which.before ?? Number.MAX_SAFE_INTEGER;
-    const rows =
-      which.address === undefined
-        ? sql.recentHistory.all(network, network, before, which.limit)
-        : sql.historyOfAddress.all(addressBytes(which.address), network, network, before, which.limit);
-    return rows.map(viewHistory);
-  }
-
-  claims(): ClaimView[] {
-    return this.#folder.ledger.sql.claims.all().map(viewClaim);
+  async claims(): Promise<ClaimView[]> {
+    return this.folder.ledger.sql.claims.all().map(viewClaim);
   }
 
   applyClaim(claim: AppliedClaim): Promise<ApplyAction> {
-    return this.#folder.write((ledger, transaction) => applyClaim(ledger, transaction, claim));
+    return this.folder.write((ledger, transaction) => applyClaim(ledger, transaction, claim));
   }
 
   deleteClaim(namespace: string, name: string): Promise<ReturnType<typeof deleteClaim>> {
-    return this.#folder.write((ledger, transaction) => deleteClaim(ledger, transaction, namespace, name));
+    return this.folder.write((ledger, transaction) => deleteClaim(ledger, transaction, namespace, name));
   }
 
   applyDefinition(definition: AppliedDefinition): Promise<ApplyAction> {
-    return this.#folder.write((ledger, transaction) => applyDefinition(ledger, transaction, definition));
+    return this.folder.write((ledger, transaction) => applyDefinition(ledger, transaction, definition));
   }
 
   deleteDefinition(namespace: string, name: string): Promise<boolean> {
-    return this.#folder.write((ledger, transaction) =>
-      deleteDefinition(ledger, transaction, namespace, name),
-    );
+    return this.folder.write((ledger, transaction) => deleteDefinition(ledger, transaction, namespace, name));
   }
 
   release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
-    return this.#folder.write((ledger, transaction) => releaseAddress(ledger, transaction, which));
+    return this.folder.write((ledger, transaction) => releaseAddress(ledger, transaction, which));
   }
 
-  check(): Finding[] {
-    return checkLedger(this.#folder.ledger);
+  async check(): Promise<Finding[]> {
+    return checkLedger(this.folder.ledger);
   }
 
   /** Who an address is allocated to; null when to nobody. */
   async holderOf(network: string, address: Address): Promise<Owner | null> {
-    const ledger = this.#folder.ledger;
+    const ledger = this.folder.ledger;
     const space = ledger.networks.get(network);
     const row = space && ledger.sql.allocation.get(space.id, addressBytes(address));
     return row?.state === "Bound" ? ownerOf(row) : null;
-  }
-
-  /** The attachment of a container's interface on a network; undefined when there is none. */
-  attachment(network: string, containerId: string, interfaceName: string): Attachment | undefined {
-    const ledger = this.#folder.ledger;
-    const space = ledger.networks.get(network);
-    const row = space && ledger.sql.attachment.get(containerId, interfaceName, space.id);
-    return row && attachmentOf(row, network);
-  }
-
-  /** Attachments in order of id, a page at a time. */
-  attachmentsAfter(id: number, limit: number): Attachment[] {
-    const ledger = this.#folder.ledger;
-    return ledger.sql.attachmentsAfter
-      .all(id, limit)
-      .map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
-  }
-
-  attachmentsOfNetwork(network: string): Attachment[] {
-    const ledger = this.#folder.ledger;
-    const space = ledger.networks.get(network);
-    return space
-      ? ledger.sql.attachmentsOfNetwork.all(space.id).map((row) => attachmentOf(row, network))
-      : [];
   }
 
   /** Ends an attachment that was looked at before, unless it has been asked for again since. */
@@ -164,51 +127,29 @@ export class SqliteStore implements Allocations {
     if (olderThan && !isBefore(attachment.stamp, olderThan, this.#context.bootId))
       return Promise.resolve(false);
     const which = { id: attachment.id, boot_us: attachment.stamp.us };
-    return this.#folder.write((ledger, transaction) => endById(ledger, transaction, which, reason));
+    return this.folder.write((ledger, transaction) => endById(ledger, transaction, which, reason));
   }
 
   /** The applied definition of a network and the manifest it is in; undefined when the runtime's configuration counts. */
   appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined {
-    const space = this.#folder.ledger.networks.get(network);
+    const space = this.folder.ledger.networks.get(network);
     if (!space || space.appliedBy === null || space.definition === null) return undefined;
     return { definition: space.definition, by: space.appliedBy };
   }
 
   /** What defines a network now; undefined when nobody does. */
   definition(network: string): NetworkDefinition | undefined {
-    return this.#folder.ledger.networks.get(network)?.definition ?? undefined;
+    return this.folder.ledger.networks.get(network)?.definition ?? undefined;
   }
 
   /** Rows whose rest is over, old tombstones and old history go, in small steps. Also tries whether a full disk has room again. */
   async housekeeping(nowUs: number): Promise<void> {
-    this.#folder.tryRoom();
-    if (this.#folder.status.kind !== "ready") return;
+    this.folder.tryRoom();
+    if (this.folder.status.kind !== "ready") return;
     for (let after: number | null = 0; after !== null; ) {
       const from: number = after;
-      after = await this.#folder.write((ledger) => dropRested(ledger, from));
+      after = await this.folder.write((ledger) => dropRested(ledger, from));
     }
-    await this.#folder.write((ledger) => prune(ledger, nowUs));
-  }
-
-  /** Writes a consistent copy while requests go on. Refuses to replace a file. Resolves with its size in bytes. */
-  async backup(path: string): Promise<number> {
-    const ledger = this.#folder.ledger;
-    if (existsSync(path))
-      throw new RefusalError(
-        refuse("REQUEST_INVALID", { key: "path", value: path, remedy: "that file exists; name a new one" }),
-      );
-    const partial = `${path}.partial`;
-    rmSync(partial, { force: true });
-    try {
-      await ledger.db.backup(partial);
-      chmodSync(partial, 0o600);
-      renameSync(partial, path);
-    } catch (error) {
-      const remedy = `the daemon cannot write there (${(error as Error).message}); /var/backups is what its systemd unit leaves it`;
-      throw new RefusalError(refuse("REQUEST_INVALID", { key: "path", value: path, remedy }));
-    } finally {
-      rmSync(partial, { force: true });
-    }
-    return statSync(path).size;
+    await this.folder.write((ledger) => prune(ledger, nowUs));
   }
 }

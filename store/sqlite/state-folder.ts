@@ -34,12 +34,20 @@ export class StateFolder {
   readonly #context: NodeContext;
   readonly #log: StoreLog;
   readonly #reserve: DiskReserve;
+  readonly #keepFormerBoots: boolean;
   #status: StoreStatus = { kind: "opening" };
   #ledger: Ledger | null = null;
   #commits: GroupCommit | null = null;
   #reopenTimer: NodeJS.Timeout | null = null;
 
-  constructor(folder: string, context: NodeContext, log: StoreLog) {
+  /** `keepFormerBoots`: attachments of earlier boots are not ended here, because somebody else knows better. */
+  constructor(
+    folder: string,
+    context: NodeContext,
+    log: StoreLog,
+    { keepFormerBoots = false }: { readonly keepFormerBoots?: boolean } = {},
+  ) {
+    this.#keepFormerBoots = keepFormerBoots;
     this.path = folder;
     this.#context = context;
     this.#log = log;
@@ -72,7 +80,7 @@ export class StateFolder {
       const ledger = new Ledger(db, this.#context);
       const commits = new GroupCommit(db, (fault) => this.#onFault(fault));
       await loadNetworks(ledger, (message) => this.#log.error(message));
-      await this.#endFormerBoots(ledger, commits);
+      if (!this.#keepFormerBoots) await this.#endFormerBoots(ledger, commits);
       if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
       this.#ledger = ledger;
       this.#commits = commits;

@@ -1,5 +1,13 @@
 import type Database from "better-sqlite3";
-import type { AllocationRow, AttachmentRow, ClaimRow, DefinitionRow, HistoryRow } from "./rows.ts";
+import type {
+  AllocationRow,
+  AttachmentRow,
+  ClaimRow,
+  DefinitionRow,
+  HistoryRow,
+  IntentRow,
+  OwedRow,
+} from "./rows.ts";
 
 /** Every statement of the request path, prepared once for each opened database. */
 export type Statements = ReturnType<typeof prepareStatements>;
@@ -166,6 +174,29 @@ export function prepareStatements(db: Database.Database) {
        WHERE (? IS NULL OR networks.name = ?) AND history.id < ?
        ORDER BY history.id DESC LIMIT ?`,
     ),
+
+    insertIntent: run<unknown[]>(
+      `INSERT INTO intents (network_id, container_id, interface, ${OWNER}, boot_id, boot_us, addresses)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    updateIntent: run<[string, number]>("UPDATE intents SET addresses = ? WHERE id = ?"),
+    deleteIntent: run<[number]>("DELETE FROM intents WHERE id = ?"),
+    intents: get<[], IntentRow>("SELECT * FROM intents ORDER BY id"),
+    intentsOfContainer: get<[string, string], IntentRow>(
+      "SELECT * FROM intents WHERE container_id = ? AND interface = ? ORDER BY id",
+    ),
+    intentsOfOwner: get<[string, string, number], IntentRow>(
+      "SELECT * FROM intents WHERE owner_uid = ? AND owner_interface = ? AND network_id = ? ORDER BY id",
+    ),
+    insertOwed: run<unknown[]>(
+      `INSERT INTO outbox (network, address, owner_kind, owner_uid, owner_interface, container_id, interface, again)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    owedAfter: get<[number, number], OwedRow>("SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?"),
+    owedCount: get<[], { n: number }>("SELECT count(*) AS n FROM outbox WHERE again = 0"),
+    owedOf: get<[string, Uint8Array], OwedRow>("SELECT * FROM outbox WHERE network = ? AND address = ?"),
+    settleOwed: run<[number]>("UPDATE outbox SET again = 2 WHERE id = ?"),
+    deleteOwed: run<[number]>("DELETE FROM outbox WHERE id = ?"),
 
     meta: get<[string], { value: string }>("SELECT value FROM meta WHERE key = ?"),
     putMeta: run<[string, string]>(

@@ -42,7 +42,7 @@ export function listAllocations(
   }
 }
 
-interface Position {
+export interface Position {
   readonly network: string;
   readonly address: Buffer;
 }
@@ -66,7 +66,7 @@ function scan(ledger: Ledger, filter: AllocationFilter, after: Position): Listed
     .all(...values);
 }
 
-function matches(view: AllocationView, filter: AllocationFilter): boolean {
+export function matches(view: AllocationView, filter: AllocationFilter): boolean {
   const { owner, vm, attachments } = view;
   if (filter.claim !== undefined && !(owner.kind === "claim" && isNamed(owner, filter.claim))) return false;
   if (filter.vm !== undefined && !(vm !== null && isNamed({ ...owner, name: vm.name }, filter.vm)))
@@ -166,14 +166,14 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
   });
 }
 
-function encodeToken(position: Position): string {
+export function encodeToken(position: Position): string {
   return Buffer.from(JSON.stringify([position.network, position.address.toString("hex")])).toString(
     "base64url",
   );
 }
 
 /** Throws RefusalError when the token is not one of ours. */
-function decodeToken(token: string | undefined): Position {
+export function decodeToken(token: string | undefined): Position {
   if (token === undefined) return { network: "", address: Buffer.alloc(0) };
   try {
     const [network, hex] = JSON.parse(Buffer.from(token, "base64url").toString()) as [unknown, unknown];

@@ -57,11 +57,11 @@ test(`SQLite and the model agree on every step and on the state after it (seed $
           if (one.kind === "create-claim") claims.add(one.claim);
           if (one.kind === "delete-claim") claims.delete(one.claim);
           expect(shapeOf(got), JSON.stringify(one)).toEqual(shapeOf(expected));
-          expect(real.store.check()).toEqual([]);
+          expect(await real.store.check()).toEqual([]);
         }
         expect(await summary(real)).toEqual(await summary(model));
         await real.reopen();
-        expect(real.store.check()).toEqual([]);
+        expect(await real.store.check()).toEqual([]);
         expect(await summary(real)).toEqual(await summary(model));
       } finally {
         real.close();

@@ -1,0 +1,214 @@
+import { allocatedCondition, type ClaimCondition } from "../ipam/claim-conditions.ts";
+import type { Refusal } from "../ipam/refusals.ts";
+import type { AttachWant } from "../store/allocations.ts";
+import { conditionOfRefusal } from "../store/claim-condition.ts";
+import type { Clock } from "../store/clock.ts";
+import { refusedBy } from "../store/kubernetes/allocation-client.ts";
+import type { ClaimDesk, ClaimReading, OtherAttachment } from "../store/kubernetes/claim-desk.ts";
+import type { KubeApi, Priority } from "../store/kubernetes/kube-api.ts";
+import { type AllocationAttachment, CLAIMS_PATH, namespacedPath } from "../store/kubernetes/objects.ts";
+import { timeText } from "../store/sqlite/rows.ts";
+import { type ClaimFeatures, claimStatusPatch } from "./claim-status-patch.ts";
+import { type ClaimView, projectClaim, vmOwners } from "./claim-view.ts";
+import type { PodDirectory } from "./pod-directory.ts";
+import type { PodView } from "./pod-view.ts";
+import { mayUse, sameVm } from "./vm-identity.ts";
+
+/** Time for a status write that nobody waits for, ms. */
+const FOLLOW_MS_MAX = 30_000;
+/** Attempts of such a write against newer versions: somebody else who writes the status all the time wins. */
+const FOLLOW_ATTEMPTS_MAX = 3;
+/** The installed definition of IPAMClaims is believed to lack a field for so long, ms. */
+const FEATURES_BELIEVED_MS = 600_000;
+const ALL_FEATURES: ClaimFeatures = { ownerPod: true, conditions: true };
+
+interface Reading extends ClaimReading {
+  readonly view: ClaimView;
+}
+
+/** Claims over the Kubernetes API: single quorum reads, and optimistic writes of their status. */
+export class KubeClaimDesk implements ClaimDesk {
+  readonly #api: KubeApi;
+  readonly #pods: PodDirectory;
+  readonly #clock: Clock;
+  readonly #warn: (message: string) => void;
+  #features: ClaimFeatures = ALL_FEATURES;
+  #featuresSinceMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: { api: KubeApi; pods: PodDirectory; clock: Clock; warn: (message: string) => void }) {
+    this.#api = parts.api;
+    this.#pods = parts.pods;
+    this.#clock = parts.clock;
+    this.#warn = parts.warn;
+  }
+
+  async read(claim: { namespace: string; name: string }, deadlineMs: number): Promise<Reading | null> {
+    const path = namespacedPath(CLAIMS_PATH, claim.namespace, claim.name);
+    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
+    if (answer.status === 404) return null;
+    if (answer.status !== 200) throw refusedBy(answer, `read IPAMClaim ${claim.namespace}/${claim.name}`);
+    return readingOf(projectClaim(answer.body));
+  }
+
+  async whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null> {
+    const { view } = claim as Reading;
+    const pod = want.pod === null ? null : await this.#find(want, deadlineMs);
+    const owners = vmOwners(view.owners);
+    const byVmi = pod !== null && owners.some(({ uid }) => uid === pod.vmi?.uid);
+    const { kubevirt, vmUid } =
+      owners.length === 0 || byVmi
+        ? { kubevirt: true, vmUid: null }
+        : await this.#vmOf(view, pod, deadlineMs);
+    const user = pod && { key: pod.key, createdAt: pod.creationTimestamp, vmi: pod.vmi, vmUid };
+    const permission = mayUse({ claim: view, pod: user, kubevirt });
+    return permission.ok ? null : permission.refusal;
+  }
+
+  async other(
+    claim: ClaimReading,
+    attachment: AllocationAttachment,
+    want: AttachWant,
+    deadlineMs: number,
+  ): Promise<OtherAttachment> {
+    const { pod } = attachment;
+    if (!pod) return "in-use";
+    const theirs = await this.#pods.look(pod.namespace, pod.name, deadlineMs);
+    const gone =
+      theirs === null || (theirs.uid !== pod.uid && theirs.staticUid !== pod.uid) || theirs.terminal;
+    if (gone) return "gone";
+    const ours = want.pod === null ? null : await this.#find(want, deadlineMs);
+    if (ours === null) return "in-use";
+    if (sameVm({ vmi: ours.vmi, vmUid: null }, { vmi: theirs.vmi, vmUid: null })) return "same-vm";
+    // A claim that a VM owns serves pods of that VM alone, so both are of it.
+    const ofOneVm =
+      vmOwners((claim as Reading).view.owners).length > 0 && ours.vmi !== null && theirs.vmi !== null;
+    return ofOneVm ? "same-vm" : "in-use";
+  }
+
+  async publish(
+    claim: ClaimReading,
+    ips: readonly string[],
+    want: AttachWant,
+    deadlineMs: number,
+  ): Promise<"published" | "changed"> {
+    const { view } = claim as Reading;
+    const condition = allocatedCondition(timeText(this.#clock.wallMs()));
+    const written = await this.#write(
+      view,
+      { ips, ownerPod: want.pod?.name ?? null, condition },
+      "add",
+      deadlineMs,
+    );
+    return written === "changed" ? "changed" : "published";
+  }
+
+  follow(claim: ClaimReading, want: AttachWant): void {
+    this.#later((claim as Reading).view, (view) => {
+      const condition = allocatedCondition(timeText(this.#clock.wallMs()));
+      return { ips: view.ips, ownerPod: want.pod?.name ?? null, condition };
+    });
+  }
+
+  refused(claim: ClaimReading, refusal: Refusal): void {
+    this.#later((claim as Reading).view, (view) => {
+      const which = { hasAddresses: view.ips.length > 0, asksForAddresses: view.ipRequests.length > 0 };
+      const condition = conditionOfRefusal(refusal, which, timeText(this.#clock.wallMs()));
+      return condition && { ips: view.ips, ownerPod: null, condition };
+    });
+  }
+
+  /** Writes a status that nobody waits for; a newer version is read and tried again. */
+  #later(first: ClaimView, wish: (view: ClaimView) => Wish | null): void {
+    const deadlineMs = performance.now() + FOLLOW_MS_MAX;
+    const run = async () => {
+      let view = first;
+      for (let attempt = 0; attempt < FOLLOW_ATTEMPTS_MAX; attempt += 1) {
+        const wanted = wish(view);
+        if (wanted === null) return;
+        if ((await this.#write(view, wanted, "del", deadlineMs)) !== "changed") return;
+        const newer = await this.read(view, deadlineMs);
+        if (newer === null || newer.uid !== first.uid) return;
+        view = newer.view;
+      }
+    };
+    run().catch((error: Error) => this.#warn(`status of IPAMClaim ${first.key}: ${error.message}`));
+  }
+
+  /** "changed": the claim is not as it was read. */
+  async #write(
+    view: ClaimView,
+    wish: Wish,
+    priority: Priority,
+    deadlineMs: number,
+  ): Promise<"written" | "unchanged" | "changed"> {
+    const patch = claimStatusPatch(view, { ...wish, features: this.#presentFeatures() });
+    if (patch === null) return "unchanged";
+    const path = `${namespacedPath(CLAIMS_PATH, view.namespace, view.name)}/status`;
+    const answer = await this.#api.send({
+      method: "PATCH",
+      path,
+      patch: "merge",
+      body: patch,
+      priority,
+      deadlineMs,
+    });
+    if (answer.status === 409 || answer.status === 404) return "changed";
+    const sent = (patch as { status: { ownerPod?: object; conditions?: object } }).status;
+    if (answer.status === 422 && sent.ownerPod !== undefined && this.#features.ownerPod) {
+      // A definition in which ownerPod is a text.
+      this.#believe({ ...this.#features, ownerPod: false });
+      return this.#write(view, wish, priority, deadlineMs);
+    }
+    if (answer.status !== 200) throw refusedBy(answer, `write the status of IPAMClaim ${view.key}`);
+    const kept = (answer.body?.status ?? {}) as { ownerPod?: object; conditions?: object };
+    this.#believe({
+      ownerPod: this.#features.ownerPod && (sent.ownerPod === undefined || kept.ownerPod !== undefined),
+      conditions:
+        this.#features.conditions && (sent.conditions === undefined || kept.conditions !== undefined),
+    });
+    return "written";
+  }
+
+  /** Fields that the server drops are left out, so that they are not written again at every ADD. */
+  #presentFeatures(): ClaimFeatures {
+    if (this.#clock.monotonicMs() - this.#featuresSinceMs > FEATURES_BELIEVED_MS)
+      this.#features = ALL_FEATURES;
+    return this.#features;
+  }
+
+  #believe(features: ClaimFeatures): void {
+    if (features.ownerPod === this.#features.ownerPod && features.conditions === this.#features.conditions)
+      return;
+    this.#features = features;
+    this.#featuresSinceMs = this.#clock.monotonicMs();
+  }
+
+  async #find({ pod }: AttachWant, deadlineMs: number): Promise<PodView | null> {
+    if (pod === null) return null;
+    const cached = await this.#pods.find(pod, deadlineMs).catch((error: unknown) => {
+      if (isAbsent(error)) return null;
+      throw error;
+    });
+    return cached?.view ?? null;
+  }
+
+  async #vmOf(
+    view: ClaimView,
+    pod: PodView | null,
+    deadlineMs: number,
+  ): Promise<{ kubevirt: boolean; vmUid: string | null }> {
+    if (pod?.vmi) return this.#pods.vmOf(pod, deadlineMs);
+    return { kubevirt: await this.#pods.hasKubeVirt(view.namespace, deadlineMs), vmUid: null };
+  }
+}
+
+type Wish = { ips: readonly string[]; ownerPod: string | null; condition: ClaimCondition };
+
+function readingOf(view: ClaimView): Reading {
+  const { namespace, name, uid, network, ips, ipRequests, vm } = view;
+  return { namespace, name, uid, network, ips, ipRequests, vm, view };
+}
+
+function isAbsent(error: unknown): boolean {
+  return (error as { refusal?: Refusal }).refusal?.code === "POD_ABSENT";
+}

@@ -1,0 +1,167 @@
+import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import { parseRequestedAddress, type RequestedAddress } from "../ipam/requested-address.ts";
+import { refusedBy } from "../store/kubernetes/allocation-client.ts";
+import type { KubeApi } from "../store/kubernetes/kube-api.ts";
+import { NADS_PATH, namespacedPath } from "../store/kubernetes/objects.ts";
+import type { PodIdentity } from "../store/records.ts";
+import { readAttachmentRequest } from "./attachment-request.ts";
+import { DEFAULT_NAMESPACE, type ObjectName } from "./claim-reference.ts";
+import type { CniArgs } from "./cni-args.ts";
+import { type DefinitionBook, projectNad } from "./definition-book.ts";
+import { elementFor, readNetworkSelection } from "./network-selection.ts";
+import type { PodDirectory } from "./pod-directory.ts";
+import type { PodView } from "./pod-view.ts";
+import type { SelectionElement } from "./selection-element.ts";
+
+/** What an ADD asks for, as the cluster knows it. */
+export interface ClusterRequest {
+  readonly pod: PodIdentity | null;
+  readonly claim: ObjectName | null;
+  readonly requested: readonly RequestedAddress[];
+  readonly mac?: string;
+  readonly definition: NetworkDefinition;
+  readonly definitionSource: string;
+}
+
+/** One ADD as the runtime tells it. */
+export interface RuntimeRequest {
+  readonly interface: string;
+  readonly args: CniArgs;
+  readonly conf: Readonly<Record<string, unknown>>;
+  readonly network: string;
+  /** Of the configuration on stdin, for networks that no NAD defines. Throws RefusalError when it is wrong. */
+  ownDefinition(): { readonly definition: NetworkDefinition; readonly source: string };
+}
+
+interface Parts {
+  readonly api: KubeApi;
+  readonly pods: PodDirectory;
+  readonly book: DefinitionBook;
+}
+
+/** Who asks: the pod that CNI_ARGS name; null when they name none. */
+export function podNameIn(args: CniArgs): PodIdentity | null {
+  const name = args.get("K8S_POD_NAME") ?? "";
+  if (name === "") return null;
+  return {
+    name,
+    namespace: args.get("K8S_POD_NAMESPACE") || DEFAULT_NAMESPACE,
+    uid: args.get("K8S_POD_UID") ?? "",
+  };
+}
+
+/** Reads pod, network selection element and NAD of an ADD. Throws RefusalError and ApiAway. */
+export async function readClusterRequest(
+  parts: Parts,
+  request: RuntimeRequest,
+  deadlineMs: number,
+): Promise<ClusterRequest> {
+  const { args, conf } = request;
+  const named = podNameIn(args);
+  const asked = readAttachmentRequest(args, conf);
+  const found = named === null ? null : await parts.pods.find(named, deadlineMs);
+  const element =
+    found === null || named === null ? null : await elementOf(parts, request, named, found, deadlineMs);
+  const { definition, source } = await definitionOf(parts, request, element, deadlineMs);
+  const namespace = named?.namespace ?? DEFAULT_NAMESPACE;
+  const byElement = element?.claim ? { namespace, name: element.claim } : null;
+  const mac = element?.mac ?? macOf(conf, args);
+  return {
+    // The API object's UID: of a static pod the runtime names another one.
+    pod: found === null || named === null ? null : { ...named, uid: found.view.uid },
+    claim: byElement ?? (hasClaimInConfig(conf) ? asked.claim : null),
+    requested: withElement(asked.requested, element),
+    ...(mac === null ? {} : { mac }),
+    definition,
+    definitionSource: source,
+  };
+}
+
+/** That a pod says nothing about this interface is believed only of a pod that was read just now. */
+async function elementOf(
+  { pods }: Parts,
+  request: RuntimeRequest,
+  named: PodIdentity,
+  found: { view: PodView; fresh: boolean },
+  deadlineMs: number,
+): Promise<SelectionElement | null> {
+  const read = (view: PodView) =>
+    elementFor(readNetworkSelection(view.annotations, view.namespace), request.interface);
+  if (found.fresh) return read(found.view);
+  let element: SelectionElement | null = null;
+  try {
+    element = read(found.view);
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+  }
+  return element?.claim ? element : read(await pods.read(named, deadlineMs));
+}
+
+/** The NAD that the interface comes through says what the network is; without one the network's, else the runtime's own words. */
+async function definitionOf(
+  { api, book }: Parts,
+  request: RuntimeRequest,
+  element: SelectionElement | null,
+  deadlineMs: number,
+): Promise<{ definition: NetworkDefinition; source: string }> {
+  const { network } = request;
+  if (element?.nad) {
+    const key = `${element.nad.namespace}/${element.nad.name}`;
+    if (book.verdict(key).kind === "unknown") await readNad(api, book, element.nad, deadlineMs);
+    const verdict = book.verdict(key);
+    if (verdict.kind === "broken") throw new RefusalError(verdict.refusal);
+    if (verdict.kind === "conflict" && verdict.network === network) {
+      throw new RefusalError(conflict(verdict.other, verdict.by, network));
+    }
+    if (verdict.kind === "ok" && verdict.network === network) return verdict;
+  }
+  const counting = book.definitionOf(network);
+  return counting ?? request.ownDefinition();
+}
+
+/** A NAD younger than what the watch has told so far. */
+async function readNad(
+  api: KubeApi,
+  book: DefinitionBook,
+  nad: ObjectName,
+  deadlineMs: number,
+): Promise<void> {
+  const path = namespacedPath(NADS_PATH, nad.namespace, nad.name);
+  const answer = await api.send({ method: "GET", path, priority: "add", deadlineMs });
+  if (answer.status === 200) book.upsert(projectNad(answer.body));
+  else if (answer.status !== 404) {
+    throw refusedBy(answer, `read NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`);
+  }
+}
+
+function conflict(other: string, definition: string, network: string): Refusal {
+  return refuse("DEFINITION_CONFLICT", { other, network, definition });
+}
+
+/** Outside Kubernetes CNI_ARGS may name a claim; here only the pod and its network's configuration do. */
+function hasClaimInConfig(conf: Readonly<Record<string, unknown>>): boolean {
+  const cni = (conf.args as { cni?: Record<string, unknown> } | undefined)?.cni;
+  return Boolean(cni?.["ipam-claim-reference"]);
+}
+
+function withElement(
+  requested: readonly RequestedAddress[],
+  element: SelectionElement | null,
+): RequestedAddress[] {
+  const all = [...requested];
+  for (const text of element?.ips ?? []) {
+    const one = parseRequestedAddress(text, "the network selection element's ips");
+    const known = all.some(
+      ({ address }) => address.family === one.address.family && address.value === one.address.value,
+    );
+    if (!known) all.push(one);
+  }
+  return all;
+}
+
+function macOf(conf: Readonly<Record<string, unknown>>, args: CniArgs): string | null {
+  const mac = (conf.runtimeConfig as { mac?: unknown } | undefined)?.mac;
+  if (typeof mac === "string" && mac !== "") return mac;
+  return args.get("MAC") || null;
+}

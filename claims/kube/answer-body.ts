@@ -1,0 +1,53 @@
+import type { IncomingMessage } from "node:http";
+import { ExchangeFailure } from "./limit.ts";
+
+/** Of one answer, bytes; far above what an object may have, and it must not end the daemon. */
+const BODY_BYTES_MAX = 64 * 1024 * 1024;
+/** Of an answer that is no JSON, characters: enough to recognise the proxy that sent it. */
+const TEXT_CHARACTERS_MAX = 300;
+
+/** A server that is not ready is asked again after this, ms, whatever it says. */
+const UNAVAILABLE_WAIT_MS_MAX = 1_000;
+const TOO_MANY = 429;
+
+/** The whole body. Throws ExchangeFailure when it is too long, and the stream's error when it breaks off. */
+export async function readBody(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    bytes += (chunk as Buffer).length;
+    if (bytes > BODY_BYTES_MAX) {
+      response.destroy();
+      throw new ExchangeFailure(`an answer had more than ${BODY_BYTES_MAX} bytes`);
+    }
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks, bytes).toString();
+}
+
+/** As JSON; text that is none becomes a Status with it as the message, or null where an answer must be JSON. */
+export function parseBody(text: string, status: number): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return status >= 300
+      ? { kind: "Status", code: status, message: text.slice(0, TEXT_CHARACTERS_MAX) }
+      : null;
+  }
+}
+
+/** A status and what the server says about it, for a message. */
+export function problemOf(status: number, body: unknown): string {
+  const message = (body as { message?: unknown } | null)?.message;
+  return typeof message === "string" && message !== "" ? `${status} ${message}` : `${status}`;
+}
+
+/**
+ * How long the server asks to be left alone, ms; 0 where it does not. Only seconds are used by Kubernetes. From a server that
+ * is overloaded (429) this is meant; one that is starting says 10 s and is there after a fraction of one.
+ */
+export function retryAfterMs(response: IncomingMessage): number {
+  const ms = Number(response.headers["retry-after"] ?? 0) * 1_000;
+  if (!Number.isFinite(ms) || ms <= 0) return 0;
+  return response.statusCode === TOO_MANY ? ms : Math.min(ms, UNAVAILABLE_WAIT_MS_MAX);
+}

@@ -1,0 +1,174 @@
+import { existsSync, readFileSync } from "node:fs";
+import type { RequestOptions } from "node:https";
+import { dirname, resolve } from "node:path";
+// The package's index loads a model of every Kubernetes object, 60 MB of memory.
+import { bufferFromFileOrString, KubeConfig } from "@kubernetes/client-node/dist/config.js";
+import { parse } from "yaml";
+import { messageOf } from "./limit.ts";
+
+/** Headers are asked of the authenticator again after this, ms: it looks at expiry and at token files itself. */
+const HEADERS_MS = 5_000;
+/** After a 401 everything is read again, but not oftener than this, ms: a plug-in may start a process each time. */
+const RENEW_MS_MIN = 1_000;
+const SERVICE_ACCOUNT_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/** How connections to the API server are made; for an Agent. */
+type TlsOptions = Pick<RequestOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
+
+/** Headers that say who asks. `generation` changes when they were read anew. */
+interface AuthHeaders {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly generation: number;
+}
+
+/** Where the API server is, and who we are to it. */
+export interface KubeConnection {
+  /** With the path that goes before every request's path, if there is one. */
+  readonly server: URL;
+  /** Read once: a certificate authority or client certificate that changes wants a new process. */
+  readonly tls: TlsOptions;
+  /** Rejects when a token file or plug-in fails. */
+  authHeaders(): Promise<AuthHeaders>;
+  /** After a 401 to headers of this generation: reads everything again. False: they are the newest there are. */
+  renew(generation: number): Promise<boolean>;
+}
+
+/**
+ * From a kubeconfig file; null: as a pod of the cluster. Throws an Error that names the file and what to do when it is
+ * missing, cannot be parsed or says nothing useful.
+ */
+export function loadKubeConfig(file: string | null): KubeConnection {
+  const config = read(file);
+  const cluster = config.getCurrentCluster();
+  return new Connection(file, config, new URL(cluster?.server as string));
+}
+
+class Connection implements KubeConnection {
+  readonly server: URL;
+  readonly tls: TlsOptions;
+  readonly #file: string | null;
+  #config: KubeConfig;
+  #generation = 0;
+  #cached: { readonly auth: AuthHeaders; readonly sinceMs: number } | null = null;
+  #renewedMs = Number.NEGATIVE_INFINITY;
+  #asking: Promise<AuthHeaders> | null = null;
+
+  constructor(file: string | null, config: KubeConfig, server: URL) {
+    this.#file = file;
+    this.#config = config;
+    this.server = server;
+    this.tls = tlsOf(file, config);
+  }
+
+  async authHeaders(): Promise<AuthHeaders> {
+    const cached = this.#cached;
+    if (cached && performance.now() - cached.sinceMs < HEADERS_MS) return cached.auth;
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
+  }
+
+  async renew(generation: number): Promise<boolean> {
+    if (generation !== this.#generation) return true;
+    if (performance.now() - this.#renewedMs < RENEW_MS_MIN) return false;
+    this.#renewedMs = performance.now();
+    // A new object, because the old one's authenticators keep their tokens.
+    this.#config = read(this.#file);
+    this.#generation += 1;
+    this.#cached = null;
+    this.#asking = null;
+    return true;
+  }
+
+  async #ask(): Promise<AuthHeaders> {
+    const generation = this.#generation;
+    const options: RequestOptions = {};
+    await this.#config.applyToHTTPSOptions(options);
+    const headers: Record<string, string> = {};
+    // A token file may end in a newline, which no header may.
+    for (const [name, value] of Object.entries(options.headers ?? {}))
+      if (value !== undefined) headers[name] = String(value).trim();
+    if (typeof options.auth === "string")
+      headers.Authorization = `Basic ${Buffer.from(options.auth).toString("base64")}`;
+    const auth = { headers, generation };
+    if (generation === this.#generation) this.#cached = { auth, sinceMs: performance.now() };
+    return auth;
+  }
+}
+
+function read(file: string | null): KubeConfig {
+  const config = new KubeConfig();
+  if (file === null) loadInCluster(config);
+  else {
+    try {
+      config.loadFromFile(file);
+      addTokenFiles(config, file);
+    } catch (error) {
+      throw broken(file, messageOf(error));
+    }
+  }
+  const where = file ?? "the cluster's environment";
+  const cluster = config.getCurrentCluster();
+  if (!cluster)
+    throw broken(where, `it has no cluster for its current context ${config.currentContext ?? ""}`.trim());
+  if (!URL.canParse(cluster.server) || !/^https?:/.test(cluster.server))
+    throw broken(where, `its server ${cluster.server} is no http or https URL`);
+  if (cluster.proxyUrl !== undefined)
+    throw broken(where, "it wants a proxy (proxy-url), which is not supported");
+  // Without TLS there is nothing to verify; the library refuses to give headers unless told so.
+  if (cluster.server.startsWith("http:"))
+    config.clusters = config.clusters.map((one) => ({ ...one, skipTLSVerify: true }));
+  return config;
+}
+
+/** The library does not know `tokenFile`, which kubectl does: the token is read from that file, again and again. */
+function addTokenFiles(config: KubeConfig, file: string): void {
+  const content: { users?: { name?: string; user?: { tokenFile?: unknown } }[] } = parse(
+    readFileSync(file, "utf8"),
+  );
+  const files = new Map(content.users?.map(({ name, user }) => [name, user?.tokenFile]));
+  config.users = config.users.map((user) => {
+    const tokenFile = files.get(user.name);
+    if (typeof tokenFile !== "string") return user;
+    const { token: _static, ...others } = user;
+    const path = resolve(dirname(file), tokenFile);
+    return { ...others, authProvider: { name: "tokenFile", config: { tokenFile: path } } };
+  });
+}
+
+function loadInCluster(config: KubeConfig): void {
+  if (process.env.KUBERNETES_SERVICE_HOST === undefined || !existsSync(SERVICE_ACCOUNT_TOKEN))
+    throw new Error(
+      `no kubeconfig is set and this is no pod with a service account (${SERVICE_ACCOUNT_TOKEN} or KUBERNETES_SERVICE_HOST is missing): set the path of a kubeconfig file, or run as a pod`,
+    );
+  config.loadFromCluster();
+}
+
+function tlsOf(file: string | null, config: KubeConfig): TlsOptions {
+  const cluster = config.getCurrentCluster();
+  const user = config.getCurrentUser();
+  const read = (path: string | undefined, data: string | undefined) => {
+    try {
+      return bufferFromFileOrString(path, data);
+    } catch (error) {
+      throw broken(file ?? "the cluster's environment", messageOf(error));
+    }
+  };
+  const ca = read(cluster?.caFile, cluster?.caData);
+  const cert = read(user?.certFile, user?.certData);
+  const key = read(user?.keyFile, user?.keyData);
+  return {
+    ...(ca ? { ca } : {}),
+    ...(cert ? { cert } : {}),
+    ...(key ? { key } : {}),
+    ...(cluster?.tlsServerName ? { servername: cluster.tlsServerName } : {}),
+    ...(cluster?.skipTLSVerify ? { rejectUnauthorized: false } : {}),
+  };
+}
+
+function broken(where: string, problem: string): Error {
+  return new Error(
+    `kubeconfig ${where} cannot be used: ${problem}; write one that names a reachable server and a user, e.g. with kubectl config view --flatten --minify`,
+  );
+}

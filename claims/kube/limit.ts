@@ -1,0 +1,78 @@
+/** An exchange with the API server that came to no answer. `stale`: a kept-alive connection that the server had closed. */
+export class ExchangeFailure extends Error {
+  override readonly name = "ExchangeFailure";
+  readonly stale: boolean;
+
+  constructor(problem: string, stale = false) {
+    super(problem);
+    this.stale = stale;
+  }
+}
+
+/** Time allowed to one exchange, tied to the signals that end it early. Call `dispose` in the end. */
+export class Limit {
+  readonly #controller = new AbortController();
+  readonly #outer: readonly AbortSignal[];
+  readonly #abort: () => void;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(ms: number, outer: readonly (AbortSignal | undefined)[]) {
+    this.#outer = outer.filter((signal) => signal !== undefined);
+    this.#abort = () => this.#controller.abort(new ExchangeFailure("it was called off"));
+    this.#timer = setTimeout(
+      () => this.#controller.abort(new ExchangeFailure(`nothing came for ${Math.round(ms)} ms`)),
+      ms,
+    );
+    for (const signal of this.#outer) {
+      signal.addEventListener("abort", this.#abort);
+      if (signal.aborted) this.#abort();
+    }
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** What the promise becomes, unless the limit ends it first: then throws ExchangeFailure. */
+  async race<T>(promise: Promise<T>): Promise<T> {
+    let abort = () => {};
+    const ended = new Promise<never>((_resolve, reject) => {
+      abort = () => reject(this.signal.reason);
+    });
+    this.signal.addEventListener("abort", abort);
+    if (this.signal.aborted) abort();
+    try {
+      return await Promise.race([promise, ended]);
+    } finally {
+      this.signal.removeEventListener("abort", abort);
+    }
+  }
+
+  /** Something came: the time begins anew. */
+  touch(): void {
+    this.#timer.refresh();
+  }
+
+  /** From now on only the outer signals end it. */
+  disarm(): void {
+    clearTimeout(this.#timer);
+  }
+
+  dispose(): void {
+    clearTimeout(this.#timer);
+    for (const signal of this.#outer) signal.removeEventListener("abort", this.#abort);
+  }
+
+  /** What an error of this exchange really was: the limit's own reason where it was the limit that ended it. */
+  reasonOf(error: unknown): ExchangeFailure {
+    const cause = this.signal.aborted ? this.signal.reason : error;
+    return cause instanceof ExchangeFailure ? cause : new ExchangeFailure(messageOf(cause));
+  }
+}
+
+/** Node's errors for several addresses at once have an empty message. */
+export function messageOf(error: unknown): string {
+  const { message, code } = error as { message?: unknown; code?: unknown };
+  if (typeof message === "string" && message !== "") return message;
+  return typeof code === "string" ? code : String(error);
+}

@@ -1,0 +1,130 @@
+import { Breather } from "./breather.ts";
+
+/** What every projected object must have. `key` is the caller's own name for it, one of a kind among the items. */
+export interface Reflected {
+  readonly key: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+interface ReflectorLog {
+  info(message: string): void;
+  warn(message: string): void;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: objects of every kind; `project` makes something of them
+type KubeObject = any;
+
+export interface ItemHooks<T extends Reflected> {
+  /** What is kept of an object; null: it is of no interest, as if it were not there. */
+  readonly project: (object: KubeObject) => T | null;
+  /** `previous` has the same UID and key. */
+  readonly onUpsert: (item: T, previous: T | undefined) => void;
+  readonly onDelete: (item: T) => void;
+  readonly log: ReflectorLog;
+}
+
+/** What a list has brought so far: projections by the objects' own names. */
+export type Listed<T> = Map<string, T>;
+
+/** The objects of one resource as last heard of, and who hears when they change. Knows nothing of how they are read. */
+export class ReflectedItems<T extends Reflected> {
+  readonly items = new Map<string, T>();
+  readonly #hooks: ItemHooks<T>;
+  readonly #byName = new Map<string, T>();
+  /** Objects that could not be projected: each is said once. */
+  readonly #nonsense = new Set<string>();
+
+  constructor(hooks: ItemHooks<T>) {
+    this.#hooks = hooks;
+  }
+
+  /** Adds an object of a list. */
+  collect(into: Listed<T>, object: KubeObject): void {
+    const name = nameOf(object);
+    const item = this.#projected(name, object);
+    if (item) into.set(name, item);
+  }
+
+  /**
+   * Makes the items what a complete list says: first everything that is gone is reported, then what is new or has
+   * changed. Ends early when the signal aborts.
+   */
+  async replace(listed: Listed<T>, signal: AbortSignal): Promise<void> {
+    const breather = new Breather();
+    for (const [name, known] of [...this.#byName]) {
+      const next = listed.get(name);
+      if (!next || !isSame(known, next)) this.#remove(name, known);
+      if (breather.due) await breather.breathe();
+      if (signal.aborted) return;
+    }
+    for (const [name, item] of listed) {
+      this.#put(name, item);
+      if (breather.due) await breather.breathe();
+      if (signal.aborted) return;
+    }
+  }
+
+  /** An ADDED or MODIFIED event. */
+  upsert(object: KubeObject): void {
+    const name = nameOf(object);
+    const next = this.#projected(name, object);
+    const known = this.#byName.get(name);
+    if (known && (!next || !isSame(known, next))) this.#remove(name, known);
+    if (next) this.#put(name, next);
+  }
+
+  /** A DELETED event. One about an earlier object of the same name is ignored. */
+  delete(object: KubeObject): void {
+    const name = nameOf(object);
+    this.#nonsense.delete(name);
+    const known = this.#byName.get(name);
+    if (known && known.uid === object?.metadata?.uid) this.#remove(name, known);
+  }
+
+  #put(name: string, item: T): void {
+    const known = this.#byName.get(name);
+    if (known?.resourceVersion === item.resourceVersion) return;
+    this.#byName.set(name, item);
+    this.items.set(item.key, item);
+    this.#tell(name, () => this.#hooks.onUpsert(item, known));
+  }
+
+  #remove(name: string, known: T): void {
+    this.#byName.delete(name);
+    if (this.items.get(known.key) === known) this.items.delete(known.key);
+    this.#tell(name, () => this.#hooks.onDelete(known));
+  }
+
+  #projected(name: string, object: KubeObject): T | null {
+    try {
+      const item = this.#hooks.project(object);
+      this.#nonsense.delete(name);
+      return item;
+    } catch (error) {
+      if (!this.#nonsense.has(name))
+        this.#hooks.log.warn(`${name} makes no sense and is left out: ${(error as Error).message}`);
+      this.#nonsense.add(name);
+      return null;
+    }
+  }
+
+  /** A listener that throws has a defect; the others must hear of later changes all the same. */
+  #tell(name: string, listener: () => void): void {
+    try {
+      listener();
+    } catch (error) {
+      this.#hooks.log.warn(`a change of ${name} was not dealt with: ${(error as Error).stack}`);
+    }
+  }
+}
+
+function isSame(a: Reflected, b: Reflected): boolean {
+  return a.uid === b.uid && a.key === b.key;
+}
+
+/** `namespace/name`, or the name alone. */
+function nameOf(object: KubeObject): string {
+  const { namespace, name } = object?.metadata ?? {};
+  return namespace === undefined ? `${name}` : `${namespace}/${name}`;
+}

@@ -1,0 +1,174 @@
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import type { KubeConnection } from "./kube-config.ts";
+import { ExchangeFailure, type Limit, messageOf } from "./limit.ts";
+
+/** Idle connections that are kept: as many as there are writes in flight at once. */
+const IDLE_CONNECTIONS_MAX = 32;
+/** TCP keep-alive, ms: a watch may be silent for a minute, and its peer may be gone. */
+const TCP_KEEP_ALIVE_MS = 30_000;
+/**
+ * After trouble, ms, the server's refusals may not be meant: one that has just started refuses (403) whatever it has not read
+ * the roles for yet.
+ */
+const SETTLING_MS = 10_000;
+const UNAUTHORIZED = 401;
+
+/** Called for each answer, with `ms` to its headers, and with "away" where none came. `verb`: method, LIST or WATCH. */
+export type OnRequest = (verb: string, status: number | "away", ms: number) => void;
+
+export interface Exchange {
+  readonly verb: string;
+  readonly method: string;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly limit: Limit;
+}
+
+/** HTTP to the API server over few, long-lived connections. Watches have connections of their own. */
+export class Transport {
+  readonly #connection: KubeConnection;
+  readonly #onRequest: OnRequest | undefined;
+  readonly #agent: HttpAgent;
+  readonly #watchAgent: HttpAgent;
+  readonly #life = new AbortController();
+  #lastContactMs = Number.NEGATIVE_INFINITY;
+  #lastTroubleMs = Number.NEGATIVE_INFINITY;
+
+  constructor(connection: KubeConnection, onRequest: OnRequest | undefined) {
+    this.#connection = connection;
+    this.#onRequest = onRequest;
+    const secure = connection.server.protocol === "https:";
+    const agent = (options: object): HttpAgent =>
+      secure ? new HttpsAgent({ ...options, ...connection.tls }) : new HttpAgent(options);
+    const keepAliveMsecs = TCP_KEEP_ALIVE_MS;
+    // The newest connection first: it is the least likely to have been closed meanwhile.
+    this.#agent = agent({
+      keepAlive: true,
+      keepAliveMsecs,
+      maxFreeSockets: IDLE_CONNECTIONS_MAX,
+      scheduling: "lifo",
+    });
+    this.#watchAgent = agent({ keepAlive: true, keepAliveMsecs, maxFreeSockets: 0 });
+  }
+
+  get lastContactMs(): number {
+    return this.#lastContactMs;
+  }
+
+  /** Whether a refusal may be withdrawn in a moment, because the server was away or failing until just now. */
+  get settling(): boolean {
+    return performance.now() - this.#lastTroubleMs < SETTLING_MS;
+  }
+
+  /** Aborts when the transport is closed. */
+  get life(): AbortSignal {
+    return this.#life.signal;
+  }
+
+  /** Something was heard of the server. */
+  contact(): void {
+    this.#lastContactMs = performance.now();
+  }
+
+  /** The server failed, or could not be heard. */
+  trouble(): void {
+    this.#lastTroubleMs = performance.now();
+  }
+
+  /**
+   * Sends and waits for the answer's headers. A connection that turns out to be stale is replaced at once, and a 401
+   * answered once with credentials read anew. Throws ExchangeFailure. Ends with the exchange's limit, also later.
+   */
+  async open(exchange: Exchange): Promise<IncomingMessage> {
+    let auth = await this.#auth(exchange.limit);
+    let response = await this.#openFresh(exchange, auth.headers);
+    if (response.statusCode !== UNAUTHORIZED) return response;
+    if (await this.#connection.renew(auth.generation).catch(() => false)) {
+      response.resume();
+      auth = await this.#auth(exchange.limit);
+      response = await this.#openFresh(exchange, auth.headers);
+    }
+    return response;
+  }
+
+  /** Drops the connections nobody uses: they may lead where nobody answers any more. */
+  dropIdle(): void {
+    for (const sockets of Object.values(this.#agent.freeSockets))
+      for (const socket of [...(sockets ?? [])]) socket.destroy();
+  }
+
+  close(): void {
+    this.#life.abort();
+    this.#agent.destroy();
+    this.#watchAgent.destroy();
+  }
+
+  async #auth(limit: Limit) {
+    try {
+      // A plug-in may hang.
+      return await limit.race(this.#connection.authHeaders());
+    } catch (error) {
+      if (error instanceof ExchangeFailure) throw error;
+      throw new ExchangeFailure(`the credentials cannot be read: ${messageOf(error)}`);
+    }
+  }
+
+  async #openFresh(exchange: Exchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
+    try {
+      return await this.#openOnce(exchange, auth);
+    } catch (error) {
+      if (!(error instanceof ExchangeFailure && error.stale) || exchange.limit.signal.aborted) throw error;
+      this.dropIdle();
+      return this.#openOnce(exchange, auth);
+    }
+  }
+
+  async #openOnce(exchange: Exchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
+    const startMs = performance.now();
+    try {
+      const response = await this.#request(exchange, auth);
+      this.contact();
+      if ((response.statusCode ?? 0) >= 500) this.trouble();
+      this.#onRequest?.(exchange.verb, response.statusCode ?? 0, performance.now() - startMs);
+      return response;
+    } catch (error) {
+      this.trouble();
+      this.#onRequest?.(exchange.verb, "away", performance.now() - startMs);
+      throw error;
+    }
+  }
+
+  #request(exchange: Exchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
+    const { server } = this.#connection;
+    const secure = server.protocol === "https:";
+    const search = exchange.query ? `?${new URLSearchParams(exchange.query)}` : "";
+    const { body, limit } = exchange;
+    const options = {
+      // An IPv6 address has brackets in a URL only.
+      hostname: server.hostname.replace(/^\[|\]$/g, ""),
+      port: server.port || (secure ? 443 : 80),
+      method: exchange.method,
+      path: `${server.pathname.replace(/\/$/, "")}${exchange.path}${search}`,
+      agent: exchange.verb === "WATCH" ? this.#watchAgent : this.#agent,
+      signal: limit.signal,
+      headers: {
+        ...auth,
+        "user-agent": "holdfast",
+        ...exchange.headers,
+        ...(body === undefined ? {} : { "content-length": Buffer.byteLength(body) }),
+      },
+    };
+    return new Promise((resolve, reject) => {
+      const sent = (secure ? httpsRequest : httpRequest)(options, resolve);
+      sent.on("error", (error) => {
+        const { code } = error as NodeJS.ErrnoException;
+        const stale = sent.reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
+        reject(limit.signal.aborted ? limit.reasonOf(error) : new ExchangeFailure(messageOf(error), stale));
+      });
+      sent.end(body);
+    });
+  }
+}

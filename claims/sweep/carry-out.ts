@@ -1,0 +1,85 @@
+import { cooled, withoutAttachments } from "../../store/kubernetes/allocation-object.ts";
+import { ApiAway, type KubeApi, type KubeRequest } from "../../store/kubernetes/kube-api.ts";
+import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../store/kubernetes/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
+import type { SweptPod } from "./fact-views.ts";
+import { decideFresh } from "./fresh-facts.ts";
+import { identityOf } from "./observations.ts";
+import { judge, type Rules, type Verdict } from "./relations.ts";
+
+const CONFLICT = 409;
+
+/** What became of a verdict. `changed`: the world is not, or no longer, as it was seen. `failed`: refused or not answered. */
+export type Outcome =
+  | { readonly kind: "done" }
+  | { readonly kind: "changed" }
+  | { readonly kind: "failed"; readonly problem: string };
+
+export interface CarryOutContext {
+  readonly api: KubeApi;
+  readonly rules: Rules;
+  readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+}
+
+/**
+ * Carries out a verdict on an allocation as it was seen: reads it and everything it rests on again from the quorum,
+ * judges again, and writes only against the version just read. Whoever was stopped in between writes nothing.
+ */
+export async function carryOut(
+  context: CarryOutContext,
+  seen: IPAllocation,
+  verdict: Verdict,
+): Promise<Outcome> {
+  const { api } = context;
+  const path = objectPath(ALLOCATIONS_PATH, seen.metadata.name);
+  // The allocation first: whoever attaches to it after this read changes its version.
+  const read = await readObject(api, path);
+  if (read.kind === "unknown") return { kind: "failed", problem: read.problem };
+  if (read.kind === "absent") return { kind: "changed" };
+  const object: IPAllocation = read.it;
+  const fresh = await decideFresh(api, context.attachedToClaim, (facts) =>
+    judge(object, facts, context.rules),
+  );
+  if (fresh.kind === "keep" && fresh.why === "unknown") {
+    return { kind: "failed", problem: "not everything that it rests on could be read" };
+  }
+  if (identityOf(object, fresh) !== identityOf(seen, verdict)) return { kind: "changed" };
+  const write = writeOf(object, fresh, context.time());
+  if (write === null) return { kind: "changed" };
+  try {
+    const { status, body } = await api.send({
+      ...write,
+      path,
+      priority: "housekeeping",
+      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
+    });
+    if (status < 300) return { kind: "done" };
+    if (status === CONFLICT || status === 404) return { kind: "changed" };
+    return { kind: "failed", problem: `${status} ${body?.message ?? ""}` };
+  } catch (error) {
+    if (error instanceof ApiAway) return { kind: "failed", problem: error.message };
+    throw error;
+  }
+}
+
+function writeOf(
+  object: IPAllocation,
+  verdict: Verdict,
+  time: string,
+): Pick<KubeRequest, "method" | "body"> | null {
+  const { uid, resourceVersion } = object.metadata;
+  switch (verdict.kind) {
+    case "release":
+      return { method: "PUT", body: cooled(object, time) };
+    case "repair":
+      return { method: "PUT", body: cooled(object, object.status?.since ?? time) };
+    case "prune":
+      return { method: "PUT", body: withoutAttachments(object, verdict.keys) };
+    case "delete":
+      return { method: "DELETE", body: { preconditions: { uid, resourceVersion } } };
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,55 @@
+/** What is known of an object. `unknown` is an answer of its own: whoever decides treats it as "in use". */
+export type Found<T> =
+  | { readonly kind: "present"; readonly it: T }
+  | { readonly kind: "absent" }
+  | { readonly kind: "unknown" };
+
+export const ABSENT = { kind: "absent" } as const;
+export const UNKNOWN = { kind: "unknown" } as const;
+
+export function present<T>(it: T): Found<T> {
+  return { kind: "present", it };
+}
+
+/** An IPAMClaim, as far as it decides about an address. */
+export interface ClaimFact {
+  readonly uid: string;
+  /** RFC 3339, in whole seconds of the API server's clock; compared with those of other objects only. */
+  readonly creationTimestamp: string;
+  /** Number of entries of `status.ips`, readable or not: 0 means that nothing was published yet. */
+  readonly listedCount: number;
+  /** Addresses of `status.ips`, canonical, without mask. */
+  readonly addresses: readonly string[];
+}
+
+/** A pod, as far as it decides about an address. */
+export interface PodFact {
+  readonly uid: string;
+  /** UID by which the runtime knows a static pod, whose object in the API has another; null for others. */
+  readonly staticUid: string | null;
+  /** Succeeded or Failed: none of its containers runs or will run again. */
+  readonly terminal: boolean;
+  readonly creationTimestamp: string;
+  /** Addresses that its network status reports, canonical, without mask. */
+  readonly addresses: readonly string[];
+}
+
+/** A living pod whose network selection names a claim. */
+export interface NamingPod extends PodFact {
+  /** It is attached to an address of the claim with this UID: it uses that one, and no predecessor of the same name. */
+  attachedToClaim(claimUid: string): boolean;
+}
+
+/** Everything that `judge` asks about the world. Nothing is remembered between two questions. */
+export interface Facts {
+  claim(namespace: string, name: string): Found<ClaimFact>;
+  pod(namespace: string, name: string): Found<PodFact>;
+  node(name: string): Found<null>;
+  /** Pods of the namespace that are not terminal and name the claim; `present` with an empty list means there are none. */
+  podsNaming(namespace: string, claim: string): Found<readonly NamingPod[]>;
+}
+
+/** Whether the object found under a pod's name is the pod that the UID means. */
+export function isPod(fact: PodFact, uid: string): boolean {
+  return fact.uid === uid || (fact.staticUid !== null && fact.staticUid === uid);
+}

@@ -1,0 +1,72 @@
+import { pause } from "../kube/backoff.ts";
+
+/** Runs of one piece of work are at least so far apart, ms, however many events ask for it. */
+const GAP_MS_MIN = 1_000;
+/** Share of the time that the work may take when events ask for it all the time: one in so many. */
+const REST_SHARE = 5;
+
+export interface PaceLog {
+  warn(fields: object, message: string): void;
+}
+
+/** Runs work at its own pace: at every interval, and soon after somebody asked; never twice at once. */
+export class Pace {
+  readonly #what: string;
+  readonly #intervalMs: number;
+  readonly #work: (signal: AbortSignal) => Promise<void>;
+  readonly #log: PaceLog;
+  readonly #life = new AbortController();
+  #loop: Promise<void> | null = null;
+  #asked = false;
+  #wake: (() => void) | null = null;
+
+  /** A failure of the work is logged as `what`, and the next run comes. */
+  constructor(what: string, intervalMs: number, work: (signal: AbortSignal) => Promise<void>, log: PaceLog) {
+    this.#what = what;
+    this.#intervalMs = intervalMs;
+    this.#work = work;
+    this.#log = log;
+  }
+
+  start(): void {
+    this.#loop ??= this.#run();
+  }
+
+  /** Something happened: the next run comes soon. */
+  nudge(): void {
+    this.#asked = true;
+    this.#wake?.();
+  }
+
+  async stop(): Promise<void> {
+    this.#life.abort();
+    await this.#loop;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#life;
+    while (!signal.aborted) {
+      this.#asked = false;
+      const startMs = performance.now();
+      try {
+        await this.#work(signal);
+      } catch (error) {
+        this.#log.warn({ err: error as Error }, `${this.#what} did not finish; it comes again`);
+      }
+      const tookMs = performance.now() - startMs;
+      const gapMs = Math.max(GAP_MS_MIN, tookMs * REST_SHARE);
+      await pause(gapMs, signal);
+      if (!this.#asked && this.#intervalMs > gapMs) await this.#rest(this.#intervalMs - gapMs);
+    }
+  }
+
+  async #rest(ms: number): Promise<void> {
+    const rest = new AbortController();
+    const wake = () => rest.abort();
+    this.#wake = wake;
+    this.#life.signal.addEventListener("abort", wake);
+    await pause(ms, rest.signal);
+    this.#life.signal.removeEventListener("abort", wake);
+    this.#wake = null;
+  }
+}

@@ -1,0 +1,242 @@
+import { formatAddress } from "../../ipam/address.ts";
+import { addressOf, isSound } from "../../store/kubernetes/allocation-object.ts";
+import {
+  type AllocationAttachment,
+  type AllocationOwner,
+  BOUND_FINALIZER,
+  type IPAllocation,
+} from "../../store/kubernetes/objects.ts";
+import { type ClaimFact, type Facts, isPod, type NamingPod } from "./facts.ts";
+
+/*
+ * Every relation between an allocation, its owner, the pods and the nodes, and what is done about it. "living" is a
+ * pod of the same UID that is neither Succeeded nor Failed; "gone" is 404 or another UID under the name. Whatever is
+ * unknown counts as in use, in every line.
+ *
+ *   state    owner      of the owner               of the containers              verdict
+ *   ───────  ─────────  ─────────────────────────  ─────────────────────────────  ──────────────────────────────
+ *   Bound    IPAMClaim  lists the address          living, or none                keep    claim-lists
+ *                       (also being deleted)       pod gone, node exists          keep    claim-lists
+ *                                                  pod not living, node gone      prune   node-gone
+ *   Bound    IPAMClaim  lists nothing              any                            keep    claim-unpublished
+ *                                                  (a paused daemon may publish it still, however late)
+ *   Bound    IPAMClaim  lists others only          a living pod reports it        keep    pod-reports-address
+ *                                                  none does                      release claim-does-not-list
+ *   Bound    IPAMClaim  gone, or another UID       pod living                     keep    pod-alive
+ *                                                  a living pod names the claim   keep    pod-names-claim
+ *                                                  pod gone, node exists          keep    container-may-run *
+ *                                                  all ended                      release claim-gone
+ *   Bound    Pod        living (also terminating)  any                            keep    pod-alive
+ *   Bound    Pod        Succeeded or Failed        any                            release pod-completed
+ *   Bound    Pod        gone                       none attached                  release pod-gone
+ *                                                  node exists                    keep    container-may-run *
+ *                                                  node gone                      release pod-gone
+ *   Bound    Container  (nobody to ask)            a node exists                  keep    container-may-run
+ *                                                  every node gone                release node-gone
+ *                                                  none attached                  report  container-without-attachment
+ *   Bound    incomplete (no name or namespace)     any                            report  owner-incomplete
+ *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
+ *                                                  rested long enough             delete  cooling-expired
+ *                                                  being deleted by somebody      keep    being-deleted
+ *   not what its name says, no address, no state                                  report  unsound
+ *
+ *   * unless the operator has set how long after the end of a pod its container counts as ended too:
+ *     then released, with the same word as when the node is gone, once that has been observed for so long.
+ *
+ * A younger claim of the same name does not make pods that are younger than itself, or attached to it, hold what its
+ * predecessor had.
+ */
+
+/** What the operator decides. Durations in seconds, to be observed on a monotonic clock. */
+export interface Rules {
+  /** Every verdict that changes something must have been observed for so long. */
+  readonly graceSeconds: number;
+  /** After which a container whose pod is gone, on a node that exists, counts as ended; 0: never. */
+  readonly podGoneReleaseSeconds: number;
+  /** How much longer than its rest a Cooling object is kept, so that its history can be looked at. */
+  readonly coolingKeepSeconds: number;
+  /** The rest of released addresses of a network. */
+  cooldownSeconds(network: string): number;
+}
+
+export type KeepWhy =
+  | "claim-lists"
+  | "claim-unpublished"
+  | "pod-reports-address"
+  | "pod-alive"
+  | "pod-names-claim"
+  | "container-may-run"
+  | "being-deleted"
+  | "unknown";
+export type ReleaseWhy = "claim-does-not-list" | "claim-gone" | "pod-completed" | "pod-gone" | "node-gone";
+export type ReportWhy = "unsound" | "owner-incomplete" | "container-without-attachment";
+
+/** What is done about an allocation. `afterSeconds`: only when it has been observed, unchanged, for so long. */
+export type Verdict =
+  | { readonly kind: "keep"; readonly why: KeepWhy }
+  | { readonly kind: "release"; readonly why: ReleaseWhy; readonly afterSeconds: number }
+  | {
+      readonly kind: "prune";
+      readonly why: "node-gone";
+      /** Keys of the attachments of containers that have certainly ended. */
+      readonly keys: readonly string[];
+      readonly afterSeconds: number;
+    }
+  | { readonly kind: "repair"; readonly why: "cooling-with-finalizer"; readonly afterSeconds: number }
+  | { readonly kind: "delete"; readonly why: "cooling-expired"; readonly afterSeconds: number }
+  /** Nobody can tell what it is: kept, and shown to the operator. */
+  | { readonly kind: "report"; readonly why: ReportWhy };
+
+type PodState = "living" | "completed" | "gone" | "unknown";
+
+const UNKNOWN_KEPT: Verdict = { kind: "keep", why: "unknown" };
+
+/** Judges one allocation by what is known. Pure; never throws, whatever the object looks like. */
+export function judge(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+  if (!isSound(allocation)) return { kind: "report", why: "unsound" };
+  if (allocation.status?.state === "Cooling") return judgeCooling(allocation, rules);
+  const { owner } = allocation.spec;
+  switch (owner.kind) {
+    case "IPAMClaim":
+      return isNamed(owner)
+        ? judgeClaims(allocation, facts, rules)
+        : { kind: "report", why: "owner-incomplete" };
+    case "Pod":
+      return isNamed(owner)
+        ? judgePods(allocation, facts, rules)
+        : { kind: "report", why: "owner-incomplete" };
+    case "Container":
+      return judgeContainers(allocation, facts, rules);
+    default:
+      return { kind: "report", why: "unsound" };
+  }
+}
+
+function judgeCooling(allocation: IPAllocation, rules: Rules): Verdict {
+  const { metadata, spec } = allocation;
+  if (metadata.finalizers?.includes(BOUND_FINALIZER)) {
+    return { kind: "repair", why: "cooling-with-finalizer", afterSeconds: rules.graceSeconds };
+  }
+  if (metadata.deletionTimestamp !== undefined) return { kind: "keep", why: "being-deleted" };
+  const afterSeconds = rules.cooldownSeconds(spec.network) + rules.coolingKeepSeconds;
+  return { kind: "delete", why: "cooling-expired", afterSeconds };
+}
+
+function judgeClaims(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+  const { namespace, name, uid } = allocation.spec.owner;
+  const claim = facts.claim(namespace, name);
+  if (claim.kind === "unknown") return UNKNOWN_KEPT;
+  if (claim.kind === "present" && claim.it.uid === uid)
+    return judgeLiving(allocation, claim.it, facts, rules);
+  const end = containersEnd(allocation, facts, rules);
+  if (end.kind === "keep") return end;
+  const naming = facts.podsNaming(namespace, name);
+  if (naming.kind !== "present") return UNKNOWN_KEPT;
+  const successor = claim.kind === "present" ? claim.it : null;
+  if (naming.it.some((pod) => holdsFormer(pod, successor))) return { kind: "keep", why: "pod-names-claim" };
+  return { kind: "release", why: "claim-gone", afterSeconds: end.afterSeconds };
+}
+
+/** The claim exists. What it lists is its own for as long as it does; what it cannot publish any more is nobody's. */
+function judgeLiving(allocation: IPAllocation, claim: ClaimFact, facts: Facts, rules: Rules): Verdict {
+  if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };
+  const address = formatAddress(addressOf(allocation));
+  if (claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
+  // An entry that cannot be read might be this address in a spelling that we do not know.
+  if (claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;
+  for (const { pod } of attachmentsOf(allocation)) {
+    if (pod === undefined) continue;
+    if (!pod.namespace || !pod.name || !pod.uid) return UNKNOWN_KEPT;
+    const found = facts.pod(pod.namespace, pod.name);
+    if (found.kind === "unknown") return UNKNOWN_KEPT;
+    if (found.kind === "absent" || !isPod(found.it, pod.uid) || found.it.terminal) continue;
+    if (found.it.addresses.includes(address)) return { kind: "keep", why: "pod-reports-address" };
+  }
+  return { kind: "release", why: "claim-does-not-list", afterSeconds: rules.graceSeconds };
+}
+
+function pruneOrKeep(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+  const keys = Object.entries(allocation.status?.attachments ?? {})
+    .filter(([, one]) => nodeState(one, facts) === "absent" && hasEnded(podState(one, facts)))
+    .map(([key]) => key);
+  if (keys.length === 0) return { kind: "keep", why: "claim-lists" };
+  return { kind: "prune", why: "node-gone", keys, afterSeconds: rules.graceSeconds };
+}
+
+function judgePods(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+  const { namespace, name, uid } = allocation.spec.owner;
+  const pod = facts.pod(namespace, name);
+  if (pod.kind === "unknown") return UNKNOWN_KEPT;
+  if (pod.kind === "present" && isPod(pod.it, uid)) {
+    if (!pod.it.terminal) return { kind: "keep", why: "pod-alive" };
+    return { kind: "release", why: "pod-completed", afterSeconds: rules.graceSeconds };
+  }
+  const end = containersEnd(allocation, facts, rules);
+  return end.kind === "keep" ? end : { kind: "release", why: "pod-gone", afterSeconds: end.afterSeconds };
+}
+
+function judgeContainers(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+  const attachments = attachmentsOf(allocation);
+  if (attachments.length === 0) return { kind: "report", why: "container-without-attachment" };
+  const nodes = attachments.map((one) => nodeState(one, facts));
+  if (nodes.includes("present")) return { kind: "keep", why: "container-may-run" };
+  if (nodes.includes("unknown")) return UNKNOWN_KEPT;
+  return { kind: "release", why: "node-gone", afterSeconds: rules.graceSeconds };
+}
+
+/** Whether all containers of the allocation have ended, and how long that has to be observed before it is believed. */
+function containersEnd(
+  allocation: IPAllocation,
+  facts: Facts,
+  rules: Rules,
+): Extract<Verdict, { kind: "keep" }> | { readonly kind: "ended"; readonly afterSeconds: number } {
+  let afterSeconds = rules.graceSeconds;
+  for (const one of attachmentsOf(allocation)) {
+    const pod = podState(one, facts);
+    if (pod === "unknown") return { kind: "keep", why: "unknown" };
+    if (pod === "living") return { kind: "keep", why: "pod-alive" };
+    if (pod === "completed") continue;
+    const node = nodeState(one, facts);
+    if (node === "unknown") return { kind: "keep", why: "unknown" };
+    if (node === "absent") continue;
+    // Without its pod nobody can tell whether it runs on a partitioned node, and for how long.
+    if (rules.podGoneReleaseSeconds === 0 || one.pod === undefined) {
+      return { kind: "keep", why: "container-may-run" };
+    }
+    afterSeconds = Math.max(afterSeconds, rules.podGoneReleaseSeconds);
+  }
+  return { kind: "ended", afterSeconds };
+}
+
+/** Of an attachment's pod. An attachment without a pod counts as one whose pod is gone: its node decides. */
+function podState(one: AllocationAttachment, facts: Facts): PodState {
+  if (one.pod === undefined) return "gone";
+  if (!one.pod.namespace || !one.pod.name || !one.pod.uid) return "unknown";
+  const found = facts.pod(one.pod.namespace, one.pod.name);
+  if (found.kind === "unknown") return "unknown";
+  if (found.kind === "absent" || !isPod(found.it, one.pod.uid)) return "gone";
+  return found.it.terminal ? "completed" : "living";
+}
+
+function hasEnded(state: PodState): boolean {
+  return state === "gone" || state === "completed";
+}
+
+function nodeState(one: AllocationAttachment, facts: Facts): "present" | "absent" | "unknown" {
+  return one.node ? facts.node(one.node).kind : "unknown";
+}
+
+/** Whether a living pod that names the claim may use what a former claim of that name had. */
+function holdsFormer(pod: NamingPod, successor: ClaimFact | null): boolean {
+  if (successor === null || pod.creationTimestamp < successor.creationTimestamp) return true;
+  // Timestamps have whole seconds: of two in the same one nobody knows which came first.
+  return pod.creationTimestamp === successor.creationTimestamp && !pod.attachedToClaim(successor.uid);
+}
+
+function attachmentsOf(allocation: IPAllocation): AllocationAttachment[] {
+  return Object.values(allocation.status?.attachments ?? {});
+}
+
+function isNamed(owner: AllocationOwner): boolean {
+  return Boolean(owner.namespace) && Boolean(owner.name);
+}

@@ -1,0 +1,64 @@
+import { type Refusal, refuse } from "../ipam/refusals.ts";
+import { type ClaimView, vmOwners } from "./claim-view.ts";
+
+/** What is known of the VM that a pod runs. */
+export interface VmIdentity {
+  readonly vmi: { readonly uid: string } | null;
+  /** UID of the VM that owns the VMI; null: it has none, or none could be read. */
+  readonly vmUid: string | null;
+}
+
+/** A pod that wants to use a claim. */
+export interface ClaimUser extends VmIdentity {
+  /** `namespace/name` */
+  readonly key: string;
+  /** Its creationTimestamp, RFC 3339. */
+  readonly createdAt: string;
+}
+
+export type Permission = { readonly ok: true } | { readonly ok: false; readonly refusal: Refusal };
+
+/**
+ * May this pod use the claim? A claim that a VM or VMI owns serves pods of that VM alone, told by UID, because names
+ * come again; the test falls away when no VM owns it, or without KubeVirt's API, when no pod could pass it. A claim
+ * that is being deleted serves only pods that were there before; both times are the API server's, in whole seconds.
+ * A pod that is not known (null) passes no test.
+ */
+export function mayUse(request: {
+  readonly claim: ClaimView;
+  readonly pod: ClaimUser | null;
+  readonly kubevirt: boolean;
+}): Permission {
+  const { claim, pod, kubevirt } = request;
+  const owners = vmOwners(claim.owners);
+  const [owner] = owners;
+  if (kubevirt && owner && !owners.some(({ uid }) => pod !== null && isOf(pod, uid))) {
+    const refusal = refuse("CLAIM_OTHER_OWNER", {
+      claim: claim.key,
+      owner: `${owner.kind} ${owner.name} (UID ${owner.uid})`,
+      pod: pod?.key ?? "(unknown)",
+    });
+    return { ok: false, refusal };
+  }
+  if (claim.deletionTimestamp !== null && !isBefore(pod, claim.deletionTimestamp)) {
+    return { ok: false, refusal: refuse("CLAIM_TERMINATING", { claim: claim.key }) };
+  }
+  return { ok: true };
+}
+
+/** Do two pods run one VM, as source and target of its migration? Never for pods without VM. */
+export function sameVm(a: VmIdentity, b: VmIdentity): boolean {
+  return (
+    (a.vmi !== null && a.vmi.uid !== "" && a.vmi.uid === b.vmi?.uid) ||
+    (a.vmUid !== null && a.vmUid !== "" && a.vmUid === b.vmUid)
+  );
+}
+
+function isOf(pod: VmIdentity, uid: string): boolean {
+  return pod.vmi !== null && (pod.vmi.uid === uid || pod.vmUid === uid);
+}
+
+/** A time that cannot be read is never before another. */
+function isBefore(pod: ClaimUser | null, deletion: string): boolean {
+  return pod !== null && Date.parse(pod.createdAt) <= Date.parse(deletion);
+}

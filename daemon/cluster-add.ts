@@ -1,0 +1,95 @@
+import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
+import { parseCniArgs } from "../claims/cni-args.ts";
+import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../ipam/network-definition.ts";
+import { type Refusal, RefusalError } from "../ipam/refusals.ts";
+import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
+import type { ClusterNode } from "./cluster-node.ts";
+import { answer, attachWithClaim, refuseUnlessReady, wantOf } from "./cni-add.ts";
+import type { CniContext } from "./cni-context.ts";
+import { type PluginConfig, readConfig, readDefinedConfig } from "./cni-request.ts";
+
+/** How often to look for a claim that does not exist yet, ms: whoever creates it takes seconds, and nothing tells us. */
+const CLAIM_LOOK_AGAIN_MS = 500;
+
+/** ADD in Kubernetes: the pod, its network selection element and the NAD say what is asked for. */
+export async function clusterAdd(
+  context: CniContext,
+  cluster: ClusterNode,
+  wire: CniWireRequest,
+): Promise<object | AttachOutcome> {
+  const config = readConfig(wire.config, "ADD", "0.1.0");
+  const args = parseCniArgs(wire.args);
+  const pod = podNameIn(args);
+  const base = wantOf(context, wire, config);
+  const local = await answerHere(context, config, { ...base, pod });
+  if (local !== null) return local;
+  refuseUnlessReady(context);
+  const deadlineMs = performance.now() + context.addDeadlineMs;
+  try {
+    const request = await readClusterRequest(
+      cluster,
+      {
+        interface: wire.ifname,
+        args,
+        conf: config.conf,
+        network: base.network,
+        ownDefinition: () => ({
+          definition: readDefinedConfig(wire.config, "ADD", "0.1.0").definition,
+          source: wire.config,
+        }),
+      },
+      deadlineMs,
+    );
+    await cluster.ensureImported(base.network, deadlineMs);
+    const want: AttachWant = { ...base, ...request };
+    const outcome =
+      want.claim === null
+        ? await context.store.attach(want)
+        : await attachWithClaim(context, want, { lookAgainMs: CLAIM_LOOK_AGAIN_MS });
+    if (outcome.kind === "refused") {
+      cluster.tellPod(pod, outcome.refusal);
+      return outcome;
+    }
+    for (const warning of outcome.warnings) {
+      context.log.warn({ network: want.network, containerId: want.containerId }, warning);
+      cluster.warnPod(pod, "ClaimIgnored", warning);
+    }
+    for (const note of want.definition.notes) context.warnings.warn(want.network, note);
+    return answer(config, outcome);
+  } catch (error) {
+    if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal as Refusal);
+    throw error;
+  }
+}
+
+/** What needs no API: an exact repeat is answered from the journal, also while nothing else can be. */
+async function answerHere(
+  context: CniContext,
+  config: PluginConfig,
+  base: Pick<
+    AttachWant,
+    "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "pod"
+  >,
+): Promise<object | AttachOutcome | null> {
+  const definition = context.store.definition(base.network) ?? ownOrBare(config);
+  const outcome = await context.store.answerLocally({
+    ...base,
+    definition,
+    definitionSource: config.text,
+    claim: null,
+    requested: [],
+  });
+  if (outcome === null || outcome.kind === "refused") return outcome;
+  return answer(config, outcome);
+}
+
+/** A repeat is answered its addresses even when nobody can say any more what its network is. */
+function ownOrBare(config: PluginConfig): NetworkDefinition {
+  try {
+    return parsePluginConfig(config.conf);
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+    return parsePluginConfig({ name: config.conf.name, ipam: { type: "holdfast-ipam" } });
+  }
+}

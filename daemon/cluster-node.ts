@@ -1,0 +1,245 @@
+import type { Logger } from "pino";
+import { KubeClaimDesk } from "../claims/claim-desk.ts";
+import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
+import { importNetwork } from "../claims/import.ts";
+import { EventWriter } from "../claims/kube/events.ts";
+import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
+import { loadKubeConfig } from "../claims/kube/kube-config.ts";
+import { Reflector } from "../claims/kube/reflector.ts";
+import { PodDirectory } from "../claims/pod-directory.ts";
+import { type PodView, projectPod } from "../claims/pod-view.ts";
+import { type Refusal, type RefusalCode, RefusalError, refuse } from "../ipam/refusals.ts";
+import type { Hint } from "../store/kubernetes/hint.ts";
+import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
+import { KubernetesStore } from "../store/kubernetes/kubernetes-store.ts";
+import { labelValue } from "../store/kubernetes/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  LABEL_NETWORK,
+  NADS_PATH,
+  type ObjectMeta,
+  PODS_PATH,
+} from "../store/kubernetes/objects.ts";
+import type { NodeContext } from "../store/node-context.ts";
+import type { PodIdentity } from "../store/records.ts";
+import { timeText } from "../store/sqlite/rows.ts";
+
+/** Pause before the first list is tried again, ms. */
+const RETRY_MS = 1_000;
+
+/** Refusals that pass by themselves, or that no user can do anything about: no event. */
+const NO_EVENT: readonly RefusalCode[] = [
+  "API_AWAY",
+  "NOT_READY",
+  "SUPERSEDED",
+  "TOO_MANY_WAITING",
+  "STORAGE_FAILED",
+  "POD_ABSENT",
+];
+
+export interface ClusterNodeOptions {
+  /** null: as a pod of the cluster. */
+  readonly kubeconfig: string | null;
+  readonly state: string;
+  readonly addDeadlineMs: number;
+  readonly context: NodeContext;
+  readonly log: Logger;
+  readonly onRequest?: (verb: string, status: number | "away", ms: number) => void;
+}
+
+/** This node's side of the Kubernetes API: what it watches, what it asks, and the store over both. */
+export class ClusterNode {
+  readonly api: KubeApi;
+  readonly pods: PodDirectory;
+  readonly book = new DefinitionBook();
+  readonly store: KubernetesStore;
+  readonly #http: HttpKubeApi;
+  readonly #options: ClusterNodeOptions;
+  readonly #log: Logger;
+  readonly #events: EventWriter;
+  readonly #podWatch: Reflector<PodView>;
+  readonly #nadWatch: Reflector<NadView>;
+  readonly #life = new AbortController();
+  readonly #imported = new Set<string>();
+  readonly #importing = new Map<string, Promise<void>>();
+  #hintReady = false;
+  #importedAtStart = false;
+  #lostTouch: () => void = () => {};
+
+  /** Throws when the kubeconfig cannot be used. */
+  constructor(options: ClusterNodeOptions) {
+    const { context, log } = options;
+    this.#options = options;
+    this.#log = log;
+    const { onRequest } = options;
+    this.#http = new HttpKubeApi(loadKubeConfig(options.kubeconfig), onRequest ? { onRequest } : {});
+    this.api = this.#http;
+    this.#events = new EventWriter({
+      api: this.api,
+      component: "holdfast-daemon",
+      host: context.node,
+      time: () => timeText(context.clock.wallMs()),
+    });
+    const lostTouch = () => this.#lostTouch();
+    this.#podWatch = new Reflector<PodView>({
+      api: this.api,
+      path: PODS_PATH,
+      query: { fieldSelector: `spec.nodeName=${context.node}` },
+      project: projectPod,
+      onUpsert: () => {},
+      onDelete: () => {},
+      lostTouch,
+      log,
+    });
+    this.#nadWatch = new Reflector<NadView>({
+      api: this.api,
+      path: NADS_PATH,
+      project: projectNad,
+      onUpsert: (nad) => this.book.upsert(nad),
+      onDelete: (nad) => this.book.remove(nad.key),
+      log,
+    });
+    this.pods = new PodDirectory(this.api, (key) => this.#podWatch.items.get(key));
+    const warn = (message: string) => log.warn(message);
+    this.store = new KubernetesStore({
+      folder: options.state,
+      context,
+      log,
+      api: this.api,
+      desk: new KubeClaimDesk({ api: this.api, pods: this.pods, clock: context.clock, warn }),
+      definitions: this.book,
+      addDeadlineMs: options.addDeadlineMs,
+      watchNetwork: (network, hint) => this.#watchNetwork(network, hint),
+    });
+  }
+
+  /** Why nothing new can be allocated; null when it can. */
+  notReady(): string | null {
+    if (!this.#podWatch.synced) return "the pods of this node are not listed yet";
+    if (!this.#nadWatch.synced && !this.#nadWatch.missing)
+      return "network attachment definitions are not listed yet";
+    if (!this.#hintReady) return "the allocations are not listed yet";
+    if (!this.#importedAtStart) return "addresses in use from before are not imported yet";
+    return null;
+  }
+
+  /** Begins to list and watch; resolves when everything an ADD needs is known, or the node is stopped. */
+  async start(lostTouch: () => void): Promise<void> {
+    this.#lostTouch = lostTouch;
+    this.#podWatch.start();
+    this.#nadWatch.start();
+    await this.#untilDone("listing allocations", () => this.store.hint.refresh());
+    this.#hintReady = true;
+    await this.#nadWatch.waitSynced(this.#life.signal);
+    await this.#podWatch.waitSynced(this.#life.signal);
+    await this.#untilDone("importing networks", async () => {
+      for (const network of this.book.networks()) await this.#import(network);
+    });
+    this.#importedAtStart = !this.#life.signal.aborted;
+  }
+
+  async stop(): Promise<void> {
+    this.#life.abort();
+    await Promise.all([this.#podWatch.stop(), this.#nadWatch.stop()]);
+    this.#http.close();
+  }
+
+  /** A network's addresses from before Holdfast are recorded before the first new one is given. Throws ApiAway, RefusalError NOT_READY. */
+  async ensureImported(network: string, deadlineMs: number): Promise<void> {
+    if (this.#imported.has(network)) return;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const reason = `addresses in use on network ${network} from before are still being imported`;
+      const refusal = new RefusalError(refuse("NOT_READY", { reason }));
+      timer = setTimeout(() => reject(refusal), Math.max(0, deadlineMs - performance.now()));
+    });
+    try {
+      await Promise.race([this.#import(network), late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Tells the pod's owner what a refusal means, where somebody has to act. */
+  tellPod(pod: PodIdentity | null, refusal: Refusal): void {
+    if (NO_EVENT.includes(refusal.code)) return;
+    this.warnPod(pod, camelCase(refusal.code), `${refusal.message}; ${refusal.hint}`);
+  }
+
+  warnPod(pod: PodIdentity | null, reason: string, message: string): void {
+    if (pod === null) return;
+    const { namespace, name } = pod;
+    // The API object's UID: of a static pod the runtime names another one.
+    const uid = this.#podWatch.items.get(`${namespace}/${name}`)?.uid ?? pod.uid;
+    this.#events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, reason, message);
+  }
+
+  /** Whether the pod of an attachment has certainly ended. Unknown, and a container without a pod, is false. */
+  async podHasEnded(pod: PodIdentity | null): Promise<boolean> {
+    if (pod === null) return true;
+    try {
+      return await this.pods.hasEnded(pod, performance.now() + this.#options.addDeadlineMs);
+    } catch (error) {
+      if (error instanceof ApiAway || error instanceof RefusalError) return false;
+      throw error;
+    }
+  }
+
+  #import(network: string): Promise<void> {
+    if (this.#imported.has(network)) return Promise.resolve();
+    const running = this.#importing.get(network);
+    if (running) return running;
+    const { clock } = this.#options.context;
+    const started = importNetwork(this.api, network, {
+      definitions: this.book,
+      time: () => timeText(clock.wallMs()),
+      log: this.#log,
+    })
+      .then((result) => {
+        this.#imported.add(network);
+        // What was just created is not in the picture yet.
+        if (result.kind === "imported" && result.created > 0) return this.store.hint.refresh();
+        return undefined;
+      })
+      .finally(() => this.#importing.delete(network));
+    this.#importing.set(network, started);
+    return started;
+  }
+
+  async #untilDone(what: string, work: () => Promise<void>): Promise<void> {
+    while (!this.#life.signal.aborted) {
+      try {
+        return await work();
+      } catch (error) {
+        this.#log.warn({ err: error as Error }, `${what} did not succeed; trying again`);
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
+    }
+  }
+
+  /** Follows the allocations of one network: from now on the hint is as fresh as the watch. */
+  #watchNetwork(network: string, hint: Hint): () => void {
+    this.#log.info({ network }, "the network is nearly full or contended; following its allocations");
+    type Meta = { key: string; uid: string; resourceVersion: string; meta: ObjectMeta };
+    const watch = new Reflector<Meta>({
+      api: this.api,
+      path: ALLOCATIONS_PATH,
+      query: { labelSelector: `${LABEL_NETWORK}=${labelValue(network)}`, resourceVersion: "0" },
+      metadataOnly: true,
+      project: (object: { metadata: ObjectMeta }) => {
+        const { name, uid, resourceVersion, labels = {}, annotations = {} } = object.metadata;
+        return { key: name, uid, resourceVersion, meta: { name, uid, resourceVersion, labels, annotations } };
+      },
+      onUpsert: ({ meta }) => hint.learn(meta),
+      onDelete: ({ meta }) => hint.forget(meta),
+      log: this.#log,
+    });
+    watch.start();
+    return () => void watch.stop();
+  }
+}
+
+/** `POOL_FULL` → `PoolFull`: how Kubernetes writes reasons. */
+function camelCase(code: string): string {
+  return code.toLowerCase().replaceAll(/(^|_)(.)/g, (_, __, letter: string) => letter.toUpperCase());
+}

@@ -1,0 +1,154 @@
+import type { FastifyInstance } from "fastify";
+import type { Logger } from "pino";
+import { importNetwork, isImported } from "../claims/import.ts";
+import { pause } from "../claims/kube/backoff.ts";
+import { EventWriter } from "../claims/kube/events.ts";
+import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
+import { loadKubeConfig } from "../claims/kube/kube-config.ts";
+import { Adoption } from "../claims/sweep/adoption.ts";
+import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
+import { NetworkStatus } from "../claims/sweep/network-status.ts";
+import { Pace } from "../claims/sweep/pace.ts";
+import { Sweeper } from "../claims/sweep/sweeper.ts";
+import { Watched } from "../claims/sweep/watched.ts";
+import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/network-definition.ts";
+import { systemClock } from "../store/clock.ts";
+import { networkObjectName } from "../store/kubernetes/object-names.ts";
+import type { ControllerSettings } from "./controller-config.ts";
+import { ControllerMetrics } from "./controller-metrics.ts";
+import { buildControllerServer } from "./controller-server.ts";
+
+/** How often networks are imported, counted and shown, ms. */
+const NETWORKS_INTERVAL_MS = 3_000;
+/** For work in hand to come to its end when the process shall stop, ms; after it the API is closed under it. */
+const STOP_GRACE_MS = 1_000;
+
+/** The parts of one running controller, wired together. `start` before `stop`. */
+export class Controller {
+  readonly #settings: ControllerSettings;
+  readonly #log: Logger;
+  readonly #api: HttpKubeApi;
+  readonly #metrics: ControllerMetrics;
+  readonly #watched: Watched;
+  readonly #lease: Lease;
+  readonly #sweeper: Sweeper;
+  readonly #adoption: Adoption;
+  readonly #networkStatus: NetworkStatus;
+  readonly #paces: Readonly<Record<"lease" | "sweep" | "adoption" | "networks", Pace>>;
+  readonly #server: FastifyInstance;
+  #stopping = false;
+
+  /** Throws when the kubeconfig cannot be used. */
+  constructor(settings: ControllerSettings, log: Logger) {
+    this.#settings = settings;
+    this.#log = log;
+    this.#api = new HttpKubeApi(loadKubeConfig(settings.kubeconfig), {
+      onRequest: (verb, status) => this.#metrics.requested(verb, status),
+    });
+    const api = this.#api;
+    const shared = {
+      api,
+      log,
+      monotonicMs: () => systemClock.monotonicMs(),
+      time: () => new Date(systemClock.wallMs()).toISOString(),
+      idle: () => this.#idle(),
+    };
+    const watched = new Watched(
+      api,
+      {
+        somethingEnded: () => this.#paces.sweep.nudge(),
+        claimListed: () => this.#paces.adoption.nudge(),
+        allocationChanged: (network) => this.#networkStatus.touch(network),
+        definitionsChanged: () => this.#paces.networks.nudge(),
+      },
+      { info: (message) => log.info(message), warn: (message) => log.warn(message) },
+    );
+    this.#watched = watched;
+    const { namespace, identity } = settings;
+    this.#lease = new Lease({ ...shared, namespace, identity });
+    this.#sweeper = new Sweeper({
+      ...shared,
+      caches: watched,
+      intervalSeconds: settings.sweepIntervalSeconds,
+      rules: {
+        graceSeconds: settings.sweepGraceSeconds,
+        podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
+        coolingKeepSeconds: settings.coolingKeepSeconds,
+        cooldownSeconds: (network) =>
+          watched.book.definitionOf(network)?.definition.cooldownSeconds ?? DEFAULT_COOLDOWN_SECONDS,
+      },
+      onDone: (_object, { kind, why }) => this.#metrics.carriedOut(kind, why),
+    });
+    const events = new EventWriter({ ...shared, component: "holdfast-controller", host: identity });
+    const { claims, allocations, networks, book: definitions } = watched;
+    this.#adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
+    this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
+    this.#metrics = new ControllerMetrics({
+      networks: () => this.#networkStatus.counts,
+      verdicts: () => this.#sweeper.counts,
+      conflicts: () => this.#adoption.conflictCount,
+      leads: () => this.#lease.leads,
+      resources: () => watched.synced,
+    });
+    const sweepMs = settings.sweepIntervalSeconds * 1_000;
+    this.#paces = {
+      lease: new Pace("the lease", LEASE_RETRY_MS, () => this.#lease.turn(), log),
+      sweep: new Pace("the sweep", sweepMs, (signal) => this.#sweeper.pass(signal), log),
+      adoption: new Pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal), log),
+      networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
+    };
+    this.#server = buildControllerServer(this.#metrics, () => this.#notReady());
+  }
+
+  /** Serves HTTP, then begins to look and to work. Throws when the address cannot be listened on. */
+  async start(): Promise<void> {
+    const { host, port } = this.#settings.metricsAddress;
+    await this.#server.listen({ port, host: host === "" ? "::" : host });
+    this.#log.info({ ...this.#settings.metricsAddress, identity: this.#settings.identity }, "listening");
+    this.#watched.start();
+    for (const pace of Object.values(this.#paces)) pace.start();
+  }
+
+  /** Ends within three seconds, whatever the API server does. */
+  async stop(): Promise<void> {
+    if (this.#stopping) return;
+    this.#stopping = true;
+    const ended = Promise.all(Object.values(this.#paces).map((pace) => pace.stop()));
+    await Promise.race([ended, pause(STOP_GRACE_MS)]);
+    await this.#lease.stepDown();
+    this.#api.close();
+    await Promise.all([ended, this.#watched.stop(), this.#server.close()]);
+    this.#log.info("stopped");
+  }
+
+  /** Where HTTP is served, once it is: the port that was chosen for port 0. */
+  get port(): number {
+    const address = this.#server.server.address();
+    return address !== null && typeof address === "object" ? address.port : 0;
+  }
+
+  /** Why nothing may be written now, or null. */
+  #idle(): string | null {
+    if (this.#stopping) return "it is stopping";
+    return this.#watched.doubt ?? (this.#lease.leads ? null : "another controller works");
+  }
+
+  #notReady(): string | null {
+    return this.#stopping ? "it is stopping" : this.#watched.doubt;
+  }
+
+  async #networksTurn(signal: AbortSignal): Promise<void> {
+    if (this.#watched.definitionsKnown && this.#watched.networks.known) await this.#importAll(signal);
+    await this.#networkStatus.turn(signal, { writes: this.#idle() === null });
+  }
+
+  async #importAll(signal: AbortSignal): Promise<void> {
+    const { book: definitions, networks } = this.#watched;
+    const time = () => new Date(systemClock.wallMs()).toISOString();
+    for (const network of definitions.networks()) {
+      if (signal.aborted || this.#idle() !== null) return;
+      if (isImported(networks.items.get(networkObjectName(network))?.object ?? null)) continue;
+      await importNetwork(this.#api, network, { definitions, time, log: this.#log });
+    }
+  }
+}

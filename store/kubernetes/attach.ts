@@ -1,0 +1,231 @@
+import { formatAddress } from "../../ipam/address.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/cidr.ts";
+import { decideAdd } from "../../ipam/decide-add.ts";
+import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
+import { parseRequestedAddress, type RequestedAddress } from "../../ipam/requested-address.ts";
+import type { AttachOutcome, AttachWant } from "../allocations.ts";
+import { killPoint } from "../kill-point.ts";
+import type { NodeContext } from "../node-context.ts";
+import { isExactRepeat, isOvertaken, repeat, whyTooNarrow } from "../sqlite/attachment-journal.ts";
+import { timeText } from "../sqlite/rows.ts";
+import type { StateFolder } from "../sqlite/state-folder.ts";
+import type { AllocationClient } from "./allocation-client.ts";
+import type { Holder } from "./allocation-object.ts";
+import { type Attacher, resolveAttacher } from "./attacher.ts";
+import type { ClaimDesk, ClaimReading } from "./claim-desk.ts";
+import { findOwn } from "./find-own.ts";
+import type { Hint } from "./hint.ts";
+import { joinPublished } from "./join-published.ts";
+import { extendIntent, openIntent, owe } from "./journal.ts";
+import { ApiAway } from "./kube-api.ts";
+import { attachmentOfWant, toAllocationOwner } from "./owners.ts";
+import { reconsider } from "./reconsider.ts";
+import { recordAttachment } from "./record-attachment.ts";
+import { type Reserved, reserve } from "./reserve.ts";
+
+export interface AttachParts {
+  readonly folder: StateFolder;
+  readonly context: NodeContext;
+  readonly client: AllocationClient;
+  readonly hint: Hint;
+  readonly desk: ClaimDesk;
+  /** Starts following a network whose hint proved poor. */
+  follow(network: string): void;
+  /** Something is owed to the API server. */
+  owed(): void;
+}
+
+/** What one round of an ADD came to; "again": what it read has changed, and everything is decided anew. */
+type Round = AttachOutcome | "again";
+
+/**
+ * One ADD in Kubernetes: intent, reserve, publish, answer, in that order. The caller lets one ADD of an owner in at a
+ * time. Returns API_AWAY when an outcome stays unknown: the intent keeps what may have been reserved, for the next
+ * ADD of the same owner to take up or for its DEL to give back.
+ */
+export async function attachInKubernetes(
+  parts: AttachParts,
+  want: AttachWant,
+  deadlineMs: number,
+): Promise<AttachOutcome> {
+  try {
+    for (;;) {
+      const round = await attachOnce(parts, want, deadlineMs);
+      if (round !== "again") return round;
+      if (performance.now() > deadlineMs) throw new ApiAway("others kept changing what this ADD had read");
+    }
+  } catch (error) {
+    if (error instanceof RefusalError) return refused(error.refusal);
+    if (error instanceof ApiAway) return refused(refuse("API_AWAY", { problem: error.message }));
+    throw error;
+  }
+}
+
+async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: number): Promise<Round> {
+  const known = await answerFromJournal(parts, want, true);
+  if (known !== null) return known;
+  if (want.definition.rangeSets.length === 0) {
+    return refused(refuse("NETWORK_UNDEFINED", { network: want.network }));
+  }
+  const resolved = await resolveAttacher(parts, want, deadlineMs);
+  if (resolved.kind === "refused") return resolved;
+  const { attacher } = resolved;
+  const { claim } = attacher;
+  const outcome =
+    claim !== null && claim.ips.length > 0
+      ? await joinPublished(parts, want, attacher, claim, deadlineMs)
+      : await allocate(parts, want, attacher, deadlineMs);
+  if (outcome === "again") return outcome;
+  if (outcome.kind === "refused") {
+    if (claim !== null) parts.desk.refused(claim, outcome.refusal);
+    return outcome;
+  }
+  killPoint("before-publish");
+  if (claim !== null && claim.ips.length === 0) {
+    const ips = outcome.addresses.map(formatInterfaceAddress);
+    if ((await parts.desk.publish(claim, ips, want, deadlineMs)) === "changed") return "again";
+  }
+  killPoint("after-publish");
+  const recorded = await recordAttachment(parts, want, attacher, outcome.addresses);
+  if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") parts.desk.follow(claim, want);
+  return recorded;
+}
+
+/**
+ * The answer that needs no API: an exact repeat, or that a later DEL was seen; null when there is none. `claimKnown`:
+ * the want names its claim; without it a repeat is known by container, interface, network and pod.
+ */
+export async function answerFromJournal(
+  { folder }: Pick<AttachParts, "folder">,
+  want: AttachWant,
+  claimKnown: boolean,
+): Promise<AttachOutcome | null> {
+  const { ledger } = folder;
+  const space = ledger.networks.get(want.network);
+  if (isOvertaken(ledger, want)) {
+    const { containerId } = want;
+    return refused(refuse("SUPERSEDED", { containerId, interface: want.interface, later: "a later DEL" }));
+  }
+  const former = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
+  if (!former) return null;
+  const same = claimKnown ? isExactRepeat(former, want) : former.pod_uid === (want.pod?.uid ?? null);
+  if (!same) return null;
+  return folder.write((now) => {
+    const row = now.sql.attachmentById.get(former.id);
+    return row ? repeat(now, now.networkById(row.network_id), want.definition, row, want) : null;
+  });
+}
+
+async function allocate(
+  parts: AttachParts,
+  want: AttachWant,
+  attacher: Attacher,
+  deadlineMs: number,
+): Promise<Reserved | "again"> {
+  const { hint, context, folder } = parts;
+  const { definition, network } = want;
+  const held = await findOwn(parts, want, attacher, deadlineMs);
+  const space = hint.space(network);
+  space.definition = definition;
+  const nowMs = context.clock.monotonicMs();
+  const pools = space.poolsOf(definition, nowMs);
+  for (const pool of pools) pool.expire(nowMs);
+  const decision = decideAdd({
+    definition,
+    pools,
+    held,
+    requested: requestedBy(attacher.claim, want),
+    seed: attacher.claim?.uid ?? null,
+    nowMs,
+    holderOf: () => null,
+  });
+  if (decision.kind === "refuse") return reconsider(parts, want, decision.refusal, deadlineMs);
+  if (decision.kind === "reuse") return joinHeld(parts, want, attacher, decision.addresses, deadlineMs);
+  const families = decision.slots.map((slot) => pools[slot.rangeSetIndex]?.rangeSet.family ?? 4);
+  const narrow = whyTooNarrow(families, want);
+  if (narrow) return { ...narrow, reserved: [] };
+  let intentId: number | null = null;
+  const reserved = await reserve(
+    {
+      clock: context.clock,
+      client: parts.client,
+      hint,
+      definition,
+      pools,
+      holder: holderOf(parts, want, attacher),
+      deadlineMs,
+      announce: async (addresses) => {
+        intentId = await folder.write((ledger, transaction) => {
+          if (intentId === null) return openIntent(ledger, transaction, want, attacher.owner, addresses);
+          extendIntent(ledger, intentId, addresses);
+          return intentId;
+        });
+        killPoint("after-intent");
+      },
+      follow: () => parts.follow(network),
+    },
+    decision.slots,
+  );
+  killPoint("after-reserve");
+  if (reserved.kind === "reserved") return reserved;
+  await giveBack(parts, want, attacher, reserved.reserved, intentId);
+  return reconsider(parts, want, reserved.refusal, deadlineMs);
+}
+
+/** A pod whose new sandbox keeps what the old one had: every address gets the attachment, or all is decided anew. */
+async function joinHeld(
+  parts: AttachParts,
+  want: AttachWant,
+  attacher: Attacher,
+  addresses: readonly InterfaceAddress[],
+  deadlineMs: number,
+): Promise<Reserved | "again"> {
+  const narrow = whyTooNarrow(
+    addresses.map(({ address }) => address.family),
+    want,
+  );
+  if (narrow) return { ...narrow, reserved: [] };
+  const as = { ...attacher, claim: null };
+  return joinPublished(parts, want, as, { ips: addresses.map(formatInterfaceAddress) }, deadlineMs);
+}
+
+/** Nothing is kept of a refused attachment. */
+async function giveBack(
+  parts: AttachParts,
+  want: AttachWant,
+  { owner }: Attacher,
+  reserved: readonly InterfaceAddress[],
+  intentId: number | null,
+): Promise<void> {
+  const { containerId, interface: interfaceName, network } = want;
+  await parts.folder.write((ledger) => {
+    for (const { address } of reserved) {
+      owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+    }
+    if (intentId !== null) ledger.sql.deleteIntent.run(intentId);
+  });
+  if (reserved.length > 0) parts.owed();
+}
+
+/** What the claim asks for counts once, at its first use. */
+function requestedBy(claim: ClaimReading | null, want: AttachWant): RequestedAddress[] {
+  if (claim === null) return [...want.requested];
+  const known = new Set(want.requested.map((one) => formatAddress(one.address)));
+  const own = claim.ipRequests.map((text) =>
+    parseRequestedAddress(text, `claim ${claim.namespace}/${claim.name} spec.ipRequests`),
+  );
+  return [...want.requested, ...own.filter((one) => !known.has(formatAddress(one.address)))];
+}
+
+export function holderOf({ context }: AttachParts, want: AttachWant, { owner, claim }: Attacher): Holder {
+  return {
+    owner: toAllocationOwner(owner),
+    vm: claim?.vm ?? undefined,
+    mac: want.mac,
+    attachment: attachmentOfWant(want, context.node, timeText(context.clock.wallMs())),
+  };
+}
+
+function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {
+  return { kind: "refused", refusal };
+}

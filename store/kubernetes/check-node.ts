@@ -1,0 +1,64 @@
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { describeOwner } from "../owner.ts";
+import type { Finding } from "../records.ts";
+import { checkDatabase } from "../sqlite/check.ts";
+import type { Ledger } from "../sqlite/ledger.ts";
+import { attachmentOf } from "../sqlite/rows.ts";
+import { sameAllocationOwner } from "./allocation-object.ts";
+import { ApiAway, type KubeApi } from "./kube-api.ts";
+import { allocationName } from "./object-names.ts";
+import { ALLOCATIONS_PATH, attachmentKey, type IPAllocation } from "./objects.ts";
+import { fromAllocationOwner, toAllocationOwner } from "./owners.ts";
+
+/** What this node can prove: that the API knows every address in use here as its own, and that nothing is owed to it. */
+export async function checkNode(ledger: Ledger, api: KubeApi, owedCount: number): Promise<Finding[]> {
+  const findings = checkDatabase(ledger);
+  if (owedCount > 0) {
+    findings.push({
+      invariant: "outbox",
+      message: `${owedCount} releases have not been told to the API server yet`,
+      hint: "they are told as soon as it answers; look again in a moment, and see the log when the number stays",
+    });
+  }
+  const objects = new Map<string, IPAllocation>();
+  try {
+    await api.list({
+      path: ALLOCATIONS_PATH,
+      each: (object: IPAllocation) => objects.set(object.metadata.name, object),
+    });
+  } catch (error) {
+    if (!(error instanceof ApiAway)) throw error;
+    const message = `the API server cannot be asked: ${error.message}`;
+    return [...findings, { invariant: "api", message, hint: "check the API server and the way to it" }];
+  }
+  for (const row of ledger.sql.attachmentsAfter.all(0, Number.MAX_SAFE_INTEGER)) {
+    const attachment = attachmentOf(row, ledger.networkById(row.network_id).name);
+    const key = attachmentKey(attachment.containerId, attachment.interface);
+    for (const ip of attachment.ips) {
+      const object = objects.get(
+        allocationName(attachment.network, parseInterfaceAddress(ip.address).address),
+      );
+      const problem = whatIsWrong(object, attachment, key);
+      if (problem === null) continue;
+      findings.push({
+        invariant: "I2",
+        message: `${ip.address} of network ${attachment.network}, in use by container ${attachment.containerId} (${attachment.interface}), ${problem}`,
+        hint: "the daemon repairs what it can within five minutes; make the pod anew if this stays",
+      });
+    }
+  }
+  return findings;
+}
+
+function whatIsWrong(
+  object: IPAllocation | undefined,
+  { owner }: { owner: Parameters<typeof toAllocationOwner>[0] },
+  key: string,
+): string | null {
+  if (!object) return "has no IPAllocation";
+  if (!sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
+    return `belongs to ${describeOwner(fromAllocationOwner(object.spec.owner))}`;
+  }
+  if (object.status?.state !== "Bound") return "is not Bound";
+  return key in (object.status.attachments ?? {}) ? null : "is not recorded as attached";
+}

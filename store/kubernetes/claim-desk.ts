@@ -1,0 +1,47 @@
+import type { Refusal } from "../../ipam/refusals.ts";
+import type { AttachWant } from "../allocations.ts";
+import type { AllocationAttachment } from "./objects.ts";
+
+/** An IPAMClaim as one quorum read showed it. */
+export interface ClaimReading {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly network: string;
+  /** `status.ips` as they are written there. */
+  readonly ips: readonly string[];
+  readonly ipRequests: readonly string[];
+  readonly vm: { readonly name: string; readonly uid: string } | null;
+}
+
+/** What another attachment of a claim means for one that wants to join it. */
+export type OtherAttachment = "gone" | "same-vm" | "in-use";
+
+/** What the store needs to know of claims and the pods that use them. Methods throw ApiAway. */
+export interface ClaimDesk {
+  /** A quorum read; null: there is no such claim. */
+  read(
+    claim: { readonly namespace: string; readonly name: string },
+    deadlineMs: number,
+  ): Promise<ClaimReading | null>;
+  /** Why the pod of this attachment may not use the claim; null when it may. */
+  whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null>;
+  /** Who is behind another attachment of the same claim, asked of the API itself. */
+  other(
+    claim: ClaimReading,
+    attachment: AllocationAttachment,
+    want: AttachWant,
+    deadlineMs: number,
+  ): Promise<OtherAttachment>;
+  /** Writes `status.ips` where there were none, against the version that was read. `changed`: read again and decide anew. */
+  publish(
+    claim: ClaimReading,
+    ips: readonly string[],
+    want: AttachWant,
+    deadlineMs: number,
+  ): Promise<"published" | "changed">;
+  /** Makes ownerPod and condition follow an attachment of a claim that has its addresses. After the answer; best effort. */
+  follow(claim: ClaimReading, want: AttachWant): void;
+  /** Tells in the claim's condition why it was refused. Best effort. */
+  refused(claim: ClaimReading, refusal: Refusal): void;
+}

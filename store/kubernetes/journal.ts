@@ -1,0 +1,130 @@
+import { type Address, addressBytes } from "../../ipam/address.ts";
+import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.ts";
+import type { AttachWant, DetachOutcome, DetachWant, EndReason } from "../allocations.ts";
+import type { Owner } from "../owner.ts";
+import type { Attachment } from "../records.ts";
+import type { Transaction } from "../sqlite/group-commit.ts";
+import type { Ledger } from "../sqlite/ledger.ts";
+import { type AttachmentRow, attachmentOf, type IntentRow, ownerOf } from "../sqlite/rows.ts";
+import { isBefore } from "../stamp.ts";
+
+/** Opens an intent: what this ADD is about to reserve for whom. Returns its id. */
+export function openIntent(
+  ledger: Ledger,
+  transaction: Transaction,
+  want: AttachWant,
+  owner: Owner,
+  addresses: readonly InterfaceAddress[],
+): number {
+  const space = ledger.networkOf(want.network, transaction);
+  const { lastInsertRowid } = ledger.sql.insertIntent.run(
+    space.id,
+    want.containerId,
+    want.interface,
+    owner.kind,
+    owner.uid,
+    owner.interface,
+    owner.namespace,
+    owner.name,
+    want.stamp.bootId,
+    want.stamp.us,
+    textOf(addresses),
+  );
+  return Number(lastInsertRowid);
+}
+
+export function extendIntent(ledger: Ledger, id: number, addresses: readonly InterfaceAddress[]): void {
+  ledger.sql.updateIntent.run(textOf(addresses), id);
+}
+
+export function addressesOf(row: IntentRow): InterfaceAddress[] {
+  return (JSON.parse(row.addresses) as string[]).map(parseInterfaceAddress);
+}
+
+/** A container that has stopped using an address, for the API server to be told. */
+export interface Owed {
+  readonly network: string;
+  readonly address: Address;
+  readonly owner: Pick<Owner, "kind" | "uid" | "interface">;
+  readonly containerId: string;
+  readonly interface: string;
+  /** A write whose answer was lost may still arrive, so it is looked at once more later. */
+  readonly uncertain: boolean;
+}
+
+export function owe(ledger: Ledger, owed: Owed): void {
+  ledger.sql.insertOwed.run(
+    owed.network,
+    addressBytes(owed.address),
+    owed.owner.kind,
+    owed.owner.uid,
+    owed.owner.interface,
+    owed.containerId,
+    owed.interface,
+    owed.uncertain ? 1 : 0,
+  );
+}
+
+/** Gives up what an intent may have reserved: owed to the API server from now on. */
+export function abandonIntent(ledger: Ledger, row: IntentRow): void {
+  const network = ledger.networkById(row.network_id).name;
+  for (const { address } of addressesOf(row)) {
+    owe(ledger, {
+      network,
+      address,
+      owner: ownerOf(row),
+      containerId: row.container_id,
+      interface: row.interface,
+      uncertain: true,
+    });
+  }
+  ledger.sql.deleteIntent.run(row.id);
+}
+
+/** Ends an attachment in the journal; its addresses are owed to the API server, except to an owner that attaches anew. */
+export function endRow(ledger: Ledger, row: AttachmentRow, reason: EndReason, tell: boolean): void {
+  const { sql, context } = ledger;
+  sql.deleteAttachment.run(row.id);
+  sql.endHistory.run(context.clock.wallMs(), reason, row.history_id, row.history_id + row.history_count);
+  if (!tell) return;
+  const {
+    network,
+    owner,
+    ips,
+    containerId,
+    interface: interfaceName,
+  } = attachmentOf(row, ledger.networkById(row.network_id).name);
+  for (const ip of ips) {
+    const { address } = parseInterfaceAddress(ip.address);
+    owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+  }
+}
+
+/** One DEL: ends what is older than it, also ADDs that have not come to their end, and leaves a tombstone. */
+export function journalDetach(ledger: Ledger, want: DetachWant): DetachOutcome {
+  const { sql, context } = ledger;
+  const { bootId, us } = want.stamp;
+  if (bootId === context.bootId) {
+    sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
+  }
+  const concerns = (row: { network_id: number; boot_id: string; boot_us: number }) =>
+    (want.network === null || ledger.networkById(row.network_id).name === want.network) &&
+    isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);
+  const ended = sql.attachmentsOfContainer.all(want.containerId, want.interface).filter(concerns);
+  for (const row of ended) endRow(ledger, row, want.reason, true);
+  const intents = sql.intentsOfContainer.all(want.containerId, want.interface).filter(concerns);
+  for (const row of intents) abandonIntent(ledger, row);
+  return { ended: ended.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name)) };
+}
+
+/** Ends one attachment that was looked at before, unless it has been asked for again since. */
+export function journalEnd(ledger: Ledger, which: Attachment, reason: EndReason, tell = true): boolean {
+  const row = ledger.sql.attachmentById.get(which.id);
+  if (!row || row.boot_us !== which.stamp.us) return false;
+  endRow(ledger, row, reason, tell);
+  return true;
+}
+
+function textOf(addresses: readonly InterfaceAddress[]): string {
+  return JSON.stringify(addresses.map(formatInterfaceAddress));
+}

@@ -1,0 +1,98 @@
+/** Whose turn comes first when requests wait: an ADD's caller counts seconds, a DEL's was answered already, the rest has time. */
+export type Priority = "add" | "del" | "housekeeping";
+
+/** One call of the Kubernetes API. */
+export interface KubeRequest {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Path without query, names already escaped, e.g. `/api/v1/namespaces/shop/pods/web-0`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Of a PATCH: a list of JSON Patch operations, or a merge patch. */
+  readonly patch?: "json" | "merge";
+  readonly priority: Priority;
+  /** Instant of performance.now() after which no answer is wanted any more, ms. */
+  readonly deadlineMs: number;
+}
+
+/**
+ * A definite answer: the server did, or did not, do what was asked. Never 5xx, 429 or 401, nor a 403 of a server that has just
+ * come back: until it has read its roles it refuses everybody.
+ */
+export interface KubeAnswer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
+  readonly body: any;
+  /** The server's own clock (its Date header), ms since 1970; null when it sent none. */
+  readonly serverMs: number | null;
+}
+
+/** No definite answer came before the deadline: what was asked may have been done, or may be done later still. */
+export class ApiAway extends Error {
+  override readonly name = "ApiAway";
+}
+
+export interface ListRequest {
+  readonly path: string;
+  /** `labelSelector`, `fieldSelector`, `resourceVersion`, `limit`. Without resourceVersion the list is a quorum read. */
+  readonly query?: Readonly<Record<string, string>>;
+  /** Only metadata of each object (PartialObjectMetadata). */
+  readonly metadataOnly?: boolean;
+  /** Called for each object while the list is still being read. */
+  // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
+  readonly each: (object: any) => void;
+  /**
+   * Called when the list cannot go on and begins anew: what `each` has brought so far counts no more. Without it, such a
+   * list throws ApiAway once it has brought anything.
+   */
+  readonly restarted?: () => void;
+  readonly signal?: AbortSignal;
+  /** performance.now() ms; without it, the list gives up after a few failures in a row. */
+  readonly deadlineMs?: number;
+}
+
+/** `missing`: the server does not know the resource (its definition is not installed). */
+export type ListAnswer =
+  | { readonly kind: "listed"; readonly resourceVersion: string }
+  | { readonly kind: "missing" };
+
+export interface WatchRequest {
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly metadataOnly?: boolean;
+  readonly resourceVersion: string;
+  // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
+  readonly event: (type: string, object: any) => void;
+  /** Called when the server has agreed to the watch, before any event. */
+  readonly opened?: () => void;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * How a watch ended, which tells how to go on. `expired`: 410, list again. `status`: what the server refused it with;
+ * absent when no answer came. `retryAfterMs`: how long it wants to be left alone.
+ */
+export type WatchEnd =
+  | { readonly kind: "closed" | "expired" }
+  | {
+      readonly kind: "failed";
+      readonly problem: string;
+      readonly status?: number;
+      readonly retryAfterMs?: number;
+    };
+
+/** The Kubernetes API as Holdfast uses it. */
+export interface KubeApi {
+  /**
+   * One request. Overload (429), server errors (5xx), resets and time-outs are tried again until the deadline: whoever
+   * writes makes sure that a write done twice does no harm. Throws ApiAway when no definite answer came.
+   */
+  send(request: KubeRequest): Promise<KubeAnswer>;
+  /** Reads a list page by page. Throws ApiAway, also for answers that refuse (403), and what `each` throws. */
+  list(request: ListRequest): Promise<ListAnswer>;
+  /** Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never throws. */
+  watch(request: WatchRequest): Promise<WatchEnd>;
+  /** When the last answer of any kind came, performance.now() ms; -Infinity: never. */
+  readonly lastContactMs: number;
+}

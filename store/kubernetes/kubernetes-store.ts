@@ -1,0 +1,288 @@
+import type { Address } from "../../ipam/address.ts";
+import { sameAddress } from "../../ipam/address.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type {
+  AllocationFilter,
+  AttachOutcome,
+  AttachWant,
+  DetachOutcome,
+  DetachWant,
+  EndReason,
+  PageRequest,
+} from "../allocations.ts";
+import type { ClaimView } from "../manifests.ts";
+import type { NodeContext } from "../node-context.ts";
+import type { NodeStore } from "../node-store.ts";
+import type { Owner } from "../owner.ts";
+import type { AllocationView, Attachment, Finding, NetworkView, Page } from "../records.ts";
+import { prune } from "../sqlite/housekeeping.ts";
+import { JournalReader } from "../sqlite/journal-reader.ts";
+import type { ReleaseOutcome } from "../sqlite/release.ts";
+import { StateFolder, type StoreLog } from "../sqlite/state-folder.ts";
+import { isBefore, type Stamp } from "../stamp.ts";
+import { AllocationClient } from "./allocation-client.ts";
+import { type AttachParts, answerFromJournal, attachInKubernetes } from "./attach.ts";
+import { checkNode } from "./check-node.ts";
+import type { ClaimDesk } from "./claim-desk.ts";
+import { Followed } from "./followed.ts";
+import { Hint } from "./hint.ts";
+import { abandonIntent, journalDetach, journalEnd } from "./journal.ts";
+import { ApiAway, type KubeApi } from "./kube-api.ts";
+import { CLAIMS_PATH, namespacedPath } from "./objects.ts";
+import { Outbox } from "./outbox.ts";
+import { fromAllocationOwner } from "./owners.ts";
+import { type Reasserted, reassert } from "./reassert.ts";
+import { releaseInKubernetes } from "./release.ts";
+import { Turns } from "./turns.ts";
+import { listFromApi, viewNetwork } from "./views.ts";
+
+/** Reads for people and checks may take this long, ms. */
+const READ_MS_MAX = 10_000;
+
+/** What defines the networks of the cluster. */
+interface Definitions {
+  definitionOf(network: string): { readonly definition: NetworkDefinition; readonly by: string } | null;
+  networks(): string[];
+}
+
+export interface KubernetesStoreOptions {
+  readonly folder: string;
+  readonly context: NodeContext;
+  readonly log: StoreLog & { warn(message: string): void };
+  readonly api: KubeApi;
+  readonly desk: ClaimDesk;
+  readonly definitions: Definitions;
+  readonly addDeadlineMs: number;
+  /** Follows the allocations of one network from now on; returns how to end it. */
+  watchNetwork(network: string, hint: Hint): () => void;
+}
+
+/**
+ * `Allocations` over the Kubernetes API: an IPAllocation object for each address, whose creation is the commit. SQLite
+ * beside it is this node's journal: attachments, intents, owed releases and history, never the authority over an address.
+ */
+export class KubernetesStore extends JournalReader implements NodeStore {
+  readonly hint: Hint;
+  readonly #options: KubernetesStoreOptions;
+  readonly #parts: AttachParts;
+  readonly #outbox: Outbox;
+  readonly #followed: Followed;
+  readonly #turns = new Turns();
+  readonly #reads: AllocationClient;
+
+  constructor(options: KubernetesStoreOptions) {
+    const { api, context, log } = options;
+    const folder = new StateFolder(options.folder, context, log, { keepFormerBoots: true });
+    super(folder);
+    this.#options = options;
+    this.hint = new Hint(api, context.clock, context.node);
+    this.#reads = new AllocationClient(api, "housekeeping");
+    const client = new AllocationClient(api, "del");
+    this.#outbox = new Outbox({ folder, client, hint: this.hint, clock: context.clock, log });
+    this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
+    this.#parts = {
+      folder,
+      context,
+      client: new AllocationClient(api, "add"),
+      hint: this.hint,
+      desk: options.desk,
+      follow: (network) => this.#followed.need(network),
+      owed: () => this.#outbox.wake(),
+    };
+  }
+
+  /** Opens the journal and gives back what ADDs of the process before this one left unfinished. */
+  async open(): Promise<void> {
+    await this.folder.open();
+    if (this.folder.status.kind !== "ready") return;
+    await this.folder.write((ledger) => {
+      for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#followed.stop();
+    await this.#outbox.stop();
+    this.folder.close();
+  }
+
+  async rebuild(backup: string | null): Promise<void> {
+    await this.folder.rebuild(backup);
+  }
+
+  /** Owed releases that the API server has not been told. */
+  get owedCount(): number {
+    return this.folder.status.kind === "ready" ? this.#outbox.owedCount : 0;
+  }
+
+  /** Tells the API server everything that is owed. Throws ApiAway. */
+  drainOutbox(): Promise<void> {
+    return this.#outbox.drain();
+  }
+
+  /** See reassert. */
+  reassert(): Promise<Reasserted> {
+    return reassert(this.#parts);
+  }
+
+  async attach(want: AttachWant): Promise<AttachOutcome> {
+    const problem = this.folder.whyFull;
+    if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
+    const { containerId, interface: interfaceName, network, claim, pod } = want;
+    const leaveContainer = await this.#turns.enter(`container ${network} ${containerId} ${interfaceName}`);
+    const owner =
+      claim !== null
+        ? `claim ${claim.namespace}/${claim.name}`
+        : pod && `pod ${network} ${pod.uid} ${interfaceName}`;
+    const leaveOwner = owner === null ? () => {} : await this.#turns.enter(owner);
+    try {
+      return await attachInKubernetes(this.#parts, want, performance.now() + this.#options.addDeadlineMs);
+    } finally {
+      leaveOwner();
+      leaveContainer();
+    }
+  }
+
+  async detach(want: DetachWant): Promise<DetachOutcome> {
+    const outcome = await this.folder.write((ledger) => journalDetach(ledger, want));
+    this.#outbox.wake();
+    return outcome;
+  }
+
+  answerLocally(want: AttachWant): Promise<AttachOutcome | null> {
+    return answerFromJournal(this.#parts, want, false);
+  }
+
+  async endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {
+    if (olderThan && !isBefore(attachment.stamp, olderThan, this.#options.context.bootId)) return false;
+    const ended = await this.folder.write((ledger) => journalEnd(ledger, attachment, reason));
+    this.#outbox.wake();
+    return ended;
+  }
+
+  /** The cluster's allocations; while the API server is away those that this node uses. */
+  async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
+    try {
+      return await listFromApi(this.#options.api, filter, page);
+    } catch (error) {
+      if (error instanceof ApiAway) return this.listUsedHere(filter, page);
+      throw error;
+    }
+  }
+
+  async holderOf(network: string, address: Address): Promise<Owner | null> {
+    try {
+      const reading = await this.#reads.read(network, address, performance.now() + READ_MS_MAX);
+      return reading?.object.status?.state === "Bound"
+        ? fromAllocationOwner(reading.object.spec.owner)
+        : null;
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      const used = this.attachmentsOfNetwork(network).find((one) =>
+        one.ips.some((ip) => sameAddress(parseInterfaceAddress(ip.address).address, address)),
+      );
+      return used?.owner ?? null;
+    }
+  }
+
+  async networks(): Promise<NetworkView[]> {
+    const { definitions, context } = this.#options;
+    const attachments = this.attachmentCounts();
+    const nowMs = context.clock.monotonicMs();
+    return definitions
+      .networks()
+      .toSorted()
+      .map((name) => {
+        const counting = definitions.definitionOf(name);
+        const space = this.hint.space(name);
+        space.definition = counting?.definition ?? null;
+        const pools = space.presentPools(nowMs);
+        for (const pool of pools) pool.expire(nowMs);
+        const bound = this.hint.boundCount(name);
+        return viewNetwork(name, counting, pools, { bound, attachments: attachments.get(name) ?? 0 });
+      });
+  }
+
+  async claims(): Promise<ClaimView[]> {
+    const ours = new Set(this.#options.definitions.networks());
+    const claims: ClaimView[] = [];
+    await this.#options.api.list({
+      path: CLAIMS_PATH,
+      each: (claim: ClaimView) => {
+        if (!ours.has(claim.spec?.network)) return;
+        const { managedFields: _, ...metadata } = claim.metadata as ClaimView["metadata"] & {
+          managedFields?: object;
+        };
+        claims.push({ ...claim, metadata });
+      },
+    });
+    return claims;
+  }
+
+  check(): Promise<Finding[]> {
+    return checkNode(this.folder.ledger, this.#options.api, this.owedCount);
+  }
+
+  async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
+    const { api, context } = this.#options;
+    const deadlineMs = performance.now() + READ_MS_MAX;
+    return releaseInKubernetes(this.#reads, which, {
+      nowMs: context.clock.wallMs(),
+      deadlineMs,
+      claimExists: async (namespace, name, uid) => {
+        const path = namespacedPath(CLAIMS_PATH, namespace, name);
+        const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
+        return answer.status !== 404 && (answer.status !== 200 || answer.body.metadata.uid === uid);
+      },
+    });
+  }
+
+  definition(network: string): NetworkDefinition | undefined {
+    return this.#options.definitions.definitionOf(network)?.definition;
+  }
+
+  appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined {
+    return this.#options.definitions.definitionOf(network) ?? undefined;
+  }
+
+  /** Old tombstones and history go; a network that is nearly full is followed, one that was quiet is not any more. */
+  async housekeeping(nowUs: number): Promise<void> {
+    this.folder.tryRoom();
+    if (this.folder.status.kind !== "ready") return;
+    await this.folder.write((ledger) => prune(ledger, nowUs));
+    this.#outbox.wake();
+    const nowMs = this.#options.context.clock.monotonicMs();
+    for (const network of this.attachmentCounts().keys()) {
+      const space = this.hint.space(network);
+      const scarce = space.presentPools(nowMs).some((pool) => {
+        const { free, size } = pool.counts();
+        return free * 10n < size;
+      });
+      if (scarce) this.#followed.need(network);
+    }
+    this.#followed.endQuiet();
+  }
+
+  applyClaim(): Promise<never> {
+    return elsewhere("an IPAMClaim");
+  }
+
+  deleteClaim(): Promise<never> {
+    return elsewhere("an IPAMClaim");
+  }
+
+  applyDefinition(): Promise<never> {
+    return elsewhere("a NetworkAttachmentDefinition");
+  }
+
+  deleteDefinition(): Promise<never> {
+    return elsewhere("a NetworkAttachmentDefinition");
+  }
+}
+
+function elsewhere(what: string): Promise<never> {
+  const remedy = "objects are kept by the Kubernetes API here; use kubectl";
+  return Promise.reject(new RefusalError(refuse("REQUEST_INVALID", { key: "objects", value: what, remedy })));
+}

@@ -1,0 +1,57 @@
+import { formatAddress } from "../../ipam/address.ts";
+import type { InterfaceAddress } from "../../ipam/cidr.ts";
+import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import type { AttachOutcome, AttachWant } from "../allocations.ts";
+import { sameOwner } from "../owner.ts";
+import { isOvertaken, record } from "../sqlite/attachment-journal.ts";
+import { ownerOf } from "../sqlite/rows.ts";
+import type { AttachParts } from "./attach.ts";
+import { type Attacher, ownerOfClaim } from "./attacher.ts";
+import { addressesOf, endRow, owe } from "./journal.ts";
+
+/** Attachment and history become durable; a DEL that came meanwhile takes everything back. */
+export async function recordAttachment(
+  parts: AttachParts,
+  want: AttachWant,
+  { owner, claim, superseded, warnings }: Attacher,
+  addresses: readonly InterfaceAddress[],
+): Promise<AttachOutcome> {
+  const { containerId, interface: interfaceName, network, definition } = want;
+  const outcome = await parts.folder.write((ledger, transaction): AttachOutcome => {
+    const space = ledger.networkOf(network, transaction);
+    const kept = new Set(addresses.map((one) => formatAddress(one.address)));
+    const overtaken = isOvertaken(ledger, want);
+    for (const intent of ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id)) {
+      for (const { address } of addressesOf(intent)) {
+        if (!overtaken && kept.has(formatAddress(address))) continue;
+        owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+      }
+      ledger.sql.deleteIntent.run(intent.id);
+    }
+    if (overtaken) {
+      for (const { address } of addresses) {
+        owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+      }
+      return refused(refuse("SUPERSEDED", { containerId, interface: interfaceName, later: "a later DEL" }));
+    }
+    for (const { row, reason } of superseded) {
+      const continues = sameOwner(ownerOf(row), owner);
+      endRow(ledger, row, reason, !continues);
+    }
+    const attachment = record(
+      ledger,
+      space,
+      definition,
+      claim ? ownerOfClaim(claim) : owner,
+      want,
+      addresses,
+    );
+    return { kind: "attached", attachment, definition, repeat: false, warnings };
+  });
+  parts.owed();
+  return outcome;
+}
+
+function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {
+  return { kind: "refused", refusal };
+}

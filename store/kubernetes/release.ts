@@ -1,0 +1,60 @@
+import { type Address, formatAddress } from "../../ipam/address.ts";
+import { refuse } from "../../ipam/refusals.ts";
+import { describeOwner } from "../owner.ts";
+import type { ReleaseOutcome } from "../sqlite/release.ts";
+import { timeText } from "../sqlite/rows.ts";
+import type { AllocationClient } from "./allocation-client.ts";
+import { cooled } from "./allocation-object.ts";
+import { fromAllocationOwner } from "./owners.ts";
+
+/**
+ * An operator takes an address back. Used by an attachment, or held by a claim that still exists, it is refused, unless
+ * forced. Throws ApiAway and RefusalError.
+ */
+export async function releaseInKubernetes(
+  client: AllocationClient,
+  which: { readonly network: string; readonly address: Address; readonly force: boolean },
+  {
+    nowMs,
+    deadlineMs,
+    claimExists,
+  }: {
+    readonly nowMs: number;
+    readonly deadlineMs: number;
+    claimExists(namespace: string, name: string, uid: string): Promise<boolean>;
+  },
+): Promise<ReleaseOutcome> {
+  const { network, address, force } = which;
+  const text = formatAddress(address);
+  for (;;) {
+    const reading = await client.read(network, address, deadlineMs);
+    if (reading === null) {
+      return {
+        kind: "refused",
+        refusal: refuse("NOT_FOUND", { what: `allocation of ${text} on network ${network}` }),
+      };
+    }
+    const { object } = reading;
+    const owner = fromAllocationOwner(object.spec.owner);
+    const holder = describeOwner(owner);
+    if (object.status?.state === "Cooling") {
+      // To every allocator it has rested long enough then.
+      const rested = { ...object, status: { ...object.status, since: timeText(0) } };
+      const written = await client.replace(rested, deadlineMs);
+      if (written.kind === "changed") continue;
+      return { kind: "released", addresses: [object.spec.address], holder };
+    }
+    const users = Object.values(object.status?.attachments ?? {}).map(
+      (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
+    );
+    const claimed = owner.kind === "claim" && (await claimExists(owner.namespace, owner.name, owner.uid));
+    if ((users.length > 0 || claimed) && !force) {
+      return {
+        kind: "refused",
+        refusal: refuse("IN_USE", { address: text, holder: [holder, ...users].join(", ") }),
+      };
+    }
+    const written = await client.replace(cooled(object, timeText(nowMs)), deadlineMs);
+    if (written.kind === "done") return { kind: "released", addresses: [object.spec.address], holder };
+  }
+}

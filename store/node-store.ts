@@ -1,0 +1,51 @@
+import type { Address } from "../ipam/address.ts";
+import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import type { Allocations, AttachOutcome, AttachWant, EndReason } from "./allocations.ts";
+import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimView } from "./manifests.ts";
+import type { Owner } from "./owner.ts";
+import type { Attachment, Finding, HistoryView, NetworkView } from "./records.ts";
+import type { ReleaseOutcome } from "./sqlite/release.ts";
+import type { StoreStatus } from "./sqlite/state-folder.ts";
+import type { Stamp } from "./stamp.ts";
+
+/**
+ * Everything a daemon asks of the store of its node: the truth itself where it stands alone, the journal beside the
+ * truth in Kubernetes. Methods reject with StorageFault and, in Kubernetes, with ApiAway.
+ */
+export interface NodeStore extends Allocations {
+  readonly status: StoreStatus;
+  open(): Promise<void>;
+  close(): void | Promise<void>;
+  rebuild(backup: string | null): Promise<void>;
+  /** Writes a consistent copy of the state database. Resolves with its size, bytes. */
+  backup(path: string): Promise<number>;
+  housekeeping(nowUs: number): Promise<void>;
+
+  /** The answer that needs nothing but this node: to an exact repeat, or to an ADD that a DEL has overtaken; null when there is none. */
+  answerLocally(want: AttachWant): Promise<AttachOutcome | null>;
+  attachment(network: string, containerId: string, interfaceName: string): Attachment | undefined;
+  attachmentsAfter(id: number, limit: number): Attachment[];
+  attachmentsOfNetwork(network: string): Attachment[];
+  /** Ends an attachment that was looked at before, unless it has been asked for again since. */
+  endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean>;
+  /** Who an address is allocated to; null when to nobody. */
+  holderOf(network: string, address: Address): Promise<Owner | null>;
+
+  networks(): Promise<NetworkView[]>;
+  claims(): Promise<ClaimView[]>;
+  history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[];
+  check(): Promise<Finding[]>;
+  release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome>;
+  /** What defines a network now; undefined when nobody does. */
+  definition(network: string): NetworkDefinition | undefined;
+  /** The definition that counts whatever the runtime's configuration says, and the manifest it is in. */
+  appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined;
+
+  applyClaim(claim: AppliedClaim): Promise<ApplyAction>;
+  deleteClaim(
+    namespace: string,
+    name: string,
+  ): Promise<{ state: "deleted" | "terminating"; ips: readonly string[] } | null>;
+  applyDefinition(definition: AppliedDefinition): Promise<ApplyAction>;
+  deleteDefinition(namespace: string, name: string): Promise<boolean>;
+}

@@ -1,0 +1,123 @@
+import { chmodSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
+import { type Address, addressBytes, sameAddress } from "../../ipam/address.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { AllocationFilter, PageRequest } from "../allocations.ts";
+import type { AllocationView, Attachment, HistoryView, Page } from "../records.ts";
+import { attachmentOf, timeText } from "./rows.ts";
+import type { StateFolder, StoreStatus } from "./state-folder.ts";
+import { matches, viewHistory } from "./views.ts";
+
+/** What every store of a node tells from its SQLite file: attachments of this node and the history. */
+export class JournalReader {
+  protected readonly folder: StateFolder;
+
+  constructor(folder: StateFolder) {
+    this.folder = folder;
+  }
+
+  get status(): StoreStatus {
+    return this.folder.status;
+  }
+
+  history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[] {
+    const { sql } = this.folder.ledger;
+    const network = which.network ?? null;
+    const before = which.before ?? Number.MAX_SAFE_INTEGER;
+    const rows =
+      which.address === undefined
+        ? sql.recentHistory.all(network, network, before, which.limit)
+        : sql.historyOfAddress.all(addressBytes(which.address), network, network, before, which.limit);
+    return rows.map(viewHistory);
+  }
+
+  /** The attachment of a container's interface on a network; undefined when there is none. */
+  attachment(network: string, containerId: string, interfaceName: string): Attachment | undefined {
+    const ledger = this.folder.ledger;
+    const space = ledger.networks.get(network);
+    const row = space && ledger.sql.attachment.get(containerId, interfaceName, space.id);
+    return row && attachmentOf(row, network);
+  }
+
+  /** Attachments in order of id, a page at a time. */
+  attachmentsAfter(id: number, limit: number): Attachment[] {
+    const ledger = this.folder.ledger;
+    return ledger.sql.attachmentsAfter
+      .all(id, limit)
+      .map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
+  }
+
+  attachmentsOfNetwork(network: string): Attachment[] {
+    const ledger = this.folder.ledger;
+    const space = ledger.networks.get(network);
+    return space
+      ? ledger.sql.attachmentsOfNetwork.all(space.id).map((row) => attachmentOf(row, network))
+      : [];
+  }
+
+  /** Attachments of this node by network, for networks that have any. */
+  attachmentCounts(): Map<string, number> {
+    const ledger = this.folder.ledger;
+    const rows = ledger.sql.attachmentCounts.all();
+    return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.n]));
+  }
+
+  /** Addresses in use on this node, told from the journal alone. */
+  listUsedHere(filter: AllocationFilter, page: PageRequest): Page<AllocationView> {
+    const from = Number(page.continue ?? 0);
+    const views = this.attachmentsAfter(0, Number.MAX_SAFE_INTEGER).flatMap((one) =>
+      one.ips.map(
+        (ip): AllocationView => ({
+          network: one.network,
+          address: ip.address,
+          state: "Bound",
+          owner: one.owner,
+          vm: null,
+          since: timeText(one.sinceMs),
+          attachments: [
+            {
+              containerID: one.containerId,
+              interface: one.interface,
+              netns: one.netns.path,
+              node: one.node,
+              pod: one.pod,
+              since: timeText(one.sinceMs),
+            },
+          ],
+        }),
+      ),
+    );
+    const found = views
+      .filter((view) => filter.network === undefined || view.network === filter.network)
+      .filter(
+        (view) =>
+          filter.address === undefined ||
+          sameAddress(parseInterfaceAddress(view.address).address, filter.address),
+      )
+      .filter((view) => matches(view, filter));
+    const items = found.slice(from, from + page.limit);
+    return from + page.limit < found.length ? { items, continue: String(from + page.limit) } : { items };
+  }
+
+  /** Writes a consistent copy while requests go on. Refuses to replace a file. Resolves with its size in bytes. */
+  async backup(path: string): Promise<number> {
+    const ledger = this.folder.ledger;
+    if (existsSync(path))
+      throw new RefusalError(
+        refuse("REQUEST_INVALID", { key: "path", value: path, remedy: "that file exists; name a new one" }),
+      );
+    const partial = `${path}.partial`;
+    rmSync(partial, { force: true });
+    try {
+      await ledger.db.backup(partial);
+      chmodSync(partial, 0o600);
+      renameSync(partial, path);
+    } catch (error) {
+      const remedy = `the daemon cannot write there (${(error as Error).message}); /var/backups is what its systemd unit leaves it`;
+      throw new RefusalError(refuse("REQUEST_INVALID", { key: "path", value: path, remedy }));
+    } finally {
+      rmSync(partial, { force: true });
+    }
+    return statSync(path).size;
+  }
+}

@@ -1,0 +1,134 @@
+import { describe, expect, test } from "vitest";
+import { claimAddresses, projectClaim } from "../../claims/claim-view.ts";
+import { formatInterfaceAddress } from "../../ipam/cidr.ts";
+import { refusalOf } from "../ipam/definitions.ts";
+import { claim, owner } from "./objects.ts";
+
+test("a new claim", () => {
+  expect(projectClaim(claim())).toEqual({
+    key: "shop/vm-a.blue",
+    namespace: "shop",
+    name: "vm-a.blue",
+    uid: "uid-1",
+    resourceVersion: "7",
+    creationTimestamp: "2026-11-20T10:00:00Z",
+    deletionTimestamp: null,
+    network: "blue",
+    ips: [],
+    ipRequests: [],
+    ownerPod: null,
+    conditions: [],
+    owners: [],
+    vm: null,
+  });
+});
+
+describe("of a claim is kept", () => {
+  const condition = {
+    type: "IPsAllocated",
+    status: "True",
+    reason: "x",
+    message: "",
+    lastTransitionTime: "t",
+  };
+  const vm = owner("VirtualMachine", "vm-1");
+  const label = { "kubevirt.io/vm": "vm-b" };
+  test.each([
+    [
+      claim({ status: { ips: ["10.0.0.5/24"] } }),
+      { ips: ["10.0.0.5/24"], ownerPod: null, conditions: [] },
+      "a definition with addresses alone",
+    ],
+    [
+      claim({ status: { ips: [], ownerPod: { name: "p" }, conditions: [condition] } }),
+      { ips: [], ownerPod: "p", conditions: [condition] },
+      "one with everything",
+    ],
+    [claim({ status: { ips: [], ownerPod: "p" } }), { ownerPod: "p" }, "the pod as a text"],
+    [
+      claim({ status: { ips: [], ownerPod: {}, conditions: null } }),
+      { ownerPod: null, conditions: [] },
+      "empty fields",
+    ],
+    [
+      claim({ status: { ips: null, conditions: [null, 7, condition] } }),
+      { ips: [], conditions: [condition] },
+      "conditions that are none",
+    ],
+    [
+      claim({ status: { ips: ["x", 7, { a: 1 }] } }),
+      { ips: ["x", "7", '{"a":1}'] },
+      "nonsense stays visible",
+    ],
+    [
+      claim({ status: { ips: "10.0.0.5/24" } }),
+      { ips: ["10.0.0.5/24"] },
+      "so does an address that is not in a list",
+    ],
+    [claim({ spec: { ipRequests: ["10.0.0.9"] } }), { ipRequests: ["10.0.0.9"] }, "requests"],
+    [
+      claim({ metadata: { ownerReferences: [vm], labels: label } }),
+      { owners: [vm], vm: { name: "vm-a", uid: "vm-1" } },
+      "the owner goes before the label",
+    ],
+    [
+      claim({ metadata: { ownerReferences: [owner("VirtualMachineInstance", "vmi-1")] } }),
+      { vm: { name: "vm-a", uid: "vmi-1" } },
+      "a VMI without VM",
+    ],
+    [
+      claim({ metadata: { ownerReferences: [owner("Job", "j")], labels: label } }),
+      { vm: { name: "vm-b", uid: "" } },
+      "the label, where no VM owns it",
+    ],
+    [claim({ metadata: { labels: { "kubevirt.io/vm": "" } } }), { vm: null }, "an empty label"],
+    [
+      claim({ metadata: { deletionTimestamp: "2026-11-20T11:00:00Z" } }),
+      { deletionTimestamp: "2026-11-20T11:00:00Z" },
+      "being deleted",
+    ],
+  ])("case %#", (object, expected, reason) => {
+    expect(projectClaim(object), reason).toMatchObject(expected);
+  });
+});
+
+test.each([
+  [null, "nothing"],
+  [{ metadata: {} }, "no metadata"],
+  [claim({ spec: { network: undefined } }), "no network"],
+  [{ ...claim(), status: [] }, "a status that is a list"],
+])("a claim that is none: %j", (object, _reason) => {
+  expect(() => projectClaim(object)).toThrow(/^IPAMClaim/);
+});
+
+describe("the addresses of a claim", () => {
+  const view = (...ips: unknown[]) => projectClaim(claim({ status: { ips } }));
+
+  test.each([
+    [[], [], "none yet"],
+    [["10.0.0.5/24", "fd10::5/64"], ["10.0.0.5/24", "fd10::5/64"], "as they should be, in their order"],
+    [["FD10:0::05/64"], ["fd10::5/64"], "another spelling of the same"],
+    [["10.0.0.5/24", "10.0.0.5/24"], ["10.0.0.5/24"], "twice the same"],
+  ])("%j", (ips, expected, _reason) => {
+    expect(claimAddresses(view(...ips)).map(formatInterfaceAddress)).toEqual(expected);
+  });
+
+  test.each([
+    ["10.0.0.5", /has no prefix length; write/, "no mask"],
+    ["10.0.0.05/24", /octal/, "a spelling with two meanings"],
+    ["10.0.0.5/33", /prefix length/, "no such mask"],
+    ["", /empty/, "nothing"],
+    [{ ip: "10.0.0.5/24" }, /is/, "no text"],
+  ])("unreadable: %j", (ip, remedy, _reason) => {
+    const refusal = refusalOf(() => claimAddresses(view("10.0.0.4/24", ip)));
+    expect(refusal.code).toBe("REQUEST_INVALID");
+    expect(refusal.message).toContain("status.ips of IPAMClaim shop/vm-a.blue is ");
+    expect(refusal.message).toMatch(remedy);
+  });
+
+  test("one address with two masks cannot be told", () => {
+    expect(refusalOf(() => claimAddresses(view("10.0.0.5/24", "10.0.0.5/16"))).message).toContain(
+      '"10.0.0.5/16"',
+    );
+  });
+});

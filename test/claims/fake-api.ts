@@ -1,0 +1,108 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { HttpKubeApi, type HttpKubeApiOptions } from "../../claims/kube/http-kube-api.ts";
+import type { KubeConnection } from "../../claims/kube/kube-config.ts";
+
+export interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+
+export type Handler = (asked: Asked, answer: ServerResponse, socket: Socket) => void;
+
+/** A server with real sockets on the loopback that answers as the test says. */
+export class FakeApi {
+  readonly asked: Asked[] = [];
+  handler: Handler = (_asked, answer) => json(answer, 200, {});
+  connections = 0;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #clients: HttpKubeApi[] = [];
+
+  private constructor() {
+    this.#server = createServer((incoming, answer) => void this.#answer(incoming, answer));
+    this.#server.on("connection", (socket: Socket) => {
+      this.connections += 1;
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
+  }
+
+  static async start(handler?: Handler): Promise<FakeApi> {
+    const fake = new FakeApi();
+    if (handler) fake.handler = handler;
+    fake.#server.listen(0, "127.0.0.1");
+    await once(fake.#server, "listening");
+    return fake;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** A client that is closed with the server. */
+  client(options: HttpKubeApiOptions = {}, auth: Partial<KubeConnection> = {}): HttpKubeApi {
+    const connection: KubeConnection = {
+      server: new URL(this.url),
+      tls: {},
+      authHeaders: async () => ({ headers: {}, generation: 0 }),
+      renew: async () => false,
+      ...auth,
+    };
+    const client = new HttpKubeApi(connection, options);
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** Ends every connection from the server's side. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.close();
+    this.cut();
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+
+  async #answer(incoming: IncomingMessage, answer: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    incoming.on("error", () => {});
+    answer.on("error", () => {});
+    for await (const chunk of incoming) chunks.push(chunk as Buffer);
+    const url = new URL(incoming.url ?? "", this.url);
+    const asked = {
+      method: incoming.method ?? "",
+      path: url.pathname,
+      query: url.searchParams,
+      headers: incoming.headers,
+      body: Buffer.concat(chunks).toString(),
+    };
+    this.asked.push(asked);
+    this.handler(asked, answer, incoming.socket);
+  }
+}
+
+export function json(answer: ServerResponse, status: number, body: unknown, headers: object = {}): void {
+  answer.writeHead(status, { "content-type": "application/json", ...headers });
+  answer.end(JSON.stringify(body));
+}
+
+/** An instant `ms` from now, for `deadlineMs`. */
+export const within = (ms: number) => performance.now() + ms;
+
+/** Waits until something is so; fails after a time that is long for anything these tests do. */
+export async function eventually(isSo: () => boolean, what: string): Promise<void> {
+  const endMs = performance.now() + 15_000;
+  while (!isSo()) {
+    if (performance.now() > endMs) throw new Error(`never came: ${what}`);
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5);
+    });
+  }
+}

@@ -1,0 +1,90 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "holdfast-kubeconfig-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let files = 0;
+
+function write(cluster: object, user: object): string {
+  files += 1;
+  const path = join(folder, `${files}.kubeconfig`);
+  const content = {
+    clusters: [{ name: "c", cluster }],
+    users: [{ name: "u", user }],
+    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+    "current-context": "x",
+  };
+  writeFileSync(path, JSON.stringify(content));
+  return path;
+}
+
+test("address, certificates and token come from the file", async () => {
+  writeFileSync(join(folder, "client.crt"), "CERT");
+  const file = write(
+    {
+      server: "https://[fd00::1]:6443/k8s/",
+      "certificate-authority-data": Buffer.from("CA").toString("base64"),
+      "tls-server-name": "kubernetes",
+    },
+    { token: "secret", "client-certificate": "client.crt", as: "somebody" },
+  );
+  const connection = loadKubeConfig(file);
+  expect(connection.server.href).toBe("https://[fd00::1]:6443/k8s");
+  expect(connection.tls).toEqual({
+    ca: Buffer.from("CA"),
+    cert: Buffer.from("CERT"),
+    servername: "kubernetes",
+  });
+  const { headers } = await connection.authHeaders();
+  expect(headers).toEqual({ Authorization: "Bearer secret", "Impersonate-User": "somebody" });
+});
+
+test("a token file beside it is read anew after a 401, once for all who saw it", async () => {
+  writeFileSync(join(folder, "token"), "old\n");
+  const connection = loadKubeConfig(write({ server: "http://127.0.0.1:1" }, { tokenFile: "token" }));
+  const { headers, generation } = await connection.authHeaders();
+  expect(headers).toEqual({ Authorization: "Bearer old" });
+  writeFileSync(join(folder, "token"), "new\n");
+  expect((await connection.authHeaders()).headers).toEqual(headers);
+  expect(await connection.renew(generation)).toBe(true);
+  const renewed = await connection.authHeaders();
+  expect(renewed.headers).toEqual({ Authorization: "Bearer new" });
+  expect(await connection.renew(generation)).toBe(true);
+  expect(await connection.renew(renewed.generation)).toBe(false);
+});
+
+test("a name and password go the old way", async () => {
+  const file = write({ server: "https://127.0.0.1:1" }, { username: "me", password: "ä" });
+  const { headers } = await loadKubeConfig(file).authHeaders();
+  expect(headers).toEqual({ Authorization: `Basic ${Buffer.from("me:ä").toString("base64")}` });
+});
+
+test("a file that says nothing useful is refused by its name, with what to do", () => {
+  const notYaml = join(folder, "broken.kubeconfig");
+  writeFileSync(notYaml, "clusters: [");
+  const empty = join(folder, "empty.kubeconfig");
+  writeFileSync(empty, "{}");
+  const blank = join(folder, "blank.kubeconfig");
+  writeFileSync(blank, "");
+  const cases = [
+    notYaml,
+    empty,
+    blank,
+    join(folder, "missing.kubeconfig"),
+    write({ server: "unix:///nowhere" }, {}),
+    write({ server: "https://127.0.0.1:1", "certificate-authority": "missing.crt" }, {}),
+    write({ server: "https://127.0.0.1:1", "proxy-url": "http://127.0.0.1:2" }, {}),
+  ];
+  for (const file of cases) {
+    expect(() => loadKubeConfig(file), file).toThrow(file);
+    expect(() => loadKubeConfig(file), file).toThrow("kubectl config view");
+  }
+});
+
+test("without a file and outside a pod it says which setting is wanted", () => {
+  expect(() => loadKubeConfig(null)).toThrow(/kubeconfig/);
+});

@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { ApiAway } from "../../store/kubernetes/kube-api.ts";
+import { FakeApi, json, within } from "./fake-api.ts";
+import { FakeCollection } from "./fake-collection.ts";
+
+let api: FakeApi;
+
+beforeEach(async () => {
+  api = await FakeApi.start();
+});
+afterEach(() => api.stop());
+
+function filled(count: number): FakeCollection {
+  const collection = new FakeCollection();
+  for (let index = 0; index < count; index += 1) collection.put(`o${index}`, { text: 'ä€𝄞 "}],{' });
+  return collection;
+}
+
+async function names(query: Record<string, string> = {}): Promise<{ answer: unknown; got: string[] }> {
+  const got: string[] = [];
+  const answer = await api.client().list({
+    path: "/x",
+    query,
+    each: ({ metadata }) => got.push(metadata.name),
+    restarted: () => {
+      got.length = 0;
+    },
+  });
+  return { answer, got };
+}
+
+test("a list is read page by page, and what the server has in its cache in one piece", async () => {
+  const collection = filled(1_234);
+  api.handler = collection.handler;
+  const { answer, got } = await names();
+  expect(answer).toEqual({ kind: "listed", resourceVersion: String(collection.version) });
+  expect(got).toEqual([...collection.objects.keys()]);
+  expect(api.asked.map(({ query }) => query.get("limit"))).toEqual(["500", "500", "500"]);
+  api.asked.length = 0;
+  expect((await names({ resourceVersion: "0" })).got).toHaveLength(1_234);
+  expect(api.asked.map(({ query }) => query.get("limit"))).toEqual([null]);
+});
+
+test("a list that expires between its pages begins anew", async () => {
+  const collection = filled(1_200);
+  let expired = false;
+  api.handler = (asked, answer, socket) => {
+    if (asked.query.get("continue") === "500" && !expired) {
+      expired = true;
+      collection.remove("o3");
+      json(answer, 410, { message: "the continue token is too old" });
+    } else collection.handler(asked, answer, socket);
+  };
+  const { got } = await names();
+  expect(got).toEqual([...collection.objects.keys()]);
+  expect(got).not.toContain("o3");
+});
+
+test("whoever cannot be told of a new beginning hears ApiAway instead", async () => {
+  const collection = filled(600);
+  api.handler = (asked, answer, socket) => {
+    if (asked.query.has("continue")) json(answer, 410, {});
+    else collection.handler(asked, answer, socket);
+  };
+  await expect(api.client().list({ path: "/x", each: () => {} })).rejects.toThrow(ApiAway);
+  await expect(names()).rejects.toThrow("cannot list /x: 410");
+  expect(api.asked.length).toBeLessThan(12);
+});
+
+test("a page that breaks off is read again, without anything twice", async () => {
+  const collection = filled(700);
+  let broken = 0;
+  api.handler = (asked, answer, socket) => {
+    if (broken < 2) {
+      broken += 1;
+      answer.writeHead(200, { "content-type": "application/json", "content-length": "100000" });
+      answer.write('{"items":[{"metadata":{"name":"ghost"}},{"metadata":', () => socket.destroy());
+    } else collection.handler(asked, answer, socket);
+  };
+  expect((await names()).got).toEqual([...collection.objects.keys()]);
+});
+
+test("a version too old for the cache is read from the store", async () => {
+  const collection = filled(3);
+  api.handler = (asked, answer, socket) => {
+    if (asked.query.has("resourceVersion")) json(answer, 410, {});
+    else collection.handler(asked, answer, socket);
+  };
+  expect((await names({ resourceVersion: "5" })).got).toHaveLength(3);
+});
+
+test("a resource without definition is missing, and a refusal is ApiAway at once", async () => {
+  api.handler = (_asked, answer) => answer.writeHead(404).end("404 page not found");
+  expect((await names()).answer).toEqual({ kind: "missing" });
+  api.handler = (_asked, answer) => json(answer, 403, { message: "not you" });
+  api.asked.length = 0;
+  await expect(names()).rejects.toThrow("403 not you");
+  expect(api.asked).toHaveLength(1);
+});
+
+test("overload and server errors are tried again, until the deadline", async () => {
+  const collection = filled(2);
+  const answers = [503, 429];
+  api.handler = (asked, answer, socket) => {
+    const status = answers.shift();
+    if (status) json(answer, status, {});
+    else collection.handler(asked, answer, socket);
+  };
+  expect((await names()).got).toHaveLength(2);
+  api.handler = (_asked, answer) => json(answer, 503, { message: "busy" });
+  const late = api.client().list({ path: "/x", each: () => {}, deadlineMs: within(300) });
+  await expect(late).rejects.toThrow(/busy/);
+});
+
+test("what the caller throws comes back to the caller, and ends the list", async () => {
+  api.handler = filled(5).handler;
+  const each = () => {
+    throw new TypeError("mine");
+  };
+  await expect(api.client().list({ path: "/x", each })).rejects.toThrow(TypeError);
+  expect(api.asked).toHaveLength(1);
+});
+
+test("metadata alone is asked for as the server offers it", async () => {
+  const collection = filled(1);
+  api.handler = collection.handler;
+  await api.client().list({ path: "/x", metadataOnly: true, each: () => {} });
+  expect(api.asked[0]?.headers.accept).toBe(
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+  );
+});

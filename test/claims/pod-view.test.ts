@@ -1,0 +1,210 @@
+import { describe, expect, test } from "vitest";
+import { statusAddresses } from "../../claims/held-addresses.ts";
+import { projectPod } from "../../claims/pod-view.ts";
+import { formatAddress } from "../../ipam/address.ts";
+import { owner, pod } from "./objects.ts";
+
+const STATUS = "k8s.v1.cni.cncf.io/network-status";
+const POD_NETWORKS = "k8s.ovn.org/pod-networks";
+
+test("a plain pod", () => {
+  expect(projectPod(pod())).toEqual({
+    key: "shop/web",
+    namespace: "shop",
+    name: "web",
+    uid: "uid-1",
+    resourceVersion: "7",
+    creationTimestamp: "2026-11-20T10:00:00Z",
+    deletionTimestamp: null,
+    node: "node-a",
+    phase: "Running",
+    terminal: false,
+    hostNetwork: false,
+    staticUid: null,
+    vmi: null,
+    annotations: {},
+  });
+});
+
+describe("of a pod is kept", () => {
+  const vmi = owner("VirtualMachineInstance", "vmi-1");
+  const annotations = {
+    other: "x",
+    "k8s.v1.cni.cncf.io/networks": "a",
+    [STATUS]: "[]",
+    [POD_NETWORKS]: "{}",
+  };
+  test.each([
+    [pod({ status: { phase: "Succeeded" } }), { terminal: true }, "completed"],
+    [pod({ status: { phase: "Failed" } }), { terminal: true }, "failed"],
+    [pod({ status: { phase: "Unknown" } }), { terminal: false, phase: "Unknown" }, "unknown means in use"],
+    [pod({ status: { phase: undefined } }), { terminal: false, phase: "" }, "no phase yet"],
+    [pod({ spec: { nodeName: undefined } }), { node: null }, "not scheduled"],
+    [pod({ spec: { hostNetwork: true } }), { hostNetwork: true }, "without a network of its own"],
+    [
+      pod({ metadata: { deletionTimestamp: "2026-11-20T11:00:00Z" } }),
+      { deletionTimestamp: "2026-11-20T11:00:00Z" },
+      "on its way out",
+    ],
+    [
+      pod({ metadata: { annotations: { "kubernetes.io/config.mirror": "abc" } } }),
+      { uid: "uid-1", staticUid: "abc", annotations: {} },
+      "a static pod has two UIDs",
+    ],
+    [pod({ metadata: { ownerReferences: [owner("ReplicaSet", "rs-1")] } }), { vmi: null }, "another owner"],
+    [pod({ metadata: { ownerReferences: [vmi] } }), { vmi: { name: "vm-a", uid: "vmi-1" } }, "a VM's pod"],
+    [
+      pod({
+        metadata: {
+          ownerReferences: [owner("VirtualMachineInstance", "vmi-0"), { ...vmi, controller: true }],
+        },
+      }),
+      { vmi: { name: "vm-a", uid: "vmi-1" } },
+      "the owner that controls it",
+    ],
+    [
+      pod({ metadata: { ownerReferences: [null, { kind: "VirtualMachineInstance" }] } }),
+      { vmi: null },
+      "references without UID own nothing",
+    ],
+    [
+      pod({ metadata: { annotations } }),
+      { annotations: { "k8s.v1.cni.cncf.io/networks": "a" } },
+      "annotations that are read",
+    ],
+  ])("case %#", (object, expected, reason) => {
+    expect(projectPod(object), reason).toMatchObject(expected);
+    if ("annotations" in expected)
+      expect(projectPod(object).annotations, reason).toEqual(expected.annotations);
+  });
+
+  test("the big annotations only when asked for", () => {
+    const object = pod({ metadata: { annotations } });
+    expect(Object.keys(projectPod(object).annotations)).toEqual(["k8s.v1.cni.cncf.io/networks"]);
+    expect(Object.keys(projectPod(object, { addresses: true }).annotations)).toEqual([
+      "k8s.v1.cni.cncf.io/networks",
+      STATUS,
+      POD_NETWORKS,
+    ]);
+  });
+});
+
+test.each([
+  [null, "nothing"],
+  ["pod", "a text"],
+  [{}, "no metadata"],
+  [{ metadata: [] }, "metadata that is a list"],
+  [pod({ metadata: { uid: "" } }), "no UID"],
+  [pod({ metadata: { namespace: 7 } }), "a namespace that is a number"],
+  [pod({ metadata: { resourceVersion: undefined } }), "no version"],
+  [pod({ metadata: { ownerReferences: {} } }), "owners that are no list"],
+  [{ ...pod(), spec: "x" }, "a spec that is a text"],
+])("a pod that is none: %j", (object, _reason) => {
+  expect(() => projectPod(object)).toThrow(/^Pod/);
+});
+
+describe("addresses a pod has, by its annotations", () => {
+  const read = (status: unknown, podNetworks?: unknown, more: object = {}) => {
+    const annotations = {
+      ...(status === undefined
+        ? {}
+        : { [STATUS]: typeof status === "string" ? status : JSON.stringify(status) }),
+      ...(podNetworks === undefined
+        ? {}
+        : { [POD_NETWORKS]: typeof podNetworks === "string" ? podNetworks : JSON.stringify(podNetworks) }),
+    };
+    const { held, problems } = statusAddresses(
+      projectPod(pod({ metadata: { annotations }, ...more }), { addresses: true }),
+    );
+    const lines = held.map(
+      ({ nad, interface: name, address, prefixLength, mac }) =>
+        `${nad ? `${nad.namespace}/${nad.name}` : "-"} ${name || "-"} ${formatAddress(address)}/${prefixLength} ${mac}`,
+    );
+    return { lines, problems };
+  };
+  const blue = { name: "nets/blue", interface: "net1", ips: ["10.0.0.5", "FD10::05"], mac: "02:01" };
+
+  test.each([
+    [undefined, undefined, [], "no annotation"],
+    ["", "", [], "empty ones"],
+    [
+      [blue],
+      undefined,
+      ["nets/blue net1 10.0.0.5/null 02:01", "nets/blue net1 fd10::5/null 02:01"],
+      "Multus, without masks",
+    ],
+    [
+      [{ name: "cbr0", interface: "eth0", ips: ["10.244.0.5"], default: true }],
+      undefined,
+      ["- eth0 10.244.0.5/null null"],
+      "the default network has no NAD",
+    ],
+    [[{ name: "nets/red", interface: "net2" }], undefined, [], "an interface without addresses"],
+    [
+      undefined,
+      { default: { ip_addresses: ["10.244.0.5/24"] } },
+      ["- - 10.244.0.5/24 null"],
+      "OVN-Kubernetes, default network",
+    ],
+    [
+      undefined,
+      { "nets/blue": { ip_address: "10.0.0.5/24", mac_address: "02:01" } },
+      ["nets/blue - 10.0.0.5/24 02:01"],
+      "its older key",
+    ],
+    [
+      undefined,
+      { "nets/blue/1": { ip_addresses: ["10.0.0.5/24"] } },
+      ["nets/blue - 10.0.0.5/24 null"],
+      "the second interface on one NAD",
+    ],
+    [
+      [blue],
+      { "nets/blue": { ip_addresses: ["10.0.0.5/24", "10.0.0.6/24"] } },
+      [
+        "nets/blue net1 10.0.0.5/24 02:01",
+        "nets/blue net1 fd10::5/null 02:01",
+        "nets/blue - 10.0.0.6/24 null",
+      ],
+      "both: interface from the one, mask from the other",
+    ],
+  ])("case %#", (status, podNetworks, lines, reason) => {
+    expect(read(status, podNetworks), reason).toEqual({ lines, problems: [] });
+  });
+
+  test.each([
+    ["[{", /network-status: /, "JSON that breaks off"],
+    [{}, /a list is wanted/, "no list"],
+    [[7], /\[0\]: an object/, "no object"],
+    [[{ ips: ["10.0.0.5"] }], /\[0\]: an object with name/, "no name"],
+    [[{ name: "A/B", ips: [] }], /\[0\]: an object with name/, "a name that cannot exist"],
+    [[{ name: "nets/blue", ips: "10.0.0.5" }], /a list of addresses/, "addresses as one text"],
+    [[{ name: "nets/blue", ips: [7, "::ffff:10.0.0.1"] }], /not an IP address.*IPv4-mapped/s, "no addresses"],
+    [`${"[".repeat(100_000)}${"]".repeat(100_000)}`, /nested/, "deep nesting"],
+  ])("unreadable, and named: %.60j", (status, problem, _reason) => {
+    const { lines, problems } = read(status, { "nets/red": { ip_addresses: ["10.1.0.1/24"] } });
+    expect(problems.join("\n")).toMatch(problem);
+    expect(lines, "what can be read is").toEqual(["nets/red - 10.1.0.1/24 null"]);
+  });
+
+  test.each([
+    ["7", /an object is wanted/, "a number"],
+    [
+      { "a/b": 5, "nets/blue": { ip_addresses: ["10.0.0.5/33"] } },
+      /"namespace\/name" with an object.*prefix length/s,
+      "entries that are none",
+    ],
+  ])("of OVN-Kubernetes: %j", (podNetworks, problem, _reason) => {
+    expect(read(undefined, podNetworks).problems.join("\n")).toMatch(problem);
+  });
+
+  test("one unreadable entry leaves its neighbours, and problems are few however many there are", () => {
+    const { lines, problems } = read([{ ...blue, ips: ["x", "10.0.0.5"] }, ...Array(100).fill(1)]);
+    expect(lines).toHaveLength(1);
+    expect(problems).toHaveLength(20);
+  });
+
+  test("a pod that has ended holds none", () => {
+    expect(read([blue], undefined, { status: { phase: "Succeeded" } }).lines).toEqual([]);
+  });
+});

@@ -1,0 +1,464 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  ABSENT,
+  type ClaimFact,
+  type Facts,
+  type Found,
+  type NamingPod,
+  type PodFact,
+  present,
+  UNKNOWN,
+} from "../../claims/sweep/facts.ts";
+import { judge, type Rules, type Verdict } from "../../claims/sweep/relations.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { cooled, newAllocation } from "../../store/kubernetes/allocation-object.ts";
+import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../store/kubernetes/objects.ts";
+
+const RULES: Rules = {
+  graceSeconds: 30,
+  podGoneReleaseSeconds: 0,
+  coolingKeepSeconds: 600,
+  cooldownSeconds: () => 60,
+};
+const SINCE = "2026-01-01T00:00:00Z";
+const CLAIM: AllocationOwner = {
+  kind: "IPAMClaim",
+  namespace: "shop",
+  name: "vm1",
+  uid: "c1",
+  interface: "",
+};
+const POD: AllocationOwner = { kind: "Pod", namespace: "shop", name: "web", uid: "p1", interface: "net1" };
+const CONTAINER: AllocationOwner = {
+  kind: "Container",
+  namespace: "",
+  name: "",
+  uid: "x.net1",
+  interface: "net1",
+};
+
+interface World {
+  readonly claim?: Found<ClaimFact>;
+  readonly pod?: Found<PodFact>;
+  readonly node?: Found<null>;
+  readonly naming?: Found<readonly NamingPod[]>;
+}
+
+function factsOf(world: World): Facts {
+  return {
+    claim: () => world.claim ?? UNKNOWN,
+    pod: () => world.pod ?? UNKNOWN,
+    node: () => world.node ?? UNKNOWN,
+    podsNaming: () => world.naming ?? UNKNOWN,
+  };
+}
+
+function allocation(owner: AllocationOwner, attachments: readonly AllocationAttachment[] = []): IPAllocation {
+  const base = newAllocation(
+    "blue",
+    parseInterfaceAddress("10.0.0.5/24"),
+    { owner, attachment: null },
+    SINCE,
+  ) as unknown as IPAllocation;
+  return {
+    ...base,
+    metadata: { ...base.metadata, uid: "a1", resourceVersion: "1" },
+    status: {
+      ...base.status,
+      attachments: Object.fromEntries(attachments.map((one) => [`${one.containerID}.net1`, one])),
+    },
+  };
+}
+
+function attached(node = "n1", pod: string | null = "p1"): AllocationAttachment {
+  return {
+    containerID: `c-${node}`,
+    interface: "net1",
+    node,
+    since: SINCE,
+    ...(pod === null ? {} : { pod: { namespace: "shop", name: "web", uid: pod } }),
+  };
+}
+
+function claim(addresses: readonly string[], change: Partial<ClaimFact> = {}): Found<ClaimFact> {
+  return present({
+    uid: "c1",
+    creationTimestamp: "2026-01-01T00:00:10Z",
+    listedCount: addresses.length,
+    addresses,
+    ...change,
+  });
+}
+
+function pod(change: Partial<PodFact> = {}): PodFact {
+  return {
+    uid: "p1",
+    staticUid: null,
+    terminal: false,
+    creationTimestamp: "2026-01-01T00:00:05Z",
+    addresses: [],
+    ...change,
+  };
+}
+
+function naming(creationTimestamp: string, attachedTo: string | null = null): Found<readonly NamingPod[]> {
+  return present([
+    { ...pod({ uid: "p9", creationTimestamp }), attachedToClaim: (uid) => uid === attachedTo },
+  ]);
+}
+
+const NODE = present(null);
+const NOBODY = present([]);
+const LISTED = claim(["10.0.0.5"]);
+const cooling = (owner: AllocationOwner) => cooled(allocation(owner), SINCE) as IPAllocation;
+const withFinalizer = (object: IPAllocation): IPAllocation => ({
+  ...object,
+  metadata: { ...object.metadata, finalizers: ["ipam.holdfast.dev/bound"] },
+});
+
+const CASES: readonly (readonly [
+  reason: string,
+  object: IPAllocation,
+  world: World,
+  verdict: string,
+  rules?: Partial<Rules>,
+])[] = [
+  ["a published address is the claim's for ever", allocation(CLAIM), { claim: LISTED }, "keep claim-lists"],
+  [
+    "a stopped VM's attachment whose node is gone ended",
+    allocation(CLAIM, [attached()]),
+    { claim: LISTED, node: ABSENT, pod: ABSENT },
+    "prune node-gone",
+  ],
+  [
+    "a completed pod on a node that is gone ended",
+    allocation(CLAIM, [attached()]),
+    { claim: LISTED, node: ABSENT, pod: present(pod({ terminal: true })) },
+    "prune node-gone",
+  ],
+  [
+    "a node may be deleted by mistake while its pod lives",
+    allocation(CLAIM, [attached()]),
+    { claim: LISTED, node: ABSENT, pod: present(pod()) },
+    "keep claim-lists",
+  ],
+  [
+    "the daemon of an existing node ends its attachments itself",
+    allocation(CLAIM, [attached()]),
+    { claim: LISTED, node: NODE, pod: ABSENT },
+    "keep claim-lists",
+  ],
+  [
+    "nothing is pruned on an unknown node",
+    allocation(CLAIM, [attached()]),
+    { claim: LISTED, pod: ABSENT },
+    "keep claim-lists",
+  ],
+  ["a paused daemon may publish it still", allocation(CLAIM), { claim: claim([]) }, "keep claim-unpublished"],
+  [
+    "what a published claim does not list cannot be published any more",
+    allocation(CLAIM),
+    { claim: claim(["10.0.0.6"]) },
+    "release claim-does-not-list",
+  ],
+  [
+    "an attempt that lost leaves its attachment behind",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.0.0.6"]), pod: present(pod()) },
+    "release claim-does-not-list",
+  ],
+  [
+    "a list edited by hand does not take a running VM's address",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: ["10.0.0.5"] })) },
+    "keep pod-reports-address",
+  ],
+  [
+    "an entry that cannot be read may be this address",
+    allocation(CLAIM),
+    { claim: claim(["10.0.0.6"], { listedCount: 2 }) },
+    "keep unknown",
+  ],
+  [
+    "a deleted claim that nobody uses",
+    allocation(CLAIM),
+    { claim: ABSENT, naming: NOBODY },
+    "release claim-gone",
+  ],
+  [
+    "a claim deleted while its pod lives",
+    allocation(CLAIM, [attached()]),
+    { claim: ABSENT, naming: NOBODY, pod: present(pod()) },
+    "keep pod-alive",
+  ],
+  [
+    "a living pod names the deleted claim",
+    allocation(CLAIM),
+    { claim: ABSENT, naming: naming("2026-01-01T00:00:05Z") },
+    "keep pod-names-claim",
+  ],
+  [
+    "its pod completed",
+    allocation(CLAIM, [attached()]),
+    { claim: ABSENT, naming: NOBODY, pod: present(pod({ terminal: true })) },
+    "release claim-gone",
+  ],
+  [
+    "its pod was force-deleted and may run on a partitioned node",
+    allocation(CLAIM, [attached()]),
+    { claim: ABSENT, naming: NOBODY, pod: ABSENT, node: NODE },
+    "keep container-may-run",
+  ],
+  [
+    "another pod has the name now",
+    allocation(CLAIM, [attached()]),
+    { claim: ABSENT, naming: NOBODY, pod: present(pod({ uid: "p2" })), node: NODE },
+    "keep container-may-run",
+  ],
+  [
+    "the node went with it",
+    allocation(CLAIM, [attached()]),
+    { claim: ABSENT, naming: NOBODY, pod: ABSENT, node: ABSENT },
+    "release claim-gone",
+  ],
+  [
+    "the operator's time for pods that are gone",
+    allocation(CLAIM, [attached()]),
+    { claim: ABSENT, naming: NOBODY, pod: ABSENT, node: NODE },
+    "release claim-gone after 900",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "that time never applies without a pod to be gone",
+    allocation(CLAIM, [attached("n1", null)]),
+    { claim: ABSENT, naming: NOBODY, node: NODE },
+    "keep container-may-run",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "the claim was made anew",
+    allocation(CLAIM),
+    { claim: claim([], { uid: "c2" }), naming: NOBODY },
+    "release claim-gone",
+  ],
+  [
+    "a pod older than the new claim may use the old one",
+    allocation(CLAIM),
+    { claim: claim([], { uid: "c2" }), naming: naming("2026-01-01T00:00:09Z") },
+    "keep pod-names-claim",
+  ],
+  [
+    "a pod younger than the new claim uses the new one",
+    allocation(CLAIM),
+    { claim: claim([], { uid: "c2" }), naming: naming("2026-01-01T00:00:11Z") },
+    "release claim-gone",
+  ],
+  [
+    "made in one second: nobody knows which came first",
+    allocation(CLAIM),
+    { claim: claim([], { uid: "c2" }), naming: naming("2026-01-01T00:00:10Z") },
+    "keep pod-names-claim",
+  ],
+  [
+    "made in one second, but attached to the new claim",
+    allocation(CLAIM),
+    { claim: claim([], { uid: "c2" }), naming: naming("2026-01-01T00:00:10Z", "c2") },
+    "release claim-gone",
+  ],
+  ["a running pod", allocation(POD, [attached()]), { pod: present(pod()) }, "keep pod-alive"],
+  [
+    "a static pod, known to the runtime by another UID",
+    allocation(POD, [attached()]),
+    { pod: present(pod({ uid: "mirror", staticUid: "p1" })) },
+    "keep pod-alive",
+  ],
+  [
+    "a completed pod",
+    allocation(POD, [attached()]),
+    { pod: present(pod({ terminal: true })) },
+    "release pod-completed",
+  ],
+  ["a pod that went after its DEL", allocation(POD), { pod: ABSENT }, "release pod-gone"],
+  [
+    "a stateful set made its successor",
+    allocation(POD),
+    { pod: present(pod({ uid: "p2" })) },
+    "release pod-gone",
+  ],
+  [
+    "force-deleted, the container may run",
+    allocation(POD, [attached()]),
+    { pod: ABSENT, node: NODE },
+    "keep container-may-run",
+  ],
+  [
+    "force-deleted, the operator's time",
+    allocation(POD, [attached()]),
+    { pod: ABSENT, node: NODE },
+    "release pod-gone after 900",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  ["gone with its node", allocation(POD, [attached()]), { pod: ABSENT, node: ABSENT }, "release pod-gone"],
+  [
+    "a container on a node of the cluster",
+    allocation(CONTAINER, [attached("n1", null)]),
+    { node: NODE },
+    "keep container-may-run",
+  ],
+  [
+    "a container on a node that is gone",
+    allocation(CONTAINER, [attached("n1", null)]),
+    { node: ABSENT },
+    "release node-gone",
+  ],
+  ["nobody knows where the container ran", allocation(CONTAINER), {}, "report container-without-attachment"],
+  ["resting", cooling(CLAIM), {}, "delete cooling-expired after 660"],
+  [
+    "somebody's edit put the finalizer back",
+    withFinalizer(cooling(CLAIM)),
+    {},
+    "repair cooling-with-finalizer",
+  ],
+  [
+    "somebody deletes it already, and another's finalizer holds it",
+    { ...cooling(CLAIM), metadata: { ...cooling(CLAIM).metadata, deletionTimestamp: SINCE } },
+    {},
+    "keep being-deleted",
+  ],
+  [
+    "deleted by kubectl while bound",
+    { ...allocation(CLAIM), metadata: { ...allocation(CLAIM).metadata, deletionTimestamp: SINCE } },
+    { claim: LISTED },
+    "keep claim-lists",
+  ],
+  [
+    "an object under a name that is not its address's",
+    { ...allocation(CLAIM), metadata: { ...allocation(CLAIM).metadata, name: "x" } },
+    { claim: ABSENT, naming: NOBODY },
+    "report unsound",
+  ],
+  ["no state", { ...allocation(CLAIM), status: {} }, { claim: ABSENT, naming: NOBODY }, "report unsound"],
+  ["no spec", { ...allocation(CLAIM), spec: undefined as never }, {}, "report unsound"],
+  [
+    "an owner without a name cannot be looked up",
+    allocation({ ...CLAIM, name: "" }),
+    { claim: ABSENT, naming: NOBODY },
+    "report owner-incomplete",
+  ],
+  [
+    "an attachment that names no node",
+    allocation(POD, [attached("")]),
+    { pod: ABSENT, node: ABSENT },
+    "keep unknown",
+  ],
+];
+
+for (const [reason, object, world, expected, rules = {}] of CASES) {
+  test(reason, () => {
+    expect(said(judge(object, factsOf(world), { ...RULES, ...rules }))).toBe(
+      /^(keep|report|.* after )/.test(expected) ? expected : `${expected} after 30`,
+    );
+  });
+}
+
+test("each fact that a release rests on, made unknown, keeps the address", () => {
+  const freeing = new Set(["release", "prune"]);
+  const bases = CASES.filter(([, object, world, , rules = {}]) =>
+    freeing.has(judge(object, factsOf(world), { ...RULES, ...rules }).kind),
+  );
+  for (const [reason, object, world, , rules = {}] of bases) {
+    const asked = new Set<keyof World>();
+    judge(object, recording(factsOf(world), asked), { ...RULES, ...rules });
+    for (const fact of asked) {
+      const verdict = judge(object, factsOf({ ...world, [fact]: UNKNOWN }), { ...RULES, ...rules });
+      expect(verdict.kind, `${reason}: ${fact} unknown`).toBe("keep");
+    }
+  }
+  expect(bases.length).toBeGreaterThan(10);
+});
+
+test("nothing is released while any fact that was asked for is unknown", () => {
+  const pods = fc.record({
+    uid: fc.constantFrom("p1", "p2"),
+    staticUid: fc.constantFrom(null, "p1"),
+    terminal: fc.boolean(),
+    creationTimestamp: fc.constantFrom(
+      "2026-01-01T00:00:05Z",
+      "2026-01-01T00:00:10Z",
+      "2026-01-01T00:00:15Z",
+    ),
+    addresses: fc.subarray(["10.0.0.5", "10.0.0.6"]),
+  });
+  const claims = fc.record({
+    uid: fc.constantFrom("c1", "c2"),
+    creationTimestamp: fc.constant("2026-01-01T00:00:10Z"),
+    listedCount: fc.integer({ min: 0, max: 2 }),
+    addresses: fc.subarray(["10.0.0.5", "10.0.0.6"]),
+  });
+  const found = <T>(it: fc.Arbitrary<T>): fc.Arbitrary<Found<T>> =>
+    fc.oneof(fc.constant(ABSENT), fc.constant(UNKNOWN), it.map(present));
+  const seen: Record<string, number> = {};
+  fc.assert(
+    fc.property(
+      fc.constantFrom(CLAIM, POD, CONTAINER),
+      fc.array(fc.tuple(fc.constantFrom("n1", "n2", ""), fc.constantFrom("p1", "p2", null)), {
+        maxLength: 2,
+      }),
+      fc.record({ claim: found(claims), pods: fc.array(found(pods), { minLength: 6, maxLength: 6 }) }),
+      fc.array(found(fc.constant(null)), { minLength: 2, maxLength: 2 }),
+      found(fc.array(pods, { maxLength: 2 })),
+      fc.constantFrom(0, 900),
+      (owner, places, { claim: claimFound, pods: podsFound }, nodes, namingFound, podGoneReleaseSeconds) => {
+        const object = allocation(
+          owner,
+          places.map(([node, uid], i) => ({ ...attached(node, uid), containerID: `c${i}` })),
+        );
+        const unknown: string[] = [];
+        const note = <T>(what: string, answer: Found<T>): Found<T> => {
+          if (answer.kind === "unknown") unknown.push(what);
+          return answer;
+        };
+        const facts: Facts = {
+          claim: () => note("claim", claimFound),
+          pod: (_, name) => note("pod", podsFound[name.length % 6] as Found<PodFact>),
+          node: (name) => note("node", nodes[name === "n1" ? 0 : 1] as Found<null>),
+          podsNaming: () =>
+            note(
+              "naming",
+              namingFound.kind === "present"
+                ? present(namingFound.it.map((one) => ({ ...one, attachedToClaim: () => false })))
+                : namingFound,
+            ),
+        };
+        const verdict = judge(object, facts, { ...RULES, podGoneReleaseSeconds });
+        seen[verdict.kind] = (seen[verdict.kind] ?? 0) + 1;
+        if (verdict.kind === "release") expect(unknown).toEqual([]);
+        if (verdict.kind === "release")
+          expect(verdict.afterSeconds).toBeGreaterThanOrEqual(RULES.graceSeconds);
+      },
+    ),
+    { numRuns: 5_000 },
+  );
+  expect(seen.release ?? 0).toBeGreaterThan(100);
+});
+
+function recording(facts: Facts, asked: Set<keyof World>): Facts {
+  const note = <Args extends unknown[], T>(what: keyof World, ask: (...args: Args) => T) => {
+    return (...args: Args): T => {
+      asked.add(what);
+      return ask(...args);
+    };
+  };
+  return {
+    claim: note("claim", facts.claim),
+    pod: note("pod", facts.pod),
+    node: note("node", facts.node),
+    podsNaming: note("naming", facts.podsNaming),
+  };
+}
+
+function said(verdict: Verdict): string {
+  const after = "afterSeconds" in verdict ? ` after ${verdict.afterSeconds}` : "";
+  return `${verdict.kind} ${verdict.why}${after}`;
+}

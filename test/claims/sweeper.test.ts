@@ -1,0 +1,314 @@
+import { expect, test } from "vitest";
+import { projectClaim } from "../../claims/claim-view.ts";
+import type { Cache, Caches } from "../../claims/sweep/caches.ts";
+import { projectAllocation } from "../../claims/sweep/caches.ts";
+import { claimFact, projectSweptPod } from "../../claims/sweep/fact-views.ts";
+import type { Rules } from "../../claims/sweep/relations.ts";
+import { Sweeper } from "../../claims/sweep/sweeper.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { newAllocation, withAttachment } from "../../store/kubernetes/allocation-object.ts";
+import {
+  ALLOCATIONS_PATH,
+  type AllocationAttachment,
+  type AllocationOwner,
+  CLAIMS_PATH,
+  type IPAllocation,
+  NODES_PATH,
+  namespacedPath,
+  PODS_PATH,
+} from "../../store/kubernetes/objects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+const RULES: Rules = {
+  graceSeconds: 30,
+  podGoneReleaseSeconds: 0,
+  coolingKeepSeconds: 600,
+  cooldownSeconds: () => 60,
+};
+const PODS = namespacedPath(PODS_PATH, "shop");
+const CLAIMS = namespacedPath(CLAIMS_PATH, "shop");
+const SILENT = { debug() {}, info() {}, warn() {} };
+const signal = new AbortController().signal;
+
+/** A controller's eyes on the fake server: caches that are copied when `look` is called. */
+class Scene {
+  readonly api: FakeKubeApi;
+  readonly sweeper: Sweeper;
+  nowMs = 0;
+  idle: string | null = null;
+  #caches = new Map<string, ReadonlyMap<string, unknown>>();
+
+  constructor(api = new FakeKubeApi(), rules: Partial<Rules> = {}) {
+    this.api = api;
+    const cache = <T>(name: string): Cache<T> => {
+      const caches = () => this.#caches;
+      return {
+        get items() {
+          return (caches().get(name) ?? new Map()) as ReadonlyMap<string, T>;
+        },
+        known: true,
+      };
+    };
+    const caches: Caches = {
+      allocations: cache("allocations"),
+      claims: cache("claims"),
+      pods: cache("pods"),
+      nodes: cache("nodes"),
+    };
+    this.sweeper = new Sweeper({
+      api,
+      caches,
+      rules: { ...RULES, ...rules },
+      intervalSeconds: 10,
+      idle: () => this.idle,
+      monotonicMs: () => this.nowMs,
+      time: () => "2026-01-01T00:01:00Z",
+      log: SILENT,
+    });
+  }
+
+  /** Copies the server's objects into the caches. */
+  look(): void {
+    const all = [...this.api.objects];
+    const of = (part: string) => all.filter(([path]) => path.includes(part)).map(([, object]) => object);
+    const claims = of("/ipamclaims/").map((object) => projectClaim(object));
+    this.#caches = new Map<string, ReadonlyMap<string, unknown>>([
+      [
+        "allocations",
+        new Map(of("/ipallocations/").map((one) => [one.metadata.name, projectAllocation(one)])),
+      ],
+      ["claims", new Map(claims.map((one) => [one.key, { ...one, fact: claimFact(one) }]))],
+      [
+        "pods",
+        new Map(
+          of("/pods/")
+            .map((one) => projectSweptPod(one))
+            .map((one) => [one.key, one]),
+        ),
+      ],
+      ["nodes", new Map(of("/nodes/").map((one) => [one.metadata.name, one]))],
+    ]);
+  }
+
+  /** Passes every ten seconds. */
+  async sweepFor(seconds: number): Promise<void> {
+    for (let passed = 0; passed <= seconds; passed += 10) {
+      this.look();
+      await this.sweeper.pass(signal);
+      this.nowMs += 10_000;
+    }
+  }
+
+  allocate(owner: AllocationOwner, attachment: AllocationAttachment | null = null): IPAllocation {
+    const one = parseInterfaceAddress("10.0.0.5/24");
+    return this.api.put(
+      ALLOCATIONS_PATH,
+      newAllocation("blue", one, { owner, attachment }, "2026-01-01T00:00:00Z"),
+    );
+  }
+
+  claim(ips: readonly string[], uid = "c1"): void {
+    this.api.put(CLAIMS, {
+      metadata: { name: "vm1", namespace: "shop", uid, creationTimestamp: "2026-01-01T00:00:00Z" },
+      spec: { network: "blue", interface: "" },
+      status: { ips },
+    });
+  }
+
+  pod(uid: string, claim: string | null, phase = "Running"): void {
+    const networks = JSON.stringify([
+      { name: "blue", ...(claim === null ? {} : { "ipam-claim-reference": claim }) },
+    ]);
+    this.api.put(PODS, {
+      metadata: {
+        name: "web",
+        namespace: "shop",
+        uid,
+        creationTimestamp: "2026-01-01T00:00:00Z",
+        annotations: { "k8s.v1.cni.cncf.io/networks": networks },
+      },
+      spec: { nodeName: "n1" },
+      status: { phase },
+    });
+  }
+
+  get state(): string | undefined {
+    const [path] = [...this.api.objects.keys()].filter((one) => one.startsWith(ALLOCATIONS_PATH));
+    return path === undefined ? "deleted" : this.api.at(path).status.state;
+  }
+}
+
+const CLAIM: AllocationOwner = {
+  kind: "IPAMClaim",
+  namespace: "shop",
+  name: "vm1",
+  uid: "c1",
+  interface: "",
+};
+const POD: AllocationOwner = { kind: "Pod", namespace: "shop", name: "web", uid: "p1", interface: "net1" };
+const ATTACHMENT: AllocationAttachment = {
+  containerID: "c1",
+  interface: "net1",
+  node: "n1",
+  pod: { namespace: "shop", name: "web", uid: "p1" },
+  since: "2026-01-01T00:00:00Z",
+};
+
+test("frees after two passes and the grace, not before", async () => {
+  const scene = new Scene();
+  scene.allocate(CLAIM);
+  await scene.sweepFor(20);
+  expect(scene.state).toBe("Bound");
+  await scene.sweepFor(20);
+  expect(scene.state).toBe("Cooling");
+  const [write] = scene.api.writes;
+  expect(write).toMatchObject({ method: "PUT", priority: "housekeeping" });
+  expect(scene.api.writes).toHaveLength(1);
+});
+
+test("one long silence between two passes is not an observation", async () => {
+  const scene = new Scene();
+  scene.allocate(CLAIM);
+  await scene.sweepFor(0);
+  scene.nowMs += 3_600_000;
+  await scene.sweepFor(20);
+  expect(scene.state).toBe("Bound");
+});
+
+test("a change of the allocation begins the grace anew", async () => {
+  const scene = new Scene();
+  const object = scene.allocate(CLAIM);
+  await scene.sweepFor(20);
+  scene.api.put(ALLOCATIONS_PATH, { ...object, metadata: { ...object.metadata, labels: { note: "1" } } });
+  await scene.sweepFor(20);
+  expect(scene.state).toBe("Bound");
+});
+
+test("nothing is freed while something is idle, unread or refused", async () => {
+  const scene = new Scene();
+  scene.allocate(CLAIM);
+  scene.idle = "the pods are not listed yet";
+  await scene.sweepFor(100);
+  scene.idle = null;
+  scene.api.away = true;
+  await scene.sweepFor(100);
+  scene.api.away = false;
+  scene.api.missing.add(CLAIMS_PATH.replace("/ipamclaims", "/"));
+  await scene.sweepFor(100);
+  expect(scene.state).toBe("Bound");
+  scene.api.missing.clear();
+  await scene.sweepFor(0);
+  expect(scene.state).toBe("Cooling");
+});
+
+test("a claim that the cache has not seen yet is found by the quorum read", async () => {
+  const scene = new Scene();
+  scene.allocate(CLAIM);
+  await scene.sweepFor(20);
+  scene.look();
+  scene.claim([]);
+  await scene.sweeper.pass(signal);
+  expect(scene.state).toBe("Bound");
+});
+
+test("a pod that names the claim, and that the cache has not seen yet, holds the address", async () => {
+  const scene = new Scene();
+  scene.allocate(CLAIM);
+  await scene.sweepFor(20);
+  scene.look();
+  scene.nowMs += 20_000;
+  scene.pod("p7", "vm1");
+  await scene.sweeper.pass(signal);
+  expect(scene.state).toBe("Bound");
+});
+
+test("an attachment that is written between the last read and the write keeps the address", async () => {
+  const scene = new Scene();
+  const object = scene.allocate(POD);
+  await scene.sweepFor(20);
+  scene.api.before = ({ method }) => {
+    if (method !== "PUT") return;
+    scene.api.before = () => {};
+    scene.api.put(ALLOCATIONS_PATH, withAttachment(object, ATTACHMENT));
+  };
+  await scene.sweepFor(20);
+  expect(scene.state).toBe("Bound");
+  expect(scene.api.writes).toHaveLength(0);
+});
+
+test("a controller stopped between read and write, and continued when the address is another's, does no harm", async () => {
+  const first = new Scene();
+  const second = new Scene(first.api);
+  const object = first.allocate(POD);
+  await first.sweepFor(20);
+  await second.sweepFor(20);
+  let wake = () => {};
+  const asleep = new Promise<void>((stopped) => {
+    first.api.before = ({ method }) => {
+      if (method !== "PUT") return undefined;
+      first.api.before = () => {};
+      stopped();
+      return new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    };
+  });
+  first.look();
+  first.nowMs += 20_000;
+  const stopped = first.sweeper.pass(signal);
+  await asleep;
+  second.nowMs += 20_000;
+  await second.sweepFor(20);
+  expect(second.state).toBe("Cooling");
+  const [path = ""] = [...first.api.objects.keys()];
+  const next = newAllocation(
+    "blue",
+    parseInterfaceAddress("10.0.0.5/24"),
+    { owner: { ...POD, uid: "p2" }, attachment: null },
+    "",
+  );
+  first.api.put(ALLOCATIONS_PATH, { ...next, metadata: { ...next.metadata, uid: object.metadata.uid } });
+  wake();
+  await stopped;
+  expect(first.api.at(path)).toMatchObject({ spec: { owner: { uid: "p2" } }, status: { state: "Bound" } });
+});
+
+test("a Cooling object is deleted after rest and keeping, with a precondition", async () => {
+  const scene = new Scene(new FakeKubeApi(), { coolingKeepSeconds: 40 });
+  scene.allocate(CLAIM);
+  await scene.sweepFor(40);
+  expect(scene.state).toBe("Cooling");
+  const { uid } = [...scene.api.objects.values()][0].metadata;
+  await scene.sweepFor(80);
+  expect(scene.state).toBe("Cooling");
+  await scene.sweepFor(40);
+  expect(scene.state).toBe("deleted");
+  expect(scene.api.writes.at(-1)?.body).toMatchObject({ preconditions: { uid } });
+});
+
+test("attachments on a node that is gone are pruned; the claim keeps the address", async () => {
+  const scene = new Scene();
+  scene.claim(["10.0.0.5/24"]);
+  scene.allocate(CLAIM, ATTACHMENT);
+  scene.api.put(NODES_PATH, { metadata: { name: "n1" } });
+  await scene.sweepFor(40);
+  expect(scene.api.writes).toHaveLength(0);
+  scene.api.objects.delete(`${NODES_PATH}/n1`);
+  await scene.sweepFor(40);
+  expect([...scene.api.objects.values()].find(({ kind }) => kind === "IPAllocation").status).toMatchObject({
+    state: "Bound",
+    attachments: {},
+  });
+});
+
+test("counts say how many allocations there are of each verdict", async () => {
+  const scene = new Scene();
+  scene.claim([]);
+  scene.allocate(CLAIM);
+  scene.api.put(ALLOCATIONS_PATH, { kind: "IPAllocation", metadata: { name: "nonsense" }, spec: {} });
+  await scene.sweepFor(0);
+  expect(Object.fromEntries(scene.sweeper.counts)).toEqual({
+    "keep claim-unpublished": 1,
+    "report unsound": 1,
+  });
+});

@@ -1,0 +1,183 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ClusterUser, TestCluster } from "../harness/cluster.ts";
+import { HOLDFAST, run, SHIM } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
+import { LEDGER_COLUMNS, NETWORK, NETWORK_COLUMNS, SAMPLE, WRONG } from "./ledger.ts";
+import { MAY, MAY_NOT, type Right } from "./rights.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const DEPLOY = join(ROOT, "deploy");
+const FILES: string[] = readManifests(join(DEPLOY, "kustomization.yaml"))[0].resources;
+const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
+const NETWORKS = "/apis/ipam.holdfast.dev/v1alpha1/ipnetworks";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await TestCluster.start({ controllers: false });
+});
+afterAll(() => cluster?.stop());
+
+const objects = () => FILES.flatMap((file) => readManifests(join(DEPLOY, file)));
+const find = (kind: string): KubeObject => objects().find((object) => object.kind === kind);
+test("the kustomization lists every manifest", async () => {
+  const { stdout } = await run("find", [DEPLOY, "-name", "*.yaml", "-printf", "%P\n"]);
+  const there = stdout.trim().split("\n");
+  expect([...FILES, "kustomization.yaml"].sort()).toEqual(there.sort());
+});
+
+test("the API server takes every object, and takes it again", async () => {
+  await cluster.apply(objects());
+  await cluster.apply(objects());
+  for (const object of objects()) {
+    const stored = await cluster.api.get(`${collectionOf(object)}/${object.metadata.name}`);
+    // What a server does not know it drops without a word.
+    if (object.spec !== undefined) expect(stored.spec).toMatchObject(object.spec);
+  }
+});
+
+test("the definitions are structural: no condition says otherwise", async () => {
+  for (const { metadata } of objects().filter(({ kind }) => kind === "CustomResourceDefinition")) {
+    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${metadata.name}`;
+    const { status } = await cluster.api.get(path);
+    const said = status.conditions.map(({ type, status: is }: KubeObject) => `${type}=${is}`);
+    expect(said.sort()).toEqual(["Established=True", "NamesAccepted=True"]);
+  }
+});
+
+describe("objects", () => {
+  test("what Holdfast writes is kept as it is, status included", async () => {
+    const stored = await cluster.api.create(ALLOCATIONS, SAMPLE);
+    expect(stored).toMatchObject(SAMPLE);
+    expect(await cluster.api.create(NETWORKS, NETWORK)).toMatchObject(NETWORK);
+  });
+
+  test("a list reads like a ledger", async () => {
+    expect(await table(ALLOCATIONS)).toEqual(LEDGER_COLUMNS);
+    const networks = await table(NETWORKS);
+    expect(networks).toMatchObject(NETWORK_COLUMNS);
+    expect(Object.keys(networks)).toEqual(["Name", ...Object.keys(NETWORK_COLUMNS), "Age"]);
+  });
+
+  test.each(WRONG)("refused: $what", async ({ change }) => {
+    const { metadata: _, ...rest } = structuredClone(SAMPLE);
+    const answer = await cluster.api.call(
+      "POST",
+      ALLOCATIONS,
+      change({ ...rest, metadata: { name: "wrong" } }),
+    );
+    expect(answer.status).toBe(422);
+  });
+
+  /** The first row of a list as kubectl shows it, by column. */
+  async function table(path: string): Promise<Record<string, unknown>> {
+    const accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    const { body } = await cluster.api.call("GET", path, undefined, { accept });
+    return Object.fromEntries(
+      body.columnDefinitions.map(({ name }: KubeObject, at: number) => [name, body.rows[0].cells[at]]),
+    );
+  }
+});
+
+describe.each(["holdfast-node", "holdfast-controller"] as const)("the account %s", (user) => {
+  test.each(MAY[user])("may $verb $resource$subresource", async (right) => {
+    expect(await allowed(user, right)).toBe(true);
+  });
+
+  test.each(MAY_NOT[user])("may not $verb $resource$subresource $namespace", async (right) => {
+    expect(await allowed(user, right)).toBe(false);
+  });
+
+  test("is refused secrets when it really asks", async () => {
+    const api = cluster.apiAs(user);
+    expect((await api.call("GET", "/api/v1/secrets")).status).toBe(403);
+    expect((await api.call("GET", "/api/v1/pods")).status).toBe(200);
+    const gone = await api.call("DELETE", `${ALLOCATIONS}/none`);
+    expect(gone.status).toBe(user === "holdfast-node" ? 403 : 404);
+    api.close();
+  });
+
+  test("has no wildcard among its rules", () => {
+    const roles = objects().filter(({ kind, metadata }) => /Role$/.test(kind) && metadata.name === user);
+    expect(roles.length).toBeGreaterThan(0);
+    expect(JSON.stringify(roles)).not.toContain('"*"');
+  });
+});
+
+test("both run as the accounts that have the rights, from an image of this version", () => {
+  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  for (const [kind, account] of [
+    ["DaemonSet", "holdfast-node"],
+    ["Deployment", "holdfast-controller"],
+  ] as const) {
+    const pod = find(kind).spec.template.spec;
+    expect(pod.serviceAccountName).toBe(account);
+    for (const { image } of [...pod.containers, ...(pod.initContainers ?? [])])
+      expect(image).toBe(`holdfast:${version}`);
+  }
+});
+
+test("the daemon's pod sees every folder that the settings' defaults name", () => {
+  const { containers, volumes } = find("DaemonSet").spec.template.spec;
+  const hostOf = (name: string) => volumes.find((volume: KubeObject) => volume.name === name).hostPath.path;
+  const mounts: KubeObject[] = containers[0].volumeMounts;
+  // The plugin binary runs on the host: its paths and the daemon's are the same.
+  for (const { name, mountPath } of mounts) expect(hostOf(name)).toBe(mountPath);
+  const paths = mounts.map(({ mountPath }) => mountPath).sort();
+  expect(paths).toEqual(["/etc/holdfast", "/run/holdfast", "/run/netns", "/var/lib/holdfast"]);
+});
+
+test("the init container's script installs the binary and settings that it understands", async () => {
+  const [install] = find("DaemonSet").spec.template.spec.initContainers;
+  const host = join(cluster.folder, "host");
+  await run("mkdir", ["-p", join(host, "etc"), join(host, "bin")]);
+  const script = install.command[2]
+    .replaceAll("/host/", `${host}/`)
+    .replace("/usr/local/lib/holdfast/bin/holdfast-ipam", SHIM);
+  const env = Object.fromEntries(install.env.map(({ name, value }: KubeObject) => [name, value]));
+  expect(await run("/bin/sh", ["-euc", script], env)).toMatchObject({ code: 0, stderr: "" });
+  const conf = join(host, "etc/shim.conf");
+  expect(readFileSync(conf, "utf8")).toBe(
+    "socket=/run/holdfast/holdfast.sock\nspool=/var/lib/holdfast/spool\n",
+  );
+  const installed = join(host, "bin/holdfast-ipam");
+  const answer = await run(installed, [], { CNI_COMMAND: "VERSION", HOLDFAST_SHIM_CONF: conf }, "{}");
+  expect(answer.code).toBe(0);
+  expect((await run("find", [host, "-name", "*.new"])).stdout).toBe("");
+});
+
+test("the Dockerfile copies what is there or what make build makes, and starts it", () => {
+  const text = readFileSync(join(DEPLOY, "Dockerfile"), "utf8");
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  for (const line of lines) expect(line).toMatch(/^(FROM|WORKDIR|COPY|RUN|USER|ENTRYPOINT) \S/);
+  const stages = lines.filter((line) => line.startsWith("FROM"));
+  expect(stages[0]).toMatch(/^FROM node:20-bookworm AS build$/);
+  expect(stages.at(-1)).toMatch(/^FROM node:20-bookworm-slim$/);
+  const makefile = readFileSync(join(ROOT, "Makefile"), "utf8");
+  for (const line of lines.filter((one) => one.startsWith("COPY"))) {
+    const words = line.split(/\s+/).slice(1);
+    const built = words[0] === "--from=build";
+    for (const source of words.slice(built ? 1 : 0, -1)) {
+      const path = source.replace(/^\/src\//, "");
+      if (built) expect(makefile).toMatch(new RegExp(`^build:.*\\b${path}`, "m"));
+      else expect(existsSync(join(ROOT, path)), source).toBe(true);
+    }
+  }
+  expect(text).toContain("RUN make build\n");
+  expect(text).not.toMatch(/^ADD |:latest|^USER (0|root)/m);
+  expect([HOLDFAST, SHIM].every((path) => path.startsWith(join(ROOT, "dist/bin/")))).toBe(true);
+});
+
+async function allowed(user: ClusterUser, right: Right): Promise<boolean> {
+  const api = cluster.apiAs(user);
+  const { subresource, ...attributes } = right;
+  const review = await api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+    apiVersion: "authorization.k8s.io/v1",
+    kind: "SelfSubjectAccessReview",
+    spec: { resourceAttributes: { ...attributes, subresource: subresource.slice(1) } },
+  });
+  api.close();
+  return review.status.allowed;
+}

@@ -1,0 +1,73 @@
+/** What the API server is asked about a service account. */
+export interface Right {
+  readonly verb: string;
+  readonly group: string;
+  readonly resource: string;
+  /** With its slash, or empty. */
+  readonly subresource: string;
+  /** Empty: in all of them. */
+  readonly namespace: string;
+}
+
+const OURS = "ipam.holdfast.dev";
+const CNI = "k8s.cni.cncf.io";
+const SYSTEM = "holdfast-system";
+
+/** `resource` may be `resource/subresource`. */
+function rights(group: string, resource: string, verbs: string, namespace = ""): Right[] {
+  const [name, subresource] = resource.split("/") as [string, string?];
+  return verbs.split(" ").map((verb) => ({
+    verb,
+    group,
+    resource: name,
+    subresource: subresource === undefined ? "" : `/${subresource}`,
+    namespace,
+  }));
+}
+
+const BOTH = [
+  ...rights(OURS, "ipallocations", "get list watch create update patch"),
+  ...rights(OURS, "ipnetworks", "get list watch create update patch"),
+  ...rights(CNI, "ipamclaims", "get list"),
+  ...rights(CNI, "ipamclaims/status", "get update patch"),
+  ...rights(CNI, "network-attachment-definitions", "get list watch"),
+  ...rights("", "pods", "get list watch"),
+  ...rights("kubevirt.io", "virtualmachineinstances", "get"),
+  ...rights("", "events", "create patch"),
+];
+const NEITHER = [
+  ...rights("", "secrets", "get list watch create", SYSTEM),
+  ...rights("", "secrets", "get list"),
+  ...rights(OURS, "ipnetworks", "delete"),
+  ...rights(CNI, "ipamclaims", "create update patch delete"),
+  ...rights(CNI, "network-attachment-definitions", "update delete"),
+  ...rights("", "pods", "create update patch delete"),
+  ...rights("", "pods/exec", "create"),
+  ...rights("", "nodes", "update patch delete"),
+  ...rights("kubevirt.io", "virtualmachines", "get list update"),
+  ...rights("rbac.authorization.k8s.io", "clusterroles", "update bind escalate"),
+  ...rights("", "serviceaccounts/token", "create", SYSTEM),
+  ...rights("coordination.k8s.io", "leases", "update", "kube-system"),
+];
+
+export const MAY = {
+  "holdfast-node": BOTH,
+  "holdfast-controller": [
+    ...BOTH,
+    ...rights(OURS, "ipallocations", "delete"),
+    ...rights(CNI, "ipamclaims", "watch"),
+    ...rights("", "nodes", "get list watch"),
+    ...rights("coordination.k8s.io", "leases", "get create update", SYSTEM),
+  ],
+} as const;
+
+export const MAY_NOT = {
+  "holdfast-node": [
+    ...NEITHER,
+    ...rights(OURS, "ipallocations", "delete deletecollection"),
+    ...rights(CNI, "ipamclaims", "watch"),
+    ...rights("", "nodes", "list"),
+    ...rights("coordination.k8s.io", "leases", "get create update", SYSTEM),
+  ],
+  "holdfast-controller": [...NEITHER, ...rights(OURS, "ipallocations", "deletecollection")],
+} as const;

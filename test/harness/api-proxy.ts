@@ -1,0 +1,211 @@
+import { once } from "node:events";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { Agent, createServer, request, type Server } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { TestCluster } from "./cluster.ts";
+
+export interface ProxyRequest {
+  readonly method: string;
+  /** With the query. */
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/**
+ * What becomes of a request. `drop-request`: the connection ends before anything is forwarded. `drop-answer`: the server
+ * does it, the connection ends instead of the answer. `hang`: not forwarded, never answered. `end-watch`: the answer ends
+ * after its headers. `silent-watch`: nothing follows the headers. A `body` that is no string is sent as JSON.
+ */
+export type ProxyAct =
+  | { readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
+  | { readonly delayMs: number }
+  | "drop-request"
+  | "drop-answer"
+  | "hang"
+  | "end-watch"
+  | "silent-watch";
+
+export interface ProxyRule {
+  readonly when: (request: ProxyRequest) => boolean;
+  /** How many requests it is for; default: all. */
+  readonly times?: number;
+  readonly act: ProxyAct;
+}
+
+export interface ProxyLogEntry extends ProxyRequest {
+  /** What was sent, as far as it has arrived. */
+  body: string;
+  /** The server's status, or that of the rule; null while there is none. */
+  status: number | null;
+  readonly act: ProxyAct | null;
+}
+
+/** An HTTPS proxy on the loopback before a cluster's API server, with the same certificate. */
+export class ApiProxy {
+  /** Every request since the start, oldest first; a test may empty it. */
+  readonly log: ProxyLogEntry[] = [];
+  readonly ca: string;
+  readonly #upstream: URL;
+  readonly #upstreamAgent: Agent;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #watches = new Set<OpenWatch>();
+  #rules: { rule: ProxyRule; left: number }[] = [];
+
+  private constructor(cluster: TestCluster) {
+    this.ca = cluster.ca;
+    this.#upstream = new URL(cluster.server);
+    this.#upstreamAgent = new Agent({ keepAlive: true, ca: cluster.ca });
+    this.#server = createServer({ cert: cluster.ca, key: cluster.key }, (asked, answer) =>
+      this.#handle(asked, answer),
+    );
+    this.#server.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
+    // A watch is open for as long as it takes.
+    this.#server.requestTimeout = 0;
+    this.#server.headersTimeout = 0;
+  }
+
+  static async start(cluster: TestCluster): Promise<ApiProxy> {
+    const proxy = new ApiProxy(cluster);
+    proxy.#server.listen(0, "127.0.0.1");
+    await once(proxy.#server, "listening");
+    return proxy;
+  }
+
+  /** For `cluster.kubeconfig(user, proxy.url)`. */
+  get url(): string {
+    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Adds a rule; the first that fits a request decides. Returns what removes it. */
+  rule(rule: ProxyRule): () => void {
+    const entry = { rule, left: rule.times ?? Number.POSITIVE_INFINITY };
+    this.#rules.push(entry);
+    return () => {
+      this.#rules = this.#rules.filter((other) => other !== entry);
+    };
+  }
+
+  /** Removes every rule. What hangs or is silent stays so. */
+  clear(): void {
+    this.#rules = [];
+  }
+
+  /** Ends every open watch as a server does that has had enough. */
+  endWatches(): void {
+    for (const { answer } of this.#watches) answer.end();
+  }
+
+  /** Keeps every open watch open, and forwards nothing of it any more. */
+  silenceWatches(): void {
+    for (const { answer, from } of this.#watches) silence(from, answer);
+  }
+
+  /** Destroys every connection of the clients. */
+  cutConnections(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async stop(): Promise<void> {
+    this.cutConnections();
+    this.#upstreamAgent.destroy();
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+
+  #handle(asked: IncomingMessage, answer: ServerResponse): void {
+    const seen = { method: asked.method ?? "", path: asked.url ?? "", headers: asked.headers };
+    const act = this.#actFor(seen);
+    const entry: ProxyLogEntry = { ...seen, body: "", status: null, act };
+    this.log.push(entry);
+    answer.on("error", () => {});
+    asked.on("error", () => {});
+    asked.on("data", (chunk: Buffer) => {
+      entry.body += chunk.toString();
+    });
+    if (act === "hang") return;
+    if (act === "drop-request") asked.socket.destroy();
+    else if (typeof act === "object" && act !== null && "status" in act) answerItself(act, entry, answer);
+    else if (typeof act === "object" && act !== null) {
+      asked.pause();
+      setTimeout(() => this.#forward(asked, answer, entry), act.delayMs);
+    } else this.#forward(asked, answer, entry);
+  }
+
+  #actFor(seen: ProxyRequest): ProxyAct | null {
+    const entry = this.#rules.find(({ rule, left }) => left > 0 && rule.when(seen));
+    if (entry === undefined) return null;
+    entry.left -= 1;
+    return entry.rule.act;
+  }
+
+  #forward(asked: IncomingMessage, answer: ServerResponse, entry: ProxyLogEntry): void {
+    const { hostname, port } = this.#upstream;
+    const options = { hostname, port, method: entry.method, path: entry.path, headers: entry.headers };
+    const sent = request({ ...options, agent: this.#upstreamAgent }, (from) => {
+      entry.status = from.statusCode ?? null;
+      this.#answer(from, answer, entry);
+    });
+    sent.on("error", () => asked.socket.destroy());
+    // A client that goes away ends its watch at the server too; what drop-answer began is finished.
+    answer.once("close", () => {
+      if (entry.act !== "drop-answer") sent.destroy();
+    });
+    asked.pipe(sent);
+  }
+
+  #answer(from: IncomingMessage, answer: ServerResponse, entry: ProxyLogEntry): void {
+    from.on("error", () => answer.destroy());
+    if (entry.act === "drop-answer") {
+      from.resume();
+      from.once("end", () => answer.destroy());
+      return;
+    }
+    answer.writeHead(from.statusCode ?? 502, from.headers);
+    // Without this a watch's headers wait for its first event.
+    answer.flushHeaders();
+    if (entry.act === "end-watch") {
+      from.destroy();
+      answer.end();
+      return;
+    }
+    if (/[?&]watch=(1|true)/.test(entry.path)) {
+      const watch = { answer, from };
+      this.#watches.add(watch);
+      answer.once("close", () => this.#watches.delete(watch));
+    }
+    if (entry.act === "silent-watch") silence(from, answer);
+    else from.pipe(answer);
+  }
+}
+
+interface OpenWatch {
+  readonly answer: ServerResponse;
+  readonly from: IncomingMessage;
+}
+
+/** Reads on, so that the server goes on sending, and forwards nothing; also not the end. */
+function silence(from: IncomingMessage, answer: ServerResponse): void {
+  from.unpipe(answer);
+  from.removeAllListeners("error");
+  from.on("error", () => {});
+  from.resume();
+}
+
+function answerItself(
+  act: {
+    readonly status: number;
+    readonly body?: unknown;
+    readonly headers?: Readonly<Record<string, string>>;
+  },
+  entry: ProxyLogEntry,
+  answer: ServerResponse,
+): void {
+  entry.status = act.status;
+  const body = typeof act.body === "string" ? act.body : JSON.stringify(act.body ?? {});
+  answer.writeHead(act.status, { "content-type": "application/json", ...act.headers });
+  answer.end(body);
+}

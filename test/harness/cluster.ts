@@ -1,0 +1,245 @@
+import { execFileSync } from "node:child_process";
+import { generateKeyPairSync, randomUUID } from "node:crypto";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { makeCertificate } from "./certificate.ts";
+import { apiServer, controllerManager, etcd } from "./cluster-parts.ts";
+import { newFolder, until } from "./daemon.ts";
+import { KubeApi, type KubeObject } from "./kube-api.ts";
+import { applyObjects, definitionsServed, readManifestFolder, readManifests } from "./kube-manifests.ts";
+import { NO_WRITES, type WriteCounts, writesOf } from "./kube-metrics.ts";
+import { freePorts, type KubeProcess } from "./kube-process.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const HARNESS_CRDS = join(import.meta.dirname, "crds");
+/** Longer than any test. */
+const TOKEN_SECONDS = 24 * 3600;
+
+export interface ClusterOptions {
+  /** The IPAMClaim definition from before it knew ownerPod and conditions. */
+  readonly oldClaims?: boolean;
+  /** Whether kube-controller-manager runs (garbage collection, namespaces); default true. */
+  readonly controllers?: boolean;
+  /** More flags for kube-apiserver. */
+  readonly apiServerArgs?: readonly string[];
+}
+
+export type ClusterUser = "admin" | "holdfast-node" | "holdfast-controller";
+
+/** A real API server with etcd and the garbage collector on the loopback, in a temporary folder. No kubelet, no scheduler. */
+export class TestCluster {
+  /** Where the API server is, e.g. `https://127.0.0.1:12345`. */
+  readonly server: string;
+  /** PEM; also the certificate for a proxy in front of it. */
+  readonly ca: string;
+  /** The private key of `ca`, PEM. */
+  readonly key: string;
+  /** A client with every right. */
+  readonly api: KubeApi;
+  readonly folder: string;
+  readonly #adminToken = randomUUID();
+  readonly #tokens = new Map<ClusterUser, string>();
+  readonly #parts: { etcd: KubeProcess; apiServer: KubeProcess; controllerManager: KubeProcess | null };
+  readonly #etcdUrl: string;
+
+  private constructor(folder: string, ports: readonly number[], options: ClusterOptions) {
+    const [apiPort, etcdPort, peerPort] = ports as [number, number, number];
+    const assets = assetFolder();
+    this.folder = folder;
+    this.server = `https://127.0.0.1:${apiPort}`;
+    this.#etcdUrl = `http://127.0.0.1:${etcdPort}`;
+    const { certificate, key } = makeCertificate(folder);
+    this.ca = certificate;
+    this.key = key;
+    this.api = new KubeApi(this.server, this.ca, this.#adminToken);
+    this.#tokens.set("admin", this.#adminToken);
+    writeFileSync(join(folder, "tokens.csv"), `${this.#adminToken},admin,admin,system:masters\n`);
+    const signing = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    writeFileSync(
+      join(folder, "signing.key"),
+      signing.privateKey.export({ type: "sec1", format: "pem" }) as string,
+    );
+    this.#parts = {
+      etcd: etcd(assets, folder, etcdPort, peerPort),
+      apiServer: apiServer(assets, folder, apiPort, this.#etcdUrl, options.apiServerArgs ?? []),
+      controllerManager: null,
+    };
+  }
+
+  static async start(options: ClusterOptions = {}): Promise<TestCluster> {
+    const folder = newFolder();
+    let cluster: TestCluster | null = null;
+    try {
+      cluster = new TestCluster(folder, await freePorts(3), options);
+      await cluster.#begin(options);
+      return cluster;
+    } catch (error) {
+      await cluster?.stop();
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  /** Ends every process and removes the folder. */
+  async stop(): Promise<void> {
+    this.api.close();
+    const { etcd, apiServer, controllerManager } = this.#parts;
+    await Promise.all([controllerManager?.end(), apiServer.end(), etcd.end()]);
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /**
+   * Writes a kubeconfig file and returns its path. `server` (and `ca`, when its certificate is another one) lead to a
+   * proxy instead of the API server itself.
+   */
+  kubeconfig(user: ClusterUser, server = this.server, ca = this.ca): string {
+    const content = {
+      apiVersion: "v1",
+      kind: "Config",
+      clusters: [
+        {
+          name: "test",
+          cluster: { server, "certificate-authority-data": Buffer.from(ca).toString("base64") },
+        },
+      ],
+      users: [{ name: user, user: { token: this.token(user) } }],
+      contexts: [{ name: "test", context: { cluster: "test", user } }],
+      "current-context": "test",
+    };
+    const path = join(this.folder, `${user}-${randomUUID().slice(0, 8)}.kubeconfig`);
+    writeFileSync(path, JSON.stringify(content), { mode: 0o600 });
+    return path;
+  }
+
+  /** The bearer token of a user. */
+  token(user: ClusterUser): string {
+    return this.#tokens.get(user) as string;
+  }
+
+  /** A client with the rights of a user. Close it, or let it go with the process. */
+  apiAs(user: ClusterUser): KubeApi {
+    return new KubeApi(this.server, this.ca, this.token(user));
+  }
+
+  /** Applies objects in their order; definitions are served when this returns. */
+  async apply(objects: readonly KubeObject[]): Promise<void> {
+    const definitions = objects.filter(({ kind }) => kind === "CustomResourceDefinition");
+    await applyObjects(this.api, objects);
+    await definitionsServed(this.api, definitions);
+  }
+
+  /** Kills the API server: told to end, it waits a minute for open watches. */
+  stopApiServer(): Promise<void> {
+    return this.#parts.apiServer.end();
+  }
+
+  /** Starts it again, with the same address and data, and waits until it serves. */
+  async startApiServer(): Promise<void> {
+    this.#parts.apiServer.start();
+    await this.#serving();
+    await this.#restartControllers();
+  }
+
+  /** Kills etcd: requests that need it fail. */
+  stopEtcd(): Promise<void> {
+    return this.#parts.etcd.end();
+  }
+
+  /** Starts it again with the same data. With `wait` (default), waits until the API server, if it runs, serves again. */
+  async startEtcd(wait = true): Promise<void> {
+    this.#parts.etcd.start();
+    if (!wait || !this.#parts.apiServer.running) return;
+    await this.#serving();
+    await this.#restartControllers();
+  }
+
+  /** Freezes etcd: requests hang instead of failing. */
+  pauseEtcd(): void {
+    this.#parts.etcd.signal("SIGSTOP");
+  }
+
+  continueEtcd(): void {
+    this.#parts.etcd.signal("SIGCONT");
+  }
+
+  /**
+   * Requests that the API server has served since its start, whatever their outcome, by resource and verb. Subresources
+   * count by themselves: `ipamclaims/status`. With `resource`, of this one.
+   */
+  writes(): Promise<Readonly<Record<string, WriteCounts>>>;
+  writes(resource: string): Promise<WriteCounts>;
+  async writes(resource?: string): Promise<unknown> {
+    const counts = writesOf(await this.api.get("/metrics"));
+    return resource === undefined ? counts : (counts[resource] ?? NO_WRITES);
+  }
+
+  async #begin(options: ClusterOptions): Promise<void> {
+    this.#parts.etcd.start();
+    this.#parts.apiServer.start();
+    await this.#serving();
+    const claims = options.oldClaims
+      ? readManifestFolder(join(HARNESS_CRDS, "old"))
+      : readManifests(join(HARNESS_CRDS, "ipamclaims.yaml"));
+    const others = readManifestFolder(HARNESS_CRDS).filter(
+      ({ metadata }) => metadata.name !== "ipamclaims.k8s.cni.cncf.io",
+    );
+    await this.apply([
+      ...readManifestFolder(join(ROOT, "deploy/crds")),
+      ...claims,
+      ...others,
+      ...readManifests(join(ROOT, "deploy/rbac.yaml")),
+    ]);
+    for (const account of ["holdfast-node", "holdfast-controller"] as const) await this.#issueToken(account);
+    if (options.controllers !== false) await this.#startControllers();
+  }
+
+  /** After the definitions: the garbage collector looks for new ones only every 30 s. */
+  async #startControllers(): Promise<void> {
+    const { minor } = await this.api.get("/version");
+    const kubeconfig = this.kubeconfig("admin");
+    const manager = controllerManager(assetFolder(), kubeconfig, Number.parseInt(minor, 10));
+    this.#parts.controllerManager = manager;
+    manager.start();
+  }
+
+  /** Left alone after a failure, they come back within half a minute; new ones need a second. */
+  async #restartControllers(): Promise<void> {
+    const manager = this.#parts.controllerManager;
+    await manager?.end();
+    manager?.start();
+  }
+
+  async #issueToken(account: "holdfast-node" | "holdfast-controller"): Promise<void> {
+    const { status } = await this.api.create(
+      `/api/v1/namespaces/holdfast-system/serviceaccounts/${account}/token`,
+      {
+        apiVersion: "authentication.k8s.io/v1",
+        kind: "TokenRequest",
+        spec: { expirationSeconds: TOKEN_SECONDS },
+      },
+    );
+    this.#tokens.set(account, status.token);
+  }
+
+  async #serving(): Promise<void> {
+    const { etcd, apiServer } = this.#parts;
+    await until(async () => {
+      for (const part of [etcd, apiServer])
+        if (!part.running) throw new Error(`a part of the cluster ended: ${part.log}`);
+      return (await this.api.call("GET", "/readyz").catch(() => null))?.status === 200;
+    }, "the API server");
+  }
+}
+
+let assets: string | null = null;
+
+/** The folder with the three binaries; built by the tool where there is none, which takes minutes and says so. */
+function assetFolder(): string {
+  assets ??=
+    process.env.HOLDFAST_KUBE_ASSETS ??
+    execFileSync(join(ROOT, "tools/kube-assets"), {
+      stdio: ["ignore", "pipe", "inherit"],
+      encoding: "utf8",
+    }).trim();
+  return assets;
+}

@@ -1,0 +1,36 @@
+/** How often each verb was served. */
+export interface WriteCounts {
+  readonly create: number;
+  readonly update: number;
+  readonly patch: number;
+  readonly delete: number;
+  readonly total: number;
+}
+
+const VERBS: Readonly<Record<string, Exclude<keyof WriteCounts, "total">>> = {
+  POST: "create",
+  PUT: "update",
+  PATCH: "patch",
+  APPLY: "patch",
+  DELETE: "delete",
+  DELETECOLLECTION: "delete",
+};
+export const NO_WRITES: WriteCounts = { create: 0, update: 0, patch: 0, delete: 0, total: 0 };
+
+/** Writes by resource, `resource/subresource` for subresources, out of the API server's metrics text. */
+export function writesOf(metrics: string): Record<string, WriteCounts> {
+  const counts: Record<string, WriteCounts> = {};
+  for (const [, labels, value] of metrics.matchAll(/^apiserver_request_total\{(.*)\} (\S+)$/gm)) {
+    const label = new Map(
+      [...(labels as string).matchAll(/(\w+)="([^"]*)"/g)].map(([, name, text]) => [name, text]),
+    );
+    const verb = VERBS[label.get("verb") ?? ""];
+    if (verb === undefined) continue;
+    const subresource = label.get("subresource");
+    const resource = `${label.get("resource")}${subresource ? `/${subresource}` : ""}`;
+    const before = counts[resource] ?? NO_WRITES;
+    const more = Number(value);
+    counts[resource] = { ...before, [verb]: before[verb] + more, total: before.total + more };
+  }
+  return counts;
+}

@@ -1,0 +1,120 @@
+import type { KubeApi, KubeObject } from "./kube-api.ts";
+
+/** An element of the annotation that tells Multus which networks a pod has. */
+export interface NetworkSelection {
+  /** The NetworkAttachmentDefinition's name. */
+  readonly name: string;
+  readonly namespace?: string;
+  readonly interface?: string;
+  readonly mac?: string;
+  readonly "ipam-claim-reference"?: string;
+}
+
+export interface PodOptions {
+  readonly node: string;
+  readonly networks?: readonly NetworkSelection[];
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly object[];
+  readonly finalizers?: readonly string[];
+  /** `null` leaves the status empty, as before the kubelet has seen the pod; default Running. */
+  readonly phase?: "Pending" | "Running" | "Succeeded" | "Failed" | null;
+}
+
+const NETWORKS = "k8s.v1.cni.cncf.io/networks";
+
+/** The path of a namespaced object of the core group or, with `group`, of another one. */
+export function pathOf(namespace: string, plural: string, name = "", group = ""): string {
+  const root = group === "" ? "/api/v1" : `/apis/${group}`;
+  return `${root}/namespaces/${namespace}/${plural}${name === "" ? "" : `/${name}`}`;
+}
+
+/** Namespaces, nodes, networks and plain pods: what an administrator, a scheduler and kubelets do, on request of a test. */
+export class KubePods {
+  protected readonly api: KubeApi;
+
+  constructor(api: KubeApi) {
+    this.api = api;
+  }
+
+  createNamespace(name: string): Promise<KubeObject> {
+    return this.api.create("/api/v1/namespaces", {
+      apiVersion: "v1",
+      kind: "Namespace",
+      metadata: { name },
+    });
+  }
+
+  createNode(name: string): Promise<KubeObject> {
+    return this.api.create("/api/v1/nodes", { apiVersion: "v1", kind: "Node", metadata: { name } });
+  }
+
+  /** The node leaves the cluster; its pods stay, as without a pod garbage collector. */
+  async deleteNode(name: string): Promise<void> {
+    await this.api.delete(`/api/v1/nodes/${name}`);
+  }
+
+  /** `config` is the CNI configuration: an object, or the text as it is. */
+  createNad(namespace: string, name: string, config: object | string): Promise<KubeObject> {
+    const text = typeof config === "string" ? config : JSON.stringify(config);
+    return this.api.create(pathOf(namespace, "network-attachment-definitions", "", "k8s.cni.cncf.io/v1"), {
+      apiVersion: "k8s.cni.cncf.io/v1",
+      kind: "NetworkAttachmentDefinition",
+      metadata: { name, namespace },
+      spec: { config: text },
+    });
+  }
+
+  /** A pod that its scheduler has bound to a node. Returns it as it is stored, with its UID. */
+  async createPod(namespace: string, name: string, options: PodOptions): Promise<KubeObject> {
+    const networks = options.networks === undefined ? {} : { [NETWORKS]: JSON.stringify(options.networks) };
+    const pod = await this.api.create(pathOf(namespace, "pods"), {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name,
+        namespace,
+        labels: options.labels ?? {},
+        annotations: { ...networks, ...options.annotations },
+        ownerReferences: options.ownerReferences ?? [],
+        finalizers: options.finalizers ?? [],
+      },
+      spec: {
+        nodeName: options.node,
+        terminationGracePeriodSeconds: 30,
+        containers: [{ name: "main", image: "none" }],
+      },
+    });
+    return options.phase === null ? pod : this.setPhase(pod, options.phase ?? "Running");
+  }
+
+  /** What the kubelet reports of a pod. */
+  setPhase(pod: KubeObject, phase: string): Promise<KubeObject> {
+    return this.api.patch(`${this.#path(pod)}/status`, { status: { phase } });
+  }
+
+  /** The pod's containers have ended; the object stays. */
+  finishPod(pod: KubeObject, phase: "Succeeded" | "Failed" = "Succeeded"): Promise<KubeObject> {
+    return this.setPhase(pod, phase);
+  }
+
+  /** A user deletes the pod: it is marked, and stays until the kubelet is done with it (`removePod`). */
+  async terminatePod(pod: KubeObject): Promise<void> {
+    await this.api.delete(this.#path(pod));
+  }
+
+  /** The pod object goes, at once. Nothing happens when another pod has its name by now. */
+  async removePod(pod: KubeObject): Promise<void> {
+    const { uid } = pod.metadata;
+    const answer = await this.api.call("DELETE", this.#path(pod), {
+      gracePeriodSeconds: 0,
+      preconditions: { uid },
+    });
+    if (![200, 202, 404, 409].includes(answer.status))
+      throw new Error(`DELETE ${this.#path(pod)}: ${answer.status} ${JSON.stringify(answer.body)}`);
+  }
+
+  #path(pod: KubeObject): string {
+    return pathOf(pod.metadata.namespace, "pods", pod.metadata.name);
+  }
+}

@@ -1,0 +1,192 @@
+import { createHash } from "node:crypto";
+import { until } from "./daemon.ts";
+import type { KubeObject } from "./kube-api.ts";
+import { KubePods, type NetworkSelection, pathOf } from "./kube-pods.ts";
+
+const KUBEVIRT = "kubevirt.io/v1";
+const CLAIMS = "k8s.cni.cncf.io/v1alpha1";
+const CLAIM_FINALIZER = "kubevirt.io/persistent-ipam";
+const VM_LABEL = "kubevirt.io/vm";
+/** Hex digits of the hash in an interface's name; with `pod` before them they fill what Linux allows. */
+const INTERFACE_DIGITS = 11;
+
+export interface VmNetwork {
+  /** The network's name in the VM, e.g. `blue`: the claim is `<vm>.blue`. */
+  readonly logical: string;
+  /** The NetworkAttachmentDefinition, in the VM's namespace. */
+  readonly nad: string;
+  /** `name` in the NAD's configuration. */
+  readonly network: string;
+  readonly mac?: string;
+}
+
+/** A VM as the helpers pass it around. */
+export interface Vm {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly networks: readonly VmNetwork[];
+}
+
+export interface RunningVm {
+  readonly vmi: KubeObject;
+  /** The launcher pod. */
+  readonly pod: KubeObject;
+}
+
+/** The interface in the launcher pod that KubeVirt gives to a logical network. */
+export function interfaceOf(logical: string): string {
+  return `pod${createHash("sha256").update(logical).digest("hex").slice(0, INTERFACE_DIGITS)}`;
+}
+
+export function claimName(vm: Vm, logical: string): string {
+  return `${vm.name}.${logical}`;
+}
+
+/** Does to the API what KubeVirt and its IPAM extension do around a VM, step by step, when the test says so. */
+export class KubeVirt extends KubePods {
+  #launchers = 0;
+
+  /** The VM object, stopped. The extension makes its claims when it starts. */
+  async createVm(namespace: string, name: string, networks: readonly VmNetwork[]): Promise<Vm> {
+    const { metadata } = await this.api.create(pathOf(namespace, "virtualmachines", "", KUBEVIRT), {
+      apiVersion: KUBEVIRT,
+      kind: "VirtualMachine",
+      metadata: { name, namespace },
+      spec: { runStrategy: "Manual" },
+    });
+    return { namespace, name, uid: metadata.uid, networks };
+  }
+
+  /** VMI, claims where they are missing, and a launcher pod that runs. `phase` null: before the kubelet has seen it. */
+  async startVm(vm: Vm, node: string, phase: "Pending" | "Running" | null = "Running"): Promise<RunningVm> {
+    const vmi = await this.api.create(pathOf(vm.namespace, "virtualmachineinstances", "", KUBEVIRT), {
+      apiVersion: KUBEVIRT,
+      kind: "VirtualMachineInstance",
+      metadata: {
+        name: vm.name,
+        namespace: vm.namespace,
+        ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachine", vm)],
+      },
+      spec: {},
+      status: { nodeName: node },
+    });
+    await this.createClaims(vm);
+    return { vmi, pod: await this.createLauncher(vm, vmi, node, phase) };
+  }
+
+  /** Claims that do not exist yet, with the extension's label, finalizer and owner. */
+  async createClaims(vm: Vm): Promise<void> {
+    for (const { logical, network } of vm.networks) {
+      if ((await this.claim(vm, logical)) !== null) continue;
+      await this.api.create(pathOf(vm.namespace, "ipamclaims", "", CLAIMS), {
+        apiVersion: CLAIMS,
+        kind: "IPAMClaim",
+        metadata: {
+          name: claimName(vm, logical),
+          namespace: vm.namespace,
+          labels: { [VM_LABEL]: vm.name },
+          finalizers: [CLAIM_FINALIZER],
+          ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachine", vm)],
+        },
+        spec: { network, interface: "" },
+      });
+    }
+  }
+
+  /** One more launcher pod of a VMI. */
+  createLauncher(
+    vm: Vm,
+    vmi: KubeObject,
+    node: string,
+    phase: "Pending" | "Running" | null = "Running",
+  ): Promise<KubeObject> {
+    this.#launchers += 1;
+    const networks = vm.networks.map(
+      ({ logical, nad, mac }): NetworkSelection => ({
+        name: nad,
+        namespace: vm.namespace,
+        interface: interfaceOf(logical),
+        ...(mac === undefined ? {} : { mac }),
+        "ipam-claim-reference": claimName(vm, logical),
+      }),
+    );
+    return this.createPod(vm.namespace, `virt-launcher-${vm.name}-${this.#launchers}`, {
+      node,
+      phase,
+      networks,
+      labels: { "kubevirt.io": "virt-launcher", "vm.kubevirt.io/name": vm.name },
+      annotations: { "kubevirt.io/domain": vm.name },
+      ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachineInstance", vmi.metadata)],
+    });
+  }
+
+  /** VMI and launcher pods go; the claims stay. `remove: false` leaves the pods to the garbage collector or to the test. */
+  async stopVm(vm: Vm, options: { readonly remove?: boolean } = {}): Promise<void> {
+    const pods = await this.launchers(vm);
+    await this.api.delete(pathOf(vm.namespace, "virtualmachineinstances", vm.name, KUBEVIRT));
+    if (options.remove !== false) for (const pod of pods) await this.removePod(pod);
+  }
+
+  /** Begins a migration: a second launcher pod on another node. End it with `finishPod` or `removePod` of one of them. */
+  async migrate(vm: Vm, node: string, phase: "Pending" | "Running" | null = "Running"): Promise<KubeObject> {
+    const vmi = await this.api.get(pathOf(vm.namespace, "virtualmachineinstances", vm.name, KUBEVIRT));
+    return this.createLauncher(vm, vmi, node, phase);
+  }
+
+  /**
+   * Deletes the VM; the VMI and the launcher pods follow, then the extension lets go of the claims. Waits until VM
+   * and claims are gone, unless `release` is false: then they keep their finalizer until `releaseClaims`.
+   */
+  async deleteVm(
+    vm: Vm,
+    propagation: "Background" | "Foreground" = "Background",
+    options: { readonly release?: boolean } = {},
+  ): Promise<void> {
+    await this.api.delete(pathOf(vm.namespace, "virtualmachines", vm.name, KUBEVIRT), {
+      propagationPolicy: propagation,
+    });
+    await this.stopVm(vm);
+    if (options.release === false) return;
+    await this.releaseClaims(vm);
+    await until(async () => {
+      const claims = await Promise.all(vm.networks.map(({ logical }) => this.claim(vm, logical)));
+      const path = pathOf(vm.namespace, "virtualmachines", vm.name, KUBEVIRT);
+      return claims.every((claim) => claim === null) && (await this.api.find(path)) === null;
+    }, `${vm.name} and its claims to go`);
+  }
+
+  /** What the extension does when the VMI of a deleted VM is gone: removes its finalizer from the claims. */
+  async releaseClaims(vm: Vm): Promise<void> {
+    for (const { logical } of vm.networks) {
+      const claim = await this.claim(vm, logical);
+      if (claim === null) continue;
+      const path = pathOf(vm.namespace, "ipamclaims", claimName(vm, logical), CLAIMS);
+      const finalizers = (claim.metadata.finalizers ?? []).filter((one: string) => one !== CLAIM_FINALIZER);
+      const answer = await this.api.call(
+        "PATCH",
+        path,
+        { metadata: { finalizers } },
+        {
+          "content-type": "application/merge-patch+json",
+        },
+      );
+      if (answer.status !== 200 && answer.status !== 404)
+        throw new Error(`PATCH ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    }
+  }
+
+  /** The claim object, or null. */
+  claim(vm: Vm, logical: string): Promise<KubeObject | null> {
+    return this.api.find(pathOf(vm.namespace, "ipamclaims", claimName(vm, logical), CLAIMS));
+  }
+
+  /** The launcher pods that exist, of whatever phase. */
+  launchers(vm: Vm): Promise<KubeObject[]> {
+    return this.api.list(`${pathOf(vm.namespace, "pods")}?labelSelector=vm.kubevirt.io%2Fname%3D${vm.name}`);
+  }
+}
+
+function ownerOf(apiVersion: string, kind: string, { name, uid }: { name: string; uid: string }): object {
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+}

@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ApiProxy } from "../harness/api-proxy.ts";
+import { until } from "../harness/daemon.ts";
+import { attachmentOf, ControllerStage, claimOwner, NAMESPACE, podOwner } from "./controller-stage.ts";
+
+let stage: ControllerStage;
+let proxy: ApiProxy;
+
+beforeAll(async () => {
+  stage = await ControllerStage.start();
+  proxy = await ApiProxy.start(stage.cluster);
+  await stage.pods.createNode("n1");
+});
+afterAll(async () => {
+  await proxy?.stop();
+  await stage?.stop();
+});
+
+async function text(port: number, path: string): Promise<{ status: number; body: string }> {
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`);
+  return { status: answer.status, body: await answer.text() };
+}
+
+test("a rest that is long over is deleted", async () => {
+  const controller = await stage.controller({ coolingKeepSeconds: 0, identity: "deletes" });
+  await stage.network("short", "10.1.0.0/24", { cooldownSeconds: 1 });
+  const pod = await stage.pods.createPod(NAMESPACE, "short", { node: "n1" });
+  await stage.allocate("short", "10.1.0.5/24", podOwner(pod));
+  await stage.pods.removePod(pod);
+  await stage.becomes("short", "10.1.0.5/24", "none");
+  const { body } = await text(controller.port, "/metrics");
+  expect(body).toMatch(/holdfast_controller_carried_out_total\{verdict="release",why="pod-gone"\} 1/);
+  expect(body).toMatch(/holdfast_controller_carried_out_total\{verdict="delete",why="cooling-expired"\} 1/);
+  expect(body).toMatch(/holdfast_controller_leader 1/);
+  expect(body).toMatch(/holdfast_cluster_network_size_addresses\{network="short"\} 256/);
+  expect((await text(controller.port, "/healthz")).status).toBe(200);
+  const startMs = performance.now();
+  await controller.stop();
+  expect(performance.now() - startMs).toBeLessThan(3_000);
+});
+
+test("a pod that is gone lets go after the operator's time", async () => {
+  const controller = await stage.controller({ podGoneReleaseSeconds: 2 });
+  await stage.network("timed", "10.2.0.0/24");
+  const pod = await stage.pods.createPod(NAMESPACE, "timed", { node: "n1" });
+  await stage.allocate("timed", "10.2.0.5/24", podOwner(pod), attachmentOf(pod));
+  await stage.pods.removePod(pod);
+  await stage.becomes("timed", "10.2.0.5/24", "Cooling");
+  await controller.stop();
+});
+
+test("two controllers at once, also without a lease: each address is released once, and nothing else", async () => {
+  const leaseless = { when: ({ path }: { path: string }) => path.includes("/leases"), act: { status: 403 } };
+  proxy.rule(leaseless);
+  const kubeconfig = stage.cluster.kubeconfig("holdfast-controller", proxy.url, proxy.ca);
+  const both = [await stage.controller({ kubeconfig }), await stage.controller({ kubeconfig })];
+  await stage.network("twice", "10.3.0.0/24");
+  const addresses = Array.from({ length: 20 }, (_, i) => `10.3.0.${i + 10}/24`);
+  const kept = await stage.claim("kept", "twice", addresses.slice(10));
+  const gone = await stage.claim("gone", "twice", addresses.slice(0, 10));
+  for (const address of addresses) await stage.becomes("twice", address, "Bound");
+  await stage.deleteClaim(gone.metadata.name);
+  for (const address of addresses.slice(0, 10)) await stage.becomes("twice", address, "Cooling");
+  for (const address of addresses.slice(10)) {
+    expect((await stage.allocation("twice", address)).spec.owner.uid).toBe(kept.metadata.uid);
+    expect(await stage.state("twice", address)).toBe("Bound");
+  }
+  const metrics = await Promise.all(both.map((one) => text(one.port, "/metrics")));
+  const released = metrics.map(({ body }) =>
+    Number(/\{verdict="release",why="claim-gone"\} (\d+)/.exec(body)?.[1] ?? 0),
+  );
+  expect(released.reduce((a, b) => a + b, 0)).toBe(10);
+  await Promise.all(both.map((one) => one.stop()));
+  proxy.clear();
+});
+
+test("with a lease one of two works, and the other takes over when it stops", async () => {
+  const first = await stage.controller({ identity: "first" });
+  const holder = async () =>
+    (
+      await stage.cluster.api.find(
+        "/apis/coordination.k8s.io/v1/namespaces/holdfast-system/leases/holdfast-controller",
+      )
+    )?.spec.holderIdentity;
+  await until(async () => (await holder()) === "first", "the first to lead");
+  const second = await stage.controller({ identity: "second" });
+  await stage.network("led", "10.4.0.0/24");
+  await until(async () => (await text(second.port, "/readyz")).status === 200, "the second to be ready");
+  expect((await text(second.port, "/metrics")).body).toMatch(/holdfast_controller_leader 0/);
+  await first.stop();
+  await until(async () => (await holder()) === "second", "the second to lead");
+  await stage.claim("led", "led", ["10.4.0.9/24"]);
+  await stage.becomes("led", "10.4.0.9/24", "Bound");
+  await second.stop();
+});
+
+test("while the server is away, refuses or fails, nothing is freed; afterwards it is", async () => {
+  const kubeconfig = stage.cluster.kubeconfig("holdfast-controller", proxy.url, proxy.ca);
+  const controller = await stage.controller({ kubeconfig });
+  await stage.network("away", "10.5.0.0/24");
+  const claim = await stage.claim("away", "away", null);
+  await stage.allocate("away", "10.5.0.7/24", claimOwner(claim));
+  const isRead = ({ method, path }: { method: string; path: string }) =>
+    method === "GET" && /\/ipamclaims\/away|\/namespaces\/shop\/pods/.test(path);
+  proxy.rule({ when: isRead, act: { status: 403, body: { kind: "Status", reason: "Forbidden" } } });
+  await stage.deleteClaim("away");
+  await stage.stays("away", "10.5.0.7/24");
+  proxy.clear();
+  proxy.rule({ when: isRead, act: { status: 500 } });
+  await stage.stays("away", "10.5.0.7/24");
+  proxy.clear();
+  proxy.rule({ when: () => true, act: "drop-request" });
+  proxy.cutConnections();
+  await stage.stays("away", "10.5.0.7/24");
+  await until(async () => (await text(controller.port, "/readyz")).status === 503, "it to say so");
+  proxy.clear();
+  await stage.becomes("away", "10.5.0.7/24", "Cooling");
+  await controller.stop();
+});
+
+test("it ends in time also when the server never answers", async () => {
+  const kubeconfig = stage.cluster.kubeconfig("holdfast-controller", proxy.url, proxy.ca);
+  const controller = await stage.controller({ kubeconfig });
+  await until(async () => (await text(controller.port, "/readyz")).status === 200, "readiness");
+  proxy.rule({ when: () => true, act: "hang" });
+  const startMs = performance.now();
+  await controller.stop();
+  expect(performance.now() - startMs).toBeLessThan(3_500);
+  proxy.clear();
+});

@@ -3,6 +3,10 @@ import { parseArgs } from "node:util";
 import { addLatency } from "./add-latency.ts";
 import { allocator } from "./allocator.ts";
 import { commandLine } from "./command-line.ts";
+import { kubeAdds, kubeParallelAdds } from "./kube/adds.ts";
+import { kubeFullNetwork } from "./kube/full-network.ts";
+import { kubeStart } from "./kube/start.ts";
+import { kubeWrites } from "./kube/writes.ts";
 import type { Line, Measurement } from "./line.ts";
 import { describeMachine, machineLabel } from "./machine.ts";
 import { memory } from "./memory.ts";
@@ -17,10 +21,19 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   memory,
   allocator,
   "command-line": commandLine,
+  "kube-writes": kubeWrites,
+  "kube-adds": kubeAdds,
+  "kube-parallel-adds": kubeParallelAdds,
+  "kube-full-network": kubeFullNetwork,
+  "kube-start": kubeStart,
 };
 
 const { values } = parseArgs({ options: { only: { type: "string" }, markdown: { type: "boolean" } } });
-const names = values.only === undefined ? Object.keys(MEASUREMENTS) : [values.only];
+const { only } = values;
+const names = Object.keys(MEASUREMENTS).filter(
+  (name) => only === undefined || name === only || name.startsWith(`${only}-`),
+);
+if (names.length === 0) throw new Error(`--only ${only}: known are ${Object.keys(MEASUREMENTS).join(", ")}`);
 const folder = newFolder();
 const machine = machineLabel(folder);
 const description = describeMachine(folder);
@@ -30,9 +43,7 @@ const say = values.markdown === true ? console.error : console.log;
 say(`${new Date().toISOString().slice(0, 10)}: ${description}`);
 const lines: Line[] = [];
 for (const name of names) {
-  const measure = MEASUREMENTS[name];
-  if (measure === undefined)
-    throw new Error(`--only ${name}: known are ${Object.keys(MEASUREMENTS).join(", ")}`);
+  const measure = MEASUREMENTS[name] as Measurement;
   const startMs = performance.now();
   const measured = await measure();
   say(`\n${name} (${((performance.now() - startMs) / 1000).toFixed(0)} s)`);

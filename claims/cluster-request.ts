@@ -38,6 +38,8 @@ interface Parts {
   readonly api: KubeApi;
   readonly pods: PodDirectory;
   readonly book: DefinitionBook;
+  /** Name of the Node object that this daemon serves. */
+  readonly node: string;
 }
 
 /** Who asks: the pod that CNI_ARGS name; null when they name none. */
@@ -61,6 +63,7 @@ export async function readClusterRequest(
   const named = podNameIn(args);
   const asked = readAttachmentRequest(args, conf);
   const found = named === null ? null : await parts.pods.find(named, deadlineMs);
+  if (found !== null) refuseOtherNode(found.view, parts.node);
   const element =
     found === null || named === null ? null : await elementOf(parts, request, named, found, deadlineMs);
   const { definition, source } = await definitionOf(parts, request, element, deadlineMs);
@@ -76,6 +79,12 @@ export async function readClusterRequest(
     definition,
     definitionSource: source,
   };
+}
+
+/** A daemon under a wrong name would make its containers look lost: better that nothing starts. */
+function refuseOtherNode(pod: PodView, node: string): void {
+  if (pod.node === null || pod.node === node) return;
+  throw new RefusalError(refuse("WRONG_NODE", { pod: pod.key, actual: pod.node, node }));
 }
 
 /** That a pod says nothing about this interface is believed only of a pod that was read just now. */

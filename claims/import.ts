@@ -15,7 +15,7 @@ import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
 import { HOUSEKEEPING_DEADLINE_MS, readObject } from "./kube/read-object.ts";
 
 /** The condition of an IPNetwork: every address from before Holdfast has its allocation. */
-export const IMPORTED = "Imported";
+const IMPORTED = "Imported";
 /** Objects created side by side: an import of thousands must end within minutes, and others use the server too. */
 const CREATED_AT_ONCE = 16;
 /** Writers that may come in between when the condition is set; each is one of few controllers and daemons. */
@@ -27,6 +27,8 @@ export interface ImportOptions {
   readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad">;
   /** RFC 3339, for people. */
   readonly time: () => string;
+  /** Also when it was done before: another NAD has joined the network, whose pods have addresses of it. */
+  readonly again?: boolean;
   readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
@@ -51,7 +53,7 @@ export async function importNetwork(
   network: string,
   options: ImportOptions,
 ): Promise<ImportResult> {
-  if (isImported(await readNetwork(api, network))) return { kind: "done-before" };
+  if (!options.again && isImported(await readNetwork(api, network))) return { kind: "done-before" };
   const candidates = new ImportCandidates(network, options.definitions);
   // Claims first: a pod whose claim is known gives its address to the claim. Without the definition there are none.
   await api.list({

@@ -53,6 +53,7 @@ export class ClusterNode {
   readonly pods: PodDirectory;
   readonly book = new DefinitionBook();
   readonly store: KubernetesStore;
+  readonly node: string;
   readonly #http: HttpKubeApi;
   readonly #options: ClusterNodeOptions;
   readonly #log: Logger;
@@ -71,6 +72,7 @@ export class ClusterNode {
     const { context, log } = options;
     this.#options = options;
     this.#log = log;
+    this.node = context.node;
     const { onRequest } = options;
     this.#http = new HttpKubeApi(loadKubeConfig(options.kubeconfig), onRequest ? { onRequest } : {});
     this.api = this.#http;

@@ -32,6 +32,8 @@ const settings = z.strictObject({
   witnessIntervalSeconds: whole(1, 3_600).default(30),
   /** How long a namespace must have been gone before its attachment is ended as if by DEL. */
   witnessGraceSeconds: whole(1, 86_400).default(300),
+  /** In Kubernetes: how often what this node believes to hold is compared with the API, besides after every loss of touch. */
+  reassertIntervalSeconds: whole(1, 86_400).default(300),
 });
 
 export type Settings = Omit<z.output<typeof settings>, "kubeconfig"> & {

@@ -42,7 +42,7 @@ export interface ControllerSettings extends Omit<Parsed, "kubeconfig" | "metrics
   readonly metricsAddress: { readonly host: string; readonly port: number };
 }
 
-const NAMES = Object.keys(settings.shape);
+export const CONTROLLER_SETTING_NAMES: readonly string[] = Object.keys(settings.shape);
 
 /** Flags win over the environment. Throws SettingsError, whose message names setting, value and source. */
 export function loadControllerSettings(
@@ -50,9 +50,11 @@ export function loadControllerSettings(
   env: Readonly<Record<string, string | undefined>>,
 ): ControllerSettings {
   const fromEnvironment = readEnvironment(env);
-  const unknown = Object.keys(flags).find((key) => !NAMES.includes(key));
+  const unknown = Object.keys(flags).find((key) => !CONTROLLER_SETTING_NAMES.includes(key));
   if (unknown !== undefined)
-    throw new SettingsError(`command line: unknown setting ${unknown}; known are ${NAMES.join(", ")}`);
+    throw new SettingsError(
+      `command line: unknown setting ${unknown}; known are ${CONTROLLER_SETTING_NAMES.join(", ")}`,
+    );
   const merged: Record<string, unknown> = { ...fromEnvironment, ...flags };
   const parsed = settings.safeParse(merged);
   if (!parsed.success) {
@@ -87,7 +89,7 @@ function readEnvironment(env: Readonly<Record<string, string | undefined>>): Rec
       .slice("HOLDFAST_".length)
       .toLowerCase()
       .replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-    if (!NAMES.includes(key))
+    if (!CONTROLLER_SETTING_NAMES.includes(key))
       throw new SettingsError(
         `environment: unknown setting ${name}; remove it, or see docs/kubernetes-controller.md`,
       );

@@ -36,6 +36,8 @@ export class Controller {
   readonly #networkStatus: NetworkStatus;
   readonly #paces: Readonly<Record<"lease" | "sweep" | "adoption" | "networks", Pace>>;
   readonly #server: FastifyInstance;
+  /** Networks that another NAD has joined since they were imported. */
+  readonly #joined = new Set<string>();
   #stopping = false;
 
   /** Throws when the kubeconfig cannot be used. */
@@ -60,6 +62,7 @@ export class Controller {
         claimListed: () => this.#paces.adoption.nudge(),
         allocationChanged: (network) => this.#networkStatus.touch(network),
         definitionsChanged: () => this.#paces.networks.nudge(),
+        networkJoined: (network) => this.#joined.add(network),
       },
       { info: (message) => log.info(message), warn: (message) => log.warn(message) },
     );
@@ -147,8 +150,11 @@ export class Controller {
     const time = () => new Date(systemClock.wallMs()).toISOString();
     for (const network of definitions.networks()) {
       if (signal.aborted || this.#idle() !== null) return;
-      if (isImported(networks.items.get(networkObjectName(network))?.object ?? null)) continue;
-      await importNetwork(this.#api, network, { definitions, time, log: this.#log });
+      const again = this.#joined.has(network);
+      const known = networks.items.get(networkObjectName(network))?.object ?? null;
+      if (!again && isImported(known)) continue;
+      await importNetwork(this.#api, network, { definitions, time, again, log: this.#log });
+      this.#joined.delete(network);
     }
   }
 }

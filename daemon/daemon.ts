@@ -24,8 +24,6 @@ import { Witness } from "./witness.ts";
 const HOUSEKEEPING_INTERVAL_MS = 5_000;
 /** How often to look whether everything is listed at the start, ms. */
 const SETTLE_INTERVAL_MS = 20;
-/** How often a node in Kubernetes compares what it believes to hold with the API, ms. */
-const REASSERT_INTERVAL_MS = 300_000;
 /** Longer than any whole request takes once nothing waits; a client that sent half of one would hold up the end for ever. */
 const STOP_GRACE_MS = 3_000;
 
@@ -140,7 +138,10 @@ export class Daemon {
       ?.start(() => this.#reassert())
       .catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
     await this.#becomeReady();
-    if (this.#cluster) this.#every(REASSERT_INTERVAL_MS, "comparing with the API", () => this.#reassertNow());
+    if (this.#cluster) {
+      const intervalMs = this.#settings.reassertIntervalSeconds * 1_000;
+      this.#every(intervalMs, "comparing with the API", () => this.#reassertNow());
+    }
     this.#spool.keepDraining();
     this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.look());
     if (this.#cluster) this.#settleSoon(this.#cluster);
@@ -169,6 +170,12 @@ export class Daemon {
   /** Once, when everything is listed: what the process before this one owed, and what it believed to hold. */
   async #settle(cluster: ClusterNode): Promise<void> {
     if (this.#settled || !this.#drained || cluster.notReady() !== null) return;
+    const recovered = await cluster.store.recoverJournal();
+    if (recovered > 0)
+      this.#log.warn(
+        { recovered },
+        "the journal was empty; what the API knows of this node's containers is recorded again",
+      );
     await cluster.store.drainOutbox();
     this.#settled = true;
     this.#log.info("ready");
@@ -223,8 +230,9 @@ export class Daemon {
     await this.#server.close();
     clearTimeout(hangUp);
     await this.#spool.stop();
-    await this.#store.close();
+    // First, so that no owed release keeps the end waiting for an API server that is away.
     await this.#cluster?.stop();
+    await this.#store.close();
     this.#log.info("stopped");
   }
 

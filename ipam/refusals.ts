@@ -83,6 +83,11 @@ export const REFUSALS = {
     say: "there is no pod {pod}",
     hint: "the pod was deleted while its sandbox was made; nothing is held for it",
   },
+  WRONG_NODE: {
+    cniCode: 11,
+    say: "pod {pod} is on node {actual}, and this daemon serves node {node}",
+    hint: "give the daemon the name of its Node object (--node, HOLDFAST_NODE); by any other its containers look lost",
+  },
   TOO_MANY_WAITING: {
     cniCode: 11,
     say: "{count} requests are waiting already",

@@ -50,6 +50,16 @@ export class NetworkSpace {
     return pools;
   }
 
+  /** Whether the pools of a definition are kept already. */
+  knows(definition: NetworkDefinition): boolean {
+    return this.#pools.has(definition.fingerprint);
+  }
+
+  /** Forgets pools that were built from rows which were taken back. */
+  forget(definition: NetworkDefinition): void {
+    this.#pools.delete(definition.fingerprint);
+  }
+
   /** Keeps pools that somebody else has filled (the sliced load at start). */
   adopt(definition: NetworkDefinition, pools: readonly Pool[]): void {
     if (this.#pools.size >= DEFINITIONS_KEPT_MAX) {

@@ -12,6 +12,8 @@ const TIMINGS = {
   missingMs: 10_000,
   retryMsMin: 500,
   retryMsMax: 30_000,
+  /** Before the first complete list, ms: until then whoever needs it can do nothing at all. */
+  firstRetryMsMax: 5_000,
   /** A watch that ends without an event sooner than this, ms, was no use. */
   quickMs: 1_000,
 };
@@ -57,7 +59,7 @@ export class Reflector<T extends Reflected> {
   readonly #timings: ReflectorTimings;
   readonly #random: () => number;
   readonly #reflected: ReflectedItems<T>;
-  readonly #backoff: Backoff;
+  #backoff: Backoff;
   readonly #life = new AbortController();
   readonly #waiting = new Set<() => void>();
   #loop: Promise<void> | null = null;
@@ -80,7 +82,8 @@ export class Reflector<T extends Reflected> {
     this.#timings = { ...TIMINGS, ...options.timings };
     this.#random = options.random ?? Math.random;
     this.#reflected = new ReflectedItems(options);
-    this.#backoff = new Backoff(this.#timings.retryMsMin, this.#timings.retryMsMax, this.#random);
+    const { retryMsMin, retryMsMax, firstRetryMsMax } = this.#timings;
+    this.#backoff = new Backoff(retryMsMin, Math.min(firstRetryMsMax, retryMsMax), this.#random);
   }
 
   /** By key. */
@@ -176,6 +179,7 @@ export class Reflector<T extends Reflected> {
     this.#regained();
     if (!this.#synced) {
       this.#synced = true;
+      this.#backoff = new Backoff(this.#timings.retryMsMin, this.#timings.retryMsMax, this.#random);
       this.#options.onSynced?.();
     }
     this.#release();

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { KubeConnection } from "./kube-config.ts";
@@ -33,7 +34,7 @@ export class Transport {
   readonly #onRequest: OnRequest | undefined;
   readonly #agent: HttpAgent;
   readonly #watchAgent: HttpAgent;
-  readonly #life = new AbortController();
+  readonly #life = lifeOf();
   #lastContactMs = Number.NEGATIVE_INFINITY;
   #lastTroubleMs = Number.NEGATIVE_INFINITY;
 
@@ -171,4 +172,11 @@ export class Transport {
       sent.end(body);
     });
   }
+}
+
+/** Every request under way listens to it, however many there are. */
+function lifeOf(): AbortController {
+  const life = new AbortController();
+  setMaxListeners(0, life.signal);
+  return life;
 }

@@ -28,8 +28,6 @@ import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import { listedAddress } from "../listed-address.ts";
 import type { Cache, CachedAllocation } from "./caches.ts";
 
-/** Claims dealt with in one turn; the rest has its own. */
-const CLAIMS_PER_TURN = 200;
 /** How a conflict's message begins, by which our own is known again. */
 const CONFLICT_START = "the claim lists ";
 
@@ -82,11 +80,12 @@ export class Adoption {
       if (this.#isWanting(claim)) wanting.push(claim);
       if (breather.due) await breather.breathe();
     }
-    for (const uid of [...this.#written.keys()])
-      if (!wanting.some((claim) => claim.uid === uid)) this.#written.delete(uid);
+    const wantingUids = new Set(wanting.map(({ uid }) => uid));
+    for (const uid of [...this.#written.keys()]) if (!wantingUids.has(uid)) this.#written.delete(uid);
     let conflicts = 0;
-    // One after the other, the oldest first: the first that creates has the address.
-    for (const claim of wanting.sort(older).slice(0, CLAIMS_PER_TURN)) {
+    // One after the other, the oldest first: the first that creates has the address. However many they are, each waits
+    // for the server and so lets others work.
+    for (const claim of wanting.sort(older)) {
       if (signal.aborted || idle() !== null) return;
       if (await this.#settle(claim)) conflicts += 1;
     }

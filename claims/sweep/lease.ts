@@ -5,7 +5,7 @@ import { isNoSuchObject } from "../kube/read-object.ts";
 const LEASES_PATH = "/apis/coordination.k8s.io/v1/leases";
 const LEASE_NAME = "holdfast-controller";
 /** A holder that was not seen to renew for so long, seconds, is gone. */
-export const LEASE_SECONDS = 15;
+const LEASE_SECONDS = 15;
 /** A holder that could not renew for so long, ms, no longer believes that it leads: before another one does. */
 const RENEW_DEADLINE_MS = 10_000;
 /** How often to renew, or to look. */

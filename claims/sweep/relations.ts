@@ -59,7 +59,7 @@ export interface Rules {
   cooldownSeconds(network: string): number;
 }
 
-export type KeepWhy =
+type KeepWhy =
   | "claim-lists"
   | "claim-unpublished"
   | "pod-reports-address"
@@ -68,8 +68,8 @@ export type KeepWhy =
   | "container-may-run"
   | "being-deleted"
   | "unknown";
-export type ReleaseWhy = "claim-does-not-list" | "claim-gone" | "pod-completed" | "pod-gone" | "node-gone";
-export type ReportWhy = "unsound" | "owner-incomplete" | "container-without-attachment";
+type ReleaseWhy = "claim-does-not-list" | "claim-gone" | "pod-completed" | "pod-gone" | "node-gone";
+type ReportWhy = "unsound" | "owner-incomplete" | "container-without-attachment";
 
 /** What is done about an allocation. `afterSeconds`: only when it has been observed, unchanged, for so long. */
 export type Verdict =

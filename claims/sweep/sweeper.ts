@@ -15,7 +15,7 @@ const GAP_INTERVALS_MAX = 3;
 /** The least of that, ms: a server that restarts must not let every grace begin anew. */
 const GAP_MS_MIN = 30_000;
 
-export interface SweeperLog {
+interface SweeperLog {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;

@@ -30,6 +30,8 @@ export interface WatchedEvents {
   /** An allocation of the network came, changed or went. */
   readonly allocationChanged: (network: string) => void;
   readonly definitionsChanged: () => void;
+  /** A NAD became one of the network's while others may have been before: its pods may have addresses already. */
+  readonly networkJoined: (network: string) => void;
 }
 
 type ReflectorLog = ReflectorOptions<Reflected>["log"];
@@ -95,7 +97,10 @@ export class Watched implements Caches {
     this.#follow<NadView>("nads", NADS_PATH, {
       project: projectNad,
       onUpsert: (nad) => {
+        const before = this.book.networkOfNad(nad.key);
         this.book.upsert(nad);
+        const network = this.book.networkOfNad(nad.key);
+        if (network !== null && network !== before && this.definitionsKnown) events.networkJoined(network);
         events.definitionsChanged();
       },
       onDelete: ({ key }) => {
@@ -151,7 +156,8 @@ export class Watched implements Caches {
     const reflector = new Reflector<T>({
       api: this.#api,
       path,
-      query: { resourceVersion: "0" },
+      // What belongs to a network must not be missed; there are few of them.
+      ...(resource === "nads" ? {} : { query: { resourceVersion: "0" } }),
       log: this.#log,
       onState: (state) => this.#states.set(resource, state),
       ...hooks,

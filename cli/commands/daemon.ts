@@ -21,6 +21,10 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
     "--witness-grace-seconds <seconds>",
     "how long a namespace must be gone before its attachment is ended (default: 300)",
   ],
+  [
+    "--reassert-interval-seconds <seconds>",
+    "how often a cluster's node compares what it holds with the API (default: 300)",
+  ],
 ];
 
 /** `holdfast daemon`: serves this node. Its code is a bundle of its own, read only here. */

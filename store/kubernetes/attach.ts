@@ -71,10 +71,11 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   if (resolved.kind === "refused") return resolved;
   const { attacher } = resolved;
   const { claim } = attacher;
-  const outcome =
+  const outcome = await returned(
     claim !== null && claim.ips.length > 0
-      ? await joinPublished(parts, want, attacher, claim, deadlineMs)
-      : await allocate(parts, want, attacher, deadlineMs);
+      ? joinPublished(parts, want, attacher, claim, deadlineMs)
+      : allocate(parts, want, attacher, deadlineMs),
+  );
   if (outcome === "again") return outcome;
   if (outcome.kind === "refused") {
     if (claim !== null) parts.desk.refused(claim, outcome.refusal);
@@ -130,16 +131,17 @@ async function allocate(
   const nowMs = context.clock.monotonicMs();
   const pools = space.poolsOf(definition, nowMs);
   for (const pool of pools) pool.expire(nowMs);
+  const requested = requestedBy(attacher.claim, want);
   const decision = decideAdd({
     definition,
     pools,
     held,
-    requested: requestedBy(attacher.claim, want),
+    requested,
     seed: attacher.claim?.uid ?? null,
     nowMs,
     holderOf: () => null,
   });
-  if (decision.kind === "refuse") return reconsider(parts, want, decision.refusal, deadlineMs);
+  if (decision.kind === "refuse") return reconsider(parts, want, requested, decision.refusal, deadlineMs);
   if (decision.kind === "reuse") return joinHeld(parts, want, attacher, decision.addresses, deadlineMs);
   const families = decision.slots.map((slot) => pools[slot.rangeSetIndex]?.rangeSet.family ?? 4);
   const narrow = whyTooNarrow(families, want);
@@ -169,7 +171,9 @@ async function allocate(
   killPoint("after-reserve");
   if (reserved.kind === "reserved") return reserved;
   await giveBack(parts, want, attacher, reserved.reserved, intentId);
-  return reconsider(parts, want, reserved.refusal, deadlineMs);
+  // Somebody has what was asked for: the picture knows it now, and the refusal names the holder.
+  if (requested.length > 0 && reserved.refusal.code === "POOL_FULL") return "again";
+  return reconsider(parts, want, requested, reserved.refusal, deadlineMs);
 }
 
 /** A pod whose new sandbox keeps what the old one had: every address gets the attachment, or all is decided anew. */
@@ -224,6 +228,16 @@ export function holderOf({ context }: AttachParts, want: AttachWant, { owner, cl
     mac: want.mac,
     attachment: attachmentOfWant(want, context.node, timeText(context.clock.wallMs())),
   };
+}
+
+/** A refusal thrown from deep inside becomes an outcome, so that the claim hears of it like of any other. */
+async function returned(work: Promise<Reserved | "again">): Promise<Reserved | "again"> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+    return { kind: "refused", refusal: error.refusal, reserved: [] };
+  }
 }
 
 function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {

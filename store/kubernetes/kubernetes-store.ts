@@ -17,7 +17,7 @@ import type { NodeContext } from "../node-context.ts";
 import type { NodeStore } from "../node-store.ts";
 import type { Owner } from "../owner.ts";
 import type { AllocationView, Attachment, Finding, NetworkView, Page } from "../records.ts";
-import { prune } from "../sqlite/housekeeping.ts";
+import { PRUNE_STEPS_MAX, prune } from "../sqlite/housekeeping.ts";
 import { JournalReader } from "../sqlite/journal-reader.ts";
 import type { ReleaseOutcome } from "../sqlite/release.ts";
 import { StateFolder, type StoreLog } from "../sqlite/state-folder.ts";
@@ -34,12 +34,15 @@ import { CLAIMS_PATH, namespacedPath } from "./objects.ts";
 import { Outbox } from "./outbox.ts";
 import { fromAllocationOwner } from "./owners.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
+import { recoverJournal } from "./recover-journal.ts";
 import { releaseInKubernetes } from "./release.ts";
 import { Turns } from "./turns.ts";
 import { listFromApi, viewNetwork } from "./views.ts";
 
 /** Reads for people and checks may take this long, ms. */
 const READ_MS_MAX = 10_000;
+/** A CHECK waits for the API no longer, ms: the journal answers it then, and a runtime has many containers to check. */
+const CHECK_MS_MAX = 2_000;
 
 /** What defines the networks of the cluster. */
 interface Definitions {
@@ -122,6 +125,13 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     return this.#outbox.drain();
   }
 
+  /** See recoverJournal. */
+  recoverJournal(): Promise<number> {
+    const { api, context, definitions } = this.#options;
+    const definitionOf = (network: string) => definitions.definitionOf(network);
+    return recoverJournal({ api, folder: this.folder, context, definitionOf });
+  }
+
   /** See reassert. */
   reassert(): Promise<Reasserted> {
     return reassert(this.#parts);
@@ -174,7 +184,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
 
   async holderOf(network: string, address: Address): Promise<Owner | null> {
     try {
-      const reading = await this.#reads.read(network, address, performance.now() + READ_MS_MAX);
+      const reading = await this.#reads.read(network, address, performance.now() + CHECK_MS_MAX);
       return reading?.object.status?.state === "Bound"
         ? fromAllocationOwner(reading.object.spec.owner)
         : null;
@@ -251,7 +261,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   async housekeeping(nowUs: number): Promise<void> {
     this.folder.tryRoom();
     if (this.folder.status.kind !== "ready") return;
-    await this.folder.write((ledger) => prune(ledger, nowUs));
+    for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
+      if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
+    }
     this.#outbox.wake();
     const nowMs = this.#options.context.clock.monotonicMs();
     for (const network of this.attachmentCounts().keys()) {

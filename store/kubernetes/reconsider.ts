@@ -1,5 +1,6 @@
 import { formatAddress } from "../../ipam/address.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import type { RequestedAddress } from "../../ipam/requested-address.ts";
 import type { AttachWant } from "../allocations.ts";
 import { describeOwner } from "../owner.ts";
 import type { AttachParts } from "./attach.ts";
@@ -14,6 +15,7 @@ const FULL_HINT_AGE_MS_MAX = 30_000;
 export async function reconsider(
   parts: AttachParts,
   want: AttachWant,
+  requested: readonly RequestedAddress[],
   refusal: Refusal,
   deadlineMs: number,
 ): Promise<Reserved | "again"> {
@@ -26,7 +28,7 @@ export async function reconsider(
   if (refusal.code !== "ADDRESS_TAKEN" && refusal.code !== "ADDRESS_COOLING") {
     return { kind: "refused", refusal, reserved: [] };
   }
-  const asked = want.requested.find((one) => refusal.message.startsWith(`${formatAddress(one.address)} `));
+  const asked = requested.find((one) => refusal.message.startsWith(`${formatAddress(one.address)} `));
   if (!asked) return { kind: "refused", refusal, reserved: [] };
   const { address } = asked;
   const reading = await client.read(want.network, address, deadlineMs);

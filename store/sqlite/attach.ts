@@ -37,7 +37,7 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
     if (resolved.claim) recordClaimRefusal(ledger, resolved.claim, resolved.refusal);
     return refused(resolved.refusal);
   }
-  const decision = decide(ledger, space, definition, resolved, want);
+  const decision = decide(ledger, transaction, space, definition, resolved, want);
   if (decision.kind === "refused") {
     if (resolved.claim) recordClaimRefusal(ledger, resolved.claim, decision.refusal);
     return decision;
@@ -80,13 +80,14 @@ type Decided =
 
 function decide(
   ledger: Ledger,
+  transaction: Transaction,
   space: NetworkSpace,
   definition: NetworkDefinition,
   attacher: Attacher,
   want: AttachWant,
 ): Decided {
   const nowMs = ledger.context.clock.monotonicMs();
-  const pools = space.poolsOf(definition, nowMs);
+  const pools = ledger.poolsOf(space, definition, transaction);
   for (const pool of pools) pool.expire(nowMs);
   const { owner } = attacher;
   const decision = decideAdd({
@@ -147,7 +148,7 @@ function reserve(
   attacher: Attacher,
   slots: Slots,
 ): InterfaceAddress[] {
-  const pools = space.poolsOf(definition, ledger.context.clock.monotonicMs());
+  const pools = ledger.poolsOf(space, definition, transaction);
   return slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
     const pool = pools[rangeSetIndex] as Pool;
     for (const value of candidates) {

@@ -11,8 +11,6 @@ const BATCH_WORK_MS_MAX = 5;
 export interface Transaction {
   /** Registers how to take back a change in memory, should this work or its commit fail. Run newest first. */
   onRollback(undo: () => void): void;
-  /** Runs once the transaction is durable. */
-  onCommit(act: () => void): void;
 }
 
 interface Job {
@@ -21,9 +19,16 @@ interface Job {
   reject(error: unknown): void;
 }
 
+interface Done {
+  readonly job: Job;
+  readonly ok: boolean;
+  readonly value: unknown;
+}
+
 /**
- * Requests that wait together commit together: one SQLite transaction per turn of the event loop, a savepoint per
- * request, one sync for all. No caller hears of its result before COMMIT has returned.
+ * Requests that wait together commit together: one SQLite transaction per turn of the event loop, one sync for all; a
+ * request that fails takes nothing of the others along. Work may run twice, the first time undone. No caller hears of
+ * its result before COMMIT has returned.
  */
 export class GroupCommit {
   readonly #db: Database.Database;
@@ -70,18 +75,10 @@ export class GroupCommit {
 
   #runBatch(): void {
     const undos: (() => void)[] = [];
-    const commits: (() => void)[] = [];
-    const done: { job: Job; ok: boolean; value: unknown }[] = [];
-    const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
-    let taken = 0;
+    let done: Done[];
     try {
       this.#begin.run();
-      while (taken < this.#queue.length && taken < BATCH_REQUESTS_MAX) {
-        const job = this.#queue[taken] as Job;
-        taken += 1;
-        done.push({ job, ...this.#runOne(job, undos, commits) });
-        if (performance.now() > deadlineMs) break;
-      }
+      done = this.#runTogether(undos) ?? this.#runApart(undos);
       killPoint("before-commit");
       this.#commit.run();
       killPoint("after-commit");
@@ -89,24 +86,52 @@ export class GroupCommit {
       this.#fail(error, undos);
       return;
     }
-    this.#queue.splice(0, taken);
-    for (const act of commits) act();
+    this.#queue.splice(0, done.length);
     for (const { job, ok, value } of done) {
       if (ok) job.resolve(value);
       else job.reject(value);
     }
   }
 
+  /**
+   * The requests of a batch without a savepoint each, for which SQLite would copy every page that they change. Nearly
+   * always all succeed; null: one did not, nothing of it was done, and a new transaction is open.
+   */
+  #runTogether(undos: (() => void)[]): Done[] | null {
+    const done: Done[] = [];
+    const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
+    for (const job of this.#queue.slice(0, BATCH_REQUESTS_MAX)) {
+      try {
+        done.push({ job, ok: true, value: job.work(transactionOf(undos)) });
+      } catch (error) {
+        if (isStorageError(error)) throw error;
+        undoDownTo(undos, 0);
+        this.#rollback.run();
+        this.#begin.run();
+        return null;
+      }
+      if (performance.now() > deadlineMs) break;
+    }
+    return done;
+  }
+
+  /** The requests of a batch, each in its savepoint, so that one which fails leaves nothing behind and the others stay. */
+  #runApart(undos: (() => void)[]): Done[] {
+    const done: Done[] = [];
+    const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
+    for (const job of this.#queue.slice(0, BATCH_REQUESTS_MAX)) {
+      done.push({ job, ...this.#runOne(job, undos) });
+      if (performance.now() > deadlineMs) break;
+    }
+    return done;
+  }
+
   /** One request inside its savepoint. A failure of the request is its own; a failure of the storage is everybody's. */
-  #runOne(job: Job, undos: (() => void)[], commits: (() => void)[]): { ok: boolean; value: unknown } {
+  #runOne(job: Job, undos: (() => void)[]): { ok: boolean; value: unknown } {
     const undosBefore = undos.length;
-    const commitsBefore = commits.length;
     this.#savepoint.run();
     try {
-      const value = job.work({
-        onRollback: (undo) => undos.push(undo),
-        onCommit: (act) => commits.push(act),
-      });
+      const value = job.work(transactionOf(undos));
       this.#release.run();
       return { ok: true, value };
     } catch (error) {
@@ -114,7 +139,6 @@ export class GroupCommit {
       this.#rollbackTo.run();
       this.#release.run();
       undoDownTo(undos, undosBefore);
-      commits.length = commitsBefore;
       return { ok: false, value: error };
     }
   }
@@ -139,6 +163,10 @@ export class GroupCommit {
     for (const job of waiting) job.reject(fault);
     this.#onFault(fault);
   }
+}
+
+function transactionOf(undos: (() => void)[]): Transaction {
+  return { onRollback: (undo) => undos.push(undo) };
 }
 
 function undoDownTo(undos: (() => void)[], length: number): void {

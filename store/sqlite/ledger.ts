@@ -1,6 +1,7 @@
 import type Database from "better-sqlite3";
 import { addressFromBytes } from "../../ipam/address.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import type { Pool } from "../../ipam/pool.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { Transaction } from "./group-commit.ts";
@@ -57,6 +58,12 @@ export class Ledger {
       space.definition = before.definition;
       space.appliedBy = before.appliedBy;
     });
+  }
+
+  /** The pools of a definition; forgotten again when they were built from rows of a transaction that fails. */
+  poolsOf(space: NetworkSpace, definition: NetworkDefinition, transaction: Transaction): readonly Pool[] {
+    if (!space.knows(definition)) transaction.onRollback(() => space.forget(definition));
+    return space.poolsOf(definition, this.context.clock.monotonicMs());
   }
 
   /** Pages of what is allocated or cooling on a network, in order of address. */

@@ -22,7 +22,7 @@ import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
 import { checkLedger } from "./check.ts";
 import { detach, endById } from "./detach.ts";
-import { dropRested, prune } from "./housekeeping.ts";
+import { dropRested, PRUNE_STEPS_MAX, prune } from "./housekeeping.ts";
 import { JournalReader } from "./journal-reader.ts";
 import { type ReleaseOutcome, releaseAddress } from "./release.ts";
 import { ownerOf } from "./rows.ts";
@@ -148,8 +148,10 @@ export class SqliteStore extends JournalReader implements NodeStore {
     if (this.folder.status.kind !== "ready") return;
     for (let after: number | null = 0; after !== null; ) {
       const from: number = after;
-      after = await this.folder.write((ledger) => dropRested(ledger, from));
+      after = await this.folder.write((ledger, transaction) => dropRested(ledger, transaction, from));
     }
-    await this.folder.write((ledger) => prune(ledger, nowUs));
+    for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
+      if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) return;
+    }
   }
 }

@@ -33,8 +33,12 @@ export class ControllerProcess {
 
   /** Throws with its log when it ends before it is ready. */
   static async start(options: ControllerOptions): Promise<ControllerProcess> {
-    const port = options.flags?.metricsPort ?? ((await freePorts(1))[0] as number);
-    const flags = flagsOf({ kubeconfig: options.kubeconfig, ...options.flags, metricsPort: port });
+    const port = (await freePorts(1))[0] as number;
+    const flags = flagsOf({
+      kubeconfig: options.kubeconfig,
+      ...options.flags,
+      metricsAddress: `127.0.0.1:${port}`,
+    });
     const child = spawn(process.execPath, [HOLDFAST, "controller", ...flags], {
       env: { ...environment(), ...options.env },
       stdio: ["ignore", "pipe", "pipe"],

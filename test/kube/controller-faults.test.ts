@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { CLAIMS_PATH } from "../../store/kubernetes/objects.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
-import { attachmentOf, ControllerStage, claimOwner, NAMESPACE, podOwner } from "./controller-stage.ts";
+import {
+  attachmentOf,
+  ControllerStage,
+  claimOwner,
+  config,
+  NAMESPACE,
+  podOwner,
+} from "./controller-stage.ts";
 
 let stage: ControllerStage;
 let proxy: ApiProxy;
@@ -67,9 +75,12 @@ test("two controllers at once, also without a lease: each address is released on
   }
   const metrics = await Promise.all(both.map((one) => text(one.port, "/metrics")));
   const released = metrics.map(({ body }) =>
-    Number(/\{verdict="release",why="claim-gone"\} (\d+)/.exec(body)?.[1] ?? 0),
+    Number(/carried_out_total\{verdict="release",why="claim-gone"\} (\d+)/.exec(body)?.[1] ?? 0),
   );
-  expect(released.reduce((a, b) => a + b, 0)).toBe(10);
+  expect(
+    released.reduce((a, b) => a + b, 0),
+    `${released}`,
+  ).toBe(10);
   await Promise.all(both.map((one) => one.stop()));
   proxy.clear();
 });
@@ -127,4 +138,37 @@ test("it ends in time also when the server never answers", async () => {
   await controller.stop();
   expect(performance.now() - startMs).toBeLessThan(3_500);
   proxy.clear();
+});
+
+test("a second NAD of a network brings the addresses of its pods along", async () => {
+  const controller = await stage.controller();
+  await stage.network("joined", "10.7.0.0/24");
+  const status = [{ name: `${NAMESPACE}/joins`, interface: "net1", ips: ["10.7.0.77"] }];
+  await stage.pods.createPod(NAMESPACE, "joins", {
+    node: "n1",
+    annotations: { "k8s.v1.cni.cncf.io/network-status": JSON.stringify(status) },
+  });
+  await stage.pods.createNad(NAMESPACE, "joins", config("joined", "10.7.0.0/24"));
+  await stage.becomes("joined", "10.7.0.77/24", "Bound");
+  await controller.stop();
+});
+
+// The last one: it takes every claim away.
+test("while the definition of claims is not installed, their addresses are kept", async () => {
+  const controller = await stage.controller();
+  await stage.network("bare", "10.8.0.0/24");
+  const pod = await stage.pods.createPod(NAMESPACE, "bare", { node: "n1" });
+  await stage.allocate("bare", "10.8.0.8/24", podOwner(pod));
+  const claim = await stage.claim("bare", "bare", null);
+  await stage.allocate("bare", "10.8.0.7/24", claimOwner(claim));
+  await stage.cluster.api.delete(
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ipamclaims.k8s.cni.cncf.io",
+  );
+  await until(async () => (await stage.cluster.api.call("GET", CLAIMS_PATH)).status === 404, "it to be gone");
+  await controller.stop();
+  const next = await stage.controller();
+  await stage.pods.removePod(pod);
+  await stage.becomes("bare", "10.8.0.8/24", "Cooling");
+  await stage.stays("bare", "10.8.0.7/24");
+  await next.stop();
 });

@@ -90,10 +90,10 @@ test("every refusal is used and has a paragraph in docs/operations.md", () => {
 
 test("every metric, setting and route is documented", () => {
   const docs = read("docs/operations.md");
-  const metrics = [...read("daemon/metrics.ts").matchAll(/name: "(holdfast_\w+)"/g)].map(
-    (match) => match[1] as string,
-  );
-  const settings = [...read("daemon/config.ts").matchAll(/^ {2}(\w+): .*(?:default|optional)\(/gm)].map(
+  const metricSources = ["daemon/metrics.ts", "daemon/controller-metrics.ts"].map(read).join("\n");
+  const settingSources = ["daemon/config.ts", "daemon/controller-config.ts"].map(read).join("\n");
+  const metrics = [...metricSources.matchAll(/name: "(holdfast_\w+)"/g)].map((match) => match[1] as string);
+  const settings = [...settingSources.matchAll(/^ {2}(\w+): .*(?:default|optional)\(/gm)].map(
     (match) => match[1] as string,
   );
   const routes = [...read("daemon/api-routes.ts").matchAll(/server\.\w+(?:<[^(]*>)?\("(\/[^"]+)"/g)].map(

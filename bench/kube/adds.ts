@@ -1,0 +1,131 @@
+import { atLeast, atMost, type Line, type Measurement, number } from "../line.ts";
+import { median, quantile, sum } from "../statistics.ts";
+import { BareClient } from "./bare-client.ts";
+import { type Guest, KubeBench } from "./kube-bench.ts";
+import { inParallel } from "./parallel.ts";
+
+const SERIAL_WARM_UP = 100;
+const SERIAL_ADDS = 500;
+/** ADDs of ours and of the bare client's in turn, so that a disturbance meets both. */
+const SERIAL_TURN = 50;
+
+const NODES = 4;
+const IN_FLIGHT = 8;
+const ROUNDS = 6;
+const ADDS_PER_ROUND = 240;
+
+const BARE = "a bare client that makes the same API calls";
+
+/** From the plugin's start to its end, one at a time, on a node of a cluster. */
+export const kubeAdds: Measurement = () =>
+  KubeBench.with("10.0.0.0/8", async (bench) => {
+    await bench.node();
+    const bare = new BareClient(bench.cluster);
+    try {
+      const count = SERIAL_WARM_UP + SERIAL_ADDS;
+      const claims = await serial(bench, await bench.vms(count), (guest) => bare.claim(guest));
+      const plain = await serial(bench, await bench.pods(count), (guest) => bare.plain(guest));
+      return [
+        serialLine("ADD that uses a claim for the first time, median", 15, claims),
+        serialLine("ADD of a plain pod, median", 8, plain),
+      ];
+    } finally {
+      bare.close();
+    }
+  });
+
+/** Four nodes that start many pods at once. */
+export const kubeParallelAdds: Measurement = () =>
+  KubeBench.with("10.0.0.0/8", async (bench) => {
+    for (let node = 0; node < NODES; node += 1) await bench.node();
+    const bare = new BareClient(bench.cluster);
+    try {
+      const count = (ROUNDS + 1) * ADDS_PER_ROUND;
+      const claims = await rounds(bench, await bench.vms(count), (guest) => bare.claim(guest));
+      const plain = await rounds(bench, await bench.pods(count), (guest) => bare.plain(guest));
+      return [
+        ...parallelLines("first use of a claim", 150, claims),
+        ...parallelLines("plain pods", 250, plain),
+      ];
+    } finally {
+      bare.close();
+    }
+  });
+
+interface Sides {
+  readonly ours: number[];
+  readonly bare: number[];
+}
+
+interface Rounds {
+  /** ADDs a second. */
+  readonly rates: { readonly ours: number; readonly bare: number };
+  /** Milliseconds of each ADD of ours. */
+  readonly each: readonly number[];
+}
+
+async function serial(
+  bench: KubeBench,
+  guests: readonly Guest[],
+  bare: (guest: Guest) => Promise<void>,
+): Promise<Sides> {
+  const sides: Sides = { ours: [], bare: [] };
+  for (let from = 0; from < guests.length; from += SERIAL_TURN) {
+    const turn = guests.slice(from, from + SERIAL_TURN);
+    const { each } = await bench.cni("ADD", turn, 1);
+    sides.ours.push(...each);
+    for (const guest of turn) {
+      const startMs = performance.now();
+      await bare(guest);
+      sides.bare.push(performance.now() - startMs);
+    }
+  }
+  return { ours: sides.ours.slice(SERIAL_WARM_UP), bare: sides.bare.slice(SERIAL_WARM_UP) };
+}
+
+function serialLine(what: string, bound: number, { ours, bare }: Sides): Line {
+  return atMost(median(ours), bound, "ms", {
+    what,
+    against: `${BARE}; ${SERIAL_ADDS} each, in turns of ${SERIAL_TURN}, after ${SERIAL_WARM_UP}`,
+    beside: `p99 ${number(quantile(ours, 0.99))} ms; bare client ${number(median(bare))} ms, p99 ${number(quantile(bare, 0.99))} ms`,
+  });
+}
+
+async function rounds(
+  bench: KubeBench,
+  guests: readonly Guest[],
+  bare: (guest: Guest) => Promise<void>,
+): Promise<Rounds> {
+  const ms: Sides = { ours: [], bare: [] };
+  const each: number[] = [];
+  for (let from = 0; from < guests.length; from += ADDS_PER_ROUND) {
+    const round = guests.slice(from, from + ADDS_PER_ROUND);
+    const ours = await bench.cni("ADD", round, IN_FLIGHT);
+    const startMs = performance.now();
+    await inParallel(round, NODES * IN_FLIGHT, bare);
+    const bareMs = performance.now() - startMs;
+    // The first round warms up both.
+    if (from === 0) continue;
+    ms.ours.push(ours.ms);
+    ms.bare.push(bareMs);
+    each.push(...ours.each);
+  }
+  const rate = (side: readonly number[]) => (side.length * ADDS_PER_ROUND * 1_000) / sum(side);
+  return { rates: { ours: rate(ms.ours), bare: rate(ms.bare) }, each };
+}
+
+function parallelLines(what: string, bound: number, { rates, each }: Rounds): Line[] {
+  const against = `${ROUNDS} × ${ADDS_PER_ROUND} ADDs, by turns, after one round`;
+  return [
+    atLeast(rates.ours, bound, "ADD/s", {
+      what: `ADDs of ${NODES} nodes, ${IN_FLIGHT} at a time on each: ${what}`,
+      against,
+      beside: `median ${number(median(each))} ms, p99 ${number(quantile(each, 0.99))} ms`,
+    }),
+    atLeast(rates.ours / rates.bare, 0.6, "×", {
+      what: `the same beside ${BARE}`,
+      against: `${NODES * IN_FLIGHT} at a time; ${against}`,
+      beside: `${number(rates.ours)}/s, bare client ${number(rates.bare)}/s`,
+    }),
+  ];
+}

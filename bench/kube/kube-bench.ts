@@ -1,0 +1,153 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { TestCluster } from "../../test/harness/cluster.ts";
+import { run, SHIM } from "../../test/harness/daemon.ts";
+import type { KubeObject } from "../../test/harness/kube-api.ts";
+import { interfaceOf, KubeVirt, type Vm } from "../../test/harness/kubevirt.ts";
+import { cniArgs, NodeDaemon } from "../../test/harness/node.ts";
+import { newFolder } from "../workbench.ts";
+import { inParallel } from "./parallel.ts";
+
+const POD_DRIVER = "build/bench/pod-driver";
+export const NAMESPACE = "bench";
+/** The network that is measured, and one whose claims belong to the same VMs, for the client that is compared. */
+export const NETWORK = "blue";
+export const BARE_NETWORK = "bare";
+export const VM_INTERFACE = interfaceOf(NETWORK);
+const POD_INTERFACE = "net1";
+/** As many requests as keep the API server busy while objects are made. */
+const CREATED_AT_ONCE = 32;
+/** Watches have told everybody of what was made. */
+const SEEN_MS = 1_000;
+
+/** A pod, and the node on which its interface is attached. */
+export interface Guest {
+  readonly node: NodeDaemon;
+  readonly pod: KubeObject;
+  readonly interface: string;
+  /** Of a launcher pod. */
+  readonly vm: Vm | null;
+}
+
+/** A cluster with nothing in it, and daemons of nodes: real processes, their state on a disk. */
+export class KubeBench {
+  readonly cluster: TestCluster;
+  readonly kubevirt: KubeVirt;
+  readonly nodes: NodeDaemon[] = [];
+  readonly #config: string;
+  readonly #netns: string;
+  #guests = 0;
+
+  private constructor(cluster: TestCluster, subnet: string) {
+    this.cluster = cluster;
+    this.kubevirt = new KubeVirt(cluster.api);
+    this.#config = join(cluster.folder, "network.conf");
+    this.#netns = join(cluster.folder, "netns");
+    writeFileSync(this.#netns, "");
+    writeFileSync(this.#config, JSON.stringify(configOf(NETWORK, subnet)));
+  }
+
+  /** Runs work with a cluster of its own, of which nothing is left afterwards. */
+  static async with<T>(subnet: string, work: (bench: KubeBench) => Promise<T>): Promise<T> {
+    // Nobody's garbage collector works beside what is measured.
+    const cluster = await TestCluster.start({ controllers: false });
+    const bench = new KubeBench(cluster, subnet);
+    try {
+      await bench.kubevirt.createNamespace(NAMESPACE);
+      for (const name of [NETWORK, BARE_NETWORK])
+        await bench.kubevirt.createNad(NAMESPACE, name, configOf(name, subnet));
+      return await work(bench);
+    } finally {
+      await Promise.all(bench.nodes.map((node) => node.stop()));
+      await cluster.stop();
+    }
+  }
+
+  /** Starts the daemon of one more node. */
+  async node(): Promise<NodeDaemon> {
+    const node = `node-${this.nodes.length}`;
+    await this.kubevirt.createNode(node);
+    const kubeconfig = this.cluster.kubeconfig("holdfast-node");
+    const started = await NodeDaemon.start({ node, kubeconfig, folder: newFolder() });
+    this.nodes.push(started);
+    return started;
+  }
+
+  /** Plain pods, by turns on the nodes; every daemon knows them when this returns. */
+  async pods(count: number, nodes: readonly NodeDaemon[] = this.nodes): Promise<Guest[]> {
+    return this.#make(count, nodes, async (node, number) => {
+      const options = { node: node.name, phase: null, networks: [{ name: NETWORK }] };
+      const pod = await this.kubevirt.createPod(NAMESPACE, `pod-${number}`, options);
+      return { node, pod, interface: POD_INTERFACE, vm: null };
+    });
+  }
+
+  /** VMs with their claims, one on each network, and their launcher pods. */
+  async vms(count: number, nodes: readonly NodeDaemon[] = this.nodes): Promise<Guest[]> {
+    const networks = [NETWORK, BARE_NETWORK].map((network) => ({ logical: network, nad: network, network }));
+    return this.#make(count, nodes, async (node, number) => {
+      const vm = await this.kubevirt.createVm(NAMESPACE, `vm-${number}`, networks);
+      const { pod } = await this.kubevirt.startVm(vm, node.name, null);
+      return { node, pod, interface: VM_INTERFACE, vm };
+    });
+  }
+
+  /** Executes the plugin once for each guest, `inFlight` of them at once on each node. Throws when it refuses one. */
+  async cni(
+    verb: "ADD" | "DEL",
+    guests: readonly Guest[],
+    inFlight: number,
+    containerSuffix = "",
+  ): Promise<{ ms: number; each: number[] }> {
+    const jobs = guests.map(({ node, pod, interface: name }) => {
+      const containerId = `${pod.metadata.uid}${containerSuffix}`;
+      return [
+        this.nodes.indexOf(node),
+        `HOLDFAST_SOCKET=${node.daemon.socket}`,
+        `HOLDFAST_SPOOL=${node.daemon.spool}`,
+        `CNI_CONTAINERID=${containerId}`,
+        `CNI_IFNAME=${name}`,
+        `CNI_ARGS=${cniArgs(pod, containerId)}`,
+      ].join("\t");
+    });
+    const env = { CNI_COMMAND: verb, CNI_NETNS: this.#netns, CNI_PATH: "/opt/cni/bin" };
+    const args = [String(inFlight), this.#config, SHIM];
+    const { code, stdout, stderr } = await run(POD_DRIVER, args, env, `${jobs.join("\n")}\n`);
+    if (code !== 0) throw new Error(stderr);
+    const [ms = 0, ...each] = stdout
+      .trim()
+      .split("\n")
+      .map((us) => Number(us) / 1_000);
+    return { ms, each };
+  }
+
+  async #make(
+    count: number,
+    nodes: readonly NodeDaemon[],
+    make: (node: NodeDaemon, number: number) => Promise<Guest>,
+  ): Promise<Guest[]> {
+    const first = this.#guests;
+    this.#guests += count;
+    const guests = new Array<Guest>(count);
+    await inParallel(guests, CREATED_AT_ONCE, async (_, index) => {
+      const node = nodes[index % nodes.length] as NodeDaemon;
+      guests[index] = await make(node, first + index);
+    });
+    await sleep(SEEN_MS);
+    return guests;
+  }
+}
+
+function configOf(name: string, subnets: string): object {
+  return {
+    cniVersion: "1.0.0",
+    name,
+    type: "bridge",
+    allowPersistentIPs: true,
+    ipam: { type: "holdfast-ipam", subnets },
+  };
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

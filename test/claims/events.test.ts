@@ -1,0 +1,71 @@
+import { expect, test } from "vitest";
+import { EventWriter } from "../../claims/kube/events.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+const POD = { apiVersion: "v1", kind: "Pod", namespace: "shop", name: "web", uid: "p1" };
+const MINUTE_MS = 60_000;
+
+function scene() {
+  const api = new FakeKubeApi();
+  const clock = { nowMs: 0 };
+  const events = new EventWriter({
+    api,
+    component: "holdfast-test",
+    host: "n1",
+    time: () => "2026-01-01T00:00:00.123Z",
+    monotonicMs: () => clock.nowMs,
+  });
+  return { api, clock, events };
+}
+
+/** What was written so far. */
+async function written(api: FakeKubeApi) {
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  return [...api.objects].map(([path, object]) => ({ path, ...object }));
+}
+
+test("one event per object and reason in five minutes", async () => {
+  const { api, clock, events } = scene();
+  events.warn(POD, "ClaimAbsent", "it is not there");
+  events.warn(POD, "ClaimAbsent", "it is still not there");
+  events.note(POD, "Other", "fine");
+  events.warn({ ...POD, uid: "p2" }, "ClaimAbsent", "nor is this one's");
+  expect(await written(api)).toHaveLength(3);
+  clock.nowMs += 5 * MINUTE_MS;
+  events.warn(POD, "ClaimAbsent", "and still not");
+  const all = await written(api);
+  expect(all).toHaveLength(4);
+  expect(all[0]).toMatchObject({
+    kind: "Event",
+    type: "Warning",
+    reason: "ClaimAbsent",
+    involvedObject: POD,
+    source: { component: "holdfast-test", host: "n1" },
+    firstTimestamp: "2026-01-01T00:00:00Z",
+  });
+  expect(all[0]?.path).toMatch(/^\/api\/v1\/namespaces\/shop\/events\/web\./);
+});
+
+test("an object without a namespace has its events in the default one", async () => {
+  const { api, events } = scene();
+  events.warn({ apiVersion: "v1", kind: "Node", name: "n1", uid: "n" }, "Gone", "gone");
+  expect((await written(api))[0]?.path).toMatch(/^\/api\/v1\/namespaces\/default\/events\/n1\./);
+});
+
+test("long messages are cut, never inside a character", async () => {
+  const { api, events } = scene();
+  events.warn(POD, "Long", "😀".repeat(1_000));
+  const [event] = await written(api);
+  expect(event?.message.length).toBeLessThanOrEqual(1_024);
+  expect(event?.message.isWellFormed?.() ?? true).toBe(true);
+});
+
+test("a server that is away or refuses is nobody's concern, and memory stays bounded", async () => {
+  const { api, events } = scene();
+  api.away = true;
+  for (let i = 0; i < 20_000; i++) events.warn({ ...POD, uid: `p${i}` }, "Away", "away");
+  expect(await written(api)).toHaveLength(0);
+  api.away = false;
+  events.warn({ ...POD, uid: "last" }, "Back", "back");
+  expect(await written(api)).toHaveLength(1);
+});

@@ -104,7 +104,7 @@ async function elementOf(
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;
   }
-  return element?.claim ? element : read(await pods.read(named, deadlineMs));
+  return element ?? read(await pods.read(named, deadlineMs));
 }
 
 /** The NAD that the interface comes through says what the network is; without one the network's, else the runtime's own words. */

@@ -2,7 +2,7 @@ import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
 import { parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { type NetworkDefinition, parsePluginConfig } from "../ipam/network-definition.ts";
-import { type Refusal, RefusalError } from "../ipam/refusals.ts";
+import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import { answer, attachWithClaim, refuseUnlessReady, wantOf } from "./cni-add.ts";
@@ -11,6 +11,10 @@ import { type PluginConfig, readConfig, readDefinedConfig } from "./cni-request.
 
 /** How often to look for a claim that does not exist yet, ms: whoever creates it takes seconds, and nothing tells us. */
 const CLAIM_LOOK_AGAIN_MS = 500;
+
+/** ADDs under way at once, waiting for the API most of the time; the runtime asks again anyway, so more would only cost memory. */
+const UNDER_WAY_MAX = 1_000;
+let underWay = 0;
 
 /** ADD in Kubernetes: the pod, its network selection element and the NAD say what is asked for. */
 export async function clusterAdd(
@@ -25,7 +29,9 @@ export async function clusterAdd(
   const local = await answerHere(context, config, { ...base, pod });
   if (local !== null) return local;
   refuseUnlessReady(context);
+  if (underWay >= UNDER_WAY_MAX) throw new RefusalError(refuse("TOO_MANY_WAITING", { count: underWay }));
   const deadlineMs = performance.now() + context.addDeadlineMs;
+  underWay += 1;
   try {
     const request = await readClusterRequest(
       cluster,
@@ -60,6 +66,8 @@ export async function clusterAdd(
   } catch (error) {
     if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal as Refusal);
     throw error;
+  } finally {
+    underWay -= 1;
   }
 }
 

@@ -7,8 +7,9 @@ const NOT_FOUND = 404;
 
 /** What a quorum read of one object says. `unknown`: no answer, no right to read, or no such resource. */
 export type ReadObject =
+  /** `serverMs`: the server's clock at the read; null when it told none. */
   // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
-  | { readonly kind: "present"; readonly it: any }
+  | { readonly kind: "present"; readonly it: any; readonly serverMs: number | null }
   | { readonly kind: "absent" }
   | { readonly kind: "unknown"; readonly problem: string };
 
@@ -16,8 +17,9 @@ export type ReadObject =
 export async function readObject(api: KubeApi, path: string): Promise<ReadObject> {
   try {
     const deadlineMs = performance.now() + HOUSEKEEPING_DEADLINE_MS;
-    const { status, body } = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
-    if (status === 200) return { kind: "present", it: body };
+    const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
+    const { status, body, serverMs } = answer;
+    if (status === 200) return { kind: "present", it: body, serverMs };
     if (isNoSuchObject(status, body, path)) return { kind: "absent" };
     return { kind: "unknown", problem: `${status} ${body?.message ?? ""}` };
   } catch (error) {

@@ -1,6 +1,7 @@
 import { cooled, withoutAttachments } from "../../store/kubernetes/allocation-object.ts";
 import { ApiAway, type KubeApi, type KubeRequest } from "../../store/kubernetes/kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../store/kubernetes/objects.ts";
+import { timeText } from "../../store/sqlite/rows.ts";
 import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import type { SweptPod } from "./fact-views.ts";
 import { decideFresh } from "./fresh-facts.ts";
@@ -46,7 +47,9 @@ export async function carryOut(
     return { kind: "failed", problem: "not everything that it rests on could be read" };
   }
   if (identityOf(object, fresh) !== identityOf(seen, verdict)) return { kind: "changed" };
-  const write = writeOf(object, fresh, context.time());
+  // The server's clock, against which allocators measure the rest.
+  const time = read.serverMs === null ? context.time() : timeText(read.serverMs);
+  const write = writeOf(object, fresh, time);
   if (write === null) return { kind: "changed" };
   try {
     const { status, body } = await api.send({

@@ -31,7 +31,8 @@ export class AllocationClient {
   async read(network: string, address: Address, deadlineMs: number): Promise<AllocationReading | null> {
     const name = allocationName(network, address);
     const answer = await this.#send("GET", name, deadlineMs);
-    if (answer.status === 404) return null;
+    // Without a name in it, a 404 says that the definition is not installed.
+    if (answer.status === 404 && answer.body?.details?.name === name) return null;
     if (answer.status !== 200) throw refusedBy(answer, `read IPAllocation ${name}`);
     return { object: answer.body as IPAllocation, serverMs: answer.serverMs };
   }

@@ -70,6 +70,13 @@ export class Hint {
     return owned ? [...owned.values()].map((entry) => entry.address) : [];
   }
 
+  /** For how long this very rest of an address has been seen here, ms; -1: it has not. */
+  restSeenMs(network: string, address: Address, resourceVersion: string): number {
+    const entry = this.#known(labelValue(network), address);
+    if (!entry?.cooling || entry.resourceVersion !== resourceVersion) return -1;
+    return this.#clock.monotonicMs() - entry.restingSinceMs;
+  }
+
   /** Bound addresses of a network, inside its ranges or not. */
   boundCount(network: string): number {
     let bound = 0;

@@ -140,7 +140,8 @@ export class Outbox {
       if (!isOwnedBy(object, row) || object.status?.state === "Cooling") return "told";
       if (isUsed(this.#folder.ledger, row)) return "told";
       if (isBeingAdded(this.#folder.ledger, row)) return "later";
-      const next = released(object, row, timeText(this.#clock.wallMs()));
+      // The server's clock, against which others measure the rest.
+      const next = released(object, row, timeText(reading.serverMs ?? this.#clock.wallMs()));
       if (next === null) return "told";
       try {
         const written = await this.#client.replace(next, deadlineMs);

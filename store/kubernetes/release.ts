@@ -54,7 +54,7 @@ export async function releaseInKubernetes(
         refusal: refuse("IN_USE", { address: text, holder: [holder, ...users].join(", ") }),
       };
     }
-    const written = await client.replace(cooled(object, timeText(nowMs)), deadlineMs);
+    const written = await client.replace(cooled(object, timeText(reading.serverMs ?? nowMs)), deadlineMs);
     if (written.kind === "done") return { kind: "released", addresses: [object.spec.address], holder };
   }
 }

@@ -113,7 +113,12 @@ class Search {
     for (let conflicts = 0; this.#present !== null; conflicts += 1) {
       if (conflicts > 0) await announce(this.#present);
       if (conflicts === CONFLICTS_TO_FOLLOW) this.#reservation.follow();
-      if (await this.#take(this.#present)) return this.#present;
+      try {
+        if (await this.#take(this.#present)) return this.#present;
+      } catch (error) {
+        this.#abandon(this.#present, error);
+        throw error;
+      }
       this.next();
     }
     throw new RefusalError(
@@ -140,15 +145,7 @@ class Search {
       if (reading === null) continue;
       const next = this.#afterRead(reading, one);
       if (next === null) {
-        const { spec, status, metadata } = reading.object;
-        this.#unmark();
-        hint.note(
-          definition.name,
-          one.address,
-          spec.owner.uid,
-          status?.state === "Cooling",
-          metadata.resourceVersion,
-        );
+        this.#lose(one, reading.object);
         return false;
       }
       const written = await client.replace(next, deadlineMs);
@@ -158,19 +155,40 @@ class Search {
 
   /** The object as this holder would write it; null when it is somebody else's. */
   #afterRead({ object, serverMs }: AllocationReading, one: InterfaceAddress): object | null {
-    const { holder, definition, clock } = this.#reservation;
+    const { holder, definition, clock, hint } = this.#reservation;
     const own = sameAllocationOwner(object.spec.owner, holder.owner);
     if (object.status?.state !== "Cooling") {
       if (!own || holder.attachment === null) return null;
       return withAttachment(withoutAttachments(object, formerKeys(object, holder)), holder.attachment);
     }
     const restMs = definition.cooldownSeconds * 1_000;
-    const since = Date.parse(object.status.since ?? "");
-    const rested = serverMs !== null && serverMs - since >= restMs;
+    const sinceMs = Date.parse(object.status.since ?? "");
+    // By the server's clock, or by having watched it: clocks of nodes prove nothing.
+    const rested =
+      (serverMs !== null && serverMs - sinceMs >= restMs) ||
+      hint.restSeenMs(definition.name, one.address, object.metadata.resourceVersion) >= restMs;
     if (!own && !rested && !this.#resting) return null;
     // A Cooling object that is being deleted goes as soon as nothing holds it; its name is free then.
     if (object.metadata.deletionTimestamp !== undefined) return null;
     return takenOver(object, one, holder, timeText(clock.wallMs()));
+  }
+
+  /**
+   * The mark of what somebody holds stays, and is his from now on. Taken back, it would be free to all who know his
+   * allocation from a watch already.
+   */
+  #lose({ address }: InterfaceAddress, { spec, status, metadata }: AllocationReading["object"]): void {
+    const { hint, definition } = this.#reservation;
+    const cooling = status?.state === "Cooling";
+    if (cooling && this.#pool.stateOf(address.value) === "allocated") this.#unmark();
+    hint.note(definition.name, address, spec.owner.uid, cooling, metadata.resourceVersion);
+  }
+
+  /** What may have been reserved counts as the holder's until somebody knows better. */
+  #abandon({ address }: InterfaceAddress, error: unknown): void {
+    const { hint, definition, holder } = this.#reservation;
+    if (error instanceof RefusalError) this.#unmark();
+    else hint.note(definition.name, address, holder.owner.uid, false, "");
   }
 
   #won(one: InterfaceAddress, resourceVersion: string): true {

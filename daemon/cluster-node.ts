@@ -190,7 +190,7 @@ export class ClusterNode {
   #import(network: string): Promise<void> {
     if (this.#imported.has(network)) return Promise.resolve();
     const running = this.#importing.get(network);
-    if (running) return running;
+    if (running !== undefined) return running;
     const { clock } = this.#options.context;
     const started = importNetwork(this.api, network, {
       definitions: this.book,

@@ -87,6 +87,8 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
     if ((await parts.desk.publish(claim, ips, want, deadlineMs)) === "changed") return "again";
   }
   killPoint("after-publish");
+  // Whoever was stopped in between for so long may have lost it: only a fresh look can tell.
+  if (performance.now() > deadlineMs) throw new ApiAway("this ADD took longer than it may");
   const recorded = await recordAttachment(parts, want, attacher, outcome.addresses);
   if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") parts.desk.follow(claim, want);
   return recorded;

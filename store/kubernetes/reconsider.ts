@@ -20,8 +20,9 @@ export async function reconsider(
   deadlineMs: number,
 ): Promise<Reserved | "again"> {
   const { hint, client } = parts;
+  // Whoever is refused asks again: an address that another node gives back is to be known by then.
+  if (refusal.code === "POOL_FULL") parts.follow(want.network);
   if (refusal.code === "POOL_FULL" && hint.ageMs > FULL_HINT_AGE_MS_MAX) {
-    parts.follow(want.network);
     await within(hint.refresh(), deadlineMs);
     return "again";
   }

@@ -5,6 +5,7 @@ import { placeOf } from "../../ipam/range-set.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
 import { record } from "../sqlite/attachment-journal.ts";
+import type { Ledger } from "../sqlite/ledger.ts";
 import type { StateFolder } from "../sqlite/state-folder.ts";
 import { isSound } from "./allocation-object.ts";
 import type { KubeApi } from "./kube-api.ts";
@@ -18,7 +19,7 @@ interface Found {
 }
 
 /**
- * A journal that knows no attachment at all, on a node that was installed anew, learns from the API what containers of
+ * A journal that knows nothing at all, on a node that was installed anew, learns from the API what containers of
  * this node use: otherwise their DELs would find nothing to give back. Their namespaces were never seen, so the witness
  * leaves them alone. Returns how many. Throws ApiAway.
  */
@@ -29,7 +30,7 @@ export async function recoverJournal(parts: {
   definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
 }): Promise<number> {
   const { api, folder, context } = parts;
-  if (folder.ledger.sql.attachmentsAfter.all(0, 1).length > 0) return 0;
+  if (!isBlank(folder.ledger)) return 0;
   const found = new Map<string, Found>();
   await api.list({
     path: ALLOCATIONS_PATH,
@@ -61,6 +62,13 @@ export async function recoverJournal(parts: {
     });
   }
   return recovered;
+}
+
+/** One that has owed or past entries was not lost: what the API still shows was never answered, or has been deleted since. */
+function isBlank({ sql }: Ledger): boolean {
+  const past = sql.recentHistory.all(null, null, Number.MAX_SAFE_INTEGER, 1);
+  const entries = [sql.attachmentsAfter.all(0, 1), sql.owedAfter.all(0, 1), sql.intents.all(), past];
+  return entries.every(({ length }) => length === 0);
 }
 
 /** Older than anything that this boot's runtime asks for, so that every DEL of it counts. */

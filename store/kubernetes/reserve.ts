@@ -131,7 +131,7 @@ class Search {
 
   /** Whether the candidate is the holder's now. */
   async #take(one: InterfaceAddress): Promise<boolean> {
-    const { client, definition, holder, hint, clock, deadlineMs } = this.#reservation;
+    const { client, definition, holder, clock, deadlineMs } = this.#reservation;
     // What rests surely exists: reading it first saves a refused create.
     let mayBeAbsent = !this.#resting;
     for (;;) {

@@ -1,13 +1,12 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { until } from "../harness/daemon.ts";
-import type { KubeObject } from "../harness/kube-api.ts";
-import { interfaceOf, type Vm } from "../harness/kubevirt.ts";
-import { Scene, type TestNetwork } from "./scene.ts";
+import { claimName, interfaceOf } from "../harness/kubevirt.ts";
+import { Scenario } from "./scenario.ts";
+import type { TestNetwork } from "./scenario-parts.ts";
 
-let scene: Scene;
+let scene: Scenario;
 
 beforeAll(async () => {
-  scene = await Scene.start({ nodes: ["node-a", "node-b", "node-c"] });
+  scene = await Scenario.start({ nodes: ["node-a", "node-b", "node-c"] });
 });
 afterEach(() => scene.expectClean());
 afterAll(() => scene?.stop());
@@ -16,24 +15,6 @@ const dual = { subnets: "10.0.0.0/24,fd00::/64" };
 
 function nic(network: TestNetwork): { ifname: string } {
   return { ifname: interfaceOf(network.name) };
-}
-
-/** The keys of the containers that use an address. */
-async function users(network: TestNetwork, address: string): Promise<string[]> {
-  const object = await scene.allocation(network, address);
-  return Object.values(object.status.attachments).map((one) => (one as KubeObject).pod.name);
-}
-
-async function untilUsers(network: TestNetwork, address: string, ...pods: KubeObject[]): Promise<void> {
-  const names = pods.map(({ metadata }) => metadata.name).sort();
-  await until(
-    async () => (await users(network, address)).sort().join() === names.join(),
-    `${address} to be used by ${names.join() || "nobody"}`,
-  );
-}
-
-function ownerPodOf(vm: Vm, network: TestNetwork): Promise<string | undefined> {
-  return scene.kubevirt.claim(vm, network.name).then((claim) => claim.status.ownerPod?.name);
 }
 
 test("a stopped VM keeps its addresses while others fill the network", async () => {
@@ -45,7 +26,7 @@ test("a stopped VM keeps its addresses while others fill the network", async () 
   expect((await scene.kubevirt.claim(vm, "keep")).status.ips).toEqual(mine);
   await scene.kubevirt.stopVm(vm);
   await scene.del(pod, network, nic(network));
-  for (const ip of mine) await untilUsers(network, ip);
+  for (const ip of mine) await scene.untilUsers(network, ip);
 
   const others: string[] = [];
   for (let index = 0; index < 5; index += 1) {
@@ -60,10 +41,7 @@ test("a stopped VM keeps its addresses while others fill the network", async () 
 
   const again = await scene.kubevirt.startVm(vm, "node-c");
   expect(await scene.given(again.pod, network, nic(network))).toEqual(mine);
-  await until(
-    async () => (await ownerPodOf(vm, network)) === again.pod.metadata.name,
-    "the claim's pod to follow",
-  );
+  await scene.untilOwnerPod(claimName(vm, network.name), again.pod);
 });
 
 test("both pods of a migration hold the addresses; the source ends first", async () => {
@@ -73,25 +51,20 @@ test("both pods of a migration hold the addresses; the source ends first", async
   const ips = await scene.given(source, network, nic(network));
   const target = await scene.kubevirt.migrate(vm, "node-b", "Pending");
   expect(await scene.given(target, network, nic(network))).toEqual(ips);
-  for (const ip of ips) expect(await users(network, ip)).toHaveLength(2);
+  for (const ip of ips) await scene.untilUsers(network, ip, source, target);
   await scene.kubevirt.finishPod(source);
   await scene.del(source, network, nic(network));
-  for (const ip of ips) await untilUsers(network, ip, target);
+  for (const ip of ips) await scene.untilUsers(network, ip, target);
   expect((await scene.allocation(network, ips[0] as string)).status.node).toBe("node-b");
   await scene.kubevirt.removePod(source);
 
-  // Further, and back to where it began.
-  for (const [from, node] of [[target, "node-c"]] as const) {
-    const next = await scene.kubevirt.migrate(vm, node);
-    expect(await scene.given(next, network, nic(network))).toEqual(ips);
-    await scene.del(from, network, nic(network));
-    await scene.kubevirt.removePod(from);
-    for (const ip of ips) await untilUsers(network, ip, next);
-    await until(
-      async () => (await ownerPodOf(vm, network)) === next.metadata.name,
-      "the claim's pod to follow",
-    );
-  }
+  const next = await scene.kubevirt.migrate(vm, "node-c");
+  expect(await scene.given(next, network, nic(network))).toEqual(ips);
+  await scene.del(target, network, nic(network));
+  await scene.kubevirt.removePod(target);
+  for (const ip of ips) await scene.untilUsers(network, ip, next);
+  await scene.untilOwnerPod(claimName(vm, network.name), next);
+
   const other = await scene.vm("newcomer", network);
   const { pod } = await scene.kubevirt.startVm(other, "node-a");
   const fresh = await scene.given(pod, network, nic(network));
@@ -108,12 +81,12 @@ test("a migration whose target ends first leaves the source everything", async (
   expect(await scene.given(target, network, nic(network))).toEqual(ips);
   await scene.del(target, network, nic(network));
   await scene.kubevirt.removePod(target);
-  for (const ip of ips) await untilUsers(network, ip, source);
+  for (const ip of ips) await scene.untilUsers(network, ip, source);
   const next = await scene.kubevirt.migrate(vm, "node-b");
   expect(await scene.given(next, network, nic(network))).toEqual(ips);
   // An exact repeat changes nothing.
   expect(await scene.given(source, network, nic(network))).toEqual(ips);
-  for (const ip of ips) await untilUsers(network, ip, source, next);
+  for (const ip of ips) await scene.untilUsers(network, ip, source, next);
 });
 
 test("a migration that fails: its pod ends before its ADD, and its DEL comes all the same", async () => {
@@ -125,7 +98,7 @@ test("a migration that fails: its pod ends before its ADD, and its DEL comes all
   await scene.kubevirt.finishPod(target, "Failed");
   await scene.del(target, network, nic(network));
   await scene.kubevirt.removePod(target);
-  for (const ip of ips) await untilUsers(network, ip, source);
+  for (const ip of ips) await scene.untilUsers(network, ip, source);
   expect((await scene.kubevirt.claim(vm, "fail")).status.ips).toEqual(ips);
 });
 
@@ -140,7 +113,7 @@ test("a VM started elsewhere while its old pod still terminates", async () => {
   expect(await scene.given(pod, network, nic(network))).toEqual(ips);
   await scene.del(old, network, nic(network));
   await scene.kubevirt.removePod(old);
-  for (const ip of ips) await untilUsers(network, ip, pod);
+  for (const ip of ips) await scene.untilUsers(network, ip, pod);
 });
 
 test("a new sandbox of a launcher pod keeps the addresses, and the late DEL of the old one ends nothing", async () => {
@@ -152,7 +125,7 @@ test("a new sandbox of a launcher pod keeps the addresses, and the late DEL of t
   const second = { ...nic(network), containerId: "second-sandbox" };
   expect(await scene.given(pod, network, second)).toEqual(ips);
   await scene.del(pod, network, first);
-  await untilUsers(network, ips[0] as string, pod);
+  await scene.untilUsers(network, ips[0] as string, pod);
   const object = await scene.allocation(network, ips[0] as string);
   expect(Object.keys(object.status.attachments)).toEqual([`second-sandbox.${second.ifname}`]);
 });

@@ -9,10 +9,10 @@ import { MemoryAllocations } from "../../store/memory-allocations.ts";
 import type { NamespaceIdentity } from "../../store/records.ts";
 import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
 
-const BOOT = "boot-now";
+export const BOOT = "boot-now";
 
 /** A clock that a test moves. */
-class ManualClock implements Clock {
+export class ManualClock implements Clock {
   nowMs = 1_000_000;
   wallOffsetMs = 1_700_000_000_000;
   monotonicMs(): number {
@@ -34,7 +34,7 @@ export interface Subject {
   deleteClaim(namespace: string, name: string): Promise<void>;
   /** The same state in a new object, as after a restart; the memory store cannot. */
   reopen(): Promise<void>;
-  close(): void;
+  close(): void | Promise<void>;
 }
 
 export async function memorySubject(): Promise<Subject> {

@@ -1,36 +1,36 @@
+import pino from "pino";
 import { expect } from "vitest";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { allocationName } from "../../store/kubernetes/object-names.ts";
+import { Controller } from "../../daemon/controller.ts";
+import { type ControllerSettings, loadControllerSettings } from "../../daemon/controller-config.ts";
+import { ALLOCATIONS_PATH } from "../../store/kubernetes/objects.ts";
 import { type ClusterOptions, TestCluster } from "../harness/cluster.ts";
-import { ControllerProcess } from "../harness/controller.ts";
 import { type CniAnswer, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { KubeVirt, type Vm } from "../harness/kubevirt.ts";
-import { type AttachmentOptions, NodeDaemon, type NodeOptions } from "../harness/node.ts";
+import { NodeDaemon, type NodeOptions } from "../harness/node.ts";
+import {
+  type Attaching,
+  configOf,
+  containerOf,
+  expectCheckPasses,
+  interfaceKey,
+  ipsOf,
+  nameOf,
+  type TestNetwork,
+} from "./scenario-parts.ts";
 
 export const NAMESPACE = "shop";
-export const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
 const CLAIMS = "k8s.cni.cncf.io/v1alpha1";
-/** Far above what a daemon needs to tell the API server what it owes. */
-const CLEAN_MS_MAX = 30_000;
-
-export interface SceneOptions {
+export interface ScenarioOptions {
   readonly nodes: readonly string[];
   readonly cluster?: ClusterOptions;
-  /** Flags of a controller that runs beside the nodes. */
-  readonly controller?: Readonly<Record<string, string | number | boolean>>;
+  /** Settings of a controller that runs beside the nodes, in this process. */
+  readonly controller?: Partial<Record<keyof ControllerSettings, unknown>>;
   readonly node?: Partial<NodeOptions>;
 }
 
-/** A network as tests use it: the NAD in the cluster, and what a runtime passes on of it. */
-export interface TestNetwork {
-  readonly name: string;
-  readonly config: string;
-}
-
 interface Answered {
-  readonly node: NodeDaemon;
   readonly network: string;
   readonly containerId: string;
   readonly ifname: string;
@@ -38,20 +38,21 @@ interface Answered {
 }
 
 /** A cluster with nodes, and everything their daemons have answered and not been told to end. */
-export class Scene {
+export class Scenario {
   readonly cluster: TestCluster;
   readonly kubevirt: KubeVirt;
   readonly #nodes = new Map<string, NodeDaemon>();
+  /** By interface: a new sandbox of a pod takes the place of the one before. */
   readonly #answered = new Map<string, Answered>();
-  #controller: ControllerProcess | null = null;
+  #controller: Controller | null = null;
 
   private constructor(cluster: TestCluster) {
     this.cluster = cluster;
     this.kubevirt = new KubeVirt(cluster.api);
   }
 
-  static async start(options: SceneOptions): Promise<Scene> {
-    const scene = new Scene(await TestCluster.start(options.cluster));
+  static async start(options: ScenarioOptions): Promise<Scenario> {
+    const scene = new Scenario(await TestCluster.start(options.cluster));
     try {
       await scene.#begin(options);
       return scene;
@@ -63,7 +64,7 @@ export class Scene {
 
   async stop(): Promise<void> {
     await this.#controller?.stop();
-    for (const node of this.#nodes.values()) await node.stop();
+    await Promise.all(this.nodes.map((node) => node.stop()));
     await this.cluster.stop();
   }
 
@@ -71,14 +72,9 @@ export class Scene {
     return [...this.#nodes.values()];
   }
 
-  get controller(): ControllerProcess {
-    if (this.#controller === null) throw new Error("the scene has no controller");
-    return this.#controller;
-  }
-
   node(name: string): NodeDaemon {
     const node = this.#nodes.get(name);
-    if (node === undefined) throw new Error(`the scene has no node ${name}`);
+    if (node === undefined) throw new Error(`there is no node ${name}`);
     return node;
   }
 
@@ -95,68 +91,58 @@ export class Scene {
     return this.kubevirt.createVm(NAMESPACE, name, wanted);
   }
 
-  /** A plain pod with one interface, net1, in a network. */
+  /** A plain pod with one interface, net1, in a network. `more` are keys of its network selection element. */
   pod(name: string, node: string, network: TestNetwork, more: object = {}): Promise<KubeObject> {
-    const networks = [{ name: network.name, ...more }];
-    return this.kubevirt.createPod(NAMESPACE, name, { node, networks });
+    return this.kubevirt.createPod(NAMESPACE, name, { node, networks: [{ name: network.name, ...more }] });
   }
 
   /** ADD on the pod's node; what it answers is remembered. */
-  async add(
-    pod: KubeObject,
-    network: TestNetwork,
-    options: Partial<AttachmentOptions> = {},
-  ): Promise<CniAnswer> {
-    const node = this.node(pod.spec.nodeName);
-    const answer = await node.add(pod, { config: network.config, ...options });
+  async add(pod: KubeObject, network: TestNetwork, options: Attaching = {}): Promise<CniAnswer> {
+    const answer = await this.node(pod.spec.nodeName).add(pod, { config: network.config, ...options });
     if (answer.code !== 0) return answer;
-    const key = keyOf(pod, network, options);
-    const ips = answer.json().ips.map((ip: { address: string }) => ip.address);
-    this.#answered.set(key.text, { node, network: network.name, ...key, ips });
+    const { containerId, ifname } = containerOf(pod, options);
+    const answered = { network: network.name, containerId, ifname, ips: ipsOf(answer) };
+    this.#answered.set(interfaceKey(pod, network, ifname), answered);
     return answer;
   }
 
   /** ADD that succeeds; the addresses. */
-  async given(
-    pod: KubeObject,
-    network: TestNetwork,
-    options: Partial<AttachmentOptions> = {},
-  ): Promise<string[]> {
+  async given(pod: KubeObject, network: TestNetwork, options: Attaching = {}): Promise<string[]> {
     const answer = await this.add(pod, network, options);
     expect(answer.code, answer.stdout).toBe(0);
     return ipsOf(answer);
   }
 
-  /** ADD that is refused with a code; its message. */
+  /** ADD that is refused with a code; what it says. */
   async refused(
     pod: KubeObject,
     network: TestNetwork,
     code: number,
-    options: Partial<AttachmentOptions> = {},
+    options: Attaching = {},
   ): Promise<string> {
     const answer = await this.add(pod, network, options);
-    expect(answer.stdout).not.toBe("");
-    const { code: said, msg, details } = answer.json();
-    expect(said, answer.stdout).toBe(code);
+    expect(answer.json(), answer.stdout).toMatchObject({ code });
+    const { msg, details } = answer.json();
     return `${msg}; ${details}`;
   }
 
-  async del(pod: KubeObject, network: TestNetwork, options: Partial<AttachmentOptions> = {}): Promise<void> {
-    this.#answered.delete(keyOf(pod, network, options).text);
+  async del(pod: KubeObject, network: TestNetwork, options: Attaching = {}): Promise<void> {
+    const { containerId, ifname } = containerOf(pod, options);
+    const key = interfaceKey(pod, network, ifname);
+    if (this.#answered.get(key)?.containerId === containerId) this.#answered.delete(key);
     const answer = await this.node(pod.spec.nodeName).del(pod, { config: network.config, ...options });
     expect(answer.code, answer.stdout).toBe(0);
   }
 
   /** The allocations of a network, of whatever state. */
   async allocations(network: TestNetwork): Promise<KubeObject[]> {
-    const all = await this.cluster.api.list(ALLOCATIONS);
+    const all = await this.cluster.api.list(ALLOCATIONS_PATH);
     return all.filter(({ spec }) => spec.network === network.name);
   }
 
   /** The allocation of an address, or null. */
   allocation(network: TestNetwork, address: string): Promise<KubeObject | null> {
-    const name = allocationName(network.name, parseInterfaceAddress(address).address);
-    return this.cluster.api.find(`${ALLOCATIONS}/${name}`);
+    return this.cluster.api.find(`${ALLOCATIONS_PATH}/${nameOf(network.name, address)}`);
   }
 
   /** Waits until an address is Bound, Cooling or, null, has no object. */
@@ -167,24 +153,35 @@ export class Scene {
     );
   }
 
-  /** A claim without VM. `status` is what somebody has filled in. */
+  /** Waits until exactly these pods use an address. */
+  async untilUsers(network: TestNetwork, address: string, ...pods: readonly KubeObject[]): Promise<void> {
+    const names = pods.map(({ metadata }) => metadata.name).sort();
+    await until(
+      async () => {
+        const object = await this.allocation(network, address);
+        const users = Object.values(object?.status.attachments ?? {}).map(
+          (one) => (one as KubeObject).pod.name,
+        );
+        return users.sort().join() === names.join();
+      },
+      `${address} to be used by ${names.join() || "nobody"}`,
+    );
+  }
+
+  /** A claim without VM. `ips` and `conditions` are what somebody has filled in. */
   async claim(
     name: string,
     network: string,
-    options: {
-      readonly spec?: object;
-      readonly ips?: readonly string[];
-      readonly conditions?: object[];
-    } = {},
+    more: { readonly spec?: object; readonly ips?: readonly string[]; readonly conditions?: object[] } = {},
   ): Promise<KubeObject> {
     const path = pathOf(NAMESPACE, "ipamclaims", "", CLAIMS);
     const claim = await this.cluster.api.create(path, {
       apiVersion: CLAIMS,
       kind: "IPAMClaim",
       metadata: { name, namespace: NAMESPACE },
-      spec: { network, interface: "", ...options.spec },
+      spec: { network, interface: "", ...more.spec },
     });
-    const { ips, conditions } = options;
+    const { ips, conditions } = more;
     if (ips === undefined && conditions === undefined) return claim;
     const status = { ips: ips ?? [], ...(conditions === undefined ? {} : { conditions }) };
     return this.cluster.api.patch(`${path}/${name}/status`, { status });
@@ -192,6 +189,11 @@ export class Scene {
 
   readClaim(name: string): Promise<KubeObject | null> {
     return this.cluster.api.find(pathOf(NAMESPACE, "ipamclaims", name, CLAIMS));
+  }
+
+  /** Asks for its deletion; finalizers may keep it. */
+  async deleteClaim(name: string): Promise<void> {
+    await this.cluster.api.delete(pathOf(NAMESPACE, "ipamclaims", name, CLAIMS));
   }
 
   /** The claim's condition, once it has this reason. */
@@ -205,42 +207,47 @@ export class Scene {
     return found;
   }
 
-  /** The message of the event that tells a pod, or another object, something. */
+  async untilOwnerPod(name: string, pod: KubeObject): Promise<void> {
+    await until(
+      async () => (await this.readClaim(name))?.status?.ownerPod?.name === pod.metadata.name,
+      `claim ${name} to follow pod ${pod.metadata.name}`,
+    );
+  }
+
+  /** The message of the event that tells an object something. */
   async untilEvent(object: KubeObject, reason: string): Promise<string> {
+    const { namespace, name, uid } = object.metadata;
     let found: KubeObject;
     await until(async () => {
-      const events = await this.cluster.api.list(pathOf(object.metadata.namespace, "events"));
-      found = events.find(
-        (event) => event.reason === reason && event.involvedObject.uid === object.metadata.uid,
-      );
+      const events = await this.cluster.api.list(pathOf(namespace, "events"));
+      found = events.find((event) => event.reason === reason && event.involvedObject.uid === uid);
       return found !== undefined;
-    }, `an event ${reason} on ${object.metadata.name}`);
+    }, `an event ${reason} on ${name}`);
     return found.message;
   }
 
-  /** No node finds a fault, and every address in use is Bound, attached as it was answered, and one owner's. */
+  /** No node finds a fault; every address in use is Bound as it was answered, and in use by one owner. */
   async expectClean(): Promise<void> {
-    for (const node of this.nodes) await untilClean(node);
+    for (const node of this.nodes) await expectCheckPasses(node);
     const objects = new Map<string, KubeObject>();
-    for (const object of await this.cluster.api.list(ALLOCATIONS)) objects.set(object.metadata.name, object);
-    const claimless = new Map<string, string>();
+    for (const one of await this.cluster.api.list(ALLOCATIONS_PATH)) objects.set(one.metadata.name, one);
+    const answeredTo = new Map<string, string>();
     for (const [key, { network, containerId, ifname, ips }] of this.#answered) {
       for (const ip of ips) {
-        const name = allocationName(network, parseInterfaceAddress(ip).address);
-        const object = objects.get(name);
-        expect(object, `${ip} of ${network}, answered to ${key}`).toMatchObject({
+        const object = objects.get(nameOf(network, ip));
+        expect(object, `${ip}, answered to ${key}`).toMatchObject({
           spec: { network, address: ip },
           status: { state: "Bound" },
         });
         expect(Object.keys(object.status.attachments)).toContain(`${containerId}.${ifname}`);
-        if (object.spec.owner.kind === "IPAMClaim") continue;
-        expect(claimless.get(name), `${ip} of ${network} is answered twice`).toBeUndefined();
-        claimless.set(name, key);
+        const other = answeredTo.get(object.metadata.name);
+        answeredTo.set(object.metadata.name, key);
+        if (object.spec.owner.kind !== "IPAMClaim") expect(other, `${ip} is answered twice`).toBeUndefined();
       }
     }
   }
 
-  async #begin({ nodes, controller, node }: SceneOptions): Promise<void> {
+  async #begin({ nodes, controller, node }: ScenarioOptions): Promise<void> {
     await this.kubevirt.createNamespace(NAMESPACE);
     const kubeconfig = this.cluster.kubeconfig("holdfast-node");
     const launch = async (name: string) => {
@@ -250,43 +257,16 @@ export class Scene {
     const started = await Promise.allSettled(nodes.map(launch));
     for (const one of started) if (one.status === "rejected") throw one.reason;
     if (controller === undefined) return;
-    this.#controller = await ControllerProcess.start({
-      kubeconfig: this.cluster.kubeconfig("holdfast-controller"),
-      flags: controller,
-    });
+    const settings = loadControllerSettings(
+      {
+        kubeconfig: this.cluster.kubeconfig("holdfast-controller"),
+        metricsAddress: "127.0.0.1:0",
+        logLevel: "silent",
+        ...controller,
+      },
+      {},
+    );
+    this.#controller = new Controller(settings, pino({ level: settings.logLevel }));
+    await this.#controller.start();
   }
-}
-
-/** The configuration of a network that most tests can use. */
-export function configOf(name: string, ipam: object = {}, plugin: object = {}): string {
-  return JSON.stringify({
-    cniVersion: "1.0.0",
-    name,
-    type: "bridge",
-    allowPersistentIPs: true,
-    ...plugin,
-    ipam: { type: "holdfast-ipam", subnets: "10.0.0.0/24", ...ipam },
-  });
-}
-
-export function ipsOf(answer: CniAnswer): string[] {
-  return answer.json().ips.map((ip: { address: string }) => ip.address);
-}
-
-async function untilClean(node: NodeDaemon): Promise<void> {
-  let last = { code: -1, stdout: "", stderr: "" };
-  const clean = async () => {
-    last = await node.daemon.cli("check");
-    return last.code === 0;
-  };
-  await until(clean, "a clean check", CLEAN_MS_MAX).catch(() => {});
-  expect(last.code, `check on ${node.name}: ${last.stdout}${last.stderr}`).toBe(0);
-}
-
-function keyOf(
-  pod: KubeObject,
-  network: TestNetwork,
-  { containerId = `sandbox-${pod.metadata.uid}`, ifname = "net1" }: Partial<AttachmentOptions>,
-): { text: string; containerId: string; ifname: string } {
-  return { text: `${network.name} ${containerId} ${ifname}`, containerId, ifname };
 }

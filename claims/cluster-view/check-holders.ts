@@ -1,0 +1,110 @@
+import { type Address, formatAddress } from "../../ipam/address.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { allocationName } from "../../store/kubernetes/object-names.ts";
+import type { IPAllocation } from "../../store/kubernetes/objects.ts";
+import { fromAllocationOwner } from "../../store/kubernetes/owners.ts";
+import { describeOwner } from "../../store/owner.ts";
+import type { Finding } from "../../store/records.ts";
+import type { ClaimViewWithFact } from "../sweep/caches.ts";
+import { isPod } from "../sweep/facts.ts";
+import type { Grace } from "./grace.ts";
+import type { Look, LookedPod } from "./look.ts";
+
+const CLAIM_HINT =
+  "the controller takes in what nobody else has; where somebody else has it, the conditions of the claim tell what to do";
+const POD_HINT =
+  "the daemon of its node repairs what it can within five minutes; make the pod anew if this stays";
+
+/** I2: every address that a claim lists is allocated to it. */
+export function checkClaims(look: Look, grace: Grace): Finding[] {
+  const ours = new Set(look.book.networks());
+  const findings: Finding[] = [];
+  for (const claim of look.claims.items.values()) {
+    if (!ours.has(claim.network) || !grace.isOver(claim.creationTimestamp)) continue;
+    for (const text of claim.ips) {
+      const wrong = wrongWith(look, claim, text);
+      if (wrong === null) continue;
+      const message = `${text} of network ${claim.network}, listed by claim ${claim.key}, ${wrong.problem}`;
+      findings.push({ invariant: "I2", message, hint: wrong.hint });
+    }
+  }
+  return findings;
+}
+
+/** I2: every address on our networks that a living pod reports is allocated to it, or to a claim of its. */
+export function checkPods(look: Look, grace: Grace): Finding[] {
+  const findings: Finding[] = [];
+  for (const pod of look.pods.items.values()) {
+    // What is being deleted may have given its addresses back already; what has ended reports none.
+    if (pod.beingDeleted || !grace.isOver(pod.creationTimestamp)) continue;
+    for (const { nad, address } of pod.held) {
+      const network = nad === null ? null : look.book.networkOfNad(`${nad.namespace}/${nad.name}`);
+      if (network === null) continue;
+      const problem = podProblem(look, pod, { network, address }, grace);
+      if (problem === null) continue;
+      findings.push({
+        invariant: "I2",
+        message: `${formatAddress(address)} of network ${network}, in use by pod ${pod.key}, ${problem}`,
+        hint: POD_HINT,
+      });
+    }
+  }
+  return findings;
+}
+
+function wrongWith(
+  look: Look,
+  claim: ClaimViewWithFact,
+  text: string,
+): { readonly problem: string; readonly hint: string } | null {
+  let address: Address;
+  try {
+    ({ address } = parseInterfaceAddress(text));
+  } catch (error) {
+    const hint =
+      "correct status.ips of the claim, as whoever wrote it meant it; nothing is given to it before";
+    return { problem: `cannot be read: ${(error as Error).message}`, hint };
+  }
+  const problem = claimProblem(look, claim, address);
+  return problem === null ? null : { problem, hint: CLAIM_HINT };
+}
+
+function claimProblem(look: Look, claim: ClaimViewWithFact, address: Address): string | null {
+  const object = objectOf(look, claim.network, address);
+  if (!object) return "has no IPAllocation";
+  if (object.status?.state !== "Bound") return "is not Bound";
+  const { owner } = object.spec;
+  if (owner.kind === "IPAMClaim" && owner.uid === claim.uid) return null;
+  const same = owner.kind === "IPAMClaim" && `${owner.namespace}/${owner.name}` === claim.key;
+  return same ? "belongs to a former claim of this name" : belongsTo(object);
+}
+
+function podProblem(
+  look: Look,
+  pod: LookedPod,
+  { network, address }: { readonly network: string; readonly address: Address },
+  grace: Grace,
+): string | null {
+  const object = objectOf(look, network, address);
+  if (!object) return "has no IPAllocation";
+  const { owner } = object.spec;
+  if (object.status?.state !== "Bound") {
+    // A sandbox that is made anew gives its address back first.
+    return grace.isOver(object.status?.since) ? "is not Bound" : null;
+  }
+  const attached = Object.values(object.status.attachments ?? {}).some(
+    (one) => one.pod !== undefined && isPod(pod, one.pod.uid),
+  );
+  if (attached || (owner.kind === "Pod" && isPod(pod, owner.uid))) return null;
+  const named =
+    owner.kind === "IPAMClaim" && owner.namespace === pod.namespace && pod.claims.includes(owner.name);
+  return named ? null : belongsTo(object);
+}
+
+function objectOf({ allocations }: Look, network: string, address: Address): IPAllocation | undefined {
+  return allocations.get(allocationName(network, address))?.object;
+}
+
+function belongsTo({ spec }: IPAllocation): string {
+  return `belongs to ${describeOwner(fromAllocationOwner(spec.owner))}`;
+}

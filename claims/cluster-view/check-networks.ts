@@ -1,0 +1,63 @@
+import { networkObjectName } from "../../store/kubernetes/object-names.ts";
+import type { Finding, RangeView } from "../../store/records.ts";
+import type { Grace } from "./grace.ts";
+import type { Look } from "./look.ts";
+import { type ClusterNetworkView, networkObjectSaysImported } from "./network-views.ts";
+
+/** I5: the counts of every range add up, and those that `kubectl get ipnetworks` shows can be true. */
+export function checkCounts({ networks }: Look, views: readonly ClusterNetworkView[]): Finding[] {
+  const findings: Finding[] = [];
+  for (const { name, ranges } of views) {
+    for (const range of ranges) {
+      if (addsUp(range)) continue;
+      findings.push({
+        invariant: "I5",
+        message: `the counts of ${range.subnets.join(", ")} of network ${name} do not add up to ${range.size}`,
+        hint: "please report it, with the network's definition and holdfast show -o json",
+      });
+    }
+  }
+  for (const { metadata, spec, status } of networks.values()) {
+    const { size, allocated, cooling, free } = status ?? {};
+    const counts = [allocated, cooling, free].map((text) => numberOf(text));
+    const all = numberOf(size);
+    if (all === null || counts.includes(null)) continue;
+    const sum = (counts as bigint[]).reduce((total, one) => total + one, 0n);
+    if (sum <= all) continue;
+    findings.push({
+      invariant: "I5",
+      message: `IPNetwork ${metadata.name} counts ${sum} addresses of network ${spec?.network} as allocated, cooling or free, of ${all}`,
+      hint: "the controller writes these counts; see whether it runs, and who else writes them",
+    });
+  }
+  return findings;
+}
+
+/** Networks where no address is given yet, because those from before Holdfast are not recorded. */
+export function checkImports(look: Look, grace: Grace): Finding[] {
+  return look.book.networks().flatMap((network) => {
+    if (networkObjectSaysImported(look.networks, network)) return [];
+    if (!grace.isOver(look.madeAt.get(network))) return [];
+    const name = networkObjectName(network);
+    const other = look.networks.get(name)?.spec?.network;
+    return [
+      {
+        invariant: "import",
+        message: `network ${network} is not imported: addresses from before Holdfast may not be recorded, and none is given`,
+        hint:
+          other === undefined || other === network
+            ? "the controller imports it, or the first attachment does; see their logs"
+            : `IPNetwork ${name} is of network ${other}; delete it`,
+      },
+    ];
+  });
+}
+
+function addsUp({ size, allocated, cooling, free, excluded }: RangeView): boolean {
+  return BigInt(free) + BigInt(allocated) + BigInt(cooling) + BigInt(excluded) === BigInt(size);
+}
+
+/** null: absent, or no number. */
+function numberOf(text: string | undefined): bigint | null {
+  return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
+}

@@ -1,0 +1,69 @@
+/** Why a cluster gave no answer that can be shown, and what to do about it. */
+export class ClusterProblem extends Error {
+  override readonly name = "ClusterProblem";
+  readonly hint: string;
+  /** `refused`: the server answered, and said no. `away`: there was no answer of it. */
+  readonly kind: "refused" | "away";
+
+  constructor(kind: "refused" | "away", message: string, hint: string) {
+    super(message);
+    this.kind = kind;
+    this.hint = hint;
+  }
+}
+
+/** The server does not know a resource. `path` as in a list. */
+export function unknownResource(path: string): ClusterProblem {
+  const resource = resourceName(path);
+  return resource.endsWith(".ipam.holdfast.dev")
+    ? new ClusterProblem(
+        "refused",
+        `the cluster does not know ${resource}: Holdfast is not installed there`,
+        "kubectl apply -k deploy installs its definitions",
+      )
+    : new ClusterProblem(
+        "refused",
+        `the cluster does not know ${resource}: Multus is not installed there`,
+        "install Multus, whose manifest brings the definition of NetworkAttachmentDefinition",
+      );
+}
+
+/** The user of the kubeconfig may not do something. */
+export function forbidden(path: string, said: string): ClusterProblem {
+  return new ClusterProblem(
+    "refused",
+    `the cluster refuses: ${said}`,
+    `give the user of the kubeconfig this right; kubectl auth can-i tells whether it has it (list ${resourceName(path)})`,
+  );
+}
+
+export function unknownUser(server: string): ClusterProblem {
+  return new ClusterProblem(
+    "refused",
+    `the API server at ${server} does not accept the credentials of the kubeconfig (401)`,
+    "renew them, or name another kubeconfig with --kubeconfig",
+  );
+}
+
+export function away(server: string, reason: string): ClusterProblem {
+  const hint = /certificate|altname/i.test(reason)
+    ? "see server and certificate-authority of the cluster in the kubeconfig"
+    : "check the API server and the way to it, or name another kubeconfig with --kubeconfig";
+  return new ClusterProblem("away", `the cluster is not reachable at ${server}: ${reason}`, hint);
+}
+
+export function silent(server: string, ms: number): ClusterProblem {
+  return new ClusterProblem(
+    "away",
+    `the cluster is not reachable at ${server}: no answer within ${ms / 1_000} s`,
+    "check the API server and the way to it; --timeout waits longer",
+  );
+}
+
+/** `/apis/ipam.holdfast.dev/v1alpha1/ipallocations` is `ipallocations.ipam.holdfast.dev`. */
+function resourceName(path: string): string {
+  const [, root, group, version, ...rest] = path.split("/");
+  if (root !== "apis") return version ?? path;
+  const resource = rest[0] === "namespaces" ? rest[2] : rest[0];
+  return `${resource}.${group}`;
+}

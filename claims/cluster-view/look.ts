@@ -1,0 +1,143 @@
+import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
+import {
+  ALLOCATIONS_PATH,
+  CLAIMS_PATH,
+  type IPAllocation,
+  type IPNetwork,
+  NADS_PATH,
+  NETWORKS_PATH,
+  NODES_PATH,
+  PODS_PATH,
+} from "../../store/kubernetes/objects.ts";
+import { projectClaim } from "../claim-view.ts";
+import { DefinitionBook, projectNad } from "../definition-book.ts";
+import { type HeldAddress, statusAddresses } from "../held-addresses.ts";
+import { MalformedObjectError } from "../object-metadata.ts";
+import { projectPod } from "../pod-view.ts";
+import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../sweep/caches.ts";
+import { claimFact, type SweptPod, sweptPod } from "../sweep/fact-views.ts";
+
+/** The networks of the cluster. */
+export interface Definitions {
+  readonly book: DefinitionBook;
+  /** When the NAD that defines a network was made, RFC 3339. */
+  readonly madeAt: ReadonlyMap<string, string>;
+}
+
+/** A pod, and the addresses that it reports. */
+export interface LookedPod extends SweptPod {
+  readonly beingDeleted: boolean;
+  readonly held: readonly HeldAddress[];
+}
+
+/** One reading of everything that decides whether a cluster is in order. */
+export interface Look extends Definitions {
+  /** By object name. */
+  readonly allocations: ReadonlyMap<string, CachedAllocation>;
+  readonly networks: ReadonlyMap<string, IPNetwork>;
+  /** By `namespace/name`; those that make no sense are left out, and then `complete` is false. */
+  readonly claims: Readable<ClaimViewWithFact>;
+  readonly pods: Readable<LookedPod>;
+  readonly nodes: ReadonlySet<string>;
+}
+
+interface Readable<T> {
+  readonly items: ReadonlyMap<string, T>;
+  readonly complete: boolean;
+}
+
+/** Lists everything, each resource from the quorum. Throws what the API throws. */
+export async function lookAt(api: KubeApi): Promise<Look> {
+  const [definitions, claims, pods, allocations, networks, nodes] = await Promise.all([
+    readDefinitions(api),
+    readAll(api, CLAIMS_PATH, (object): ClaimViewWithFact => {
+      const view = projectClaim(object);
+      return { ...view, fact: claimFact(view) };
+    }),
+    readAll(api, PODS_PATH, lookedPod),
+    readAllocations(api),
+    readNetworkObjects(api),
+    readNodes(api),
+  ]);
+  return {
+    ...definitions,
+    claims,
+    pods,
+    allocations: new Map(allocations.map((object) => [object.metadata.name, projectAllocation(object)])),
+    networks,
+    nodes,
+  };
+}
+
+export async function readDefinitions(api: KubeApi): Promise<Definitions> {
+  const book = new DefinitionBook();
+  const made = new Map<string, string>();
+  for (const nad of (await readAll(api, NADS_PATH, projectNad)).items.values()) {
+    book.upsert(nad);
+    made.set(nad.key, nad.creationTimestamp);
+  }
+  const madeAt = book
+    .networks()
+    .map((network) => [network, made.get(book.definitionOf(network)?.by ?? "") ?? ""] as const);
+  return { book, madeAt: new Map(madeAt) };
+}
+
+export function readAllocations(api: KubeApi): Promise<IPAllocation[]> {
+  return readObjects<IPAllocation>(api, ALLOCATIONS_PATH);
+}
+
+/** IPNetwork objects by name. */
+export async function readNetworkObjects(api: KubeApi): Promise<Map<string, IPNetwork>> {
+  const objects = await readObjects<IPNetwork>(api, NETWORKS_PATH);
+  return new Map(objects.map((object) => [object.metadata.name, object]));
+}
+
+async function readNodes(api: KubeApi): Promise<Set<string>> {
+  const objects = await readObjects<{ metadata: { name: string } }>(api, NODES_PATH, true);
+  return new Set(objects.map(({ metadata }) => metadata.name));
+}
+
+export async function readObjects<T>(api: KubeApi, path: string, metadataOnly = false): Promise<T[]> {
+  let objects: T[] = [];
+  await api.list({
+    path,
+    metadataOnly,
+    each: (object) => objects.push(object),
+    restarted: () => {
+      objects = [];
+    },
+  });
+  return objects;
+}
+
+async function readAll<T extends { readonly key: string }>(
+  api: KubeApi,
+  path: string,
+  project: (object: unknown) => T,
+): Promise<Readable<T>> {
+  const items = new Map<string, T>();
+  let complete = true;
+  await api.list({
+    path,
+    each: (object) => {
+      try {
+        const item = project(object);
+        items.set(item.key, item);
+      } catch (error) {
+        if (!(error instanceof MalformedObjectError)) throw error;
+        complete = false;
+      }
+    },
+    restarted: () => {
+      items.clear();
+      complete = true;
+    },
+  });
+  return { items, complete };
+}
+
+function lookedPod(object: unknown): LookedPod {
+  const view = projectPod(object, { addresses: true });
+  const { held } = statusAddresses(view);
+  return { ...sweptPod(view), beingDeleted: view.deletionTimestamp !== null, held };
+}

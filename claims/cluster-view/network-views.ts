@@ -1,0 +1,65 @@
+import { Pool } from "../../ipam/pool.ts";
+import { addressOf, isSound } from "../../store/kubernetes/allocation-object.ts";
+import { networkObjectName } from "../../store/kubernetes/object-names.ts";
+import type { IPAllocation, IPNetwork } from "../../store/kubernetes/objects.ts";
+import { viewNetwork } from "../../store/kubernetes/views.ts";
+import { fill } from "../../store/network-space.ts";
+import type { NetworkView } from "../../store/records.ts";
+import type { CountingDefinition, DefinitionBook } from "../definition-book.ts";
+import { isImported } from "../import.ts";
+
+/** A network of a cluster: what a node shows of it, counted from everybody's allocations. */
+export interface ClusterNetworkView extends NetworkView {
+  /** Whether the addresses from before Holdfast are recorded; none is given before. */
+  readonly imported: boolean;
+}
+
+/** Every network that a NAD defines, or that holds addresses though no NAD does any more. In order of their names. */
+export function clusterNetworks(
+  book: Pick<DefinitionBook, "networks" | "definitionOf">,
+  allocations: Iterable<IPAllocation>,
+  objects: ReadonlyMap<string, IPNetwork>,
+  nowMs: number,
+): ClusterNetworkView[] {
+  const members = new Map<string, IPAllocation[]>(book.networks().map((network) => [network, []]));
+  for (const object of allocations) {
+    if (!isSound(object)) continue;
+    const { network } = object.spec;
+    const known = members.get(network);
+    if (known !== undefined) known.push(object);
+    else if (object.status?.state === "Bound") members.set(network, [object]);
+  }
+  return [...members.keys()].sort().map((network) => {
+    const view = countedView(network, book.definitionOf(network), members.get(network) ?? [], nowMs);
+    return { ...view, imported: networkObjectSaysImported(objects, network) };
+  });
+}
+
+export function networkObjectSaysImported(objects: ReadonlyMap<string, IPNetwork>, network: string): boolean {
+  const object = objects.get(networkObjectName(network)) ?? null;
+  return object?.spec?.network === network && isImported(object);
+}
+
+function countedView(
+  network: string,
+  counting: CountingDefinition | null,
+  members: readonly IPAllocation[],
+  nowMs: number,
+): NetworkView {
+  const cooldownSeconds = counting?.definition.cooldownSeconds ?? 0;
+  const pools = (counting?.definition.rangeSets ?? []).map((rangeSet) => new Pool(rangeSet));
+  const attachments = new Set<string>();
+  let bound = 0;
+  for (const object of members) {
+    const cooling = object.status?.state === "Cooling";
+    const sinceMs = Date.parse(object.status?.since ?? "");
+    // Who gives addresses looks at the same time: a rest that is over is free, though its object is still there.
+    const restingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
+    fill(pools, { address: addressOf(object), cooling, restingSinceMs }, cooldownSeconds, nowMs);
+    if (cooling) continue;
+    bound += 1;
+    for (const key of Object.keys(object.status?.attachments ?? {})) attachments.add(key);
+  }
+  for (const pool of pools) pool.expire(nowMs);
+  return viewNetwork(network, counting, pools, { bound, attachments: attachments.size });
+}

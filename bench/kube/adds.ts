@@ -57,6 +57,11 @@ interface Sides {
   readonly bare: number[];
 }
 
+interface Serial extends Sides {
+  /** Requests of the daemon to the API server, for one ADD. */
+  readonly requests: number;
+}
+
 interface Rounds {
   /** ADDs a second. */
   readonly rates: { readonly ours: number; readonly bare: number };
@@ -68,8 +73,9 @@ async function serial(
   bench: KubeBench,
   guests: readonly Guest[],
   bare: (guest: Guest) => Promise<void>,
-): Promise<Sides> {
+): Promise<Serial> {
   const sides: Sides = { ours: [], bare: [] };
+  const before = await bench.requests();
   for (let from = 0; from < guests.length; from += SERIAL_TURN) {
     const turn = guests.slice(from, from + SERIAL_TURN);
     const { each } = await bench.cni("ADD", turn, 1);
@@ -80,14 +86,15 @@ async function serial(
       sides.bare.push(performance.now() - startMs);
     }
   }
-  return { ours: sides.ours.slice(SERIAL_WARM_UP), bare: sides.bare.slice(SERIAL_WARM_UP) };
+  const requests = ((await bench.requests()) - before) / guests.length;
+  return { ours: sides.ours.slice(SERIAL_WARM_UP), bare: sides.bare.slice(SERIAL_WARM_UP), requests };
 }
 
-function serialLine(what: string, bound: number, { ours, bare }: Sides): Line {
+function serialLine(what: string, bound: number, { ours, bare, requests }: Serial): Line {
   return atMost(median(ours), bound, "ms", {
     what,
     against: `${BARE}; ${SERIAL_ADDS} each, in turns of ${SERIAL_TURN}, after ${SERIAL_WARM_UP}`,
-    beside: `p99 ${number(quantile(ours, 0.99))} ms; bare client ${number(median(bare))} ms, p99 ${number(quantile(bare, 0.99))} ms`,
+    beside: `p99 ${number(quantile(ours, 0.99))} ms, ${number(requests)} requests each; bare client ${number(median(bare))} ms, p99 ${number(quantile(bare, 0.99))} ms`,
   });
 }
 

@@ -1,10 +1,13 @@
 import type { Address } from "../../ipam/address.ts";
 import { type Holder, newAllocation } from "../../store/kubernetes/allocation-object.ts";
 import { ALLOCATIONS_PATH, type AllocationAttachment } from "../../store/kubernetes/objects.ts";
-import type { KubeApi } from "../../test/harness/kube-api.ts";
+import type { TestCluster } from "../../test/harness/cluster.ts";
+import { until } from "../../test/harness/daemon.ts";
 import { inParallel } from "./parallel.ts";
 
 const CREATED_AT_ONCE = 32;
+/** The API server remembers every change, with both versions of the object: gigabytes after a hundred thousand. */
+const CHANGES_REMEMBERED_MAX = 15_000;
 export const SINCE = "2026-01-01T00:00:00Z";
 
 /** 10.0.0.0 and so many more. */
@@ -14,15 +17,28 @@ export function tenth(index: number): Address {
 
 /** Allocations made as other nodes make them, but without the nodes. */
 export async function fill(
-  api: KubeApi,
+  cluster: TestCluster,
   network: string,
   prefixLength: number,
   entries: readonly { readonly index: number; readonly holder: Holder }[],
 ): Promise<void> {
-  await inParallel(entries, CREATED_AT_ONCE, async ({ index, holder }) => {
-    const object = newAllocation(network, { address: tenth(index), prefixLength }, holder, SINCE);
-    await api.create(ALLOCATIONS_PATH, object);
-  });
+  for (let from = 0; from < entries.length; from += CHANGES_REMEMBERED_MAX) {
+    const part = entries.slice(from, from + CHANGES_REMEMBERED_MAX);
+    await inParallel(part, CREATED_AT_ONCE, async ({ index, holder }) => {
+      const object = newAllocation(network, { address: tenth(index), prefixLength }, holder, SINCE);
+      await cluster.api.create(ALLOCATIONS_PATH, object);
+    });
+    if (part.length > 1) await restartApiServer(cluster);
+  }
+}
+
+/** It forgets the changes that it remembered, which would be its own burden and not that of the objects. */
+export async function restartApiServer(cluster: TestCluster): Promise<void> {
+  await cluster.stopApiServer();
+  cluster.api.close();
+  await cluster.startApiServer();
+  const served = async () => (await cluster.api.call("GET", `${ALLOCATIONS_PATH}?limit=1`)).status === 200;
+  await until(served, "the definitions to be served again");
 }
 
 /** A pod of another node. */

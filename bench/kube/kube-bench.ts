@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { TestCluster } from "../../test/harness/cluster.ts";
 import { run, SHIM } from "../../test/harness/daemon.ts";
@@ -68,9 +68,15 @@ export class KubeBench {
     const node = `node-${this.nodes.length}`;
     await this.kubevirt.createNode(node);
     const kubeconfig = this.cluster.kubeconfig("holdfast-node");
-    const started = await NodeDaemon.start({ node, kubeconfig, folder: newFolder() });
-    this.nodes.push(started);
-    return started;
+    const folder = newFolder();
+    try {
+      const started = await NodeDaemon.start({ node, kubeconfig, folder });
+      this.nodes.push(started);
+      return started;
+    } catch (error) {
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
   }
 
   /** Plain pods, by turns on the nodes; every daemon knows them when this returns. */
@@ -119,6 +125,19 @@ export class KubeBench {
       .split("\n")
       .map((us) => Number(us) / 1_000);
     return { ms, each };
+  }
+
+  /** Single requests of all daemons to the API server so far: no lists, no watches. */
+  async requests(): Promise<number> {
+    let total = 0;
+    for (const { daemon } of this.nodes) {
+      const { body } = await daemon.get("/metrics");
+      const counts = body.matchAll(
+        /^holdfast_api_request_duration_seconds_count\{verb="(?:GET|POST|PUT|PATCH|DELETE)".*\} (\d+)$/gm,
+      );
+      for (const [, count] of counts) total += Number(count);
+    }
+    return total;
   }
 
   async #make(

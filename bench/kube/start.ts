@@ -19,7 +19,7 @@ import type { NodeDaemon } from "../../test/harness/node.ts";
 import { atMost, type Line, type Measurement, number, told } from "../line.ts";
 import { median } from "../statistics.ts";
 import { memoryBytesOf } from "../workbench.ts";
-import { fill, SINCE, stranger, tenth } from "./fill.ts";
+import { fill, restartApiServer, SINCE, stranger, tenth } from "./fill.ts";
 import { KubeBench, NAMESPACE, NETWORK, sleep } from "./kube-bench.ts";
 import { inParallel } from "./parallel.ts";
 
@@ -29,6 +29,8 @@ const MORE_OBJECTS = 100_000;
 const STARTS = 3;
 const PREFIX_LENGTH = 8;
 const CREATED_AT_ONCE = 32;
+/** As in fill: the API server's memory. */
+const MADE_UNTIL_RESTART = 5_000;
 /** Garbage of the start is gone by then, and what begins only after readiness has been done. */
 const SETTLE_MS = 3_000;
 const READY_LOOK_MS = 10;
@@ -69,7 +71,7 @@ export const kubeStart: Measurement = () =>
     const more = Array.from({ length: MORE_OBJECTS - OBJECTS }, (_, index) => OBJECTS + index + 1);
     await node.daemon.end();
     const entries = more.map((index) => ({ index, holder: stranger(index) }));
-    await fill(cluster.api, NETWORK, PREFIX_LENGTH, entries);
+    await fill(cluster, NETWORK, PREFIX_LENGTH, entries);
     const full = {
       daemon: await starts(() => startDaemon(node)),
       controller: await starts(() => startController(cluster)),
@@ -88,7 +90,7 @@ async function populate(bench: KubeBench): Promise<void> {
   const indexes = Array.from({ length: OBJECTS }, (_, index) => index + 1);
   const claims = namespacedPath(CLAIMS_PATH, NAMESPACE);
   const entries: Parameters<typeof fill>[3][number][] = [];
-  await inParallel(indexes, CREATED_AT_ONCE, async (index) => {
+  const make = async (index: number): Promise<void> => {
     const node = `node-${index % NODES}`;
     const name = `vm-${index}.${NETWORK}`;
     const selection = { name: NETWORK, "ipam-claim-reference": name };
@@ -121,8 +123,12 @@ async function populate(bench: KubeBench): Promise<void> {
       since: SINCE,
     };
     entries.push({ index, holder: { owner, attachment } });
-  });
-  await fill(api, NETWORK, PREFIX_LENGTH, entries);
+  };
+  for (let from = 0; from < OBJECTS; from += MADE_UNTIL_RESTART) {
+    await inParallel(indexes.slice(from, from + MADE_UNTIL_RESTART), CREATED_AT_ONCE, make);
+    await restartApiServer(bench.cluster);
+  }
+  await fill(bench.cluster, NETWORK, PREFIX_LENGTH, entries);
   // The first one was made with its daemon.
   for (let node = 1; node < NODES; node += 1) await bench.kubevirt.createNode(`node-${node}`);
 }

@@ -268,6 +268,8 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     const nowMs = this.#options.context.clock.monotonicMs();
     for (const network of this.attachmentCounts().keys()) {
       const space = this.hint.space(network);
+      // After a restart nobody has asked for it yet.
+      space.definition ??= this.definition(network) ?? null;
       const scarce = space.presentPools(nowMs).some((pool) => {
         const { free, size } = pool.counts();
         return free * 10n < size;

@@ -64,7 +64,7 @@ test(`SQLite and the model agree on every step and on the state after it (seed $
         expect(await real.store.check()).toEqual([]);
         expect(await summary(real)).toEqual(await summary(model));
       } finally {
-        real.close();
+        await real.close();
       }
     }),
     { seed, numRuns: 80 },

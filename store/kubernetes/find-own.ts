@@ -1,4 +1,4 @@
-import { formatAddress } from "../../ipam/address.ts";
+import { formatAddress, sameAddress } from "../../ipam/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.ts";
 import type { HeldAddress } from "../../ipam/decide-add.ts";
 import type { AttachWant } from "../allocations.ts";
@@ -29,10 +29,8 @@ export async function findOwn(
       )
     : [];
   const intents = space ? ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id) : [];
-  const others = [
-    ...intents.flatMap(addressesOf).map((one) => one.address),
-    ...hint.ownedBy(want.network, owner.uid),
-  ];
+  const begun = intents.flatMap(addressesOf);
+  const others = [...begun.map((one) => one.address), ...hint.ownedBy(want.network, owner.uid)];
   const seen = new Map(
     [...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]),
   );
@@ -44,8 +42,12 @@ export async function findOwn(
   );
   const own: HeldAddress[] = [];
   for (const { address, reading } of read) {
-    if (reading === null) hint.noteFree(want.network, address);
-    else if (sameAllocationOwner(reading.object.spec.owner, toAllocationOwner(owner))) {
+    if (reading === null) {
+      hint.noteFree(want.network, address);
+      // A create whose answer was lost may still arrive: the same name again, and it does no harm.
+      const same = begun.find((one) => sameAddress(one.address, address));
+      if (same) own.push({ ...same, state: "cooling", adopted: false });
+    } else if (sameAllocationOwner(reading.object.spec.owner, toAllocationOwner(owner))) {
       const { prefixLength } = parseInterfaceAddress(reading.object.spec.address);
       own.push({ address, prefixLength, state: "cooling", adopted: false });
     } else {

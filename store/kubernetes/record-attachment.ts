@@ -24,7 +24,7 @@ export async function recordAttachment(
     for (const intent of ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id)) {
       for (const { address } of addressesOf(intent)) {
         if (!overtaken && kept.has(formatAddress(address))) continue;
-        owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+        owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: true });
       }
       ledger.sql.deleteIntent.run(intent.id);
     }

@@ -31,7 +31,7 @@ export interface Reservation {
   readonly pools: readonly Pool[];
   readonly holder: Holder;
   readonly deadlineMs: number;
-  /** Makes durable what is about to be tried, together with everything tried before. */
+  /** Makes durable what is about to be tried or may be reserved already. */
   announce(addresses: readonly InterfaceAddress[]): Promise<void>;
   /** The hint misled this ADD again and again. */
   follow(): void;
@@ -51,11 +51,12 @@ export async function reserve(reservation: Reservation, slots: Slots): Promise<R
   const tried: InterfaceAddress[] = [];
   for (const search of searches) if (search.next()) tried.push(search.present);
   await reservation.announce(tried);
-  const announceNext = (one: InterfaceAddress) => {
-    tried.push(one);
+  // What is certainly somebody else's was not reserved, and nothing of it is owed.
+  const announceInstead = (lost: InterfaceAddress, next: InterfaceAddress) => {
+    tried.splice(tried.indexOf(lost), 1, next);
     return reservation.announce(tried);
   };
-  const results = await Promise.allSettled(searches.map((search) => search.run(announceNext)));
+  const results = await Promise.allSettled(searches.map((search) => search.run(announceInstead)));
   const addresses: InterfaceAddress[] = [];
   let refusal: Refusal | null = null;
   for (const result of results) {
@@ -109,9 +110,12 @@ class Search {
     return true;
   }
 
-  async run(announce: (one: InterfaceAddress) => Promise<void>): Promise<InterfaceAddress> {
+  async run(
+    announceInstead: (lost: InterfaceAddress, next: InterfaceAddress) => Promise<void>,
+  ): Promise<InterfaceAddress> {
+    let lost: InterfaceAddress | null = null;
     for (let conflicts = 0; this.#present !== null; conflicts += 1) {
-      if (conflicts > 0) await announce(this.#present);
+      if (lost !== null) await announceInstead(lost, this.#present);
       if (conflicts === CONFLICTS_TO_FOLLOW) this.#reservation.follow();
       try {
         if (await this.#take(this.#present)) return this.#present;
@@ -119,6 +123,7 @@ class Search {
         this.#abandon(this.#present, error);
         throw error;
       }
+      lost = this.#present;
       this.next();
     }
     throw new RefusalError(

@@ -1,0 +1,164 @@
+/** Nodes that boot anew, and nodes whose wall clocks are minutes apart. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { wireRequest } from "../faults/wire.ts";
+import { TestDaemon, until } from "../harness/daemon.ts";
+import { cniArgs, type NodeDaemon } from "../harness/node.ts";
+import { added, addedInTheEnd, deleted, type Guest, ipsOf, optionsOf, Scene } from "./fault-scene.ts";
+
+const WITNESS = ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"];
+const NEXT_BOOT = "11111111-2222-4333-8444-555555555555";
+const FIVE_MINUTES_MS = 300_000;
+
+let scene: Scene;
+let folder: string;
+
+beforeAll(async () => {
+  expect(process.getuid?.(), "another boot ID needs root").toBe(0);
+  folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
+  scene = await Scene.start();
+  await scene.controller();
+});
+afterAll(async () => {
+  await scene?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Starts the node's daemon again, on a machine that says it is in another boot. */
+async function bootAnew(node: NodeDaemon): Promise<void> {
+  const file = join(folder, "boot-id");
+  writeFileSync(file, `${NEXT_BOOT}\n`);
+  const bind = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"';
+  const { kubeconfig, node: name } = node.options;
+  node.daemon = await TestDaemon.start({
+    folder: node.daemon.folder,
+    wrapper: ["unshare", "-m", "sh", "-c", bind, file],
+    args: ["--kubeconfig", kubeconfig, "--node", name, ...WITNESS],
+  });
+}
+
+let bootUs = 1_000;
+
+/** A call of the new boot, whose clock began at zero: the plugin binary here still sees the old one. */
+async function inNewBoot(
+  node: NodeDaemon,
+  verb: "ADD" | "DEL",
+  guest: Guest,
+  containerId: string,
+): Promise<string[]> {
+  bootUs += 1;
+  const { ifname = "net1", config } = guest.options;
+  const args = cniArgs(guest.pod, containerId);
+  const wire = { config: config as object, ifname, args, bootId: NEXT_BOOT, bootUs };
+  const answer = await node.daemon.post("/cni", wireRequest(verb, containerId, wire));
+  expect(answer.status, answer.body).toBe(200);
+  return verb === "ADD" ? answer.json().ips.map(({ address }: { address: string }) => address) : [];
+}
+
+test("a reboot: what ran is unconfirmed until its pod has ended; calls of the old boot harm nobody", async () => {
+  const net = await scene.net("reboot", "10.65.0.0/24,fd65::/64");
+  const node = await scene.node("node-a", { args: WITNESS });
+  const [pod, gone, vm] = [
+    await scene.pod(net, node.name),
+    await scene.pod(net, node.name),
+    await scene.vm(net, node.name),
+  ];
+  const [podIps, goneIps, vmIps] = [await added(node, pod), await added(node, gone), await added(node, vm)];
+  await node.daemon.end("SIGKILL");
+  await scene.kubevirt.removePod(gone.pod);
+  expect(await scene.bound(net)).toEqual(
+    [
+      ...(await scene.holding(pod, podIps)),
+      ...(await scene.holding(gone, goneIps)),
+      ...(await scene.holding(vm, vmIps)),
+    ].sort(),
+  );
+  await bootAnew(node);
+  const living = [
+    [pod, podIps],
+    [vm, vmIps],
+  ] as const;
+  await scene.settled(net, living);
+  // The kubelet makes new sandboxes for pods that live on.
+  expect(await inNewBoot(node, "ADD", pod, "booted-pod")).toEqual(podIps);
+  expect(await inNewBoot(node, "ADD", vm, "booted-vm")).toEqual(vmIps);
+  for (const [guest, containerId] of [
+    [pod, `sandbox-${pod.pod.metadata.uid}`],
+    [pod, "booted-pod"],
+    [vm, `sandbox-${vm.pod.metadata.uid}`],
+    [vm, "booted-vm"],
+  ] as const)
+    await deleted(node, guest, { containerId });
+  await scene.settled(net, living);
+  const keys = (await scene.allocations(net)).map(({ status }) =>
+    Object.keys(status?.attachments ?? {}).join(),
+  );
+  expect(keys.filter((key) => key !== "").sort()).toEqual(
+    ["booted-pod.net1", "booted-pod.net1", ...Array(2).fill(`booted-vm.${optionsOf(net).ifname}`)].sort(),
+  );
+  await inNewBoot(node, "DEL", pod, "booted-pod");
+  await inNewBoot(node, "DEL", vm, "booted-vm");
+  await scene.settled(net, [[vm, vmIps]]);
+});
+
+/** A daemon whose wall clock is off by so much. */
+function clockOff(ms: number): Readonly<Record<string, string>> {
+  const script = join(folder, `clock${ms}.cjs`);
+  writeFileSync(
+    script,
+    `const RealDate = Date;
+     const now = () => RealDate.now() + ${ms};
+     globalThis.Date = class extends RealDate {
+       constructor(...parts) { parts.length === 0 ? super(now()) : super(...parts); }
+       static now() { return now(); }
+     };`,
+  );
+  return { NODE_OPTIONS: `--require=${script}` };
+}
+
+test("node clocks ten minutes apart: rests are neither cut short nor drawn out, nothing is given twice", async () => {
+  const cooldownSeconds = 4;
+  const net = await scene.net("clocks", "10.66.0.0/24,fd66::/64", { cooldownSeconds });
+  const slow = await scene.node("node-slow", { env: clockOff(-FIVE_MINUTES_MS) });
+  const fast = await scene.node("node-fast", { env: clockOff(FIVE_MINUTES_MS) });
+  const vm = await scene.vm(net, slow.name);
+  const vmIps = await added(slow, vm);
+  const target = await scene.target(vm, fast.name);
+  expect(await added(fast, target)).toEqual(vmIps);
+  await deleted(slow, vm);
+
+  for (const [leaves, takes] of [
+    [slow, fast],
+    [fast, slow],
+  ] as const) {
+    const former = await scene.pod(net, leaves.name);
+    const ips = await added(leaves, former);
+    await deleted(leaves, former);
+    const endedMs = performance.now();
+    await scene.settled(net, [[vm, vmIps]], [leaves]);
+    const next = await scene.pod(net, takes.name);
+    const moreArgs = `;IP=${ips[0]?.split("/")[0]}`;
+    const early = await takes.add(next.pod, { ...next.options, moreArgs });
+    // On a machine so slow that the rest is over nothing can be said about it.
+    if (performance.now() - endedMs < cooldownSeconds * 1_000) {
+      expect(early.code, `given at once: ${early.stdout}`).not.toBe(0);
+    }
+    let taken: string[] = early.code === 0 ? ipsOf(early) : [];
+    await until(async () => {
+      if (taken.length > 0) return true;
+      const answer = await takes.add(next.pod, { ...next.options, moreArgs });
+      if (answer.code === 0) taken = ipsOf(answer);
+      return answer.code === 0;
+    }, `the rest's end on ${takes.name}`);
+    expect(taken[0]).toBe(ips[0]);
+    await scene.settled(net, [
+      [vm, vmIps],
+      [next, taken],
+    ]);
+    await deleted(takes, next);
+    await scene.settled(net, [[vm, vmIps]]);
+  }
+  expect(await addedInTheEnd(slow, await scene.target(vm, slow.name))).toEqual(vmIps);
+});

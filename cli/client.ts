@@ -1,88 +1,57 @@
-import type { IncomingMessage } from "node:http";
 import type { Command } from "commander";
-import type { ApiError } from "../daemon/api-error.ts";
-import { EXIT, Failure } from "./failure.ts";
-import { SOCKET_DEFAULT, unreachable } from "./unreachable.ts";
+import { ClusterClient } from "./cluster-client.ts";
+import { SocketClient } from "./socket-client.ts";
+import { SOCKET_DEFAULT } from "./unreachable.ts";
 
 export type Query = Readonly<Record<string, string | undefined>>;
 
-/** The socket API of one daemon. Whatever goes wrong is thrown as a Failure that can be shown. */
-export class Client {
-  readonly socket: string;
-  /** Silence after which an answer is no longer expected, ms; 0 waits for ever. */
-  readonly #silenceMsMax: number;
-
-  constructor(socket: string, silenceMsMax: number) {
-    this.socket = socket;
-    this.#silenceMsMax = silenceMsMax;
-  }
-
-  /** The client that the options of a command and the environment ask for. */
-  static of(command: Command): Client {
-    const { socket, timeout } = command.optsWithGlobals<{ socket?: string; timeout: number }>();
-    return new Client(socket ?? (process.env.HOLDFAST_SOCKET || SOCKET_DEFAULT), timeout * 1_000);
-  }
-
-  /** The same daemon, for work that takes as long as it takes. */
-  patient(): Client {
-    return new Client(this.socket, 0);
-  }
-
-  get<T>(path: string, query: Query = {}): Promise<T> {
-    const given = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
-    const search = new URLSearchParams(given).toString();
-    return this.#call("GET", search === "" ? path : `${path}?${search}`);
-  }
-
-  post<T>(path: string, body: object): Promise<T> {
-    return this.#call("POST", path, JSON.stringify(body));
-  }
-
-  async #call<T>(method: string, path: string, body?: string): Promise<T> {
-    // Loaded here and without an Agent, which would compile what only TCP needs: both are felt in a start of 80 ms.
-    const { request } = process.getBuiltinModule("node:http");
-    const { connect } = process.getBuiltinModule("node:net");
-    const headers =
-      body === undefined
-        ? {}
-        : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
-    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-      const createConnection = () => connect(this.socket);
-      const sent = request({ createConnection, method, path, headers }, resolve);
-      sent.setTimeout(this.#silenceMsMax, () => sent.destroy(silence(this.#silenceMsMax)));
-      sent.on("error", reject);
-      sent.end(body);
-    }).catch((error: NodeJS.ErrnoException) => {
-      throw unreachable(this.socket, error);
-    });
-    const text = await readText(answer).catch((error: NodeJS.ErrnoException) => {
-      throw unreachable(this.socket, error);
-    });
-    return this.#understand<T>(answer.statusCode ?? 0, text);
-  }
-
-  #understand<T>(status: number, text: string): T {
-    let answer: unknown;
-    try {
-      answer = JSON.parse(text);
-    } catch {
-      throw unreachable(
-        this.socket,
-        Object.assign(new Error(`HTTP ${status} without JSON`), { code: "EPROTO" }),
-      );
-    }
-    if (status < 300) return answer as T;
-    const { code = "", message = `HTTP ${status}`, hint = "" } = (answer ?? {}) as Partial<ApiError>;
-    throw new Failure(message, { hint, code, exitCode: EXIT.refused });
-  }
+/** Whoever answers a command. Whatever goes wrong is thrown as a Failure that can be shown. */
+export interface Client {
+  /** A daemon, which knows its node's past and keeps its state; or the objects of a cluster, without any daemon. */
+  readonly kind: "node" | "cluster";
+  get<T>(path: string, query?: Query): Promise<T>;
+  post<T>(path: string, body: object): Promise<T>;
 }
 
-function silence(ms: number): Error {
-  return Object.assign(new Error(`no answer within ${ms / 1_000} s`), { code: "ETIMEDOUT" });
+interface GlobalOptions {
+  readonly socket?: string;
+  readonly kubeconfig?: string;
+  readonly timeout: number;
 }
 
-async function readText(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString("utf8");
+/** Where a command leads when it is about objects that kubectl changes in a cluster. */
+export const USE_KUBECTL = "in a cluster kubectl does this: kubectl apply -f, kubectl delete -f";
+/** Where it leads when it is about the state of one node. */
+export const NODE_ONLY =
+  "this is about the state of one node: run it there, with --socket or without --kubeconfig; kubectl and etcd keep the cluster's";
+
+/** The cluster or the daemon that options and environment ask for. An option wins over the environment. */
+export function clientOf(command: Command): Client {
+  const options = command.optsWithGlobals<GlobalOptions>();
+  if (options.socket !== undefined && options.kubeconfig !== undefined)
+    command.error("error: --socket asks a daemon and --kubeconfig a cluster: only one of them can answer");
+  const kubeconfig = kubeconfigOf(options);
+  return kubeconfig === null
+    ? socketClient(options)
+    : new ClusterClient(kubeconfig.file, options.timeout * 1_000);
+}
+
+/** The daemon, for what only a daemon does: a cluster asked for is a mistake, which the remedy tells how to mend. */
+export function nodeClientOf(command: Command, remedy: string): SocketClient {
+  const options = command.optsWithGlobals<GlobalOptions>();
+  const kubeconfig = kubeconfigOf(options);
+  if (kubeconfig === null) return socketClient(options);
+  return command.error(
+    `error: holdfast ${command.name()} asks a daemon, but ${kubeconfig.from} names a cluster\nhint: ${remedy}`,
+  );
+}
+
+function socketClient({ socket, timeout }: GlobalOptions): SocketClient {
+  return new SocketClient(socket ?? (process.env.HOLDFAST_SOCKET || SOCKET_DEFAULT), timeout * 1_000);
+}
+
+function kubeconfigOf({ socket, kubeconfig }: GlobalOptions): { file: string; from: string } | null {
+  if (kubeconfig !== undefined) return { file: kubeconfig, from: "--kubeconfig" };
+  const file = process.env.HOLDFAST_KUBECONFIG;
+  return socket === undefined && file ? { file, from: "HOLDFAST_KUBECONFIG" } : null;
 }

@@ -1,4 +1,4 @@
-import { Command, Help } from "commander";
+import { Command, Help, type Option } from "commander";
 import { VERSION } from "../version.ts";
 import { wholeArgument } from "./arguments.ts";
 import { addApply } from "./commands/apply.ts";
@@ -30,7 +30,7 @@ Examples:
   holdfast claims -o yaml > claims.yaml  all claims; apply -f brings them back
   holdfast check || echo "look at it"    exit code 1 when something is wrong
 
-Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 daemon not reachable.`;
+Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command) => void)[]])[] = [
   ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
@@ -47,6 +47,7 @@ export function buildProgram(): Command {
     .usage("<command> [options]")
     .version(VERSION, "--version", "the version of this program")
     .option("--socket <path>", `the daemon's socket (default: HOLDFAST_SOCKET, else ${SOCKET_DEFAULT})`)
+    .option("--kubeconfig <file>", "ask the cluster, not a daemon (default: HOLDFAST_KUBECONFIG)")
     .option(
       "--timeout <seconds>",
       "longest wait for an answer, 0 for ever",
@@ -57,7 +58,12 @@ export function buildProgram(): Command {
     .helpCommand(false)
     .exitOverride()
     .addHelpText("after", EXAMPLES);
-  program.configureHelp({ showGlobalOptions: true, subcommandTerm: termOf, formatHelp: commandsFirst });
+  program.configureHelp({
+    showGlobalOptions: true,
+    subcommandTerm: termOf,
+    formatHelp: commandsFirst,
+    visibleGlobalOptions: otherGlobalOptions,
+  });
   for (const [heading, ...adds] of GROUPS) {
     program.commandsGroup(heading);
     for (const add of adds) add(program);
@@ -76,6 +82,12 @@ export function buildProgram(): Command {
 function termOf(command: Command): string {
   const [least = ""] = command.usage().split(" | ");
   return `${command.name()} ${least.replace(/\[options\]|--.*/, "").trim()}`.trim();
+}
+
+/** Without those that the command has itself, in a meaning of its own. */
+function otherGlobalOptions(this: Help, command: Command): Option[] {
+  const own = new Set(command.options.map(({ long }) => long));
+  return Help.prototype.visibleGlobalOptions.call(this, command).filter(({ long }) => !own.has(long));
 }
 
 /** The commands before the options: they are what the page is opened for. */

@@ -24,7 +24,7 @@ export function clusterHistory(
     .filter((object) => address === undefined || sameAddress(addressOf(object), address))
     .sort((a, b) => compareAddresses(addressOf(a), addressOf(b)))
     .flatMap(periodsOf)
-    .sort((a, b) => timeOf(b).localeCompare(timeOf(a)))
+    .sort((a, b) => timeOf(b) - timeOf(a))
     .slice(0, limit);
 }
 
@@ -42,6 +42,7 @@ function periodsOf(object: IPAllocation): ClusterHistoryView[] {
   return [...uses, { ...held, node, from: since, until: null, endedBy: null }];
 }
 
-function timeOf({ from, until }: ClusterHistoryView): string {
-  return from ?? until ?? "";
+/** ms; what cannot be read is old. */
+function timeOf({ from, until }: ClusterHistoryView): number {
+  return Date.parse(from ?? until ?? "") || 0;
 }

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { Client } from "../client.ts";
+import { nodeClientOf, USE_KUBECTL } from "../client.ts";
 import { withFiles } from "../file-option.ts";
 import { readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
 import { print } from "../terminal.ts";
@@ -11,6 +11,7 @@ export function addApply(program: Command): void {
     .description("creates or changes claims and network definitions")
     .allowExcessArguments()
     .action(async ({ filename }: { filename?: string[] }, command: Command) => {
+      const client = nodeClientOf(command, USE_KUBECTL);
       if (filename === undefined)
         command.error("error: -f <file> is needed: a file, a folder, or - for standard input");
       if (command.args.length > 0) {
@@ -19,7 +20,7 @@ export function addApply(program: Command): void {
         );
       }
       const objects = await readManifests(filename);
-      await sendManifests(Client.of(command), "/v1/apply", objects, ({ result, ...placed }) => {
+      await sendManifests(client, "/v1/apply", objects, ({ result, ...placed }) => {
         if ("error" in result) refuseObject(placed, result.error);
         else print(`${resultName(result)} ${result.action}\n`);
       });

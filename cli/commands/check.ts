@@ -1,22 +1,38 @@
 import type { Command } from "commander";
+import type { ClusterCheck } from "../../claims/cluster-view/check.ts";
 import type { Finding, NetworkView } from "../../store/records.ts";
-import { Client } from "../client.ts";
+import { wholeArgument } from "../arguments.ts";
+import { type Client, clientOf } from "../client.ts";
 import { EXIT } from "../failure.ts";
 import { count } from "../human.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";
 import { paint, print, printable } from "../terminal.ts";
 
+/** A day: what is older than that is no longer on its way. */
+const GRACE_SECONDS_MAX = 86_400;
+
 /** `holdfast check`: proves what must always be true, or says what is not and what to do. Exit 1 on any finding. */
 export function addCheck(program: Command): void {
   withOutput(program.command("check"))
     .description("proves that nothing is given twice, lost or leaked")
-    .action(async (_options: unknown, command: Command) => {
-      const client = Client.of(command);
-      const { findings } = await client.get<{ findings: Finding[] }>("/v1/check");
+    .option(
+      "--grace <seconds>",
+      "with --kubeconfig: how old a fault must be to count (default: 120)",
+      wholeArgument(0, GRACE_SECONDS_MAX),
+    )
+    .action(async ({ grace }: { grace?: number }, command: Command) => {
+      const client = clientOf(command);
+      if (grace !== undefined && client.kind === "node")
+        command.error("error: --grace is for a cluster: a daemon waits for nothing");
+      const { findings, counted } = await client.get<{
+        findings: Finding[];
+        counted?: ClusterCheck["counted"];
+      }>("/v1/check", { grace: grace === undefined ? undefined : String(grace) });
       if (findings.length > 0) process.exitCode = EXIT.refused;
       const format = formatOf(command);
       if (format === "json" || format === "yaml") return printDocument(format, { findings });
-      print(findings.length > 0 ? findings.map(findingText).join("") : await okText(client));
+      if (findings.length > 0) print(findings.map(findingText).join(""));
+      else print(counted ? clusterText(counted) : await nodeText(client));
     });
 }
 
@@ -24,7 +40,7 @@ function findingText({ invariant, message, hint }: Finding): string {
   return `${paint(invariant, "red", process.stdout)}: ${printable(message)}\n    do: ${printable(hint)}\n`;
 }
 
-async function okText(client: Client): Promise<string> {
+async function nodeText(client: Client): Promise<string> {
   const { items: networks } = await client.get<{ items: NetworkView[] }>("/v1/networks");
   const { items: claims } = await client.get<{ items: unknown[] }>("/v1/claims");
   const sum = (pick: (network: NetworkView) => bigint) =>
@@ -33,7 +49,7 @@ async function okText(client: Client): Promise<string> {
     ranges.reduce((n, range) => n + BigInt(range.allocated), BigInt(outside)),
   );
   const attachments = sum((network) => BigInt(network.attachments));
-  return `${paint("ok:", "green", process.stdout)} ${count(allocations, "allocation")}, ${count(attachments, "attachment")} and ${count(claims.length, "claim")} on ${count(networks.length, "network")} verified:
+  return `${okLine({ allocations, attachments, claims: claims.length, networks: networks.length })}
     the database file is sound, and every spooled request is understood
     I1  no address has two owners
     I2  every address of a claim or an attachment is allocated to it
@@ -41,4 +57,21 @@ async function okText(client: Client): Promise<string> {
     I4  a repeated ADD gets the same addresses
     I5  free + allocated + cooling + excluded = size, in every range
 `;
+}
+
+function clusterText(counted: ClusterCheck["counted"]): string {
+  return `${okLine(counted)}
+    every IPAllocation is what its name says, and every network is imported
+    I1  no address has two owners
+    I2  every address of a claim or a living pod is allocated to it
+    I3  every allocation has a living reason
+    I5  free + allocated + cooling + excluded = size, in every range
+each node's own state is checked there: holdfast check, without --kubeconfig
+`;
+}
+
+type Counted = Readonly<Record<"allocations" | "attachments" | "claims" | "networks", number | bigint>>;
+
+function okLine({ allocations, attachments, claims, networks }: Counted): string {
+  return `${paint("ok:", "green", process.stdout)} ${count(allocations, "allocation")}, ${count(attachments, "attachment")} and ${count(claims, "claim")} on ${count(networks, "network")} verified:`;
 }

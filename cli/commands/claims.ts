@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
 import type { ClaimView } from "../../store/manifests.ts";
 import { splitName } from "../arguments.ts";
-import { Client } from "../client.ts";
+import { clientOf } from "../client.ts";
 import { Failure } from "../failure.ts";
 import { formatAge } from "../human.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
@@ -17,7 +17,7 @@ export function addClaims(program: Command): void {
     .action(async (wanted: string | undefined, options: { namespace?: string }, command: Command) => {
       const { namespace, name } =
         wanted === undefined ? { ...options, name: undefined } : splitName(wanted, options.namespace);
-      const { items } = await Client.of(command).get<{ items: ClaimView[] }>("/v1/claims", {
+      const { items } = await clientOf(command).get<{ items: ClaimView[] }>("/v1/claims", {
         namespace,
         name,
       });

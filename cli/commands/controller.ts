@@ -32,11 +32,12 @@ export function addController(program: Command): void {
       "after",
       "\nEvery setting is also a variable (HOLDFAST_LOG_LEVEL=debug). Flags win over variables.",
     )
-    .action(async (flags: Record<string, unknown>) => {
+    .action(async (flags: Record<string, unknown>, command: Command) => {
+      const { kubeconfig } = command.optsWithGlobals<{ kubeconfig?: string }>();
       const load = createRequire(import.meta.filename);
       const { runController } = load(
         join(import.meta.dirname, "../lib/controller.cjs"),
       ) as typeof import("../../daemon/controller-main.ts");
-      process.exitCode = await runController(flags);
+      process.exitCode = await runController(kubeconfig === undefined ? flags : { ...flags, kubeconfig });
     });
 }

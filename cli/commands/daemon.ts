@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Command } from "commander";
 
-/** Settings of daemon/config.ts that take a value here; a test keeps the two lists equal. `--socket` is every command's. */
+/** Settings of daemon/config.ts that take a value here; a test keeps the two lists equal. `--socket` is every command's, `--kubeconfig` too. */
 const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
   ["--state <folder>", "folder of the state database (default: /var/lib/holdfast)"],
   [
@@ -40,11 +40,15 @@ export function addDaemon(program: Command): void {
       "\nEvery setting is also a key of the file (logLevel: debug) and a variable (HOLDFAST_LOG_LEVEL=debug).\nFlags win over variables, variables over the file.",
     )
     .action(async (flags: Record<string, unknown>, command: Command) => {
-      const { socket } = command.optsWithGlobals<{ socket?: string }>();
+      const { socket, kubeconfig } = command.optsWithGlobals<{ socket?: string; kubeconfig?: string }>();
       const load = createRequire(import.meta.filename);
       const { runDaemon } = load(
         join(import.meta.dirname, "../lib/daemon.cjs"),
       ) as typeof import("../../daemon/main.ts");
-      process.exitCode = await runDaemon(socket === undefined ? flags : { ...flags, socket });
+      process.exitCode = await runDaemon({
+        ...flags,
+        ...(socket === undefined ? {} : { socket }),
+        ...(kubeconfig === undefined ? {} : { kubeconfig }),
+      });
     });
 }

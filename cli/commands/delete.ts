@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { AllocationView, NetworkView } from "../../store/records.ts";
 import { allAllocations } from "../allocations.ts";
 import { splitName } from "../arguments.ts";
-import { Client } from "../client.ts";
+import { type Client, nodeClientOf, USE_KUBECTL } from "../client.ts";
 import { EXIT, Failure } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
 import { podName, shortContainerId } from "../holder.ts";
@@ -37,7 +37,7 @@ export function addDelete(program: Command): void {
       "\nA claim in use goes when its last user ends. What is allocated outlives the definition of its network.",
     )
     .action(async (kind: string | undefined, names: string[], options: DeleteOptions, command: Command) => {
-      const client = Client.of(command);
+      const client = nodeClientOf(command, USE_KUBECTL);
       const objects = await objectsOf(client, kind, names, options, command);
       await sendManifests(client, "/v1/delete", objects, (result) => report(client, result, options));
     });

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
+import type { ClusterHistoryView } from "../../claims/cluster-view/history.ts";
 import { describeOwner } from "../../store/owner.ts";
-import type { HistoryView } from "../../store/records.ts";
 import { addressArgument, wholeArgument } from "../arguments.ts";
-import { Client } from "../client.ts";
+import { clientOf } from "../client.ts";
 import { podName, shortHolder, usersOf } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
@@ -12,6 +12,8 @@ import { note } from "../terminal.ts";
 const LIMIT_DEFAULT = 500;
 /** As many as the API gives at once. */
 const LIMIT_MAX = 5_000;
+const PRESENT_ONLY =
+  "shown: what the cluster's objects tell, present holders and addresses at rest; the past is with each node: holdfast history there";
 
 /** `holdfast history [ADDRESS]`: who had it from when to when, where, and how that ended. The newest first. */
 export function addHistory(program: Command): void {
@@ -28,22 +30,25 @@ export function addHistory(program: Command): void {
     .action(
       async (address: string | undefined, options: { network?: string; limit: number }, command: Command) => {
         const { network, limit } = options;
-        const { items } = await Client.of(command).get<{ items: HistoryView[] }>("/v1/history", {
+        const client = clientOf(command);
+        const { items } = await client.get<{ items: ClusterHistoryView[] }>("/v1/history", {
           address,
           network,
           limit: String(limit),
         });
-        await printList(formatOf(command), {
+        const format = formatOf(command);
+        await printList(format, {
           items,
           columns: historyColumns(Date.now()),
           empty: "no history",
         });
+        if (client.kind === "cluster" && (format === "table" || format === "wide")) note(PRESENT_ONLY);
         if (items.length === limit) note(`shown: the newest ${limit}; --limit shows up to ${LIMIT_MAX}`);
       },
     );
 }
 
-function historyColumns(nowMs: number): Column<HistoryView>[] {
+function historyColumns(nowMs: number): Column<ClusterHistoryView>[] {
   const ago = (time: string) => `${formatAge(time, nowMs)} ago`;
   return [
     { header: "NETWORK", cell: ({ network }) => network },
@@ -58,8 +63,8 @@ function historyColumns(nowMs: number): Column<HistoryView>[] {
       cell: (one) => (one.containerID === null ? "" : `${one.containerID}(${one.interface})`),
     },
     { header: "NODE", cell: ({ node }) => node },
-    { header: "FROM", only: "table", cell: ({ from }) => ago(from) },
-    { header: "FROM", only: "wide", cell: ({ from }) => from },
+    { header: "FROM", only: "table", cell: ({ from }) => (from === null ? "" : ago(from)) },
+    { header: "FROM", only: "wide", cell: ({ from }) => from ?? "" },
     { header: "UNTIL", only: "table", cell: ({ until }) => (until === null ? "still" : ago(until)) },
     { header: "UNTIL", only: "wide", cell: ({ until }) => until ?? "still" },
     { header: "ENDED BY", cell: ({ endedBy }) => endedBy ?? "" },
@@ -67,6 +72,6 @@ function historyColumns(nowMs: number): Column<HistoryView>[] {
 }
 
 /** A claim's holding has no user of its own: each use has a line beside it. */
-function userText({ owner, containerID, interface: name, pod }: HistoryView): string {
+function userText({ owner, containerID, interface: name, pod }: ClusterHistoryView): string {
   return containerID === null ? "" : usersOf(owner, [{ containerID, interface: name ?? "", pod }]);
 }

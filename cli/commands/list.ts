@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
-import { Client, type Query } from "../client.ts";
+import { clientOf, type Query } from "../client.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 
 const FILTERS = ["network", "address", "pod", "claim", "vm", "node"] as const;
@@ -19,7 +19,7 @@ export function addList(program: Command): void {
     .option("--node <name>", "in use on this node")
     .action(async (options: Query, command: Command) => {
       const filter = Object.fromEntries(FILTERS.map((name) => [name, options[name]]));
-      const items = await allAllocations(Client.of(command), filter);
+      const items = await allAllocations(clientOf(command), filter);
       const filtered = FILTERS.some((name) => options[name] !== undefined);
       await printList(formatOf(command), {
         items,

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { NetworkView } from "../../store/records.ts";
-import { Client } from "../client.ts";
+import { clientOf } from "../client.ts";
 import { rangeColumns, rangeLines } from "../network-ranges.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 
@@ -9,7 +9,7 @@ export function addNetworks(program: Command): void {
   withOutput(program.command("networks"))
     .description("every network, its ranges and how full they are")
     .action(async (_options: unknown, command: Command) => {
-      const { items } = await Client.of(command).get<{ items: NetworkView[] }>("/v1/networks");
+      const { items } = await clientOf(command).get<{ items: NetworkView[] }>("/v1/networks");
       await printList(formatOf(command), {
         items: items.flatMap(rangeLines),
         columns: rangeColumns(),

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { Client } from "../client.ts";
+import { NODE_ONLY, nodeClientOf } from "../client.ts";
 import { EXIT } from "../failure.ts";
 import { withProgress } from "../progress.ts";
 import { note, print } from "../terminal.ts";
@@ -27,15 +27,14 @@ export function addRebuild(program: Command): void {
     .option("--empty", "an empty database")
     .addHelpText("after", EXPLANATION)
     .action(async (options: { from?: string; empty?: boolean }, command: Command) => {
+      const client = nodeClientOf(command, NODE_ONLY);
       const from = options.from === undefined ? undefined : resolve(options.from);
       if (from === undefined && options.empty !== true) {
         command.error(`error: one of --from <backup> and --empty is needed\n${EXPLANATION}`, {
           exitCode: EXIT.usage,
         });
       }
-      const work = Client.of(command)
-        .patient()
-        .post("/v1/rebuild", from === undefined ? { empty: true } : { from });
+      const work = client.patient().post("/v1/rebuild", from === undefined ? { empty: true } : { from });
       await withProgress(() => "rebuilding", work);
       print(
         from === undefined

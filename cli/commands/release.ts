@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
-import { Client } from "../client.ts";
+import { type Client, clientOf } from "../client.ts";
 import { EXIT, Failure } from "../failure.ts";
 import { print, printable } from "../terminal.ts";
 
@@ -19,7 +19,7 @@ export function addRelease(program: Command): void {
     .option("--network <name>", "needed when more than one network has the address")
     .option("--force", "also when it is in use or claimed, with everything its holder has on this network")
     .action(async (address: string, options: { network?: string; force?: boolean }, command: Command) => {
-      const client = Client.of(command);
+      const client = clientOf(command);
       const network = options.network ?? (await onlyNetworkOf(client, address));
       const force = options.force === true;
       const { addresses, holder } = await client

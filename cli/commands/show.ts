@@ -1,12 +1,16 @@
 import type { Command } from "commander";
+import type { ClusterNetworkView } from "../../claims/cluster-view/network-views.ts";
 import type { AllocationView, NetworkView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
-import { Client } from "../client.ts";
+import { clientOf } from "../client.ts";
 import { count, formatCount } from "../human.ts";
 import { sourceText } from "../network-ranges.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
 import { print, printable } from "../terminal.ts";
+
+/** `imported` is known to a cluster only. */
+type ShownNetwork = NetworkView & Partial<ClusterNetworkView>;
 
 /** `holdfast show NETWORK`: what one network is, how full it is, and who holds its addresses. */
 export function addShow(program: Command): void {
@@ -14,8 +18,8 @@ export function addShow(program: Command): void {
     .description("one network: definition, counts and holders")
     .argument("<network>", "name of the network, as `holdfast networks` shows it")
     .action(async (name: string, _options: unknown, command: Command) => {
-      const client = Client.of(command);
-      const network = await client.get<NetworkView>(`/v1/networks/${encodeURIComponent(name)}`);
+      const client = clientOf(command);
+      const network = await client.get<ShownNetwork>(`/v1/networks/${encodeURIComponent(name)}`);
       const allocations = await allAllocations(client, { network: name });
       const format = formatOf(command);
       if (format === "json" || format === "yaml") return printDocument(format, { network, allocations });
@@ -28,7 +32,7 @@ export function addShow(program: Command): void {
     });
 }
 
-function factsOf(network: NetworkView, allocations: readonly AllocationView[]): string {
+function factsOf(network: ShownNetwork, allocations: readonly AllocationView[]): string {
   const facts: [string, string][] = [
     ["Network", network.name],
     ["Defined by", sourceText(network)],
@@ -36,6 +40,8 @@ function factsOf(network: NetworkView, allocations: readonly AllocationView[]): 
   if (network.source !== "none") {
     facts.push(["Persistent IPs", network.allowPersistentIPs ? "allowed" : "not allowed"]);
     facts.push(["Cool-down", `${network.cooldownSeconds} s`]);
+    if (network.imported !== undefined)
+      facts.push(["Imported", network.imported ? "yes" : "not yet: no address is given"]);
   }
   facts.push(["Attachments", String(network.attachments)]);
   for (const range of network.ranges) facts.push(["Range", rangeText(range)]);

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { VERSION } from "../../version.ts";
-import { Client } from "../client.ts";
+import { type Client, clientOf } from "../client.ts";
 import { Failure } from "../failure.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";
 import { note, print, printable } from "../terminal.ts";
@@ -10,8 +10,9 @@ export function addVersion(program: Command): void {
   withOutput(program.command("version"))
     .description("of this program, and of the daemon if it answers")
     .action(async (_options: unknown, command: Command) => {
-      const client = Client.of(command);
-      const daemon = await daemonVersion(client);
+      const client = clientOf(command);
+      // A cluster has a daemon on each node, and they may differ.
+      const daemon = client.kind === "node" ? await daemonVersion(client) : null;
       const format = formatOf(command);
       if (format === "json" || format === "yaml") await printDocument(format, { client: VERSION, daemon });
       else print(`client   ${VERSION}\n${daemon === null ? "" : `daemon   ${printable(daemon)}\n`}`);

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import type { HistoryView } from "../../store/records.ts";
+import type { ClusterHistoryView as HistoryView } from "../../claims/cluster-view/history.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
-import { Client, type Query } from "../client.ts";
+import { type Client, clientOf, type Query } from "../client.ts";
 import { EXIT } from "../failure.ts";
 import { shortHolder } from "../holder.ts";
 import { formatAge } from "../human.ts";
@@ -17,7 +17,7 @@ export function addWho(program: Command): void {
     .argument("<address>", "in any spelling, bare or with its prefix length", addressArgument)
     .option("--network <name>", "only in this network; default: every network that has it")
     .action(async (address: string, { network }: { network?: string }, command: Command) => {
-      const client = Client.of(command);
+      const client = clientOf(command);
       const items = await allAllocations(client, { address, network });
       const format = formatOf(command);
       if (items.some(({ state }) => state === "Bound")) {

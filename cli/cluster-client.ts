@@ -1,0 +1,41 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import type { Client, Query } from "./client.ts";
+import type { ClusterRequest } from "./cluster/main.ts";
+import { EXIT, Failure } from "./failure.ts";
+
+/** A cluster without any daemon, with the rights of the kubeconfig's user. Its code is a bundle of its own, read only when asked. */
+export class ClusterClient implements Client {
+  readonly kind = "cluster";
+  readonly #kubeconfig: string;
+  readonly #silenceMs: number;
+
+  constructor(kubeconfig: string, silenceMs: number) {
+    this.#kubeconfig = kubeconfig;
+    this.#silenceMs = silenceMs;
+  }
+
+  get<T>(path: string, query: Query = {}): Promise<T> {
+    return this.#ask({ method: "GET", path, query, body: null });
+  }
+
+  post<T>(path: string, body: object): Promise<T> {
+    return this.#ask({ method: "POST", path, query: {}, body });
+  }
+
+  async #ask<T>(request: ClusterRequest): Promise<T> {
+    const load = createRequire(import.meta.filename);
+    const { askCluster } = load(
+      join(import.meta.dirname, "../lib/cluster.cjs"),
+    ) as typeof import("./cluster/main.ts");
+    const options = { kubeconfig: this.#kubeconfig, silenceMs: this.#silenceMs };
+    const answer = await askCluster(options, request);
+    if (answer.kind === "answered") return answer.body as T;
+    const { kind, code, message, hint } = answer;
+    throw new Failure(message, {
+      hint,
+      code,
+      exitCode: kind === "away" ? EXIT.unreachable : EXIT.refused,
+    });
+  }
+}

@@ -1,0 +1,132 @@
+import { checkCluster } from "../../claims/cluster-view/check.ts";
+import { clusterHistory } from "../../claims/cluster-view/history.ts";
+import {
+  readAllocations,
+  readDefinitions,
+  readNetworkObjects,
+  readObjects,
+} from "../../claims/cluster-view/look.ts";
+import { type ClusterNetworkView, clusterNetworks } from "../../claims/cluster-view/network-views.ts";
+import { invalid, readAddress, readBody, readLimit, readQuery } from "../../daemon/api-query.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { AllocationClient } from "../../store/kubernetes/allocation-client.ts";
+import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
+import { CLAIMS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
+import { releaseInKubernetes } from "../../store/kubernetes/release.ts";
+import { listFromApi } from "../../store/kubernetes/views.ts";
+import type { ClaimView } from "../../store/manifests.ts";
+import type { ClusterRequest } from "./main.ts";
+
+/** What is younger is not reported unless asked for, seconds: longer than a controller needs. */
+const GRACE_SECONDS_DEFAULT = 120;
+/** For a release when there is no limit, ms. */
+const RELEASE_MS_MAX = 600_000;
+
+interface Context {
+  readonly api: KubeApi;
+  readonly silenceMs: number;
+}
+
+/** The answer to one request. Throws RefusalError and ClusterProblem. */
+export function routeOf(context: Context, { method, path, query, body }: ClusterRequest): Promise<unknown> {
+  const { api } = context;
+  const [, , resource, name] = path.split("/");
+  switch (`${method} ${resource}`) {
+    case "GET networks":
+      return name === undefined ? listed(networks(api)) : oneNetwork(api, decodeURIComponent(name));
+    case "GET allocations":
+      return allocations(api, query);
+    case "GET claims":
+      return listed(claims(api, query));
+    case "GET history":
+      return listed(history(api, query));
+    case "GET check":
+      return check(api, query);
+    case "POST release":
+      return release(context, body);
+    default:
+      throw new Error(`${method} ${path} is no question to a cluster`);
+  }
+}
+
+async function listed<T>(items: Promise<readonly T[]>): Promise<{ items: readonly T[] }> {
+  return { items: await items };
+}
+
+async function networks(api: KubeApi): Promise<ClusterNetworkView[]> {
+  const [{ book }, objects, inUse] = await Promise.all([
+    readDefinitions(api),
+    readNetworkObjects(api),
+    readAllocations(api),
+  ]);
+  return clusterNetworks(book, inUse, objects, Date.now());
+}
+
+async function oneNetwork(api: KubeApi, wanted: string): Promise<ClusterNetworkView> {
+  const found = (await networks(api)).find(({ name }) => name === wanted);
+  if (!found) throw new RefusalError(refuse("NOT_FOUND", { what: `network ${wanted}` }));
+  return found;
+}
+
+/** All in one page whatever the limit: the cluster was read as a whole, and each page would read it again. */
+function allocations(api: KubeApi, query: ClusterRequest["query"]): Promise<unknown> {
+  const { address, limit, continue: token, ...filter } = query;
+  readLimit(limit);
+  const wanted = address === undefined ? undefined : readAddress("address", address);
+  return listFromApi(
+    api,
+    { ...filter, address: wanted },
+    { limit: Number.POSITIVE_INFINITY, continue: token },
+  );
+}
+
+async function claims(api: KubeApi, query: ClusterRequest["query"]): Promise<ClaimView[]> {
+  const { namespace, name } = query;
+  const [{ book }, all] = await Promise.all([readDefinitions(api), readObjects<ClaimView>(api, CLAIMS_PATH)]);
+  const ours = new Set(book.networks());
+  return all
+    .filter(({ spec }) => ours.has(spec?.network))
+    .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
+    .filter(({ metadata }) => name === undefined || metadata.name === name)
+    .map((claim) => {
+      const { managedFields: _, ...metadata } = claim.metadata;
+      return { ...claim, metadata: metadata as ClaimView["metadata"] };
+    });
+}
+
+async function history(api: KubeApi, query: ClusterRequest["query"]) {
+  const { address, network, limit } = query;
+  const wanted = address === undefined ? undefined : readAddress("address", address);
+  return clusterHistory(await readAllocations(api), { network, address: wanted, limit: readLimit(limit) });
+}
+
+function check(api: KubeApi, query: ClusterRequest["query"]) {
+  const { grace } = readQuery(definedOnly(query), ["grace"]);
+  const graceSeconds = grace === undefined ? GRACE_SECONDS_DEFAULT : Number(grace);
+  return checkCluster(api, { nowMs: Date.now, graceSeconds });
+}
+
+async function release({ api, silenceMs }: Context, body: unknown): Promise<unknown> {
+  const { network, address, force = false } = readBody(body, ["network", "address", "force"]);
+  if (typeof network !== "string") invalid("network", network, "the name of a network is wanted");
+  const deadlineMs = performance.now() + (silenceMs || RELEASE_MS_MAX);
+  const outcome = await releaseInKubernetes(
+    new AllocationClient(api, "housekeeping"),
+    { network, address: readAddress("address", address), force: force === true },
+    {
+      nowMs: Date.now(),
+      deadlineMs,
+      claimExists: async (namespace, name, uid) => {
+        const path = namespacedPath(CLAIMS_PATH, namespace, name);
+        const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
+        return answer.status !== 404 && (answer.status !== 200 || answer.body.metadata.uid === uid);
+      },
+    },
+  );
+  if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
+  return { addresses: outcome.addresses, holder: outcome.holder };
+}
+
+function definedOnly(query: ClusterRequest["query"]): object {
+  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
+}

@@ -176,6 +176,12 @@ export class Daemon {
         { recovered },
         "the journal was empty; what the API knows of this node's containers is recorded again",
       );
+    const owed = await cluster.store.settleFormerBoot();
+    if (owed > 0)
+      this.#log.warn(
+        { owed },
+        "the machine was started anew in the middle of ADDs; what they had reserved is given back",
+      );
     await cluster.store.drainOutbox();
     this.#settled = true;
     this.#log.info("ready");

@@ -27,6 +27,7 @@ import { type AttachParts, answerFromJournal, attachInKubernetes } from "./attac
 import { checkNode } from "./check-node.ts";
 import type { ClaimDesk } from "./claim-desk.ts";
 import { Followed } from "./followed.ts";
+import { settleFormerBoot } from "./former-boot.ts";
 import { Hint } from "./hint.ts";
 import { abandonIntent, journalDetach, journalEnd } from "./journal.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
@@ -130,6 +131,12 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     const { api, context, definitions } = this.#options;
     const definitionOf = (network: string) => definitions.definitionOf(network);
     return recoverJournal({ api, folder: this.folder, context, definitionOf });
+  }
+
+  /** See settleFormerBoot. */
+  settleFormerBoot(): Promise<number> {
+    const { api, context } = this.#options;
+    return settleFormerBoot({ api, folder: this.folder, context });
   }
 
   /** See reassert. */

@@ -4,7 +4,7 @@ import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
 import { closeDatabase, openDatabase, RebuildRequiredError } from "./database-file.ts";
 import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
-import { GroupCommit, type Transaction } from "./group-commit.ts";
+import { type Durability, GroupCommit, type Transaction } from "./group-commit.ts";
 import { endFormerBoots } from "./housekeeping.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
@@ -164,10 +164,13 @@ export class StateFolder {
   }
 
   /** Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. */
-  write<T>(work: (ledger: Ledger, transaction: Transaction) => T): Promise<T> {
+  write<T>(
+    work: (ledger: Ledger, transaction: Transaction) => T,
+    durability: Durability = "power",
+  ): Promise<T> {
     const ledger = this.#ledger;
     if (!ledger || !this.#commits) return Promise.reject(new StorageAway(this.#unavailable()));
-    return this.#commits.submit((transaction) => work(ledger, transaction));
+    return this.#commits.submit((transaction) => work(ledger, transaction), durability);
   }
 
   /** After a failed write nothing in memory and nothing cached by SQLite is believed: close, reopen, check, load. */

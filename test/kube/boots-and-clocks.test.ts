@@ -3,10 +3,22 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
+import { ALLOCATIONS_PATH } from "../../store/kubernetes/objects.ts";
 import { wireRequest } from "../faults/wire.ts";
 import { TestDaemon, until } from "../harness/daemon.ts";
 import { cniArgs, type NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, deleted, type Guest, ipsOf, optionsOf, Scene } from "./fault-scene.ts";
+import {
+  added,
+  addedInTheEnd,
+  deleted,
+  type Guest,
+  ipsOf,
+  NAMESPACE,
+  optionsOf,
+  Scene,
+} from "./fault-scene.ts";
 
 const WITNESS = ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"];
 const NEXT_BOOT = "11111111-2222-4333-8444-555555555555";
@@ -101,6 +113,28 @@ test("a reboot: what ran is unconfirmed until its pod has ended; calls of the ol
   await inNewBoot(node, "DEL", pod, "booted-pod");
   await inNewBoot(node, "DEL", vm, "booted-vm");
   await scene.settled(net, [[vm, vmIps]]);
+});
+
+test("the power goes in the middle of an ADD: what the journal never heard of is given back", async () => {
+  const net = await scene.net("power", "10.67.0.0/24");
+  const node = await scene.node("node-b", { args: WITNESS });
+  const living = await scene.pod(net, node.name);
+  const ips = await added(node, living);
+  const ghost = { namespace: NAMESPACE, name: "ghost", uid: "ghost-uid" };
+  const since = "2026-01-01T00:00:00Z";
+  const reserved = newAllocation(
+    net.name,
+    parseInterfaceAddress("10.67.0.200/24"),
+    {
+      owner: { kind: "Pod", interface: "net1", ...ghost },
+      attachment: { containerID: "ghost", interface: "net1", node: node.name, pod: ghost, since },
+    },
+    since,
+  );
+  await scene.cluster.api.create(ALLOCATIONS_PATH, reserved);
+  await node.daemon.end("SIGKILL");
+  await bootAnew(node);
+  await scene.settled(net, [[living, ips]]);
 });
 
 /** A daemon whose wall clock is off by so much. */

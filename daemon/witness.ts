@@ -59,9 +59,13 @@ export class Witness {
     this.#gone = stillGone;
   }
 
-  /** No namespace outlives the boot it was made in. */
-  #isGone({ stamp, netns }: Attachment): boolean {
-    return stamp.bootId !== this.#bootId || namespaceState(netns) === "gone";
+  /**
+   * No namespace outlives the boot it was made in. Of an attachment that a lost journal had to learn from the API nobody
+   * knows the namespace: the end of its pod, which is asked next, is all the evidence there will ever be.
+   */
+  #isGone({ stamp, netns, pod }: Attachment): boolean {
+    const learnt = netns.path === "" && stamp.us === 0 && pod !== null;
+    return learnt || stamp.bootId !== this.#bootId || namespaceState(netns) === "gone";
   }
 
   async #end(attachment: Attachment): Promise<void> {

@@ -163,7 +163,7 @@ async function allocate(
           if (intentId === null) return openIntent(ledger, transaction, want, attacher.owner, addresses);
           extendIntent(ledger, intentId, addresses);
           return intentId;
-        }, "process");
+        });
         killPoint("after-intent");
       },
       follow: () => parts.follow(network),

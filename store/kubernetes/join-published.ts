@@ -64,9 +64,8 @@ export async function joinPublished(
   const families = decision.addresses.map(({ address }) => address.family);
   const narrow = whyTooNarrow(families, want);
   if (narrow) return { ...narrow, reserved: [] };
-  await parts.folder.write(
-    (ledger, transaction) => openIntent(ledger, transaction, want, attacher.owner, addresses),
-    "process",
+  await parts.folder.write((ledger, transaction) =>
+    openIntent(ledger, transaction, want, attacher.owner, addresses),
   );
   const results = await Promise.allSettled(
     addresses.map((one, index) => join(parts, want, attacher, one, readings[index] ?? null, deadlineMs)),

@@ -78,7 +78,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
 
   constructor(options: KubernetesStoreOptions) {
     const { api, context, log } = options;
-    const folder = new StateFolder(options.folder, context, log, { keepFormerBoots: true });
+    const folder = new StateFolder(options.folder, context, log, { journalOnly: true });
     super(folder);
     this.#options = options;
     this.hint = new Hint(api, context.clock, context.node);
@@ -97,9 +97,18 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     };
   }
 
-  /** Opens the journal and gives back what ADDs of the process before this one left unfinished. */
+  /**
+   * Opens the journal and gives back what ADDs of the process before this one left unfinished. A journal that is damaged
+   * or lost was put aside, and a new one begins: what it must know, the API knows (recoverJournal).
+   */
   async open(): Promise<void> {
     await this.folder.open();
+    if (this.folder.status.kind === "rebuild-required") {
+      this.#options.log.error(
+        "the journal begins anew, and the API tells what this node uses; its history is lost",
+      );
+      await this.folder.rebuild(null);
+    }
     if (this.folder.status.kind !== "ready") return;
     await this.folder.write((ledger) => {
       for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);

@@ -13,11 +13,7 @@ export interface Transaction {
   onRollback(undo: () => void): void;
 }
 
-/** What a commit must outlive: `power`, with a sync; `process`, which the operating system alone takes care of. */
-export type Durability = "power" | "process";
-
 interface Job {
-  readonly durability: Durability;
   work(transaction: Transaction): unknown;
   resolve(value: unknown): void;
   reject(error: unknown): void;
@@ -43,9 +39,6 @@ export class GroupCommit {
   readonly #savepoint: Database.Statement;
   readonly #release: Database.Statement;
   readonly #rollbackTo: Database.Statement;
-  readonly #synced: Database.Statement;
-  readonly #unsynced: Database.Statement;
-  #syncs = true;
   #queue: Job[] = [];
   #scheduled = false;
   #fault: StorageFault | null = null;
@@ -59,15 +52,13 @@ export class GroupCommit {
     this.#savepoint = db.prepare("SAVEPOINT request");
     this.#release = db.prepare("RELEASE request");
     this.#rollbackTo = db.prepare("ROLLBACK TO request");
-    this.#synced = db.prepare("PRAGMA synchronous = FULL");
-    this.#unsynced = db.prepare("PRAGMA synchronous = NORMAL");
   }
 
   /** Runs `work`, which must be synchronous, in the next batch. Rejects with what it threw, or with a StorageFault. */
-  submit<T>(work: (transaction: Transaction) => T, durability: Durability = "power"): Promise<T> {
+  submit<T>(work: (transaction: Transaction) => T): Promise<T> {
     if (this.#fault) return Promise.reject(this.#fault);
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ durability, work, resolve: resolve as (value: unknown) => void, reject });
+      this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
       this.#schedule();
     });
   }
@@ -86,7 +77,6 @@ export class GroupCommit {
     const undos: (() => void)[] = [];
     let done: Done[];
     try {
-      this.#syncWhereNeeded();
       this.#begin.run();
       done = this.#runTogether(undos) ?? this.#runApart(undos);
       killPoint("before-commit");
@@ -101,15 +91,6 @@ export class GroupCommit {
       if (ok) job.resolve(value);
       else job.reject(value);
     }
-  }
-
-  /** A log written without a sync is synced together with the next commit that wants one. */
-  #syncWhereNeeded(): void {
-    const batch = this.#queue.slice(0, BATCH_REQUESTS_MAX);
-    const syncs = batch.some(({ durability }) => durability === "power");
-    if (syncs === this.#syncs) return;
-    (syncs ? this.#synced : this.#unsynced).run();
-    this.#syncs = syncs;
   }
 
   /**

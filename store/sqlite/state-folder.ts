@@ -4,7 +4,7 @@ import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
 import { closeDatabase, openDatabase, RebuildRequiredError } from "./database-file.ts";
 import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
-import { type Durability, GroupCommit, type Transaction } from "./group-commit.ts";
+import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { endFormerBoots } from "./housekeeping.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
@@ -34,20 +34,23 @@ export class StateFolder {
   readonly #context: NodeContext;
   readonly #log: StoreLog;
   readonly #reserve: DiskReserve;
-  readonly #keepFormerBoots: boolean;
+  readonly #journalOnly: boolean;
   #status: StoreStatus = { kind: "opening" };
   #ledger: Ledger | null = null;
   #commits: GroupCommit | null = null;
   #reopenTimer: NodeJS.Timeout | null = null;
 
-  /** `keepFormerBoots`: attachments of earlier boots are not ended here, because somebody else knows better. */
+  /**
+   * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because somebody else knows
+   * better, and commits outlive the process but not the power: nothing syncs but checkpoints.
+   */
   constructor(
     folder: string,
     context: NodeContext,
     log: StoreLog,
-    { keepFormerBoots = false }: { readonly keepFormerBoots?: boolean } = {},
+    { journalOnly = false }: { readonly journalOnly?: boolean } = {},
   ) {
-    this.#keepFormerBoots = keepFormerBoots;
+    this.#journalOnly = journalOnly;
     this.path = folder;
     this.#context = context;
     this.#log = log;
@@ -69,6 +72,7 @@ export class StateFolder {
     let db: Database.Database;
     try {
       db = this.#openDatabase();
+      if (this.#journalOnly) db.pragma("synchronous = NORMAL");
     } catch (error) {
       if (!(error instanceof RebuildRequiredError)) throw error;
       const reason = `${error.message}; ADD is refused until it is rebuilt: holdfast rebuild --from BACKUP, or --empty`;
@@ -80,7 +84,7 @@ export class StateFolder {
       const ledger = new Ledger(db, this.#context);
       const commits = new GroupCommit(db, (fault) => this.#onFault(fault));
       await loadNetworks(ledger, (message) => this.#log.error(message));
-      if (!this.#keepFormerBoots) await this.#endFormerBoots(ledger, commits);
+      if (!this.#journalOnly) await this.#endFormerBoots(ledger, commits);
       if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
       this.#ledger = ledger;
       this.#commits = commits;
@@ -164,13 +168,10 @@ export class StateFolder {
   }
 
   /** Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. */
-  write<T>(
-    work: (ledger: Ledger, transaction: Transaction) => T,
-    durability: Durability = "power",
-  ): Promise<T> {
+  write<T>(work: (ledger: Ledger, transaction: Transaction) => T): Promise<T> {
     const ledger = this.#ledger;
     if (!ledger || !this.#commits) return Promise.reject(new StorageAway(this.#unavailable()));
-    return this.#commits.submit((transaction) => work(ledger, transaction), durability);
+    return this.#commits.submit((transaction) => work(ledger, transaction));
   }
 
   /** After a failed write nothing in memory and nothing cached by SQLite is believed: close, reopen, check, load. */

@@ -1,0 +1,94 @@
+/** One header line as it was sent: `[name, value]`. */
+export type HeaderLine = readonly [name: string, value: string];
+
+/** Words at the start of the names that tell who or where a client is, to any of the backends there are. */
+const IDENTITY_PREFIXES = [
+  "x-instance-id",
+  "x-tenant-id",
+  "x-project-id",
+  "x-metadata-provider",
+  "x-neutron-",
+  "x-ovn-",
+  "x-holdfast-",
+  "x-forwarded",
+  "x-original-",
+  "x-real-ip",
+  "x-remote-",
+  "x-client-ip",
+  "x-cluster-client-ip",
+  "x-proxyuser-ip",
+  "true-client-ip",
+  "cf-connecting-ip",
+  "client-ip",
+  "forwarded",
+  "remote-",
+];
+
+/** RFC 9110, 7.6.1, and what belongs to the one connection: the next hop makes its own. */
+const CONNECTION_HEADERS = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "http2-settings",
+  "keep-alive",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "via",
+]);
+
+/** Change the method or the path that was judged. */
+const OVERRIDES = new Set(["x-http-method", "x-http-method-override", "x-method-override", "x-rewrite-url"]);
+
+/**
+ * The client's header lines that may pass to a backend: without any that says who asks, in whatever spelling; without
+ * those of the connection and those that its Connection header names; and without those that cannot be named or told
+ * apart safely. Repeated lines stay repeated.
+ */
+export function strippedHeaders(lines: readonly HeaderLine[]): readonly HeaderLine[] {
+  const named = new Set(
+    lines
+      .filter(([name]) => commonName(name) === "connection")
+      .flatMap(([, value]) => value.split(",").map(commonName)),
+  );
+  return lines.filter(([name, value]) => {
+    const common = commonName(name);
+    return isToken(name) && isPlain(value) && !isForbidden(common) && !named.has(common);
+  });
+}
+
+/** Is it a header that only we may set, or one of the connection? In any spelling. */
+export function isForbiddenHeader(name: string): boolean {
+  return isForbidden(commonName(name));
+}
+
+function isForbidden(common: string): boolean {
+  return (
+    CONNECTION_HEADERS.has(common) ||
+    OVERRIDES.has(common) ||
+    common.startsWith("proxy-") ||
+    IDENTITY_PREFIXES.some((prefix) => common.startsWith(prefix))
+  );
+}
+
+/**
+ * The one name behind all spellings that some server takes for it: CGI and WSGI turn letters to upper case and everything
+ * but letters and digits to an underscore.
+ */
+function commonName(name: string): string {
+  return name
+    .trim()
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]/g, "-");
+}
+
+/** RFC 9110, 5.6.2. */
+function isToken(name: string): boolean {
+  return /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name);
+}
+
+function isPlain(value: string): boolean {
+  return !/[\0\r\n]/.test(value);
+}

@@ -1,0 +1,46 @@
+import { type Answer, listAnswer, NOT_FOUND, textAnswer } from "./answer.ts";
+import { type Instance, tidyKeys } from "./instance.ts";
+import { guestMeta } from "./meta-data-json.ts";
+import { networkConfig } from "./network-config.ts";
+import { yamlText } from "./yaml-text.ts";
+
+/** The four files of a NoCloud seed. */
+const FILES = ["meta-data", "network-config", "user-data", "vendor-data"] as const;
+
+/**
+ * GET below `/nocloud`, the base of `ds=nocloud;s=http://169.254.169.254/nocloud/`. A file without content is 200 and
+ * empty: a 404 costs the guest ten seconds of retries for vendor-data and network-config, and its source for the others.
+ */
+export function noCloudAnswer(segments: readonly string[], instance: Instance): Answer {
+  const [name, ...rest] = segments;
+  if (name === undefined) return listAnswer(FILES);
+  if (rest.length > 0) return NOT_FOUND;
+  switch (name) {
+    case "meta-data":
+      return textAnswer(yamlText(metaData(instance)));
+    case "user-data":
+      return textAnswer(instance.userData ?? "");
+    case "vendor-data":
+      return textAnswer(instance.vendorData ?? "");
+    case "network-config": {
+      const config = networkConfig(instance);
+      return textAnswer(config === null ? "" : yamlText(config));
+    }
+    default:
+      return NOT_FOUND;
+  }
+}
+
+/** The tenant's metadata stands below `meta`: at the top cloud-init takes keys such as `seedfrom` for orders. */
+function metaData(instance: Instance): Record<string, unknown> {
+  const keys = tidyKeys(instance.publicKeys);
+  const meta = guestMeta(instance.meta);
+  return {
+    "instance-id": instance.uuid,
+    "local-hostname": instance.hostname,
+    ...(keys.length > 0 ? { "public-keys": keys.map(({ data }) => data) } : {}),
+    ...(instance.availabilityZone === null ? {} : { "availability-zone": instance.availabilityZone }),
+    ...(instance.instanceType === null ? {} : { "instance-type": instance.instanceType }),
+    ...(Object.keys(meta).length > 0 ? { meta } : {}),
+  };
+}

@@ -1,0 +1,67 @@
+import { Buffer } from "node:buffer";
+import { type Answer, jsonAnswer, listAnswer, NOT_FOUND, textAnswer } from "./answer.ts";
+import type { Instance } from "./instance.ts";
+import { metaDataJson } from "./meta-data-json.ts";
+import { networkData } from "./network-data.ts";
+import { has, OPENSTACK_VERSIONS, type OpenStackVersion, readVersion } from "./openstack-versions.ts";
+import { passwordAnswer } from "./password.ts";
+
+interface OpenStackOptions {
+  /** Makes `random_seed`; null: there is none. */
+  readonly seedSecret: Buffer | null;
+  readonly nowMs: number;
+}
+
+/**
+ * GET below `/openstack`. `segments` come after it: none lists the versions, one lists a version's files. A file that
+ * came with a later version is not there in an earlier one. Setting the password is for `passwordAnswer`.
+ */
+export function openStackAnswer(
+  segments: readonly string[],
+  instance: Instance,
+  options: OpenStackOptions,
+): Answer {
+  const [versionText, name, ...rest] = segments;
+  if (versionText === undefined) return listAnswer([...OPENSTACK_VERSIONS, "latest"]);
+  const version = readVersion(versionText);
+  if (version === null || rest.length > 0) return NOT_FOUND;
+  const files = filesOf(instance, version, options);
+  if (name === undefined) return listAnswer([...files.keys()]);
+  return files.get(name)?.() ?? NOT_FOUND;
+}
+
+/** Is this the path of the password, in a version that has it? `segments` come after `/openstack`. */
+export function isPasswordPath(segments: readonly string[]): boolean {
+  const version = segments[0] === undefined ? null : readVersion(segments[0]);
+  return segments.length === 2 && segments[1] === "password" && version !== null && has(version, "password");
+}
+
+/** In the order of Nova's listings. */
+function filesOf(
+  instance: Instance,
+  version: OpenStackVersion,
+  { seedSecret, nowMs }: OpenStackOptions,
+): ReadonlyMap<string, () => Answer> {
+  const { userData, vendorData, password } = instance;
+  const seed = seedSecret === null ? null : { secret: seedSecret, nowMs };
+  // Under the key that cloud-init reads, so that the operator writes plain cloud-config.
+  const vendor = vendorData === null ? {} : { "cloud-init": vendorData };
+  const files: readonly (readonly [name: string, there: boolean, answer: () => Answer])[] = [
+    ["meta_data.json", true, () => jsonAnswer(metaDataJson(instance, version, seed))],
+    ["user_data", userData !== null, () => (userData === null ? NOT_FOUND : textAnswer(userData))],
+    [
+      "password",
+      has(version, "password") && password !== null,
+      () => passwordAnswer({ method: "GET", body: Buffer.alloc(0) }, instance),
+    ],
+    ["vendor_data.json", has(version, "vendorData"), () => jsonAnswer(vendor)],
+    // Nova's type for this one: it sets none.
+    [
+      "network_data.json",
+      has(version, "networkData"),
+      () => jsonAnswer(networkData(instance), "text/plain; charset=UTF-8"),
+    ],
+    ["vendor_data2.json", has(version, "vendorData2"), () => jsonAnswer({ static: vendor })],
+  ];
+  return new Map(files.filter(([, there]) => there).map(([name, , answer]) => [name, answer]));
+}

@@ -1,0 +1,187 @@
+import { Buffer } from "node:buffer";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Instance } from "../../metadata/instance.ts";
+import { networkConfig } from "../../metadata/network-config.ts";
+import { networkData } from "../../metadata/network-data.ts";
+import type { MetadataOptions } from "../../metadata/route.ts";
+import { yamlText } from "../../metadata/yaml-text.ts";
+import { drive, type Found, whyNoCloudInit } from "./cloud-init/cloud-init.ts";
+import { BARE, instance, MAC, network, OPTIONS } from "./instances.ts";
+import { type MetadataServer, serve } from "./metadata-server.ts";
+
+const why = whyNoCloudInit();
+if (why !== null) console.warn(why);
+const MACS = { [MAC]: "enp1s0", "52:54:00:00:00:02": "enp2s0" };
+/** Another address than the server's, so that the answers go to where they were asked for. */
+const GUEST = { macs: MACS, source: "127.9.8.7" };
+
+let server: MetadataServer | null = null;
+afterEach(() => server?.close());
+
+/** Runs a data source against a VM's metadata; `log` is what it asked for and got. */
+async function boot(
+  source: string,
+  { of = instance(), options = {} }: { of?: Instance; options?: Partial<MetadataOptions> } = {},
+): Promise<Found & { readonly log: readonly string[] }> {
+  server = await serve(of, { ...OPTIONS, ...options });
+  const found = await drive(source, [server.url], GUEST);
+  return { ...found, log: server.log };
+}
+
+const failed = (log: readonly string[]) => log.filter((line) => !line.endsWith(" 200"));
+const COMMON = {
+  found: true,
+  hostname: "vm1.example.net",
+  keys: ["ssh-ed25519 AAAAalice alice@example.net", "ssh-ed25519 AAAAbob bob@example.net"],
+  userdata: Buffer.from("#cloud-config\npackages: [jq]\n").toString("base64"),
+  zone: "zone-a",
+};
+
+/** The first interface, as netplan would get it. */
+const BLUE = {
+  addresses: ["192.168.10.5/24", "fd10::5/64"],
+  match: { macaddress: MAC },
+  mtu: 1450,
+};
+
+describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
+  let folder = "";
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "holdfast-cloud-init-"));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  describe("OpenStack", () => {
+    test("finds everything, at the first try, in fewer requests than a burst of 60", async () => {
+      const { log, ...found } = await boot("openstack");
+      expect(found).toMatchObject({
+        ...COMMON,
+        instanceId: instance().uuid,
+        vendordata: "#cloud-config\nntp: {}\n",
+        ec2: { "local-ipv4": "192.168.10.5", placement: { "availability-zone": "zone-a" } },
+      });
+      expect(failed(log)).toEqual([]);
+      expect(log.length).toBeLessThan(40);
+      expect(server?.sources).toEqual(new Set([GUEST.source]));
+    });
+
+    test("configures both interfaces", async () => {
+      const { netplan } = await boot("openstack");
+      expect(netplan?.network.ethernets).toMatchObject({
+        enp1s0: {
+          ...BLUE,
+          "accept-ra": false,
+          nameservers: { addresses: ["192.168.10.1", "fd10::53"], search: ["example.net"] },
+          routes: [
+            { to: "0.0.0.0/0", via: "192.168.10.1" },
+            { to: "10.0.0.0/8", via: "192.168.10.1" },
+            { to: "169.254.169.254/31", via: "192.168.10.2" },
+            { to: "::/0", via: "fd10::1" },
+            { to: "fd99::/48", via: "fd10::2" },
+          ],
+        },
+        enp2s0: { addresses: ["10.9.0.7/16"], mtu: 9000 },
+      });
+    });
+
+    test("a link without MAC costs only itself", async () => {
+      const networks = [network({ mac: null, linkId: "dark" }), ...instance().networks];
+      const { netplan } = await boot("openstack", { of: instance({ networks }) });
+      expect(Object.keys(netplan?.network.ethernets ?? {})).toEqual(["enp1s0", "enp2s0"]);
+    });
+
+    test("a VM of which little is known", async () => {
+      const { log, ...found } = await boot("openstack", { of: BARE, options: { seedSecret: null } });
+      expect(found).toMatchObject({ found: true, instanceId: BARE.uuid, keys: [], userdata: "" });
+      expect(failed(log)).toEqual(["GET /openstack/2018-08-27/user_data 404"]);
+    });
+
+    test("a tenant cannot switch its own source off by accident", async () => {
+      const { found } = await boot("openstack", { of: instance({ meta: { dsmode: "disabled" } }) });
+      expect(found).toBe(true);
+    });
+  });
+
+  describe("EC2", () => {
+    test("without tokens", async () => {
+      const { log, ...found } = await boot("ec2");
+      expect(found).toMatchObject({ ...COMMON, instanceId: "i-5d1a8b1e7c524b7e9a1f3f2f1d6b0c11" });
+      expect(failed(log)).toEqual([
+        "GET /2021-03-23/meta-data/instance-id 404",
+        "GET /2018-09-24/meta-data/instance-id 404",
+        "GET /2016-09-02/meta-data/instance-id 404",
+      ]);
+    });
+
+    test.each(["optional", "required"] as const)("with tokens, %s", async (tokens) => {
+      const { log, ...found } = await boot("aws", { options: { tokens } });
+      expect(found).toMatchObject({
+        ...COMMON,
+        instanceId: "i-5d1a8b1e7c524b7e9a1f3f2f1d6b0c11",
+        identity: { instanceId: "i-5d1a8b1e7c524b7e9a1f3f2f1d6b0c11", privateIp: "192.168.10.5" },
+      });
+      expect(log[0]).toBe("PUT /latest/api/token 200");
+      expect(log.filter((line) => / 401$| 400$/.test(line))).toEqual([]);
+      expect(log.filter((line) => line.includes("instance-identity"))).toHaveLength(2);
+    });
+
+    test("where tokens are switched off it gives up at once", async () => {
+      const { found, log } = await boot("aws", { options: { tokens: "off" } });
+      expect([found, log]).toEqual([false, ["PUT /latest/api/token 403"]]);
+    });
+  });
+
+  describe("NoCloud", () => {
+    test("found by the serial number, and nothing is asked for twice", async () => {
+      const { log, ...found } = await boot("nocloud");
+      expect(found).toMatchObject({
+        ...COMMON,
+        instanceId: instance().uuid,
+        vendordata: "#cloud-config\nntp: {}\n",
+        metadata: { meta: { role: "db" } },
+      });
+      expect(log).toEqual([
+        "GET /nocloud/meta-data 200",
+        "GET /nocloud/user-data 200",
+        "GET /nocloud/vendor-data 200",
+      ]);
+    });
+
+    test("a VM of which little is known: no retries", async () => {
+      const { log, ...found } = await boot("nocloud", { of: BARE });
+      expect(found).toMatchObject({ found: true, instanceId: BARE.uuid, userdata: "" });
+      expect(log).toHaveLength(3);
+    });
+
+    test("its YAML takes any text that we write", async () => {
+      const hostname = "a\u0085b\u007fc\ufeffd\u2028e\ud83d\ude00f: #{}[]'\"\\\t";
+      const meta = { ['"'.repeat(253)]: "no\n- yes", "1e3": "0x10", null: "~" };
+      const { metadata } = await boot("nocloud", { of: instance({ hostname, meta }) });
+      expect(metadata).toMatchObject({ "local-hostname": hostname, meta });
+    });
+
+    test("network-config", async () => {
+      const file = join(folder, "network-config");
+      writeFileSync(file, yamlText(networkConfig(instance())));
+      const { netplan } = await drive("network-config", [file], GUEST);
+      expect(netplan?.network.ethernets).toMatchObject({
+        blue: { ...BLUE, nameservers: { addresses: ["192.168.10.1", "fd10::53"], search: ["example.net"] } },
+        storage: { addresses: ["10.9.0.7/16"], match: { macaddress: "52:54:00:00:00:02" } },
+      });
+    });
+  });
+
+  test("jsonschema finds network_data valid, as our own small validator does", async () => {
+    const file = join(folder, "network_data.json");
+    const schema = join(import.meta.dirname, "network-data-schema.json");
+    for (const of of [instance(), BARE]) {
+      writeFileSync(file, JSON.stringify(networkData(of)));
+      expect(await drive("schema", [schema, file])).toEqual({ errors: [] });
+    }
+    writeFileSync(file, JSON.stringify({ links: [{ id: "x", type: "y" }], networks: [] }));
+    expect(await drive("schema", [schema, file])).not.toEqual({ errors: [] });
+  });
+});

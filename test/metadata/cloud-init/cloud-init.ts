@@ -1,0 +1,61 @@
+import { execFile, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+const DRIVER = join(import.meta.dirname, "drive.py");
+const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "holdfast/cloud-init");
+
+/** Where cloud-init's code is: the folder that HOLDFAST_TEST_CLOUD_INIT names, the one that `fetch` fills, or installed. */
+const folder = process.env.HOLDFAST_TEST_CLOUD_INIT ?? (existsSync(CACHE) ? CACHE : null);
+const env =
+  folder === null
+    ? process.env
+    : { ...process.env, PYTHONPATH: join(folder, "usr/lib/python3/dist-packages") };
+
+/** Why cloud-init cannot be run here; null: it can. In CI it must. */
+export function whyNoCloudInit(): string | null {
+  const found = spawnSync("python3", ["-c", "import cloudinit.sources.DataSourceEc2, jsonschema"], { env });
+  if (found.status === 0) return null;
+  const why = "SKIPPED: no cloud-init here (test/metadata/cloud-init/fetch brings it, without installing it)";
+  if (process.env.CI) throw new Error(why);
+  return why;
+}
+
+/** What a data source made of a server; see drive.py. */
+export interface Found {
+  readonly found: boolean;
+  readonly instanceId: string;
+  readonly hostname: string;
+  readonly keys: readonly string[];
+  readonly userdata: string;
+  readonly metadata: Record<string, unknown>;
+  readonly zone: string;
+  readonly vendordata?: string | null;
+  readonly ec2?: Record<string, unknown>;
+  readonly identity?: Record<string, unknown>;
+  readonly netplan?: { readonly network: { readonly ethernets: Record<string, unknown> } } | null;
+}
+
+/** Longer than cloud-init's own retries take, so that a failure is told with its output. */
+const RUN_MS_MAX = 60_000;
+
+export interface Guest {
+  /** Names of its interfaces by MAC. */
+  readonly macs?: Readonly<Record<string, string>>;
+  /** The address it asks from, one of loopback or of a namespace. */
+  readonly source?: string;
+}
+
+/** Runs drive.py. Throws with what it wrote to standard error when it fails. */
+export function drive<T = Found>(what: string, at: readonly string[], guest: Guest = {}): Promise<T> {
+  const { macs = {}, source } = guest;
+  const args = [DRIVER, what, ...at, "--macs", JSON.stringify(macs)];
+  if (source !== undefined) args.push("--source", source);
+  return new Promise((resolve, reject) => {
+    execFile("python3", args, { env, timeout: RUN_MS_MAX }, (error, stdout, stderr) => {
+      if (error) reject(new Error(`drive.py ${what}: ${error.message}\n${stderr}`));
+      else resolve(JSON.parse(stdout) as T);
+    });
+  });
+}

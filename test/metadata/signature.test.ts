@@ -1,0 +1,62 @@
+import { Buffer } from "node:buffer";
+import { describe, expect, test } from "vitest";
+import { parseAddress } from "../../ipam/address.ts";
+import { identityHeaders, isSignatureOf, signInstanceId } from "../../metadata/signature.ts";
+
+/** Made with Python's hmac module, as Nova does. */
+const VECTORS = [
+  [
+    "secret",
+    "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11",
+    "afbad0f69f0638d70847c8f44bcdb7465a2fc7a508eff65ef1890e1339b5bef3",
+  ],
+  ["", "a-b-c-d", "d98d0dd53b026a24df2c06b464ffa5dadb922ae41af7bd3ecc3cae75aef65771"],
+  ["testing1234", "edge-x", "5d37735f52821318eb7c6413329c6b25932b030930bda5e83593563ab833c23d"],
+] as const;
+
+test.each(VECTORS)("secret %j, instance %s", (secret, id, signature) => {
+  expect(signInstanceId(Buffer.from(secret), id)).toBe(signature);
+  expect(isSignatureOf(Buffer.from(secret), id, signature)).toBe(true);
+});
+
+describe("is no signature", () => {
+  const [secret, id, right] = VECTORS[0];
+  test.each([
+    ["", "empty"],
+    [right.slice(1), "cut off"],
+    [`${right}0`, "longer"],
+    [right.toUpperCase(), "upper case, which Nova does not take either"],
+    [`${right}, ${right}`, "the header twice"],
+    [right.replace("a", "b"), "one digit changed"],
+    [right.replace("a", "\u0161"), "whose low byte is that of the right letter"],
+  ])("%s: %s", (wrong, _why) => {
+    expect(isSignatureOf(Buffer.from(secret), id, wrong)).toBe(false);
+  });
+});
+
+const WHO = {
+  instanceId: VECTORS[0][1],
+  tenantId: "t-1",
+  network: "ns_blue",
+  source: parseAddress("192.168.10.5"),
+};
+
+test("the headers that a backend is told by", () => {
+  expect(identityHeaders(WHO, Buffer.from("secret"))).toEqual({
+    "X-Instance-ID": WHO.instanceId,
+    "X-Instance-ID-Signature": VECTORS[0][2],
+    "X-Tenant-ID": "t-1",
+    "X-Forwarded-For": "192.168.10.5",
+    "X-Neutron-Network-ID": "ns_blue",
+  });
+  expect(identityHeaders(WHO, null)).not.toHaveProperty("X-Instance-ID-Signature");
+});
+
+test.each([
+  [{ tenantId: "a\r\nX-Instance-ID: b" }, "a line of its own"],
+  [{ tenantId: "a, b" }, "two values to a receiver that splits"],
+  [{ tenantId: "" }, "none, and Nova asks for one"],
+  [{ network: "n\u00e4t" }, "read in different ways"],
+])("%j is a fault of the caller: %s", (wrong, _why) => {
+  expect(() => identityHeaders({ ...WHO, ...wrong }, null)).toThrow(TypeError);
+});

@@ -37,7 +37,8 @@ export class PodDirectory {
   /** From memory where it is there. `fresh` tells whether the API was asked just now. Throws RefusalError POD_ABSENT. */
   async find(pod: PodName, deadlineMs: number): Promise<{ view: PodView; fresh: boolean }> {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
-    if (cached && isPod(cached, pod.uid)) return { view: cached, fresh: false };
+    // Without a UID a cached pod may be the predecessor of the one that asks.
+    if (cached && pod.uid !== "" && isPod(cached, pod.uid)) return { view: cached, fresh: false };
     return { view: await this.read(pod, deadlineMs), fresh: true };
   }
 

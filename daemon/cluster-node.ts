@@ -135,7 +135,7 @@ export class ClusterNode {
     await this.#nadWatch.waitSynced(this.#life.signal);
     await this.#podWatch.waitSynced(this.#life.signal);
     await this.#untilDone("importing networks", async () => {
-      for (const network of this.book.networks()) await this.#import(network);
+      for (const network of this.book.networks()) await this.#importAlone(network);
     });
     this.#importedAtStart = !this.#life.signal.aborted;
   }
@@ -184,6 +184,15 @@ export class ClusterNode {
     } catch (error) {
       if (error instanceof ApiAway || error instanceof RefusalError) return false;
       throw error;
+    }
+  }
+
+  /** One network's failure is its own: an ADD there tries again, and the others are served. */
+  async #importAlone(network: string): Promise<void> {
+    try {
+      await this.#import(network);
+    } catch (error) {
+      this.#log.warn({ network, err: error as Error }, "addresses in use from before are not imported yet");
     }
   }
 

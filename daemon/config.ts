@@ -84,15 +84,13 @@ export function loadSettings(
   };
 }
 
-/** Where a pod of a cluster finds who it is. */
-const SERVICE_ACCOUNT_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-
 function kubernetesOf(
   kubeconfig: string | undefined,
   env: Readonly<Record<string, string | undefined>>,
 ): Settings["kubernetes"] {
   if (kubeconfig !== undefined) return { kubeconfig };
-  return env.KUBERNETES_SERVICE_HOST && existsSync(SERVICE_ACCOUNT_TOKEN) ? { kubeconfig: null } : null;
+  // A pod without a token must fail and say so: alone, each node would give out the same addresses.
+  return env.KUBERNETES_SERVICE_HOST ? { kubeconfig: null } : null;
 }
 
 function readFile(path: string | undefined): Record<string, unknown> {

@@ -106,7 +106,13 @@ export class Controller {
   /** Serves HTTP, then begins to look and to work. Throws when the address cannot be listened on. */
   async start(): Promise<void> {
     const { host, port } = this.#settings.metricsAddress;
-    await this.#server.listen({ port, host: host === "" ? "::" : host });
+    try {
+      await this.#server.listen({ port, host: host === "" ? "::" : host });
+    } catch (error) {
+      if (host !== "" || (error as NodeJS.ErrnoException).code !== "EAFNOSUPPORT") throw error;
+      // A machine without IPv6.
+      await this.#server.listen({ port, host: "0.0.0.0" });
+    }
     this.#log.info({ ...this.#settings.metricsAddress, identity: this.#settings.identity }, "listening");
     this.#watched.start();
     for (const pace of Object.values(this.#paces)) pace.start();
@@ -153,8 +159,13 @@ export class Controller {
       const again = this.#joined.has(network);
       const known = networks.items.get(networkObjectName(network))?.object ?? null;
       if (!again && isImported(known)) continue;
-      await importNetwork(this.#api, network, { definitions, time, again, log: this.#log });
-      this.#joined.delete(network);
+      try {
+        await importNetwork(this.#api, network, { definitions, time, again, log: this.#log });
+        this.#joined.delete(network);
+      } catch (error) {
+        // One network's failure is its own; the others are imported and counted.
+        this.#log.warn({ network, err: error as Error }, "not imported yet; trying again");
+      }
     }
   }
 }

@@ -108,6 +108,7 @@ export class Daemon {
       spool,
       waiting: () => this.#waiting.count,
       owed: () => this.#cluster?.store.owedCount ?? 0,
+      lost: () => this.#cluster?.store.lostCount ?? 0,
       requests: kubernetes?.requests ?? null,
     });
     const api: ApiContext = {

@@ -14,6 +14,8 @@ export interface MetricSources {
   waiting(): number;
   /** Releases that the API server has not been told. */
   owed(): number;
+  /** Attachments whose address belongs to somebody else by now. */
+  lost(): number;
   /** null: no Kubernetes behind this daemon. */
   readonly requests: ApiRequestMetrics | null;
 }
@@ -105,6 +107,14 @@ export class Metrics {
         registers,
         collect() {
           this.set(sources.owed());
+        },
+      });
+      new Gauge({
+        name: "holdfast_attachments_lost",
+        help: "Attachments of this node with an address that belongs to somebody else by now",
+        registers,
+        collect() {
+          this.set(sources.lost());
         },
       });
     }

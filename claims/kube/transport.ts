@@ -4,6 +4,8 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { KubeConnection } from "./kube-config.ts";
 import { ExchangeFailure, type Limit, messageOf } from "./limit.ts";
 
+/** Requests beyond so many at once wait for a connection: reads have no queue of their own. */
+const CONNECTIONS_MAX = 64;
 /** Idle connections that are kept: as many as there are writes in flight at once. */
 const IDLE_CONNECTIONS_MAX = 32;
 /** TCP keep-alive, ms: a watch may be silent for a minute, and its peer may be gone. */
@@ -49,6 +51,7 @@ export class Transport {
     this.#agent = agent({
       keepAlive: true,
       keepAliveMsecs,
+      maxSockets: CONNECTIONS_MAX,
       maxFreeSockets: IDLE_CONNECTIONS_MAX,
       scheduling: "lifo",
     });

@@ -7,7 +7,7 @@ import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { killPoint } from "../kill-point.ts";
 import type { NodeContext } from "../node-context.ts";
 import { isExactRepeat, isOvertaken, repeat, whyTooNarrow } from "../sqlite/attachment-journal.ts";
-import { timeText } from "../sqlite/rows.ts";
+import { type AttachmentRow, timeText } from "../sqlite/rows.ts";
 import type { StateFolder } from "../sqlite/state-folder.ts";
 import type { AllocationClient } from "./allocation-client.ts";
 import type { Holder } from "./allocation-object.ts";
@@ -110,8 +110,8 @@ export async function answerFromJournal(
     return refused(refuse("SUPERSEDED", { containerId, interface: want.interface, later: "a later DEL" }));
   }
   const former = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
-  if (!former) return null;
-  const same = claimKnown ? isExactRepeat(former, want) : former.pod_uid === (want.pod?.uid ?? null);
+  if (!former || former.lost === 1) return null;
+  const same = claimKnown ? isExactRepeat(former, want) : isSamePod(former, want);
   if (!same) return null;
   return folder.write((now) => {
     const row = now.sql.attachmentById.get(former.id);
@@ -244,4 +244,12 @@ async function returned(work: Promise<Reserved | "again">): Promise<Reserved | "
 
 function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {
   return { kind: "refused", refusal };
+}
+
+/** A runtime that does not tell the pod's UID is believed its name: container IDs are not used again by another pod of it. */
+function isSamePod(former: AttachmentRow, { pod }: AttachWant): boolean {
+  if (pod !== null && pod.uid === "") {
+    return former.pod_name === pod.name && former.pod_namespace === pod.namespace;
+  }
+  return former.pod_uid === (pod?.uid ?? null);
 }

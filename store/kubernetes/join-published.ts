@@ -128,6 +128,9 @@ async function join(
       }
     }
     reading = await client.read(want.network, one.address, deadlineMs);
+    // Whoever was faster may have attached another pod meanwhile.
+    const other = await othersStanding(parts, want, attacher, [reading], deadlineMs);
+    if (other !== null) throw new RefusalError(other);
   }
 }
 

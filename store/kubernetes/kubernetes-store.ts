@@ -40,6 +40,8 @@ import { releaseInKubernetes } from "./release.ts";
 import { Turns } from "./turns.ts";
 import { listFromApi, viewNetwork } from "./views.ts";
 
+/** No ADD is under way for so long: what one began and nobody took up or deleted is given back. Ten minutes, microseconds. */
+const INTENT_US_MAX = 600_000_000;
 /** Reads for people and checks may take this long, ms. */
 const READ_MS_MAX = 10_000;
 /** A CHECK waits for the API no longer, ms: the journal answers it then, and a runtime has many containers to check. */
@@ -128,6 +130,11 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   /** Owed releases that the API server has not been told. */
   get owedCount(): number {
     return this.folder.status.kind === "ready" ? this.#outbox.owedCount : 0;
+  }
+
+  /** Attachments with an address that belongs to somebody else by now. */
+  get lostCount(): number {
+    return this.folder.status.kind === "ready" ? (this.folder.ledger.sql.lostCount.get()?.n ?? 0) : 0;
   }
 
   /** Tells the API server everything that is owed. Throws ApiAway. */
@@ -260,7 +267,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
       claimExists: async (namespace, name, uid) => {
         const path = namespacedPath(CLAIMS_PATH, namespace, name);
         const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
-        return answer.status !== 404 && (answer.status !== 200 || answer.body.metadata.uid === uid);
+        // Without a name in it, a 404 says that the definition is not installed, and nothing of claims.
+        const absent = answer.status === 404 && answer.body?.details?.name === name;
+        return !absent && (answer.status !== 200 || answer.body.metadata.uid === uid);
       },
     });
   }
@@ -280,6 +289,12 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
       if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
     }
+    await this.folder.write((ledger) => {
+      for (const intent of ledger.sql.intents.all()) {
+        const sameBoot = intent.boot_id === this.#options.context.bootId;
+        if (!sameBoot || nowUs - intent.boot_us > INTENT_US_MAX) abandonIntent(ledger, intent);
+      }
+    });
     this.#outbox.wake();
     const nowMs = this.#options.context.clock.monotonicMs();
     for (const network of this.attachmentCounts().keys()) {

@@ -3,7 +3,8 @@ import { type Address, addressBytes } from "../../ipam/address.ts";
 
 /** What the API server takes as the value of a label. */
 const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/;
-const OBJECT_NAME = /^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$/;
+/** RFC 1123 subdomain: every part between dots begins and ends with a letter or digit. */
+const OBJECT_NAME = /^(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 const READABLE_CHARS = 40;
 const HASH_CHARS = 16;
 

@@ -108,7 +108,18 @@ export class Outbox {
     }
   }
 
+  /** What the server refuses for good holds up nothing else; it stays owed, and is said. */
   async #deliver(row: OwedRow): Promise<void> {
+    try {
+      await this.#tell(row);
+    } catch (error) {
+      if (!(error instanceof RefusalError)) throw error;
+      this.#postponed = true;
+      this.#log.warn(`an owed release on network ${row.network} is refused: ${error.message}; trying again`);
+    }
+  }
+
+  async #tell(row: OwedRow): Promise<void> {
     const toldMs = this.#toldMs.get(row.id);
     const nowMs = this.#clock.monotonicMs();
     if (row.again === 2 && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
@@ -143,22 +154,12 @@ export class Outbox {
       // The server's clock, against which others measure the rest.
       const next = released(object, row, timeText(reading.serverMs ?? this.#clock.wallMs()));
       if (next === null) return "told";
-      try {
-        const written = await this.#client.replace(next, deadlineMs);
-        if (written.kind === "changed") continue;
-        const { metadata, status, spec } = written.object;
-        this.#hint.note(
-          row.network,
-          address,
-          spec.owner.uid,
-          status?.state === "Cooling",
-          metadata.resourceVersion,
-        );
-        return "told";
-      } catch (error) {
-        if (!(error instanceof RefusalError)) throw error;
-        throw new ApiAway(error.message);
-      }
+      const written = await this.#client.replace(next, deadlineMs);
+      if (written.kind === "changed") continue;
+      const { metadata, status, spec } = written.object;
+      const cooling = status?.state === "Cooling";
+      this.#hint.note(row.network, address, spec.owner.uid, cooling, metadata.resourceVersion);
+      return "told";
     }
   }
 

@@ -3,7 +3,7 @@ import type { Attachment } from "../records.ts";
 import { attachmentOf, timeText } from "../sqlite/rows.ts";
 import { newAllocation, sameAllocationOwner, takenOver, withAttachment } from "./allocation-object.ts";
 import type { AttachParts } from "./attach.ts";
-import { journalEnd, owe } from "./journal.ts";
+import { owe } from "./journal.ts";
 import { type AllocationAttachment, attachmentKey } from "./objects.ts";
 import { toAllocationOwner } from "./owners.ts";
 
@@ -42,10 +42,9 @@ export async function reassert(parts: AttachParts): Promise<Reasserted> {
           );
           restored += states.filter((state) => state === "restored").length;
           if (states.includes("lost")) {
-            const ended = await parts.folder.write((now) =>
-              journalEnd(now, attachment, "lost to another owner", true),
-            );
-            if (ended) lost.push(attachment);
+            // The row stays: its DEL gives back what it has still, and until then `check` says so.
+            const news = await parts.folder.write((now) => now.sql.markLost.run(attachment.id).changes === 1);
+            if (news) lost.push(attachment);
           }
         }),
       );

@@ -22,9 +22,18 @@ export async function recordAttachment(
     const kept = new Set(addresses.map((one) => formatAddress(one.address)));
     const overtaken = isOvertaken(ledger, want);
     for (const intent of ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id)) {
+      // What another container had begun: its attachment goes also from an address that is kept.
+      const own = intent.container_id === containerId && intent.interface === interfaceName;
       for (const { address } of addressesOf(intent)) {
-        if (!overtaken && kept.has(formatAddress(address))) continue;
-        owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: true });
+        if (!overtaken && own && kept.has(formatAddress(address))) continue;
+        owe(ledger, {
+          network,
+          address,
+          owner,
+          containerId: intent.container_id,
+          interface: intent.interface,
+          uncertain: true,
+        });
       }
       ledger.sql.deleteIntent.run(intent.id);
     }
@@ -36,7 +45,7 @@ export async function recordAttachment(
     }
     for (const { row, reason } of superseded) {
       const continues = sameOwner(ownerOf(row), owner);
-      endRow(ledger, row, reason, !continues);
+      endRow(ledger, row, row.lost === 1 ? "lost to another owner" : reason, !continues);
     }
     const attachment = record(
       ledger,

@@ -8,8 +8,8 @@ import { cooled } from "./allocation-object.ts";
 import { fromAllocationOwner } from "./owners.ts";
 
 /**
- * An operator takes an address back. Used by an attachment, or held by a claim that still exists, it is refused, unless
- * forced. Throws ApiAway and RefusalError.
+ * An operator takes an address back. Used by an attachment it is refused, unless forced; held by a claim that still exists
+ * always: delete the claim. Throws ApiAway and RefusalError.
  */
 export async function releaseInKubernetes(
   client: AllocationClient,
@@ -48,7 +48,8 @@ export async function releaseInKubernetes(
       (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
     );
     const claimed = owner.kind === "claim" && (await claimExists(owner.namespace, owner.name, owner.uid));
-    if ((users.length > 0 || claimed) && !force) {
+    // By force neither: the claim lists the address, so it would come back to it, or two would have it.
+    if (claimed || (users.length > 0 && !force)) {
       return {
         kind: "refused",
         refusal: refuse("IN_USE", { address: text, holder: [holder, ...users].join(", ") }),

@@ -131,6 +131,9 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX history_by_address ON history (address, network_id);
   `,
   `
+  -- In Kubernetes: an address of it was found in somebody else's hands.
+  ALTER TABLE attachments ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;
+
   -- In Kubernetes: what an ADD is about to reserve, written before its first remote write. addresses: JSON list of CIDR.
   CREATE TABLE intents (
     id INTEGER PRIMARY KEY,

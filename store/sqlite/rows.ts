@@ -45,6 +45,8 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
   /** The attachment's rows in the history: `history_count` of them from `history_id` on. */
   readonly history_id: number;
   readonly history_count: number;
+  /** An address of it was found in somebody else's hands: no repeat is answered from it. */
+  readonly lost: 0 | 1;
 }
 
 export interface ClaimRow {

@@ -114,6 +114,8 @@ export function prepareStatements(db: Database.Database) {
     refreshAttachment: run<[string, number, string, string, number, number]>(
       `UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?`,
     ),
+    markLost: run<[number]>("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0"),
+    lostCount: get<[], { n: number }>("SELECT count(*) AS n FROM attachments WHERE lost = 1"),
     deleteAttachment: run<[number]>("DELETE FROM attachments WHERE id = ?"),
 
     tombstones: get<[string, string, string], { boot_id: string; boot_us: number }>(

@@ -89,6 +89,28 @@ test("a claim without a VM serves one pod at a time", async () => {
   expect(await scene.given(second, network)).toEqual(ips);
 });
 
+test("two pods that ask for one claim at the same moment on two nodes: one gets it, every time", async () => {
+  const network = await scene.network("contested");
+  await scene.claim("prize", "contested");
+  const founder = await podOf("founder", "node-a", network, "prize");
+  const ips = await scene.given(founder, network);
+  await scene.del(founder, network);
+  await scene.kubevirt.removePod(founder);
+  for (let round = 0; round < 12; round += 1) {
+    const pods = await Promise.all(
+      ["node-a", "node-b"].map((node) => podOf(`racer-${round}-${node}`, node, network, "prize")),
+    );
+    const answers = await Promise.all(pods.map((pod) => scene.add(pod, network)));
+    const won = answers.filter(({ code }) => code === 0);
+    expect(won.length, answers.map(({ stdout }) => stdout).join("\n")).toBeLessThanOrEqual(1);
+    for (const answer of won) expect(answer.json().ips[0].address).toBe(ips[0]);
+    for (const pod of pods) {
+      await scene.del(pod, network);
+      await scene.kubevirt.removePod(pod);
+    }
+  }
+});
+
 test("the pod before is gone without a DEL: its successor on another node takes over", async () => {
   const network = await scene.network("heir");
   await scene.claim("estate", "heir");

@@ -156,15 +156,21 @@ test("in somebody else's hands meanwhile: said aloud, and a new sandbox gets ano
   await until(() => keen.log.includes("still uses it"), "the loss to be told");
   await until(async () => (await lostEvents(pod)).length === 1, "the event");
   expect((await lostEvents(pod))[0]).toContain(ips[0]);
-  await checked(keen);
+  const found = await keen.daemon.cli("check");
+  expect(found.code).toBe(1);
+  expect(found.stdout).toContain(`${ips[0]} of network lost`);
+  expect(found.stdout).toContain("belongs to pod");
+  expect((await keen.daemon.get("/metrics")).body).toContain("holdfast_attachments_lost 1");
   expect(
     (await keen.check(pod.pod, { ...pod.options, config: { ...net.config, prevResult: { ips: [] } } })).code,
   ).not.toBe(0);
-  const history = await keen.daemon.cli("history", (ips[0] as string).split("/")[0] as string);
-  expect(history.stdout).toMatch(/lost/);
 
   const next = await added(keen, pod, { containerId: `again-${pod.pod.metadata.uid}` });
   expect(next).not.toContain(ips[0]);
+  // The address of the other family was never lost, and nobody else may have had it in between.
+  expect(next).toContain(ips[1]);
+  const history = await keen.daemon.cli("history", (ips[0] as string).split("/")[0] as string);
+  expect(history.stdout).toMatch(/lost/);
   // One that was not looked at yet finds out by itself.
   const quietNext = await added(a, quiet, { containerId: `again-${quiet.pod.metadata.uid}` });
   expect(quietNext).not.toContain(quietIps[0]);

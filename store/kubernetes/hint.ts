@@ -2,7 +2,7 @@ import { type Address, formatAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import type { Clock } from "../clock.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
-import type { KubeApi } from "./kube-api.ts";
+import { ApiAway, type KubeApi } from "./kube-api.ts";
 import { labelValue } from "./object-names.ts";
 import {
   ALLOCATIONS_PATH,
@@ -12,6 +12,9 @@ import {
   LABEL_STATE,
   type ObjectMeta,
 } from "./objects.ts";
+
+/** For the list that comes from the server's cache in one piece, ms: 16,000 allocations take one second. */
+const CACHED_LIST_MS_MAX = 20_000;
 
 /** What is believed of one address. */
 interface Entry {
@@ -118,18 +121,22 @@ export class Hint {
   async #readAll(): Promise<void> {
     this.#refresh += 1;
     const round = this.#refresh;
-    await this.#api.list({
-      path: ALLOCATIONS_PATH,
-      query: { resourceVersion: "0" },
-      metadataOnly: true,
-      each: (object: { metadata: ObjectMeta }) => {
-        const entry = entryOf(object.metadata);
-        // What this node has learnt since the list was asked for is younger than the list.
-        if (entry && this.#known(entry.network, entry.address)?.seen !== round) {
-          this.#put(entry.network, null, entry, round - 0.5);
-        }
-      },
-    });
+    const each = (object: { metadata: ObjectMeta }) => {
+      const entry = entryOf(object.metadata);
+      // What this node has learnt since the list was asked for is younger than the list.
+      if (entry && this.#known(entry.network, entry.address)?.seen !== round) {
+        this.#put(entry.network, null, entry, round - 0.5);
+      }
+    };
+    const list = { path: ALLOCATIONS_PATH, metadataOnly: true, each };
+    const deadlineMs = performance.now() + CACHED_LIST_MS_MAX;
+    try {
+      await this.#api.list({ ...list, query: { resourceVersion: "0" }, deadlineMs });
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      // In one piece it was too much for the server: page by page takes longer, and comes to an end.
+      await this.#api.list(list);
+    }
     for (const [label, { entries }] of this.#networks) {
       for (const [text, entry] of entries) if (entry.seen < round - 0.5) this.#remove(label, text);
     }

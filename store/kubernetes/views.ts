@@ -1,10 +1,9 @@
-import { addressBytes, compareAddresses, formatAddress, sameAddress } from "../../ipam/address.ts";
-import { formatCidr } from "../../ipam/cidr.ts";
+import { addressBytes, compareAddresses, sameAddress } from "../../ipam/address.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { Pool } from "../../ipam/pool.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { AllocationView, NetworkView, Page } from "../records.ts";
-import { decodeToken, encodeToken, matches } from "../sqlite/views.ts";
+import { decodeToken, encodeToken, matches, viewRange } from "../sqlite/views.ts";
 import { addressOf, isSound } from "./allocation-object.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "./objects.ts";
@@ -81,19 +80,6 @@ export function viewNetwork(
     cooldownSeconds: counting?.definition.cooldownSeconds ?? 0,
     attachments,
     outside: String(BigInt(bound) - inside),
-    ranges: pools.map((pool) => {
-      const { size, allocated, cooling, free, excluded } = pool.counts();
-      return {
-        subnets: pool.rangeSet.subnets.map((subnet) => formatCidr(subnet.cidr)),
-        gateways: pool.rangeSet.subnets.flatMap((subnet) =>
-          subnet.gateway ? [formatAddress(subnet.gateway)] : [],
-        ),
-        size: String(size),
-        allocated: String(allocated),
-        cooling: String(cooling),
-        free: String(free),
-        excluded: String(excluded),
-      };
-    }),
+    ranges: pools.map(viewRange),
   };
 }

@@ -26,9 +26,8 @@ interface Done {
 }
 
 /**
- * Requests that wait together commit together: one SQLite transaction per turn of the event loop, one sync for all; a
- * request that fails takes nothing of the others along. Work may run twice, the first time undone. No caller hears of
- * its result before COMMIT has returned.
+ * Requests that wait together commit together: one SQLite transaction per turn of the event loop, a savepoint per
+ * request, one sync for all. No caller hears of its result before COMMIT has returned.
  */
 export class GroupCommit {
   readonly #db: Database.Database;
@@ -78,7 +77,7 @@ export class GroupCommit {
     let done: Done[];
     try {
       this.#begin.run();
-      done = this.#runTogether(undos) ?? this.#runApart(undos);
+      done = this.#runAll(undos);
       killPoint("before-commit");
       this.#commit.run();
       killPoint("after-commit");
@@ -93,30 +92,8 @@ export class GroupCommit {
     }
   }
 
-  /**
-   * The requests of a batch without a savepoint each, for which SQLite would copy every page that they change. Nearly
-   * always all succeed; null: one did not, nothing of it was done, and a new transaction is open.
-   */
-  #runTogether(undos: (() => void)[]): Done[] | null {
-    const done: Done[] = [];
-    const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
-    for (const job of this.#queue.slice(0, BATCH_REQUESTS_MAX)) {
-      try {
-        done.push({ job, ok: true, value: job.work(transactionOf(undos)) });
-      } catch (error) {
-        if (isStorageError(error)) throw error;
-        undoDownTo(undos, 0);
-        this.#rollback.run();
-        this.#begin.run();
-        return null;
-      }
-      if (performance.now() > deadlineMs) break;
-    }
-    return done;
-  }
-
   /** The requests of a batch, each in its savepoint, so that one which fails leaves nothing behind and the others stay. */
-  #runApart(undos: (() => void)[]): Done[] {
+  #runAll(undos: (() => void)[]): Done[] {
     const done: Done[] = [];
     const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
     for (const job of this.#queue.slice(0, BATCH_REQUESTS_MAX)) {

@@ -1,8 +1,16 @@
 import { addressBytes, formatAddress } from "../../ipam/address.ts";
 import { formatCidr } from "../../ipam/cidr.ts";
+import type { Pool } from "../../ipam/pool.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
-import type { AllocationView, AttachmentView, HistoryView, NetworkView, Page } from "../records.ts";
+import type {
+  AllocationView,
+  AttachmentView,
+  HistoryView,
+  NetworkView,
+  Page,
+  RangeView,
+} from "../records.ts";
 import { attachmentsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import {
@@ -147,23 +155,25 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
         cooldownSeconds: space.definition?.cooldownSeconds ?? 0,
         attachments: attachments.get(space.id) ?? 0,
         outside: String(BigInt(space.boundCount) - inside),
-        ranges: pools.map((pool) => {
-          const { size, allocated, cooling, free, excluded } = pool.counts();
-          return {
-            subnets: pool.rangeSet.subnets.map((subnet) => formatCidr(subnet.cidr)),
-            gateways: pool.rangeSet.subnets.flatMap((subnet) =>
-              subnet.gateway ? [formatAddress(subnet.gateway)] : [],
-            ),
-            size: String(size),
-            allocated: String(allocated),
-            cooling: String(cooling),
-            free: String(free),
-            excluded: String(excluded),
-          };
-        }),
+        ranges: pools.map(viewRange),
       },
     ];
   });
+}
+
+/** How the addresses of one range set are used. */
+export function viewRange(pool: Pool): RangeView {
+  const { size, allocated, cooling, free, excluded } = pool.counts();
+  const { subnets } = pool.rangeSet;
+  return {
+    subnets: subnets.map((subnet) => formatCidr(subnet.cidr)),
+    gateways: subnets.flatMap(({ gateway }) => (gateway ? [formatAddress(gateway)] : [])),
+    size: String(size),
+    allocated: String(allocated),
+    cooling: String(cooling),
+    free: String(free),
+    excluded: String(excluded),
+  };
 }
 
 export function encodeToken(position: Position): string {

@@ -9,6 +9,8 @@ export interface AttachmentRequest {
   readonly pod: PodIdentity | null;
   readonly claim: ObjectName | null;
   readonly requested: readonly RequestedAddress[];
+  /** As it was written; absent when nobody asks for one. */
+  readonly mac?: string;
 }
 
 /** Addresses one interface may ask for: more than any network has range sets. */
@@ -20,7 +22,20 @@ export function readAttachmentRequest(
   conf: Readonly<Record<string, unknown>>,
 ): AttachmentRequest {
   const pod = readPod(args);
-  return { pod, claim: readClaim(args, conf, pod), requested: readRequested(args, conf) };
+  const mac = readMac(args, conf);
+  return {
+    pod,
+    claim: readClaim(args, conf, pod),
+    requested: readRequested(args, conf),
+    ...(mac === null ? {} : { mac }),
+  };
+}
+
+/** The `mac` capability, else MAC of CNI_ARGS. It decides nothing here, so what makes no sense is the other plugin's to refuse. */
+function readMac(args: CniArgs, conf: Readonly<Record<string, unknown>>): string | null {
+  const mac = (conf.runtimeConfig as { mac?: unknown } | undefined | null)?.mac;
+  if (typeof mac === "string" && mac !== "") return mac;
+  return args.get("MAC") || null;
 }
 
 /** A pod is known by its UID; without one (older runtimes, no Kubernetes) the container ID is all there is. */

@@ -69,7 +69,7 @@ export async function readClusterRequest(
   const { definition, source } = await definitionOf(parts, request, element, deadlineMs);
   const namespace = named?.namespace ?? DEFAULT_NAMESPACE;
   const byElement = element?.claim ? { namespace, name: element.claim } : null;
-  const mac = element?.mac ?? macOf(conf, args);
+  const mac = element?.mac ?? asked.mac ?? null;
   return {
     // The API object's UID: of a static pod the runtime names another one.
     pod: found === null || named === null ? null : { ...named, uid: found.view.uid },
@@ -167,10 +167,4 @@ function withElement(
     if (!known) all.push(one);
   }
   return all;
-}
-
-function macOf(conf: Readonly<Record<string, unknown>>, args: CniArgs): string | null {
-  const mac = (conf.runtimeConfig as { mac?: unknown } | undefined)?.mac;
-  if (typeof mac === "string" && mac !== "") return mac;
-  return args.get("MAC") || null;
 }

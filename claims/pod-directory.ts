@@ -8,6 +8,7 @@ import { type PodView, projectPod } from "./pod-view.ts";
 /** VMs remembered by the UID of their VMI, which never gets another owner. */
 const VMS_REMEMBERED_MAX = 10_000;
 const VMIS_PATH = "/apis/kubevirt.io/v1/virtualmachineinstances";
+const VMS_PATH = "/apis/kubevirt.io/v1/virtualmachines";
 
 /** A pod as CNI_ARGS name it. `uid` "": the runtime did not say. */
 export interface PodName {
@@ -23,11 +24,25 @@ export interface VmLookup {
   readonly vmUid: string | null;
 }
 
+/** What a VMI says of itself, which never changes for one UID. */
+export interface VmFacts {
+  readonly namespace: string;
+  /** The VM's name; the VMI's own where no VM owns it. */
+  readonly name: string;
+  /** "": no VM owns it. */
+  readonly uid: string;
+  readonly vmiUid: string;
+  /** Lower-case; null: the VMI names none, or none that is a UUID. */
+  readonly firmwareUuid: string | null;
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 /** The pods of this node from memory, any pod from the API. Methods throw ApiAway, and RefusalError API_REFUSED. */
 export class PodDirectory {
   readonly #api: KubeApi;
   readonly #cached: (key: string) => PodView | undefined;
-  readonly #vms = new Map<string, string | null>();
+  readonly #vms = new Map<string, VmFacts>();
 
   constructor(api: KubeApi, cached: (key: string) => PodView | undefined) {
     this.#api = api;
@@ -40,6 +55,12 @@ export class PodDirectory {
     // Without a UID a cached pod may be the predecessor of the one that asks.
     if (cached && pod.uid !== "" && isPod(cached, pod.uid)) return { view: cached, fresh: false };
     return { view: await this.read(pod, deadlineMs), fresh: true };
+  }
+
+  /** The VMI of a pod of this node, from memory; null: it has none, or the pod is not known here. */
+  cachedVmi(pod: PodName): PodView["vmi"] {
+    const cached = this.#cached(`${pod.namespace}/${pod.name}`);
+    return cached && isPod(cached, pod.uid) ? cached.vmi : null;
   }
 
   /** A quorum read. Throws RefusalError POD_ABSENT, also when the name is another pod's by now. */
@@ -74,21 +95,55 @@ export class PodDirectory {
   /** The VM behind a launcher pod. */
   async vmOf(pod: PodView, deadlineMs: number): Promise<VmLookup> {
     if (pod.vmi === null) return { kubevirt: true, vmUid: null };
-    const known = this.#vms.get(pod.vmi.uid);
-    if (known !== undefined) return { kubevirt: true, vmUid: known };
-    const path = namespacedPath(VMIS_PATH, pod.namespace, pod.vmi.name);
+    const { kubevirt, vm } = await this.vmFacts(pod, deadlineMs);
+    return { kubevirt, vmUid: vm?.uid || null };
+  }
+
+  /** What the VMI of a launcher pod says; `vm` null: the pod has none, or its VMI is gone. */
+  async vmFacts(
+    { vmi, namespace }: PodView,
+    deadlineMs: number,
+  ): Promise<{ readonly kubevirt: boolean; readonly vm: VmFacts | null }> {
+    if (vmi === null) return { kubevirt: true, vm: null };
+    const known = this.#vms.get(vmi.uid);
+    if (known !== undefined) return { kubevirt: true, vm: known };
+    const path = namespacedPath(VMIS_PATH, namespace, vmi.name);
     const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
     // Of an unknown object the answer names it; of an unknown resource it does not.
-    if (answer.status === 404) return { kubevirt: answer.body?.details?.name !== undefined, vmUid: null };
-    if (answer.status !== 200) throw refusedBy(answer, `read VirtualMachineInstance ${pod.vmi.name}`);
-    if (answer.body?.metadata?.uid !== pod.vmi.uid) return { kubevirt: true, vmUid: null };
+    if (answer.status === 404) return { kubevirt: answer.body?.details?.name !== undefined, vm: null };
+    if (answer.status !== 200) throw refusedBy(answer, `read VirtualMachineInstance ${vmi.name}`);
+    if (answer.body?.metadata?.uid !== vmi.uid) return { kubevirt: true, vm: null };
     const owner = readOwners(answer.body, "VirtualMachineInstance").find(
       ({ kind }) => kind === "VirtualMachine",
     );
+    const vm: VmFacts = {
+      namespace,
+      name: owner?.name ?? vmi.name,
+      uid: owner?.uid ?? "",
+      vmiUid: vmi.uid,
+      firmwareUuid: readUuid(answer.body?.spec?.domain?.firmware?.uuid),
+    };
     if (this.#vms.size >= VMS_REMEMBERED_MAX) this.#vms.clear();
-    this.#vms.set(pod.vmi.uid, owner?.uid ?? null);
-    return { kubevirt: true, vmUid: owner?.uid ?? null };
+    this.#vms.set(vmi.uid, vm);
+    return { kubevirt: true, vm };
   }
+
+  /** The firmware UUID that the next VMI of a VM will have; null: the VM is another or gone, names none, or may not be read. */
+  async firmwareUuidOfVm(
+    vm: { readonly namespace: string; readonly name: string; readonly uid: string },
+    deadlineMs: number,
+  ): Promise<string | null> {
+    const path = namespacedPath(VMS_PATH, vm.namespace, vm.name);
+    const { status, body } = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
+    if (status !== 200 || (vm.uid !== "" && body?.metadata?.uid !== vm.uid)) return null;
+    return readUuid(body?.spec?.template?.spec?.domain?.firmware?.uuid);
+  }
+}
+
+/** A UUID as SMBIOS shows it, lower-case; null: it is none. */
+export function readUuid(value: unknown): string | null {
+  const text = typeof value === "string" ? value.toLowerCase() : "";
+  return UUID.test(text) ? text : null;
 }
 
 function isPod(view: PodView, uid: string): boolean {

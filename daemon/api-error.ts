@@ -14,12 +14,19 @@ const STATUS: Partial<Record<RefusalCode, number>> = {
   ADDRESS_TAKEN: 409,
   DEFINITION_CONFLICT: 409,
   CLAIM_TERMINATING: 409,
+  ADDRESS_AMBIGUOUS: 409,
   NOT_READY: 503,
   STORAGE_FAILED: 503,
+  API_AWAY: 503,
   INTERNAL_ERROR: 500,
 };
 
+/** The HTTP status of an error. */
+export function statusOf(code: RefusalCode): number {
+  return STATUS[code] ?? 400;
+}
+
 export function sendApiError(reply: FastifyReply, refusal: Refusal): FastifyReply {
   const { code, message, hint } = refusal;
-  return reply.code(STATUS[code] ?? 400).send({ code, message, hint } satisfies ApiError);
+  return reply.code(statusOf(code)).send({ code, message, hint } satisfies ApiError);
 }

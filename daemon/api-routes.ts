@@ -7,12 +7,15 @@ import type { NodeStore } from "../store/node-store.ts";
 import type { Finding } from "../store/records.ts";
 import { invalid, readAddress, readBody, readLimit, readQuery } from "./api-query.ts";
 import { refusalOf } from "./cni-route.ts";
+import type { IdentityDesk } from "./identity-desk.ts";
+import { readIdentityQuery } from "./identity-query.ts";
 import { claimKey, type WaitingRoom } from "./waiting-room.ts";
 
 export interface ApiContext {
   readonly store: NodeStore;
   readonly waiting: WaitingRoom;
   readonly version: string;
+  readonly identity: IdentityDesk;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
   /** Goes on with a backup, or with nothing; serves again after the spool is drained. */
@@ -33,7 +36,7 @@ export function addApiRoutes(server: FastifyInstance, context: ApiContext): void
   addWriteRoutes(server, context);
 }
 
-function addReadRoutes(server: FastifyInstance, { store, version, spool }: ApiContext): void {
+function addReadRoutes(server: FastifyInstance, { store, version, identity, spool }: ApiContext): void {
   server.get("/v1/version", async () => ({ version }));
 
   server.get("/v1/networks", async (request) => {
@@ -71,6 +74,8 @@ function addReadRoutes(server: FastifyInstance, { store, version, spool }: ApiCo
     });
     return { items };
   });
+
+  server.get("/v1/identity", async (request) => identity.answer(readIdentityQuery(request.query)));
 
   server.get("/v1/check", async (request) => {
     readQuery(request.query, []);

@@ -62,7 +62,7 @@ export async function clusterAdd(
       cluster.warnPod(pod, "ClaimIgnored", warning);
     }
     for (const note of want.definition.notes) context.warnings.warn(want.network, note);
-    return answer(config, outcome);
+    return await answer(context, config, outcome);
   } catch (error) {
     if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal as Refusal);
     throw error;
@@ -89,7 +89,7 @@ async function answerHere(
     requested: [],
   });
   if (outcome === null || outcome.kind === "refused") return outcome;
-  return answer(config, outcome);
+  return answer(context, config, outcome);
 }
 
 /** A repeat is answered its addresses even when nobody can say any more what its network is. */

@@ -7,6 +7,7 @@ import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import { killPoint } from "../store/kill-point.ts";
 import { clusterAdd } from "./cluster-add.ts";
 import type { CniContext } from "./cni-context.ts";
+import { routesOf } from "./cni-metadata.ts";
 import { networkNameOf, type PluginConfig, readDefinedConfig } from "./cni-request.ts";
 import { formatResult } from "./cni-result.ts";
 import { identifyNamespace } from "./namespaces.ts";
@@ -40,7 +41,7 @@ export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise
       `the ranges in the runtime's configuration are not those of ${applied.by}, which was applied and counts`,
     );
   }
-  return answer(config, outcome, dns);
+  return answer(context, config, outcome, dns);
 }
 
 /** What every ADD wants, whoever tells the rest. */
@@ -59,12 +60,14 @@ export function wantOf(
   };
 }
 
-export function answer(
+export async function answer(
+  context: CniContext,
   config: PluginConfig,
-  { attachment, definition }: Extract<AttachOutcome, { kind: "attached" }>,
-  dns: NetworkDefinition["dns"] = dnsOf(definition),
-): object {
-  const result = formatResult(config.cniVersion, { ips: attachment.ips, routes: definition.routes, dns });
+  outcome: Extract<AttachOutcome, { kind: "attached" }>,
+  dns: NetworkDefinition["dns"] = dnsOf(outcome.definition),
+): Promise<object> {
+  const routes = await routesOf(context, config, outcome);
+  const result = formatResult(config.cniVersion, { ips: outcome.attachment.ips, routes, dns });
   killPoint("before-answer");
   return result;
 }

@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { NodeStore } from "../store/node-store.ts";
 import type { ClusterNode } from "./cluster-node.ts";
+import type { ListenerDesk } from "./listener-desk.ts";
 import type { WaitingRoom } from "./waiting-room.ts";
 import type { WarnOnce } from "./warn-once.ts";
 
@@ -14,6 +15,9 @@ export interface CniContext {
   readonly warnings: WarnOnce;
   readonly bootId: string;
   readonly addDeadlineMs: number;
+  readonly listeners: ListenerDesk;
+  /** Longest wait of an ADD for the metadata listener of its network, ms. */
+  readonly metadataWaitMs: number;
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null;
 }

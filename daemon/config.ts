@@ -1,8 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
+import { findGid } from "./groups.ts";
 
 /** Read when it is there and --config names no other. */
 const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
@@ -19,6 +20,10 @@ const settings = z.strictObject({
   state: text.default("/var/lib/holdfast"),
   /** Unix socket served, mode 0600. */
   socket: text.default("/run/holdfast/holdfast.sock"),
+  /** A second socket, which only tells who is behind an address. Default: `identity.sock` beside the other; "" or "off": none. */
+  identitySocket: z.string().optional(),
+  /** The group, by name or number, that may connect to it. Default: only the daemon's own user. */
+  identityGroup: z.coerce.string().optional(),
   /** Where the plugin binary leaves DELs it could not deliver. Default: `spool` in the state folder. */
   spool: text.optional(),
   /** Name recorded with attachments; in Kubernetes the name of the Node object. Default: the host name. */
@@ -34,9 +39,17 @@ const settings = z.strictObject({
   witnessGraceSeconds: whole(1, 86_400).default(300),
   /** In Kubernetes: how often what this node believes to hold is compared with the API, besides after every loss of touch. */
   reassertIntervalSeconds: whole(1, 86_400).default(300),
+  /** Off: no metadata listener is wanted on this node, whatever its networks say. */
+  metadata: z.enum(["on", "off"]).default("on"),
+  /** How long an ADD waits for the metadata listener of its network before it is answered without. */
+  metadataWaitMs: whole(0, 30_000).default(3_000),
 });
 
-export type Settings = Omit<z.output<typeof settings>, "kubeconfig"> & {
+export type Settings = Omit<z.output<typeof settings>, "kubeconfig" | "identitySocket" | "identityGroup"> & {
+  /** null: there is none. */
+  readonly identitySocket: string | null;
+  /** GID; null: the daemon's own user alone. */
+  readonly identityGroup: number | null;
   readonly spool: string;
   readonly node: string;
   /** null: this node stands alone. `kubeconfig` null: as a pod of the cluster. */
@@ -75,13 +88,28 @@ export function loadSettings(
       `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
     );
   }
-  const { spool, node, kubeconfig, ...rest } = parsed.data;
+  const { spool, node, kubeconfig, identitySocket, identityGroup, ...rest } = parsed.data;
   return {
     ...rest,
+    identitySocket: identitySocketOf(identitySocket, rest.socket),
+    identityGroup: identityGroup ? gidOf(identityGroup) : null,
     spool: spool ?? join(rest.state, "spool"),
     node: node ?? hostname(),
     kubernetes: kubernetesOf(kubeconfig, env),
   };
+}
+
+function identitySocketOf(given: string | undefined, socket: string): string | null {
+  if (given === undefined) return join(dirname(socket), "identity.sock");
+  return given === "" || given === "off" ? null : given;
+}
+
+function gidOf(group: string): number {
+  const gid = findGid(group);
+  if (gid !== null) return gid;
+  throw new SettingsError(
+    `identityGroup is "${group}": there is no such group in /etc/group; add it (groupadd --system ${group}), or give a number`,
+  );
 }
 
 function kubernetesOf(

@@ -11,6 +11,7 @@ import { NetworkStatus } from "../claims/sweep/network-status.ts";
 import { Pace } from "../claims/sweep/pace.ts";
 import { Sweeper } from "../claims/sweep/sweeper.ts";
 import { Watched } from "../claims/sweep/watched.ts";
+import { UdnConditions } from "../claims/udn/udn-conditions.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/network-definition.ts";
 import { systemClock } from "../store/clock.ts";
 import { networkObjectName } from "../store/kubernetes/object-names.ts";
@@ -34,7 +35,8 @@ export class Controller {
   readonly #sweeper: Sweeper;
   readonly #adoption: Adoption;
   readonly #networkStatus: NetworkStatus;
-  readonly #paces: Readonly<Record<"lease" | "sweep" | "adoption" | "networks", Pace>>;
+  readonly #udnConditions: UdnConditions;
+  readonly #paces: Readonly<Record<"lease" | "sweep" | "adoption" | "networks" | "udns", Pace>>;
   readonly #server: FastifyInstance;
   /** Networks that another NAD has joined since they were imported. */
   readonly #joined = new Set<string>();
@@ -86,6 +88,7 @@ export class Controller {
     const { claims, allocations, networks, book: definitions } = watched;
     this.#adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
     this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
+    this.#udnConditions = new UdnConditions({ ...shared, events, onChange: () => this.#paces.udns.nudge() });
     this.#metrics = new ControllerMetrics({
       networks: () => this.#networkStatus.counts,
       verdicts: () => this.#sweeper.counts,
@@ -99,6 +102,7 @@ export class Controller {
       sweep: new Pace("the sweep", sweepMs, (signal) => this.#sweeper.pass(signal), log),
       adoption: new Pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal), log),
       networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
+      udns: new Pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal), log),
     };
     this.#server = buildControllerServer(this.#metrics, () => this.#notReady());
   }
@@ -115,6 +119,7 @@ export class Controller {
     }
     this.#log.info({ ...this.#settings.metricsAddress, identity: this.#settings.identity }, "listening");
     this.#watched.start();
+    this.#udnConditions.start();
     for (const pace of Object.values(this.#paces)) pace.start();
   }
 
@@ -126,7 +131,7 @@ export class Controller {
     await Promise.race([ended, pause(STOP_GRACE_MS)]);
     await this.#lease.stepDown();
     this.#api.close();
-    await Promise.all([ended, this.#watched.stop(), this.#server.close()]);
+    await Promise.all([ended, this.#watched.stop(), this.#udnConditions.stop(), this.#server.close()]);
     this.#log.info("stopped");
   }
 

@@ -11,10 +11,13 @@ import type { CniContext } from "./cni-context.ts";
 import { cniDel } from "./cni-del.ts";
 import type { Settings } from "./config.ts";
 import { ensureFolder } from "./folders.ts";
+import { buildIdentityDesk } from "./identity-build.ts";
+import { IdentityServer } from "./identity-server.ts";
+import { ListenerDesk } from "./listener-desk.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
 import { namespaceState, readBootId } from "./namespaces.ts";
 import { buildServer } from "./server.ts";
-import { listenOnSocket } from "./socket.ts";
+import { listenOnSocket, removeStale } from "./socket.ts";
 import { Spool } from "./spool.ts";
 import { WaitingRoom } from "./waiting-room.ts";
 import { WarnOnce } from "./warn-once.ts";
@@ -35,8 +38,10 @@ export class Daemon {
   readonly #cluster: ClusterNode | null;
   readonly #spool: Spool;
   readonly #waiting = new WaitingRoom();
+  readonly #listeners: ListenerDesk;
   readonly #witness: Witness;
   readonly #server: FastifyInstance;
+  readonly #identityServer: IdentityServer;
   readonly #timers: NodeJS.Timeout[] = [];
   #drained = false;
   /** What was owed to the API server before this start has been told. */
@@ -82,6 +87,13 @@ export class Daemon {
     this.#cluster = kubernetes?.cluster ?? null;
     this.#store = this.#cluster?.store ?? new SqliteStore(settings.state, context, log);
     const notReady = () => this.#notReady();
+    this.#listeners = new ListenerDesk({
+      store: this.#store,
+      clock: systemClock,
+      log,
+      enabled: settings.metadata === "on",
+      notReady,
+    });
     const cni: CniContext = {
       store: this.#store,
       cluster: this.#cluster,
@@ -90,6 +102,8 @@ export class Daemon {
       warnings: new WarnOnce(log),
       bootId,
       addDeadlineMs: settings.addDeadlineMs,
+      listeners: this.#listeners,
+      metadataWaitMs: settings.metadataWaitMs,
       notReady,
     };
     this.#spool = new Spool(settings.spool, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
@@ -110,9 +124,18 @@ export class Daemon {
       owed: () => this.#cluster?.store.owedCount ?? 0,
       lost: () => this.#cluster?.store.lostCount ?? 0,
       requests: kubernetes?.requests ?? null,
+      listeners: this.#listeners,
+    });
+    const identity = buildIdentityDesk(this.#store, this.#cluster, this.#listeners, notReady);
+    this.#identityServer = new IdentityServer({
+      desk: identity,
+      log,
+      notReady,
+      watchChanges: (changed) => this.#store.watchAttachments(changed),
     });
     const api: ApiContext = {
       store: this.#store,
+      identity,
       waiting: this.#waiting,
       version,
       notReady,
@@ -126,9 +149,14 @@ export class Daemon {
   async start(): Promise<void> {
     await this.#store.open();
     try {
-      await listenOnSocket(this.#server, this.#settings.socket);
+      const { socket, identitySocket, identityGroup } = this.#settings;
+      await removeStale(socket, "--socket");
+      if (identitySocket !== null) await this.#identityServer.listen(identitySocket, identityGroup);
+      await listenOnSocket(this.#server, socket);
     } catch (error) {
+      await Promise.all([this.#server.close(), this.#identityServer.close()]);
       await this.#store.close();
+      this.#identityServer.end();
       throw error;
     }
     this.#log.info(
@@ -233,13 +261,15 @@ export class Daemon {
     this.#stopping = true;
     for (const timer of this.#timers) clearInterval(timer);
     this.#waiting.close();
+    this.#listeners.close();
     const hangUp = setTimeout(() => this.#server.server.closeAllConnections(), STOP_GRACE_MS);
-    await this.#server.close();
+    await Promise.all([this.#server.close(), this.#identityServer.close()]);
     clearTimeout(hangUp);
     await this.#spool.stop();
     // First, so that no owed release keeps the end waiting for an API server that is away.
     await this.#cluster?.stop();
     await this.#store.close();
+    this.#identityServer.end();
     this.#log.info("stopped");
   }
 

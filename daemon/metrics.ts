@@ -3,6 +3,8 @@ import type { RefusalCode } from "../ipam/refusals.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";
+import type { ListenerDesk } from "./listener-desk.ts";
+import { addListenerMetrics } from "./listener-metrics.ts";
 
 /** Buckets around what an ADD costs: well below a millisecond in the daemon, up to the deadline when it has to wait. */
 const SECONDS_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10];
@@ -18,6 +20,7 @@ export interface MetricSources {
   lost(): number;
   /** null: no Kubernetes behind this daemon. */
   readonly requests: ApiRequestMetrics | null;
+  readonly listeners: ListenerDesk;
 }
 
 /** Requests to the API server, counted before the registry that shows them exists. */
@@ -118,6 +121,7 @@ export class Metrics {
         },
       });
     }
+    addListenerMetrics(this.#registry, sources.listeners);
     new Gauge({
       name: "holdfast_waiting_requests",
       help: "ADDs that wait for their claim to be created",

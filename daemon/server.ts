@@ -6,6 +6,7 @@ import { sendApiError } from "./api-error.ts";
 import { type ApiContext, addApiRoutes } from "./api-routes.ts";
 import type { CniContext } from "./cni-context.ts";
 import { addCniRoute, refusalOf, sendRefusal } from "./cni-route.ts";
+import { addListenerRoute } from "./listener-route.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** The HTTP server with every route, not listening yet. */
@@ -31,6 +32,7 @@ export function buildServer(cni: CniContext, api: ApiContext, metrics: Metrics):
   );
   addCniRoute(server, cni, metrics);
   addApiRoutes(server, api);
+  addListenerRoute(server, cni.listeners);
   addHealthRoutes(server, cni.log, api, metrics);
   return server;
 }

@@ -1,36 +1,62 @@
-import { chmodSync, lstatSync, mkdirSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, lstatSync, mkdirSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { dirname } from "node:path";
-import type { FastifyInstance } from "fastify";
 
 /** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */
 const SOCKET_PATH_BYTES_MAX = 107;
 
-/** Listens on a unix socket with mode 0600. A socket nobody serves is replaced; a served one, or another kind of file, is refused. */
-export async function listenOnSocket(server: FastifyInstance, path: string): Promise<void> {
+interface SocketOptions {
+  /** How the path was given, for messages. */
+  readonly flag?: string;
+  /** A group that may connect too; null: the daemon's own user alone. */
+  readonly gid?: number | null;
+}
+
+/**
+ * Listens on a unix socket with mode 0600, or 0660 for a group. A socket nobody serves is replaced; a served one, or another
+ * kind of file, is refused.
+ */
+export async function listenOnSocket(
+  server: { listen(options: { path: string }): Promise<unknown> },
+  path: string,
+  { flag = "--socket", gid = null }: SocketOptions = {},
+): Promise<void> {
   if (Buffer.byteLength(path) > SOCKET_PATH_BYTES_MAX) {
     throw new Error(
-      `socket ${path} is longer than the ${SOCKET_PATH_BYTES_MAX} bytes that Linux allows; give a shorter --socket`,
+      `socket ${path} is longer than the ${SOCKET_PATH_BYTES_MAX} bytes that Linux allows; give a shorter ${flag}`,
     );
   }
   mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
-  await removeStale(path);
+  await removeStale(path, flag);
   const umask = process.umask(0o177);
   try {
     await server.listen({ path });
   } finally {
     process.umask(umask);
   }
-  chmodSync(path, 0o600);
+  if (gid === null) chmodSync(path, 0o600);
+  else openToGroup(path, gid, flag);
 }
 
-async function removeStale(path: string): Promise<void> {
+function openToGroup(path: string, gid: number, flag: string): void {
+  try {
+    chownSync(path, process.geteuid?.() ?? 0, gid);
+  } catch (error) {
+    throw new Error(
+      `${path} cannot be given to group ${gid} (${(error as Error).message}): that takes a member of the group, or CAP_CHOWN; with systemd add it to SupplementaryGroups= of the unit, or give another group beside ${flag}`,
+    );
+  }
+  chmodSync(path, 0o660);
+}
+
+/** Removes a socket that nobody serves. Throws for a served one, and for another kind of file. */
+export async function removeStale(path: string, flag: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found) return;
   if (!found.isSocket())
-    throw new Error(`${path} exists and is not a socket; remove it or give another --socket`);
+    throw new Error(`${path} exists and is not a socket; remove it or give another ${flag}`);
   if (await isServed(path))
-    throw new Error(`another daemon is serving ${path}; stop it or give another --socket`);
+    throw new Error(`another daemon is serving ${path}; stop it or give another ${flag}`);
   rmSync(path, { force: true });
 }
 

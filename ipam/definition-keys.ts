@@ -21,6 +21,7 @@ export const IPAM_KEYS = [
   ...TOP_LEVEL_KEYS,
   "routes",
   "dns",
+  "metadata",
   "subnet",
   "rangeStart",
   "rangeEnd",

@@ -1,3 +1,4 @@
+import type { NetworkMetadata } from "./metadata-key.ts";
 import type { RangeSet } from "./range-set.ts";
 import type { Dns, Route } from "./routes-and-dns.ts";
 
@@ -26,6 +27,8 @@ export interface NetworkDefinition {
   readonly allowPersistentIPs: boolean;
   /** Whether STATUS fails while a range set has no free address. */
   readonly statusWhenFull: "ok" | "fail";
+  /** null: off. Its reserved address is already taken out of `rangeSets`. */
+  readonly metadata: NetworkMetadata | null;
   /** Equal for two definitions exactly if they mean the same. */
   readonly fingerprint: string;
   /** What an operator may want to know about the configuration, though it is valid. */

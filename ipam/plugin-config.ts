@@ -15,6 +15,7 @@ import {
   refuseUnknownKeys,
 } from "./definition-keys.ts";
 import { readHostLocalRanges } from "./host-local-keys.ts";
+import { canonicalMetadata, reserveForMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { readOwnSubnets } from "./own-keys.ts";
 import { hashOf, type RangeSet } from "./range-set.ts";
@@ -45,10 +46,11 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
   const name = readNetworkName({ key: "name", value: conf.name });
   const ipam = readIpamBlock(conf);
   const pick = keyPicker(conf, ipam);
-  const rangeSets = readRangeSets(conf, pick);
+  const { metadata, rangeSets } = reserveForMetadata(pick("metadata"), readRangeSets(conf, pick));
   const means = {
     name,
     rangeSets,
+    metadata,
     routes: readRoutes(pick("routes")),
     ...readResolver(pick),
     cooldownSeconds: readOr(pick("cooldownSeconds"), DEFAULT_COOLDOWN_SECONDS, (found) =>
@@ -134,7 +136,7 @@ function readOr<T>(found: Found | null, otherwise: T, read: (found: Found) => T)
 }
 
 function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">): string {
-  const { rangeSets, routes, dns, resolvConf = null, ...plain } = means;
+  const { rangeSets, routes, dns, resolvConf = null, metadata, ...plain } = means;
   return hashOf([
     plain.name,
     rangeSets.map((set) => set.fingerprint),
@@ -144,6 +146,7 @@ function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">):
     plain.cooldownSeconds,
     plain.allowPersistentIPs,
     plain.statusWhenFull,
+    canonicalMetadata(metadata),
   ]);
 }
 

@@ -145,7 +145,7 @@ export const REFUSALS = {
   ADDRESS_EXCLUDED: {
     cniCode: 122,
     say: "{address} is excluded in network {network}",
-    hint: "network, broadcast and gateway addresses and excludeSubnets are never given; ask for another address",
+    hint: "network, broadcast and gateway addresses, excludeSubnets and the address reserved for metadata are never given; ask for another address",
     claimReason: "RequestedIPOutsideSubnet",
   },
   REQUEST_MISMATCH: {
@@ -185,6 +185,11 @@ export const REFUSALS = {
     cniCode: 130,
     say: "{key} is {value}: {remedy}",
     hint: "correct the request; it changed nothing",
+  },
+  ADDRESS_AMBIGUOUS: {
+    cniCode: 131,
+    say: "{address} is an address of several networks: {networks}",
+    hint: "name the one that is meant: network=NAME, or holdfast who {address} --network NAME",
   },
   INTERNAL_ERROR: {
     cniCode: 999,

@@ -76,6 +76,8 @@ export interface AllocationFilter {
   readonly claim?: string | undefined;
   readonly vm?: string | undefined;
   readonly node?: string | undefined;
+  /** Container ID. */
+  readonly container?: string | undefined;
 }
 
 export interface PageRequest {

@@ -37,3 +37,12 @@ export interface ClaimView {
     readonly conditions?: readonly object[];
   };
 }
+
+/** What a claim says of the VM it belongs to. */
+export interface ClaimOfVm {
+  readonly namespace: string;
+  readonly name: string;
+  /** "" for what it does not say. */
+  readonly vm: { readonly name: string; readonly uid: string };
+  readonly annotations: Readonly<Record<string, unknown>>;
+}

@@ -72,6 +72,7 @@ export class MemoryState {
       pod: want.pod,
       node: this.context.node,
       sinceMs: this.context.clock.wallMs(),
+      mac: want.mac ?? null,
     };
     this.attachments.push(attachment);
     return attachment;

@@ -1,12 +1,15 @@
 import type { Address } from "../ipam/address.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import type { Allocations, AttachOutcome, AttachWant, EndReason } from "./allocations.ts";
-import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimView } from "./manifests.ts";
+import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "./manifests.ts";
 import type { Owner } from "./owner.ts";
-import type { Attachment, Finding, HistoryView, NetworkView } from "./records.ts";
+import type { AddressUser, Attachment, Finding, HistoryView, NetworkView } from "./records.ts";
 import type { ReleaseOutcome } from "./sqlite/release.ts";
 import type { StoreStatus } from "./sqlite/state-folder.ts";
 import type { Stamp } from "./stamp.ts";
+
+/** A network's plan from the present one and its attachments on this node; null: there is none yet. */
+export type DecidePlan = (known: string | null, attachments: readonly Attachment[]) => string | null;
 
 /**
  * Everything a daemon asks of the store of its node: the truth itself where it stands alone, the journal beside the
@@ -26,11 +29,30 @@ export interface NodeStore extends Allocations {
   attachment(network: string, containerId: string, interfaceName: string): Attachment | undefined;
   attachmentsAfter(id: number, limit: number): Attachment[];
   attachmentsOfNetwork(network: string): Attachment[];
+  /** Attachments of this node that use an address now, on one network or on any; none that has lost one to somebody else. */
+  usersOf(address: Address, network?: string): AddressUser[];
+  /** The same for a container, oldest first. */
+  attachmentsOfContainer(containerId: string): Attachment[];
+  /** The same for a network. */
+  usersOfNetwork(network: string): Attachment[];
+  /**
+   * Calls `changed` when attachments of a network may have changed, by whatever path; with null when those of all may. It is
+   * called after the change is durable and before anybody is answered that it is, and only takes note.
+   */
+  watchAttachments(changed: (network: string | null) => void): void;
+  /** What daemon/listener-plan.ts keeps of networks, by name. */
+  listenerPlans(): Map<string, string>;
+  /** The same for one; null: there is none. */
+  listenerPlan(network: string): string | null;
+  /** Decides about a network's plan in a transaction and keeps the decision. Resolves with it; null: still none. */
+  keepListenerPlan(network: string, decide: DecidePlan): Promise<string | null>;
   /** Ends an attachment that was looked at before, unless it has been asked for again since. */
   endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean>;
   /** Who an address is allocated to; null when to nobody. */
   holderOf(network: string, address: Address): Promise<Owner | null>;
 
+  /** What a claim says of its VM, where claims are kept here; null: there is no such claim. */
+  claimByUid(uid: string): ClaimOfVm | null;
   networks(): Promise<NetworkView[]>;
   claims(): Promise<ClaimView[]>;
   history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[];

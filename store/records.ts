@@ -40,7 +40,12 @@ export interface Attachment {
   readonly node: string;
   /** Wall clock, for people. */
   readonly sinceMs: number;
+  /** MAC that somebody asked for with the ADD, as they wrote it; null: nobody did. */
+  readonly mac: string | null;
 }
+
+/** As much of an attachment as tells who uses an address. */
+export type AddressUser = Pick<Attachment, "network" | "containerId" | "owner">;
 
 /** What `GET /v1/allocations` shows of one address. */
 export interface AllocationView {
@@ -86,10 +91,17 @@ export interface NetworkView {
   readonly allowPersistentIPs: boolean;
   readonly cooldownSeconds: number;
   readonly attachments: number;
+  /** Absent: the network has none. */
+  readonly metadata?: MetadataView;
   /** Allocations outside every present subnet (the range was edited): kept, not counted below. */
   readonly outside: string;
   readonly ranges: readonly RangeView[];
 }
+
+/** Metadata of a network: the reserved address with its mask, or why there is none although it was asked for. */
+export type MetadataView =
+  | { readonly address: string; readonly tokens: string }
+  | { readonly refused: string };
 
 /** Counts of one range set, as decimal strings: an IPv6 subnet does not fit a JSON number. free + allocated + cooling + excluded = size. */
 export interface RangeView {

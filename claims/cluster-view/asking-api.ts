@@ -10,6 +10,7 @@ import {
 } from "../../store/kubernetes/kube-api.ts";
 import { CLAIMS_PATH } from "../../store/kubernetes/objects.ts";
 import { isNoSuchObject } from "../kube/read-object.ts";
+import { CUDNS_PATH, UDNS_PATH } from "../udn/udn-object.ts";
 import {
   away,
   type ClusterProblem,
@@ -23,6 +24,8 @@ import {
 const EXPLAIN_MS = 3_000;
 const FORBIDDEN = 403;
 const NOT_FOUND = 404;
+/** Nobody needs these to use Holdfast. */
+const OPTIONAL_PATHS: readonly string[] = [CLAIMS_PATH, UDNS_PATH, CUDNS_PATH];
 
 export interface AskingOptions {
   /** For messages. */
@@ -67,8 +70,8 @@ export class AskingApi implements KubeApi {
     };
     try {
       const answer = await this.#api.list({ ...request, each, signal: silence.signal });
-      // Nobody needs claims to use Holdfast.
-      if (answer.kind === "missing" && request.path !== CLAIMS_PATH) throw unknownResource(request.path);
+      if (answer.kind === "missing" && !OPTIONAL_PATHS.includes(request.path))
+        throw unknownResource(request.path);
       return answer;
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;

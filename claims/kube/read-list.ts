@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { ApiAway, type ListAnswer, type ListRequest } from "../../store/kubernetes/kube-api.ts";
+import { ApiAway, type ListAnswer, ListRefused, type ListRequest } from "../../store/kubernetes/kube-api.ts";
 import { parseBody, problemOf, readBody, retryAfterMs } from "./answer-body.ts";
 import { Backoff, pause } from "./backoff.ts";
 import { Breather } from "./breather.ts";
@@ -30,7 +30,7 @@ type Page =
   | { readonly kind: "missing" }
   | { readonly kind: "begin"; readonly expired: boolean; readonly problem: string }
   | { readonly kind: "failed"; readonly problem: string; readonly waitMs: number }
-  | { readonly kind: "refused"; readonly problem: string };
+  | { readonly kind: "refused"; readonly problem: string; readonly status: number };
 
 /** Reads a list to its end, as KubeApi.list says. */
 export async function readList(transport: Transport, request: ListRequest): Promise<ListAnswer> {
@@ -65,7 +65,7 @@ class ListReader {
         if (page.next === "") return { kind: "listed", resourceVersion: page.resourceVersion };
         this.#failures = 0;
         this.#query.continue = page.next;
-      } else if (page.kind === "refused") throw this.#away(page.problem);
+      } else if (page.kind === "refused") throw new ListRefused(this.#cannot(page.problem), page.status);
       else if (page.kind === "begin") await this.#begin(page.expired, page.problem);
       else await this.#again(page.problem, page.waitMs);
     }
@@ -107,7 +107,11 @@ class ListReader {
   }
 
   #away(problem: string): ApiAway {
-    return new ApiAway(`cannot list ${this.#request.path}: ${problem}`);
+    return new ApiAway(this.#cannot(problem));
+  }
+
+  #cannot(problem: string): string {
+    return `cannot list ${this.#request.path}: ${problem}`;
   }
 
   async #page(): Promise<Page> {
@@ -170,5 +174,5 @@ function refusal(response: IncomingMessage, text: string, settling: boolean): Pa
   if (status === GONE) return { kind: "begin", expired: true, problem };
   if (status === TOO_MANY || status >= 500 || (status === FORBIDDEN && settling))
     return { kind: "failed", problem, waitMs: retryAfterMs(response) };
-  return { kind: "refused", problem };
+  return { kind: "refused", problem, status };
 }

@@ -1,4 +1,4 @@
-import { ApiAway, type KubeApi, type WatchEnd } from "../../store/kubernetes/kube-api.ts";
+import { ApiAway, type KubeApi, ListRefused, type WatchEnd } from "../../store/kubernetes/kube-api.ts";
 import { Backoff, pause } from "./backoff.ts";
 import { type ItemHooks, type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
 
@@ -10,6 +10,8 @@ const TIMINGS = {
   stallMs: 150_000,
   /** How often to look whether a definition that is missing has been installed, ms. */
   missingMs: 10_000,
+  /** How often to look whether a right that is missing has been given, ms, when nobody asks. */
+  forbiddenMs: 60_000,
   retryMsMin: 500,
   retryMsMax: 30_000,
   /** Before the first complete list, ms: until then whoever needs it can do nothing at all. */
@@ -22,12 +24,16 @@ const QUICK_ENDS_MAX = 3;
 
 const NOT_FOUND = 404;
 const BAD_REQUEST = 400;
+const FORBIDDEN = 403;
 
 /** Timings of a reflector: seconds and ms as their names say. */
 export type ReflectorTimings = typeof TIMINGS;
 
-/** What a reflector is doing. `away`: waiting to try again. `missing`: the resource has no definition. */
-export type ReflectorState = "listing" | "watching" | "missing" | "away";
+/**
+ * What a reflector is doing. `away`: waiting to try again. `missing`: the resource has no definition. `forbidden`: we have
+ * no right to list it.
+ */
+export type ReflectorState = "listing" | "watching" | "missing" | "forbidden" | "away";
 
 export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
   readonly api: KubeApi;
@@ -39,9 +45,11 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
    */
   readonly query?: Readonly<Record<string, string>>;
   readonly metadataOnly?: boolean;
+  /** A refusal (403) means that there is nothing for us, and what was known is dropped; else it counts as being away. */
+  readonly forbiddenIsEmpty?: boolean;
   /** After the first complete list. */
   readonly onSynced?: () => void;
-  /** `problem` says why, for "away". */
+  /** `problem` says why, for "away" and "forbidden". */
   readonly onState?: (state: ReflectorState, problem: string) => void;
   /** The server could not be heard for a while, and now can again: beliefs that rest on having heard everything need a new look. */
   readonly lostTouch?: () => void;
@@ -65,6 +73,10 @@ export class Reflector<T extends Reflected> {
   #loop: Promise<void> | null = null;
   #synced = false;
   #missing = false;
+  /** Of the last refusal, performance.now() ms; null: we may list, or have not been refused yet. */
+  #refusedMs: number | null = null;
+  /** Ends the wait for a right. */
+  #wake: AbortController | null = null;
   /** The version to watch from; null: list first. */
   #version: string | null = null;
   /** The newest version heard of. */
@@ -101,6 +113,11 @@ export class Reflector<T extends Reflected> {
     return this.#missing;
   }
 
+  /** Whether we have no right to list, with `forbiddenIsEmpty`. */
+  get forbidden(): boolean {
+    return this.#refusedMs !== null;
+  }
+
   start(): void {
     if (this.#loop !== null) throw new Error("a reflector starts once");
     this.#loop = this.#run();
@@ -113,10 +130,25 @@ export class Reflector<T extends Reflected> {
     await this.#loop;
   }
 
-  /** True once the objects are known, or known to have no definition; false when it was stopped or the signal aborted before. */
-  async waitSynced(signal?: AbortSignal): Promise<boolean> {
-    const settled = () => this.#synced || this.#missing;
-    if (!settled() && !this.#life.signal.aborted && !signal?.aborted) {
+  /**
+   * True once the objects are known, or known to have no definition or not to be for us; false when it was stopped or the
+   * signal aborted before.
+   */
+  waitSynced(signal?: AbortSignal): Promise<boolean> {
+    return this.#wait(() => this.#synced || this.#missing || this.forbidden, signal);
+  }
+
+  /** Where the last refusal is older than `ageMs`: lists now. Resolves with the server's answer, or when the signal aborts. */
+  async askAgain(ageMs: number, signal: AbortSignal): Promise<void> {
+    const askedMs = performance.now();
+    if (this.#refusedMs === null || askedMs - this.#refusedMs < ageMs) return;
+    this.#wake?.abort();
+    await this.#wait(() => this.#refusedMs === null || this.#refusedMs >= askedMs, signal);
+  }
+
+  /** Whether it has come to be; false when it was stopped or the signal aborted before. */
+  async #wait(settled: () => boolean, signal?: AbortSignal): Promise<boolean> {
+    while (!settled() && !this.#life.signal.aborted && !signal?.aborted) {
       await new Promise<void>((resolve) => {
         const done = () => {
           signal?.removeEventListener("abort", done);
@@ -157,6 +189,8 @@ export class Reflector<T extends Reflected> {
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
       this.#quorum = true;
+      const forbidden = error instanceof ListRefused && error.status === FORBIDDEN;
+      if (forbidden && this.#options.forbiddenIsEmpty) return this.#waitForRight(error.message);
       await this.#retryLater(error.message, 0);
     }
   }
@@ -175,6 +209,7 @@ export class Reflector<T extends Reflected> {
     this.#lastVersion = resourceVersion;
     this.#quorum = false;
     this.#missing = false;
+    this.#refusedMs = null;
     this.#quickEnds = 0;
     this.#regained();
     if (!this.#synced) {
@@ -189,9 +224,19 @@ export class Reflector<T extends Reflected> {
     if (!this.#missing)
       this.#options.log.info(`${this.#options.path}: not served; waiting for its definition to be installed`);
     this.#missing = true;
+    this.#refusedMs = null;
     this.#say("missing", "");
     this.#release();
     await pause(this.#timings.missingMs, this.#life.signal);
+  }
+
+  async #waitForRight(problem: string): Promise<void> {
+    await this.#reflected.replace(new Map(), this.#life.signal);
+    this.#refusedMs = performance.now();
+    this.#wake = new AbortController();
+    this.#say("forbidden", problem);
+    this.#release();
+    await pause(this.#timings.forbiddenMs, AbortSignal.any([this.#wake.signal, this.#life.signal]));
   }
 
   async #watch(resourceVersion: string): Promise<void> {
@@ -256,8 +301,9 @@ export class Reflector<T extends Reflected> {
   async #goOn(end: WatchEnd, quick: boolean): Promise<void> {
     if (this.#quickEnds >= QUICK_ENDS_MAX || end.kind === "expired") this.#version = null;
     if (end.kind === "failed") {
-      // The resource has gone, or the version is none of this server's.
-      if (end.status === NOT_FOUND || end.status === BAD_REQUEST) this.#version = null;
+      // The resource has gone, the version is none of this server's, or the right was withdrawn.
+      const withdrawn = end.status === FORBIDDEN && this.#options.forbiddenIsEmpty;
+      if (end.status === NOT_FOUND || end.status === BAD_REQUEST || withdrawn) this.#version = null;
       await this.#retryLater(end.problem, end.retryAfterMs ?? 0);
     } else if (quick) await pause(this.#backoff.next(), this.#life.signal);
   }

@@ -1,4 +1,5 @@
 import { checkCluster } from "../../claims/cluster-view/check.ts";
+import { ClusterProblem } from "../../claims/cluster-view/cluster-problem.ts";
 import { clusterHistory } from "../../claims/cluster-view/history.ts";
 import {
   readAllocations,
@@ -6,8 +7,17 @@ import {
   readNetworkObjects,
   readObjects,
 } from "../../claims/cluster-view/look.ts";
-import { type ClusterNetworkView, clusterNetworks } from "../../claims/cluster-view/network-views.ts";
+import { clusterNetworks } from "../../claims/cluster-view/network-views.ts";
+import { udnNetworks } from "../../claims/cluster-view/udn-networks.ts";
+import { PodDirectory } from "../../claims/pod-directory.ts";
 import { invalid, readAddress, readBody, readLimit, readQuery } from "../../daemon/api-query.ts";
+import { ClusterIdentities } from "../../daemon/identity-cluster.ts";
+import { ClusterVms } from "../../daemon/identity-cluster-vms.ts";
+import type { Holding } from "../../daemon/identity-holding.ts";
+import { readIdentityQuery } from "../../daemon/identity-query.ts";
+import { answerFrom } from "../../daemon/identity-sources.ts";
+import type { NetworkFacts } from "../../daemon/identity-view.ts";
+import type { IdentityAnswer, IdentityVm } from "../../daemon/identity-wire.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { AllocationClient } from "../../store/kubernetes/allocation-client.ts";
 import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
@@ -15,6 +25,7 @@ import { CLAIMS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
 import { releaseInKubernetes } from "../../store/kubernetes/release.ts";
 import { listFromApi } from "../../store/kubernetes/views.ts";
 import type { ClaimView } from "../../store/manifests.ts";
+import type { NetworkView } from "../../store/records.ts";
 import type { ClusterRequest } from "./main.ts";
 
 /** What is younger is not reported unless asked for, seconds: longer than a controller needs. */
@@ -40,6 +51,8 @@ export function routeOf(context: Context, { method, path, query, body }: Cluster
       return listed(claims(api, query));
     case "GET history":
       return listed(history(api, query));
+    case "GET identity":
+      return identity(api, query);
     case "GET check":
       return check(api, query);
     case "POST release":
@@ -53,16 +66,18 @@ async function listed<T>(items: Promise<readonly T[]>): Promise<{ items: readonl
   return { items: await items };
 }
 
-async function networks(api: KubeApi): Promise<ClusterNetworkView[]> {
+async function networks(api: KubeApi): Promise<NetworkView[]> {
   const [{ book }, objects, inUse] = await Promise.all([
     readDefinitions(api),
     readNetworkObjects(api),
     readAllocations(api),
   ]);
-  return clusterNetworks(book, inUse, objects, Date.now());
+  const ours = clusterNetworks(book, inUse, objects, Date.now());
+  const others = await udnNetworks(api, new Set(ours.map(({ name }) => name)));
+  return [...ours, ...others].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-async function oneNetwork(api: KubeApi, wanted: string): Promise<ClusterNetworkView> {
+async function oneNetwork(api: KubeApi, wanted: string): Promise<NetworkView> {
   const found = (await networks(api)).find(({ name }) => name === wanted);
   if (!found) throw new RefusalError(refuse("NOT_FOUND", { what: `network ${wanted}` }));
   return found;
@@ -98,6 +113,41 @@ async function history(api: KubeApi, query: ClusterRequest["query"]) {
   const { address, network, limit } = query;
   const wanted = address === undefined ? undefined : readAddress("address", address);
   return clusterHistory(await readAllocations(api), { network, address: wanted, limit: readLimit(limit) });
+}
+
+/** Without a journal: by an address alone every allocation is looked at, because there may be networks that nobody defines any more. */
+async function identity(api: KubeApi, query: ClusterRequest["query"]): Promise<IdentityAnswer> {
+  const { question, here } = readIdentityQuery(definedOnly(query));
+  if (here) invalid("here", "true", "it asks a daemon about its node; leave it out, or ask with --socket");
+  const { book } = await readDefinitions(api);
+  const facts: NetworkFacts = {
+    definition: (network) => book.definitionOf(network)?.definition,
+    dns: ({ dns }) => dns,
+    mtu: () => null,
+    routes: ({ routes }) => routes,
+  };
+  const vms = new ClusterVms(api, new PodDirectory(api, () => undefined));
+  const source = new ClusterIdentities({ api, facts, vms, networks: () => null });
+  return answerFrom(
+    { find: (one) => source.find(one), vm: (found) => vmOrRecorded(source, found) },
+    question,
+    facts,
+  );
+}
+
+/** Who may not read pods and VMs, or where KubeVirt is gone, is told what the allocations say. */
+async function vmOrRecorded(
+  source: ClusterIdentities,
+  holdings: readonly Holding[],
+): Promise<IdentityVm | null> {
+  try {
+    return await source.vm(holdings);
+  } catch (error) {
+    if (!(error instanceof ClusterProblem && error.kind === "refused")) throw error;
+    const recorded = holdings.find(({ vm }) => vm !== null);
+    if (!recorded?.vm) return null;
+    return { namespace: recorded.owner.namespace, ...recorded.vm, vmiUid: null, firmwareUuid: null };
+  }
 }
 
 function check(api: KubeApi, query: ClusterRequest["query"]) {

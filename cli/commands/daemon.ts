@@ -6,6 +6,11 @@ import type { Command } from "commander";
 const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
   ["--state <folder>", "folder of the state database (default: /var/lib/holdfast)"],
   [
+    "--identity-socket <path>",
+    "a socket that only tells who is behind an address; off: none (default: identity.sock beside the other)",
+  ],
+  ["--identity-group <group>", "the group that may connect to it (default: none)"],
+  [
     "--spool <folder>",
     "where the plugin binary leaves what it could not deliver (default: spool in the state folder)",
   ],
@@ -24,6 +29,11 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
   [
     "--reassert-interval-seconds <seconds>",
     "how often a cluster's node compares what it holds with the API (default: 300)",
+  ],
+  ["--metadata <on|off>", "off: no metadata listener on this node, on any network (default: on)"],
+  [
+    "--metadata-wait-ms <ms>",
+    "how long an ADD waits for the metadata listener of its network (default: 3000)",
   ],
 ];
 

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { ClusterNetworkView } from "../../claims/cluster-view/network-views.ts";
-import type { AllocationView, NetworkView, RangeView } from "../../store/records.ts";
+import type { AllocationView, MetadataView, NetworkView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { clientOf } from "../client.ts";
@@ -43,6 +43,7 @@ function factsOf(network: ShownNetwork, allocations: readonly AllocationView[]):
     if (network.imported !== undefined)
       facts.push(["Imported", network.imported ? "yes" : "not yet: no address is given"]);
   }
+  if (network.metadata !== undefined) facts.push(["Metadata", metadataText(network.metadata)]);
   facts.push(["Attachments", String(network.attachments)]);
   for (const range of network.ranges) facts.push(["Range", rangeText(range)]);
   if (network.outside !== "0") {
@@ -59,6 +60,11 @@ function factsOf(network: ShownNetwork, allocations: readonly AllocationView[]):
   facts.push(["Holders", String(holders.size)]);
   const widest = Math.max(...facts.map(([label]) => label.length));
   return `${facts.map(([label, text]) => `${`${label}:`.padEnd(widest + 2)} ${printable(text)}\n`).join("")}\n`;
+}
+
+function metadataText(metadata: MetadataView): string {
+  if ("refused" in metadata) return `refused: ${metadata.refused}`;
+  return `listener at ${metadata.address}, tokens ${metadata.tokens}`;
 }
 
 function rangeText({ subnets, gateways, size, allocated, cooling, free, excluded }: RangeView): string {

@@ -1,38 +1,96 @@
 import type { Command } from "commander";
 import type { ClusterHistoryView as HistoryView } from "../../claims/cluster-view/history.ts";
+import type { IdentityAnswer } from "../../daemon/identity-wire.ts";
+import type { AllocationView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
 import { type Client, clientOf, type Query } from "../client.ts";
-import { EXIT } from "../failure.ts";
+import { EXIT, Failure } from "../failure.ts";
 import { shortHolder } from "../holder.ts";
 import { formatAge } from "../human.ts";
+import { identityColumns, rowsOf } from "../identity-columns.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
-import { note, printable, printError } from "../terminal.ts";
+import { note, print, printable, printError } from "../terminal.ts";
+
+/** Other ways than an address to say who is meant. */
+const SUBJECTS = ["pod", "vm", "container"] as const;
+
+type Options = { readonly network?: string } & { readonly [Subject in (typeof SUBJECTS)[number]]?: string };
 
 /** `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when nobody does. */
 export function addWho(program: Command): void {
   withOutput(program.command("who"))
     .description("who holds an address now, and where it is used")
-    .argument("<address>", "in any spelling, bare or with its prefix length", addressArgument)
+    .usage("[options] <address> | --pod <name> | --vm <name> | --container <id>")
+    .argument("[address]", "in any spelling, bare or with its prefix length", addressArgument)
     .option("--network <name>", "only in this network; default: every network that has it")
-    .action(async (address: string, { network }: { network?: string }, command: Command) => {
-      const client = clientOf(command);
-      const items = await allAllocations(client, { address, network });
-      const format = formatOf(command);
-      if (items.some(({ state }) => state === "Bound")) {
-        const columns = allocationColumns(Date.now());
-        return printList(format, { items, columns, empty: "" });
-      }
-      process.exitCode = EXIT.refused;
-      if (format === "json" || format === "yaml") await printDocument(format, { items });
-      const [cooling] = items;
-      const where = cooling?.network ?? network;
-      const rest = cooling ? `: it was released ${formatAge(cooling.since, Date.now())} ago and rests` : "";
-      printError(`nobody holds ${address}${where === undefined ? "" : ` on network ${where}`}${rest}`, "");
-      const last = await lastPeriod(client, { address, network: where });
-      note(last ? lastHolderText(last) : "last holder: none in the history");
+    .option("--pod <name>", "the addresses and the VM of a pod: namespace/name, or a name in any namespace")
+    .option("--vm <name>", "the addresses and the pods of a VM")
+    .option("--container <id>", "the addresses of a container, by its whole ID")
+    .action(async (address: string | undefined, options: Options, command: Command) => {
+      const subjects = SUBJECTS.filter((subject) => options[subject] !== undefined);
+      if (address === undefined && subjects.length === 0)
+        command.error("error: missing required argument 'address'");
+      if (
+        subjects.length + (address === undefined ? 0 : 1) > 1 ||
+        (subjects.length > 0 && options.network !== undefined)
+      )
+        command.error(
+          "error: one address (with --network, if need be), or one of --pod, --vm and --container, is wanted",
+        );
+      const [subject] = subjects;
+      if (subject === undefined) await whoHolds(address as string, options.network, command);
+      else await whoIs({ [subject]: options[subject] }, command);
     });
+}
+
+/** A VM, pod or container with everything it has. */
+async function whoIs(query: Query, command: Command): Promise<void> {
+  const answer = await clientOf(command).get<IdentityAnswer>("/v1/identity", query);
+  const columns = identityColumns();
+  await printList(formatOf(command), { items: rowsOf([answer]), columns, empty: "", document: answer });
+  if (answer.identity.state === "released-recently") process.exitCode = EXIT.refused;
+}
+
+async function whoHolds(address: string, network: string | undefined, command: Command): Promise<void> {
+  const client = clientOf(command);
+  const items = await allAllocations(client, { address, network });
+  const format = formatOf(command);
+  const identities = format === "table" ? [] : await identitiesOf(client, address, items);
+  const document = identities.length === 0 ? { items } : { items, identities };
+  if (items.some(({ state }) => state === "Bound")) {
+    await printList(format, { items, columns: allocationColumns(Date.now()), empty: "", document });
+    if (format !== "wide" || identities.length === 0) return;
+    print("\n");
+    return printList(format, { items: rowsOf(identities), columns: identityColumns(), empty: "" });
+  }
+  process.exitCode = EXIT.refused;
+  if (format === "json" || format === "yaml") await printDocument(format, document);
+  const [cooling] = items;
+  const where = cooling?.network ?? network;
+  const rest = cooling ? `: it was released ${formatAge(cooling.since, Date.now())} ago and rests` : "";
+  printError(`nobody holds ${address}${where === undefined ? "" : ` on network ${where}`}${rest}`, "");
+  const last = await lastPeriod(client, { address, network: where });
+  note(last ? lastHolderText(last) : "last holder: none in the history");
+}
+
+/** Whoever is behind the address, on each network that has it. */
+async function identitiesOf(
+  client: Client,
+  address: string,
+  items: readonly AllocationView[],
+): Promise<IdentityAnswer[]> {
+  const identities: IdentityAnswer[] = [];
+  for (const { network } of items) {
+    try {
+      identities.push(await client.get<IdentityAnswer>("/v1/identity", { address, network }));
+    } catch (error) {
+      // Given back since the allocations were read.
+      if (!(error instanceof Failure && error.code === "NOT_FOUND")) throw error;
+    }
+  }
+  return identities;
 }
 
 /** Of the latest periods the one that ended last: a claim holds on after its last use. */

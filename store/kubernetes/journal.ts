@@ -84,7 +84,7 @@ export function abandonIntent(ledger: Ledger, row: IntentRow): void {
 /** Ends an attachment in the journal; its addresses are owed to the API server, except to an owner that attaches anew. */
 export function endRow(ledger: Ledger, row: AttachmentRow, reason: EndReason, tell: boolean): void {
   const { sql, context } = ledger;
-  sql.deleteAttachment.run(row.id);
+  ledger.attachments.remove(row);
   sql.endHistory.run(context.clock.wallMs(), reason, row.history_id, row.history_id + row.history_count);
   if (!tell) return;
   const {

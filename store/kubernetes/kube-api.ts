@@ -30,7 +30,19 @@ export interface KubeAnswer {
 
 /** No definite answer came before the deadline: what was asked may have been done, or may be done later still. */
 export class ApiAway extends Error {
-  override readonly name = "ApiAway";
+  override readonly name: string = "ApiAway";
+}
+
+/** A list that the server refuses whoever asks it this way (403, 401): for most as if it were away, since it may change its mind. */
+export class ListRefused extends ApiAway {
+  override readonly name = "ListRefused";
+  /** HTTP status. */
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.status = status;
+  }
 }
 
 export interface ListRequest {
@@ -89,7 +101,7 @@ export interface KubeApi {
    * writes makes sure that a write done twice does no harm. Throws ApiAway when no definite answer came.
    */
   send(request: KubeRequest): Promise<KubeAnswer>;
-  /** Reads a list page by page. Throws ApiAway, also for answers that refuse (403), and what `each` throws. */
+  /** Reads a list page by page. Throws ApiAway, ListRefused for answers that refuse (403), and what `each` throws. */
   list(request: ListRequest): Promise<ListAnswer>;
   /** Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never throws. */
   watch(request: WatchRequest): Promise<WatchEnd>;

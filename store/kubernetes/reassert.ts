@@ -43,7 +43,10 @@ export async function reassert(parts: AttachParts): Promise<Reasserted> {
           restored += states.filter((state) => state === "restored").length;
           if (states.includes("lost")) {
             // The row stays: its DEL gives back what it has still, and until then `check` says so.
-            const news = await parts.folder.write((now) => now.sql.markLost.run(attachment.id).changes === 1);
+            const news = await parts.folder.write((now) => {
+              const row = now.sql.attachmentById.get(attachment.id);
+              return row !== undefined && now.attachments.markLost(row);
+            });
             if (news) lost.push(attachment);
           }
         }),

@@ -77,7 +77,7 @@ function wantOf(
   definition: NetworkDefinition,
   context: NodeContext,
 ): AttachWant {
-  const { owner, network } = object.spec;
+  const { owner, network, mac } = object.spec;
   return {
     network,
     definition,
@@ -89,6 +89,7 @@ function wantOf(
     pod: attachment.pod ?? null,
     claim: owner.kind === "IPAMClaim" ? { namespace: owner.namespace, name: owner.name } : null,
     requested: [],
+    ...(mac === undefined ? {} : { mac }),
     onePerFamily: false,
   };
 }

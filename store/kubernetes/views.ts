@@ -3,7 +3,7 @@ import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { Pool } from "../../ipam/pool.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { AllocationView, NetworkView, Page } from "../records.ts";
-import { decodeToken, encodeToken, matches, viewRange } from "../sqlite/views.ts";
+import { decodeToken, encodeToken, matches, viewMetadata, viewRange } from "../sqlite/views.ts";
 import { addressOf, isSound } from "./allocation-object.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "./objects.ts";
@@ -79,6 +79,7 @@ export function viewNetwork(
     allowPersistentIPs: counting?.definition.allowPersistentIPs ?? false,
     cooldownSeconds: counting?.definition.cooldownSeconds ?? 0,
     attachments,
+    ...viewMetadata(counting?.definition ?? null),
     outside: String(BigInt(bound) - inside),
     ranges: pools.map(viewRange),
   };

@@ -56,15 +56,7 @@ export function repeat(
     );
   }
   if (isBefore(attachment.stamp, want.stamp, ledger.context.bootId)) {
-    const { path, id, witnessed } = want.netns;
-    ledger.sql.refreshAttachment.run(
-      want.stamp.bootId,
-      want.stamp.us,
-      path,
-      id,
-      witnessed ? 1 : 0,
-      former.id,
-    );
+    ledger.attachments.refresh(former, want.stamp, want.netns);
   }
   return { kind: "attached", attachment, definition, repeat: true, warnings: [] };
 }
@@ -109,26 +101,31 @@ export function record(
     ),
   );
   const { netns, stamp } = want;
-  const id = Number(
-    sql.insertAttachment.run(
-      space.id,
-      want.containerId,
-      want.interface,
-      ...ownerColumns,
-      claimRefOf(want),
-      JSON.stringify(ips),
-      stamp.bootId,
-      stamp.us,
-      netns.path,
-      netns.id,
-      netns.witnessed ? 1 : 0,
-      ...pod,
-      context.node,
-      sinceMs,
-      historyIds[0] ?? 0,
-      historyIds.length,
-    ).lastInsertRowid,
-  );
+  const id = ledger.attachments.insert({
+    network_id: space.id,
+    container_id: want.containerId,
+    interface: want.interface,
+    owner_kind: owner.kind,
+    owner_uid: owner.uid,
+    owner_interface: owner.interface,
+    owner_namespace: owner.namespace,
+    owner_name: owner.name,
+    claim_ref: claimRefOf(want),
+    ips: JSON.stringify(ips),
+    boot_id: stamp.bootId,
+    boot_us: stamp.us,
+    netns_path: netns.path,
+    netns_id: netns.id,
+    netns_witnessed: netns.witnessed ? 1 : 0,
+    pod_namespace: want.pod?.namespace ?? null,
+    pod_name: want.pod?.name ?? null,
+    pod_uid: want.pod?.uid ?? null,
+    node: context.node,
+    since_ms: sinceMs,
+    history_id: historyIds[0] ?? 0,
+    history_count: historyIds.length,
+    mac: want.mac ?? null,
+  });
   return {
     id,
     network: space.name,
@@ -142,6 +139,7 @@ export function record(
     pod: want.pod,
     node: context.node,
     sinceMs,
+    mac: want.mac ?? null,
   };
 }
 

@@ -20,7 +20,7 @@ export function endAttachment(
   keep?: Owner,
 ): void {
   const nowMs = ledger.context.clock.wallMs();
-  ledger.sql.deleteAttachment.run(row.id);
+  ledger.attachments.remove(row);
   ledger.sql.endHistory.run(nowMs, reason, row.history_id, row.history_id + row.history_count);
   const owner = ownerOf(row);
   if (keep && sameOwner(keep, owner)) return;

@@ -32,6 +32,7 @@ interface Done {
 export class GroupCommit {
   readonly #db: Database.Database;
   readonly #onFault: (fault: StorageFault) => void;
+  readonly #onCommit: () => void;
   readonly #begin: Database.Statement;
   readonly #commit: Database.Statement;
   readonly #rollback: Database.Statement;
@@ -42,9 +43,15 @@ export class GroupCommit {
   #scheduled = false;
   #fault: StorageFault | null = null;
 
-  constructor(db: Database.Database, onFault: (fault: StorageFault) => void) {
+  /** `onCommit` is called after each COMMIT, before any caller hears of it. */
+  constructor(
+    db: Database.Database,
+    onFault: (fault: StorageFault) => void,
+    onCommit: () => void = () => {},
+  ) {
     this.#db = db;
     this.#onFault = onFault;
+    this.#onCommit = onCommit;
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
     this.#rollback = db.prepare("ROLLBACK");
@@ -86,6 +93,7 @@ export class GroupCommit {
       return;
     }
     this.#queue.splice(0, done.length);
+    this.#onCommit();
     for (const { job, ok, value } of done) {
       if (ok) job.resolve(value);
       else job.reject(value);

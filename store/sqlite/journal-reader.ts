@@ -3,8 +3,9 @@ import { type Address, addressBytes, sameAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
-import type { AllocationView, Attachment, HistoryView, Page } from "../records.ts";
-import { attachmentOf, timeText } from "./rows.ts";
+import type { DecidePlan } from "../node-store.ts";
+import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
+import { type AttachmentRow, attachmentOf, ownerOf, timeText } from "./rows.ts";
 import type { StateFolder, StoreStatus } from "./state-folder.ts";
 import { matches, viewHistory } from "./views.ts";
 
@@ -37,6 +38,75 @@ export class JournalReader {
     const space = ledger.networks.get(network);
     const row = space && ledger.sql.attachment.get(containerId, interfaceName, space.id);
     return row && attachmentOf(row, network);
+  }
+
+  /**
+   * Attachments of this node that use an address now, on one network or on any. Not those that were found with an
+   * address of somebody else: nobody is told by them.
+   */
+  usersOf(address: Address, network?: string): AddressUser[] {
+    const { ledger } = this.folder;
+    const space = network === undefined ? undefined : ledger.networks.get(network);
+    if (network !== undefined && space === undefined) return [];
+    const bytes = addressBytes(address);
+    const rows =
+      space === undefined
+        ? ledger.sql.usersOfAddress.all(bytes)
+        : ledger.sql.usersOnNetwork.all(bytes, space.id);
+    return rows.map((row) => ({
+      network: ledger.networkById(row.network_id).name,
+      containerId: row.container_id,
+      owner: ownerOf(row),
+    }));
+  }
+
+  /** The attachments of a container on all networks, oldest first; without those that usersOf leaves out. */
+  attachmentsOfContainer(containerId: string): Attachment[] {
+    return this.#kept(this.folder.ledger.sql.attachmentsOfContainerId.all(containerId));
+  }
+
+  /** The attachments of a network, oldest first; without those that usersOf leaves out. */
+  usersOfNetwork(network: string): Attachment[] {
+    const { ledger } = this.folder;
+    const space = ledger.networks.get(network);
+    return space ? this.#kept(ledger.sql.attachmentsOfNetwork.all(space.id)) : [];
+  }
+
+  /** See NodeStore.watchAttachments. */
+  watchAttachments(changed: (network: string | null) => void): void {
+    this.folder.watchAttachments(changed);
+  }
+
+  /** See daemon/listener-plan.ts; by network. */
+  listenerPlans(): Map<string, string> {
+    const { ledger } = this.folder;
+    const rows = ledger.sql.listenerPlans.all();
+    return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.plan]));
+  }
+
+  /** Decides about a network's plan by what is attached at that moment, and keeps the decision. */
+  keepListenerPlan(network: string, decide: DecidePlan): Promise<string | null> {
+    return this.folder.write((ledger, transaction) => {
+      const space = ledger.networkOf(network, transaction);
+      const known = ledger.sql.listenerPlan.get(space.id)?.plan ?? null;
+      const plan = decide(known, this.#kept(ledger.sql.attachmentsOfNetwork.all(space.id)));
+      if (plan !== null && plan !== known) ledger.sql.putListenerPlan.run(space.id, plan);
+      return plan;
+    });
+  }
+
+  /** What daemon/listener-plan.ts keeps of a network; null: nothing. */
+  listenerPlan(network: string): string | null {
+    const { ledger } = this.folder;
+    const space = ledger.networks.get(network);
+    return (space && ledger.sql.listenerPlan.get(space.id)?.plan) ?? null;
+  }
+
+  #kept(rows: readonly AttachmentRow[]): Attachment[] {
+    const { ledger } = this.folder;
+    return rows
+      .filter(({ lost }) => lost === 0)
+      .map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
   }
 
   /** Attachments in order of id, a page at a time. */

@@ -4,6 +4,7 @@ import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { Pool } from "../../ipam/pool.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
 import type { NodeContext } from "../node-context.ts";
+import { AttachmentRows } from "./attachment-rows.ts";
 import type { Transaction } from "./group-commit.ts";
 import { prepareStatements, type Statements } from "./statements.ts";
 
@@ -14,14 +15,21 @@ const STORED_PAGE_ROWS = 5_000;
 export class Ledger {
   readonly db: Database.Database;
   readonly sql: Statements;
+  readonly attachments: AttachmentRows;
   readonly context: NodeContext;
   readonly networks = new Map<string, NetworkSpace>();
   readonly #byId = new Map<number, NetworkSpace>();
 
-  constructor(db: Database.Database, context: NodeContext) {
+  /** `attachmentsChanged`: see NodeStore.watchAttachments. */
+  constructor(
+    db: Database.Database,
+    context: NodeContext,
+    attachmentsChanged: (network: string) => void = () => {},
+  ) {
     this.db = db;
     this.context = context;
     this.sql = prepareStatements(db);
+    this.attachments = new AttachmentRows(db, (id) => attachmentsChanged(this.networkById(id).name));
     for (const row of this.sql.networks.all()) this.#remember(row.id, row.name);
   }
 

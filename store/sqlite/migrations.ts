@@ -166,6 +166,19 @@ const MIGRATIONS: readonly string[] = [
     again INTEGER NOT NULL DEFAULT 0
   ) STRICT;
   `,
+  `
+  -- MAC that somebody asked for with the ADD, in any of the usual spellings.
+  ALTER TABLE attachments ADD COLUMN mac TEXT;
+
+  -- Who uses an address now: what a metadata server asks for at each of its requests.
+  CREATE INDEX history_open ON history (address, network_id) WHERE until_ms IS NULL;
+
+  -- What the runtime's configuration last said of a network that has metadata: JSON, see daemon/listener-plan.ts.
+  CREATE TABLE listener_plans (
+    network_id INTEGER PRIMARY KEY REFERENCES networks (id),
+    plan TEXT NOT NULL
+  ) STRICT;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

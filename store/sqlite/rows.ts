@@ -47,7 +47,12 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
   readonly history_count: number;
   /** An address of it was found in somebody else's hands: no repeat is answered from it. */
   readonly lost: 0 | 1;
+  /** As somebody asked for it; null: nobody did. */
+  readonly mac: string | null;
 }
+
+/** As much of an attachment as tells who it is. */
+export type UserRow = OwnerColumns & Pick<AttachmentRow, "network_id" | "container_id">;
 
 export interface ClaimRow {
   readonly uid: string;
@@ -157,6 +162,7 @@ export function attachmentOf(row: AttachmentRow, network: string): Attachment {
     pod: podOf(row),
     node: row.node,
     sinceMs: row.since_ms,
+    mac: row.mac,
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Address } from "../../ipam/address.ts";
 import { addressBytes } from "../../ipam/address.ts";
+import { isObject } from "../../ipam/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type {
@@ -11,7 +12,7 @@ import type {
   EndReason,
   PageRequest,
 } from "../allocations.ts";
-import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimView } from "../manifests.ts";
+import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "../manifests.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { NodeStore } from "../node-store.ts";
 import type { Owner } from "../owner.ts";
@@ -88,6 +89,18 @@ export class SqliteStore extends JournalReader implements NodeStore {
 
   async claims(): Promise<ClaimView[]> {
     return this.folder.ledger.sql.claims.all().map(viewClaim);
+  }
+
+  claimByUid(uid: string): ClaimOfVm | null {
+    const row = this.folder.ledger.sql.vmOfClaim.get(uid);
+    if (row === undefined) return null;
+    const { annotations } = (JSON.parse(row.manifest) as { metadata: { annotations?: unknown } }).metadata;
+    return {
+      namespace: row.namespace,
+      name: row.name,
+      vm: { name: row.vm_name, uid: row.vm_uid },
+      annotations: isObject(annotations) ? annotations : {},
+    };
   }
 
   applyClaim(claim: AppliedClaim): Promise<ApplyAction> {

@@ -39,6 +39,9 @@ export class StateFolder {
   #ledger: Ledger | null = null;
   #commits: GroupCommit | null = null;
   #reopenTimer: NodeJS.Timeout | null = null;
+  readonly #attachmentWatchers: ((network: string | null) => void)[] = [];
+  /** Networks whose attachments the transaction under way, or one that failed, has changed. */
+  readonly #touched = new Set<string>();
 
   /**
    * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because somebody else knows
@@ -81,14 +84,19 @@ export class StateFolder {
       return;
     }
     try {
-      const ledger = new Ledger(db, this.#context);
-      const commits = new GroupCommit(db, (fault) => this.#onFault(fault));
+      const ledger = new Ledger(db, this.#context, (network) => this.#touched.add(network));
+      const commits = new GroupCommit(
+        db,
+        (fault) => this.#onFault(fault),
+        () => this.#tellWatchers(),
+      );
       await loadNetworks(ledger, (message) => this.#log.error(message));
       if (!this.#journalOnly) await this.#endFormerBoots(ledger, commits);
       if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
       this.#ledger = ledger;
       this.#commits = commits;
       this.#status = { kind: "ready" };
+      for (const changed of this.#attachmentWatchers) changed(null);
     } catch (error) {
       this.#close(db);
       throw error;
@@ -116,6 +124,16 @@ export class StateFolder {
     }
     if (ended > 0)
       this.#log.info(`the machine was started anew: ${ended} attachments of earlier boots ended`);
+  }
+
+  /** See NodeStore.watchAttachments. */
+  watchAttachments(changed: (network: string | null) => void): void {
+    this.#attachmentWatchers.push(changed);
+  }
+
+  #tellWatchers(): void {
+    for (const network of this.#touched) for (const changed of this.#attachmentWatchers) changed(network);
+    this.#touched.clear();
   }
 
   /** Why nothing may be allocated although the database is open; null when it may. */

@@ -7,6 +7,7 @@ import type {
   HistoryRow,
   IntentRow,
   OwedRow,
+  UserRow,
 } from "./rows.ts";
 
 /** Every statement of the request path, prepared once for each opened database. */
@@ -14,6 +15,18 @@ export type Statements = ReturnType<typeof prepareStatements>;
 
 const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, owner_name";
 const POD = "pod_namespace, pod_name, pod_uid";
+
+/** Through the open periods of the history, of which an address has few: attachments have no index by address. */
+function users(condition: string): string {
+  return `SELECT attachments.network_id, attachments.container_id, attachments.owner_kind, attachments.owner_uid,
+      attachments.owner_interface, attachments.owner_namespace, attachments.owner_name
+    FROM history INDEXED BY history_open CROSS JOIN attachments
+    ON attachments.container_id = history.container_id AND attachments.interface = history.interface
+      AND attachments.network_id = history.network_id AND history.id >= attachments.history_id
+      AND history.id < attachments.history_id + attachments.history_count
+    WHERE history.address = ? ${condition} AND history.until_ms IS NULL AND history.container_id IS NOT NULL
+      AND attachments.lost = 0`;
+}
 
 export function prepareStatements(db: Database.Database) {
   const get = <P extends unknown[], R>(sql: string) => db.prepare<P, R>(sql);
@@ -91,6 +104,12 @@ export function prepareStatements(db: Database.Database) {
     attachmentsOfContainer: get<[string, string], AttachmentRow>(
       "SELECT * FROM attachments WHERE container_id = ? AND interface = ? ORDER BY id",
     ),
+    attachmentsOfContainerId: get<[string], AttachmentRow>(
+      "SELECT * FROM attachments WHERE container_id = ? ORDER BY id",
+    ),
+    /** Who uses an address now, on one network or on any. */
+    usersOfAddress: get<[Buffer | Uint8Array], UserRow>(users("")),
+    usersOnNetwork: get<[Buffer | Uint8Array, number], UserRow>(users("AND history.network_id = ?")),
     /** Not for containers: `attachmentsOf` knows where theirs are. */
     attachmentsOfOwner: get<[string, string, string], AttachmentRow>(
       `SELECT * FROM attachments WHERE owner_uid = ? AND owner_interface = ? AND +owner_kind = ?
@@ -106,17 +125,13 @@ export function prepareStatements(db: Database.Database) {
     attachmentCounts: get<[], { network_id: number; n: number }>(
       "SELECT network_id, count(*) AS n FROM attachments GROUP BY network_id",
     ),
-    insertAttachment: run<unknown[]>(
-      `INSERT INTO attachments (network_id, container_id, interface, ${OWNER}, claim_ref, ips, boot_id, boot_us,
-         netns_path, netns_id, netns_witnessed, ${POD}, node, since_ms, history_id, history_count)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    ),
-    refreshAttachment: run<[string, number, string, string, number, number]>(
-      `UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?`,
-    ),
-    markLost: run<[number]>("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0"),
     lostCount: get<[], { n: number }>("SELECT count(*) AS n FROM attachments WHERE lost = 1"),
-    deleteAttachment: run<[number]>("DELETE FROM attachments WHERE id = ?"),
+
+    listenerPlans: get<[], { network_id: number; plan: string }>("SELECT * FROM listener_plans"),
+    listenerPlan: get<[number], { plan: string }>("SELECT plan FROM listener_plans WHERE network_id = ?"),
+    putListenerPlan: run<[number, string]>(
+      "INSERT INTO listener_plans (network_id, plan) VALUES (?, ?) ON CONFLICT (network_id) DO UPDATE SET plan = excluded.plan",
+    ),
 
     tombstones: get<[string, string, string], { boot_id: string; boot_us: number }>(
       // +network: the list is looked at only where there is a row, which is nearly never.
@@ -132,6 +147,9 @@ export function prepareStatements(db: Database.Database) {
     claims: get<[], ClaimRow>("SELECT * FROM claims ORDER BY namespace, name"),
     claim: get<[string, string], ClaimRow>("SELECT * FROM claims WHERE namespace = ? AND name = ?"),
     claimByUid: get<[string], ClaimRow>("SELECT * FROM claims WHERE uid = ?"),
+    vmOfClaim: get<[string], Pick<ClaimRow, "namespace" | "name" | "vm_name" | "vm_uid" | "manifest">>(
+      "SELECT namespace, name, vm_name, vm_uid, manifest FROM claims WHERE uid = ?",
+    ),
     insertClaim: run<[string, string, string, string, string, string, string, string, string, number]>(
       `INSERT INTO claims (uid, namespace, name, network, manifest, vm_name, vm_uid, ips, conditions, created_ms)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

@@ -1,5 +1,6 @@
 import { addressBytes, formatAddress } from "../../ipam/address.ts";
-import { formatCidr } from "../../ipam/cidr.ts";
+import { formatCidr, formatInterfaceAddress } from "../../ipam/cidr.ts";
+import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { Pool } from "../../ipam/pool.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
@@ -79,6 +80,7 @@ export function matches(view: AllocationView, filter: AllocationFilter): boolean
   if (filter.claim !== undefined && !(owner.kind === "claim" && isNamed(owner, filter.claim))) return false;
   if (filter.vm !== undefined && !(vm !== null && isNamed({ ...owner, name: vm.name }, filter.vm)))
     return false;
+  if (filter.container !== undefined && !usesContainer(view, filter.container)) return false;
   if (filter.node !== undefined && !attachments.some((one) => one.node === filter.node)) return false;
   if (filter.pod !== undefined) {
     const pods = attachments.flatMap((one) => (one.pod === null ? [] : [one.pod]));
@@ -87,6 +89,11 @@ export function matches(view: AllocationView, filter: AllocationFilter): boolean
       return false;
   }
   return true;
+}
+
+function usesContainer({ owner, attachments }: AllocationView, wanted: string): boolean {
+  if (owner.kind === "container" && owner.uid === wanted) return true;
+  return attachments.some(({ containerID }) => containerID === wanted);
 }
 
 function isNamed(object: { namespace: string; name: string }, wanted: string): boolean {
@@ -154,11 +161,20 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
         allowPersistentIPs: space.definition?.allowPersistentIPs ?? false,
         cooldownSeconds: space.definition?.cooldownSeconds ?? 0,
         attachments: attachments.get(space.id) ?? 0,
+        ...viewMetadata(space.definition),
         outside: String(BigInt(space.boundCount) - inside),
         ranges: pools.map(viewRange),
       },
     ];
   });
+}
+
+/** Nothing where a network has no metadata. */
+export function viewMetadata(definition: NetworkDefinition | null): Pick<NetworkView, "metadata"> {
+  const metadata = definition?.metadata ?? null;
+  if (metadata === null) return {};
+  if (metadata.kind === "refused") return { metadata: { refused: metadata.reason } };
+  return { metadata: { address: formatInterfaceAddress(metadata.address), tokens: metadata.tokens } };
 }
 
 /** How the addresses of one range set are used. */

@@ -290,3 +290,49 @@ test("stopping ends everything, also a wait", async () => {
   expect(await reflector.waitSynced(aborted.signal)).toBe(false);
   expect(() => reflector.start()).toThrow("once");
 });
+
+test("without the right to list there is nothing, where the caller says so; asked again it is found", async () => {
+  collection.put("a");
+  let may = false;
+  api.handler = (asked, answer, socket) => {
+    if (may) collection.handler(asked, answer, socket);
+    else json(answer, 403, { message: "not you" });
+  };
+  const states: string[] = [];
+  reflect({
+    forbiddenIsEmpty: true,
+    onState: (state, problem) => states.push(`${state} ${problem}`.trim()),
+    timings: { ...QUICK, forbiddenMs: 60_000 },
+  });
+  expect(await reflector.waitSynced()).toBe(true);
+  expect([reflector.synced, reflector.forbidden, reflector.items.size]).toEqual([false, true, 0]);
+  expect(states).toEqual(["listing", "forbidden cannot list /things: 403 not you"]);
+  await reflector.askAgain(0, AbortSignal.timeout(5_000));
+  expect(reflector.forbidden).toBe(true);
+  expect(api.asked).toHaveLength(2);
+  // Too soon: nobody asks.
+  await reflector.askAgain(60_000, AbortSignal.timeout(5_000));
+  expect(api.asked).toHaveLength(2);
+  may = true;
+  await reflector.askAgain(0, AbortSignal.timeout(5_000));
+  expect([reflector.synced, reflector.forbidden]).toEqual([true, false]);
+  expect(names()).toEqual(["key-a"]);
+  // The right is withdrawn: the watch ends, and what was known is known no more.
+  await watching();
+  may = false;
+  collection.endWatches();
+  await heard("-a");
+  await eventually(() => reflector.forbidden, "the refusal");
+  expect(reflector.items.size).toBe(0);
+});
+
+test("a server that is away does not give a right back, and asking again does not wait for it", async () => {
+  api.handler = (_asked, answer) => json(answer, 403, { message: "not you" });
+  reflect({ forbiddenIsEmpty: true });
+  await reflector.waitSynced();
+  api.handler = (_asked, answer) => json(answer, 503, {});
+  const startMs = performance.now();
+  await reflector.askAgain(0, AbortSignal.timeout(100));
+  expect(performance.now() - startMs).toBeLessThan(5_000);
+  expect(reflector.forbidden).toBe(true);
+});

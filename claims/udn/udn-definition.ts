@@ -1,0 +1,96 @@
+import { type Address, type Family, formatAddress, sameAddress } from "../../ipam/address.ts";
+import { type Cidr, cidrContains, formatCidr } from "../../ipam/cidr.ts";
+import { PLUGIN_TYPE } from "../../ipam/definition-keys.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../../ipam/network-definition.ts";
+import { RefusalError } from "../../ipam/refusals.ts";
+import { hostAddresses } from "../../ipam/subnet-ranges.ts";
+import { describeProblems, readUdn, type UdnFacts } from "./udn-facts.ts";
+import type { UdnView } from "./udn-object.ts";
+
+export type UdnDefinition =
+  | { readonly kind: "defined"; readonly definition: NetworkDefinition; readonly facts: UdnFacts }
+  /** No one range of addresses for the whole network: each node has its own, or nobody gives any. */
+  | { readonly kind: "without-ranges"; readonly facts: UdnFacts }
+  | { readonly kind: "wrong"; readonly problem: string };
+
+/**
+ * The network definition that a (Cluster)UserDefinedNetwork amounts to: what may be given to workloads by whoever
+ * allocates its addresses, which is OVN-Kubernetes where its plugin attaches the pods.
+ */
+export function defineUdn(view: UdnView): UdnDefinition {
+  const reading = readUdn(view);
+  if (reading.kind === "wrong") return { kind: "wrong", problem: describeProblems(reading.problems) };
+  const { facts } = reading;
+  if (facts.topology === "Layer3" || facts.subnets.length === 0) return { kind: "without-ranges", facts };
+  try {
+    return { kind: "defined", definition: parsePluginConfig(configOf(view.network, facts)), facts };
+  } catch (error) {
+    if (error instanceof RefusalError) return { kind: "wrong", problem: error.refusal.message };
+    throw error;
+  }
+}
+
+function configOf(name: string, facts: UdnFacts): object {
+  const routers = facts.subnets.map(({ cidr }) => routerAddresses(cidr, facts));
+  const excluded = [
+    ...[...facts.excludeSubnets, ...facts.infrastructureSubnets].map(formatCidr),
+    ...routers.flatMap(({ management }) => (management === null ? [] : [alone(management)])),
+  ];
+  return {
+    name,
+    allowPersistentIPs: facts.allowPersistentIPs,
+    ipam: {
+      type: PLUGIN_TYPE,
+      subnets: facts.subnets.map(({ cidr }) => formatCidr(cidr)),
+      ...listUnlessEmpty(
+        "gateway",
+        routers.flatMap(({ gateway }) => (gateway === null ? [] : [formatAddress(gateway)])),
+      ),
+      ...listUnlessEmpty("excludeSubnets", excluded),
+      ...listUnlessEmpty("reservedSubnets", facts.reservedSubnets.map(formatCidr)),
+      // OVN-Kubernetes lets nothing rest.
+      cooldownSeconds: 0,
+    },
+  };
+}
+
+/**
+ * The addresses that OVN-Kubernetes takes out of a subnet of a primary network for its router and for each node's
+ * management port: by default the first and the second that a host may have, out of infrastructureSubnets where given.
+ */
+function routerAddresses(
+  cidr: Cidr,
+  facts: UdnFacts,
+): { readonly gateway: Address | null; readonly management: Address | null } {
+  if (facts.role !== "Primary") return { gateway: null, management: null };
+  const own = facts.infrastructureSubnets.filter(({ family }) => family === cidr.family);
+  const hosts = firstHosts(cidr, cidr);
+  const candidates = [...own.flatMap((infra) => firstHosts(infra, cidr)), ...hosts];
+  const given = facts.defaultGatewayIPs.find((ip) => cidrContains(cidr, ip));
+  const gateway = given ?? candidates[0] ?? null;
+  const others = (own.length > 0 ? candidates : [...hosts].reverse()).filter(
+    (one) => gateway === null || !sameAddress(one, gateway),
+  );
+  return { gateway, management: others[0] ?? null };
+}
+
+/** The first two addresses of a part of a subnet that a host of the subnet may have. */
+function firstHosts(part: Cidr, subnet: Cidr): Address[] {
+  const { first, last } = hostAddresses(subnet);
+  return [part.base, part.base + 1n, part.base + 2n]
+    .filter((value) => value >= first && value <= last && cidrContains(part, addressOf(part.family, value)))
+    .slice(0, 2)
+    .map((value) => addressOf(part.family, value));
+}
+
+function addressOf(family: Family, value: bigint): Address {
+  return { family, value };
+}
+
+function alone(address: Address): string {
+  return `${formatAddress(address)}/${address.family === 4 ? 32 : 128}`;
+}
+
+function listUnlessEmpty(key: string, list: readonly string[]): object {
+  return list.length === 0 ? {} : { [key]: list };
+}

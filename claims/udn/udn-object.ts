@@ -1,0 +1,78 @@
+import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
+import { isObject, type JsonObject } from "../../ipam/definition-keys.ts";
+import { MalformedObjectError, objectAt, readTexts } from "../object-metadata.ts";
+
+const GROUP = "k8s.ovn.org/v1";
+export const UDNS_PATH = `/apis/${GROUP}/userdefinednetworks`;
+export const CUDNS_PATH = `/apis/${GROUP}/clusteruserdefinednetworks`;
+export const UDN_API_VERSION = GROUP;
+
+/**
+ * Names the Service that answers the metadata requests of a network, `[namespace/]name`: OVN-Kubernetes' own definitions
+ * drop `metadataServiceRef`, and a NetworkAttachmentDefinition has no field for it.
+ */
+export const SERVICE_ANNOTATION = "metadata.holdfast.dev/service";
+
+export type UdnKind = "UserDefinedNetwork" | "ClusterUserDefinedNetwork";
+
+/** The fields kept of a UserDefinedNetwork or ClusterUserDefinedNetwork. */
+export interface UdnView {
+  /** `namespace/name`; the name alone of a ClusterUserDefinedNetwork. */
+  readonly key: string;
+  readonly kind: UdnKind;
+  /** "" for a ClusterUserDefinedNetwork. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** RFC 3339 */
+  readonly creationTimestamp: string;
+  readonly generation: number;
+  /** `name` in the configurations that OVN-Kubernetes renders, and `spec.network` of its claims. */
+  readonly network: string;
+  readonly spec: JsonObject;
+  /** What describes the network: `spec`, or `spec.network` of a ClusterUserDefinedNetwork. */
+  readonly networkSpec: JsonObject;
+  readonly serviceAnnotation: string | null;
+  readonly conditions: readonly ClaimCondition[];
+}
+
+/** Keeps of a (Cluster)UserDefinedNetwork what Holdfast reads. Throws MalformedObjectError. */
+export function projectUdn(object: unknown, kind: UdnKind): UdnView {
+  const { namespace, name, uid, resourceVersion, creationTimestamp, generation } = objectAt(
+    object,
+    "metadata",
+    kind,
+  );
+  const cluster = kind === "ClusterUserDefinedNetwork";
+  const texts = [name, uid, resourceVersion, creationTimestamp, ...(cluster ? [] : [namespace])];
+  if (!texts.every((text) => typeof text === "string" && text !== ""))
+    throw new MalformedObjectError(`${kind} ${String(name).slice(0, 253)}: its metadata is not complete`);
+  const spec = objectAt(object, "spec", kind);
+  return {
+    key: cluster ? `${name}` : `${namespace}/${name}`,
+    kind,
+    namespace: cluster ? "" : `${namespace}`,
+    name: `${name}`,
+    uid: `${uid}`,
+    resourceVersion: `${resourceVersion}`,
+    creationTimestamp: `${creationTimestamp}`,
+    generation: typeof generation === "number" ? generation : 0,
+    network: cluster ? `cluster_udn_${name}` : `${namespace}_${name}`,
+    spec,
+    networkSpec: cluster ? objectAt(spec, "network", kind) : spec,
+    serviceAnnotation: readTexts(object, "annotations").get(SERVICE_ANNOTATION) ?? null,
+    conditions: conditionsOf(objectAt(object, "status", kind).conditions),
+  };
+}
+
+/** For messages: `ClusterUserDefinedNetwork blue`, `UserDefinedNetwork shop/blue`. */
+export function describeUdn({ kind, key }: Pick<UdnView, "kind" | "key">): string {
+  return `${kind} ${key}`;
+}
+
+/** Entries of others are carried along as they are. */
+function conditionsOf(value: unknown): ClaimCondition[] {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [];
+  return list.filter((one): one is ClaimCondition => isObject(one) && typeof one.type === "string");
+}

@@ -1,0 +1,36 @@
+/** Where conditions are waited for: everybody looks again whenever it rings. */
+export class Bell {
+  readonly #waiters = new Set<() => void>();
+  #closed = false;
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  ring(): void {
+    for (const look of [...this.#waiters]) look();
+  }
+
+  /** Lets everybody go, now and from now on. */
+  close(): void {
+    this.#closed = true;
+    this.ring();
+  }
+
+  /** Resolves when it is so, the time is up, or the bell is closed. `waitMs`: on the monotonic clock. */
+  async until(condition: () => boolean, waitMs: number): Promise<void> {
+    if (this.#closed || condition() || waitMs <= 0) return;
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#waiters.delete(look);
+        resolve();
+      };
+      const look = () => {
+        if (this.#closed || condition()) done();
+      };
+      const timer = setTimeout(done, waitMs);
+      this.#waiters.add(look);
+    });
+  }
+}

@@ -1,0 +1,63 @@
+import { formatAddress } from "../ipam/address.ts";
+import type { NetworkDefinition, Route } from "../ipam/network-definition.ts";
+import type { NodeStore } from "../store/node-store.ts";
+import type { ClusterNode } from "./cluster-node.ts";
+import { isOnLink } from "./cni-metadata.ts";
+import { ClusterIdentities } from "./identity-cluster.ts";
+import { ClusterVms } from "./identity-cluster-vms.ts";
+import { IdentityDesk } from "./identity-desk.ts";
+import { StandaloneIdentities } from "./identity-standalone.ts";
+import type { NetworkFacts, ShownAttachment } from "./identity-view.ts";
+import type { ListenerDesk } from "./listener-desk.ts";
+import { ipv4Of } from "./listener-need.ts";
+import { parsePlan } from "./listener-plan.ts";
+import { METADATA_ROUTE_DST } from "./listener-wire.ts";
+import { readResolvConf } from "./resolv-conf.ts";
+
+/** The desk of a daemon, over its store and, in Kubernetes, the API. */
+export function buildIdentityDesk(
+  store: NodeStore,
+  cluster: ClusterNode | null,
+  listeners: Pick<ListenerDesk, "enabled" | "serves">,
+  notReady: () => string | null,
+): IdentityDesk {
+  const facts: NetworkFacts = {
+    definition: (network) => store.definition(network),
+    dns: ({ dns, resolvConf }) => (resolvConf === undefined ? dns : readResolvConf(resolvConf)),
+    mtu: (network) => {
+      const plan = store.listenerPlan(network);
+      return plan === null ? null : parsePlan(plan).mtu;
+    },
+    routes: (definition, attachment, earlier) => routesShown(listeners, definition, attachment, earlier),
+  };
+  if (cluster === null) {
+    const source = new StandaloneIdentities(store, facts);
+    return new IdentityDesk({ store, source, vms: source, facts, notReady });
+  }
+  const vms = new ClusterVms(cluster.api, cluster.pods);
+  const source = new ClusterIdentities({
+    api: cluster.api,
+    facts,
+    vms,
+    networks: () => [...new Set([...cluster.book.networks(), ...cluster.store.attachmentCounts().keys()])],
+    hasEnded: (network, { node, containerID, interface: name }) =>
+      node === cluster.node && store.attachment(network, containerID, name) === undefined,
+  });
+  return new IdentityDesk({ store, source, vms, facts, notReady });
+}
+
+/** As an ADD that is repeated now would answer them. */
+function routesShown(
+  listeners: Pick<ListenerDesk, "enabled" | "serves">,
+  definition: NetworkDefinition,
+  attachment: ShownAttachment | null,
+  earlier: readonly ShownAttachment[],
+): readonly Route[] {
+  const { routes, metadata } = definition;
+  if (metadata?.kind !== "on" || attachment === null || !listeners.enabled) return routes;
+  const serves = (one: ShownAttachment) => listeners.serves(one) && ipv4Of(one).length > 0;
+  const hasRoute = routes.some(({ dst }) => dst === METADATA_ROUTE_DST);
+  if (hasRoute || !serves(attachment) || !isOnLink(attachment, definition) || earlier.some(serves))
+    return routes;
+  return [...routes, { dst: METADATA_ROUTE_DST, gw: formatAddress(metadata.address.address) }];
+}

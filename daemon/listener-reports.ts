@@ -1,0 +1,51 @@
+import type { Clock } from "../store/clock.ts";
+import type { ListenerReport, ListenerState } from "./listener-wire.ts";
+
+/** Whoever sets the listeners up asks again at once; silent for longer, it is away and its reports are worth nothing. */
+const SILENT_MS_MAX = 10_000;
+
+/** What came of a wait for a listener. */
+export type WaitOutcome = "up" | "late" | "failed";
+
+/** What `holdfast metadata-net` reported last. */
+export class ListenerReports {
+  readonly waits: Record<WaitOutcome, number> = { up: 0, late: 0, failed: 0 };
+  readonly #clock: Clock;
+  #applied = -1;
+  #states: ReadonlyMap<string, ListenerState> = new Map();
+  #polls = 0;
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** `applied`: the number of the state that was carried out; -1: none of this run. */
+  take(report: ListenerReport, applied: number): void {
+    this.#applied = applied;
+    this.#states = new Map(report.listeners.map((one) => [one.network, one]));
+  }
+
+  pollBegins(): void {
+    this.#polls += 1;
+  }
+
+  pollEnds(): void {
+    this.#polls -= 1;
+    this.#lastMs = this.#clock.monotonicMs();
+  }
+
+  /** Of a network, as soon as the state with that number was carried out. A failure is told at once. */
+  stateOf(network: string, number: number): ListenerState | null {
+    const state = this.#states.get(network);
+    if (state === undefined) return null;
+    return state.state === "failed" || this.#applied >= number ? state : null;
+  }
+
+  counts(): { readonly up: number; readonly failed: number } {
+    const away = this.#polls === 0 && this.#clock.monotonicMs() - this.#lastMs > SILENT_MS_MAX;
+    const states = away ? [] : [...this.#states.values()];
+    const up = states.filter(({ state }) => state === "up").length;
+    return { up, failed: states.length - up };
+  }
+}

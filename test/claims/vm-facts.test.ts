@@ -1,0 +1,104 @@
+/** What the pod directory reads of the VM behind a launcher pod, once for each VMI. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { PodDirectory, readUuid } from "../../claims/pod-directory.ts";
+import { projectPod } from "../../claims/pod-view.ts";
+import type { KubeRequest } from "../../store/kubernetes/kube-api.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+import { owner } from "./objects.ts";
+
+const VMIS = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstances";
+const VMS = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachines";
+const FIRMWARE = "5d307ca9-b3ef-428c-8861-06e72d69f223";
+const DEADLINE_MS = Number.POSITIVE_INFINITY;
+
+const firmware = (uuid: unknown) => ({ domain: { firmware: { uuid } } });
+const launcher = projectPod({
+  metadata: {
+    namespace: "shop",
+    name: "virt-launcher-vm1-x",
+    uid: "pod-1",
+    resourceVersion: "1",
+    creationTimestamp: "2026-11-20T10:00:00Z",
+    ownerReferences: [owner("VirtualMachineInstance", "vmi-1", { name: "vm1" })],
+  },
+  spec: {},
+  status: {},
+});
+
+let api: FakeKubeApi;
+let requests: KubeRequest[];
+let pods: PodDirectory;
+
+beforeEach(() => {
+  api = new FakeKubeApi();
+  requests = [];
+  api.before = (request) => void requests.push(request);
+  pods = new PodDirectory(api, () => undefined);
+});
+
+function vmi(
+  spec: object,
+  uid = "vmi-1",
+  owners: object[] = [owner("VirtualMachine", "vm-1", { name: "the-vm" })],
+) {
+  api.put(VMIS, { metadata: { namespace: "shop", name: "vm1", uid, ownerReferences: owners }, spec });
+}
+
+test("name, UIDs and firmware, asked for once: they are a VMI's for ever", async () => {
+  vmi(firmware(FIRMWARE.toUpperCase()));
+  const facts = { namespace: "shop", name: "the-vm", uid: "vm-1", vmiUid: "vmi-1", firmwareUuid: FIRMWARE };
+  expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vm: facts });
+  api.away = true;
+  expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vm: facts });
+  expect(await pods.vmOf(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: "vm-1" });
+  expect(requests).toHaveLength(1);
+});
+
+test("a VMI that no VM owns goes by its own name", async () => {
+  vmi(firmware(FIRMWARE), "vmi-1", []);
+  expect((await pods.vmFacts(launcher, DEADLINE_MS)).vm).toMatchObject({ name: "vm1", uid: "" });
+  expect(await pods.vmOf(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: null });
+});
+
+describe("no VM, and nothing remembered", () => {
+  test("another VMI has its name by now", async () => {
+    vmi(firmware(FIRMWARE), "vmi-2");
+    expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vm: null });
+    vmi(firmware(FIRMWARE));
+    expect((await pods.vmFacts(launcher, DEADLINE_MS)).vm).not.toBeNull();
+  });
+
+  test("the VMI is gone", async () => {
+    expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vm: null });
+  });
+
+  test("KubeVirt is gone", async () => {
+    api.missing.add(VMIS);
+    expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: false, vm: null });
+  });
+});
+
+test.for([
+  [FIRMWARE, FIRMWARE],
+  [FIRMWARE.toUpperCase(), FIRMWARE],
+  [undefined, null],
+  [null, null],
+  ["", null],
+  [42, null],
+  [`${FIRMWARE} `, null],
+  [FIRMWARE.replaceAll("-", ""), null],
+  [`{${FIRMWARE}}`, null],
+  [`${FIRMWARE}\r\nX-Tenant-ID: admin`, null],
+])("UUID %#", ([given, read]) => {
+  expect(readUuid(given)).toBe(read);
+});
+
+test("of a stopped VM: what its next VMI will have, if it is the same VM and says so", async () => {
+  api.put(VMS, { metadata: { name: "vm1", uid: "vm-1" }, spec: { template: { spec: firmware(FIRMWARE) } } });
+  const ask = (name: string, uid: string) =>
+    pods.firmwareUuidOfVm({ namespace: "shop", name, uid }, DEADLINE_MS);
+  expect(await ask("vm1", "vm-1")).toBe(FIRMWARE);
+  expect(await ask("vm1", "")).toBe(FIRMWARE);
+  expect(await ask("vm1", "vm-2")).toBeNull();
+  expect(await ask("vm2", "vm-1")).toBeNull();
+});

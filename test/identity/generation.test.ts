@@ -1,0 +1,49 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { restart, test } from "../cni/scene.ts";
+import { network, type TestDaemon } from "../harness/daemon.ts";
+
+/** What metadata servers read to know whether an answer of the identity socket is still true. */
+
+const pathOf = (daemon: TestDaemon) => join(daemon.folder, "identity.sock.generation");
+const read = (daemon: TestDaemon) => readFileSync(pathOf(daemon), "hex");
+const config = network("blue");
+
+test("it is another one after each ADD and DEL that was answered, and the same while nothing changes", async ({
+  daemon,
+}) => {
+  const seen = [read(daemon)];
+  for (const verb of ["ADD", "DEL", "ADD", "DEL"]) {
+    expect((await daemon.cni(verb, "c1", { config })).code).toBe(0);
+    seen.push(read(daemon));
+  }
+  expect(new Set(seen).size).toBe(seen.length);
+  await daemon.get("/v1/networks");
+  await daemon.get("/v1/identity?container=c1");
+  expect(read(daemon)).toBe(seen.at(-1));
+});
+
+test("of many at once, each has changed it before it is answered", async ({ daemon }) => {
+  const changed = await Promise.all(
+    Array.from({ length: 40 }, async (_, n) => {
+      const before = read(daemon);
+      await daemon.cni("ADD", `c${n}`, { config });
+      return read(daemon) !== before;
+    }),
+  );
+  expect(changed).not.toContain(false);
+});
+
+test("a daemon that was killed is followed by none of the same generation", async ({ daemon }) => {
+  await daemon.cni("ADD", "c1", { config });
+  const before = read(daemon);
+  await restart(daemon, "SIGKILL");
+  expect(read(daemon)).not.toBe(before);
+});
+
+test("only who may ask may read it, and it goes with the daemon", async ({ daemon }) => {
+  expect(statSync(pathOf(daemon)).mode & 0o777).toBe(0o600);
+  await restart(daemon, "SIGTERM", ["--identity-socket", "off"]);
+  expect(existsSync(pathOf(daemon))).toBe(false);
+});

@@ -1,0 +1,188 @@
+import { describe, expect, test } from "vitest";
+import { formatInterfaceAddress } from "../../ipam/cidr.ts";
+import { type NetworkDefinition, parseNadConfig } from "../../ipam/network-definition.ts";
+import { Pool } from "../../ipam/pool.ts";
+import { define, pluginConfig, refusalOf, runs } from "./definitions.ts";
+
+/** `10.0.0.254/24 optional`, `refused: …`, `off`. */
+function metadataOf({ metadata }: NetworkDefinition): string {
+  if (metadata === null) return "off";
+  if (metadata.kind === "refused") return `refused: ${metadata.reason}`;
+  return `${formatInterfaceAddress(metadata.address)} ${metadata.tokens}`;
+}
+
+const set24 = { subnet: "10.0.0.0/24" };
+
+describe("the reserved address", () => {
+  test.each<[object, unknown, string, string]>([
+    [{ subnets: "10.0.0.0/24" }, true, "10.0.0.254/24 optional", "the highest, below broadcast"],
+    [{ subnets: "10.0.0.0/24" }, {}, "10.0.0.254/24 optional", "an object means on"],
+    [{ subnets: "10.0.0.0/24" }, { tokens: "required" }, "10.0.0.254/24 required", "tokens"],
+    [{ subnets: "10.0.0.0/24" }, { address: "10.0.0.9" }, "10.0.0.9/24 optional", "as named"],
+    [{ subnets: "10.0.0.0/24", gateway: "10.0.0.254" }, true, "10.0.0.253/24 optional", "below the gateway"],
+    [
+      { subnets: "10.0.0.0/24", excludeSubnets: "10.0.0.128/25" },
+      true,
+      "10.0.0.127/24 optional",
+      "below what is excluded",
+    ],
+    [
+      { subnets: "10.0.0.0/24", reservedSubnets: "10.0.0.128/25" },
+      true,
+      "10.0.0.127/24 optional",
+      "reserved ones are left to those who ask for them",
+    ],
+    [
+      { subnets: "10.0.0.0/24", reservedSubnets: "10.0.0.0/24" },
+      true,
+      "10.0.0.254/24 optional",
+      "all reserved: the highest of them",
+    ],
+    [
+      { subnets: "10.0.0.0/30", reservedSubnets: "10.0.0.1/32" },
+      true,
+      "10.0.0.1/30 optional",
+      "the last that is given by itself stays",
+    ],
+    [
+      { subnets: "10.0.0.0/24", reservedSubnets: "10.0.0.200/32" },
+      { address: "10.0.0.200" },
+      "10.0.0.200/24 optional",
+      "a reserved one, named",
+    ],
+    [
+      { subnets: "fd00::/64,10.1.0.0/16,10.2.0.0/16" },
+      true,
+      "10.1.255.254/16 optional",
+      "of the first IPv4 subnet",
+    ],
+    [{ subnets: "10.0.0.0/31" }, true, "10.0.0.1/31 optional", "one of two"],
+    [
+      { ranges: [[{ ...set24, rangeStart: "10.0.0.10", rangeEnd: "10.0.0.20" }]] },
+      true,
+      "10.0.0.20/24 optional",
+      "inside host-local's window",
+    ],
+    [{ subnets: "10.0.0.0/8" }, true, "10.255.255.254/8 optional", "a huge one"],
+  ])("%o with %o: %s (%s)", (ipam, metadata, expected) => {
+    expect(metadataOf(define({ ...ipam, metadata }))).toBe(expected);
+  });
+
+  test("is excluded, and the rest is as it was", () => {
+    const [plain] = define({ subnets: "10.0.0.0/29" }).rangeSets;
+    const [set] = define({ subnets: "10.0.0.0/29", metadata: true }).rangeSets;
+    if (!plain || !set) throw new Error("no range set");
+    expect(runs(set, set.usable)).toBe("10.0.0.1-10.0.0.5");
+    expect(runs(set, set.automatic)).toBe("10.0.0.1-10.0.0.5");
+    expect(set.size).toBe(plain.size);
+    const pool = new Pool(set);
+    expect(pool.counts()).toMatchObject({ size: 8n, free: 5n, excluded: 3n });
+    expect(pool.stateOf(0x0a00_0006n, 0)).toBe("excluded");
+  });
+
+  test("of one subnet does not touch the others", () => {
+    const ipam = { subnets: "10.0.0.0/24,10.1.0.0/24,fd00::/64" };
+    const [, second, third] = define({ ...ipam, metadata: true }).rangeSets;
+    const [, plainSecond, plainThird] = define(ipam).rangeSets;
+    expect([second?.fingerprint, third?.fingerprint]).toEqual([
+      plainSecond?.fingerprint,
+      plainThird?.fingerprint,
+    ]);
+  });
+});
+
+describe("off", () => {
+  test.each<[object]>([[{}], [{ metadata: false }], [{ metadata: null }], [{ metadata: "" }]])(
+    "%o",
+    (more) => {
+      const definition = define({ subnets: "10.0.0.0/24", ...more });
+      expect(definition.metadata).toBeNull();
+      expect(definition.fingerprint).toBe(define({ subnets: "10.0.0.0/24" }).fingerprint);
+    },
+  );
+
+  test("without ranges somebody else says what the network is", () => {
+    expect(define({ metadata: true }).metadata).toBeNull();
+  });
+});
+
+describe("refused, and the network is as without it", () => {
+  test.each<[object, string]>([
+    [{ subnets: "fd00::/64" }, "it has no IPv4 subnet"],
+    [{ subnets: "10.0.0.7/32" }, "no address of 10.0.0.7/32 is left for its listener"],
+    [{ subnets: "10.0.0.0/30", gateway: "10.0.0.1" }, "no address of 10.0.0.0/30 is left for its listener"],
+  ])("%o: %s", (ipam, reason) => {
+    const definition = define({ ...ipam, metadata: true });
+    expect(definition.metadata).toEqual({ kind: "refused", reason });
+    expect(definition.rangeSets).toEqual(define(ipam).rangeSets);
+  });
+
+  test("also when the only address is named", () => {
+    expect(metadataOf(define({ subnets: "10.0.0.7/32", metadata: { address: "10.0.0.7" } }))).toMatch(
+      "refused",
+    );
+  });
+});
+
+describe("CONFIG_INVALID", () => {
+  test.each<[unknown, string, string]>([
+    ["yes", "ipam.metadata", "true, false or an object"],
+    [1, "ipam.metadata", "true, false or an object"],
+    [[true], "ipam.metadata", "true, false or an object"],
+    [{ adress: "10.0.0.9" }, "ipam.metadata.adress", "no such key; known are address, tokens"],
+    [{ Tokens: "off" }, "ipam.metadata.Tokens", "write tokens"],
+    [{ tokens: "always" }, "ipam.metadata.tokens", '"off", "optional" or "required"'],
+    [{ tokens: true }, "ipam.metadata.tokens", "a text is wanted"],
+    [{ address: 7 }, "ipam.metadata.address", "a text is wanted"],
+    [{ address: "10.0.0.9/24" }, "ipam.metadata.address", ""],
+    [{ address: "fd00::9" }, "ipam.metadata.address", "an IPv4 address is wanted"],
+    [{ address: "10.0.1.9" }, "ipam.metadata.address", "first IPv4 subnet"],
+    [{ address: "192.168.0.9" }, "ipam.metadata.address", "not inside 10.0.0.0/24"],
+    [{ address: "10.0.0.0" }, "ipam.metadata.address", "network, broadcast or gateway"],
+    [{ address: "10.0.0.255" }, "ipam.metadata.address", "network, broadcast or gateway"],
+    [{ address: "10.0.0.1" }, "ipam.metadata.address", "network, broadcast or gateway"],
+    [{ address: "10.0.0.17" }, "ipam.metadata.address", "in excludeSubnets"],
+  ])("%o", (metadata, key, remedy) => {
+    const ipam = {
+      subnets: "10.0.0.0/24,10.0.1.0/24",
+      gateway: "10.0.0.1",
+      excludeSubnets: "10.0.0.16/28",
+      metadata,
+    };
+    const { code, message } = refusalOf(() => define(ipam));
+    expect(code).toBe("CONFIG_INVALID");
+    expect(message).toContain(`${key} `);
+    expect(message).toContain(remedy);
+  });
+
+  test("outside of host-local's window, which somebody else may use", () => {
+    const ranges = [[{ ...set24, rangeStart: "10.0.0.10", rangeEnd: "10.0.0.20" }]];
+    const { message } = refusalOf(() => define({ ranges, metadata: { address: "10.0.0.30" } }));
+    expect(message).toContain("range 10.0.0.10 to 10.0.0.20");
+  });
+
+  test("the key at the plugin's top level is not ours", () => {
+    expect(define({ subnets: "10.0.0.0/24" }, { metadata: { of: "another plugin" } }).metadata).toBeNull();
+  });
+});
+
+describe("two definitions", () => {
+  const fingerprint = (metadata: unknown) => define({ subnets: "10.0.0.0/24", metadata }).fingerprint;
+
+  test("that mean the same metadata agree", () => {
+    const same = [true, {}, { tokens: "optional" }, { address: "10.0.0.254" }].map(fingerprint);
+    expect(new Set(same).size).toBe(1);
+  });
+
+  test("that do not, do not", () => {
+    const different = [false, true, { tokens: "off" }, { tokens: "required" }, { address: "10.0.0.9" }];
+    expect(new Set(different.map(fingerprint)).size).toBe(different.length);
+  });
+
+  test("the same in a NetworkAttachmentDefinition's list as on stdin", () => {
+    const plugin = pluginConfig({ subnets: "10.0.0.0/24", metadata: true });
+    const { name, cniVersion, ...rest } = plugin;
+    const { definition } = parseNadConfig(JSON.stringify({ name, cniVersion, plugins: [rest] }));
+    expect(definition.fingerprint).toBe(fingerprint(true));
+  });
+});

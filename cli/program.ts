@@ -10,6 +10,8 @@ import { addDaemon } from "./commands/daemon.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addHistory } from "./commands/history.ts";
 import { addList } from "./commands/list.ts";
+import { addMetadata } from "./commands/metadata.ts";
+import { addMetadataNet } from "./commands/metadata-net.ts";
 import { addNetworks } from "./commands/networks.ts";
 import { addRebuild } from "./commands/rebuild.ts";
 import { addRelease } from "./commands/release.ts";
@@ -35,7 +37,7 @@ Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command) => void)[]])[] = [
   ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
   ["Change:", addApply, addDelete, addRelease],
-  ["Run:", addDaemon, addController, addBackup, addRebuild, addVersion],
+  ["Run:", addDaemon, addController, addMetadata, addMetadataNet, addBackup, addRebuild, addVersion],
 ];
 
 /** The whole command line. Usage errors are thrown as CommanderError after they were shown. */

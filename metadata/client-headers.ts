@@ -2,7 +2,7 @@
 export type HeaderLine = readonly [name: string, value: string];
 
 /** Words at the start of the names that tell who or where a client is, to any of the backends there are. */
-const IDENTITY_PREFIXES = [
+export const IDENTITY_PREFIXES: readonly string[] = [
   "x-instance-id",
   "x-tenant-id",
   "x-project-id",

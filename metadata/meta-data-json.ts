@@ -2,19 +2,18 @@ import type { Buffer } from "node:buffer";
 import { guestLinks } from "./guest-network.ts";
 import { type Instance, tidyKeys } from "./instance.ts";
 import { has, type OpenStackVersion } from "./openstack-versions.ts";
-import { randomSeed } from "./random-seed.ts";
 
 /** Nova's name for the zone of a host that is in none. */
 const DEFAULT_ZONE = "nova";
 
 /**
  * meta_data.json of the OpenStack tree in one version, ready for JSON. `meta` and the keys are there only if the instance
- * has some, `random_seed` only with a secret to make it from.
+ * has some, `random_seed` only with something to make it from.
  */
 export function metaDataJson(
   instance: Instance,
   version: OpenStackVersion,
-  seed: { readonly secret: Buffer; readonly nowMs: number } | null,
+  seed: (() => Buffer) | null,
 ): Record<string, unknown> {
   const keys = tidyKeys(instance.publicKeys);
   const meta = guestMeta(instance.meta);
@@ -31,9 +30,7 @@ export function metaDataJson(
     name: instance.name,
     launch_index: instance.launchIndex,
     availability_zone: instance.availabilityZone ?? DEFAULT_ZONE,
-    ...(seed && has(version, "randomSeed")
-      ? { random_seed: randomSeed(seed.secret, { uuid: instance.uuid, nowMs: seed.nowMs }) }
-      : {}),
+    ...(seed && has(version, "randomSeed") ? { random_seed: seed().toString("base64") } : {}),
     ...(has(version, "projectId") ? { project_id: instance.projectId } : {}),
     ...(has(version, "devices") ? { devices: devices(instance, version) } : {}),
     ...(has(version, "dedicatedCpus") ? { dedicated_cpus: [] } : {}),

@@ -7,9 +7,8 @@ import { has, OPENSTACK_VERSIONS, type OpenStackVersion, readVersion } from "./o
 import { passwordAnswer } from "./password.ts";
 
 interface OpenStackOptions {
-  /** Makes `random_seed`; null: there is none. */
-  readonly seedSecret: Buffer | null;
-  readonly nowMs: number;
+  /** Random bytes for `random_seed`, new at each call; null: there is none. */
+  readonly seed: (() => Buffer) | null;
 }
 
 /**
@@ -40,10 +39,9 @@ export function isPasswordPath(segments: readonly string[]): boolean {
 function filesOf(
   instance: Instance,
   version: OpenStackVersion,
-  { seedSecret, nowMs }: OpenStackOptions,
+  { seed }: OpenStackOptions,
 ): ReadonlyMap<string, () => Answer> {
   const { userData, vendorData, password } = instance;
-  const seed = seedSecret === null ? null : { secret: seedSecret, nowMs };
   // Under the key that cloud-init reads, so that the operator writes plain cloud-config.
   const vendor = vendorData === null ? {} : { "cloud-init": vendorData };
   const files: readonly (readonly [name: string, there: boolean, answer: () => Answer])[] = [

@@ -26,8 +26,8 @@ export interface MetadataRequest {
 }
 
 export interface MetadataOptions extends TokenOptions {
-  /** Makes `random_seed`; null: there is none. */
-  readonly seedSecret: Buffer | null;
+  /** Random bytes for `random_seed`, new at each call; null: there is none. */
+  readonly seed: (() => Buffer) | null;
 }
 
 const TOKEN_PATH = "latest/api/token";
@@ -79,7 +79,7 @@ function dispatch(
   if (method !== "GET") return notAllowed("GET, HEAD");
   switch (tree) {
     case "openstack":
-      return openStackAnswer(below, instance, { seedSecret: options.seedSecret, nowMs });
+      return openStackAnswer(below, instance, { seed: options.seed });
     case "nocloud":
       return noCloudAnswer(below, instance);
     // Nova's second name for what is at the root.

@@ -11,6 +11,8 @@ import { MAY, MAY_NOT, type Right } from "./rights.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const DEPLOY = join(ROOT, "deploy");
 const FILES: string[] = readManifests(join(DEPLOY, "kustomization.yaml"))[0].resources;
+/** The optional part. */
+const METADATA: KubeObject = readManifests(join(DEPLOY, "metadata/kustomization.yaml"))[0];
 const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
 const NETWORKS = "/apis/ipam.holdfast.dev/v1alpha1/ipnetworks";
 
@@ -25,7 +27,10 @@ const find = (kind: string): KubeObject => objects().find((object) => object.kin
 test("the kustomization lists every manifest", async () => {
   const { stdout } = await run("find", [DEPLOY, "-name", "*.yaml", "-printf", "%P\n"]);
   const there = stdout.trim().split("\n");
-  expect([...FILES, "kustomization.yaml"].sort()).toEqual(there.sort());
+  const optional = [...METADATA.resources, "kustomization.yaml", "tenant.yaml"].map(
+    (one) => `metadata/${one}`,
+  );
+  expect([...FILES, "kustomization.yaml", ...optional].sort()).toEqual(there.sort());
 });
 
 test("the API server takes every object, and takes it again", async () => {

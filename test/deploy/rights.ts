@@ -11,6 +11,7 @@ export interface Right {
 
 const OURS = "ipam.holdfast.dev";
 const CNI = "k8s.cni.cncf.io";
+const OVN = "k8s.ovn.org";
 const SYSTEM = "holdfast-system";
 
 /** `resource` may be `resource/subresource`. */
@@ -58,6 +59,25 @@ export const MAY = {
     ...rights(CNI, "ipamclaims", "watch"),
     ...rights("", "nodes", "get list watch"),
     ...rights("coordination.k8s.io", "leases", "get create update", SYSTEM),
+    ...rights(OVN, "userdefinednetworks", "get list watch"),
+    ...rights(OVN, "clusteruserdefinednetworks", "get list watch"),
+    ...rights(OVN, "userdefinednetworks/status", "patch"),
+    ...rights(OVN, "clusteruserdefinednetworks/status", "patch"),
+    ...rights("", "services", "list watch"),
+  ],
+  "holdfast-metadata": [
+    ...rights("", "namespaces", "get list watch"),
+    ...rights("kubevirt.io", "virtualmachines", "get list watch"),
+    ...rights("kubevirt.io", "virtualmachineinstances", "get list watch"),
+    ...rights("", "nodes", "get"),
+    ...rights("", "events", "create"),
+    ...rights(OVN, "userdefinednetworks", "list watch"),
+    ...rights(OVN, "clusteruserdefinednetworks", "list watch"),
+    ...rights(CNI, "network-attachment-definitions", "list watch"),
+    ...rights(CNI, "ipamclaims", "list watch"),
+    ...rights("", "services", "list watch"),
+    ...rights("discovery.k8s.io", "endpointslices", "list watch"),
+    ...rights("", "pods", "get list watch"),
   ],
 } as const;
 
@@ -69,5 +89,27 @@ export const MAY_NOT = {
     ...rights("", "nodes", "list"),
     ...rights("coordination.k8s.io", "leases", "get create update", SYSTEM),
   ],
-  "holdfast-controller": [...NEITHER, ...rights(OURS, "ipallocations", "deletecollection")],
+  "holdfast-controller": [
+    ...NEITHER,
+    ...rights(OURS, "ipallocations", "deletecollection"),
+    ...rights(OVN, "userdefinednetworks", "create update patch delete"),
+    ...rights("", "services", "create update patch delete"),
+  ],
+  "holdfast-metadata": [
+    ...rights("", "secrets", "get list watch create"),
+    ...rights("", "secrets", "get list watch", SYSTEM),
+    ...rights("", "configmaps", "get list watch create update patch delete"),
+    ...rights("", "namespaces", "create update patch delete"),
+    ...rights("", "pods", "create update patch delete"),
+    ...rights("", "pods/exec", "create"),
+    ...rights("", "nodes", "list update patch delete"),
+    ...rights("", "services", "create update patch delete"),
+    ...rights("kubevirt.io", "virtualmachines", "create update patch delete"),
+    ...rights("kubevirt.io", "virtualmachineinstances", "create update patch delete"),
+    ...rights(OURS, "ipallocations", "get list create update patch delete"),
+    ...rights(CNI, "ipamclaims", "create update patch delete"),
+    ...rights(OVN, "userdefinednetworks/status", "update patch"),
+    ...rights("rbac.authorization.k8s.io", "clusterroles", "update bind escalate"),
+    ...rights("", "serviceaccounts/token", "create", SYSTEM),
+  ],
 } as const;

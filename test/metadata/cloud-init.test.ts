@@ -94,7 +94,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
     });
 
     test("a VM of which little is known", async () => {
-      const { log, ...found } = await boot("openstack", { of: BARE, options: { seedSecret: null } });
+      const { log, ...found } = await boot("openstack", { of: BARE, options: { seed: null } });
       expect(found).toMatchObject({ found: true, instanceId: BARE.uuid, keys: [], userdata: "" });
       expect(failed(log)).toEqual(["GET /openstack/2018-08-27/user_data 404"]);
     });

@@ -11,7 +11,7 @@ export const NOW_MS = 1_767_225_600_000;
 export const OPTIONS: MetadataOptions = {
   tokens: "optional",
   tokenKeys: [Buffer.alloc(32, 1)],
-  seedSecret: Buffer.alloc(32, 2),
+  seed: () => Buffer.alloc(512, 2),
 };
 
 export const MAC = "52:54:00:de:5b:bf";

@@ -133,26 +133,23 @@ describe("meta_data.json", () => {
     expect(of("latest", instance({ meta: { dsmode, a: "b" } })).meta.dsmode).toBe(told);
   });
 
-  test("no seed without secret, another for each instance, secret and time", () => {
-    const seed = (uuid: string, secret: Buffer | null, nowMs: number) =>
+  test("the seed is what it was made from at this very request, and absent without", () => {
+    const seedOf = (seed: (() => Buffer) | null) =>
       JSON.parse(
         respond(
           request("/openstack/latest/meta_data.json"),
-          instance({ uuid }),
-          { ...OPTIONS, seedSecret: secret },
-          nowMs,
+          instance(),
+          { ...OPTIONS, seed },
+          NOW_MS,
         ).body.toString(),
       ).random_seed;
-    const [a, b] = [Buffer.alloc(32, 3), Buffer.alloc(32, 4)];
-    expect(seed("u1", null, NOW_MS)).toBeUndefined();
-    const seeds = [
-      seed("u1", a, NOW_MS),
-      seed("u2", a, NOW_MS),
-      seed("u1", b, NOW_MS),
-      seed("u1", a, NOW_MS + 1),
-    ];
-    expect(new Set(seeds).size).toBe(4);
-    expect(seed("u1", a, NOW_MS)).toBe(seeds[0]);
+    expect(seedOf(null)).toBeUndefined();
+    let calls = 0;
+    const next = () => Buffer.alloc(512, ++calls);
+    expect([seedOf(next), seedOf(next)]).toEqual([
+      Buffer.alloc(512, 1).toString("base64"),
+      Buffer.alloc(512, 2).toString("base64"),
+    ]);
   });
 
   test("keys with one name, a line break or nothing in them", () => {

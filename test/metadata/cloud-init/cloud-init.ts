@@ -45,15 +45,19 @@ export interface Guest {
   readonly macs?: Readonly<Record<string, string>>;
   /** The address it asks from, one of loopback or of a namespace. */
   readonly source?: string;
+  /** The network namespace it runs in, by name; default: this one. */
+  readonly namespace?: string;
 }
 
 /** Runs drive.py. Throws with what it wrote to standard error when it fails. */
 export function drive<T = Found>(what: string, at: readonly string[], guest: Guest = {}): Promise<T> {
-  const { macs = {}, source } = guest;
+  const { macs = {}, source, namespace } = guest;
   const args = [DRIVER, what, ...at, "--macs", JSON.stringify(macs)];
   if (source !== undefined) args.push("--source", source);
+  const inside = namespace === undefined ? [] : ["ip", "netns", "exec", namespace];
+  const [command, ...words] = [...inside, "python3", ...args] as [string, ...string[]];
   return new Promise((resolve, reject) => {
-    execFile("python3", args, { env, timeout: RUN_MS_MAX }, (error, stdout, stderr) => {
+    execFile(command, words, { env, timeout: RUN_MS_MAX }, (error, stdout, stderr) => {
       if (error) reject(new Error(`drive.py ${what}: ${error.message}\n${stderr}`));
       else resolve(JSON.parse(stdout) as T);
     });

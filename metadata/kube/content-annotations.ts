@@ -1,0 +1,60 @@
+/**
+ * Annotations by which a tenant says what its VM is told, on the VirtualMachine, or on the VirtualMachineInstance (as
+ * `spec.template.metadata.annotations` ends up there). That of the VirtualMachine counts first.
+ */
+export const ANNOTATIONS = {
+  userData: "metadata.holdfast.dev/user-data",
+  vendorData: "metadata.holdfast.dev/vendor-data",
+  publicKeys: "metadata.holdfast.dev/public-keys",
+  meta: "metadata.holdfast.dev/meta",
+  hostname: "metadata.holdfast.dev/hostname",
+} as const;
+
+/** On a namespace: what its VMs' requests carry as X-Tenant-ID, in place of the namespace's UID. */
+export const TENANT_ID_ANNOTATION = "metadata.holdfast.dev/tenant-id";
+/** Only Secrets and ConfigMaps with this label are read, whatever an annotation names. */
+export const SERVE_LABEL = "metadata.holdfast.dev/serve";
+/** Where guests' passwords are kept, in the namespace of the VM. */
+export const PASSWORDS_CONFIG_MAP = "holdfast-guest-passwords";
+
+const ANNOTATION_PREFIX = "metadata.holdfast.dev/";
+/** `secret/name` or `configmap/name/key`; names and keys as the API server takes them. */
+const REFERENCE =
+  /^(?<kind>[Ss]ecret|[Cc]onfig[Mm]ap)\/(?<name>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?:\/(?<key>[A-Za-z0-9._-]{1,253}))?$/;
+/** What a header can carry without being taken for several values: visible ASCII, no comma. */
+const TENANT_ID = /^[!-+\--~]{1,255}$/;
+/** A label, or several with dots between. */
+const HOSTNAME =
+  /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/i;
+
+export type ObjectKind = "Secret" | "ConfigMap";
+
+/** A Secret or ConfigMap of the VM's own namespace, or one key of it. */
+export interface ContentReference {
+  readonly kind: ObjectKind;
+  readonly name: string;
+  /** null: the usual one, or all of them. */
+  readonly key: string | null;
+}
+
+/** Reads `secret/<name>[/<key>]` or `configmap/<name>[/<key>]`; null: it is neither. */
+export function parseContentReference(text: string): ContentReference | null {
+  const found = REFERENCE.exec(text.trim())?.groups;
+  if (found?.kind === undefined || found.name === undefined) return null;
+  const kind = found.kind.toLowerCase() === "secret" ? "Secret" : "ConfigMap";
+  return { kind, name: found.name, key: found.key ?? null };
+}
+
+/** Whether it can be sent as X-Tenant-ID. */
+export function isTenantId(text: string): boolean {
+  return TENANT_ID.test(text);
+}
+
+export function isHostname(text: string): boolean {
+  return HOSTNAME.test(text);
+}
+
+/** The annotations that are read here, of all that an object has. */
+export function ownAnnotations(all: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  return new Map([...all].filter(([name]) => name.startsWith(ANNOTATION_PREFIX)));
+}

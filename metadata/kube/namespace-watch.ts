@@ -1,0 +1,119 @@
+import type { Reflected } from "../../claims/kube/reflected-items.ts";
+import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../claims/kube/reflector.ts";
+import { ApiAway, type KubeApi } from "../../store/kubernetes/kube-api.ts";
+import { namespacedPath } from "../../store/kubernetes/objects.ts";
+import { type ObjectKind, SERVE_LABEL } from "./content-annotations.ts";
+import {
+  CONFIG_MAPS_PATH,
+  projectTenantObject,
+  projectVm,
+  SECRETS_PATH,
+  type TenantObject,
+  tenantObjectKey,
+  VMIS_PATH,
+  VMS_PATH,
+  type VmView,
+} from "./tenant-objects.ts";
+import { projectVmi, type VmiView } from "./vmi-view.ts";
+
+/** A guest's request waits so long, ms, for what its namespace has to be known; its client gives up after 10 s. */
+const SYNC_MS_MAX = 5_000;
+/** A missing right is asked for again by the next request when the refusal is older than this, ms. */
+const REFUSAL_AGE_MS = 3_000;
+/** For the answer to that, ms; without one, the right counts as missing still. */
+const ASK_AGAIN_MS_MAX = 1_000;
+
+export interface NamespaceWatchOptions {
+  readonly api: KubeApi;
+  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly timings?: Partial<ReflectorTimings>;
+  /** Default 5 s. */
+  readonly syncMsMax?: number;
+}
+
+/** What is watched of one namespace while it has VMs that ask: its VMs, and the objects that it lets us serve. */
+export class NamespaceWatch {
+  readonly namespace: string;
+  readonly vms: Reflector<VmView>;
+  readonly vmis: Reflector<VmiView>;
+  readonly #objects: Readonly<Record<ObjectKind, Reflector<TenantObject>>>;
+  readonly #all: readonly Reflector<Reflected>[];
+  readonly #syncMsMax: number;
+  readonly #told = new Set<ObjectKind>();
+  #asking: Promise<unknown> | null = null;
+  #askedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(namespace: string, options: NamespaceWatchOptions) {
+    this.namespace = namespace;
+    this.#syncMsMax = options.syncMsMax ?? SYNC_MS_MAX;
+    function watch<T extends Reflected>(path: string, rest: Partial<ReflectorOptions<T>>) {
+      return new Reflector<T>({
+        ...options,
+        path: namespacedPath(path, namespace),
+        forbiddenIsEmpty: true,
+        onUpsert: () => {},
+        onDelete: () => {},
+        project: () => null,
+        ...rest,
+      });
+    }
+    this.vms = watch<VmView>(VMS_PATH, { project: projectVm, metadataOnly: true });
+    this.vmis = watch<VmiView>(VMIS_PATH, { project: projectVmi });
+    const query = { labelSelector: `${SERVE_LABEL}=true` };
+    this.#objects = {
+      Secret: watch<TenantObject>(SECRETS_PATH, {
+        query,
+        onState: (state) => state === "watching" && this.#told.delete("Secret"),
+        project: (object) => projectTenantObject(object, "Secret"),
+      }),
+      ConfigMap: watch<TenantObject>(CONFIG_MAPS_PATH, {
+        query,
+        onState: (state) => state === "watching" && this.#told.delete("ConfigMap"),
+        project: (object) => projectTenantObject(object, "ConfigMap"),
+      }),
+    };
+    this.#all = [this.vms, this.vmis, this.#objects.Secret, this.#objects.ConfigMap] as never;
+  }
+
+  start(): void {
+    for (const one of this.#all) one.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#all.map((one) => one.stop()));
+  }
+
+  /** Resolves when everything is known as far as we may know it. Throws ApiAway when that takes too long. */
+  async ready(): Promise<void> {
+    // Nearly always: a request must not pay for timers.
+    if (this.#all.every(({ synced, missing, forbidden }) => (synced || missing) && !forbidden)) return;
+    const inTime = AbortSignal.timeout(this.#syncMsMax);
+    const known = await Promise.all(this.#all.map((one) => one.waitSynced(inTime)));
+    if (known.includes(false))
+      throw new ApiAway(`what namespace ${this.namespace} has is not known yet: the API server does not say`);
+    if (this.#all.some(({ forbidden }) => forbidden)) await this.#askAgain();
+  }
+
+  /** All that come meanwhile wait for the same answer; while the API is away, few have to wait in vain. */
+  #askAgain(): Promise<unknown> | null {
+    if (this.#asking !== null || performance.now() - this.#askedMs < REFUSAL_AGE_MS) return this.#asking;
+    this.#askedMs = performance.now();
+    const soon = AbortSignal.timeout(ASK_AGAIN_MS_MAX);
+    this.#asking = Promise.all(this.#all.map((one) => one.askAgain(REFUSAL_AGE_MS, soon))).finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
+  }
+
+  find(kind: ObjectKind, name: string): TenantObject | "forbidden" | undefined {
+    const objects = this.#objects[kind];
+    return objects.forbidden ? "forbidden" : objects.items.get(tenantObjectKey(kind, name));
+  }
+
+  /** Whether nobody has been told yet that objects of a kind may not be read here. */
+  isNews(kind: ObjectKind): boolean {
+    if (this.#told.has(kind)) return false;
+    this.#told.add(kind);
+    return true;
+  }
+}

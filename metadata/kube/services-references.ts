@@ -1,0 +1,120 @@
+import { DefinitionBook, type NadView, projectNad } from "../../claims/definition-book.ts";
+import type { EventObject } from "../../claims/kube/events.ts";
+import { Reflector } from "../../claims/kube/reflector.ts";
+import { readTexts } from "../../claims/object-metadata.ts";
+import {
+  readNadServiceReference,
+  readUdnServiceReference,
+  type ServiceReference,
+} from "../../claims/udn/service-reference.ts";
+import { SERVICE_ANNOTATION, UDN_API_VERSION, type UdnView } from "../../claims/udn/udn-object.ts";
+import { UdnWatch } from "../../claims/udn/udn-watch.ts";
+import { ApiAway, type KubeApi } from "../../store/kubernetes/kube-api.ts";
+import { NADS_PATH } from "../../store/kubernetes/objects.ts";
+
+/** A guest's request waits so long, ms, for the networks to be known; its client gives up after 10 s. */
+const SYNC_MS_MAX = 5_000;
+export const NAD_KIND = "NetworkAttachmentDefinition";
+
+/** The reference of a network, and the object that makes it. */
+export interface NetworkReference {
+  readonly reference: Exclude<ServiceReference, { kind: "none" }>;
+  /** For events. */
+  readonly by: EventObject;
+}
+
+interface NadWithService extends NadView {
+  readonly service: string | null;
+}
+
+export interface ServiceReferencesOptions {
+  readonly api: KubeApi;
+  readonly log: { info(message: string): void; warn(message: string): void };
+}
+
+/**
+ * Which networks refer to a Service: by their (Cluster)UserDefinedNetwork, or by the NetworkAttachmentDefinition of ours
+ * that defines them.
+ */
+export class ServiceReferences {
+  readonly #udns: UdnWatch;
+  readonly #nads: Reflector<NadWithService>;
+  readonly #book = new DefinitionBook();
+  /** By network; null: to be made anew. */
+  #byNetwork: Map<string, UdnView> | null = null;
+
+  constructor({ api, log }: ServiceReferencesOptions) {
+    this.#udns = new UdnWatch({
+      api,
+      log,
+      onChange: () => {
+        this.#byNetwork = null;
+      },
+    });
+    this.#nads = new Reflector<NadWithService>({
+      api,
+      log,
+      path: NADS_PATH,
+      query: { resourceVersion: "0" },
+      forbiddenIsEmpty: true,
+      project: (object) => ({
+        ...projectNad(object),
+        service: readTexts(object, "annotations").get(SERVICE_ANNOTATION) ?? null,
+      }),
+      onUpsert: (nad) => this.#book.upsert(nad),
+      onDelete: ({ key }) => this.#book.remove(key),
+    });
+  }
+
+  start(): void {
+    this.#udns.start();
+    this.#nads.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#udns.stop(), this.#nads.stop()]);
+  }
+
+  /** null: it refers to none. Waits for what is not known yet; throws ApiAway when that takes too long. */
+  async of(network: string): Promise<NetworkReference | null> {
+    await this.#known();
+    const defining = this.#definingNad(network);
+    const udn = this.#udnOf(network, defining);
+    if (udn !== null) {
+      const reference = readUdnServiceReference(udn);
+      const { kind, namespace, name, uid } = udn;
+      if (reference.kind !== "none")
+        return { reference, by: { apiVersion: UDN_API_VERSION, kind, namespace, name, uid } };
+    }
+    if (defining === null) return null;
+    const { namespace, name, uid } = defining;
+    const reference = readNadServiceReference(defining.service, namespace);
+    if (reference.kind === "none") return null;
+    return { reference, by: { apiVersion: "k8s.cni.cncf.io/v1", kind: NAD_KIND, namespace, name, uid } };
+  }
+
+  /** Only the one that counts: anybody can make another of the same network in a namespace of their own. */
+  #definingNad(network: string): NadWithService | null {
+    const counting = this.#book.definitionOf(network);
+    return counting === null ? null : (this.#nads.items.get(counting.by) ?? null);
+  }
+
+  /** A network that is defined in another namespace is none of a UserDefinedNetwork's, though the name be equal. */
+  #udnOf(network: string, defining: NadWithService | null): UdnView | null {
+    this.#byNetwork ??= new Map([...this.#udns.views()].map((view) => [view.network, view]));
+    const udn = this.#byNetwork.get(network) ?? null;
+    const foreign =
+      udn?.kind === "UserDefinedNetwork" && defining !== null && defining.namespace !== udn.namespace;
+    return foreign ? null : udn;
+  }
+
+  async #known(): Promise<void> {
+    const nads = this.#nads;
+    // Nearly always: a request must not pay for timers.
+    if (this.#udns.synced && (nads.synced || nads.missing || nads.forbidden)) return;
+    const inTime = AbortSignal.timeout(SYNC_MS_MAX);
+    const known = await Promise.all([this.#udns.waitSynced(inTime), nads.waitSynced(inTime)]);
+    if (known.includes(false))
+      throw new ApiAway("the networks are not known yet: the API server does not say");
+  }
+}

@@ -1,0 +1,154 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { ListenerState, WantedListeners } from "../../daemon/listener-wire.ts";
+import { exchange } from "./daemon-link.ts";
+import type { Haproxy } from "./haproxy.ts";
+import type { Listeners } from "./listeners.ts";
+
+/** An administrator may have made a bridge anew. */
+const LOOK_MS = 30_000;
+/** While something wanted is not there. */
+const LOOK_SOON_MS = 5_000;
+/** How soon a dead haproxy is noticed. */
+const PULSE_MS = 100;
+/** A haproxy that dies again and again is started ever more slowly. */
+const RESTART_MS_MIN = 200;
+const RESTART_MS_MAX = 5_000;
+const POLL_MS = 25_000;
+const AWAY_MS_MIN = 200;
+const AWAY_MS_MAX = 5_000;
+
+export interface AgentParts {
+  readonly socket: string;
+  readonly listeners: Listeners;
+  readonly haproxy: Haproxy;
+  readonly log: Logger;
+}
+
+/** Asks the daemon what is wanted, carries it out, tells what is up; and looks after what is there meanwhile. */
+export class Agent {
+  readonly #parts: AgentParts;
+  readonly #stopping = new AbortController();
+  #polling = new AbortController();
+  #wanted: WantedListeners | null = null;
+  #states: readonly ListenerState[] = [];
+  #applied: string | null = null;
+  #connected = false;
+  #disturbed = false;
+  /** The work at hand and all that waits for it. */
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(parts: AgentParts) {
+    this.#parts = parts;
+  }
+
+  get states(): readonly ListenerState[] {
+    return this.#states;
+  }
+
+  get connected(): boolean {
+    return this.#connected;
+  }
+
+  /** Why VMs cannot all be served; null: they are. */
+  notReady(): string | null {
+    if (this.#wanted === null) return "the daemon has not been heard yet";
+    const failed = this.#states.filter(({ state }) => state === "failed").length;
+    return failed === 0 ? null : `${failed} of ${this.#states.length} networks have no listener`;
+  }
+
+  /** Resolves after `stop`, when nothing is under way any more. */
+  async run(): Promise<void> {
+    await Promise.all([this.#follow(), this.#keep()]);
+    await this.#turn;
+  }
+
+  stop(): void {
+    this.#stopping.abort();
+    this.#polling.abort();
+  }
+
+  /** Follows what the daemon wants. */
+  async #follow(): Promise<void> {
+    const { socket, log } = this.#parts;
+    let awayMs = AWAY_MS_MIN;
+    while (!this.#stopping.signal.aborted) {
+      this.#polling = new AbortController();
+      if (this.#stopping.signal.aborted) return;
+      try {
+        const report = { applied: this.#applied, listeners: this.#states, waitMs: POLL_MS };
+        const wanted = await exchange(socket, report, this.#polling.signal);
+        if (!this.#connected) log.info({ networks: wanted.networks.length }, "the daemon is heard");
+        // After a silence nothing is taken for known.
+        const again = !this.#connected;
+        this.#connected = true;
+        awayMs = AWAY_MS_MIN;
+        if (again || wanted.version !== this.#applied) await this.#carryOut(wanted, again);
+      } catch (error) {
+        if (this.#polling.signal.aborted) continue;
+        if (this.#connected || this.#wanted === null)
+          log.warn(
+            { socket, error: (error as Error).message },
+            "the daemon cannot be heard; everything stays as it is",
+          );
+        this.#connected = false;
+        this.#applied = null;
+        await this.#pause(awayMs);
+        awayMs = Math.min(2 * awayMs, AWAY_MS_MAX);
+      }
+    }
+  }
+
+  /** Looks again soon: somebody has changed something. */
+  lookSoon(): void {
+    this.#disturbed = true;
+  }
+
+  /** Looks again now and then, and at once when haproxy has died or something was disturbed. */
+  async #keep(): Promise<void> {
+    const { haproxy, listeners, log } = this.#parts;
+    let restartMs = RESTART_MS_MIN;
+    let sinceMs = 0;
+    while (!this.#stopping.signal.aborted) {
+      await this.#pause(PULSE_MS);
+      sinceMs += PULSE_MS;
+      if (this.#wanted === null) continue;
+      const died = haproxy.wanted && !haproxy.alive;
+      const restless = listeners.lostCount > 0 || this.#states.some(({ state }) => state === "failed");
+      if (died) log.error("haproxy is gone; it is started again");
+      else if (!this.#disturbed && sinceMs < (restless ? LOOK_SOON_MS : LOOK_MS)) continue;
+      else restartMs = RESTART_MS_MIN;
+      this.#disturbed = false;
+      const before = JSON.stringify(this.#states);
+      await this.#carryOut(null, !died);
+      sinceMs = 0;
+      if (JSON.stringify(this.#states) !== before) this.#polling.abort();
+      if (!died) continue;
+      await this.#pause(restartMs);
+      restartMs = Math.min(2 * restartMs, RESTART_MS_MAX);
+    }
+  }
+
+  /** null: what is wanted when the turn comes. */
+  #carryOut(next: WantedListeners | null, again: boolean): Promise<void> {
+    const turn = this.#turn.then(async () => {
+      const wanted = next ?? this.#wanted;
+      if (wanted === null || this.#stopping.signal.aborted) return;
+      try {
+        this.#states = await this.#parts.listeners.carryOut(wanted, again);
+      } catch (error) {
+        const problem = (error as Error).message;
+        this.#parts.log.error({ problem }, "the listeners cannot be made");
+        this.#states = wanted.networks.map(({ network }) => ({ network, state: "failed", problem }));
+      }
+      this.#wanted = wanted;
+      this.#applied = wanted.version;
+    });
+    this.#turn = turn;
+    return turn;
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#stopping.signal }).catch(() => {});
+  }
+}

@@ -1,0 +1,75 @@
+import { request } from "node:http";
+import { z } from "zod";
+import type { ListenerReport, WantedListeners } from "../../daemon/listener-wire.ts";
+
+const wanted = z.object({
+  version: z.string(),
+  networks: z.array(
+    z.object({
+      network: z.string(),
+      bridge: z.string(),
+      vlan: z.number().nullable(),
+      preserveDefaultVlan: z.boolean(),
+      mtu: z.number().nullable(),
+      address: z.string(),
+      subnets: z.array(z.string()),
+      attachments: z.array(
+        z.object({
+          containerId: z.string(),
+          interface: z.string(),
+          netns: z.string(),
+          addresses: z.array(z.string()),
+          mac: z.string().nullable(),
+        }),
+      ),
+    }),
+  ),
+});
+
+/** Beyond the wait that was asked for: then nobody is there. */
+const ANSWER_MS_MAX = 5_000;
+
+/**
+ * One exchange with the daemon: tells what is up, resolves with what is wanted. Rejects with an Error that says why when
+ * there is no usable answer, or when `signal` ends the waiting.
+ */
+export function exchange(
+  socket: string,
+  report: ListenerReport,
+  signal: AbortSignal,
+): Promise<WantedListeners> {
+  return new Promise((resolve, reject) => {
+    const body = JSON.stringify(report);
+    const call = request(
+      {
+        socketPath: socket,
+        method: "POST",
+        path: "/v1/metadata/listeners",
+        headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) },
+        signal,
+        timeout: report.waitMs + ANSWER_MS_MAX,
+      },
+      (answer) => {
+        let text = "";
+        answer.setEncoding("utf8").on("data", (chunk: string) => {
+          text += chunk;
+        });
+        answer.on("error", reject);
+        answer.on("end", () => {
+          if (answer.statusCode !== 200) {
+            reject(new Error(`the daemon answered ${answer.statusCode}: ${text.slice(0, 300)}`));
+            return;
+          }
+          try {
+            resolve(wanted.parse(JSON.parse(text)));
+          } catch (error) {
+            reject(new Error(`the daemon's answer cannot be understood: ${(error as Error).message}`));
+          }
+        });
+      },
+    );
+    call.on("timeout", () => call.destroy(new Error("the daemon does not answer")));
+    call.on("error", reject);
+    call.end(body);
+  });
+}

@@ -1,0 +1,43 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Logger } from "pino";
+
+/** Until it is tried again when it has ended. */
+const RESTART_MS = 5_000;
+
+/**
+ * Hears of tables that are deleted: `nft flush ruleset`, which a firewall's restart does, would leave the listeners open
+ * until the next look. Calls back at each, also at our own.
+ */
+export class FirewallWatch {
+  readonly #deleted: () => void;
+  readonly #log: Logger;
+  #child: ChildProcess | null = null;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(deleted: () => void, log: Logger) {
+    this.#deleted = deleted;
+    this.#log = log;
+  }
+
+  start(): void {
+    // It ends with us, however we end.
+    const child = spawn("setpriv", ["--pdeathsig", "SIGKILL", "nft", "monitor", "destroy", "tables"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    this.#child = child;
+    child.stdout.on("data", () => this.#deleted());
+    child.on("error", () => {});
+    child.on("close", (code) => {
+      if (this.#child !== child) return;
+      this.#log.warn({ code }, "nft monitor has ended; a firewall that is flushed is noticed later");
+      this.#timer = setTimeout(() => this.start(), RESTART_MS);
+    });
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    const child = this.#child;
+    this.#child = null;
+    child?.kill("SIGKILL");
+  }
+}

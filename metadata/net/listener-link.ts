@@ -1,0 +1,190 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import type { ListenerPlan } from "./plan.ts";
+import { mustRun, run } from "./run.ts";
+import { defaultVlanOf, hasNamespace, hostLink, namespacePath, portsOf } from "./sysfs.ts";
+
+/**
+ * In the namespace before anything else is: no IPv6 in it, nothing forwarded, ARP only for what is asked on the link, and
+ * with the address that the guest's own subnet has.
+ */
+const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
+  ["ipv6/conf/all/disable_ipv6", "1"],
+  ["ipv6/conf/default/disable_ipv6", "1"],
+  ["ipv4/ip_forward", "0"],
+  ["ipv4/conf/all/accept_redirects", "0"],
+  ["ipv4/conf/all/send_redirects", "0"],
+  ["ipv4/conf/default/send_redirects", "0"],
+  ["ipv4/conf/all/arp_ignore", "1"],
+  ["ipv4/conf/all/arp_announce", "2"],
+  ["ipv4/conf/all/rp_filter", "1"],
+];
+
+/**
+ * Makes a network's namespace and its link into the bridge so, whatever is there. Resolves with whether anything had to be
+ * changed; throws an Error for the operator when it cannot be had. The firewall must know the link before.
+ */
+export async function ensureListenerLink(plan: ListenerPlan): Promise<"unchanged" | "changed"> {
+  const bridge = hostLink(plan.bridge);
+  if (bridge === null || portsOf(plan.bridge) === null)
+    throw new Error(
+      `there is no bridge ${plan.bridge} on this node; it is made with the first attachment, or by you`,
+    );
+  const mtu = plan.mtu ?? bridge.mtu;
+  if (await isSo(plan, mtu)) return "unchanged";
+  if (!hasNamespace(plan.namespace)) await makeNamespace(plan.namespace);
+  if (!(await isPair(plan))) await makePair(plan, mtu);
+  await mustRun("ip", ["-n", plan.namespace, "-batch", "-"], lines(innerCommands(plan, mtu)));
+  writeSysctl(`ipv6/conf/${plan.link}/disable_ipv6`, "1");
+  await mustRun(
+    "ip",
+    ["-batch", "-"],
+    lines([`link set ${plan.link} mtu ${mtu} address ${plan.hostMac} master ${plan.bridge}`]),
+  );
+  const vlans = vlanCommands(plan, defaultVlanOf(plan.bridge));
+  if (vlans.length > 0) await mustRun("bridge", ["-batch", "-"], lines(vlans));
+  await mustRun("ip", ["link", "set", plan.link, "up"]);
+  return "changed";
+}
+
+/** Takes away link and namespace; what is not there is none of its business. */
+export async function removeListenerLink(names: {
+  readonly link?: string;
+  readonly namespace?: string;
+}): Promise<void> {
+  // First: a namespace ends some time after its name is gone, and its link with it.
+  if (names.link !== undefined) await run("ip", ["link", "delete", names.link]);
+  if (names.namespace !== undefined) await run("ip", ["netns", "delete", names.namespace]);
+}
+
+/** For `bridge -batch`: as the bridge plugin does it with the ports of VMs. `defaultVlan` 0: the port gets none by itself. */
+export function vlanCommands(
+  { link, vlan, preserveDefaultVlan }: Pick<ListenerPlan, "link" | "vlan" | "preserveDefaultVlan">,
+  defaultVlan: number,
+): readonly string[] {
+  if (vlan === null) return [];
+  const others = preserveDefaultVlan || defaultVlan === 0 || defaultVlan === vlan;
+  return [
+    ...(others ? [] : [`vlan del dev ${link} vid ${defaultVlan}`]),
+    `vlan add dev ${link} vid ${vlan} pvid untagged`,
+  ];
+}
+
+/** For `ip -batch` in the namespace. Everything there is made anew but the link. */
+export function innerCommands(plan: ListenerPlan, mtu: number): readonly string[] {
+  return [
+    "link set lo up",
+    "address flush dev eth0 scope global",
+    "route flush dev eth0",
+    `link set eth0 mtu ${mtu} address ${plan.mac}`,
+    `address replace ${plan.address} dev eth0`,
+    "address replace 169.254.169.254/32 dev eth0",
+    "link set eth0 up",
+    ...plan.otherSubnets.map((subnet) => `route replace ${subnet} dev eth0 scope link src ${plan.reserved}`),
+  ];
+}
+
+async function makeNamespace(namespace: string): Promise<void> {
+  // A file of that name without a namespace is left when a mount has gone.
+  await run("ip", ["netns", "delete", namespace]);
+  await mustRun("ip", ["netns", "add", namespace]);
+  const script = SYSCTLS.map(
+    ([key, value]) => `[ ! -e /proc/sys/net/${key} ] || echo ${value} > /proc/sys/net/${key}`,
+  ).join("\n");
+  await mustRun("nsenter", [`--net=${namespacePath(namespace)}`, "sh", "-ec", script]);
+}
+
+async function makePair({ link, namespace, hostMac, mac }: ListenerPlan, mtu: number): Promise<void> {
+  await run("ip", ["link", "delete", link]);
+  await run("ip", ["-n", namespace, "link", "delete", "eth0"]);
+  await mustRun(
+    "ip",
+    ["-batch", "-"],
+    lines([
+      `link add ${link} mtu ${mtu} address ${hostMac} type veth peer name eth0 mtu ${mtu} address ${mac} netns ${namespace}`,
+    ]),
+  );
+}
+
+interface ShownLink {
+  readonly ifindex: number;
+  readonly link_index?: number;
+  readonly mtu: number;
+  readonly address: string;
+  readonly flags: readonly string[];
+  readonly addr_info: readonly {
+    readonly family: string;
+    readonly local: string;
+    readonly prefixlen: number;
+  }[];
+}
+
+async function innerLink(namespace: string): Promise<ShownLink | null> {
+  const shown = await run("ip", ["-n", namespace, "-json", "address", "show", "dev", "eth0"]);
+  if (shown.code !== 0) return null;
+  const [link] = JSON.parse(shown.stdout || "[]") as ShownLink[];
+  return link ?? null;
+}
+
+async function isPair({ link, namespace }: ListenerPlan): Promise<boolean> {
+  const [outer, inner] = [hostLink(link), await innerLink(namespace)];
+  return (
+    outer !== null &&
+    inner !== null &&
+    inner.link_index === outer.ifindex &&
+    inner.ifindex === outer.peerIndex
+  );
+}
+
+async function isSo(plan: ListenerPlan, mtu: number): Promise<boolean> {
+  const outer = hostLink(plan.link);
+  if (!outer?.up || outer.master !== plan.bridge || outer.mtu !== mtu || outer.mac !== plan.hostMac)
+    return false;
+  if (!hasNamespace(plan.namespace)) return false;
+  const inner = await innerLink(plan.namespace);
+  if (inner === null || inner.link_index !== outer.ifindex || inner.ifindex !== outer.peerIndex) return false;
+  const addresses = inner.addr_info
+    .filter(({ family }) => family === "inet")
+    .map(({ local, prefixlen }) => `${local}/${prefixlen}`);
+  const wanted = [plan.address, "169.254.169.254/32"];
+  return (
+    inner.flags.includes("UP") &&
+    inner.mtu === mtu &&
+    inner.address === plan.mac &&
+    addresses.length === wanted.length &&
+    wanted.every((address) => addresses.includes(address)) &&
+    (await hasRoutes(plan)) &&
+    (await hasVlan(plan))
+  );
+}
+
+async function hasRoutes({ namespace, otherSubnets }: ListenerPlan): Promise<boolean> {
+  if (otherSubnets.length === 0) return true;
+  const shown = await run("ip", ["-n", namespace, "-json", "-4", "route", "show", "dev", "eth0"]);
+  if (shown.code !== 0) return false;
+  const routes = (JSON.parse(shown.stdout || "[]") as { dst: string }[]).map(({ dst }) => dst);
+  return otherSubnets.every(
+    (subnet) => routes.includes(subnet) || routes.includes(subnet.replace(/\/32$/, "")),
+  );
+}
+
+async function hasVlan({ link, vlan }: ListenerPlan): Promise<boolean> {
+  if (vlan === null) return true;
+  const shown = await run("bridge", ["-json", "vlan", "show", "dev", link]);
+  if (shown.code !== 0) return false;
+  const [port] = JSON.parse(shown.stdout || "[]") as { vlans?: { vlan: number; flags?: string[] }[] }[];
+  return port?.vlans?.some((one) => one.vlan === vlan && one.flags?.includes("PVID")) ?? false;
+}
+
+function writeSysctl(key: string, value: string): void {
+  const path = `/proc/sys/net/${key}`;
+  try {
+    if (readFileSync(path, "utf8").trim() !== value) writeFileSync(path, value);
+  } catch (error) {
+    // A kernel without IPv6 has none to switch off.
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  }
+}
+
+function lines(commands: readonly string[]): string {
+  return `${commands.join("\n")}\n`;
+}

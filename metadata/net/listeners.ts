@@ -1,0 +1,166 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Logger } from "pino";
+import type { ListenerState, WantedListeners } from "../../daemon/listener-wire.ts";
+import type { Firewall } from "./firewall.ts";
+import type { FirewallListener } from "./firewall-text.ts";
+import type { Frontends } from "./frontends.ts";
+import { ensureListenerLink, removeListenerLink } from "./listener-link.ts";
+import type { Names } from "./names.ts";
+import { neighbourCommands, neighboursOf, presentNeighbours } from "./neighbours.ts";
+import { type ListenerPlan, planListeners } from "./plan.ts";
+import type { PortMemory } from "./port-memory.ts";
+import { mustRun } from "./run.ts";
+import { hasNamespace, hostLink, hostLinks, namespaceNames } from "./sysfs.ts";
+
+export interface ListenerParts {
+  readonly names: Names;
+  readonly memory: PortMemory;
+  readonly firewall: Firewall;
+  readonly frontends: Frontends;
+  readonly log: Logger;
+  /** Something that was there had been changed by somebody else, and is there again. */
+  readonly repaired: (what: string) => void;
+}
+
+/** What was carried out of a plan. */
+interface Made {
+  readonly plan: ListenerPlan;
+  readonly neighbours: ReadonlyMap<string, string>;
+}
+
+/** Brings the node to what is wanted, from whatever is there. One call at a time. */
+export class Listeners {
+  readonly #parts: ListenerParts;
+  readonly #made = new Map<string, Made>();
+  readonly #problems = new Map<string, string>();
+  readonly #lost = new Set<string>();
+
+  constructor(parts: ListenerParts) {
+    this.#parts = parts;
+  }
+
+  /** Ports of VMs that could not be found yet. */
+  get lostCount(): number {
+    return this.#lost.size;
+  }
+
+  /** `again`: nothing is believed to be there because it was once. Resolves with the state of each wanted network. */
+  async carryOut(wanted: WantedListeners, again: boolean): Promise<readonly ListenerState[]> {
+    const { names, memory, firewall, frontends } = this.#parts;
+    const { plans, problems } = planListeners(names, wanted.networks);
+    const failed = new Map(problems);
+    await this.#removeOthers(plans);
+    for (const { network, bridge, attachments } of plans)
+      await memory.learn(network, bridge, attachments, again);
+    memory.keep(plans);
+    this.#noteLost(plans);
+    const rules = plans.map((plan) => this.#firewallListener(plan));
+    if ((await firewall.apply(rules, again)) === "repaired") this.#parts.repaired("firewall");
+    for (const plan of plans) {
+      const problem = await this.#link(plan, again);
+      if (problem !== null) failed.set(plan.network, problem);
+    }
+    const linked = plans.filter(({ network }) => !failed.has(network));
+    for (const [network, problem] of await frontends.serve(linked, again)) failed.set(network, problem);
+    for (const plan of linked) await this.#introduce(plan, again);
+    this.#noteProblems(failed);
+    return wanted.networks.map(({ network }) => stateOf(network, failed.get(network)));
+  }
+
+  async #link(plan: ListenerPlan, again: boolean): Promise<string | null> {
+    const made = this.#made.get(plan.network);
+    const isNew = made === undefined || !sameLink(made.plan, plan);
+    const outer = hostLink(plan.link);
+    const seemsSo = outer?.master === plan.bridge && outer.up && hasNamespace(plan.namespace);
+    if (!again && !isNew && seemsSo) return null;
+    try {
+      const outcome = await ensureListenerLink(plan);
+      if (outcome === "changed") this.#parts.frontends.lookAgain(plan.network);
+      if (outcome === "changed" && !isNew) this.#parts.repaired("link");
+      // The entries of a link that is made anew are gone with the old one.
+      const neighbours = outcome === "changed" || made === undefined ? new Map() : made.neighbours;
+      this.#made.set(plan.network, { plan, neighbours });
+      return null;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+
+  /** A VM's MAC is said to the listener, so that it believes nobody else who answers for the VM's address. */
+  async #introduce(plan: ListenerPlan, again: boolean): Promise<void> {
+    const { memory, log } = this.#parts;
+    const made = this.#made.get(plan.network);
+    const known = made?.neighbours ?? new Map();
+    const present = again || known.size === 0 ? await presentNeighbours(plan.namespace) : known;
+    const neighbours = neighboursOf(plan, memory);
+    const commands = neighbourCommands(present, neighbours);
+    try {
+      if (commands.length > 0)
+        await mustRun("ip", ["-n", plan.namespace, "-force", "-batch", "-"], `${commands.join("\n")}\n`);
+      this.#made.set(plan.network, { plan, neighbours });
+    } catch (error) {
+      log.warn({ network: plan.network, error: (error as Error).message }, "neighbour entries not made");
+      this.#made.set(plan.network, { plan, neighbours: new Map() });
+    }
+  }
+
+  /** Whatever has our names and belongs to no wanted network: of networks that are gone, or left by a crash. */
+  async #removeOthers(plans: readonly ListenerPlan[]): Promise<void> {
+    const { names } = this.#parts;
+    const links = new Set(plans.map(({ link }) => link));
+    const namespaces = new Set(plans.map(({ namespace }) => namespace));
+    for (const link of hostLinks())
+      if (link.startsWith(names.linkPrefix) && !links.has(link)) await removeListenerLink({ link });
+    for (const namespace of namespaceNames())
+      if (namespace.startsWith(names.namespacePrefix) && !namespaces.has(namespace))
+        await removeListenerLink({ namespace });
+    const networks = new Set(plans.map(({ network }) => network));
+    for (const network of this.#made.keys()) if (!networks.has(network)) this.#made.delete(network);
+  }
+
+  #firewallListener({ network, link, reserved, attachments }: ListenerPlan): FirewallListener {
+    const guests = attachments.flatMap((attachment) =>
+      this.#parts.memory
+        .portsOf(network, attachment)
+        .map(({ port }) => ({ port, addresses: attachment.addresses })),
+    );
+    return { link, reserved, guests };
+  }
+
+  #noteLost(plans: readonly ListenerPlan[]): void {
+    const { memory, log } = this.#parts;
+    const lost = new Set<string>();
+    for (const { network, bridge, attachments } of plans) {
+      for (const attachment of attachments) {
+        const { containerId, interface: name } = attachment;
+        const key = `${network} ${containerId} ${name}`;
+        if (memory.portsOf(network, attachment).length > 0) continue;
+        lost.add(key);
+        if (!this.#lost.has(key))
+          log.warn(
+            { network, bridge, containerId, interface: name },
+            "no port of the bridge found; it gets no metadata",
+          );
+      }
+    }
+    this.#lost.clear();
+    for (const key of lost) this.#lost.add(key);
+  }
+
+  #noteProblems(failed: ReadonlyMap<string, string>): void {
+    for (const [network, problem] of failed) {
+      if (this.#problems.get(network) !== problem)
+        this.#parts.log.error({ network, problem }, "no metadata for a network");
+    }
+    this.#problems.clear();
+    for (const [network, problem] of failed) this.#problems.set(network, problem);
+  }
+}
+
+function sameLink(one: ListenerPlan, other: ListenerPlan): boolean {
+  return isDeepStrictEqual({ ...one, attachments: [] }, { ...other, attachments: [] });
+}
+
+function stateOf(network: string, problem: string | undefined): ListenerState {
+  return problem === undefined ? { network, state: "up" } : { network, state: "failed", problem };
+}

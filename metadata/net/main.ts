@@ -1,0 +1,112 @@
+import { once } from "node:events";
+import { chmodSync, mkdirSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { join } from "node:path";
+import pino from "pino";
+import { SettingsError } from "../../daemon/config.ts";
+import { systemClock } from "../../store/clock.ts";
+import { Agent } from "./agent.ts";
+import { Firewall } from "./firewall.ts";
+import { FirewallWatch } from "./firewall-watch.ts";
+import { Frontends } from "./frontends.ts";
+import { Haproxy } from "./haproxy.ts";
+import { Listeners } from "./listeners.ts";
+import { NetMetrics } from "./metrics.ts";
+import { namesOf } from "./names.ts";
+import { PortMemory } from "./port-memory.ts";
+import { buildNetServer } from "./server.ts";
+import { loadNetSettings, type NetSettings } from "./settings.ts";
+
+/** `holdfast metadata-net`: runs until SIGTERM or SIGINT, then takes away what it made. Resolves with the exit code. */
+export async function runMetadataNet(flags: Readonly<Record<string, unknown>>): Promise<number> {
+  const signal = new Promise<string>((resolve) => {
+    for (const name of ["SIGTERM", "SIGINT"]) process.once(name, () => resolve(name));
+  });
+  try {
+    const settings = loadNetSettings(flags, process.env);
+    if (process.getuid?.() !== 0)
+      throw new Error("it makes network namespaces, links and rules, for which it must be root");
+    const log = pino({ level: settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+    await serve(settings, log, signal);
+    return 0;
+  } catch (error) {
+    process.stderr.write(`holdfast metadata-net: ${(error as Error).message}\n`);
+    return error instanceof SettingsError ? 2 : 1;
+  }
+}
+
+async function serve(settings: NetSettings, log: pino.Logger, signal: Promise<string>): Promise<void> {
+  const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = settings;
+  const names = namesOf(runDir);
+  const lock = await lockRunDir(names.tag, runDir);
+  mkdirSync(runDir, { recursive: true, mode: 0o700 });
+  chmodSync(runDir, 0o700);
+  const haproxy = new Haproxy(settings.haproxy, runDir, systemClock);
+  const adopted = haproxy.adopt();
+  if (adopted !== null) log.info({ pid: adopted }, "haproxy of an earlier run goes on");
+  const metrics: NetMetrics = new NetMetrics({
+    states: () => agent.states,
+    connected: () => agent.connected,
+    lostPorts: () => listeners.lostCount,
+    statsSocket: join(runDir, "stats.sock"),
+  });
+  const firewall = new Firewall(names.table);
+  const frontends = new Frontends(
+    haproxy,
+    { runDir, metadataSocket, rateLimit, runAs: { user, group } },
+    (outcome) => metrics.reloaded(outcome),
+  );
+  const listeners: Listeners = new Listeners({
+    names,
+    memory: new PortMemory(runDir),
+    firewall,
+    frontends,
+    log,
+    repaired: (what) => {
+      log.warn({ what }, "somebody had changed it; it is there again");
+      metrics.repaired(what);
+    },
+  });
+  const agent: Agent = new Agent({ socket: settings.socket, listeners, haproxy, log });
+  const watch = new FirewallWatch(() => {
+    firewall.isThere().then(
+      (there) => there || agent.lookSoon(),
+      () => {},
+    );
+  }, log);
+  watch.start();
+  const server = await listen(settings, metrics, agent);
+  if (server !== null) log.info({ address: server.address() }, "metrics are served");
+  log.info({ runDir, names: names.namespacePrefix, table: names.table }, "started");
+  const done = agent.run();
+  log.info({ signal: await signal }, "stopping; what was made is taken away");
+  watch.stop();
+  agent.stop();
+  await done;
+  await haproxy.stop();
+  await listeners.carryOut({ version: "", networks: [] }, true);
+  rmSync(join(runDir, "ports.json"), { force: true });
+  server?.close();
+  server?.closeAllConnections();
+  lock.close();
+}
+
+async function listen(settings: NetSettings, metrics: NetMetrics, agent: Agent) {
+  if (settings.metricsAddress === null) return null;
+  const server = buildNetServer(metrics, () => agent.notReady());
+  server.listen(settings.metricsAddress);
+  await once(server, "listening");
+  return server;
+}
+
+/** Two with one run folder would undo each other's work. The name goes with the process, however it ends. */
+async function lockRunDir(tag: string, runDir: string): Promise<Server> {
+  const lock = createServer((connection) => connection.destroy());
+  lock.listen(`\0holdfast-metadata-net-${tag}`);
+  try {
+    await once(lock, "listening");
+    return lock;
+  } catch {
+    throw new Error(`another holdfast metadata-net works with ${runDir}; end it, or give another --run-dir`);
+  }
+}

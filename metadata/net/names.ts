@@ -1,0 +1,54 @@
+import { createHash } from "node:crypto";
+
+/** Names of what one metadata-net makes on a node: no other one's, and to be recognised after a crash. */
+export interface Names {
+  /** Four hex digits that follow from the run folder, so that two of them do not meet. */
+  readonly tag: string;
+  /** `nft list table bridge …` */
+  readonly table: string;
+  /** Of every network namespace in /run/netns. */
+  readonly namespacePrefix: string;
+  /** Of every link on the host. */
+  readonly linkPrefix: string;
+}
+
+export interface ListenerNames {
+  readonly namespace: string;
+  /** Link on the host, in 15 characters. */
+  readonly link: string;
+  /** Begins with fe:ff: a bridge takes the lowest address of its ports. */
+  readonly hostMac: string;
+  /** Of the end in the namespace: follows from the network alone, so that a VM finds it unchanged where it migrates to. */
+  readonly mac: string;
+}
+
+export function namesOf(runDir: string): Names {
+  const tag = digest(runDir).toString("hex").slice(0, 4);
+  return {
+    tag,
+    table: `holdfast_metadata_${tag}`,
+    namespacePrefix: `holdfast-md-${tag}-`,
+    linkPrefix: `hfm${tag}`,
+  };
+}
+
+export function listenerNames({ tag, namespacePrefix, linkPrefix }: Names, network: string): ListenerNames {
+  const hash = digest(network);
+  const mac = Buffer.from(hash.subarray(0, 6));
+  // Locally administered, for one station.
+  mac[0] = ((mac[0] as number) & 0xfc) | 0x02;
+  return {
+    namespace: namespacePrefix + hash.toString("hex").slice(0, 12),
+    link: linkPrefix + hash.toString("hex").slice(0, 8),
+    hostMac: macText(Buffer.concat([Buffer.from([0xfe, 0xff]), digest(`${tag} ${network}`).subarray(0, 4)])),
+    mac: macText(mac),
+  };
+}
+
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+function macText(bytes: Buffer): string {
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join(":");
+}

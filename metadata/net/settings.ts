@@ -1,0 +1,92 @@
+import { z } from "zod";
+import { SettingsError } from "../../daemon/config.ts";
+
+/** What one guest may need: its boot is 28 requests within a second, and it may boot twice. */
+const RATE_LIMIT_MIN = 60;
+
+const text = z.string().min(1);
+const absolute = text.regex(/^\/[^\s"'\\]*$/, "an absolute path without blanks is wanted");
+
+/** Every setting of metadata-net. The same names as `--kebab-case` flags and as `HOLDFAST_UPPER_CASE`. */
+const settings = z.strictObject({
+  /** The daemon's socket. */
+  socket: absolute.default("/run/holdfast/holdfast.sock"),
+  /** Socket of `holdfast metadata`. */
+  metadataSocket: absolute.default("/run/holdfast/metadata.sock"),
+  /** Generated configuration, sockets and memory. Names of links, namespaces and tables follow from it. */
+  runDir: absolute
+    .refine(
+      (path) => Buffer.byteLength(path) <= 80,
+      "at most 80 bytes, or the sockets in it have too long names",
+    )
+    .default("/run/holdfast/metadata-net"),
+  haproxy: text.default("haproxy"),
+  /** Who haproxy runs as. */
+  haproxyUser: text.regex(/^[\w.-]+$/, "the name of a user is wanted").default("haproxy"),
+  haproxyGroup: text.regex(/^[\w.-]+$/, "the name of a group is wanted").default("haproxy"),
+  /** Requests in 10 s of one source; 0: no limit. */
+  rateLimit: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(1_000_000)
+    .refine(
+      (limit) => limit === 0 || limit >= RATE_LIMIT_MIN,
+      `0 (off) or at least ${RATE_LIMIT_MIN} requests in 10 s: one boot is 28 requests in a second`,
+    )
+    .default(0),
+  /** `host:port` of /healthz, /readyz and /metrics, or `off`. */
+  metricsAddress: text
+    .regex(/^(off|(\[[0-9a-fA-F:]+\]|[^:[\]]*):\d{1,5})$/, "host:port or off is wanted")
+    .default("127.0.0.1:9809"),
+  logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
+});
+
+type Parsed = z.output<typeof settings>;
+export interface NetSettings extends Omit<Parsed, "metricsAddress"> {
+  /** null: not served. */
+  readonly metricsAddress: { readonly host: string; readonly port: number } | null;
+}
+
+const NAMES: readonly string[] = Object.keys(settings.shape);
+
+/**
+ * Flags win over the environment, of which variables that belong to other parts of Holdfast are not read. Throws
+ * SettingsError, whose message names setting, value and source.
+ */
+export function loadNetSettings(
+  flags: Readonly<Record<string, unknown>>,
+  env: Readonly<Record<string, string | undefined>>,
+): NetSettings {
+  const unknown = Object.keys(flags).find((key) => !NAMES.includes(key));
+  if (unknown !== undefined)
+    throw new SettingsError(`command line: unknown setting ${unknown}; known are ${NAMES.join(", ")}`);
+  const merged: Record<string, unknown> = { ...readEnvironment(env), ...flags };
+  const parsed = settings.safeParse(merged);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const key = String(issue?.path[0] ?? "");
+    const source = key in flags ? "command line" : "environment";
+    throw new SettingsError(
+      `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
+    );
+  }
+  const { metricsAddress, ...rest } = parsed.data;
+  return { ...rest, metricsAddress: metricsAddress === "off" ? null : hostAndPort(metricsAddress) };
+}
+
+function hostAndPort(address: string): { host: string; port: number } {
+  const colon = address.lastIndexOf(":");
+  const port = Number(address.slice(colon + 1));
+  if (port > 65_535) throw new SettingsError(`metricsAddress is "${address}": no such port`);
+  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port };
+}
+
+function readEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const key of NAMES) {
+    const value = env[`HOLDFAST_${key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`];
+    if (value !== undefined) values[key] = value;
+  }
+  return values;
+}

@@ -1,0 +1,131 @@
+import type { Buffer } from "node:buffer";
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { IdentityView } from "../../daemon/identity-wire.ts";
+import { formatAddress } from "../../ipam/address.ts";
+import { systemClock } from "../../store/clock.ts";
+import { ApiAway } from "../../store/kubernetes/kube-api.ts";
+import { type Answer, sentence } from "../answer.ts";
+import type { HeaderLine } from "../client-headers.ts";
+import { respond } from "../route.ts";
+import type { SignedIdentity } from "../signature.ts";
+import { IdentityAway, type IdentitySource } from "./identity-source.ts";
+import { instanceOf, projectOf, uuidOf } from "./instance-of.ts";
+import type { BackendProxy, ProxiedAnswer } from "./proxy.ts";
+import type { QuietLog } from "./quiet-log.ts";
+import type { Origin } from "./read-request.ts";
+import type { Backend, TenantSource } from "./tenant-source.ts";
+
+/** Everything that answers need, whatever the guest asks for. */
+export interface AnswerContext {
+  readonly identities: IdentitySource;
+  readonly tenants: TenantSource;
+  readonly proxy: BackendProxy;
+  /** Where requests of networks go for which the tenant source has no backend; null: they are served here. */
+  defaultBackend(): Backend | null;
+  /** The newest first. */
+  keys(): readonly Buffer[];
+  readonly log: QuietLog;
+}
+
+export interface GuestRequest {
+  readonly incoming: IncomingMessage;
+  readonly lines: readonly HeaderLine[];
+  readonly origin: Origin;
+  readonly body: Buffer;
+  /** A signal that is aborted when the guest leaves. */
+  left(): AbortSignal;
+}
+
+export interface GuestAnswer {
+  /** null: the guest has left. */
+  readonly answer: Answer | ProxiedAnswer | null;
+  readonly proxied: boolean;
+}
+
+/** When a guest may ask again after 503, seconds: cloud-init tries five times. */
+const RETRY_AFTER = { "retry-after": "1" };
+const UNAVAILABLE = "The metadata server is temporarily unavailable. Please try again later.";
+
+/** Who asks is found out for each request anew; then it is answered here or by the network's backend. */
+export async function answerGuest(request: GuestRequest, context: AnswerContext): Promise<GuestAnswer> {
+  try {
+    return await answer(request, context);
+  } catch (error) {
+    if (!(error instanceof IdentityAway || error instanceof ApiAway)) throw error;
+    context.log.warn({ why: error.name }, "guests are told to come again", { problem: error.message });
+    return served(sentence(503, UNAVAILABLE, RETRY_AFTER));
+  }
+}
+
+async function answer(request: GuestRequest, context: AnswerContext): Promise<GuestAnswer> {
+  const { network, source } = request.origin;
+  const { identities, tenants, log } = context;
+  const identity = await identities.find(network, formatAddress(source));
+  const backend = (await tenants.backendOf(network)) ?? context.defaultBackend();
+  if (identity === null) {
+    log.warn({ network }, "nobody is known at the address of a guest", { source: formatAddress(source) });
+    // A backend is not asked: it would be told nothing of who asks.
+    if (backend) return { proxied: true, answer: sentence(404, "No instance is known at this address.") };
+    return served(respond(asked(request), null, { tokens: "off", tokenKeys: [], seed: null }, 0));
+  }
+  return backend
+    ? forward(request, identity, backend, context)
+    : served(await serve(request, identity, context));
+}
+
+async function serve(
+  request: GuestRequest,
+  identity: IdentityView,
+  { tenants, keys }: AnswerContext,
+): Promise<Answer> {
+  const instance = instanceOf(identity, await tenants.look(identity));
+  const options = { tokens: tokensOf(identity, request.origin.network), tokenKeys: keys(), seed: newSeed };
+  const { effect, ...given } = respond(asked(request), instance, options, systemClock.wallMs());
+  if (effect === undefined) return given;
+  switch (await tenants.keepPassword(identity, effect.password)) {
+    case "kept":
+      return given;
+    case "taken":
+      return sentence(409, "The password is already set.");
+    case "refused":
+      return sentence(403, "Passwords cannot be kept here.");
+  }
+}
+
+async function forward(
+  { incoming, lines, body, left, origin }: GuestRequest,
+  identity: IdentityView,
+  backend: Backend,
+  { tenants, proxy }: AnswerContext,
+): Promise<GuestAnswer> {
+  const tenant = await tenants.look(identity);
+  const { method = "", url = "" } = incoming;
+  const signed: SignedIdentity = {
+    instanceId: uuidOf(identity, tenant.firmwareUuid),
+    tenantId: projectOf(identity, tenant).projectId,
+    network: origin.network,
+    source: origin.source,
+  };
+  const sent = { method, target: url, headers: lines, body, signal: left() };
+  return { proxied: true, answer: await proxy.forward(sent, backend, signed) };
+}
+
+function asked({ incoming, body, origin }: GuestRequest): Parameters<typeof respond>[0] {
+  const { method = "", url = "", headers } = incoming;
+  return { method, target: url, headers, body, clientForwarded: origin.clientForwarded };
+}
+
+/** For the guest's own pool of randomness; of Nova's size. */
+function newSeed(): Buffer {
+  return randomBytes(512);
+}
+
+/** As the network's definition has it. */
+function tokensOf(identity: IdentityView, network: string): "off" | "optional" | "required" {
+  return identity.interfaces.find((one) => one.network === network)?.metadata?.tokens ?? "optional";
+}
+
+function served(answer: Answer): GuestAnswer {
+  return { answer, proxied: false };
+}

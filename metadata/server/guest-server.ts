@@ -1,0 +1,118 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Logger } from "pino";
+import { systemClock } from "../../store/clock.ts";
+import { type Answer, sentence } from "../answer.ts";
+import type { HeaderLine } from "../client-headers.ts";
+import { type AnswerContext, answerGuest } from "./answer-guest.ts";
+import type { ProxiedAnswer } from "./proxy.ts";
+import { headerLines } from "./proxy-headers.ts";
+import { type Origin, REQUEST_BODY_BYTES_MAX, readBody } from "./read-request.ts";
+import { type ServerMetrics, type Tree, treeOf } from "./server-metrics.ts";
+import { Turns } from "./turns.ts";
+
+/** Longer than the listeners keep an idle connection: it must never be we who close one that is about to be used, ms. */
+const KEEP_ALIVE_MS = 10 * 60_000;
+/** For the head, and for a whole request, ms. The listeners hand on whole ones. */
+const HEAD_MS_MAX = 10_000;
+const REQUEST_MS_MAX = 30_000;
+/** Above the 16 KiB that a listener takes, with what it adds. */
+const HEAD_BYTES_MAX = 32 << 10;
+
+export interface GuestServerOptions extends AnswerContext {
+  origin(incoming: IncomingMessage, lines: readonly HeaderLine[]): Origin | null;
+  readonly metrics: ServerMetrics;
+  readonly errors: Logger;
+}
+
+/** The server that guests' requests come to, not listening yet. */
+export function buildGuestServer(options: GuestServerOptions): Server {
+  const turns = new Turns();
+  const server = createServer(
+    {
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      headersTimeout: HEAD_MS_MAX,
+      requestTimeout: REQUEST_MS_MAX,
+      maxHeaderSize: HEAD_BYTES_MAX,
+    },
+    (incoming, outgoing) => {
+      turns.begin(() => {
+        handle(incoming, outgoing, options, server).catch((error: Error) => {
+          options.errors.error({ err: error }, "a request could not be answered");
+          outgoing.destroy();
+        });
+      });
+    },
+  );
+  return server;
+}
+
+async function handle(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  options: GuestServerOptions,
+  server: Server,
+): Promise<void> {
+  const startMs = systemClock.monotonicMs();
+  const lines = headerLines(incoming.rawHeaders);
+  const origin = options.origin(incoming, lines);
+  const { answer, tree } = await decide(incoming, outgoing, { lines, origin, options });
+  if (answer === null) return;
+  options.metrics.answered({
+    network: origin?.network ?? null,
+    tree,
+    status: answer.status,
+    ms: systemClock.monotonicMs() - startMs,
+  });
+  // Once the end was asked for, each connection ends with its answer.
+  outgoing.shouldKeepAlive &&= server.listening;
+  send(outgoing, answer);
+}
+
+async function decide(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  given: { lines: readonly HeaderLine[]; origin: Origin | null; options: GuestServerOptions },
+): Promise<{ answer: Answer | ProxiedAnswer | null; tree: Tree }> {
+  const { lines, origin, options } = given;
+  const tree = treeOf(incoming.url ?? "");
+  if (origin === null) {
+    options.log.warn({}, "a request came without network or source; only a listener may connect here");
+    return { tree, answer: sentence(400, "It is not known where this request comes from.") };
+  }
+  try {
+    const body = await readBody(incoming);
+    if (body === "too-large") return { tree, answer: tooLarge() };
+    const { answer, proxied } = await answerGuest(
+      { incoming, lines, origin, body, left: () => whenLeft(outgoing) },
+      options,
+    );
+    return { answer, tree: proxied ? "proxied" : tree };
+  } catch (error) {
+    if (outgoing.destroyed) return { tree, answer: null };
+    options.errors.error({ err: error as Error, network: origin.network }, "a request failed");
+    return { tree, answer: sentence(500, "The metadata server failed. Please try again.") };
+  }
+}
+
+/** Made only where something waits: it costs as much as a whole answer from here. */
+function whenLeft(outgoing: ServerResponse): AbortSignal {
+  const left = new AbortController();
+  if (outgoing.destroyed) left.abort();
+  outgoing.on("close", () => left.abort());
+  return left.signal;
+}
+
+/** The rest of the body is not waited for. */
+function tooLarge(): Answer {
+  const answer = sentence(413, `A body has at most ${REQUEST_BODY_BYTES_MAX} bytes.`);
+  return { ...answer, headers: { ...answer.headers, connection: "close" } };
+}
+
+function send(outgoing: ServerResponse, { status, headers, body }: Answer | ProxiedAnswer): void {
+  outgoing.writeHead(status, {
+    // Said here so that Node does not add how long it keeps connections: that is between it and the listener.
+    connection: outgoing.shouldKeepAlive ? "keep-alive" : "close",
+    ...(headers as Record<string, string | string[]>),
+  });
+  outgoing.end(body);
+}

@@ -1,0 +1,97 @@
+import type { Buffer } from "node:buffer";
+import type { Logger } from "pino";
+import { ensureFolder } from "../../daemon/folders.ts";
+import { isOpen, makeKeyFile, parseKeys, parseSecret } from "./secret-files.ts";
+import type { MetadataSettings } from "./settings.ts";
+import { WatchedFile } from "./watched-file.ts";
+
+/** What the server must not tell: the keys of tokens and seeds, and what it shares with a backend. Read again on change. */
+export class KeyRing {
+  readonly #log: Logger;
+  readonly #files: WatchedFile<unknown>[] = [];
+  readonly #keys: WatchedFile<readonly Buffer[]>;
+  readonly #novaSecret: WatchedFile<Buffer> | null;
+  readonly #serviceSecret: WatchedFile<Buffer> | null;
+  readonly #ca: WatchedFile<Buffer> | null;
+
+  /** Throws Error that names the file and what is wrong with it, never its content. */
+  constructor(settings: MetadataSettings, log: Logger) {
+    this.#log = log;
+    const { keyFile, makeKeys, state, novaUrl, secretFile, serviceSecretFile, novaCaFile } = settings;
+    if (makeKeys) {
+      ensureFolder(state, "state");
+      if (makeKeyFile(keyFile))
+        log.warn(
+          { file: keyFile },
+          "keys for tokens were made for this node alone: a token is not believed after a migration; give all nodes the same file with --key-file",
+        );
+    }
+    this.#keys = this.#open("--key-file", keyFile, { isSecret: true, parse: parseKeys });
+    const secret = (flag: string, file: string | undefined) =>
+      file === undefined ? null : this.#open(flag, file, { isSecret: true, parse: parseSecret });
+    const shared = secret("--secret-file", secretFile);
+    this.#novaSecret = novaUrl === null ? null : shared;
+    this.#serviceSecret =
+      secret("--service-secret-file", serviceSecretFile) ?? (novaUrl === null ? shared : null);
+    this.#ca =
+      novaCaFile === undefined
+        ? null
+        : this.#open("--nova-ca-file", novaCaFile, { isSecret: false, parse: parseCertificates });
+  }
+
+  /** The newest first. */
+  get keys(): readonly Buffer[] {
+    return this.#keys.value;
+  }
+
+  get novaSecret(): Buffer | null {
+    return this.#novaSecret?.value ?? null;
+  }
+
+  /** Never Nova's: its signatures are good for ever, and a tenant whose Service gets one could show it to Nova. */
+  get serviceSecret(): Buffer | null {
+    return this.#serviceSecret?.value ?? null;
+  }
+
+  get ca(): Buffer | null {
+    return this.#ca?.value ?? null;
+  }
+
+  stop(): void {
+    for (const file of this.#files) file.stop();
+  }
+
+  #open<T>(
+    flag: string,
+    path: string,
+    { isSecret, parse }: { isSecret: boolean; parse: (content: Buffer) => T },
+  ): WatchedFile<T> {
+    const read = (content: Buffer, mode: number) => {
+      if (isSecret && isOpen(mode))
+        this.#log.warn({ file: path }, `anybody on this machine may read the file of ${flag}; chmod o-r it`);
+      return parse(content);
+    };
+    let file: WatchedFile<T>;
+    try {
+      file = new WatchedFile(path, read);
+    } catch (error) {
+      throw new Error(`${flag} ${path} cannot be used: ${(error as Error).message}`);
+    }
+    file.watch({
+      changed: () =>
+        this.#log.info({ file: path }, `the file of ${flag} has changed and is used from now on`),
+      unusable: (problem) =>
+        this.#log.error(
+          { file: path, problem },
+          `the file of ${flag} has changed and cannot be used; what it said before still counts`,
+        ),
+    });
+    this.#files.push(file);
+    return file;
+  }
+}
+
+function parseCertificates(content: Buffer): Buffer {
+  if (!content.includes("-----BEGIN CERTIFICATE-----")) throw new Error("the file has no certificate in PEM");
+  return content;
+}

@@ -1,0 +1,96 @@
+import { Buffer } from "node:buffer";
+import { connect, type Socket } from "node:net";
+
+/** Longer than anything about one VM; a runaway answer ends there. */
+const ANSWER_BYTES_MAX = 4 << 20;
+const HEAD_BYTES_MAX = 16 << 10;
+
+export interface Reply {
+  readonly status: number;
+  readonly body: string;
+}
+
+interface Failure extends Error {
+  readonly code?: string;
+}
+
+/**
+ * One kept connection to a daemon of ours, for one GET after the other. It reads only what that daemon writes (HTTP/1.1
+ * with a Content-Length): Node's own client takes twice the time for it, and each metadata request waits for such a GET.
+ */
+export class LeanConnection {
+  readonly #socket: Socket;
+  #got: Buffer = Buffer.alloc(0);
+  #waiting: { resolve(reply: Reply): void; reject(error: Failure): void } | null = null;
+
+  /** `ended` is told when the connection can no longer be used. */
+  constructor(socketPath: string, { timeoutMs, ended }: { timeoutMs: number; ended: () => void }) {
+    this.#socket = connect(socketPath);
+    this.#socket.setTimeout(timeoutMs, () => {
+      if (this.#waiting) this.#socket.destroy(new Error("no answer in time"));
+    });
+    this.#socket.on("data", (chunk) => this.#receive(chunk));
+    this.#socket.on("error", (error: Failure) => this.#fail(error));
+    this.#socket.on("close", () => {
+      this.#fail(new Error("the connection ended before an answer"));
+      ended();
+    });
+  }
+
+  /** `path` must be fit for a request line. Never two at once. Rejects when the connection ends or times out. */
+  get(path: string): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+      this.#socket.ref();
+      this.#socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    });
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #receive(chunk: Buffer): void {
+    // What nobody asked for would be taken for the answer to the next question.
+    if (this.#waiting === null) return void this.#socket.destroy();
+    this.#got = this.#got.length === 0 ? chunk : Buffer.concat([this.#got, chunk]);
+    let reply: Reply | null;
+    try {
+      reply = readReply(this.#got);
+    } catch (error) {
+      this.#socket.destroy(error as Error);
+      return;
+    }
+    if (reply === null) return;
+    this.#got = Buffer.alloc(0);
+    const waiting = this.#waiting;
+    this.#waiting = null;
+    // An idle connection keeps no process alive.
+    this.#socket.unref();
+    waiting?.resolve(reply);
+  }
+
+  #fail(error: Failure): void {
+    const waiting = this.#waiting;
+    this.#waiting = null;
+    waiting?.reject(error);
+  }
+}
+
+/** null: not all of it is there yet. Throws for what is no answer of a daemon of ours. */
+function readReply(got: Buffer): Reply | null {
+  const headEnd = got.indexOf("\r\n\r\n");
+  if (headEnd < 0) {
+    if (got.length > HEAD_BYTES_MAX) throw new Error("its answer has no end of the head");
+    return null;
+  }
+  const head = got.toString("latin1", 0, headEnd);
+  const status = /^HTTP\/1\.1 (\d{3})/.exec(head)?.[1];
+  const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
+  if (status === undefined || length === undefined) throw new Error("its answer is not one of a daemon");
+  if (Number(length) > ANSWER_BYTES_MAX) throw new Error("its answer is too long");
+  const end = headEnd + 4 + Number(length);
+  if (got.length < end) return null;
+  if (got.length > end) throw new Error("its answer is longer than it says");
+  return { status: Number(status), body: got.toString("utf8", headEnd + 4, end) };
+}

@@ -1,0 +1,52 @@
+import type { Server } from "node:http";
+import type { ListenOptions } from "node:net";
+import { findGid } from "../../daemon/groups.ts";
+import { listenOnSocket } from "../../daemon/socket.ts";
+
+/** The group that the listeners run as, with Debian's package. */
+const GROUP_DEFAULT = "haproxy";
+const FLAG = "--metadata-socket";
+/** sd_listen_fds(3): the first descriptor that systemd hands over. */
+const ACTIVATION_FD = 3;
+
+/**
+ * The descriptor of a socket that systemd listens on for us: it stays while we are started anew, and what guests ask meanwhile waits
+ * in it. null: there is none.
+ */
+export function activationFd(env: Readonly<Record<string, string | undefined>>): number | null {
+  return env.LISTEN_PID === String(process.pid) && env.LISTEN_FDS === "1" ? ACTIVATION_FD : null;
+}
+
+/**
+ * Listens on a unix socket for one group (mode 0660) or, without, for its owner alone (0600); tells which. A socket nobody serves is
+ * replaced. Throws Error for a served one, another kind of file, and for a group that was asked for and cannot be set.
+ */
+export async function listenForGroup(
+  server: Server,
+  path: string,
+  group: string | undefined,
+): Promise<{ readonly group: string | null }> {
+  const wanted = group ?? GROUP_DEFAULT;
+  const gid = findGid(wanted);
+  if (gid === null && group !== undefined)
+    throw new Error(`metadataSocketGroup is "${group}": there is no such group on this machine`);
+  try {
+    await listenOnSocket({ listen: (where) => listen(server, where) }, path, { flag: FLAG, gid });
+  } catch (error) {
+    // Its owner's alone then: the default is for those who may set it.
+    if (group === undefined && server.listening) return { group: null };
+    throw error;
+  }
+  return { group: gid === null ? null : wanted };
+}
+
+/** Resolves when connections are accepted. */
+export function listen(server: Server, where: ListenOptions | { readonly fd: number }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(where, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}

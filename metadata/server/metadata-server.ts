@@ -1,0 +1,135 @@
+import type { Server } from "node:http";
+import type { Logger } from "pino";
+import { systemClock } from "../../store/clock.ts";
+import { buildGuestServer } from "./guest-server.ts";
+import { buildHealthServer } from "./health-server.ts";
+import { KeyRing } from "./key-ring.ts";
+import { activationFd, listen, listenForGroup } from "./listen.ts";
+import { BackendProxy } from "./proxy.ts";
+import { QuietLog } from "./quiet-log.ts";
+import { originByConnection, originByListener } from "./read-request.ts";
+import { ServerMetrics } from "./server-metrics.ts";
+import type { MetadataSettings } from "./settings.ts";
+import { openSources, type Sources } from "./sources.ts";
+import type { Backend } from "./tenant-source.ts";
+
+/** Longer than an answer of ours takes; a backend that hangs does not hold up the end. */
+const STOP_GRACE_MS = 3_000;
+
+/** The parts of one running metadata server, wired together. `start` before `stop`. */
+export class MetadataServer {
+  readonly #settings: MetadataSettings;
+  readonly #log: Logger;
+  readonly #ring: KeyRing;
+  readonly #metrics: ServerMetrics;
+  readonly #sources: Sources;
+  readonly #proxy: BackendProxy;
+  readonly #guests: Server;
+  readonly #health: Server;
+
+  /** Throws Error when a file or folder of the settings cannot be used. */
+  static async create(settings: MetadataSettings, log: Logger): Promise<MetadataServer> {
+    const ring = new KeyRing(settings, log);
+    const metrics = new ServerMetrics();
+    const sources = await openSources({
+      settings,
+      log,
+      serviceSecret: () => ring.serviceSecret,
+      onOutcome: (outcome) => metrics.lookedUp(outcome),
+    });
+    return new MetadataServer(settings, log, { ring, metrics, sources });
+  }
+
+  private constructor(
+    settings: MetadataSettings,
+    log: Logger,
+    { ring, metrics, sources }: { ring: KeyRing; metrics: ServerMetrics; sources: Sources },
+  ) {
+    this.#settings = settings;
+    this.#log = log;
+    this.#ring = ring;
+    this.#metrics = metrics;
+    this.#sources = sources;
+    const quiet = new QuietLog(log, systemClock);
+    this.#proxy = new BackendProxy({
+      timeoutMs: settings.backendTimeoutSeconds * 1_000,
+      log: quiet,
+      onOutcome: (kind, outcome) => this.#metrics.forwarded(kind, outcome),
+    });
+    const { fixed } = settings;
+    this.#guests = buildGuestServer({
+      identities: sources.identities,
+      tenants: sources.tenants,
+      proxy: this.#proxy,
+      defaultBackend: () => this.#nova(),
+      keys: () => this.#ring.keys,
+      origin: (incoming, lines) =>
+        fixed === null
+          ? originByListener(lines)
+          : originByConnection(fixed.network, incoming.socket.remoteAddress, lines),
+      metrics: this.#metrics,
+      log: quiet,
+      errors: log,
+    });
+    this.#health = buildHealthServer(this.#metrics, () => sources.notReady());
+  }
+
+  /** Throws Error when an address or a socket cannot be listened on. */
+  async start(): Promise<void> {
+    const { fixed, metricsAddress, novaUrl } = this.#settings;
+    try {
+      await this.#sources.start();
+      if (metricsAddress) await listen(this.#health, metricsAddress);
+      const where = fixed === null ? await this.#listenOnSocket() : await this.#listenOnAddress(fixed);
+      const metrics = metricsAddress && this.#health.address();
+      this.#log.info({ ...where, metrics, nova: novaUrl?.origin ?? null }, "listening");
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+    if (novaUrl && this.#ring.novaSecret === null)
+      this.#log.warn(
+        "requests are forwarded without signature: there is no --secret-file; Nova refuses them",
+      );
+  }
+
+  /** What was asked before is answered first. */
+  async stop(): Promise<void> {
+    const hangUp = setTimeout(() => this.#guests.closeAllConnections(), STOP_GRACE_MS);
+    await closed(this.#guests);
+    clearTimeout(hangUp);
+    this.#health.closeAllConnections();
+    await closed(this.#health);
+    this.#proxy.close();
+    await this.#sources.stop();
+    this.#ring.stop();
+  }
+
+  #nova(): Backend | null {
+    const { novaUrl } = this.#settings;
+    return novaUrl && { kind: "nova", url: novaUrl.origin, secret: this.#ring.novaSecret, ca: this.#ring.ca };
+  }
+
+  async #listenOnSocket(): Promise<object> {
+    const fd = activationFd(process.env);
+    if (fd !== null) {
+      await listen(this.#guests, { fd });
+      return { socket: "of systemd" };
+    }
+    const { metadataSocket, metadataSocketGroup } = this.#settings;
+    const { group } = await listenForGroup(this.#guests, metadataSocket, metadataSocketGroup);
+    return { socket: metadataSocket, group };
+  }
+
+  async #listenOnAddress(fixed: NonNullable<MetadataSettings["fixed"]>): Promise<object> {
+    await listen(this.#guests, fixed.listen);
+    return { network: fixed.network, address: this.#guests.address() };
+  }
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+}

@@ -1,0 +1,94 @@
+import { Buffer } from "node:buffer";
+import { closeSync, openSync, readSync, statSync } from "node:fs";
+import type { IdentityView } from "../../daemon/identity-wire.ts";
+import type { Clock } from "../../store/clock.ts";
+
+/**
+ * How long an answer is used again, ms, while the generation stays the same: it does not count what is no matter of who has
+ * an address, such as an edited definition or a daemon that has ended.
+ */
+const USED_AGAIN_MS_MAX = 1_000;
+/** More than the addresses of a node; bounds what a run-away node takes. */
+const REMEMBERED_MAX = 20_000;
+
+interface Remembered {
+  readonly identity: IdentityView | null;
+  readonly atMs: number;
+}
+
+/**
+ * Answers of the identity socket that are still true: the daemon writes another generation beside its socket before it
+ * tells anybody that an attachment was made or ended, so that no answer is used after the allocation that it was about.
+ */
+export class RememberedIdentities {
+  readonly #path: string;
+  readonly #clock: Clock;
+  readonly #bytes = Buffer.alloc(64);
+  #file: { readonly fd: number; readonly inode: number } | null = null;
+  #generation: string | null = null;
+  readonly #byAddress = new Map<string, Remembered>();
+
+  constructor(generationPath: string, clock: Clock) {
+    this.#path = generationPath;
+    this.#clock = clock;
+  }
+
+  /** undefined: it has to be asked for. */
+  get(network: string, address: string): IdentityView | null | undefined {
+    if (!this.#isCurrent()) return undefined;
+    const found = this.#byAddress.get(keyOf(network, address));
+    if (found === undefined || this.#clock.monotonicMs() - found.atMs > USED_AGAIN_MS_MAX) return undefined;
+    return found.identity;
+  }
+
+  /** To be given back with the answer to a question that is asked now; null: answers cannot be remembered. */
+  get generation(): string | null {
+    this.#isCurrent();
+    return this.#generation;
+  }
+
+  /** An answer to a question that was asked when the generation was `asked`, at `askedMs`. */
+  put(
+    { network, address }: { network: string; address: string },
+    identity: IdentityView | null,
+    asked: { readonly generation: string | null; readonly atMs: number },
+  ): void {
+    if (asked.generation === null || asked.generation !== this.#generation) return;
+    if (this.#byAddress.size >= REMEMBERED_MAX) this.#byAddress.clear();
+    this.#byAddress.set(keyOf(network, address), { identity, atMs: asked.atMs });
+  }
+
+  /** Reads the generation; forgets everything when it is another one. */
+  #isCurrent(): boolean {
+    const now = this.#read();
+    if (now !== null && now === this.#generation) return true;
+    this.#generation = now;
+    this.#byAddress.clear();
+    return false;
+  }
+
+  /** null: there is none, or it cannot be read. */
+  #read(): string | null {
+    try {
+      // By its path each time: the file that is open may have been replaced.
+      const inode = statSync(this.#path, { throwIfNoEntry: false })?.ino;
+      if (inode === undefined) return null;
+      if (this.#file?.inode !== inode) this.#open(inode);
+      const length = this.#file === null ? 0 : readSync(this.#file.fd, this.#bytes, 0, this.#bytes.length, 0);
+      return length === 0 ? null : this.#bytes.toString("latin1", 0, length);
+    } catch {
+      return null;
+    }
+  }
+
+  #open(inode: number): void {
+    if (this.#file !== null) closeSync(this.#file.fd);
+    this.#file = null;
+    this.#file = { fd: openSync(this.#path, "r"), inode };
+  }
+}
+
+/** Neither has a space in it. */
+function keyOf(network: string, address: string): string {
+  return `${network} ${address}`;
+}

@@ -1,0 +1,88 @@
+import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
+import { readTarget } from "../request-path.ts";
+import type { IdentityOutcome } from "./identity-client.ts";
+import type { ProxyOutcome } from "./proxy.ts";
+import type { Backend } from "./tenant-source.ts";
+
+/** What a request asked for. */
+export type Tree = "openstack" | "ec2" | "nocloud" | "token" | "other" | "proxied";
+
+/** Networks shown by name; a node has far fewer, and a time series each is what they cost. */
+const NETWORKS_MAX = 1_000;
+
+/** Everything `GET /metrics` of the metadata server shows. */
+export class ServerMetrics {
+  readonly #registry = new Registry();
+  readonly #networks = new Set<string>();
+  readonly #requests: Counter<"network" | "tree" | "status">;
+  readonly #seconds: Histogram<"tree">;
+  readonly #identity: Counter<"outcome">;
+  readonly #backend: Counter<"kind" | "outcome">;
+
+  constructor() {
+    const registers = [this.#registry];
+    collectDefaultMetrics({ register: this.#registry });
+    this.#requests = new Counter({
+      name: "holdfast_metadata_requests_total",
+      help: "Requests of guests by network, tree (openstack, ec2, nocloud, token, other, proxied) and HTTP status",
+      labelNames: ["network", "tree", "status"],
+      registers,
+    });
+    this.#seconds = new Histogram({
+      name: "holdfast_metadata_request_seconds",
+      help: "From a whole request of a guest to its answer",
+      labelNames: ["tree"],
+      buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30, 60],
+      registers,
+    });
+    this.#identity = new Counter({
+      name: "holdfast_metadata_identity_lookups_total",
+      help: "Questions who is behind an address, by outcome: found, nobody, ambiguous, away",
+      labelNames: ["outcome"],
+      registers,
+    });
+    this.#backend = new Counter({
+      name: "holdfast_metadata_backend_requests_total",
+      help: "Forwarded requests by kind of backend and outcome: passed, refused, no-endpoint, unreachable, late, broken, gone",
+      labelNames: ["kind", "outcome"],
+      registers,
+    });
+  }
+
+  answered(request: { network: string | null; tree: Tree; status: number; ms: number }): void {
+    const { network, tree, status, ms } = request;
+    this.#requests.inc({ network: this.#networkLabel(network), tree, status: String(status) });
+    this.#seconds.observe({ tree }, ms / 1_000);
+  }
+
+  lookedUp(outcome: IdentityOutcome): void {
+    this.#identity.inc({ outcome });
+  }
+
+  forwarded(kind: Backend["kind"], outcome: ProxyOutcome): void {
+    this.#backend.inc({ kind, outcome });
+  }
+
+  async text(): Promise<{ contentType: string; body: string }> {
+    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  }
+
+  #networkLabel(network: string | null): string {
+    if (network === null) return "";
+    if (!this.#networks.has(network)) {
+      if (this.#networks.size >= NETWORKS_MAX) return "other";
+      this.#networks.add(network);
+    }
+    return network;
+  }
+}
+
+/** Which tree a request of ours asked for. */
+export function treeOf(target: string): Exclude<Tree, "proxied"> {
+  const read = readTarget(target);
+  if (read.kind === "bad") return "other";
+  const [first] = read.segments;
+  if (read.segments.join("/") === "latest/api/token") return "token";
+  if (first === "openstack" || first === "nocloud") return first;
+  return first === undefined || first === "ec2" || first === "latest" || /^\d/.test(first) ? "ec2" : "other";
+}

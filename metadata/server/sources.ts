@@ -1,0 +1,120 @@
+import type { Buffer } from "node:buffer";
+import type { Logger } from "pino";
+import { IdentityClient, type IdentityOutcome } from "./identity-client.ts";
+import type { IdentitySource } from "./identity-source.ts";
+import { Passwords } from "./passwords.ts";
+import type { MetadataSettings } from "./settings.ts";
+import { StandaloneSource } from "./standalone-source.ts";
+import type { TenantSource } from "./tenant-source.ts";
+
+/** Where answers come from. */
+export interface Sources {
+  readonly identities: IdentitySource;
+  readonly tenants: TenantSource;
+  /** Why guests cannot be answered now; null: they can. */
+  notReady(): Promise<string | null>;
+  /** Begins to watch; does not wait. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface SourcesOptions {
+  readonly settings: MetadataSettings;
+  readonly log: Logger;
+  serviceSecret(): Buffer | null;
+  onOutcome(outcome: IdentityOutcome): void;
+}
+
+/** What the settings ask for. Throws Error when a folder or the kubeconfig cannot be used. */
+export async function openSources(options: SourcesOptions): Promise<Sources> {
+  const { settings, onOutcome } = options;
+  const { kubernetes, fixed } = settings;
+  if (kubernetes !== null && fixed !== null) {
+    return openPodSources(options, kubernetes.kubeconfig, fixed.network);
+  }
+  const identities = new IdentityClient(settings.identitySocket, onOutcome);
+  const tenants =
+    kubernetes === null ? standaloneTenants(settings) : await kubeTenants(options, kubernetes.kubeconfig);
+  return {
+    identities,
+    tenants,
+    notReady: () => identities.notReady(),
+    start: () => tenants.start(),
+    async stop() {
+      await tenants.stop();
+      await identities.close();
+    },
+  };
+}
+
+type RunningTenants = TenantSource & { start(): Promise<void>; stop(): Promise<void> };
+
+function standaloneTenants(settings: MetadataSettings): RunningTenants {
+  const source = new StandaloneSource(new Passwords(settings.state));
+  return Object.assign(source, { start: async () => {}, stop: async () => {} });
+}
+
+async function kubeTenants(
+  { settings, log, serviceSecret }: SourcesOptions,
+  kubeconfig: string | null,
+): Promise<RunningTenants> {
+  // Read only where there is a cluster: its packages take memory and time.
+  const { createKubeTenantSource } = await import("../kube/create-kube-tenant-source.ts");
+  return createKubeTenantSource({ kubeconfig, node: settings.node, log: texts(log), secret: serviceSecret });
+}
+
+/** As the Service's own pod, on a network whose addresses OVN-Kubernetes gives: there is no daemon to ask. */
+async function openPodSources(
+  options: SourcesOptions,
+  kubeconfig: string | null,
+  network: string,
+): Promise<Sources> {
+  const [{ HttpKubeApi }, { loadKubeConfig }, { createOvnIdentity }] = await Promise.all([
+    import("../../claims/kube/http-kube-api.ts"),
+    import("../../claims/kube/kube-config.ts"),
+    import("../kube/ovn-identity.ts"),
+  ]);
+  const tenants = await kubeTenants(options, kubeconfig);
+  const api = new HttpKubeApi(loadKubeConfig(kubeconfig));
+  const ovn = createOvnIdentity({ api, network, log: texts(options.log) });
+  return {
+    identities: counted(ovn, options.onOutcome),
+    // The network's Service is this server itself.
+    tenants: {
+      look: (identity) => tenants.look(identity),
+      keepPassword: (identity, password) => tenants.keepPassword(identity, password),
+      backendOf: async () => null,
+    },
+    notReady: async () => ovn.notReady(),
+    async start() {
+      ovn.start();
+      await tenants.start();
+    },
+    async stop() {
+      await tenants.stop();
+      await ovn.close();
+      api.close();
+    },
+  };
+}
+
+function counted(source: IdentitySource, onOutcome: (outcome: IdentityOutcome) => void): IdentitySource {
+  return {
+    async find(network, address) {
+      try {
+        const found = await source.find(network, address);
+        onOutcome(found === null ? "nobody" : "found");
+        return found;
+      } catch (error) {
+        onOutcome("away");
+        throw error;
+      }
+    },
+    close: () => source.close(),
+  };
+}
+
+/** As the Kubernetes side writes: sentences only. */
+function texts(log: Logger): { info(message: string): void; warn(message: string): void } {
+  return { info: (text) => log.info(text), warn: (text) => log.warn(text) };
+}

@@ -1,0 +1,63 @@
+import { readFileSync, statSync } from "node:fs";
+
+/** How often a file is looked at, ms. */
+const LOOK_INTERVAL_MS = 1_000;
+
+interface Watcher {
+  /** The file is there again, or has changed: what it says counts from now on. */
+  changed(): void;
+  /** What it says cannot be used; what it said before still counts. Once for each state of the file. */
+  unusable(problem: string): void;
+}
+
+/**
+ * What a file says, read again when it changes. Looked at by time and not watched: what Kubernetes mounts is exchanged
+ * behind symbolic links, which no watch of a file sees.
+ */
+export class WatchedFile<T> {
+  readonly path: string;
+  readonly #parse: (content: Buffer, mode: number) => T;
+  #value: T;
+  #seen: string;
+  #timer: NodeJS.Timeout | null = null;
+
+  /** Throws what reading or `parse` throws. */
+  constructor(path: string, parse: (content: Buffer, mode: number) => T) {
+    this.path = path;
+    this.#parse = parse;
+    // The state first: a change during the reading is seen as one afterwards.
+    this.#seen = stateOf(path);
+    this.#value = parse(readFileSync(path), statSync(path).mode);
+  }
+
+  get value(): T {
+    return this.#value;
+  }
+
+  watch(watcher: Watcher): void {
+    this.#timer = setInterval(() => this.#look(watcher), LOOK_INTERVAL_MS);
+    this.#timer.unref();
+  }
+
+  stop(): void {
+    if (this.#timer) clearInterval(this.#timer);
+  }
+
+  #look(watcher: Watcher): void {
+    const state = stateOf(this.path);
+    if (state === this.#seen) return;
+    this.#seen = state;
+    try {
+      this.#value = this.#parse(readFileSync(this.path), statSync(this.path).mode);
+    } catch (error) {
+      watcher.unusable((error as Error).message);
+      return;
+    }
+    watcher.changed();
+  }
+}
+
+function stateOf(path: string): string {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found ? `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}` : "absent";
+}

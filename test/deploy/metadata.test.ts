@@ -1,0 +1,130 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { TestCluster } from "../harness/cluster.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { readManifests } from "../harness/kube-manifests.ts";
+import { MAY, MAY_NOT, type Right } from "./rights.ts";
+
+const DEPLOY = join(import.meta.dirname, "../../deploy");
+const ACCOUNT = "holdfast-metadata";
+const PASSWORDS = "/api/v1/namespaces/shop/configmaps/holdfast-guest-passwords";
+/** Of the sockets between daemon, server and listeners. */
+const GROUP = 65_532;
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  // As in every cluster that runs a CNI plugin.
+  cluster = await TestCluster.start({ controllers: false, apiServerArgs: ["--allow-privileged=true"] });
+  await cluster.api.create("/api/v1/namespaces", { metadata: { name: "shop" } });
+  await cluster.api.create("/api/v1/namespaces", { metadata: { name: "closed" } });
+});
+afterAll(() => cluster?.stop());
+
+const read = (file: string) => readManifests(join(DEPLOY, file));
+const podOf = (file: string): KubeObject => read(file)[0].spec.template.spec;
+const container = (pod: KubeObject, name: string): KubeObject =>
+  pod.containers.find((one: KubeObject) => one.name === name);
+
+describe("the account", () => {
+  test.each(MAY[ACCOUNT])("may $verb $resource$subresource", async (right) => {
+    expect(await allowed(right)).toBe(true);
+  });
+
+  test.each(MAY_NOT[ACCOUNT])("may not $verb $resource$subresource $namespace", async (right) => {
+    expect(await allowed(right)).toBe(false);
+  });
+
+  test("reads Secrets where a namespace has applied the tenant's manifest, and writes one ConfigMap there", async () => {
+    await cluster.apply(
+      read("metadata/tenant.yaml").map((one) => ({
+        ...one,
+        metadata: { ...one.metadata, namespace: "shop" },
+      })),
+    );
+    const api = cluster.apiAs(ACCOUNT);
+    const status = async (method: string, path: string, body?: object) =>
+      (await api.call(method, path, body, body && { "content-type": "application/merge-patch+json" })).status;
+    for (const kind of ["secrets", "configmaps"]) {
+      expect(await status("GET", `/api/v1/namespaces/shop/${kind}`)).toBe(200);
+      expect(await status("GET", `/api/v1/namespaces/closed/${kind}`)).toBe(403);
+      expect(await status("GET", `/api/v1/${kind}`)).toBe(403);
+    }
+    expect(await status("PATCH", PASSWORDS, { binaryData: { a: "AA==" } })).toBe(200);
+    expect(await status("DELETE", PASSWORDS)).toBe(403);
+    expect(await status("PATCH", "/api/v1/namespaces/shop/configmaps/other", {})).toBe(403);
+    expect(await status("PATCH", "/api/v1/namespaces/shop/secrets/any", {})).toBe(403);
+    api.close();
+  });
+
+  test("has no wildcard among its rules", () => {
+    const roles = [...read("rbac.yaml"), ...read("metadata/tenant.yaml")].filter(
+      ({ kind, metadata }) => /Role$/.test(kind) && metadata.name === ACCOUNT,
+    );
+    expect(roles).toHaveLength(2);
+    expect(JSON.stringify(roles)).not.toContain('"*"');
+  });
+
+  async function allowed(right: Right): Promise<boolean> {
+    const api = cluster.apiAs(ACCOUNT);
+    const { subresource, ...attributes } = right;
+    const review = await api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+      apiVersion: "authorization.k8s.io/v1",
+      kind: "SelfSubjectAccessReview",
+      spec: { resourceAttributes: { ...attributes, subresource: subresource.slice(1) } },
+    });
+    api.close();
+    return review.status.allowed;
+  }
+});
+
+test("the API server takes the DaemonSet as it is, and the component's patch of the daemon's", async () => {
+  await cluster.apply(read("metadata/daemonset.yaml"));
+  const sets = "/apis/apps/v1/namespaces/holdfast-system/daemonsets";
+  const [wanted] = read("metadata/daemonset.yaml");
+  // What a server does not know it drops without a word.
+  expect((await cluster.api.get(`${sets}/holdfast-metadata`)).spec).toMatchObject(wanted.spec);
+  await cluster.apply(read("daemonset.yaml"));
+  const [component] = read("metadata/kustomization.yaml");
+  for (const { target, patch } of component.patches)
+    await cluster.api.patch(`${sets}/${target.name}`, parse(patch), "json");
+  const { spec } = (await cluster.api.get(`${sets}/holdfast-node`)).spec.template;
+  expect(spec.securityContext.supplementalGroups).toEqual([GROUP]);
+  expect(container(spec, "daemon").env).toContainEqual({
+    name: "HOLDFAST_IDENTITY_GROUP",
+    value: String(GROUP),
+  });
+});
+
+test("the server has no privilege, and only it has a token; both run from the image of this version", () => {
+  const pod = podOf("metadata/daemonset.yaml");
+  const [listeners, server] = [container(pod, "listeners"), container(pod, "server")];
+  expect(pod.serviceAccountName).toBe(ACCOUNT);
+  expect(pod.automountServiceAccountToken).toBe(false);
+  const { image } = container(podOf("daemonset.yaml"), "daemon");
+  for (const one of [listeners, server]) expect(one.image).toBe(image);
+  expect(server.securityContext).toMatchObject({
+    runAsUser: GROUP,
+    runAsNonRoot: true,
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"] },
+  });
+  const mounted = (one: KubeObject) => one.volumeMounts.map(({ name }: KubeObject) => name);
+  expect(mounted(server)).toContain("token");
+  expect(mounted(listeners)).not.toContain("token");
+});
+
+test("listeners and server meet at one socket, of a group that both have", () => {
+  const pod = podOf("metadata/daemonset.yaml");
+  const flag = (name: string, key: string) =>
+    container(pod, name)
+      .args.find((arg: string) => arg.startsWith(`--${key}=`))
+      ?.split("=")[1];
+  expect(flag("server", "metadata-socket")).toBe(flag("listeners", "metadata-socket"));
+  expect(flag("server", "metadata-socket-group")).toBe(String(GROUP));
+  expect(pod.securityContext.supplementalGroups).toContain(GROUP);
+  const dockerfile = readFileSync(join(DEPLOY, "Dockerfile"), "utf8");
+  expect(dockerfile).toContain(`"--gid", "${GROUP}", "${flag("listeners", "haproxy-group")}"`);
+  for (const tool of ["haproxy", "iproute2", "nftables"]) expect(dockerfile).toContain(` ${tool} `);
+});

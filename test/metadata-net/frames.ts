@@ -1,0 +1,92 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import type { Guest } from "./node.ts";
+
+export interface ArpFrame {
+  readonly operation: "request" | "reply";
+  readonly senderAddress: string;
+  readonly targetAddress: string;
+  /** Default: the broadcast address. */
+  readonly to?: string;
+  /** Priority tags in front; 802.1Q, VLAN 0. */
+  readonly tags?: number;
+}
+
+const SEND = `
+import json, socket, struct, sys, time
+frames, seconds = json.loads(sys.argv[1]), float(sys.argv[2])
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(("eth0", 0))
+mac = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
+def frame(f):
+    to = bytes.fromhex(f.get("to", "ff:ff:ff:ff:ff:ff").replace(":", ""))
+    arp = struct.pack("!HHBBH", 1, 0x800, 6, 4, 1 if f["operation"] == "request" else 2)
+    arp += mac + socket.inet_aton(f["senderAddress"]) + to + socket.inet_aton(f["targetAddress"])
+    return to + mac + b"\\x81\\x00\\x00\\x00" * f.get("tags", 0) + b"\\x08\\x06" + arp
+end = time.monotonic() + seconds
+while True:
+    for f in frames: s.send(frame(f))
+    if time.monotonic() > end: break
+    time.sleep(0.01)
+`;
+
+/** Sends ARP frames from the guest's own MAC, again and again for so long; 0: once. */
+export async function sendArp(guest: Guest, frames: readonly ArpFrame[], seconds = 0): Promise<void> {
+  const { code, stderr } = await guest.python(SEND, [JSON.stringify(frames), String(seconds)]);
+  if (code !== 0) throw new Error(stderr);
+}
+
+const LISTEN = `
+import socket, sys, time
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); s.bind((sys.argv[1], 0))
+print("listening", flush=True)
+s.settimeout(0.1)
+import threading
+done = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
+while not done.is_set():
+    try: got = s.recvfrom(2048)
+    except OSError: continue
+    if got[1][2] != 4: print(got[0].hex(), flush=True)
+`;
+
+/** Collects the frames that arrive at a link until `stop`, which resolves with them in hexadecimal digits. */
+export async function listenTo(
+  link: string,
+  namespace: string | null,
+): Promise<{ stop: () => Promise<readonly string[]> }> {
+  const script = ["-c", LISTEN, link];
+  const child =
+    namespace === null
+      ? spawn("python3", script, { stdio: ["pipe", "pipe", "inherit"] })
+      : spawn("ip", ["netns", "exec", namespace, "python3", ...script], {
+          stdio: ["pipe", "pipe", "inherit"],
+        });
+  let text = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    text += chunk;
+  });
+  await once(child.stdout, "data");
+  return {
+    stop: async () => {
+      const closed = once(child, "close");
+      // What is under way arrives.
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      child.stdin.end();
+      await closed;
+      return text
+        .split("\n")
+        .slice(1)
+        .filter((line) => line !== "");
+    },
+  };
+}
+
+/** An address as it stands in a frame. */
+export function hexOf(address: string): string {
+  return address.includes(":")
+    ? address.replaceAll(":", "")
+    : address
+        .split(".")
+        .map((part) => Number(part).toString(16).padStart(2, "0"))
+        .join("");
+}

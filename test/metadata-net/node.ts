@@ -1,0 +1,400 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ListenerReport, WantedAttachment, WantedListener } from "../../daemon/listener-wire.ts";
+import { namesOf } from "../../metadata/net/names.ts";
+import { cleanEnv, HOLDFAST, run, until } from "../harness/daemon.ts";
+import { mustRun } from "../network/containers.ts";
+
+/** What the metadata server was sent. */
+interface Echo {
+  readonly method: string;
+  readonly url: string;
+  /** As on the wire, one after the other: name, value, name, value. */
+  readonly rawHeaders: readonly string[];
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bodyBytes: number;
+}
+
+export interface GuestAnswer {
+  /** 0: none. */
+  readonly status: number;
+  readonly body: string;
+  readonly echo: Echo;
+}
+
+let lastNumber = 0;
+
+/** `holdfast metadata-net` between a daemon that says what the test wants and a metadata server that echoes. */
+export class NetNode {
+  readonly folder: string;
+  readonly #servers = new Map<string, Server>();
+  readonly #links = new Set<string>();
+  readonly #namespaces = new Set<string>();
+  readonly #args: readonly string[];
+  readonly #pending = new Set<() => void>();
+  #networks: readonly WantedListener[] = [];
+  #version = 1;
+  #report: ListenerReport | null = null;
+  #log = "";
+  process: ChildProcess | null = null;
+  /** Requests that came to the metadata server. */
+  echoes = 0;
+
+  private constructor(args: readonly string[]) {
+    this.folder = mkdtempSync(join(tmpdir(), "holdfast-net-"));
+    // haproxy's workers, which are nobody's friends, must come to the server's socket.
+    chmodSync(this.folder, 0o711);
+    this.#args = args;
+  }
+
+  static async start(args: readonly string[] = []): Promise<NetNode> {
+    const node = new NetNode(args);
+    await node.startDaemon();
+    await node.startUpstream();
+    node.startNet();
+    return node;
+  }
+
+  get log(): string {
+    return this.#log;
+  }
+
+  get runDir(): string {
+    return join(this.folder, "net");
+  }
+
+  get names() {
+    return namesOf(this.runDir);
+  }
+
+  get report(): ListenerReport | null {
+    return this.#report;
+  }
+
+  startNet(): void {
+    const child = spawn(
+      process.execPath,
+      [
+        HOLDFAST,
+        "metadata-net",
+        "--socket",
+        join(this.folder, "d.sock"),
+        "--metadata-socket",
+        join(this.folder, "m.sock"),
+        "--run-dir",
+        this.runDir,
+        "--metrics-address",
+        "off",
+        ...this.#args,
+      ],
+      { env: cleanEnv(), stdio: ["ignore", "pipe", "pipe"] },
+    );
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (chunk: Buffer) => {
+        this.#log += chunk;
+      });
+    }
+    this.process = child;
+  }
+
+  async endNet(signal: NodeJS.Signals): Promise<void> {
+    const child = this.process;
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, "exit");
+    child.kill(signal);
+    await exited;
+  }
+
+  /** The daemon's long poll, as daemon/listener-wire.ts has it. */
+  async startDaemon(): Promise<void> {
+    const server = createServer((request, answer) => {
+      let body = "";
+      request.on("data", (chunk: Buffer) => {
+        body += chunk;
+      });
+      request.on("end", () => {
+        const report = JSON.parse(body) as ListenerReport;
+        this.#report = report;
+        const send = () => {
+          clearTimeout(timer);
+          this.#pending.delete(send);
+          const wanted = { version: String(this.#version), networks: this.#networks };
+          answer.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(wanted));
+        };
+        const timer = setTimeout(send, report.waitMs);
+        this.#pending.add(send);
+        answer.on("close", () => {
+          clearTimeout(timer);
+          this.#pending.delete(send);
+        });
+        if (report.applied !== String(this.#version)) send();
+      });
+    });
+    await this.#listen(server, "d.sock");
+  }
+
+  async startUpstream(): Promise<void> {
+    const server = createServer((request, answer) => {
+      this.echoes += 1;
+      let bodyBytes = 0;
+      request.on("data", (chunk: Buffer) => {
+        bodyBytes += chunk.length;
+      });
+      request.on("end", () => {
+        const { method, url, rawHeaders, headers } = request;
+        answer.end(JSON.stringify({ method, url, rawHeaders, headers, bodyBytes }));
+      });
+    });
+    server.keepAliveTimeout = 60_000;
+    await this.#listen(server, "m.sock");
+    chmodSync(join(this.folder, "m.sock"), 0o666);
+  }
+
+  /** The daemon goes away, with everything that waits at it. */
+  stopDaemon(): Promise<void> {
+    return this.#close("d.sock");
+  }
+
+  stopUpstream(): Promise<void> {
+    return this.#close("m.sock");
+  }
+
+  /** Wants these networks and no others. */
+  want(...networks: readonly WantedListener[]): void {
+    this.#networks = networks;
+    this.#version += 1;
+    for (const send of [...this.#pending]) send();
+  }
+
+  /** Wants them, and waits until that was carried out. Resolves with the states by network. */
+  async wanted(...networks: readonly WantedListener[]): Promise<Record<string, string>> {
+    this.want(...networks);
+    return this.applied();
+  }
+
+  async applied(): Promise<Record<string, string>> {
+    const version = String(this.#version);
+    await until(() => {
+      if (this.process?.exitCode) throw new Error(`metadata-net ended: ${this.#log}`);
+      return this.#report?.applied === version;
+    }, `version ${version} to be applied; log: ${this.#log}`);
+    return this.states();
+  }
+
+  states(): Record<string, string> {
+    return Object.fromEntries(
+      (this.#report?.listeners ?? []).map((one) => [one.network, one.problem ?? one.state]),
+    );
+  }
+
+  async bridge(name?: string): Promise<string> {
+    const bridge = name ?? uniqueLink("hfb");
+    await mustRun("ip", ["link", "add", bridge, "type", "bridge"]);
+    await mustRun("ip", ["link", "set", bridge, "up"]);
+    this.#links.add(bridge);
+    return bridge;
+  }
+
+  /** A VM as the bridge plugin attaches it, with a link-local route and nothing else. */
+  async guest(bridge: string, address: string): Promise<Guest> {
+    const port = uniqueLink("hfg");
+    const namespace = `hft-${process.pid}-${lastNumber}-net`;
+    this.#namespaces.add(namespace);
+    await mustRun("ip", ["netns", "add", namespace]);
+    await batch([
+      `link add ${port} type veth peer name eth0 netns ${namespace}`,
+      `link set ${port} master ${bridge} up`,
+    ]);
+    await batch(
+      [
+        "link set lo up",
+        "link set eth0 up",
+        `address add ${address} dev eth0`,
+        "route add 169.254.0.0/16 dev eth0 scope link",
+      ],
+      namespace,
+    );
+    const { stdout } = await mustRun("ip", ["-n", namespace, "-json", "link", "show", "dev", "eth0"]);
+    const mac = (JSON.parse(stdout) as { address: string }[])[0]?.address ?? "";
+    return new Guest({ namespace, port, address: address.split("/")[0] as string, mac });
+  }
+
+  /** A port of the bridge that leads out of the node; the far end is in a namespace of its own. */
+  uplink(bridge: string): Promise<Guest> {
+    return this.guest(bridge, "10.255.255.1/32");
+  }
+
+  async removeGuest(guest: Guest): Promise<void> {
+    await run("ip", ["link", "delete", guest.port]);
+    await run("ip", ["netns", "delete", guest.namespace]);
+    this.#namespaces.delete(guest.namespace);
+  }
+
+  haproxyPids(): number[] {
+    const path = join(this.runDir, "haproxy.cfg");
+    return readProcesses()
+      .filter(({ words }) => words.includes(path) && !words.includes("-c"))
+      .map(({ pid }) => pid);
+  }
+
+  /** Everything of this node's metadata-net on the machine: nothing, when it has ended. */
+  async left(): Promise<string[]> {
+    const { namespacePrefix, linkPrefix, table } = this.names;
+    const [spaces, links, tables] = await Promise.all([
+      run("ip", ["netns", "list"]),
+      run("ip", ["-o", "link", "show"]),
+      run("nft", ["list", "tables"]),
+    ]);
+    const words = `${spaces.stdout}\n${links.stdout}\n${tables.stdout}`.split(/[\s:@]+/);
+    const ours = words.filter(
+      (word) => word.startsWith(namespacePrefix) || word.startsWith(linkPrefix) || word === table,
+    );
+    return [...new Set(ours), ...this.haproxyPids().map((pid) => `haproxy ${pid}`)];
+  }
+
+  /** Ends everything. Resolves with what metadata-net left behind. */
+  async stop(): Promise<string[]> {
+    await this.endNet("SIGTERM");
+    const left = await this.left();
+    for (const pid of this.haproxyPids()) process.kill(pid, "SIGKILL");
+    for (const name of [...this.#servers.keys()]) await this.#close(name);
+    for (const namespace of this.#namespaces) await run("ip", ["netns", "delete", namespace]);
+    for (const link of this.#links) await run("ip", ["link", "delete", link]);
+    rmSync(this.folder, { recursive: true, force: true });
+    return left;
+  }
+
+  async #listen(server: Server, name: string): Promise<void> {
+    this.#servers.set(name, server);
+    rmSync(join(this.folder, name), { force: true });
+    server.listen(join(this.folder, name));
+    await once(server, "listening");
+  }
+
+  async #close(name: string): Promise<void> {
+    const server = this.#servers.get(name) as Server;
+    this.#servers.delete(name);
+    const closed = once(server, "close");
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  }
+}
+
+export class Guest {
+  readonly namespace: string;
+  readonly port: string;
+  readonly address: string;
+  readonly mac: string;
+
+  constructor(made: { namespace: string; port: string; address: string; mac: string }) {
+    this.namespace = made.namespace;
+    this.port = made.port;
+    this.address = made.address;
+    this.mac = made.mac;
+  }
+
+  attachment(more: Partial<WantedAttachment> = {}): WantedAttachment {
+    return {
+      containerId: `container-${this.namespace}`,
+      interface: "eth0",
+      netns: `/run/netns/${this.namespace}`,
+      addresses: [this.address],
+      mac: null,
+      ...more,
+    };
+  }
+
+  /** One request with curl. */
+  async ask(path: string, args: readonly string[] = []): Promise<GuestAnswer> {
+    const url = `http://169.254.169.254${path}`;
+    const options = ["-s", "--path-as-is", "--max-time", "15", "-w", "\n%{http_code}", ...args, url];
+    const { stdout } = await this.run("curl", options);
+    const at = stdout.lastIndexOf("\n");
+    return answerOf(Number(stdout.slice(at + 1)) || 0, stdout.slice(0, Math.max(0, at)));
+  }
+
+  run(command: string, args: readonly string[], input = "") {
+    return run("ip", ["netns", "exec", this.namespace, command, ...args], {}, input);
+  }
+
+  python(script: string, args: readonly string[] = [], input = "") {
+    return this.run("python3", ["-c", script, ...args], input);
+  }
+
+  /** Bytes as they are, and everything that comes back until the other side closes or is quiet for `quietMs`. */
+  async raw(bytes: string, quietMs = 1_000): Promise<string> {
+    const { stdout, stderr } = await this.python(RAW, [String(quietMs / 1_000)], bytes);
+    return stdout + stderr;
+  }
+}
+
+const RAW = `
+import socket, sys
+s = socket.create_connection(("169.254.169.254", 80), 5)
+s.settimeout(float(sys.argv[1]))
+got = b""
+# Whoever is refused while it still sends has an answer to read all the same.
+try: s.sendall(sys.stdin.buffer.read())
+except OSError: pass
+try:
+    while True:
+        part = s.recv(65536)
+        if not part: break
+        got += part
+except OSError: pass
+sys.stdout.buffer.write(got)
+`;
+
+function answerOf(status: number, body: string): GuestAnswer {
+  let echo: Echo = { method: "", url: "", rawHeaders: [], headers: {}, bodyBytes: 0 };
+  if (body.startsWith("{")) echo = JSON.parse(body) as Echo;
+  return { status, body, echo };
+}
+
+export function network(
+  name: string,
+  bridge: string,
+  guests: readonly (Guest | WantedAttachment)[],
+  more: Partial<WantedListener> = {},
+): WantedListener {
+  return {
+    network: name,
+    bridge,
+    vlan: null,
+    preserveDefaultVlan: true,
+    mtu: null,
+    address: "10.30.0.254/24",
+    subnets: ["10.30.0.0/24"],
+    attachments: guests.map((guest) => (guest instanceof Guest ? guest.attachment() : guest)),
+    ...more,
+  };
+}
+
+export async function batch(commands: readonly string[], namespace?: string): Promise<void> {
+  const where = namespace === undefined ? [] : ["-n", namespace];
+  const answer = await run("ip", [...where, "-batch", "-"], {}, `${commands.join("\n")}\n`);
+  if (answer.code !== 0) throw new Error(`ip -batch: ${answer.stderr}\n${commands.join("\n")}`);
+}
+
+function uniqueLink(prefix: string): string {
+  lastNumber += 1;
+  return `${prefix}${process.pid % 100_000}n${lastNumber}`;
+}
+
+function readProcesses(): { pid: number; words: string[] }[] {
+  return readdirSync("/proc")
+    .map(Number)
+    .filter(Number.isInteger)
+    .flatMap((pid) => {
+      try {
+        return [{ pid, words: readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0") }];
+      } catch {
+        return [];
+      }
+    });
+}

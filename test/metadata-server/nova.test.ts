@@ -1,0 +1,303 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { signInstanceId } from "../../metadata/signature.ts";
+import { until } from "../harness/daemon.ts";
+import { identity, otherVm, UUID } from "./fake-identity.ts";
+import { Stage } from "./stage.ts";
+import { StandInNova } from "./stand-in-nova.ts";
+
+const SECRET = "S3cret-shared-by-both";
+let nova: StandInNova;
+let stage: Stage;
+let secretFile: string;
+beforeAll(async () => {
+  nova = await StandInNova.start(SECRET);
+  stage = await Stage.start((folder) => {
+    secretFile = join(folder, "secret");
+    writeFileSync(secretFile, `${SECRET}\n`, { mode: 0o600 });
+    return ["--nova-url", nova.url, "--secret-file", secretFile, "--backend-timeout-seconds", "5"];
+  });
+});
+afterAll(async () => {
+  await stage?.stop();
+  await nova?.stop();
+});
+beforeEach(() => {
+  nova.misbehave = null;
+  nova.requests.length = 0;
+  nova.projects.clear();
+  nova.projects.set(UUID, "default");
+  stage.identity.known.clear();
+  stage.identity.known.set("blue 10.10.0.5", identity());
+});
+
+describe("what Nova is told", () => {
+  test("who asks, signed, in headers that are all ours", async () => {
+    const answer = await stage.ask("/openstack/latest/meta_data.json?x=1&y=%2F", {
+      lines: [
+        ["User-Agent", "Cloud-Init/24.4"],
+        ["X-aws-ec2-metadata-token", "abc"],
+        ["Range", "bytes=0-1"],
+        ["Accept-Encoding", "gzip"],
+        ["Cookie", "a=b"],
+      ],
+    });
+    expect([answer.status, answer.text]).toEqual([
+      200,
+      `GET /openstack/latest/meta_data.json?x=1&y=%2F for ${UUID}`,
+    ]);
+    const [{ rawHeaders } = { rawHeaders: [] }] = nova.requests;
+    const names = rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+    expect(names.sort()).toEqual([
+      "connection",
+      "host",
+      "x-forwarded-for",
+      "x-instance-id",
+      "x-instance-id-signature",
+      "x-neutron-network-id",
+      "x-tenant-id",
+    ]);
+    expect(nova.sent("x-forwarded-for")).toEqual(["10.10.0.5"]);
+    expect(nova.sent("x-tenant-id")).toEqual(["default"]);
+    expect(nova.sent("x-neutron-network-id")).toEqual(["blue"]);
+    expect(nova.sent("x-instance-id-signature")).toEqual([signInstanceId(Buffer.from(SECRET), UUID)]);
+    expect(nova.sent("host")).toEqual([`127.0.0.1:${nova.port}`]);
+  });
+
+  test("of Nova's answer, body and type", async () => {
+    const { headers } = await stage.ask("/openstack");
+    expect(Object.keys(headers).sort()).toEqual(["connection", "content-length", "content-type", "date"]);
+    expect(headers["content-type"]).toBe("text/plain; charset=UTF-8");
+  });
+
+  test.each(["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])("method and body pass: %s", async (method) => {
+    const { status } = await stage.ask("/openstack/latest/password", { method, body: "cipher text" });
+    expect([status, nova.requests]).toMatchObject([200, [{ method, body: "cipher text" }]]);
+    expect(nova.sent("content-length")).toEqual(["11"]);
+  });
+
+  test("a body never becomes a request of its own", async () => {
+    const body = "GET /openstack/smuggled HTTP/1.1\r\nHost: x\r\nX-Instance-ID: evil\r\n\r\n";
+    for (const method of ["GET", "HEAD", "DELETE", "OPTIONS", "POST"]) {
+      await stage.ask("/openstack", { method, body });
+      await stage.ask("/openstack");
+    }
+    expect(nova.requests).toHaveLength(10);
+    expect(nova.requests.every(({ url }) => url === "/openstack")).toBe(true);
+  });
+
+  test("HEAD: the length of what there would be", async () => {
+    nova.misbehave = (_, response) => response.writeHead(200, { "content-length": 77 }).end();
+    const { status, headers, text } = await stage.ask("/openstack", { method: "HEAD" });
+    expect([status, headers["content-length"], text]).toEqual([200, "77", ""]);
+  });
+
+  test("TRACE would show what was signed", async () => {
+    expect((await stage.ask("/openstack", { method: "TRACE" })).status).toBe(405);
+    expect(nova.requests).toEqual([]);
+  });
+
+  test.each([
+    ["/openstack/latest/../../secret", "/openstack/latest/../../secret"],
+    ["//openstack//latest", "//openstack//latest"],
+    ["/openstack/%2e%2e/x%0d%0aX-Tenant-ID:%20evil", "/openstack/%2e%2e/x%0d%0aX-Tenant-ID:%20evil"],
+    ["http://evil.example:1/openstack", "/openstack"],
+    ["HTTP://user:pw@evil.example?x", "/?x"],
+    [`/openstack?${"x".repeat(4_000)}`, `/openstack?${"x".repeat(4_000)}`],
+  ])("the path is the guest's, of whatever form: %s", async (target, path) => {
+    await stage.ask(target);
+    expect(nova.requests.map(({ url }) => url)).toEqual([path]);
+  });
+
+  test.each([
+    ["*", 400],
+    ["/a\u00e9", 400],
+    [`/${"x".repeat(9_000)}`, 414],
+  ])("what is no path is not asked for: %s", async (target, status) => {
+    const raw = await rawStatus(target);
+    expect([raw, nova.requests]).toEqual([status, []]);
+  });
+});
+
+describe("a guest that says who it is", () => {
+  const NAMES = [
+    "X-Instance-ID",
+    "X-Instance-ID-Signature",
+    "X-Tenant-ID",
+    "X-Forwarded-For",
+    "X-Metadata-Provider",
+    "X-Metadata-Provider-Signature",
+    "X-Neutron-Network-ID",
+    "X-Neutron-Router-ID",
+    "X-OVN-Network-ID",
+    "X-Project-ID",
+    "X-Real-IP",
+    "Forwarded",
+    "X-Holdfast-Instance",
+  ];
+  const SPELLINGS: readonly ((name: string) => string)[] = [
+    (name) => name,
+    (name) => name.toUpperCase(),
+    (name) => name.toLowerCase(),
+    (name) => name.replaceAll("-", "_"),
+    (name) => name.replace("-", "_"),
+    (name) => name.replaceAll("-", "."),
+  ];
+
+  test.each(NAMES)("%s, in every spelling, once and repeated, does not reach Nova", async (name) => {
+    for (const spell of SPELLINGS) {
+      const lines = [
+        [spell(name), "evil"],
+        [spell(name), "evil2"],
+      ] as const;
+      const { status } = await stage.ask("/openstack", { lines });
+      expect(status, spell(name)).toBe(200);
+      expect(nova.requests.at(-1)?.rawHeaders.join("\n"), spell(name)).not.toContain("evil");
+    }
+  });
+
+  test("headers that its Connection header names stay ours", async () => {
+    await stage.ask("/openstack", { lines: [["Connection", "close, X-Instance-ID, X-Tenant-ID"]] });
+    expect(nova.sent("x-instance-id")).toEqual([UUID]);
+    expect(nova.sent("x-tenant-id")).toEqual(["default"]);
+  });
+});
+
+describe("Nova's own checks", () => {
+  test("the instance is another project's: 404", async () => {
+    nova.projects.set(UUID, "other");
+    expect((await stage.ask("/openstack")).status).toBe(404);
+  });
+
+  test("the instance is not known to it: 404", async () => {
+    nova.projects.clear();
+    expect((await stage.ask("/openstack")).status).toBe(404);
+  });
+
+  test("a path that is not there: 404", async () => {
+    expect((await stage.ask("/nonsense")).status).toBe(404);
+  });
+
+  test("the version list", async () => {
+    expect((await stage.ask("/")).text).toBe("1.0\nlatest");
+  });
+
+  test("the secrets differ: 403, and the operator reads why", async () => {
+    const other = await StandInNova.start("another");
+    const second = await Stage.start((folder) => {
+      writeFileSync(join(folder, "secret"), SECRET, { mode: 0o600 });
+      return ["--nova-url", other.url, "--secret-file", join(folder, "secret")];
+    });
+    second.identity.known.set("blue 10.10.0.5", identity());
+    for (let n = 0; n < 20; n++) {
+      expect((await second.ask("/openstack")).status).toBe(403);
+    }
+    expect(second.log.split("do both have the same secret")).toHaveLength(2);
+    expect(second.log).not.toContain(SECRET);
+    expect(second.log).not.toContain(signInstanceId(Buffer.from(SECRET), UUID));
+    await second.stop();
+    await other.stop();
+  });
+
+  test("without secret file the request goes unsigned, which Nova refuses, and the log says so", async () => {
+    const second = await Stage.start(["--nova-url", nova.url]);
+    second.identity.known.set("blue 10.10.0.5", identity());
+    expect((await second.ask("/openstack")).status).toBe(400);
+    expect(nova.sent("x-instance-id-signature")).toEqual([]);
+    expect(second.log).toContain("without signature");
+    await second.stop();
+  });
+
+  test.each([400, 403, 404, 409, 500, 502, 503, 504])("%i is handed on, in our words", async (status) => {
+    nova.misbehave = (_, response) => response.writeHead(status).end("its own words");
+    const answer = await stage.ask("/openstack");
+    expect([answer.status, answer.text]).toEqual([status, expect.not.stringContaining("its own words")]);
+  });
+
+  test.each([201, 204, 206, 301, 302, 401, 405, 418, 429])(
+    "%i is a fault of the set-up: 502",
+    async (status) => {
+      nova.misbehave = (_, response) =>
+        response.writeHead(status, { location: "http://169.254.169.254/elsewhere" }).end();
+      const answer = await stage.ask("/openstack");
+      expect([answer.status, answer.headers.location]).toEqual([502, undefined]);
+      expect(nova.requests).toHaveLength(1);
+    },
+  );
+});
+
+describe("who is not known", () => {
+  test("404, and Nova is not asked, not even for the version list", async () => {
+    for (const target of ["/", "/openstack", "/latest/meta-data/"]) {
+      expect((await stage.ask(target, { source: "10.10.0.66" })).status).toBe(404);
+    }
+    expect(nova.requests).toEqual([]);
+  });
+
+  test("more than one, or the daemon away: Nova is not asked", async () => {
+    stage.identity.fault = { status: 409, code: "ADDRESS_AMBIGUOUS" };
+    expect((await stage.ask("/openstack")).status).toBe(404);
+    stage.identity.fault = { status: 503, code: "NOT_READY" };
+    expect((await stage.ask("/openstack")).status).toBe(503);
+    stage.identity.fault = null;
+    expect(nova.requests).toEqual([]);
+  });
+
+  test("the next VM at an address is told of at once", async () => {
+    for (let turn = 0; turn < 20; turn++) {
+      const uuid = `99999999-9999-4999-8999-${String(turn).padStart(12, "0")}`;
+      stage.identity.known.set("blue 10.10.0.5", otherVm(uuid));
+      nova.projects.set(uuid, "default");
+      expect((await stage.ask("/openstack")).text).toContain(uuid);
+    }
+  });
+});
+
+describe("the secret", () => {
+  test("is read again when its file changes; an unusable file changes nothing", async () => {
+    const works = async (secret: string) => {
+      await stage.ask("/openstack");
+      return nova.sent("x-instance-id-signature")[0] === signInstanceId(Buffer.from(secret), UUID);
+    };
+    writeFileSync(secretFile, "the next one\r\n");
+    await until(() => works("the next one"), "the new secret");
+    writeFileSync(secretFile, "\n");
+    await until(() => stage.log.includes("the file is empty"), "the complaint");
+    expect(await works("the next one")).toBe(true);
+    writeFileSync(secretFile, SECRET);
+    await until(() => works(SECRET), "the old secret");
+    expect(stage.log).not.toContain(SECRET);
+    expect(stage.log).not.toContain("the next one");
+  });
+
+  test("a file that anybody may read is warned of", async () => {
+    const second = await Stage.start((folder) => {
+      writeFileSync(join(folder, "secret"), SECRET, { mode: 0o644 });
+      return ["--nova-url", nova.url, "--secret-file", join(folder, "secret")];
+    });
+    expect(second.log).toContain("anybody on this machine may read the file of --secret-file");
+    await second.stop();
+  });
+
+  test("is on no command line and in no environment", () => {
+    for (const file of ["cmdline", "environ"]) {
+      expect(readFileSync(`/proc/${stage.pid}/${file}`, "utf8")).not.toContain(SECRET);
+    }
+  });
+});
+
+/** The status of a request line with any bytes in it. */
+function rawStatus(target: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(stage.socket);
+    socket.on("data", (chunk) => {
+      resolve(Number(/^HTTP\/1\.1 (\d+)/.exec(chunk.toString())?.[1]));
+      socket.destroy();
+    });
+    socket.on("error", reject);
+    const head = `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\n\r\n`;
+    socket.write(Buffer.from(head, "latin1"));
+  });
+}

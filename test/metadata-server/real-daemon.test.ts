@@ -1,0 +1,99 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { cleanEnv, HOLDFAST, network, TestDaemon, until } from "../harness/daemon.ts";
+import { ask } from "./stage.ts";
+
+let daemon: TestDaemon;
+let server: ReturnType<typeof spawn>;
+let socket: string;
+beforeAll(async () => {
+  daemon = await TestDaemon.start();
+  socket = join(daemon.folder, "m.sock");
+  server = spawn(
+    process.execPath,
+    [
+      HOLDFAST,
+      "metadata",
+      "--metadata-socket",
+      socket,
+      "--identity-socket",
+      join(daemon.folder, "identity.sock"),
+      "--state",
+      join(daemon.folder, "metadata"),
+      "--metrics-address",
+      "off",
+      "--log-level",
+      "silent",
+    ],
+    { env: cleanEnv(), stdio: "ignore" },
+  );
+  await until(() => existsSync(socket), "the metadata server");
+});
+afterAll(async () => {
+  const exited = once(server, "exit");
+  server.kill("SIGTERM");
+  await exited;
+  await daemon.stop();
+});
+
+const asked = (source: string, of = "blue") =>
+  ask({ socketPath: socket }, "/openstack/latest/meta_data.json", { network: of, source });
+const config = (name: string) =>
+  network(name, { subnets: "10.40.0.0/24", cooldownSeconds: 0, gateway: "10.40.0.1" });
+
+test("a container is told of itself from its ADD to its DEL; two networks with one address have two answers", async () => {
+  const [one, two] = await Promise.all([
+    daemon.cni("ADD", "c1", { config: config("blue") }),
+    daemon.cni("ADD", "c2", { config: config("red") }),
+  ]);
+  const [address] = one.json().ips[0].address.split("/");
+  expect(two.json().ips[0].address.split("/")[0]).toBe(address);
+  const [blue, red] = [await asked(address), await asked(address, "red")];
+  expect([blue.status, red.status]).toEqual([200, 200]);
+  expect(blue.json().name).toBe("c1");
+  expect(red.json().name).toBe("c2");
+  expect(blue.json().uuid).not.toBe(red.json().uuid);
+  await daemon.cni("DEL", "c1", { config: config("blue") });
+  expect((await asked(address)).status).toBe(404);
+  expect((await asked(address, "red")).status).toBe(200);
+});
+
+test("an address that goes from one to the next is never answered with the last owner", async () => {
+  const [net, names] = ["tight", ["a", "b", "c"]];
+  const tight = network(net, { subnets: "10.41.0.0/30", cooldownSeconds: 0, excludeSubnets: "10.41.0.2/32" });
+  for (let turn = 0; turn < 12; turn++) {
+    const name = `${names[turn % names.length]}${turn}`;
+    const added = await daemon.cni("ADD", name, { config: tight });
+    expect(added.code, added.stdout).toBe(0);
+    const answers = await Promise.all(Array.from({ length: 5 }, () => asked("10.41.0.1", net)));
+    expect(new Set(answers.map((answer) => answer.json().name))).toEqual(new Set([name]));
+    await daemon.cni("DEL", name, { config: tight });
+    expect((await asked("10.41.0.1", net)).status).toBe(404);
+  }
+});
+
+test("nor while others keep asking, so that an answer is always being used again", async () => {
+  const tight = network("busy", {
+    subnets: "10.42.0.0/30",
+    cooldownSeconds: 0,
+    excludeSubnets: "10.42.0.2/32",
+  });
+  let stopped = false;
+  const asking = Array.from({ length: 3 }, async () => {
+    while (!stopped) await asked("10.42.0.1", "busy");
+  });
+  try {
+    for (let turn = 0; turn < 25; turn++) {
+      await daemon.cni("ADD", `busy${turn}`, { config: tight });
+      expect((await asked("10.42.0.1", "busy")).json().name).toBe(`busy${turn}`);
+      await daemon.cni("DEL", `busy${turn}`, { config: tight });
+      expect((await asked("10.42.0.1", "busy")).status).toBe(404);
+    }
+  } finally {
+    stopped = true;
+    await Promise.all(asking);
+  }
+});

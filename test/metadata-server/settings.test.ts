@@ -1,0 +1,236 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { buildProgram } from "../../cli/program.ts";
+import { findGid } from "../../daemon/groups.ts";
+import { loadMetadataSettings, METADATA_SETTING_NAMES } from "../../metadata/server/settings.ts";
+import { cleanEnv, HOLDFAST, newFolder, run, until } from "../harness/daemon.ts";
+import { identity, UUID } from "./fake-identity.ts";
+import { ask, Stage } from "./stage.ts";
+
+let folder: string;
+beforeAll(() => {
+  folder = newFolder();
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const holdfast = (...args: readonly string[]) =>
+  run(process.execPath, [
+    HOLDFAST,
+    "metadata",
+    "--state",
+    join(folder, "state"),
+    "--metadata-socket",
+    join(folder, "m.sock"),
+    "--metrics-address",
+    "off",
+    ...args,
+  ]);
+
+test("every setting is a flag, and every flag a setting", () => {
+  const metadata = buildProgram().commands.find((one) => one.name() === "metadata");
+  const flags = metadata?.options.map((option) => option.attributeName());
+  expect(flags?.toSorted()).toEqual(METADATA_SETTING_NAMES.toSorted());
+});
+
+describe("settings that cannot be", () => {
+  test.each([
+    [["--nova-url", "ftp://x"], 2, 'novaUrl is "ftp://x": http or https is wanted'],
+    [["--nova-url", "10.0.0.5:8775"], 2, "http://10.0.0.5:8775"],
+    [["--nova-url", "http://h:1/base"], 2, "write http://h:1"],
+    [["--nova-url", "http://u:p@h:1"], 2, "credentials have no place in it"],
+    [["--backend-timeout-seconds", "0"], 2, "backendTimeoutSeconds"],
+    [["--metrics-address", "nowhere"], 2, "host:port is wanted, or off"],
+    [["--metrics-address", "127.0.0.1:99999"], 2, "no such port"],
+    [["--network", "blue"], 2, "it goes together with listen"],
+    [["--listen", "127.0.0.1:0"], 2, "it goes together with network"],
+    [["--log-level", "loud"], 2, "logLevel"],
+    [["--secret-file", "/nonexistent"], 1, "--secret-file /nonexistent cannot be used: ENOENT"],
+    [["--key-file", "/dev/null"], 1, "--key-file /dev/null cannot be used: the file has no key"],
+    [
+      ["--nova-ca-file", "/etc/passwd"],
+      1,
+      "--nova-ca-file /etc/passwd cannot be used: the file has no certificate",
+    ],
+    [["--metadata-socket-group", "no-such-group"], 1, "there is no such group on this machine"],
+    [["--metadata-socket", `/tmp/${"x".repeat(120)}`], 1, "longer than the 107 bytes"],
+    [["--metadata-socket", "/etc/passwd"], 1, "/etc/passwd exists and is not a socket"],
+    [["--state", "/dev/null/state"], 1, "give another --state"],
+  ])("%j", async (args, code, part) => {
+    const { stderr, code: got } = await holdfast(...(args as string[]));
+    expect([got, stderr]).toEqual([code, expect.stringContaining(part as string)]);
+    expect(stderr).toMatch(/^holdfast metadata: /);
+  });
+
+  test("a short key is refused by its line, not shown", async () => {
+    const file = join(folder, "short");
+    writeFileSync(file, `${"ab".repeat(32)}\n${"cd".repeat(16)}\n`, { mode: 0o600 });
+    const { code, stderr } = await holdfast("--key-file", file);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("line 2 has 16 bytes; at least 32")]);
+    expect(stderr).not.toContain("cdcd");
+  });
+
+  test("variables: ours are read, those of other parts pass, others are refused", () => {
+    const load = (env: Record<string, string>) => loadMetadataSettings({}, env);
+    expect(load({ HOLDFAST_NOVA_URL: "http://h:8775/" }).novaUrl?.origin).toBe("http://h:8775");
+    expect(load({ HOLDFAST_SOCKET: "/x", HOLDFAST_SPOOL: "/y", HOLDFAST_CONFIG: "/z" }).novaUrl).toBeNull();
+    expect(() => load({ HOLDFAST_NOVAURL: "x" })).toThrow("environment: unknown setting HOLDFAST_NOVAURL");
+    expect(load({ KUBERNETES_SERVICE_HOST: "10.0.0.1" }).kubernetes).toEqual({ kubeconfig: null });
+    expect(load({}).kubernetes).toBeNull();
+  });
+});
+
+describe("the socket", () => {
+  test("is for its group where there is one, else for its owner", async () => {
+    const stage = await Stage.start(["--metadata-socket-group", "nogroup"]);
+    const { mode, gid } = statSync(stage.socket);
+    expect([mode & 0o777, gid]).toEqual([0o660, findGid("nogroup")]);
+    await stage.stop();
+  });
+
+  test("that a killed server left is replaced; one that is served is not", async () => {
+    const stage = await Stage.start();
+    await stage.end("SIGKILL");
+    await stage.run();
+    stage.identity.known.set("blue 10.10.0.5", identity());
+    expect((await stage.ask("/openstack")).status).toBe(200);
+    const { code, stderr } = await holdfast("--metadata-socket", stage.socket);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("another daemon is serving")]);
+    expect((await stage.ask("/openstack")).status).toBe(200);
+    await stage.stop();
+  });
+
+  test("a server that cannot listen ends, whatever else it has open", async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+    const { port } = taken.address() as { port: number };
+    expect((await holdfast("--metrics-address", `127.0.0.1:${port}`)).code).toBe(1);
+    expect(
+      (await holdfast("--metrics-address", "127.0.0.1:0", "--metadata-socket", "/etc/passwd")).code,
+    ).toBe(1);
+    await new Promise((resolve) => taken.close(resolve));
+  });
+
+  test("of systemd is served, and what was asked while nobody ran is answered after the start", async () => {
+    const stage = await Stage.start();
+    stage.identity.known.set("blue 10.10.0.5", identity());
+    const socket = join(folder, "activated.sock");
+    // Keeps the socket as systemd does, and runs the server on it twice.
+    const keeper = spawn(
+      "python3",
+      [
+        "-c",
+        `import os, socket, subprocess, sys
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(64); os.dup2(s.fileno(), 3)
+for line in sys.stdin:
+    p = subprocess.Popen(["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"'] + sys.argv[2:], pass_fds=[3])
+    print(p.pid, flush=True); p.wait(); print("ended", flush=True)`,
+        socket,
+        process.execPath,
+        HOLDFAST,
+        "metadata",
+        "--identity-socket",
+        join(stage.folder, "identity.sock"),
+        "--state",
+        join(folder, "activated"),
+        "--metrics-address",
+        "off",
+        "--log-level",
+        "silent",
+      ],
+      { env: cleanEnv(), stdio: ["pipe", "pipe", "inherit"] },
+    );
+    let said = "";
+    keeper.stdout.on("data", (chunk) => {
+      said += chunk;
+    });
+    const early = until(() => statSync(socket, { throwIfNoEntry: false }) !== undefined, "the socket").then(
+      () => ask({ socketPath: socket }, "/openstack/latest/meta_data.json"),
+    );
+    keeper.stdin.write("run\n");
+    expect((await early).json().uuid).toBe(UUID);
+    process.kill(Number(said.trim()), "SIGKILL");
+    await until(() => said.includes("ended"), "the end of the first");
+    const waiting = ask({ socketPath: socket }, "/openstack/latest/meta_data.json");
+    keeper.stdin.write("run\n");
+    expect((await waiting).json().uuid).toBe(UUID);
+    process.kill(Number(said.trim().split("\n").at(-1)), "SIGTERM");
+    keeper.stdin.end();
+    await once(keeper, "exit");
+    expect(statSync(socket).isSocket()).toBe(true);
+    await stage.stop();
+  });
+});
+
+describe("fixed to one network", () => {
+  test("the guest is the other end of the connection; a listener's headers are nobody's word", async () => {
+    const stage = await Stage.start();
+    stage.identity.known.set("cluster_udn_red 127.0.0.1", identity());
+    const child = spawn(
+      process.execPath,
+      [
+        HOLDFAST,
+        "metadata",
+        "--network",
+        "cluster_udn_red",
+        "--listen",
+        "127.0.0.1:0",
+        "--identity-socket",
+        join(stage.folder, "identity.sock"),
+        "--state",
+        join(folder, "fixed"),
+        "--metrics-address",
+        "off",
+      ],
+      { env: cleanEnv(), stdio: ["ignore", "pipe", "inherit"] },
+    );
+    let log = "";
+    child.stdout.on("data", (chunk) => {
+      log += chunk;
+    });
+    await until(() => log.includes('"listening"'), "the server");
+    const line = log.split("\n").find((text) => text.includes('"listening"')) ?? "";
+    const { port } = (JSON.parse(line) as { address: { port: number } }).address;
+    const where = { host: "127.0.0.1", port };
+    const answer = await ask(where, "/openstack/latest/meta_data.json", {
+      network: "other",
+      source: "10.9.9.9",
+    });
+    expect(answer.json().uuid).toBe(UUID);
+    const forwarded = await ask(where, "/latest/api/token", {
+      method: "PUT",
+      lines: [
+        ["X-aws-ec2-metadata-token-ttl-seconds", "60"],
+        ["X_Forwarded_For", "10.0.0.1"],
+      ],
+    });
+    expect(forwarded.status).toBe(403);
+    stage.identity.known.clear();
+    expect((await ask(where, "/openstack")).status).toBe(404);
+    const exited = once(child, "exit");
+    child.kill("SIGTERM");
+    await exited;
+    await stage.stop();
+  });
+});
+
+test("a state folder that nobody may write is named", async () => {
+  const state = join(folder, "sealed");
+  mkdirSync(state);
+  chmodSync(state, 0o500);
+  const { code, stderr } = await run("setpriv", [
+    "--reuid=65534",
+    "--clear-groups",
+    process.execPath,
+    HOLDFAST,
+    "metadata",
+    "--state",
+    state,
+    "--metrics-address",
+    "off",
+  ]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining("sealed")]);
+});

@@ -1,0 +1,42 @@
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { loadMetadataSettings } from "../../metadata/server/settings.ts";
+import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
+
+const UNITS = join(import.meta.dirname, "../../deploy/systemd");
+let folder: string;
+beforeAll(() => {
+  folder = newFolder();
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("service and socket are sound", async () => {
+  const service = readFileSync(join(UNITS, "holdfast-metadata.service"), "utf8");
+  writeFileSync(
+    join(folder, "holdfast-metadata.service"),
+    service.replace("/usr/local/bin/holdfast", HOLDFAST),
+  );
+  writeFileSync(
+    join(folder, "holdfast-metadata.socket"),
+    readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8"),
+  );
+  const files = ["service", "socket"].map((kind) => join(folder, `holdfast-metadata.${kind}`));
+  const { code, stdout, stderr } = await run("systemd-analyze", ["verify", "--man=no", ...files]);
+  const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line.includes("holdfast"));
+  // The daemon's unit is not installed here.
+  expect(complaints.filter((line) => !line.includes("holdfast.service"))).toEqual([]);
+  expect(code).toBe(0);
+});
+
+test("what the units make is where the server looks by default", () => {
+  const { metadataSocket, state } = loadMetadataSettings({}, {});
+  expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
+    `ListenStream=${metadataSocket}\n`,
+  );
+  expect(readFileSync(join(UNITS, "holdfast-metadata.service"), "utf8")).toContain(
+    `StateDirectory=${state.replace("/var/lib/", "")}\n`,
+  );
+  // Both sockets are in the daemon's folder, which must not go with the daemon.
+  expect(readFileSync(join(UNITS, "holdfast.service"), "utf8")).toContain("RuntimeDirectoryPreserve=yes\n");
+});

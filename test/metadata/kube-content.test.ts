@@ -1,0 +1,194 @@
+import { Buffer } from "node:buffer";
+import { describe, expect, test } from "vitest";
+import { readContent, type TenantObjects } from "../../metadata/kube/content.ts";
+import { isHostname, isTenantId, parseContentReference } from "../../metadata/kube/content-annotations.ts";
+import { projectTenantObject } from "../../metadata/kube/tenant-objects.ts";
+import { hashedInterface, projectVmi } from "../../metadata/kube/vmi-view.ts";
+
+const METADATA = { namespace: "shop", name: "it", uid: "u", resourceVersion: "1", creationTimestamp: "t" };
+
+describe("a reference", () => {
+  test.each([
+    ["secret/boot", { kind: "Secret", name: "boot", key: null }],
+    ["  Secret/boot ", { kind: "Secret", name: "boot", key: null }],
+    ["configmap/a.b-c/user.data", { kind: "ConfigMap", name: "a.b-c", key: "user.data" }],
+    ["secret/x/..data", { kind: "Secret", name: "x", key: "..data" }],
+  ] as const)("%j", (text, expected) => expect(parseContentReference(text)).toEqual(expected));
+
+  test.each([
+    ["", "nothing"],
+    ["boot", "no kind"],
+    ["secret/", "no name"],
+    ["secret/boot/", "an empty key"],
+    ["secret/Boot", "no name that an object can have"],
+    ["secret/-boot", "no name that an object can have"],
+    ["secret/a/b/c", "a part too many"],
+    ["secret/../secrets", "no name that an object can have"],
+    ["pod/boot", "no kind that holds content"],
+    ["secret/a\nb", "a line break"],
+  ])("%j is none: %s", (text) => expect(parseContentReference(text)).toBeNull());
+});
+
+test("a tenant is what one header can carry as one value", () => {
+  for (const good of ["a", "9b1c0d-x_y.z:~!", "x".repeat(255)]) expect(isTenantId(good)).toBe(true);
+  for (const bad of ["", "a,b", "a b", "ä", "a\n", "\u007f", "x".repeat(256)])
+    expect(isTenantId(bad)).toBe(false);
+});
+
+test("host names are labels with dots between", () => {
+  for (const good of ["a", "Web-0", "web.example", "0"]) expect(isHostname(good)).toBe(true);
+  for (const bad of ["", "-a", "a-", "a..b", "a.", "a b", "ä", "x".repeat(64), `${"x.".repeat(127)}yz`])
+    expect(isHostname(bad)).toBe(false);
+});
+
+const P = "metadata.holdfast.dev/";
+const boot = projectTenantObject(
+  {
+    metadata: { ...METADATA, name: "boot" },
+    data: {
+      userdata: Buffer.from([0xff, 0x00]).toString("base64"),
+      text: Buffer.from("ä").toString("base64"),
+    },
+  },
+  "Secret",
+);
+const all = projectTenantObject(
+  {
+    metadata: { ...METADATA, name: "all" },
+    data: { b: "2", a: "1", number: 3, bob: "# his\nssh-rsa AAA bob@x\r\n\n ssh-ed25519 BBB\n" },
+    binaryData: { userData: Buffer.from("bytes").toString("base64") },
+  },
+  "ConfigMap",
+);
+const objects: TenantObjects = {
+  find: (kind, name) =>
+    [boot, all].find(({ key }) => key === `${kind}/${name}`) ?? (name === "hidden" ? "forbidden" : undefined),
+};
+const read = (annotations: Record<string, string>, vmi: Record<string, string> = {}) =>
+  readContent(
+    [annotations, vmi].map(
+      (one) => new Map(Object.entries(one).map(([key, value]) => [`${P}${key}`, value])),
+    ),
+    objects,
+  );
+
+describe("content", () => {
+  test("bytes are passed on as they are, from either kind and under any of the usual keys", () => {
+    expect(read({ "user-data": "secret/boot" }).userData).toEqual(Buffer.from([0xff, 0x00]));
+    expect(read({ "user-data": "configmap/all" }).userData?.toString()).toBe("bytes");
+    expect(read({ "user-data": "secret/boot/text" }).userData?.toString()).toBe("ä");
+  });
+
+  test("the VirtualMachine's annotation counts before the instance's; an empty one takes it back", () => {
+    expect(read({}, { "user-data": "secret/boot/text" }).userData?.toString()).toBe("ä");
+    expect(
+      read({ "user-data": "configmap/all" }, { "user-data": "secret/boot/text" }).userData?.toString(),
+    ).toBe("bytes");
+    expect(read({ "user-data": "" }, { "user-data": "secret/boot" })).toMatchObject({
+      userData: null,
+      problems: [],
+    });
+  });
+
+  test("each line of a key file is a key; free metadata is every text of an object, in order", () => {
+    expect(read({ "public-keys": "configmap/all/bob" }).publicKeys).toEqual([
+      { name: "bob", data: "ssh-rsa AAA bob@x" },
+      { name: "bob-2", data: "ssh-ed25519 BBB" },
+    ]);
+    const { meta } = read({ meta: "configmap/all" });
+    expect(Object.keys(meta)).toEqual(["a", "b", "bob", "userData"]);
+    expect(meta).toMatchObject({ a: "1", b: "2" });
+    expect(read({ meta: "configmap/all/a" }).meta).toEqual({ a: "1" });
+  });
+
+  test.each([
+    [{ "user-data": "secret/none" }, "MetadataUserDataUnavailable", "kubectl label secret/none metadata"],
+    [{ "user-data": "secret/boot/none" }, "MetadataUserDataUnavailable", "Secret boot has no key none."],
+    [{ "vendor-data": "secret/boot" }, "MetadataVendorDataUnavailable", "name yours: secret/boot/<key>"],
+    [{ "vendor-data": "secret/boot/userdata" }, "MetadataVendorDataUnavailable", "no UTF-8 text"],
+    [{ "public-keys": "AAAA" }, "MetadataPublicKeysUnavailable", "write secret/<name>"],
+    [{ meta: "secret/boot" }, "MetadataMetaUnavailable", "(key userdata) is no UTF-8 text"],
+    [{ meta: "configmap/all/none" }, "MetadataMetaUnavailable", "ConfigMap all has no key none"],
+    [{ hostname: "a b" }, "MetadataHostnameUnavailable", '"a b" is no host name'],
+    [{ meta: "configmap/holdfast-guest-passwords" }, "MetadataMetaUnavailable", "for passwords alone"],
+  ])("%j leaves that part empty and says why", (annotations, reason, message) => {
+    const content = read(annotations as Record<string, string>);
+    expect(content.problems.map((one) => one.reason)).toEqual([reason]);
+    expect(content.problems[0]?.message).toContain(message);
+    expect(content).toMatchObject({ userData: null, vendorData: null, publicKeys: [], hostname: null });
+  });
+
+  test("what may not be read is told by kind, once for both parts", () => {
+    const content = read({ "user-data": "secret/hidden", meta: "secret/hidden", hostname: "web" });
+    expect(content).toMatchObject({ forbidden: ["Secret"], problems: [], hostname: "web", meta: {} });
+  });
+});
+
+describe("a VMI", () => {
+  const vmi = (spec: object, status: object = {}, metadata: object = {}) =>
+    projectVmi({ metadata: { ...METADATA, ...metadata }, spec, status });
+
+  test("with nothing in it is one without anything", () => {
+    expect(vmi({})).toMatchObject({ firmwareUuid: null, interfaces: [], vmUid: null, rootDevice: null });
+    expect(() => projectVmi({ metadata: {} })).toThrow("metadata.namespace");
+  });
+
+  test("a firmware UUID that is none is not passed on", () => {
+    const uuid = (text: unknown) => vmi({ domain: { firmware: { uuid: text } } }).firmwareUuid;
+    expect(uuid("5D1A8B1E-7C52-4B7E-9A1F-3F2F1D6B0C11")).toBe("5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11");
+    for (const bad of ["x", 7, null, "5d1a8b1e7c524b7e9a1f3f2f1d6b0c11"]) expect(uuid(bad)).toBeNull();
+  });
+
+  test("interfaces by name: hashed, counted without the primary one, and as the status tells", () => {
+    const spec = {
+      domain: {
+        devices: {
+          interfaces: [
+            { name: "blue" },
+            { name: "main" },
+            { name: "gone", state: "absent" },
+            { name: "green" },
+          ],
+        },
+      },
+      networks: [
+        { name: "main", multus: { networkName: "m", default: true } },
+        { name: "blue", multus: { networkName: "b" } },
+        { name: "green", multus: { networkName: "g" } },
+      ],
+    };
+    const { interfaces } = vmi(spec, { interfaces: [{ name: "green", podInterfaceName: "podX", mac: "m" }] });
+    expect(interfaces).toEqual([
+      { name: "blue", mac: null, isDefault: false, podInterfaces: [hashedInterface("blue"), "net1"] },
+      { name: "main", mac: null, isDefault: true, podInterfaces: ["eth0"] },
+      {
+        name: "green",
+        mac: "m",
+        isDefault: false,
+        podInterfaces: ["podX", hashedInterface("green"), "net2"],
+      },
+    ]);
+    // As KubeVirt's own tests have it.
+    expect(hashedInterface("red")).toBe("podb1f51a511f1");
+  });
+
+  test("an instance type is told by KubeVirt's annotations, the cluster's first", () => {
+    const annotations = {
+      "kubevirt.io/instancetype-name": "a",
+      "kubevirt.io/cluster-instancetype-name": "u1.medium",
+    };
+    expect(vmi({}, {}, { annotations }).instanceType).toBe("u1.medium");
+  });
+
+  test("the root device is that of the first disk to boot from, where it is reported", () => {
+    const domain = {
+      devices: { disks: [{ name: "a" }, { name: "b", bootOrder: 2 }, { name: "c", bootOrder: 1 }] },
+    };
+    const volumeStatus = [
+      { name: "c", target: "vdc" },
+      { name: "a", target: "vda" },
+    ];
+    expect(vmi({ domain }, { volumeStatus }).rootDevice).toBe("/dev/vdc");
+    expect(vmi({ domain }, { volumeStatus: [{ name: "c", target: "../x" }] }).rootDevice).toBeNull();
+  });
+});

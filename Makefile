@@ -13,7 +13,7 @@ CC ?= cc
 C_FLAGS := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
 SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
-BUNDLED := $(shell find cli daemon claims store ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
+BUNDLED := $(shell find cli metadata daemon claims store ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
 
 # Node's own headers, where they are installed beside it: nothing has to be downloaded to compile SQLite.
 NODE_PREFIX := $(shell node -p 'path.resolve(process.execPath, "../..")' 2>/dev/null)

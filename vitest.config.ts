@@ -19,7 +19,9 @@ export default defineConfig({
         extends: true,
         test: {
           name: "system",
-          include: ["test/{shim,cni,faults,cli,network,deploy,kube}/**/*.test.ts"],
+          include: [
+            "test/{shim,cni,faults,cli,network,deploy,kube,identity,metadata-server,metadata-net,metadata-node}/**/*.test.ts",
+          ],
         },
       },
       { extends: true, test: { name: "tidy", include: ["test/tidy/**/*.test.ts"] } },

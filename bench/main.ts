@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { addLatency } from "./add-latency.ts";
 import { allocator } from "./allocator.ts";
 import { commandLine } from "./command-line.ts";
+import { identity } from "./identity.ts";
 import { kubeAdds, kubeParallelAdds } from "./kube/adds.ts";
 import { kubeFullNetwork } from "./kube/full-network.ts";
 import { kubeStart } from "./kube/start.ts";
@@ -10,6 +11,8 @@ import { kubeWrites } from "./kube/writes.ts";
 import type { Line, Measurement } from "./line.ts";
 import { describeMachine, machineLabel } from "./machine.ts";
 import { memory } from "./memory.ts";
+import { metadataGuests } from "./metadata/guests.ts";
+import { metadataMemory } from "./metadata/memory.ts";
 import { parallelAdds } from "./parallel-adds.ts";
 import { throughput } from "./throughput.ts";
 import { newFolder } from "./workbench.ts";
@@ -21,6 +24,9 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   memory,
   allocator,
   "command-line": commandLine,
+  identity,
+  "metadata-guests": metadataGuests,
+  "metadata-memory": metadataMemory,
   "kube-writes": kubeWrites,
   "kube-adds": kubeAdds,
   "kube-parallel-adds": kubeParallelAdds,

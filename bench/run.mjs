@@ -13,8 +13,8 @@ const C_FLAGS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -W
 
 process.chdir(dirname(import.meta.dirname));
 mkdirSync("build/bench", { recursive: true });
-for (const name of ["exec-driver", "load-client", "kube/pod-driver"]) {
-  const command = [...C_FLAGS, "-o", `build/bench/${basename(name)}`, `bench/${name}.c`];
+for (const name of ["exec-driver", "load-client", "kube/pod-driver", "metadata/guest-client"]) {
+  const command = [...C_FLAGS, "-o", `build/bench/${basename(name)}`, `bench/${name}.c`, "-pthread"];
   execFileSync(process.env.CC ?? "cc", command, { stdio: "inherit" });
 }
 // The test cluster's definitions, where the bundled harness looks for them: beside itself.

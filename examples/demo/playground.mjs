@@ -1,7 +1,7 @@
 // What the demo plays on: a temporary state folder, a daemon, and containers that are network namespaces.
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, constants, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { accessSync, chmodSync, constants, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 
@@ -14,19 +14,27 @@ const START_LIMIT_MS = 30_000;
 
 export class Playground {
   #folder = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
-  #config;
+  #configs;
   #spawn;
   #bridgeFolder;
   #whyNotReal;
   #daemon = null;
   #daemonLog = "";
+  /** `holdfast metadata` and `holdfast metadata-net`, in the order in which they are ended. */
+  #metadata = [];
   #step = "(before the first step)";
   #containers = new Map();
 
-  static async create(config, spawn) {
+  /** `configs`: plugin configurations by a colour, of which `blue` is the one meant where none is named. */
+  static async create(configs, spawn) {
     const playground = new Playground();
     playground.#spawn = spawn;
-    playground.#config = { ...config, bridge: `hfd${process.pid}` };
+    playground.#configs = Object.fromEntries(
+      Object.entries(configs).map(([colour, config]) => [
+        colour,
+        { ...config, bridge: `hfd${process.pid}${colour}`.slice(0, 15) },
+      ]),
+    );
     playground.#bridgeFolder = CNI_FOLDERS.find((folder) => existsSync(join(folder, "bridge")));
     playground.#whyNotReal = await playground.#whatIsMissing();
     return playground;
@@ -36,6 +44,11 @@ export class Playground {
     return this.#whyNotReal === null
       ? `The real bridge plugin (${this.#bridgeFolder}/bridge), network namespaces and pings.`
       : `No namespaces and no pings here: ${this.#whyNotReal}. Driving the plugin binary directly instead.`;
+  }
+
+  /** With namespaces and the bridge plugin, and not the plugin binary alone. */
+  get real() {
+    return this.#whyNotReal === null;
   }
 
   say = (text) => {
@@ -55,21 +68,7 @@ export class Playground {
   }
 
   async startDaemon() {
-    const args = [
-      "daemon",
-      "--state",
-      join(this.#folder, "state"),
-      "--socket",
-      this.#socket,
-      "--log-level",
-      "warn",
-    ];
-    const child = this.#spawn(process.execPath, [HOLDFAST, ...args], { stdio: ["ignore", "pipe", "pipe"] });
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.on("data", (chunk) => {
-        this.#daemonLog += chunk;
-      });
-    }
+    const child = this.#start("daemon", "--state", join(this.#folder, "state"), "--socket", this.#socket);
     this.#daemon = child;
     const end = performance.now() + START_LIMIT_MS;
     for (;;) {
@@ -79,6 +78,35 @@ export class Playground {
       if (performance.now() > end) throw new Error("the daemon did not become reachable");
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+  }
+
+  startMetadata() {
+    // haproxy is not root, and has to reach the server's socket in there.
+    chmodSync(this.#folder, 0o711);
+    const at = (name) => join(this.#folder, name);
+    const both = ["--metadata-socket", at("metadata.sock"), "--metrics-address", "off"];
+    this.#metadata = [
+      this.#start("metadata-net", ...both, "--socket", this.#socket, "--run-dir", at("net")),
+      this.#start("metadata", ...both, "--identity-socket", at("identity.sock"), "--state", at("metadata")),
+    ];
+  }
+
+  /** What a container gets at a path of http://169.254.169.254. */
+  async fetch(container, path) {
+    const url = `http://169.254.169.254${path}`;
+    // The first listener and server of a machine may still be starting: a guest's cloud-init asks again as well.
+    const script = `const end = Date.now() + ${START_LIMIT_MS};
+      for (;;) {
+        const answer = await fetch("${url}").catch(() => null);
+        if (answer?.ok) { process.stdout.write(await answer.text()); break; }
+        if (Date.now() > end) { process.stderr.write("no answer: " + answer?.status); process.exit(1); }
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }`;
+    const args = ["netns", "exec", this.#namespace(container), process.execPath];
+    const { code, stdout, stderr } = await this.#run("ip", [...args, "--input-type=module", "-e", script]);
+    if (code !== 0) throw new Error(`${container} asks ${url}: ${stderr}`);
+    this.say(`  ${container} asks ${url}: ${stdout.length > 60 ? `${stdout.slice(0, 60)}…` : stdout}`);
+    return stdout;
   }
 
   async killDaemon() {
@@ -102,9 +130,9 @@ export class Playground {
   };
 
   /** Attaches a container; its addresses. */
-  add = async (container, args = "") => {
+  add = async (container, args = "", colour = "blue") => {
     await this.#createNamespace(container);
-    const { code, stdout } = await this.#cni("ADD", container, args);
+    const { code, stdout } = await this.#cni("ADD", container, args, colour);
     if (code !== 0) throw new Error(`ADD of ${container} exited ${code}: ${stdout}`);
     const ips = JSON.parse(stdout).ips.map((ip) => ip.address);
     this.say(`  ${container.padEnd(9)} ${ips.join("  ")}`);
@@ -120,8 +148,8 @@ export class Playground {
     return JSON.parse(stdout);
   }
 
-  del = async (container, args = "") => {
-    const { code, stdout } = await this.#cni("DEL", container, args);
+  del = async (container, args = "", colour = "blue") => {
+    const { code, stdout } = await this.#cni("DEL", container, args, colour);
     if (code !== 0) throw new Error(`DEL of ${container} exited ${code}: ${stdout}`);
     await this.#removeNamespace(container);
   };
@@ -154,14 +182,29 @@ export class Playground {
   }
 
   async cleanUp() {
-    if (this.#daemon?.exitCode === null && this.#daemon.signalCode === null) {
-      const exited = once(this.#daemon, "exit");
-      this.#daemon.kill("SIGTERM");
+    for (const child of [...this.#metadata, this.#daemon]) {
+      if (child?.exitCode !== null || child.signalCode !== null) continue;
+      const exited = once(child, "exit");
+      child.kill("SIGTERM");
       await exited;
     }
     for (const container of [...this.#containers.keys()]) await this.#removeNamespace(container);
-    if (this.#whyNotReal === null) await this.#run("ip", ["link", "delete", this.#config.bridge]);
+    if (this.real) {
+      for (const { bridge } of Object.values(this.#configs))
+        await this.#run("ip", ["link", "delete", bridge]);
+    }
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #start(...args) {
+    const command = [HOLDFAST, ...args, "--log-level", "warn"];
+    const child = this.#spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (chunk) => {
+        this.#daemonLog += chunk;
+      });
+    }
+    return child;
   }
 
   get #socket() {
@@ -186,8 +229,8 @@ export class Playground {
     this.#containers.delete(container);
   }
 
-  #cni(verb, container, args) {
-    const real = this.#whyNotReal === null;
+  #cni(verb, container, args, colour = "blue") {
+    const { real } = this;
     const plugin = real ? join(this.#bridgeFolder, "bridge") : join(BIN, "holdfast-ipam");
     const env = {
       CNI_COMMAND: verb,
@@ -197,7 +240,7 @@ export class Playground {
       CNI_PATH: [BIN, ...(real ? [this.#bridgeFolder] : [])].join(delimiter),
       ...(args === "" ? {} : { CNI_ARGS: args }),
     };
-    return this.#run(plugin, [], env, JSON.stringify(this.#config));
+    return this.#run(plugin, [], env, JSON.stringify(this.#configs[colour]));
   }
 
   #run(command, args, env = {}, stdin = "") {

@@ -5,14 +5,17 @@ import { strict as assert } from "node:assert";
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parse } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { Playground } from "./playground.mjs";
 
 const examples = join(import.meta.dirname, "..");
 const networkFile = join(examples, "tenantblue-network.yaml");
 const claimFile = join(examples, "vm1-claim.yaml");
-const config = JSON.parse(parse(readFileSync(networkFile, "utf8")).spec.config);
-const playground = await Playground.create(config, spawn);
+const metadataFile = join(examples, "metadata-network.yaml");
+const configOf = (document) => JSON.parse(document.spec.config);
+const config = configOf(parse(readFileSync(networkFile, "utf8")));
+const [green, vm2Claim] = parseAllDocuments(readFileSync(metadataFile, "utf8")).map((one) => one.toJS());
+const playground = await Playground.create({ blue: config, green: configOf(green) }, spawn);
 const { say, step, show, holdfast, add, del } = playground;
 // The VM keeps its MAC as well, as KubeVirt does; its neighbours would talk to the old one otherwise.
 const CLAIM = "IgnoreUnknown=1;IPAM_CLAIM=default/vm1.tenantblue;MAC=02:00:00:00:00:01";
@@ -83,6 +86,26 @@ try {
     await show("history", plain(vm)[0]);
     await show("check");
   });
+
+  if (playground.real) {
+    await step("start the metadata listener and server: VMs may ask 169.254.169.254 who they are", () =>
+      playground.startMetadata(),
+    );
+
+    await step("a VM on a network with metadata fetches its instance ID through the bridge", async () => {
+      await show("apply", "-f", metadataFile);
+      const [address] = await add("vm2", "IgnoreUnknown=1;IPAM_CLAIM=default/vm2.tenantgreen", "green");
+      const { uid } = vm2Claim.metadata.ownerReferences[0];
+      const { uuid, name } = JSON.parse(await playground.fetch("vm2", "/openstack/latest/meta_data.json"));
+      assert.deepEqual({ uuid, name }, { uuid: uid, name: "vm2" });
+      const instanceId = await playground.fetch("vm2", "/latest/meta-data/instance-id");
+      assert.match(instanceId, /^i-/);
+      assert.equal(await playground.fetch("vm2", "/latest/meta-data/local-ipv4"), plain([address])[0]);
+      await del("vm2", "", "green");
+    });
+  } else {
+    say("\nThe metadata service is left out: its listeners need namespaces and a bridge.");
+  }
 
   say("\nThe VM kept its addresses across stop, crash and start; its claim's deletion gave them back.");
 } catch (error) {

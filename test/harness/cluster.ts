@@ -24,7 +24,9 @@ export interface ClusterOptions {
   readonly apiServerArgs?: readonly string[];
 }
 
-export type ClusterUser = "admin" | "holdfast-node" | "holdfast-controller";
+const ACCOUNTS = ["holdfast-node", "holdfast-controller", "holdfast-metadata"] as const;
+type Account = (typeof ACCOUNTS)[number];
+export type ClusterUser = "admin" | Account;
 
 /** A real API server with etcd and the garbage collector on the loopback, in a temporary folder. No kubelet, no scheduler. */
 export class TestCluster {
@@ -189,7 +191,7 @@ export class TestCluster {
       ...others,
       ...readManifests(join(ROOT, "deploy/rbac.yaml")),
     ]);
-    for (const account of ["holdfast-node", "holdfast-controller"] as const) await this.#issueToken(account);
+    for (const account of ACCOUNTS) await this.#issueToken(account);
     if (options.controllers !== false) await this.#startControllers();
   }
 
@@ -209,7 +211,7 @@ export class TestCluster {
     manager?.start();
   }
 
-  async #issueToken(account: "holdfast-node" | "holdfast-controller"): Promise<void> {
+  async #issueToken(account: Account): Promise<void> {
     const { status } = await this.api.create(
       `/api/v1/namespaces/holdfast-system/serviceaccounts/${account}/token`,
       {

@@ -225,7 +225,7 @@ function call(socketPath: string, method: string, path: string, body?: string): 
 }
 
 /** The environment without settings of ours that a developer's shell may carry. */
-function cleanEnv(): NodeJS.ProcessEnv {
+export function cleanEnv(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith("HOLDFAST_") && !name.startsWith("CNI_")),
   );

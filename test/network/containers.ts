@@ -49,6 +49,7 @@ export class Containers {
     namespace: string,
     config: Readonly<Record<string, unknown>>,
     args = "",
+    ifname = "eth0",
   ): Promise<CniAnswer> {
     const answer = await run(
       join(PLUGINS as string, String(config.type)),
@@ -57,7 +58,7 @@ export class Containers {
         CNI_COMMAND: verb,
         CNI_CONTAINERID: container,
         CNI_NETNS: `/var/run/netns/${namespace}`,
-        CNI_IFNAME: "eth0",
+        CNI_IFNAME: ifname,
         CNI_PATH: `${join(SHIM, "..")}:${PLUGINS}`,
         ...(args === "" ? {} : { CNI_ARGS: args }),
         HOLDFAST_SOCKET: this.#daemon.socket,

@@ -90,8 +90,16 @@ test("every refusal is used and has a paragraph in docs/operations.md", () => {
 
 test("every metric, setting and route is documented", () => {
   const docs = read("docs/operations.md");
-  const metricSources = ["daemon/metrics.ts", "daemon/controller-metrics.ts"].map(read).join("\n");
-  const settingSources = ["daemon/config.ts", "daemon/controller-config.ts"].map(read).join("\n");
+  const metricSources = [
+    "daemon/metrics.ts",
+    "daemon/controller-metrics.ts",
+    "metadata/server/server-metrics.ts",
+  ]
+    .map(read)
+    .join("\n");
+  const settingSources = ["daemon/config.ts", "daemon/controller-config.ts", "metadata/server/settings.ts"]
+    .map(read)
+    .join("\n");
   const metrics = [...metricSources.matchAll(/name: "(holdfast_\w+)"/g)].map((match) => match[1] as string);
   const settings = [...settingSources.matchAll(/^ {2}(\w+): .*(?:default|optional)\(/gm)].map(
     (match) => match[1] as string,

@@ -1,0 +1,112 @@
+import { join } from "node:path";
+import { EventWriter } from "../../claims/kube/events.ts";
+import { HttpKubeApi } from "../../claims/kube/http-kube-api.ts";
+import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
+import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
+import { KubeServiceBackends } from "../../metadata/kube/services.ts";
+import { namespacedPath } from "../../store/kubernetes/objects.ts";
+import type { TestCluster } from "../harness/cluster.ts";
+import { until } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { readManifests } from "../harness/kube-manifests.ts";
+import { pathOf } from "../harness/kube-pods.ts";
+
+const CRDS = join(import.meta.dirname, "../harness/crds/udn");
+const TIME = () => "2026-01-01T00:00:00Z";
+export const quiet = { info: () => {}, warn: () => {} };
+
+/** Definitions of (Cluster)UserDefinedNetworks; `change` may alter the status of the schema. */
+export function udnDefinitions(variant: "keeping" | "pruning"): KubeObject[] {
+  return readManifests(join(CRDS, `${variant}.yaml`));
+}
+
+/** The API as the account of the metadata server has it. Close it. */
+export function metadataApi(cluster: TestCluster): HttpKubeApi {
+  return new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("holdfast-metadata")));
+}
+
+export function serviceBackends(api: HttpKubeApi, node: string): KubeServiceBackends {
+  const events = new EventWriter({ api, component: "holdfast-metadata", host: node, time: TIME });
+  return new KubeServiceBackends({ api, log: quiet, node, events, secret: () => null });
+}
+
+/** What administrators, tenants and OVN-Kubernetes do around (Cluster)UserDefinedNetworks and Services. */
+export class UdnObjects {
+  readonly #cluster: TestCluster;
+
+  constructor(cluster: TestCluster) {
+    this.#cluster = cluster;
+  }
+
+  udn(namespace: string, name: string, spec: object, annotations: object = {}): Promise<KubeObject> {
+    return this.#cluster.api.create(namespacedPath(UDNS_PATH, namespace), {
+      apiVersion: "k8s.ovn.org/v1",
+      kind: "UserDefinedNetwork",
+      metadata: { name, namespace, annotations },
+      spec,
+    });
+  }
+
+  cudn(name: string, network: object, annotations: object = {}): Promise<KubeObject> {
+    return this.#cluster.api.create(CUDNS_PATH, {
+      apiVersion: "k8s.ovn.org/v1",
+      kind: "ClusterUserDefinedNetwork",
+      metadata: { name, annotations },
+      spec: { namespaceSelector: {}, network },
+    });
+  }
+
+  service(namespace: string, name: string, spec: object = {}): Promise<KubeObject> {
+    return this.#cluster.api.create(pathOf(namespace, "services"), {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name, namespace },
+      spec: { ports: [{ name: "http", port: 80 }], ...spec },
+    });
+  }
+
+  /** As the API server of the tests has them: v1beta1. */
+  slice(namespace: string, service: string, name: string, more: object): Promise<KubeObject> {
+    return this.#cluster.api.create(pathOf(namespace, "endpointslices", "", "discovery.k8s.io/v1beta1"), {
+      apiVersion: "discovery.k8s.io/v1beta1",
+      kind: "EndpointSlice",
+      metadata: { name, namespace, labels: { "kubernetes.io/service-name": service } },
+      addressType: "IPv4",
+      ports: [{ name: "http", port: 8080, protocol: "TCP" }],
+      ...more,
+    });
+  }
+
+  /** Gives a pod an address, as its kubelet reports it. */
+  address(pod: KubeObject, ip: string): Promise<KubeObject> {
+    const path = `${pathOf(pod.metadata.namespace, "pods", pod.metadata.name)}/status`;
+    return this.#cluster.api.patch(path, { status: { podIP: ip, podIPs: [{ ip }] } });
+  }
+
+  async condition(path: string): Promise<KubeObject> {
+    const { status } = await this.#cluster.api.get(path);
+    return status?.conditions?.find(({ type }: KubeObject) => type === "MetadataServiceReady");
+  }
+
+  async event(namespace: string, name: string, reason: string): Promise<KubeObject> {
+    let found: KubeObject;
+    await until(async () => {
+      const events = await this.#cluster.api.list(`/api/v1/namespaces/${namespace}/events`);
+      found = events.find((one) => one.reason === reason && one.involvedObject.name === name);
+      return found !== undefined;
+    }, `event ${reason} of ${name}`);
+    return found;
+  }
+}
+
+/** An endpoint that is a pod. */
+export function endpointOf(pod: KubeObject, address: string, more: object = {}): object {
+  const { namespace, name, uid } = pod.metadata;
+  return {
+    addresses: [address],
+    conditions: { ready: true },
+    topology: { "kubernetes.io/hostname": pod.spec.nodeName },
+    targetRef: { kind: "Pod", namespace, name, uid },
+    ...more,
+  };
+}

@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { run } from "../harness/daemon.ts";
+import { ask } from "../harness/metadata-node.ts";
+import { mustRun, whyNotReal } from "../network/containers.ts";
+import { type Guest, Stage } from "./stage.ts";
+
+const VICTIM = "11111111-1111-4111-8111-111111111111";
+const THIEF = "22222222-2222-4222-8222-222222222222";
+
+/** Sends bytes from a guest and prints what comes back until the other end closes, or for 12 s. */
+const RAW = `
+import socket, sys
+s = socket.create_connection(("169.254.169.254", 80), timeout=12)
+s.sendall(sys.stdin.buffer.read())
+out = b""
+try:
+    while True:
+        part = s.recv(65536)
+        if not part: break
+        out += part
+except (TimeoutError, ConnectionResetError): pass
+sys.stdout.buffer.write(out)
+`;
+
+/** What a guest may try to be told about another. */
+describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", () => {
+  let stage: Stage;
+  let victim: Guest;
+  let thief: Guest;
+  beforeAll(async () => {
+    stage = await Stage.start();
+    const net = stage.network("shared", { metadata: { tokens: "optional" } });
+    victim = await stage.vm("victim", net, VICTIM);
+    thief = await stage.vm("thief", net, THIEF);
+    await stage.untilServed(thief);
+  });
+  afterAll(() => stage?.stop());
+
+  const raw = async (text: string) =>
+    (await run("ip", ["netns", "exec", thief.namespace, "python3", "-c", RAW], {}, text)).stdout;
+  const statuses = (answers: string) => [...answers.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map((match) => match[1]);
+
+  const names = [
+    "X-Holdfast-Source",
+    "X-Holdfast-Network",
+    "X-Forwarded-For",
+    "X-Instance-ID",
+    "X-Tenant-ID",
+    "X-Real-IP",
+    "Forwarded",
+    "X-Neutron-Network-ID",
+    "X-OVN-Network-ID",
+    "X-Metadata-Provider",
+  ];
+  const spellings = (name: string) => [
+    name,
+    name.toLowerCase(),
+    name.toUpperCase(),
+    name.replaceAll("-", "_"),
+    name.replaceAll("-", "_").toLowerCase(),
+    name.replace("-", "."),
+  ];
+
+  test.each(names)("%s in every spelling, and twice, changes nothing", async (name) => {
+    const value = /source|forward|real/i.test(name) ? victim.address : VICTIM;
+    for (const spelling of spellings(name)) {
+      const line = `${spelling}: ${value}`;
+      const { status, body } = await ask(thief.namespace, "/openstack/latest/meta_data.json", [
+        "-H",
+        line,
+        "-H",
+        line,
+      ]);
+      if (status === 400) continue;
+      expect(status, spelling).toBe(200);
+      expect(JSON.parse(body).uuid, spelling).toBe(THIEF);
+    }
+  });
+
+  test("absolute URIs, other hosts and climbing paths lead to nothing but its own", async () => {
+    const targets = [
+      "http://169.254.169.254/openstack/latest/meta_data.json",
+      `http://${victim.address}/openstack/latest/meta_data.json`,
+      "http://example.invalid/openstack/latest/meta_data.json",
+      "//openstack///latest/meta_data.json",
+      "/openstack/../../../openstack/latest/./meta_data.json",
+      "/%2e%2e/openstack/latest/meta_data.json",
+      "/openstack/latest/meta_data.json?network=other#x",
+    ];
+    for (const target of targets) {
+      const answer = await raw(
+        `GET ${target} HTTP/1.1\r\nHost: ${victim.address}\r\nConnection: close\r\n\r\n`,
+      );
+      const [status] = statuses(answer);
+      if (status === "400") continue;
+      expect(status, `${target}: ${answer}`).toBe("200");
+      expect(answer, target).toContain(THIEF);
+      expect(answer, target).not.toContain(VICTIM);
+    }
+  });
+
+  test("a second Host is refused or ignored", async () => {
+    const answer = await raw(
+      `GET /openstack/latest/meta_data.json HTTP/1.1\r\nHost: a\r\nHost: ${victim.address}\r\nConnection: close\r\n\r\n`,
+    );
+    expect(["200", "400"]).toContain(statuses(answer)[0]);
+    expect(answer).not.toContain(VICTIM);
+  });
+
+  test.each([
+    ["length and chunks", "Content-Length: 60\r\nTransfer-Encoding: chunked\r\n"],
+    ["two lengths", "Content-Length: 0\r\nContent-Length: 60\r\n"],
+    ["an odd transfer coding", "Transfer-Encoding: xchunked\r\n"],
+    ["a coding twice", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"],
+    ["a folded header", "X-A: b\r\n Transfer-Encoding: chunked\r\n"],
+    ["a space before the colon", "Transfer-Encoding : chunked\r\n"],
+  ])("smuggling by %s does not hide a request with an identity of its own", async (_how, lines) => {
+    const hidden = `GET /openstack/latest/meta_data.json HTTP/1.1\r\nHost: m\r\nX-Holdfast-Source: ${victim.address}\r\nX-Holdfast-Network: shared\r\n\r\n`;
+    const answer = await raw(
+      `POST /openstack/latest/password HTTP/1.1\r\nHost: m\r\n${lines}\r\n0\r\n\r\n${hidden}`,
+    );
+    expect(answer).not.toContain(VICTIM);
+    // And it harms nobody after it.
+    const { body } = await ask(victim.namespace, "/openstack/latest/meta_data.json");
+    expect(JSON.parse(body).uuid).toBe(VICTIM);
+  });
+
+  test("headers of 10 MB are refused", async () => {
+    const answer = await raw(
+      `GET / HTTP/1.1\r\nHost: m\r\nX-Big: ${"a".repeat(10 * 1024 * 1024)}\r\nConnection: close\r\n\r\n`,
+    );
+    // It may hang up before it is heard out.
+    if (answer !== "") expect(statuses(answer)[0]).toMatch(/^(400|431)$/);
+    expect((await ask(thief.namespace, "/")).status).toBe(200);
+  });
+
+  test("with the address of the other it gets nothing, and the other goes on", async () => {
+    await mustRun("ip", ["-n", thief.namespace, "address", "add", `${victim.address}/24`, "dev", "eth0"]);
+    const stolen = await ask(thief.namespace, "/openstack/latest/meta_data.json", [
+      "--interface",
+      victim.address,
+      "--max-time",
+      "3",
+    ]);
+    expect(stolen.body).not.toContain(VICTIM);
+    expect(stolen.status).toBe(0);
+    const { status, body } = await ask(victim.namespace, "/openstack/latest/meta_data.json");
+    expect(status).toBe(200);
+    expect(JSON.parse(body).uuid).toBe(VICTIM);
+    await mustRun("ip", ["-n", thief.namespace, "address", "delete", `${victim.address}/24`, "dev", "eth0"]);
+  });
+
+  test("a token of one VM is none of another's", async () => {
+    const ttl = ["-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60"];
+    const { status, body: token } = await ask(victim.namespace, "/latest/api/token", ttl);
+    expect(status).toBe(200);
+    const header = ["-H", `X-aws-ec2-metadata-token: ${token}`];
+    expect((await ask(victim.namespace, "/latest/meta-data/instance-id", header)).status).toBe(200);
+    expect((await ask(thief.namespace, "/latest/meta-data/instance-id", header)).status).toBe(401);
+  });
+});

@@ -1,0 +1,31 @@
+/** What cloud-init asks of an OpenStack source in one boot, in its order: 28 requests, the EC2 tree's leaves last. */
+export const BOOT: readonly string[] = [
+  "/openstack",
+  "/openstack",
+  ...["meta_data.json", "user_data", "vendor_data.json", "vendor_data2.json", "network_data.json"].map(
+    (file) => `/openstack/2018-08-27/${file}`,
+  ),
+  ...[
+    "",
+    "ami-id",
+    "ami-launch-index",
+    "ami-manifest-path",
+    "block-device-mapping/",
+    "block-device-mapping/ami",
+    "block-device-mapping/root",
+    "hostname",
+    "instance-action",
+    "instance-id",
+    "instance-type",
+    "local-hostname",
+    "local-ipv4",
+    "placement/",
+    "placement/availability-zone",
+    "public-hostname",
+    "public-ipv4",
+    "reservation-id",
+    "security-groups",
+    "public-keys/",
+    "kernel-id",
+  ].map((leaf) => `/latest/meta-data/${leaf}`),
+];

@@ -2,6 +2,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { refusedBy } from "../store/kubernetes/allocation-client.ts";
 import type { KubeApi } from "../store/kubernetes/kube-api.ts";
 import { namespacedPath, PODS_PATH } from "../store/kubernetes/objects.ts";
+import { statusAddresses } from "./held-addresses.ts";
 import { readOwners } from "./object-metadata.ts";
 import { type PodView, projectPod } from "./pod-view.ts";
 
@@ -61,6 +62,13 @@ export class PodDirectory {
   cachedVmi(pod: PodName): PodView["vmi"] {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
     return cached && isPod(cached, pod.uid) ? cached.vmi : null;
+  }
+
+  /** What Multus reported of a pod's interface in its network-status; null: nothing yet, or the pod is not of this node. */
+  reportedMac(pod: PodName, interfaceName: string): string | null {
+    const cached = this.#cached(`${pod.namespace}/${pod.name}`);
+    if (!cached || !isPod(cached, pod.uid)) return null;
+    return statusAddresses(cached).held.find((one) => one.interface === interfaceName)?.mac ?? null;
   }
 
   /** A quorum read. Throws RefusalError POD_ABSENT, also when the name is another pod's by now. */

@@ -87,7 +87,8 @@ export class ClusterNode {
       api: this.api,
       path: PODS_PATH,
       query: { fieldSelector: `spec.nodeName=${context.node}` },
-      project: projectPod,
+      // With what Multus reports of them: a guest's network configuration needs its MAC.
+      project: (pod) => projectPod(pod, { addresses: true }),
       onUpsert: () => {},
       onDelete: () => {},
       lostTouch,

@@ -27,6 +27,8 @@ import { Witness } from "./witness.ts";
 const HOUSEKEEPING_INTERVAL_MS = 5_000;
 /** How often to look whether everything is listed at the start, ms. */
 const SETTLE_INTERVAL_MS = 20;
+/** Pause before a comparison with the API that did not finish is tried again, ms. */
+const REASSERT_AGAIN_MS = 5_000;
 /** Longer than any whole request takes once nothing waits; a client that sent half of one would hold up the end for ever. */
 const STOP_GRACE_MS = 3_000;
 
@@ -43,6 +45,7 @@ export class Daemon {
   readonly #server: FastifyInstance;
   readonly #identityServer: IdentityServer;
   readonly #timers: NodeJS.Timeout[] = [];
+  #reassertAgain: NodeJS.Timeout | undefined;
   #drained = false;
   /** What was owed to the API server before this start has been told. */
   #settled = false;
@@ -155,8 +158,8 @@ export class Daemon {
       await listenOnSocket(this.#server, socket);
     } catch (error) {
       await Promise.all([this.#server.close(), this.#identityServer.close()]);
-      await this.#store.close();
       this.#identityServer.end();
+      await this.#store.close();
       throw error;
     }
     this.#log.info(
@@ -233,10 +236,14 @@ export class Daemon {
     this.#timers.push(timer);
   }
 
+  /** After a loss of touch. An API server that comes back refuses much in its first seconds: so again, until it has gone through. */
   #reassert(): void {
-    this.#reassertNow().catch((error: Error) =>
-      this.#log.warn({ err: error }, "comparing with the API did not finish; it comes again"),
-    );
+    this.#reassertNow().catch((error: Error) => {
+      this.#log.warn({ err: error }, "comparing with the API did not finish; it comes again");
+      if (this.#stopping) return;
+      clearTimeout(this.#reassertAgain);
+      this.#reassertAgain = setTimeout(() => this.#reassert(), REASSERT_AGAIN_MS);
+    });
   }
 
   async #reassertNow(): Promise<void> {
@@ -260,6 +267,7 @@ export class Daemon {
     if (this.#stopping) return;
     this.#stopping = true;
     for (const timer of this.#timers) clearInterval(timer);
+    clearTimeout(this.#reassertAgain);
     this.#waiting.close();
     this.#listeners.close();
     const hangUp = setTimeout(() => this.#server.server.closeAllConnections(), STOP_GRACE_MS);
@@ -268,8 +276,9 @@ export class Daemon {
     await this.#spool.stop();
     // First, so that no owed release keeps the end waiting for an API server that is away.
     await this.#cluster?.stop();
-    await this.#store.close();
+    // Before the state is free for a successor, whose file it would be by then.
     this.#identityServer.end();
+    await this.#store.close();
     this.#log.info("stopped");
   }
 

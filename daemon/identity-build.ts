@@ -28,6 +28,7 @@ export function buildIdentityDesk(
       const plan = store.listenerPlan(network);
       return plan === null ? null : parsePlan(plan).mtu;
     },
+    mac: (pod, name) => cluster?.pods.reportedMac(pod, name) ?? null,
     routes: (definition, attachment, earlier) => routesShown(listeners, definition, attachment, earlier),
   };
   if (cluster === null) {

@@ -2,7 +2,7 @@ import { formatAddress } from "../ipam/address.ts";
 import { parseInterfaceAddress } from "../ipam/cidr.ts";
 import type { Dns, NetworkDefinition, Route } from "../ipam/network-definition.ts";
 import { placeOf } from "../ipam/range-set.ts";
-import type { AnsweredAddress, Attachment } from "../store/records.ts";
+import type { AnsweredAddress, Attachment, PodIdentity } from "../store/records.ts";
 import { containersOf, type Holding, interfaceKey, merged, userKey } from "./identity-holding.ts";
 import type { IdentityInterface, IdentityPod, IdentityView, IdentityVm } from "./identity-wire.ts";
 
@@ -15,6 +15,8 @@ export interface NetworkFacts {
   dns(definition: NetworkDefinition): Dns;
   /** Of the interfaces of a network as the plugin was last configured; null: not known here. */
   mtu(network: string): number | null;
+  /** As the plugins of a pod reported it for an interface after their work; null: not known here. */
+  mac(pod: PodIdentity, interfaceName: string): string | null;
   /** Routes of the CNI result of an attachment; `earlier` are those of the same identity before it. null: nothing runs. */
   routes(
     definition: NetworkDefinition,
@@ -99,13 +101,21 @@ function viewOf(
     owner,
     claim: owner.kind === "claim" ? `${owner.namespace}/${owner.name}` : null,
     addresses: holdings.map(({ address }) => address),
-    mac: holdings.find(({ mac }) => mac !== null)?.mac ?? null,
+    mac: holdings.find(({ mac }) => mac !== null)?.mac ?? reportedMac(holdings, facts),
     mtu: facts.mtu(network),
     routes: definition === undefined ? [] : facts.routes(definition, attachment, earlier),
     dns: definition === undefined ? {} : facts.dns(definition),
     metadata: metadataOf(definition),
     source: "holdfast",
   };
+}
+
+function reportedMac(holdings: readonly Holding[], facts: NetworkFacts): string | null {
+  for (const { pod, interface: name } of holdings.flatMap(({ uses }) => uses)) {
+    const mac = pod && facts.mac(pod, name);
+    if (mac !== null) return mac;
+  }
+  return null;
 }
 
 function metadataOf(definition: NetworkDefinition | undefined): IdentityInterface["metadata"] {

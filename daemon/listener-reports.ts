@@ -35,11 +35,9 @@ export class ListenerReports {
     this.#lastMs = this.#clock.monotonicMs();
   }
 
-  /** Of a network, as soon as the state with that number was carried out. A failure is told at once. */
+  /** Of a network, as soon as the state with that number was carried out: what was before may have failed for lack of it. */
   stateOf(network: string, number: number): ListenerState | null {
-    const state = this.#states.get(network);
-    if (state === undefined) return null;
-    return state.state === "failed" || this.#applied >= number ? state : null;
+    return this.#applied >= number ? (this.#states.get(network) ?? null) : null;
   }
 
   counts(): { readonly up: number; readonly failed: number } {

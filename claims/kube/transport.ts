@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { createSecureContext } from "node:tls";
 import type { KubeConnection } from "./kube-config.ts";
 import { ExchangeFailure, type Limit, messageOf } from "./limit.ts";
 
@@ -44,8 +45,10 @@ export class Transport {
     this.#connection = connection;
     this.#onRequest = onRequest;
     const secure = connection.server.protocol === "https:";
+    // Made once: each connection with a context of its own would hold the authorities and the certificate again.
+    const tls = secure ? { ...connection.tls, secureContext: createSecureContext(connection.tls) } : {};
     const agent = (options: object): HttpAgent =>
-      secure ? new HttpsAgent({ ...options, ...connection.tls }) : new HttpAgent(options);
+      secure ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
     const keepAliveMsecs = TCP_KEEP_ALIVE_MS;
     // The newest connection first: it is the least likely to have been closed meanwhile.
     this.#agent = agent({

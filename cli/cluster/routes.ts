@@ -124,6 +124,7 @@ async function identity(api: KubeApi, query: ClusterRequest["query"]): Promise<I
     definition: (network) => book.definitionOf(network)?.definition,
     dns: ({ dns }) => dns,
     mtu: () => null,
+    mac: () => null,
     routes: ({ routes }) => routes,
   };
   const vms = new ClusterVms(api, new PodDirectory(api, () => undefined));

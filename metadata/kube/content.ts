@@ -48,7 +48,7 @@ export function readContent(
   const reader = new ContentReader(annotations, objects);
   const userData = reader.value("userData", USER_DATA_KEYS);
   const vendorData = reader.text("vendorData", reader.value("vendorData", VENDOR_DATA_KEYS));
-  const publicKeys = reader.entries("publicKeys").flatMap(([name, text]) => keysOf(name, text));
+  const publicKeys = keysOf(reader.entries("publicKeys"));
   const meta = Object.fromEntries(reader.entries("meta"));
   const hostname = reader.hostname();
   const { problems, forbidden } = reader;
@@ -153,13 +153,19 @@ class ContentReader {
   }
 }
 
-/** One public key, or lines as in `authorized_keys`. */
-function keysOf(name: string, text: string): PublicKey[] {
-  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "" && !line.trim().startsWith("#"));
-  return lines.map((data, index) => ({
-    name: index === 0 ? name : `${name}-${index + 1}`,
-    data: data.trim(),
-  }));
+/** Each entry is one public key, or lines as in `authorized_keys`. A guest is told one key for a name, so each has its own. */
+function keysOf(entries: readonly [name: string, text: string][]): PublicKey[] {
+  const taken = new Set(entries.map(([name]) => name));
+  return entries.flatMap(([name, text]) => {
+    const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "" && !line.trim().startsWith("#"));
+    let next = 2;
+    return lines.map((data, index) => {
+      if (index === 0) return { name, data: data.trim() };
+      while (taken.has(`${name}-${next}`)) next += 1;
+      taken.add(`${name}-${next}`);
+      return { name: `${name}-${next}`, data: data.trim() };
+    });
+  });
 }
 
 function named({ kind, name }: ContentReference): string {

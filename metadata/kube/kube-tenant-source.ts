@@ -99,7 +99,8 @@ export class KubeTenantSource implements TenantSource {
   async look(identity: IdentityView): Promise<TenantView> {
     const namespace = identity.vm?.namespace ?? identity.pods[0]?.namespace ?? null;
     const known = namespace === null ? null : await this.#namespace(namespace);
-    if (identity.vm === null) return { ...NOTHING, projectId: known && projectIdOf(known) };
+    const projectId = namespace === null ? null : projectIdOf(namespace, known);
+    if (identity.vm === null) return { ...NOTHING, projectId };
     const watch = await this.#watches.use(identity.vm.namespace);
     const found = await this.#vms.find(watch, identity.vm);
     this.#warnTenantId(known, identity.vm, found);
@@ -113,7 +114,7 @@ export class KubeTenantSource implements TenantSource {
       ...content,
       firmwareUuid: vmi?.firmwareUuid ?? null,
       hostname: vmi === null ? content.hostname : this.#hostname(vmi, identity.vm, content.hostname),
-      projectId: known && projectIdOf(known),
+      projectId,
       links: vmi === null ? [] : linksOf(vmi, identity),
       availabilityZone: vmi?.node ? await this.#zones.zoneOf(vmi.node) : null,
       instanceType: vmi?.instanceType ?? null,
@@ -211,7 +212,13 @@ const NOTHING: TenantView = {
   password: null,
 };
 
-function projectIdOf({ uid, tenantId }: NamespaceView): string {
+/**
+ * A namespace that cannot be read has a tenant that no other can have: its bare name could be chosen to be another's UID or
+ * tenant-id.
+ */
+function projectIdOf(name: string, namespace: NamespaceView | null): string {
+  if (namespace === null) return `namespace:${name}`;
+  const { uid, tenantId } = namespace;
   return tenantId !== null && isTenantId(tenantId) ? tenantId : uid;
 }
 

@@ -21,6 +21,7 @@ const SYNC_MS_MAX = 5_000;
 /** After a failure to learn which version of EndpointSlices there is, ms. */
 const AGAIN_MS = 500;
 const GROUP_PATH = "/apis/discovery.k8s.io";
+const OK = 200;
 const NOT_FOUND = 404;
 
 export interface FollowerOptions {
@@ -69,26 +70,33 @@ export class ServiceFollower {
   /** The Service's endpoints on a node. Waits for what is not known yet; throws ApiAway when that takes too long. */
   async look(node: string): Promise<FollowedService> {
     this.usedMs = performance.now();
-    await this.#known();
+    const inTime = this.#isKnown ? null : AbortSignal.timeout(SYNC_MS_MAX);
+    if (inTime !== null && !(await this.#service.waitSynced(inTime))) throw this.#away();
     const key = `${this.#options.namespace}/${this.#options.name}`;
     const verdict = judgeService(key, this.#service.items.get(key) ?? null);
+    // Of a Service that does not count, the endpoints may never be known: a name can be too long to be their label.
     if (verdict.kind === "refused") return verdict;
+    if (inTime !== null && !(await this.#slicesKnown(inTime))) throw this.#away();
     const slices = this.#slices?.items.values() ?? [];
     return { kind: "endpoints", endpoints: localEndpoints(slices, { node, portName: verdict.portName }) };
   }
 
-  async #known(): Promise<void> {
-    if (this.#service.synced && this.#slices?.synced) return;
-    const { namespace, name } = this.#options;
-    const inTime = AbortSignal.timeout(SYNC_MS_MAX);
+  get #isKnown(): boolean {
+    return this.#service.synced && this.#slices?.synced === true;
+  }
+
+  async #slicesKnown(inTime: AbortSignal): Promise<boolean> {
     const late = new Promise<void>((resolve) => {
+      if (inTime.aborted) resolve();
       inTime.addEventListener("abort", () => resolve());
     });
     await Promise.race([this.#starting, late]);
-    const known =
-      (await this.#service.waitSynced(inTime)) && ((await this.#slices?.waitSynced(inTime)) ?? false);
-    if (!known)
-      throw new ApiAway(`Service ${namespace}/${name} is not known yet: the API server does not say`);
+    return (await this.#slices?.waitSynced(inTime)) ?? false;
+  }
+
+  #away(): ApiAway {
+    const { namespace, name } = this.#options;
+    return new ApiAway(`Service ${namespace}/${name} is not known yet: the API server does not say`);
   }
 
   async #startSlices(): Promise<void> {
@@ -114,7 +122,9 @@ export class ServiceFollower {
         const deadlineMs = performance.now() + SYNC_MS_MAX;
         const path = `${GROUP_PATH}/v1`;
         const { status } = await this.#options.api.send({ method: "GET", path, priority: "add", deadlineMs });
-        return status === NOT_FOUND ? "v1beta1" : "v1";
+        if (status === OK || status === NOT_FOUND) return status === OK ? "v1" : "v1beta1";
+        this.#options.log.warn(`${path}: the API server answers ${status}`);
+        await pause(AGAIN_MS);
       } catch (error) {
         if (!(error instanceof ApiAway)) throw error;
         this.#options.log.warn(`${GROUP_PATH}: ${error.message}`);

@@ -37,12 +37,14 @@ export class VmDirectory {
 
   /** Throws ApiAway when the API has to be asked and does not answer. */
   async find(watch: NamespaceWatch, { namespace, name, uid, vmiUid }: IdentityVm): Promise<VmObjects> {
+    // A name alone may be a later VM's.
+    if (vmiUid === null && uid === "") return { vmi: null, vm: null };
     const vmi = await this.#object<VmiView>({
       watch: watch.vmis,
       path: namespacedPath(VMIS_PATH, namespace, name),
       key: `${namespace}/${name}`,
       wanted: vmiUid ?? `of ${uid}`,
-      isIt: (one) => (vmiUid === null ? uid === "" || one.vmUid === uid : one.uid === vmiUid),
+      isIt: (one) => (vmiUid === null ? one.vmUid === uid : one.uid === vmiUid),
       project: projectVmi,
     });
     const vmUid = uid || vmi?.vmUid;

@@ -7,7 +7,7 @@ import type { Listeners } from "./listeners.ts";
 
 /** An administrator may have made a bridge anew. */
 const LOOK_MS = 30_000;
-/** While something wanted is not there. */
+/** While something wanted is not there: at that, not at everything. */
 const LOOK_SOON_MS = 5_000;
 /** How soon a dead haproxy is noticed. */
 const PULSE_MS = 100;
@@ -35,6 +35,8 @@ export class Agent {
   #applied: string | null = null;
   #connected = false;
   #disturbed = false;
+  /** News of the daemon that wait for their turn: an ADD is answered when they are carried out. */
+  #waiting = 0;
   /** The work at hand and all that waits for it. */
   #turn: Promise<void> = Promise.resolve();
 
@@ -109,19 +111,23 @@ export class Agent {
     const { haproxy, listeners, log } = this.#parts;
     let restartMs = RESTART_MS_MIN;
     let sinceMs = 0;
+    let sinceWholeMs = 0;
     while (!this.#stopping.signal.aborted) {
       await this.#pause(PULSE_MS);
       sinceMs += PULSE_MS;
+      sinceWholeMs += PULSE_MS;
       if (this.#wanted === null) continue;
       const died = haproxy.wanted && !haproxy.alive;
       const restless = listeners.lostCount > 0 || this.#states.some(({ state }) => state === "failed");
+      const whole = !died && (this.#disturbed || sinceWholeMs >= LOOK_MS);
       if (died) log.error("haproxy is gone; it is started again");
-      else if (!this.#disturbed && sinceMs < (restless ? LOOK_SOON_MS : LOOK_MS)) continue;
+      else if (!whole && !(restless && sinceMs >= LOOK_SOON_MS)) continue;
       else restartMs = RESTART_MS_MIN;
-      this.#disturbed = false;
+      if (whole) this.#disturbed = false;
       const before = JSON.stringify(this.#states);
-      await this.#carryOut(null, !died);
+      const done = await this.#carryOut(null, !died, whole);
       sinceMs = 0;
+      if (whole) sinceWholeMs = done ? 0 : LOOK_MS - LOOK_SOON_MS;
       if (JSON.stringify(this.#states) !== before) this.#polling.abort();
       if (!died) continue;
       await this.#pause(restartMs);
@@ -129,13 +135,22 @@ export class Agent {
     }
   }
 
-  /** null: what is wanted when the turn comes. */
-  #carryOut(next: WantedListeners | null, again: boolean): Promise<void> {
+  /**
+   * null: what is wanted when the turn comes. `whole`: also what seems to be there is looked at. Resolves with whether
+   * that was done: for hundreds of networks it takes seconds, and news do not wait for its end.
+   */
+  #carryOut(next: WantedListeners | null, again: boolean, whole = true): Promise<boolean> {
+    if (next !== null) this.#waiting += 1;
+    const hurry = () => {
+      if (this.#waiting > 0) whole = false;
+      return !whole;
+    };
     const turn = this.#turn.then(async () => {
+      if (next !== null) this.#waiting -= 1;
       const wanted = next ?? this.#wanted;
       if (wanted === null || this.#stopping.signal.aborted) return;
       try {
-        this.#states = await this.#parts.listeners.carryOut(wanted, again);
+        this.#states = await this.#parts.listeners.carryOut(wanted, again, hurry);
       } catch (error) {
         const problem = (error as Error).message;
         this.#parts.log.error({ problem }, "the listeners cannot be made");
@@ -145,7 +160,7 @@ export class Agent {
       this.#applied = wanted.version;
     });
     this.#turn = turn;
-    return turn;
+    return turn.then(() => whole);
   }
 
   async #pause(ms: number): Promise<void> {

@@ -119,6 +119,8 @@ ${SET_NAMES.map((name) => set(name, sets[name])).join("\n")}
 	# A priority tag within another tag: a receiver takes off both, and the rules above would not have seen what is inside.
 	chain hidden {
 		meta protocol { 8021q, 8021ad } @nh,4,12 0 drop
+		# So does some receiver with the older frame of IEEE 802 (LLC, SNAP).
+		meta protocol 0x0004 @nh,0,48 0xaaaa03000000 drop
 	}
 
 	# To the host.

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { basename } from "node:path";
 
 /** Processes of haproxy that run with a configuration file, found again after a restart of ours. */
@@ -13,14 +13,18 @@ export function findHaproxy(configPath: string): {
   return { master: master ?? null, all };
 }
 
-/** Is the process there, haproxy, and with our configuration? A process that has ended and waits for its parent is not. */
+/**
+ * Is the process there, haproxy, and with our configuration? A process that has ended and waits for its parent is not, nor
+ * is one in somebody's container that only calls itself so.
+ */
 export function runsHaproxy(pid: number, configPath: string): boolean {
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
     return (
       basename(words[0] ?? "").startsWith("haproxy") &&
       words[words.indexOf("-f") + 1] === configPath &&
-      !words.includes("-c")
+      !words.includes("-c") &&
+      readlinkSync(`/proc/${pid}/ns/pid`) === readlinkSync("/proc/self/ns/pid")
     );
   } catch {
     return false;

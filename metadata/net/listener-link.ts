@@ -40,8 +40,8 @@ export async function ensureListenerLink(plan: ListenerPlan): Promise<"unchanged
     ["-batch", "-"],
     lines([`link set ${plan.link} mtu ${mtu} address ${plan.hostMac} master ${plan.bridge}`]),
   );
-  const vlans = vlanCommands(plan, defaultVlanOf(plan.bridge));
-  if (vlans.length > 0) await mustRun("bridge", ["-batch", "-"], lines(vlans));
+  const commands = [...vlanCommands(plan, defaultVlanOf(plan.bridge)), forwardingCommand(plan)];
+  await mustRun("bridge", ["-batch", "-"], lines(commands));
   await mustRun("ip", ["link", "set", plan.link, "up"]);
   return "changed";
 }
@@ -67,6 +67,14 @@ export function vlanCommands(
     ...(others ? [] : [`vlan del dev ${link} vid ${defaultVlan}`]),
     `vlan add dev ${link} vid ${vlan} pvid untagged`,
   ];
+}
+
+/**
+ * For `bridge -batch`, after the VLANs: the bridge does not learn the listener's MAC but knows it. Whoever sends with it,
+ * a VM or somebody outside, would otherwise draw the requests of all VMs to a port where the rules drop them.
+ */
+function forwardingCommand({ link, mac }: Pick<ListenerPlan, "link" | "mac">): string {
+  return `fdb replace ${mac} dev ${link} master static sticky`;
 }
 
 /** For `ip -batch` in the namespace. Everything there is made anew but the link. */
@@ -153,7 +161,8 @@ async function isSo(plan: ListenerPlan, mtu: number): Promise<boolean> {
     addresses.length === wanted.length &&
     wanted.every((address) => addresses.includes(address)) &&
     (await hasRoutes(plan)) &&
-    (await hasVlan(plan))
+    (await hasVlan(plan)) &&
+    (await hasForwarding(plan))
   );
 }
 
@@ -173,6 +182,13 @@ async function hasVlan({ link, vlan }: ListenerPlan): Promise<boolean> {
   if (shown.code !== 0) return false;
   const [port] = JSON.parse(shown.stdout || "[]") as { vlans?: { vlan: number; flags?: string[] }[] }[];
   return port?.vlans?.some((one) => one.vlan === vlan && one.flags?.includes("PVID")) ?? false;
+}
+
+async function hasForwarding({ link, mac }: ListenerPlan): Promise<boolean> {
+  const shown = await run("bridge", ["-json", "fdb", "show", "brport", link]);
+  if (shown.code !== 0) return false;
+  const entries = JSON.parse(shown.stdout || "[]") as { mac: string; flags?: string[] }[];
+  return entries.some((one) => one.mac === mac && one.flags?.includes("sticky"));
 }
 
 function writeSysctl(key: string, value: string): void {

@@ -25,7 +25,8 @@ export interface ListenerParts {
 /** What was carried out of a plan. */
 interface Made {
   readonly plan: ListenerPlan;
-  readonly neighbours: ReadonlyMap<string, string>;
+  /** null: nobody knows which are there. */
+  readonly neighbours: ReadonlyMap<string, string> | null;
 }
 
 /** Brings the node to what is wanted, from whatever is there. One call at a time. */
@@ -44,8 +45,16 @@ export class Listeners {
     return this.#lost.size;
   }
 
-  /** `again`: nothing is believed to be there because it was once. Resolves with the state of each wanted network. */
-  async carryOut(wanted: WantedListeners, again: boolean): Promise<readonly ListenerState[]> {
+  /**
+   * `again`: nothing is believed to be there because it was once; from when `hurry` says so, only what is known to be
+   * missing is looked after. Resolves with the state of each wanted network.
+   */
+  async carryOut(
+    wanted: WantedListeners,
+    again: boolean,
+    hurry: () => boolean = () => false,
+  ): Promise<readonly ListenerState[]> {
+    const thorough = () => again && !hurry();
     const { names, memory, firewall, frontends } = this.#parts;
     const { plans, problems } = planListeners(names, wanted.networks);
     const failed = new Map(problems);
@@ -57,12 +66,12 @@ export class Listeners {
     const rules = plans.map((plan) => this.#firewallListener(plan));
     if ((await firewall.apply(rules, again)) === "repaired") this.#parts.repaired("firewall");
     for (const plan of plans) {
-      const problem = await this.#link(plan, again);
+      const problem = await this.#link(plan, thorough());
       if (problem !== null) failed.set(plan.network, problem);
     }
     const linked = plans.filter(({ network }) => !failed.has(network));
-    for (const [network, problem] of await frontends.serve(linked, again)) failed.set(network, problem);
-    for (const plan of linked) await this.#introduce(plan, again);
+    for (const [network, problem] of await frontends.serve(linked, thorough())) failed.set(network, problem);
+    for (const plan of linked) await this.#introduce(plan, thorough());
     this.#noteProblems(failed);
     return wanted.networks.map(({ network }) => stateOf(network, failed.get(network)));
   }
@@ -78,7 +87,7 @@ export class Listeners {
       if (outcome === "changed") this.#parts.frontends.lookAgain(plan.network);
       if (outcome === "changed" && !isNew) this.#parts.repaired("link");
       // The entries of a link that is made anew are gone with the old one.
-      const neighbours = outcome === "changed" || made === undefined ? new Map() : made.neighbours;
+      const neighbours = outcome === "changed" || made === undefined ? null : made.neighbours;
       this.#made.set(plan.network, { plan, neighbours });
       return null;
     } catch (error) {
@@ -89,9 +98,8 @@ export class Listeners {
   /** A VM's MAC is said to the listener, so that it believes nobody else who answers for the VM's address. */
   async #introduce(plan: ListenerPlan, again: boolean): Promise<void> {
     const { memory, log } = this.#parts;
-    const made = this.#made.get(plan.network);
-    const known = made?.neighbours ?? new Map();
-    const present = again || known.size === 0 ? await presentNeighbours(plan.namespace) : known;
+    const known = this.#made.get(plan.network)?.neighbours ?? null;
+    const present = again || known === null ? await presentNeighbours(plan.namespace) : known;
     const neighbours = neighboursOf(plan, memory);
     const commands = neighbourCommands(present, neighbours);
     try {
@@ -100,7 +108,7 @@ export class Listeners {
       this.#made.set(plan.network, { plan, neighbours });
     } catch (error) {
       log.warn({ network: plan.network, error: (error as Error).message }, "neighbour entries not made");
-      this.#made.set(plan.network, { plan, neighbours: new Map() });
+      this.#made.set(plan.network, { plan, neighbours: null });
     }
   }
 

@@ -77,9 +77,9 @@ function planOf(names: Names, wanted: WantedListener): ListenerPlan | string {
   }
 }
 
-/** Does the kernel take it as the name of a link, and nft and ip as one word? */
+/** Does the kernel take it as the name of a link, and nft and ip as one word? ip takes what follows a # for a comment. */
 export function isLinkName(name: string): boolean {
-  return /^[^\s/:"'\\*$,{}-][^\s/:"'\\*$,{}]{0,14}$/.test(name) && name !== "." && name !== "..";
+  return /^[^\s/:"'\\*$,{}#-][^\s/:"'\\*$,{}#]{0,14}$/.test(name) && name !== "." && name !== "..";
 }
 
 function ipv4Subnet(text: string): Cidr {

@@ -15,6 +15,7 @@ import type { BackendProxy, ProxiedAnswer } from "./proxy.ts";
 import type { QuietLog } from "./quiet-log.ts";
 import type { Origin } from "./read-request.ts";
 import type { Backend, TenantSource } from "./tenant-source.ts";
+import type { TokenRules } from "./token-rules.ts";
 
 /** Everything that answers need, whatever the guest asks for. */
 export interface AnswerContext {
@@ -25,6 +26,7 @@ export interface AnswerContext {
   defaultBackend(): Backend | null;
   /** The newest first. */
   keys(): readonly Buffer[];
+  readonly tokenRules: TokenRules;
   readonly log: QuietLog;
 }
 
@@ -77,10 +79,11 @@ async function answer(request: GuestRequest, context: AnswerContext): Promise<Gu
 async function serve(
   request: GuestRequest,
   identity: IdentityView,
-  { tenants, keys }: AnswerContext,
+  { tenants, keys, tokenRules }: AnswerContext,
 ): Promise<Answer> {
   const instance = instanceOf(identity, await tenants.look(identity));
-  const options = { tokens: tokensOf(identity, request.origin.network), tokenKeys: keys(), seed: newSeed };
+  const tokens = tokenRules.of(identity, request.origin.network);
+  const options = { tokens, tokenKeys: keys(), seed: newSeed };
   const { effect, ...given } = respond(asked(request), instance, options, systemClock.wallMs());
   if (effect === undefined) return given;
   switch (await tenants.keepPassword(identity, effect.password)) {
@@ -119,11 +122,6 @@ function asked({ incoming, body, origin }: GuestRequest): Parameters<typeof resp
 /** For the guest's own pool of randomness; of Nova's size. */
 function newSeed(): Buffer {
   return randomBytes(512);
-}
-
-/** As the network's definition has it. */
-function tokensOf(identity: IdentityView, network: string): "off" | "optional" | "required" {
-  return identity.interfaces.find((one) => one.network === network)?.metadata?.tokens ?? "optional";
 }
 
 function served(answer: Answer): GuestAnswer {

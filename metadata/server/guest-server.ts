@@ -8,7 +8,10 @@ import type { ProxiedAnswer } from "./proxy.ts";
 import { headerLines } from "./proxy-headers.ts";
 import { type Origin, REQUEST_BODY_BYTES_MAX, readBody } from "./read-request.ts";
 import { type ServerMetrics, type Tree, treeOf } from "./server-metrics.ts";
+import { TokenRules } from "./token-rules.ts";
 import { Turns } from "./turns.ts";
+
+type Options = GuestServerOptions & AnswerContext;
 
 /** Longer than the listeners keep an idle connection: it must never be we who close one that is about to be used, ms. */
 const KEEP_ALIVE_MS = 10 * 60_000;
@@ -18,14 +21,15 @@ const REQUEST_MS_MAX = 30_000;
 /** Above the 16 KiB that a listener takes, with what it adds. */
 const HEAD_BYTES_MAX = 32 << 10;
 
-export interface GuestServerOptions extends AnswerContext {
+export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules"> {
   origin(incoming: IncomingMessage, lines: readonly HeaderLine[]): Origin | null;
   readonly metrics: ServerMetrics;
   readonly errors: Logger;
 }
 
 /** The server that guests' requests come to, not listening yet. */
-export function buildGuestServer(options: GuestServerOptions): Server {
+export function buildGuestServer(given: GuestServerOptions): Server {
+  const options = { ...given, tokenRules: new TokenRules() };
   const turns = new Turns();
   const server = createServer(
     {
@@ -43,13 +47,16 @@ export function buildGuestServer(options: GuestServerOptions): Server {
       });
     },
   );
+  // Their size is bounded. By default Node drops those after the thousandth, and the last may be what says who asks, or that
+  // somebody was forwarded by the guest.
+  server.maxHeadersCount = 0;
   return server;
 }
 
 async function handle(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  options: GuestServerOptions,
+  options: Options,
   server: Server,
 ): Promise<void> {
   const startMs = systemClock.monotonicMs();
@@ -71,7 +78,7 @@ async function handle(
 async function decide(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  given: { lines: readonly HeaderLine[]; origin: Origin | null; options: GuestServerOptions },
+  given: { lines: readonly HeaderLine[]; origin: Origin | null; options: Options },
 ): Promise<{ answer: Answer | ProxiedAnswer | null; tree: Tree }> {
   const { lines, origin, options } = given;
   const tree = treeOf(incoming.url ?? "");

@@ -2,7 +2,7 @@ import { generationPathOf } from "../../daemon/identity-generation.ts";
 import type { IdentityAnswer, IdentityView } from "../../daemon/identity-wire.ts";
 import { systemClock } from "../../store/clock.ts";
 import { IdentityAway, type IdentitySource } from "./identity-source.ts";
-import { LeanConnection, type Reply } from "./lean-get.ts";
+import { LeanConnection, NoAnswerInTime, type Reply } from "./lean-get.ts";
 import { RememberedIdentities } from "./remembered-identities.ts";
 
 /** The daemon answers from its own journal: a silence this long means that it is stuck, ms. */
@@ -82,7 +82,7 @@ export class IdentityClient implements IdentitySource {
       return await this.#getOn(kept ?? this.#connect(), path);
     } catch (error) {
       // A connection that ended while it lay idle says nothing about the daemon, which may have been started anew.
-      if (kept === undefined) throw this.#away(error as Error);
+      if (kept === undefined || error instanceof NoAnswerInTime) throw this.#away(error as Error);
     }
     try {
       return await this.#getOn(this.#connect(), path);

@@ -10,6 +10,11 @@ export interface Reply {
   readonly body: string;
 }
 
+/** The daemon has the question and says nothing. */
+export class NoAnswerInTime extends Error {
+  override readonly name = "NoAnswerInTime";
+}
+
 interface Failure extends Error {
   readonly code?: string;
 }
@@ -27,7 +32,7 @@ export class LeanConnection {
   constructor(socketPath: string, { timeoutMs, ended }: { timeoutMs: number; ended: () => void }) {
     this.#socket = connect(socketPath);
     this.#socket.setTimeout(timeoutMs, () => {
-      if (this.#waiting) this.#socket.destroy(new Error("no answer in time"));
+      if (this.#waiting) this.#socket.destroy(new NoAnswerInTime("no answer in time"));
     });
     this.#socket.on("data", (chunk) => this.#receive(chunk));
     this.#socket.on("error", (error: Failure) => this.#fail(error));

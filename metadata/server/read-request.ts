@@ -7,6 +7,8 @@ import { LISTENER_HEADERS } from "../listener-headers.ts";
 /** Of a request's body: a guest's password has at most 1,020, and a backend of a tenant has no reason to get files. */
 export const REQUEST_BODY_BYTES_MAX = 64 << 10;
 
+const LEFT = "the client left in the middle of its request";
+
 /** Where a request comes from, in the words of the listener and not of the guest. */
 export interface Origin {
   readonly network: string;
@@ -59,6 +61,8 @@ export function readBody(incoming: IncomingMessage): Promise<Buffer | "too-large
     return Promise.resolve(Buffer.alloc(0));
   if (Number(length ?? 0) > REQUEST_BODY_BYTES_MAX) return Promise.resolve("too-large");
   return new Promise((resolve, reject) => {
+    // While the request waited for its turn: nothing more would be told of it.
+    if (incoming.destroyed) reject(new Error(LEFT));
     const chunks: Buffer[] = [];
     let bytes = 0;
     incoming.on("data", (chunk: Buffer) => {
@@ -68,6 +72,6 @@ export function readBody(incoming: IncomingMessage): Promise<Buffer | "too-large
     });
     incoming.on("end", () => resolve(Buffer.concat(chunks)));
     incoming.on("error", reject);
-    incoming.on("close", () => reject(new Error("the client left in the middle of its request")));
+    incoming.on("close", () => reject(new Error(LEFT)));
   });
 }

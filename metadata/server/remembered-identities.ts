@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import type { IdentityView } from "../../daemon/identity-wire.ts";
 import type { Clock } from "../../store/clock.ts";
 
@@ -16,6 +16,13 @@ interface Remembered {
   readonly atMs: number;
 }
 
+/** Its number is not given to another file while it is open. */
+interface OpenFile {
+  readonly fd: number;
+  readonly inode: number;
+  readonly device: number;
+}
+
 /**
  * Answers of the identity socket that are still true: the daemon writes another generation beside its socket before it
  * tells anybody that an attachment was made or ended, so that no answer is used after the allocation that it was about.
@@ -24,7 +31,7 @@ export class RememberedIdentities {
   readonly #path: string;
   readonly #clock: Clock;
   readonly #bytes = Buffer.alloc(64);
-  #file: { readonly fd: number; readonly inode: number } | null = null;
+  #file: OpenFile | null = null;
   #generation: string | null = null;
   readonly #byAddress = new Map<string, Remembered>();
 
@@ -71,20 +78,25 @@ export class RememberedIdentities {
   #read(): string | null {
     try {
       // By its path each time: the file that is open may have been replaced.
-      const inode = statSync(this.#path, { throwIfNoEntry: false })?.ino;
-      if (inode === undefined) return null;
-      if (this.#file?.inode !== inode) this.#open(inode);
-      const length = this.#file === null ? 0 : readSync(this.#file.fd, this.#bytes, 0, this.#bytes.length, 0);
+      const there = statSync(this.#path, { throwIfNoEntry: false });
+      if (there === undefined) return null;
+      const isSame = this.#file?.inode === there.ino && this.#file.device === there.dev;
+      const { fd } = isSame ? (this.#file as OpenFile) : this.#open();
+      const length = readSync(fd, this.#bytes, 0, this.#bytes.length, 0);
       return length === 0 ? null : this.#bytes.toString("latin1", 0, length);
     } catch {
       return null;
     }
   }
 
-  #open(inode: number): void {
+  #open(): OpenFile {
     if (this.#file !== null) closeSync(this.#file.fd);
     this.#file = null;
-    this.#file = { fd: openSync(this.#path, "r"), inode };
+    const fd = openSync(this.#path, "r");
+    // Of the file that was opened: another one may have taken the path since it was looked at.
+    const { ino: inode, dev: device } = fstatSync(fd);
+    this.#file = { fd, inode, device };
+    return this.#file;
   }
 }
 

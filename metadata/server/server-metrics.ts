@@ -37,7 +37,7 @@ export class ServerMetrics {
     });
     this.#identity = new Counter({
       name: "holdfast_metadata_identity_lookups_total",
-      help: "Questions who is behind an address, by outcome: found, nobody, ambiguous, away",
+      help: "Questions who is behind an address, by outcome: found, nobody, ambiguous, away, remembered",
       labelNames: ["outcome"],
       registers,
     });

@@ -27,7 +27,7 @@ const settings = z.strictObject({
   /** Certificates, PEM, of the authorities that a backend with https is believed by. Default: those of Node. */
   novaCaFile: text.optional(),
   /** Longest wait for a backend's whole answer. */
-  backendTimeoutSeconds: whole(1, 3_600).default(60),
+  backendTimeoutSeconds: whole(1, 70).default(60),
   /** Folder of what this server itself keeps: guests' passwords, and the keys unless `keyFile` names others. */
   state: text.default("/var/lib/holdfast-metadata"),
   /** File with the keys of tokens, one a line, the newest first. Default: `keys` in the state folder. */

@@ -57,7 +57,12 @@ export class WatchedFile<T> {
   }
 }
 
+/** Never throws: whatever becomes of the file and its folder, the server goes on with what it has. */
 function stateOf(path: string): string {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found ? `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}` : "absent";
+  try {
+    const found = statSync(path, { bigint: true });
+    return `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? "unknown";
+  }
 }

@@ -206,6 +206,27 @@ describe("an ADD", () => {
     expect(await metric(daemon, 'holdfast_metadata_listeners{state="failed"}')).toBe(1);
   });
 
+  patient("does not take an earlier failure for its own: its bridge may be there now", async ({ daemon }) => {
+    const setUp = gate();
+    const client = listen(daemon, async ({ network, attachments }) => {
+      if (attachments.length === 1)
+        return { network, state: "failed", problem: "there is no bridge br-blue" };
+      await setUp.opened;
+      return { network, state: "up" };
+    });
+    await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
+    let answered = false;
+    const adding = daemon.cni("ADD", "c2", { config: withMetadata("blue") }).then(() => {
+      answered = true;
+    });
+    await client.untilWanted(["blue: c1/eth0 c2/eth0"]);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(answered).toBe(false);
+    setUp.open();
+    await adding;
+    expect([await metric(daemon, FAILED), await metric(daemon, UP)]).toEqual([1, 1]);
+  });
+
   hurried(
     "is answered after the wait when nobody sets the listener up, with a warning",
     async ({ daemon }) => {

@@ -79,6 +79,27 @@ describe("the account", () => {
   }
 });
 
+test("whoever may look at the cluster is told the firmware's UUID by `holdfast who`, and may change nothing", async () => {
+  const rbac = "rbac.authorization.k8s.io";
+  await cluster.api.create(`/apis/${rbac}/v1/clusterrolebindings`, {
+    metadata: { name: "ann-looks" },
+    roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "holdfast-viewer" },
+    subjects: [{ apiGroup: rbac, kind: "User", name: "ann" }],
+  });
+  const may = async (verb: string, resource: string) => {
+    const review = await cluster.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {
+      apiVersion: "authorization.k8s.io/v1",
+      kind: "SubjectAccessReview",
+      spec: { user: "ann", resourceAttributes: { group: "kubevirt.io", verb, resource, namespace: "shop" } },
+    });
+    return review.status.allowed;
+  };
+  for (const resource of ["virtualmachines", "virtualmachineinstances"]) {
+    await expect.poll(() => may("get", resource)).toBe(true);
+    for (const verb of ["create", "update", "patch", "delete"]) expect(await may(verb, resource)).toBe(false);
+  }
+});
+
 test("the API server takes the DaemonSet as it is, and the component's patch of the daemon's", async () => {
   await cluster.apply(read("metadata/daemonset.yaml"));
   const sets = "/apis/apps/v1/namespaces/holdfast-system/daemonsets";
@@ -127,4 +148,33 @@ test("listeners and server meet at one socket, of a group that both have", () =>
   const dockerfile = readFileSync(join(DEPLOY, "Dockerfile"), "utf8");
   expect(dockerfile).toContain(`"--gid", "${GROUP}", "${flag("listeners", "haproxy-group")}"`);
   for (const tool of ["haproxy", "iproute2", "nftables"]) expect(dockerfile).toContain(` ${tool} `);
+});
+
+test("namespaces that the listeners mount are the node's, and no container but theirs has its rights", () => {
+  const pod = podOf("metadata/daemonset.yaml");
+  const [listeners, server] = [container(pod, "listeners"), container(pod, "server")];
+  expect(pod.hostNetwork).toBe(true);
+  expect(listeners.securityContext).toMatchObject({ privileged: true, runAsUser: 0 });
+  expect(server.securityContext.privileged).toBeUndefined();
+  const at = (one: KubeObject, path: string) =>
+    one.volumeMounts.find(({ mountPath }: KubeObject) => mountPath === path);
+  const volume = (name: string) => pod.volumes.find((one: KubeObject) => one.name === name);
+  const namespaces = at(listeners, "/run/netns");
+  expect(namespaces.mountPropagation).toBe("Bidirectional");
+  expect(volume(namespaces.name).hostPath.path).toBe("/run/netns");
+  expect(at(server, "/run/netns")).toBeUndefined();
+  // The daemon's own folder: its socket is for the listeners, the one for identities for the server.
+  const daemon = podOf("daemonset.yaml");
+  const folder = (of: KubeObject, name: string) => of.volumes.find((one: KubeObject) => one.name === name);
+  const own = at(container(daemon, "daemon"), "/run/holdfast");
+  for (const one of [listeners, server])
+    expect(volume(at(one, "/run/holdfast").name).hostPath).toEqual(folder(daemon, own.name).hostPath);
+  expect(at(server, "/run/holdfast").readOnly).toBe(true);
+});
+
+test("with systemd and with Kubernetes the server collects its garbage alike", () => {
+  const pod = podOf("metadata/daemonset.yaml");
+  const { value } = container(pod, "server").env.find(({ name }: KubeObject) => name === "NODE_OPTIONS");
+  const unit = readFileSync(join(DEPLOY, "systemd/holdfast-metadata.service"), "utf8");
+  expect(unit).toContain(`\nEnvironment=NODE_OPTIONS=${value}\n`);
 });

@@ -71,7 +71,13 @@ const del = (containerId: string) =>
   store.detach({ containerId, interface: "eth0", network: "blue", stamp: now(), reason: "DEL" });
 
 function deskWith(vms: Partial<LocalVms>, more: Partial<IdentityParts> = {}): IdentityDesk {
-  const facts = { definition: () => undefined, dns: () => ({}), mtu: () => null, routes: () => [] };
+  const facts = {
+    definition: () => undefined,
+    dns: () => ({}),
+    mtu: () => null,
+    mac: () => null,
+    routes: () => [],
+  };
   const source = new StandaloneIdentities(store, facts);
   const all: LocalVms = { known: () => null, learn: async () => {}, nameOf: () => null, ...vms };
   return new IdentityDesk({ store, source, vms: all, facts, notReady: () => null, ...more });

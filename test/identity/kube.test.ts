@@ -314,6 +314,27 @@ test("a pod without VM; given back, and before the API is told of it", async () 
   expect((await who("node-b", query)).identity).toMatchObject({ state: "released-recently", pods: [] });
 });
 
+test("a MAC that nobody asked for is told as Multus reports it", async () => {
+  const network = await scene.network("reported", DUAL);
+  const pod = await scene.pod("reported-0", "node-a", network);
+  const [ip] = await scene.given(pod, network);
+  const query = `address=${bare(ip)}&network=reported&here=true`;
+  expect((await who("node-a", query)).identity.interfaces[0]?.mac).toBeNull();
+  const mac = "02:00:00:00:00:77";
+  const status = JSON.stringify([
+    { name: `${NAMESPACE}/reported`, interface: "net1", ips: [bare(ip)], mac },
+    { name: `${NAMESPACE}/other`, interface: "net2", ips: ["10.9.9.9"], mac: "02:00:00:00:00:78" },
+  ]);
+  await scene.cluster.api.patch(pathOf(NAMESPACE, "pods", "reported-0"), {
+    metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": status } },
+  });
+  await until(
+    async () => (await who("node-a", query)).identity.interfaces[0]?.mac === mac,
+    "the MAC of network-status",
+  );
+  await scene.del(pod, network);
+});
+
 test("the API server away: what was learnt is told, what never was is 503, and nothing is made up", async () => {
   const network = await scene.network("away", DUAL);
   const [known, fresh] = [await scene.vm("known", network), await scene.vm("fresh", network)];

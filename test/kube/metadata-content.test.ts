@@ -301,6 +301,35 @@ test("a container that is no VM has a tenant at most", async () => {
   expect(await source.look(bare)).toMatchObject({ projectId: null, password: null });
 });
 
+test("of a namespace that may not be read no other tenant's name is made up", async () => {
+  const namespace = await stage.namespace();
+  const guest = await stage.guest(namespace, "web", { annotations: { hostname: "web" } });
+  const proxy = await ApiProxy.start(stage.cluster);
+  proxy.rule({
+    when: ({ path }) => /^\/api\/v1\/namespaces(\?|$)/.test(path),
+    act: { status: 403, body: {} },
+  });
+  const ours = await stage.source({}, proxy.url);
+  try {
+    // Its bare name may be another namespace's tenant-id.
+    const projectId = `namespace:${namespace}`;
+    expect(await ours.look(guest.identity)).toMatchObject({ projectId, hostname: "web" });
+    const pod = { namespace, name: "p", uid: "p-1", node: "node-a", containerID: "c", since: "" };
+    expect((await ours.look({ ...guest.identity, vm: null, pods: [pod] })).projectId).toBe(projectId);
+  } finally {
+    await ours.stop();
+    await proxy.stop();
+  }
+});
+
+test("a VM of which nothing but the name is known is told nothing of what may be another's", async () => {
+  const namespace = await stage.namespace();
+  const guest = await stage.guest(namespace, "web", { annotations: { hostname: "another" } });
+  const vm = { ...guest.identity.vm, uid: "", vmiUid: null } as Guest["identity"]["vm"];
+  expect(await source.look({ ...guest.identity, vm })).toMatchObject({ hostname: null, links: [] });
+  expect(await source.keepPassword({ ...guest.identity, vm }, BYTES)).toBe("refused");
+});
+
 test("a namespace that nobody asks about any more is watched again when somebody does", async () => {
   const namespace = await stage.namespace();
   const ours = await stage.source({ idleMsMax: 200 });

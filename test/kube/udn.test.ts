@@ -6,6 +6,7 @@ import { routeOf } from "../../cli/cluster/routes.ts";
 import type { Controller } from "../../daemon/controller.ts";
 import type { KubeServiceBackends } from "../../metadata/kube/services.ts";
 import { namespacedPath } from "../../store/kubernetes/objects.ts";
+import { ApiProxy, type ProxyRequest } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
@@ -123,6 +124,35 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
     );
     expect(event.source).toEqual({ component: "holdfast-metadata", host: "node-z" });
     await other.stop();
+  });
+
+  test("a Service that cannot be is refused at once, also where its name is too long for a label", async () => {
+    const name = "m".repeat(64);
+    await objects.udn(NAMESPACE, "long", PRIMARY, { [SERVICE_ANNOTATION]: name });
+    await becomes(udnPath("long"), "False", `Service ${NAMESPACE}/${name} does not exist`);
+    await until(async () => (await backends.backendOf("shop_long")) !== null, "the network to be heard of");
+    const startMs = performance.now();
+    expect(await backends.backendOf("shop_long")).toMatchObject({ kind: "service", endpoints: [] });
+    expect(performance.now() - startMs).toBeLessThan(2_500);
+  });
+
+  test("an API server that does not say which EndpointSlices it has is asked again", async () => {
+    const proxy = await ApiProxy.start(stage.cluster);
+    const isAsked = ({ path }: ProxyRequest) =>
+      path.startsWith("/apis/discovery.k8s.io/v1?") || path.endsWith("/v1");
+    proxy.rule({ when: isAsked, times: 1, act: { status: 406, body: {} } });
+    const kubeconfig = stage.cluster.kubeconfig("holdfast-metadata", proxy.url);
+    const proxied = new HttpKubeApi(loadKubeConfig(kubeconfig));
+    const fresh = serviceBackends(proxied, NODE);
+    fresh.start();
+    try {
+      expect(await fresh.backendOf("shop_blue")).toMatchObject({ endpoints: ["10.244.1.1:8080"] });
+      expect(proxy.log.filter(isAsked)).toHaveLength(2);
+    } finally {
+      await fresh.stop();
+      proxied.close();
+      await proxy.stop();
+    }
   });
 
   test("requests go to pods of the Service's namespace on the pod network only", async () => {

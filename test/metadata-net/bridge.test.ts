@@ -104,6 +104,7 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
           { operation: "reply" as const, senderAddress: claimed, targetAddress: A, to: a.mac, tags },
           { operation: "request" as const, senderAddress: claimed, targetAddress: A, tags },
           { operation: "request" as const, senderAddress: claimed, targetAddress: claimed, tags },
+          { operation: "request" as const, senderAddress: claimed, targetAddress: A, tags, snap: true },
         ]),
       ),
       5,
@@ -122,6 +123,21 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
       for (const pid of stdout.split("\n").filter(Boolean)) process.kill(Number(pid), "SIGKILL");
     });
     await server;
+  });
+
+  test("nobody takes the listener's MAC from it, neither a VM nor who is outside", async () => {
+    const { mac } = listenerNames(node.names, "blue");
+    const uplink = await node.uplink(bridge);
+    expect((await a.ask("/")).status).toBe(200);
+    const frame = { operation: "request", senderAddress: B, targetAddress: "10.30.0.99", from: mac } as const;
+    for (const liar of [b, uplink]) {
+      const lies = sendArp(liar, [frame, { ...frame, tags: 1 }], 4);
+      for (let count = 0; count < 15; count += 1)
+        expect(who(await a.ask("/", ["--max-time", "2"]))).toBe(`blue ${A}`);
+      await lies;
+    }
+    // Without being sent anything, the bridge still knows.
+    expect((await a.ask("/")).status).toBe(200);
   });
 
   test("nothing leaves by other ports, and nobody comes in by them", async () => {

@@ -10,6 +10,10 @@ export interface ArpFrame {
   readonly to?: string;
   /** Priority tags in front; 802.1Q, VLAN 0. */
   readonly tags?: number;
+  /** As IEEE 802 has it: with its length, and LLC and SNAP before the type. */
+  readonly snap?: boolean;
+  /** MAC that it says it comes from. Default: the guest's own. */
+  readonly from?: string;
 }
 
 const SEND = `
@@ -19,9 +23,12 @@ s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(("eth0", 0))
 mac = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
 def frame(f):
     to = bytes.fromhex(f.get("to", "ff:ff:ff:ff:ff:ff").replace(":", ""))
+    source = bytes.fromhex(f["from"].replace(":", "")) if "from" in f else mac
     arp = struct.pack("!HHBBH", 1, 0x800, 6, 4, 1 if f["operation"] == "request" else 2)
-    arp += mac + socket.inet_aton(f["senderAddress"]) + to + socket.inet_aton(f["targetAddress"])
-    return to + mac + b"\\x81\\x00\\x00\\x00" * f.get("tags", 0) + b"\\x08\\x06" + arp
+    arp += source + socket.inet_aton(f["senderAddress"]) + to + socket.inet_aton(f["targetAddress"])
+    body = b"\\x08\\x06" + arp
+    if f.get("snap"): body = struct.pack("!H", len(body) + 6) + b"\\xaa\\xaa\\x03\\0\\0\\0" + body
+    return to + source + b"\\x81\\x00\\x00\\x00" * f.get("tags", 0) + body
 end = time.monotonic() + seconds
 while True:
     for f in frames: s.send(frame(f))
@@ -29,7 +36,7 @@ while True:
     time.sleep(0.01)
 `;
 
-/** Sends ARP frames from the guest's own MAC, again and again for so long; 0: once. */
+/** Sends ARP frames, again and again for so long; 0: once. */
 export async function sendArp(guest: Guest, frames: readonly ArpFrame[], seconds = 0): Promise<void> {
   const { code, stderr } = await guest.python(SEND, [JSON.stringify(frames), String(seconds)]);
   if (code !== 0) throw new Error(stderr);

@@ -101,6 +101,24 @@ describe("content", () => {
     expect(read({ meta: "configmap/all/a" }).meta).toEqual({ a: "1" });
   });
 
+  test("no key is lost to another of its name", () => {
+    const team = projectTenantObject(
+      {
+        metadata: { ...METADATA, name: "team" },
+        data: { bob: "ssh-rsa A\nssh-rsa B\nssh-rsa C", "bob-2": "ssh-rsa D" },
+      },
+      "ConfigMap",
+    );
+    const annotations = new Map([[`${P}public-keys`, "configmap/team"]]);
+    const { publicKeys } = readContent([annotations], { find: () => team });
+    expect(publicKeys.map(({ name, data }) => `${name} ${data}`)).toEqual([
+      "bob ssh-rsa A",
+      "bob-3 ssh-rsa B",
+      "bob-4 ssh-rsa C",
+      "bob-2 ssh-rsa D",
+    ]);
+  });
+
   test.each([
     [{ "user-data": "secret/none" }, "MetadataUserDataUnavailable", "kubectl label secret/none metadata"],
     [{ "user-data": "secret/boot/none" }, "MetadataUserDataUnavailable", "Secret boot has no key none."],

@@ -90,6 +90,7 @@ describe("plans", () => {
     ["a bridge that is a path", wanted("a", { bridge: "../x" }), "no name of a bridge"],
     ["a bridge with a blank", wanted("a", { bridge: "br x" }), "no name of a bridge"],
     ["a bridge that looks like an option", wanted("a", { bridge: "-batch" }), "no name of a bridge"],
+    ["a bridge whose end ip takes for a comment", wanted("a", { bridge: "br#1" }), "no name of a bridge"],
     ["VLAN 0", wanted("a", { vlan: 0 }), "VLAN 0"],
     ["an MTU of nothing", wanted("a", { mtu: 1 }), "MTU 1"],
     ["IPv6", wanted("a", { address: "fd00::1/64" }), "not IPv4"],

@@ -1,0 +1,93 @@
+import { once } from "node:events";
+import { rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import pino from "pino";
+import { expect, onTestFinished, test } from "vitest";
+import type { WantedListeners } from "../../daemon/listener-wire.ts";
+import { Agent, type AgentParts } from "../../metadata/net/agent.ts";
+import { newFolder, until } from "../harness/daemon.ts";
+
+interface Played {
+  readonly agent: Agent;
+  /** Versions that were carried out, and looks. */
+  readonly calls: readonly string[];
+  /** A look at everything is under way. */
+  looking(): boolean;
+  want(version: number): void;
+}
+
+/** An agent whose look at everything does not end unless somebody hurries it. */
+async function play(lostCount: number): Promise<Played> {
+  const folder = newFolder();
+  const socket = join(folder, "d.sock");
+  let version = 1;
+  const server = createServer((request, answer) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => {
+      body += chunk;
+    });
+    request.on("end", () => {
+      const { applied } = JSON.parse(body) as { applied: string | null };
+      const send = () => answer.end(JSON.stringify({ version: String(version), networks: [] }));
+      const timer = setInterval(() => {
+        if (applied === String(version)) return;
+        clearInterval(timer);
+        send();
+      }, 5);
+      answer.on("close", () => clearInterval(timer));
+    });
+  });
+  server.listen(socket);
+  await once(server, "listening");
+  const calls: string[] = [];
+  let looking = false;
+  const carryOut = async (wanted: WantedListeners, again: boolean, hurry: () => boolean) => {
+    const look = again && calls.length > 0;
+    calls.push(look ? "look" : wanted.version);
+    looking = look;
+    // A look that nobody hurries does not end.
+    while (look && !hurry()) await new Promise((resolve) => setTimeout(resolve, 5));
+    looking = false;
+    return [];
+  };
+  const parts = { listeners: { carryOut, lostCount }, haproxy: { wanted: false, alive: false } };
+  const log = pino({ level: "silent" });
+  const agent = new Agent({ socket, log, ...parts } as unknown as AgentParts);
+  const done = agent.run();
+  onTestFinished(async () => {
+    server.close();
+    server.closeAllConnections();
+    version += 1;
+    agent.stop();
+    await done;
+    rmSync(folder, { recursive: true, force: true });
+  });
+  await until(() => calls.length === 1, "the first state");
+  return {
+    agent,
+    calls,
+    looking: () => looking,
+    want: (next) => {
+      version = next;
+    },
+  };
+}
+
+test("news do not wait for a look at everything, which then is taken up again", async () => {
+  const { agent, calls, looking, want } = await play(0);
+  agent.lookSoon();
+  await until(looking, "a look at everything");
+  want(2);
+  await until(() => calls.includes("2"), "the news to be carried out");
+  expect(calls).toEqual(["1", "look", "2"]);
+  await until(looking, "the look that was broken off", 10_000);
+  want(3);
+  await until(() => calls.includes("3"), "the news after that");
+});
+
+test("where a port is missing, that is looked for again, and not at everything", async () => {
+  const { calls, looking } = await play(1);
+  await until(() => calls.length === 2, "another look", 10_000);
+  await until(() => !looking(), "its end", 1_000);
+});

@@ -1,0 +1,35 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { findHaproxy } from "../../metadata/net/haproxy-process.ts";
+import { newFolder, until } from "../harness/daemon.ts";
+import { whyNotReal } from "../network/containers.ts";
+
+/** Something that calls itself haproxy and names our configuration, as every pod of the node can. */
+async function impostor(path: string, ...wrapped: readonly string[]): Promise<void> {
+  const [command, ...args] = [...wrapped, "bash", "-c", 'exec -a haproxy tail -f "$0"', path];
+  const child = spawn(command as string, args, { stdio: "ignore" });
+  onTestFinished(async () => {
+    const closed = once(child, "close");
+    child.kill("SIGKILL");
+    await closed;
+  });
+}
+
+test.skipIf(whyNotReal() !== null)(
+  "what calls itself haproxy in a container is not taken for ours",
+  async () => {
+    const folder = newFolder();
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const path = join(folder, "haproxy.cfg");
+    writeFileSync(path, "");
+    await impostor(path, "unshare", "--pid", "--fork", "--kill-child");
+    await impostor(path);
+    await until(() => findHaproxy(path).all.length > 0, "the one beside us to be seen");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const { master, all } = findHaproxy(path);
+    expect(all).toEqual([master]);
+  },
+);

@@ -1,0 +1,136 @@
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { generationPathOf, IdentityGeneration } from "../../daemon/identity-generation.ts";
+import { RememberedIdentities } from "../../metadata/server/remembered-identities.ts";
+import type { Clock } from "../../store/clock.ts";
+import { identity } from "../metadata-server/fake-identity.ts";
+
+let folder: string;
+let socket: string;
+let nowMs: number;
+let generation: IdentityGeneration;
+let remembered: RememberedIdentities;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-generation-"));
+  socket = join(folder, "identity.sock");
+  nowMs = 1_000;
+  generation = new IdentityGeneration(socket, null);
+  const clock = { monotonicMs: () => nowMs } as Clock;
+  remembered = new RememberedIdentities(generationPathOf(socket), clock);
+});
+afterEach(() => {
+  generation.end();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const ASKED = { network: "blue", address: "10.10.0.5" };
+const VM = identity();
+const get = () => remembered.get(ASKED.network, ASKED.address);
+/** As of a question that was asked now, and answered after `meanwhile`. */
+function learn(meanwhile: () => void = () => {}): void {
+  const asked = { generation: remembered.generation, atMs: nowMs };
+  meanwhile();
+  remembered.put(ASKED, VM, asked);
+}
+
+describe("an answer is used again", () => {
+  test("while nothing changes, for a second, and for nobody else", () => {
+    expect(get()).toBeUndefined();
+    learn();
+    expect(get()).toBe(VM);
+    expect(remembered.get("red", ASKED.address)).toBeUndefined();
+    expect(remembered.get("blue", "10.10.0.6")).toBeUndefined();
+    nowMs += 1_000;
+    expect(get()).toBe(VM);
+    nowMs += 1;
+    expect(get()).toBeUndefined();
+  });
+
+  test("also that there is nobody", () => {
+    remembered.put(ASKED, null, { generation: remembered.generation, atMs: nowMs });
+    expect(get()).toBeNull();
+  });
+});
+
+describe("it is forgotten, and does not come back,", () => {
+  const forgotten = () => {
+    expect(get()).toBeUndefined();
+    expect(get()).toBeUndefined();
+  };
+
+  test("when something changes", () => {
+    learn();
+    generation.next();
+    forgotten();
+    learn();
+    expect(get()).toBe(VM);
+  });
+
+  test("when something changes while it is on its way", () => {
+    learn(() => generation.next());
+    forgotten();
+    learn(() => {
+      generation.next();
+      get();
+    });
+    forgotten();
+  });
+
+  test("when the daemon ends, and when another takes its place", () => {
+    learn();
+    generation.end();
+    forgotten();
+    expect(remembered.generation).toBeNull();
+    learn();
+    forgotten();
+    generation = new IdentityGeneration(socket, null);
+    forgotten();
+    learn();
+    expect(get()).toBe(VM);
+  });
+
+  test("when a daemon that was killed is followed by another, which writes over the same file", () => {
+    learn();
+    const killed = generation;
+    generation = new IdentityGeneration(socket, null);
+    forgotten();
+    learn();
+    expect(get()).toBe(VM);
+    killed.end();
+    forgotten();
+  });
+
+  test("when another file takes the place of the file, however often, even one of the same content", () => {
+    const path = generationPathOf(socket);
+    for (let turn = 0; turn < 50; turn++) {
+      learn();
+      rmSync(path);
+      writeFileSync(join(folder, "next"), Buffer.alloc(14, turn));
+      renameSync(join(folder, "next"), path);
+      forgotten();
+    }
+    const same = readFileSync(path);
+    learn();
+    renameSync(path, join(folder, "aside"));
+    expect(get()).toBeUndefined();
+    writeFileSync(path, same);
+    forgotten();
+    writeFileSync(path, "");
+    expect(remembered.generation).toBeNull();
+  });
+});
+
+test("no generation comes twice, of one daemon or of many", () => {
+  const seen = new Set<string>();
+  for (let run = 0; run < 20; run++) {
+    const one = new IdentityGeneration(join(folder, `${run % 2}.sock`), null);
+    for (let n = 0; n < 300; n++) {
+      seen.add(readFileSync(generationPathOf(join(folder, `${run % 2}.sock`)), "hex"));
+      one.next();
+    }
+    one.end();
+  }
+  expect(seen.size).toBe(20 * 300);
+});

@@ -1,0 +1,68 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { WatchedFile } from "../../metadata/server/watched-file.ts";
+
+let root: string;
+let folder: string;
+let file: WatchedFile<string>;
+const told: string[] = [];
+beforeEach(() => {
+  vi.useFakeTimers();
+  root = mkdtempSync(join(tmpdir(), "holdfast-watched-"));
+  folder = join(root, "secret");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "key"), "first");
+  told.length = 0;
+  file = new WatchedFile(join(folder, "key"), String);
+  file.watch({ changed: () => told.push("changed"), unusable: (problem) => told.push(problem) });
+});
+afterEach(() => {
+  file.stop();
+  vi.useRealTimers();
+  rmSync(root, { recursive: true, force: true });
+});
+
+const later = () => vi.advanceTimersByTime(2_000);
+
+test("what changes is read again, once", () => {
+  writeFileSync(join(folder, "next"), "second");
+  renameSync(join(folder, "next"), join(folder, "key"));
+  later();
+  later();
+  expect([file.value, told]).toEqual(["second", ["changed"]]);
+});
+
+test.each([
+  ["is gone", () => rmSync(join(folder, "key")), "ENOENT"],
+  [
+    "is in what is no folder any more",
+    () => {
+      rmSync(folder, { recursive: true });
+      writeFileSync(folder, "");
+    },
+    "ENOTDIR",
+  ],
+  [
+    "is a link to itself",
+    () => {
+      rmSync(join(folder, "key"));
+      symlinkSync("key", join(folder, "key"));
+    },
+    "ELOOP",
+  ],
+])(
+  "a file that %s is complained of once, and what it said still counts until it is back",
+  (_, spoil, why) => {
+    spoil();
+    later();
+    later();
+    expect([file.value, told]).toEqual(["first", [expect.stringContaining(why)]]);
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder);
+    writeFileSync(join(folder, "key"), "back");
+    later();
+    expect([file.value, told.at(-1)]).toEqual(["back", "changed"]);
+  },
+);

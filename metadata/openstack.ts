@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import { type Answer, jsonAnswer, listAnswer, NOT_FOUND, textAnswer } from "./answer.ts";
+import { guestLinks } from "./guest-network.ts";
 import type { Instance } from "./instance.ts";
 import { metaDataJson } from "./meta-data-json.ts";
 import { networkData } from "./network-data.ts";
@@ -53,10 +54,11 @@ function filesOf(
       () => passwordAnswer({ method: "GET", body: Buffer.alloc(0) }, instance),
     ],
     ["vendor_data.json", has(version, "vendorData"), () => jsonAnswer(vendor)],
-    // Nova's type for this one: it sets none.
+    // Of Nova's type: it sets none. Not there rather than empty where no link can be described: cloud-init would configure no network at all from an empty
+    // one, and without it falls back to DHCP.
     [
       "network_data.json",
-      has(version, "networkData"),
+      has(version, "networkData") && guestLinks(instance).length > 0,
       () => jsonAnswer(networkData(instance), "text/plain; charset=UTF-8"),
     ],
     ["vendor_data2.json", has(version, "vendorData2"), () => jsonAnswer({ static: vendor })],

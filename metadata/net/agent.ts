@@ -55,6 +55,7 @@ export class Agent {
   /** Why VMs cannot all be served; null: they are. */
   notReady(): string | null {
     if (this.#wanted === null) return "the daemon has not been heard yet";
+    if (!this.#connected) return "the daemon cannot be heard; what was there before is served";
     const failed = this.#states.filter(({ state }) => state === "failed").length;
     return failed === 0 ? null : `${failed} of ${this.#states.length} networks have no listener`;
   }

@@ -36,9 +36,24 @@ export async function runMetadataNet(flags: Readonly<Record<string, unknown>>): 
 }
 
 async function serve(settings: NetSettings, log: pino.Logger, signal: Promise<string>): Promise<void> {
-  const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = settings;
+  const { runDir } = settings;
   const names = namesOf(runDir);
   const lock = await lockRunDir(names.tag, runDir);
+  try {
+    await serveAlone(settings, names, log, signal);
+  } finally {
+    // Whatever failed: it is what would keep the process from its end.
+    lock.close();
+  }
+}
+
+async function serveAlone(
+  settings: NetSettings,
+  names: ReturnType<typeof namesOf>,
+  log: pino.Logger,
+  signal: Promise<string>,
+): Promise<void> {
+  const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = settings;
   mkdirSync(runDir, { recursive: true, mode: 0o700 });
   chmodSync(runDir, 0o700);
   const haproxy = new Haproxy(settings.haproxy, runDir, systemClock);
@@ -74,8 +89,8 @@ async function serve(settings: NetSettings, log: pino.Logger, signal: Promise<st
       () => {},
     );
   }, log);
-  watch.start();
   const server = await listen(settings, metrics, agent);
+  watch.start();
   if (server !== null) log.info({ address: server.address() }, "metrics are served");
   log.info({ runDir, names: names.namespacePrefix, table: names.table }, "started");
   const done = agent.run();
@@ -88,7 +103,6 @@ async function serve(settings: NetSettings, log: pino.Logger, signal: Promise<st
   rmSync(join(runDir, "ports.json"), { force: true });
   server?.close();
   server?.closeAllConnections();
-  lock.close();
 }
 
 async function listen(settings: NetSettings, metrics: NetMetrics, agent: Agent) {

@@ -1,5 +1,7 @@
 import { z } from "zod";
 import { SettingsError } from "../../daemon/config.ts";
+import { METADATA_SETTING_NAMES } from "../server/settings.ts";
+import { readEnvironment } from "../settings-environment.ts";
 
 /** What one guest may need: its boot is 28 requests within a second, and it may boot twice. */
 const RATE_LIMIT_MIN = 60;
@@ -51,7 +53,7 @@ export interface NetSettings extends Omit<Parsed, "metricsAddress"> {
 const NAMES: readonly string[] = Object.keys(settings.shape);
 
 /**
- * Flags win over the environment, of which variables that belong to other parts of Holdfast are not read. Throws
+ * Flags win over the environment, of which variables that belong to other parts of Holdfast pass unread. Throws
  * SettingsError, whose message names setting, value and source.
  */
 export function loadNetSettings(
@@ -61,7 +63,10 @@ export function loadNetSettings(
   const unknown = Object.keys(flags).find((key) => !NAMES.includes(key));
   if (unknown !== undefined)
     throw new SettingsError(`command line: unknown setting ${unknown}; known are ${NAMES.join(", ")}`);
-  const merged: Record<string, unknown> = { ...readEnvironment(env), ...flags };
+  const merged: Record<string, unknown> = {
+    ...readEnvironment(env, NAMES, METADATA_SETTING_NAMES),
+    ...flags,
+  };
   const parsed = settings.safeParse(merged);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -80,13 +85,4 @@ function hostAndPort(address: string): { host: string; port: number } {
   const port = Number(address.slice(colon + 1));
   if (port > 65_535) throw new SettingsError(`metricsAddress is "${address}": no such port`);
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port };
-}
-
-function readEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, unknown> {
-  const values: Record<string, unknown> = {};
-  for (const key of NAMES) {
-    const value = env[`HOLDFAST_${key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`];
-    if (value !== undefined) values[key] = value;
-  }
-  return values;
 }

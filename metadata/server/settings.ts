@@ -1,7 +1,8 @@
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { SETTING_NAMES as DAEMON_SETTING_NAMES, SettingsError } from "../../daemon/config.ts";
+import { SettingsError } from "../../daemon/config.ts";
+import { readEnvironment } from "../settings-environment.ts";
 
 /** In `kubeconfig`: as a pod of the cluster. */
 const IN_CLUSTER = "in-cluster";
@@ -79,7 +80,7 @@ export function loadMetadataSettings(
     throw new SettingsError(
       `command line: unknown setting ${unknown}; known are ${METADATA_SETTING_NAMES.join(", ")}`,
     );
-  const merged: Record<string, unknown> = { ...readEnvironment(env), ...flags };
+  const merged: Record<string, unknown> = { ...readEnvironment(env, METADATA_SETTING_NAMES), ...flags };
   const source = (key: string) => (key in flags ? "command line" : "environment");
   const refused = (key: string, why: string) =>
     new SettingsError(`${source(key)}: ${key} is ${JSON.stringify(merged[key])}: ${why}`);
@@ -135,22 +136,4 @@ function kubernetesOf(
 ): MetadataSettings["kubernetes"] {
   if (kubeconfig !== undefined) return { kubeconfig: kubeconfig === IN_CLUSTER ? null : kubeconfig };
   return env.KUBERNETES_SERVICE_HOST ? { kubeconfig: null } : null;
-}
-
-/** Not settings: test hooks, what Kubernetes sets for a Service called holdfast, and what belongs to other parts on the node. */
-const FOREIGN = /^HOLDFAST_(CONFIG|SHIM_.*|KILL_POINT|TEST_.*|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_.*)?)$/;
-
-function readEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, unknown> {
-  const values: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(env)) {
-    if (!name.startsWith("HOLDFAST_") || value === undefined || FOREIGN.test(name)) continue;
-    const key = name
-      .slice("HOLDFAST_".length)
-      .toLowerCase()
-      .replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-    if (METADATA_SETTING_NAMES.includes(key)) values[key] = value;
-    else if (!(DAEMON_SETTING_NAMES as readonly string[]).includes(key))
-      throw new SettingsError(`environment: unknown setting ${name}; remove it, or see docs/metadata.md`);
-  }
-  return values;
 }

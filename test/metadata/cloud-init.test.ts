@@ -96,7 +96,12 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
     test("a VM of which little is known", async () => {
       const { log, ...found } = await boot("openstack", { of: BARE, options: { seed: null } });
       expect(found).toMatchObject({ found: true, instanceId: BARE.uuid, keys: [], userdata: "" });
-      expect(failed(log)).toEqual(["GET /openstack/2018-08-27/user_data 404"]);
+      // Nothing rather than an empty configuration, which would leave the guest without any network.
+      expect(found.netplan).toBeNull();
+      expect(failed(log)).toEqual([
+        "GET /openstack/2018-08-27/user_data 404",
+        "GET /openstack/2018-08-27/network_data.json 404",
+      ]);
     });
 
     test("a tenant cannot switch its own source off by accident", async () => {

@@ -411,7 +411,12 @@ describe("settings", () => {
   test("defaults; flags before variables; variables of others are not read", () => {
     const settings = loadNetSettings(
       { rateLimit: "60" },
-      { HOLDFAST_RATE_LIMIT: "0", HOLDFAST_RUN_DIR: "/run/x", HOLDFAST_STATE: "/s", HOLDFAST_NO_SUCH: "1" },
+      {
+        HOLDFAST_RATE_LIMIT: "0",
+        HOLDFAST_RUN_DIR: "/run/x",
+        HOLDFAST_STATE: "/s",
+        HOLDFAST_NOVA_URL: "http://x",
+      },
     );
     expect(settings).toEqual({
       socket: "/run/holdfast/holdfast.sock",
@@ -425,6 +430,7 @@ describe("settings", () => {
       logLevel: "info",
     });
     expect(loadNetSettings({ metricsAddress: "off" }, {}).metricsAddress).toBeNull();
+    expect(() => loadNetSettings({}, { HOLDFAST_RATELIMIT: "60" })).toThrow("HOLDFAST_RATELIMIT");
   });
 
   test.each([

@@ -25,6 +25,7 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
   ],
   ["--network <name>", "all requests are of this network; they come by TCP (--listen)"],
   ["--listen <host:port>", "served instead of the socket, together with --network"],
+  ["--tokens <rule>", "IMDSv2 tokens of that network: off, optional or required (default: optional)"],
   [
     "--kubeconfig <file>",
     "how to reach the API server, or in-cluster (default: the pod's own cluster, or none)",

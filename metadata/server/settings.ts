@@ -41,6 +41,8 @@ const settings = z.strictObject({
   network: text.optional(),
   /** `host:port` served instead of the socket, together with `network`. */
   listen: hostPort.optional(),
+  /** IMDSv2 tokens of that network, whose definition is not ours to read them from. Default: optional. */
+  tokens: z.enum(["off", "optional", "required"]).optional(),
   /** `host:port` of /healthz, /readyz and /metrics, or off. */
   metricsAddress: z.union([z.literal("off"), hostPort]).default("127.0.0.1:9810"),
   logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
@@ -96,6 +98,11 @@ export function loadMetadataSettings(
     const [given, missing] = network === undefined ? ["listen", "network"] : ["network", "listen"];
     throw refused(given as string, `it goes together with ${missing}, which is not given`);
   }
+  if (rest.tokens !== undefined && network === undefined)
+    throw refused(
+      "tokens",
+      "it goes together with network; else tokens are a matter of each network's definition",
+    );
   return {
     ...rest,
     keyFile: rest.keyFile ?? join(rest.state, "keys"),

@@ -76,7 +76,12 @@ async function openPodSources(
   ]);
   const tenants = await kubeTenants(options, kubeconfig);
   const api = new HttpKubeApi(loadKubeConfig(kubeconfig));
-  const ovn = createOvnIdentity({ api, network, log: texts(options.log) });
+  const ovn = createOvnIdentity({
+    api,
+    network,
+    log: texts(options.log),
+    ...(options.settings.tokens === undefined ? {} : { tokens: options.settings.tokens }),
+  });
   return {
     identities: counted(ovn, options.onOutcome),
     // The network's Service is this server itself.

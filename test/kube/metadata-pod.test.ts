@@ -73,6 +73,28 @@ test("a guest is told who it is", async () => {
   expect(JSON.parse(body)).toMatchObject({ uuid: FIRMWARE, name: "web", project_id: namespace.metadata.uid });
 });
 
+test("a network that requires tokens is told so by its deployment", async () => {
+  const [other = 0] = await freePorts(1);
+  const flags = {
+    network: "cluster_udn_blue",
+    listen: `127.0.0.1:${other}`,
+    kubeconfig: cluster.kubeconfig("holdfast-metadata"),
+    state: join(folder, "strict"),
+    metricsAddress: "off",
+    logLevel: "silent",
+    tokens: "required",
+  };
+  const strict = await MetadataServer.create(loadMetadataSettings(flags, {}), pino({ level: "silent" }));
+  await strict.start();
+  try {
+    const status = async () => (await get("/openstack/latest/meta_data.json", VM, {}, other)).status;
+    await until(async () => (await status()) !== 503, "the first answer");
+    expect(await status()).toBe(401);
+  } finally {
+    await strict.stop();
+  }
+});
+
 test("and what its network is like", async () => {
   const { links, networks } = JSON.parse((await get("/openstack/latest/network_data.json")).body);
   expect(links).toEqual([expect.objectContaining({ ethernet_mac_address: "0a:58:7f:14:00:05", mtu: 1400 })]);
@@ -115,9 +137,15 @@ async function startVm(name: string, address: string): Promise<KubeObject> {
   return running.pod;
 }
 
-function get(path: string, localAddress = VM, headers = {}): Promise<{ status: number; body: string }> {
+function get(
+  path: string,
+  localAddress = VM,
+  headers = {},
+  at = port,
+): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
-    const sent = request({ host: "127.0.0.1", port, path, localAddress, headers, agent: false }, (answer) => {
+    const options = { host: "127.0.0.1", port: at, path, localAddress, headers, agent: false };
+    const sent = request(options, (answer) => {
       let body = "";
       answer.on("data", (chunk) => {
         body += chunk;

@@ -192,7 +192,7 @@ describe("a backend that misbehaves", () => {
 
 test("what was asked before the end is answered; a backend that hangs does not hold it up", async () => {
   const nova = await StandInNova.start(SECRET);
-  const stage = await forwarding(nova.url, ["--backend-timeout-seconds", "600"]);
+  const stage = await forwarding(nova.url, ["--backend-timeout-seconds", "70"]);
   nova.misbehave = ({ url }, response) => {
     if (url === "/slow") setTimeout(() => response.end("slow"), 300);
   };

@@ -228,9 +228,11 @@ function nodeState(one: AllocationAttachment, facts: Facts): "present" | "absent
 
 /** Whether a living pod that names the claim may use what a former claim of that name had. */
 function holdsFormer(pod: NamingPod, successor: ClaimFact | null): boolean {
-  if (successor === null || pod.creationTimestamp < successor.creationTimestamp) return true;
+  if (successor === null) return true;
+  // One that is attached to the successor uses that, however much older it is: it may have waited for it.
+  if (pod.attachedToClaim(successor.uid)) return false;
   // Timestamps have whole seconds: of two in the same one nobody knows which came first.
-  return pod.creationTimestamp === successor.creationTimestamp && !pod.attachedToClaim(successor.uid);
+  return pod.creationTimestamp <= successor.creationTimestamp;
 }
 
 function attachmentsOf(allocation: IPAllocation): AllocationAttachment[] {

@@ -266,6 +266,12 @@ const CASES: readonly (readonly [
     { claim: claim([], { uid: "c2" }), naming: naming("2026-01-01T00:00:10Z", "c2") },
     "release claim-gone",
   ],
+  [
+    "older than the new claim, but attached to it: it waited for it",
+    allocation(CLAIM),
+    { claim: claim([], { uid: "c2" }), naming: naming("2026-01-01T00:00:09Z", "c2") },
+    "release claim-gone",
+  ],
   ["a running pod", allocation(POD, [attached()]), { pod: present(pod()) }, "keep pod-alive"],
   [
     "a static pod, known to the runtime by another UID",

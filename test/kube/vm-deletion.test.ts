@@ -113,7 +113,8 @@ test("a VM deleted and created again under its name: nothing until the old claim
   await scene.del(oldPod, network, nic(network));
   await scene.kubevirt.releaseClaims(old);
   await until(async () => (await scene.readClaim("phoenix.phoenix")) === null, "the old claim to go");
-  // The extension makes the new one while the pod waits.
+  // The extension makes the new one while the pod waits, in a later second: creation times have no finer ones.
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
   const adding = scene.given(pod, network, nic(network));
   await scene.kubevirt.createClaims(vm);
   const ips = await adding;

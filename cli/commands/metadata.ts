@@ -19,10 +19,7 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
   ["--nova-ca-file <file>", "certificates (PEM) by which a backend with https is believed"],
   ["--backend-timeout-seconds <seconds>", "longest wait for a backend's answer (default: 60)"],
   ["--state <folder>", "guests' passwords and keys (default: /var/lib/holdfast-metadata)"],
-  [
-    "--key-file <file>",
-    "keys of tokens and seeds, the same on all nodes (default: made in the state folder)",
-  ],
+  ["--key-file <file>", "keys of tokens, the same on all nodes (default: made in the state folder)"],
   ["--network <name>", "all requests are of this network; they come by TCP (--listen)"],
   ["--listen <host:port>", "served instead of the socket, together with --network"],
   ["--tokens <rule>", "IMDSv2 tokens of that network: off, optional or required (default: optional)"],

@@ -5,7 +5,7 @@ import { isOpen, makeKeyFile, parseKeys, parseSecret } from "./secret-files.ts";
 import type { MetadataSettings } from "./settings.ts";
 import { WatchedFile } from "./watched-file.ts";
 
-/** What the server must not tell: the keys of tokens and seeds, and what it shares with a backend. Read again on change. */
+/** What the server must not tell: the keys of tokens, and what it shares with a backend. Read again on change. */
 export class KeyRing {
   readonly #log: Logger;
   readonly #files: WatchedFile<unknown>[] = [];

@@ -203,7 +203,8 @@ export async function run(
   return { code: code ?? -1, stdout, stderr: signal === null ? stderr : `${stderr}\nended by ${signal}` };
 }
 
-function call(socketPath: string, method: string, path: string, body?: string): Promise<ApiAnswer> {
+/** One request on a connection of its own. */
+export function call(socketPath: string, method: string, path: string, body?: string): Promise<ApiAnswer> {
   return new Promise((resolve, reject) => {
     const headers =
       body === undefined

@@ -4,9 +4,10 @@ import type { AttachWant } from "../store/allocations.ts";
 import { conditionOfRefusal } from "../store/claim-condition.ts";
 import type { Clock } from "../store/clock.ts";
 import { refusedBy } from "../store/kubernetes/allocation-client.ts";
-import type { ClaimDesk, ClaimReading, OtherAttachment } from "../store/kubernetes/claim-desk.ts";
+import type { ClaimDesk, ClaimReading, OtherAttachment, PodState } from "../store/kubernetes/claim-desk.ts";
 import type { KubeApi, Priority } from "../store/kubernetes/kube-api.ts";
 import { type AllocationAttachment, CLAIMS_PATH, namespacedPath } from "../store/kubernetes/objects.ts";
+import type { PodIdentity } from "../store/records.ts";
 import { timeText } from "../store/sqlite/rows.ts";
 import { type ClaimFeatures, claimStatusPatch } from "./claim-status-patch.ts";
 import { type ClaimView, projectClaim, vmOwners } from "./claim-view.ts";
@@ -83,6 +84,10 @@ export class KubeClaimDesk implements ClaimDesk {
     const ofOneVm =
       vmOwners((claim as Reading).view.owners).length > 0 && ours.vmi !== null && theirs.vmi !== null;
     return ofOneVm ? "same-vm" : "in-use";
+  }
+
+  podState(pod: PodIdentity, deadlineMs: number): Promise<PodState> {
+    return this.#pods.stateOf(pod, deadlineMs);
   }
 
   async publish(

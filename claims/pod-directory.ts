@@ -1,5 +1,6 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { refusedBy } from "../store/kubernetes/allocation-client.ts";
+import type { PodState } from "../store/kubernetes/claim-desk.ts";
 import type { KubeApi } from "../store/kubernetes/kube-api.ts";
 import { namespacedPath, PODS_PATH } from "../store/kubernetes/objects.ts";
 import { statusAddresses } from "./held-addresses.ts";
@@ -87,10 +88,11 @@ export class PodDirectory {
     return projectPod(answer.body);
   }
 
-  /** Whether a pod has certainly ended: gone, another one by its name, or terminal. */
-  async hasEnded(pod: PodName, deadlineMs: number): Promise<boolean> {
+  /** What a quorum read says of a pod. */
+  async stateOf(pod: PodName, deadlineMs: number): Promise<PodState> {
     const view = await this.look(pod.namespace, pod.name, deadlineMs);
-    return view === null || !isPod(view, pod.uid) || view.terminal;
+    if (view === null || !isPod(view, pod.uid)) return "gone";
+    return view.terminal ? "completed" : "living";
   }
 
   /** Whether the cluster has KubeVirt's API. */

@@ -1,3 +1,4 @@
+import { isObject, type JsonObject } from "../ipam/definition-keys.ts";
 import { NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION } from "./held-addresses.ts";
 import { SELECTION_ANNOTATIONS } from "./network-selection.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
@@ -8,7 +9,7 @@ export interface PodView extends ObjectMetadata {
   readonly node: string | null;
   /** "" while nobody has written one. */
   readonly phase: string;
-  /** Its containers have ended and never run again. An unknown phase is none of these. */
+  /** See hasEnded. */
   readonly terminal: boolean;
   readonly hostNetwork: boolean;
   /** The kubelet's own UID of a static pod, which CNI_ARGS carry in place of the API object's. */
@@ -21,6 +22,13 @@ export interface PodView extends ObjectMetadata {
 
 const STATIC_UID_ANNOTATION = "kubernetes.io/config.mirror";
 const TERMINAL_PHASES = ["Succeeded", "Failed"];
+const CONTAINER_STATUSES = [
+  "containerStatuses",
+  "initContainerStatuses",
+  "ephemeralContainerStatuses",
+] as const;
+/** Why a container waits whose pod has not got past its init containers. */
+const NEVER_STARTED = "PodInitializing";
 
 /**
  * Keeps of a pod what Holdfast reads; with `addresses` also the annotations from which heldAddresses reads, which
@@ -29,7 +37,8 @@ const TERMINAL_PHASES = ["Succeeded", "Failed"];
 export function projectPod(object: unknown, options: { readonly addresses?: boolean } = {}): PodView {
   const metadata = readMetadata(object, "Pod");
   const spec = objectAt(object, "spec", "Pod");
-  const { phase } = objectAt(object, "status", "Pod");
+  const status = objectAt(object, "status", "Pod");
+  const { phase } = status;
   const annotations = readTexts(object, "annotations");
   const kept = [
     ...SELECTION_ANNOTATIONS,
@@ -41,7 +50,7 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     ...metadata,
     node: typeof spec.nodeName === "string" && spec.nodeName !== "" ? spec.nodeName : null,
     phase: typeof phase === "string" ? phase : "",
-    terminal: TERMINAL_PHASES.includes(String(phase)),
+    terminal: hasEnded(status),
     hostNetwork: spec.hostNetwork === true,
     staticUid: annotations.get(STATIC_UID_ANNOTATION) || null,
     vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
@@ -52,4 +61,25 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
       }),
     ),
   };
+}
+
+/**
+ * Whether all containers of a pod have ended and none of them runs again: its phase says so, and so does the status of
+ * each container. The phase alone does not: kubelets before 1.24 write Failed when they begin to stop an evicted pod, and
+ * a VM may take an hour to shut down. Whatever cannot be read counts as running.
+ */
+function hasEnded(status: JsonObject): boolean {
+  if (!TERMINAL_PHASES.includes(String(status.phase))) return false;
+  return CONTAINER_STATUSES.every((key) => {
+    const list = status[key] ?? [];
+    return Array.isArray(list) && list.every(containerHasEnded);
+  });
+}
+
+function containerHasEnded(container: unknown): boolean {
+  const state = isObject(container) && isObject(container.state) ? container.state : {};
+  if (isObject(state.running)) return false;
+  if (isObject(state.terminated)) return true;
+  // Of a pod whose init container failed the others wait for ever.
+  return isObject(state.waiting) && state.waiting.reason === NEVER_STARTED;
 }

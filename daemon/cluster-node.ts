@@ -181,7 +181,7 @@ export class ClusterNode {
   async podHasEnded(pod: PodIdentity | null): Promise<boolean> {
     if (pod === null) return true;
     try {
-      return await this.pods.hasEnded(pod, performance.now() + this.#options.addDeadlineMs);
+      return (await this.pods.stateOf(pod, performance.now() + this.#options.addDeadlineMs)) !== "living";
     } catch (error) {
       if (error instanceof ApiAway || error instanceof RefusalError) return false;
       throw error;

@@ -27,7 +27,7 @@ export interface PodFact {
   readonly uid: string;
   /** UID by which the runtime knows a static pod, whose object in the API has another; null for others. */
   readonly staticUid: string | null;
-  /** Succeeded or Failed: none of its containers runs or will run again. */
+  /** Succeeded or Failed, and none of its containers runs or will run again. */
   readonly terminal: boolean;
   readonly creationTimestamp: string;
   /** Addresses that its network status reports, canonical, without mask. */

@@ -10,8 +10,8 @@ import { type ClaimFact, type Facts, isPod, type NamingPod } from "./facts.ts";
 
 /*
  * Every relation between an allocation, its owner, the pods and the nodes, and what is done about it. "living" is a
- * pod of the same UID that is neither Succeeded nor Failed; "gone" is 404 or another UID under the name. Whatever is
- * unknown counts as in use, in every line.
+ * pod of the same UID that has not ended (Succeeded or Failed, and every container of it terminated); "gone" is 404 or
+ * another UID under the name. Whatever is unknown counts as in use, in every line.
  *
  *   state    owner      of the owner               of the containers              verdict
  *   ───────  ─────────  ─────────────────────────  ─────────────────────────────  ──────────────────────────────
@@ -27,7 +27,7 @@ import { type ClaimFact, type Facts, isPod, type NamingPod } from "./facts.ts";
  *                                                  pod gone, node exists          keep    container-may-run *
  *                                                  all ended                      release claim-gone
  *   Bound    Pod        living (also terminating)  any                            keep    pod-alive
- *   Bound    Pod        Succeeded or Failed        any                            release pod-completed
+ *   Bound    Pod        ended                      any                            release pod-completed
  *   Bound    Pod        gone                       none attached                  release pod-gone
  *                                                  node exists                    keep    container-may-run *
  *                                                  node gone                      release pod-gone

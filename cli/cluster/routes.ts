@@ -172,6 +172,7 @@ async function release({ api, silenceMs }: Context, body: unknown): Promise<unkn
         const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
         return answer.status !== 404 && (answer.status !== 200 || answer.body.metadata.uid === uid);
       },
+      podState: (pod) => new PodDirectory(api, () => undefined).stateOf(pod, deadlineMs),
     },
   );
   if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);

@@ -1,5 +1,6 @@
 import type { Refusal } from "../../ipam/refusals.ts";
 import type { AttachWant } from "../allocations.ts";
+import type { PodIdentity } from "../records.ts";
 import type { AllocationAttachment } from "./objects.ts";
 
 /** An IPAMClaim as one quorum read showed it. */
@@ -17,6 +18,9 @@ export interface ClaimReading {
 /** What another attachment of a claim means for one that wants to join it. */
 export type OtherAttachment = "gone" | "same-vm" | "in-use";
 
+/** `completed`: it is there, and all its containers have ended for good. `gone`: also when its name is another pod's. */
+export type PodState = "living" | "completed" | "gone";
+
 /** What the store needs to know of claims and the pods that use them. Methods throw ApiAway. */
 export interface ClaimDesk {
   /** A quorum read; null: there is no such claim. */
@@ -33,6 +37,8 @@ export interface ClaimDesk {
     want: AttachWant,
     deadlineMs: number,
   ): Promise<OtherAttachment>;
+  /** A quorum read. Throws RefusalError too, when the API server refuses it. */
+  podState(pod: PodIdentity, deadlineMs: number): Promise<PodState>;
   /** Writes `status.ips` where there were none, against the version that was read. `changed`: read again and decide anew. */
   publish(
     claim: ClaimReading,

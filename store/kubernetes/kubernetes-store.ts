@@ -276,6 +276,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
         const absent = answer.status === 404 && answer.body?.details?.name === name;
         return !absent && (answer.status !== 200 || answer.body.metadata.uid === uid);
       },
+      podState: (pod) => this.#options.desk.podState(pod, deadlineMs),
     });
   }
 

@@ -1,15 +1,17 @@
 import { type Address, formatAddress } from "../../ipam/address.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { describeOwner } from "../owner.ts";
+import type { PodIdentity } from "../records.ts";
 import type { ReleaseOutcome } from "../sqlite/release.ts";
 import { timeText } from "../sqlite/rows.ts";
 import type { AllocationClient } from "./allocation-client.ts";
 import { cooled } from "./allocation-object.ts";
+import type { PodState } from "./claim-desk.ts";
 import { fromAllocationOwner } from "./owners.ts";
 
 /**
- * An operator takes an address back. Used by an attachment it is refused, unless forced; held by a claim that still exists
- * always: delete the claim. Throws ApiAway and RefusalError.
+ * An operator takes an address back. Used by an attachment, or held by a pod that lives, it is refused unless forced;
+ * held by a claim that still exists always: delete the claim. Throws ApiAway and RefusalError.
  */
 export async function releaseInKubernetes(
   client: AllocationClient,
@@ -18,10 +20,12 @@ export async function releaseInKubernetes(
     nowMs,
     deadlineMs,
     claimExists,
+    podState,
   }: {
     readonly nowMs: number;
     readonly deadlineMs: number;
     claimExists(namespace: string, name: string, uid: string): Promise<boolean>;
+    podState(pod: PodIdentity): Promise<PodState>;
   },
 ): Promise<ReleaseOutcome> {
   const { network, address, force } = which;
@@ -48,8 +52,11 @@ export async function releaseInKubernetes(
       (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
     );
     const claimed = owner.kind === "claim" && (await claimExists(owner.namespace, owner.name, owner.uid));
+    // Imported and adopted addresses have no attachments: whether they are used is known by their pod alone.
+    const asksPod = owner.kind === "pod" && owner.namespace !== "" && owner.name !== "" && users.length === 0;
+    const lives = asksPod && !force && (await podState(owner)) === "living";
     // By force neither: the claim lists the address, so it would come back to it, or two would have it.
-    if (claimed || (users.length > 0 && !force)) {
+    if (claimed || lives || (users.length > 0 && !force)) {
       return {
         kind: "refused",
         refusal: refuse("IN_USE", { address: text, holder: [holder, ...users].join(", ") }),

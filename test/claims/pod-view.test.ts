@@ -103,6 +103,46 @@ test.each([
   expect(() => projectPod(object)).toThrow(/^Pod/);
 });
 
+describe("a pod has ended when its phase and all its containers say so", () => {
+  const running = { name: "compute", state: { running: { startedAt: "2026-11-20T10:00:00Z" } } };
+  const terminated = { name: "compute", state: { terminated: { exitCode: 0 } } };
+  const waiting = (reason?: string) => ({ name: "compute", state: { waiting: { reason } } });
+  test.each([
+    [{ phase: "Failed" }, true, "evicted before a container was made"],
+    [{ phase: "Failed", containerStatuses: [terminated, terminated] }, true, "all terminated"],
+    [{ phase: "Succeeded", containerStatuses: [terminated, running] }, false, "a container runs"],
+    [{ phase: "Failed", containerStatuses: [running] }, false, "an evicted VM that is still shutting down"],
+    [
+      { phase: "Failed", containerStatuses: [terminated], initContainerStatuses: [running] },
+      false,
+      "a sidecar runs, which is an init container",
+    ],
+    [
+      { phase: "Failed", containerStatuses: [terminated], ephemeralContainerStatuses: [running] },
+      false,
+      "somebody debugs it",
+    ],
+    [{ phase: "Failed", containerStatuses: [waiting("ContainerCreating")] }, false, "about to run"],
+    [{ phase: "Failed", containerStatuses: [{ name: "compute" }] }, false, "no state: unknown is running"],
+    [{ phase: "Failed", containerStatuses: [{ name: "compute", state: {} }] }, false, "an empty state"],
+    [{ phase: "Failed", containerStatuses: [null] }, false, "no status at all"],
+    [{ phase: "Failed", containerStatuses: "none" }, false, "a list that is none"],
+    [{ phase: "Failed", containerStatuses: null }, true, "no list"],
+    [
+      {
+        phase: "Failed",
+        containerStatuses: [waiting("PodInitializing")],
+        initContainerStatuses: [terminated],
+      },
+      true,
+      "an init container failed: the others never run",
+    ],
+    [{ phase: "Running", containerStatuses: [terminated] }, false, "it may be restarted"],
+  ])("%j: %s", (status, terminal, reason) => {
+    expect(projectPod(pod({ status })).terminal, reason).toBe(terminal);
+  });
+});
+
 describe("addresses a pod has, by its annotations", () => {
   const read = (status: unknown, podNetworks?: unknown, more: object = {}) => {
     const annotations = {

@@ -392,7 +392,11 @@ test("release takes back what is held by mistake, and asks for force where it is
   });
   const release = (...args: string[]) =>
     run(process.execPath, [HOLDFAST, "release", ...args, "--kubeconfig", admin]);
-  expect(await release("10.0.0.50")).toEqual({
+  expect(await release("10.0.0.50"), "no attachment is recorded, but its pod lives").toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("10.0.0.50 is in use by pod shop/web (net7)"),
+  });
+  expect(await release("10.0.0.50", "--force")).toEqual({
     code: 0,
     stdout: "10.0.0.50/29 released on network blue, was held by pod shop/web (net7)\n",
     stderr: "",

@@ -1,0 +1,106 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { KubeClaimDesk } from "../../claims/claim-desk.ts";
+import { PodDirectory } from "../../claims/pod-directory.ts";
+import { routeOf } from "../../cli/cluster/routes.ts";
+import { parseAddress } from "../../ipam/address.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
+import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
+import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { BOOT, ManualClock } from "../store/subjects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+// An imported address has no attachment: only its pod tells whether it is in use.
+
+const ADDRESS = "10.0.0.5";
+const folder = mkdtempSync(join(tmpdir(), "holdfast-release-"));
+let api: FakeKubeApi;
+
+beforeEach(() => {
+  api = new FakeKubeApi();
+  const owner = { kind: "Pod", namespace: "shop", name: "web", uid: "p1", interface: "net1" } as const;
+  const one = parseInterfaceAddress(`${ADDRESS}/24`);
+  api.put(ALLOCATIONS_PATH, newAllocation("blue", one, { owner, attachment: null }, "2026-01-01T00:00:00Z"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function pod(uid: string, status: object, annotations: object = {}): void {
+  api.put(namespacedPath(PODS_PATH, "shop"), {
+    metadata: { name: "web", namespace: "shop", uid, annotations },
+    spec: { nodeName: "n1" },
+    status,
+  });
+}
+
+function state(): string {
+  return [...api.objects].find(([path]) => path.startsWith(ALLOCATIONS_PATH))?.[1].status.state;
+}
+
+/** `released`, or the code and message of the refusal. */
+type Release = (force: boolean) => Promise<string>;
+
+const byDaemon: Release = async (force) => {
+  const clock = new ManualClock();
+  const pods = new PodDirectory(api, () => undefined);
+  const store = new KubernetesStore({
+    folder,
+    context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
+    log: { info: () => {}, warn: () => {}, error: () => {} },
+    api,
+    desk: new KubeClaimDesk({ api, pods, clock, warn: () => {} }),
+    definitions: { definitionOf: () => null, networks: () => [] },
+    addDeadlineMs: 60_000,
+    watchNetwork: () => () => {},
+  });
+  const outcome = await store.release({ network: "blue", address: parseAddress(ADDRESS), force });
+  return outcome.kind === "released" ? "released" : `${outcome.refusal.code}: ${outcome.refusal.message}`;
+};
+
+const byCommandLine: Release = async (force) => {
+  const body = { network: "blue", address: ADDRESS, force };
+  try {
+    await routeOf({ api, silenceMs: 0 }, { method: "POST", path: "/v1/release", query: {}, body });
+    return "released";
+  } catch (error) {
+    const { refusal } = error as { refusal: { code: string; message: string } };
+    return `${refusal.code}: ${refusal.message}`;
+  }
+};
+
+describe.each([
+  ["a daemon", byDaemon],
+  ["the command line at a cluster", byCommandLine],
+])("release by %s of an address without attachment", (_, release) => {
+  const IN_USE = "IN_USE: 10.0.0.5 is in use by pod shop/web (net1)";
+
+  test("is refused while its pod lives, and done by force", async () => {
+    pod("p1", { phase: "Running" });
+    expect(await release(false)).toBe(IN_USE);
+    expect(state()).toBe("Bound");
+    expect(await release(true)).toBe("released");
+    expect(state()).toBe("Cooling");
+  });
+
+  test("is refused while a container of a failed pod runs", async () => {
+    pod("p1", { phase: "Failed", containerStatuses: [{ state: { running: {} } }] });
+    expect(await release(false)).toBe(IN_USE);
+  });
+
+  test("is refused for a static pod, which the runtime knows by another UID", async () => {
+    pod("mirror", { phase: "Running" }, { "kubernetes.io/config.mirror": "p1" });
+    expect(await release(false)).toBe(IN_USE);
+  });
+
+  test.each([
+    ["has ended", () => pod("p1", { phase: "Succeeded" })],
+    ["is another one by its name", () => pod("p2", { phase: "Running" })],
+    ["is gone", () => {}],
+  ])("is done when its pod %s", async (_reason, prepare) => {
+    prepare();
+    expect(await release(false)).toBe("released");
+    expect(state()).toBe("Cooling");
+  });
+});

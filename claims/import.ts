@@ -12,7 +12,8 @@ import {
 import { createAllocation } from "./create-allocation.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
-import { HOUSEKEEPING_DEADLINE_MS, readObject } from "./kube/read-object.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "./kube/read-object.ts";
+import { readNetworkObject } from "./network-object.ts";
 
 /** The condition of an IPNetwork: every address from before Holdfast has its allocation. */
 const IMPORTED = "Imported";
@@ -53,7 +54,7 @@ export async function importNetwork(
   network: string,
   options: ImportOptions,
 ): Promise<ImportResult> {
-  if (!options.again && isImported(await readNetwork(api, network))) return { kind: "done-before" };
+  if (!options.again && isImported(await readNetworkObject(api, network))) return { kind: "done-before" };
   const candidates = new ImportCandidates(network, options.definitions);
   // Claims first: a pod whose claim is known gives its address to the claim. Without the definition there are none.
   await api.list({
@@ -102,20 +103,8 @@ async function createAll(
   return created;
 }
 
-/** Null when it does not exist yet. Throws ApiAway. */
-async function readNetwork(api: KubeApi, network: string): Promise<IPNetwork | null> {
-  const path = objectPath(NETWORKS_PATH, networkObjectName(network));
-  const read = await readObject(api, path);
-  if (read.kind === "unknown") throw new ApiAway(`GET ${path}: ${read.problem}`);
-  if (read.kind === "absent") return null;
-  const object: IPNetwork = read.it;
-  if (object.spec?.network === network) return object;
-  throw new ApiAway(`IPNetwork ${object.metadata.name} is of network ${object.spec?.network}; delete it`);
-}
-
 /** Others write counts into the same object: each attempt carries the version just read. */
 async function setImported(api: KubeApi, network: string, count: number, time: string): Promise<void> {
-  const name = networkObjectName(network);
   const condition = {
     type: IMPORTED,
     status: "True",
@@ -124,8 +113,9 @@ async function setImported(api: KubeApi, network: string, count: number, time: s
     lastTransitionTime: time,
   } as const;
   for (let attempt = 0; attempt < CONDITION_ATTEMPTS_MAX; attempt++) {
-    const known = await readNetwork(api, network);
+    const known = await readNetworkObject(api, network);
     if (isImported(known)) return;
+    const name = known?.metadata.name ?? networkObjectName(network);
     const conditions = mergeCondition(known?.status?.conditions ?? [], condition);
     const { status, body } = await api.send({
       ...(known === null
@@ -154,5 +144,5 @@ async function setImported(api: KubeApi, network: string, count: number, time: s
       throw new ApiAway(`IPNetwork ${name}: ${status} ${body?.message ?? ""}`);
     }
   }
-  throw new ApiAway(`IPNetwork ${name}: others kept writing it`);
+  throw new ApiAway(`IPNetwork of ${network}: others kept writing it`);
 }

@@ -12,7 +12,7 @@ import { type Refusal, type RefusalCode, RefusalError, refuse } from "../ipam/re
 import type { Hint } from "../store/kubernetes/hint.ts";
 import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
 import { KubernetesStore } from "../store/kubernetes/kubernetes-store.ts";
-import { labelValue } from "../store/kubernetes/object-names.ts";
+import { labelSelector } from "../store/kubernetes/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   LABEL_NETWORK,
@@ -236,7 +236,7 @@ export class ClusterNode {
     const watch = new Reflector<Meta>({
       api: this.api,
       path: ALLOCATIONS_PATH,
-      query: { labelSelector: `${LABEL_NETWORK}=${labelValue(network)}`, resourceVersion: "0" },
+      query: { labelSelector: labelSelector(LABEL_NETWORK, network), resourceVersion: "0" },
       metadataOnly: true,
       project: (object: { metadata: ObjectMeta }) => {
         const { name, uid, resourceVersion, labels = {}, annotations = {} } = object.metadata;

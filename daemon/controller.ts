@@ -5,6 +5,7 @@ import { pause } from "../claims/kube/backoff.ts";
 import { EventWriter } from "../claims/kube/events.ts";
 import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
 import { loadKubeConfig } from "../claims/kube/kube-config.ts";
+import { networkObjectOf } from "../claims/network-object.ts";
 import { Adoption } from "../claims/sweep/adoption.ts";
 import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
 import { NetworkStatus } from "../claims/sweep/network-status.ts";
@@ -14,7 +15,6 @@ import { Watched } from "../claims/sweep/watched.ts";
 import { UdnConditions } from "../claims/udn/udn-conditions.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/network-definition.ts";
 import { systemClock } from "../store/clock.ts";
-import { networkObjectName } from "../store/kubernetes/object-names.ts";
 import type { ControllerSettings } from "./controller-config.ts";
 import { ControllerMetrics } from "./controller-metrics.ts";
 import { buildControllerServer } from "./controller-server.ts";
@@ -162,7 +162,7 @@ export class Controller {
     for (const network of definitions.networks()) {
       if (signal.aborted || this.#idle() !== null) return;
       const again = this.#joined.has(network);
-      const known = networks.items.get(networkObjectName(network))?.object ?? null;
+      const known = networkObjectOf(network, (name) => networks.items.get(name)?.object);
       if (!again && isImported(known)) continue;
       try {
         await importNetwork(this.#api, network, { definitions, time, again, log: this.#log });

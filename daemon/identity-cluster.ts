@@ -7,7 +7,7 @@ import type { AllocationFilter } from "../store/allocations.ts";
 import { AllocationClient } from "../store/kubernetes/allocation-client.ts";
 import { addressOf, isSound } from "../store/kubernetes/allocation-object.ts";
 import type { KubeApi } from "../store/kubernetes/kube-api.ts";
-import { labelValue } from "../store/kubernetes/object-names.ts";
+import { labelSelector } from "../store/kubernetes/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
@@ -108,7 +108,7 @@ export class ClusterIdentities implements AllocationSource {
   /** A watch cache may find them: each is read before it counts. */
   async #labelled(uid: string, deadlineMs: number): Promise<Name[]> {
     const names: Name[] = [];
-    const query = { labelSelector: `${LABEL_OWNER}=${labelValue(uid)}`, resourceVersion: "0" };
+    const query = { labelSelector: labelSelector(LABEL_OWNER, uid), resourceVersion: "0" };
     await this.#parts.api.list({
       path: ALLOCATIONS_PATH,
       query,

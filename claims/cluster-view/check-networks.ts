@@ -1,5 +1,6 @@
 import { networkObjectName } from "../../store/kubernetes/object-names.ts";
 import type { Finding, RangeView } from "../../store/records.ts";
+import { nameTakenBy } from "../network-object.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
 import { type ClusterNetworkView, networkObjectSaysImported } from "./network-views.ts";
@@ -39,13 +40,13 @@ export function checkImports(look: Look, grace: Grace): Finding[] {
     if (networkObjectSaysImported(look.networks, network)) return [];
     if (!grace.isOver(look.madeAt.get(network))) return [];
     const name = networkObjectName(network);
-    const other = look.networks.get(name)?.spec?.network;
+    const other = nameTakenBy(network, (one) => look.networks.get(one));
     return [
       {
         invariant: "import",
         message: `network ${network} is not imported: addresses from before Holdfast may not be recorded, and none is given`,
         hint:
-          other === undefined || other === network
+          other === null
             ? "the controller imports it, or the first attachment does; see their logs"
             : `IPNetwork ${name} is of network ${other}; delete it`,
       },

@@ -1,12 +1,12 @@
 import { Pool } from "../../ipam/pool.ts";
 import { addressOf, isSound } from "../../store/kubernetes/allocation-object.ts";
-import { networkObjectName } from "../../store/kubernetes/object-names.ts";
 import type { IPAllocation, IPNetwork } from "../../store/kubernetes/objects.ts";
 import { viewNetwork } from "../../store/kubernetes/views.ts";
 import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";
 import type { CountingDefinition, DefinitionBook } from "../definition-book.ts";
 import { isImported } from "../import.ts";
+import { networkObjectOf } from "../network-object.ts";
 
 /** A network of a cluster: what a node shows of it, counted from everybody's allocations. */
 export interface ClusterNetworkView extends NetworkView {
@@ -36,8 +36,7 @@ export function clusterNetworks(
 }
 
 export function networkObjectSaysImported(objects: ReadonlyMap<string, IPNetwork>, network: string): boolean {
-  const object = objects.get(networkObjectName(network)) ?? null;
-  return object?.spec?.network === network && isImported(object);
+  return isImported(networkObjectOf(network, (name) => objects.get(name)));
 }
 
 function countedView(

@@ -3,6 +3,7 @@ import { networkObjectName } from "../../store/kubernetes/object-names.ts";
 import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "../../store/kubernetes/objects.ts";
 import type { DefinitionBook } from "../definition-book.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import { nameTakenBy, networkObjectOf } from "../network-object.ts";
 import type { Cache, CachedAllocation } from "./caches.ts";
 import { countNetwork, type NetworkCounts } from "./network-counts.ts";
 
@@ -73,9 +74,10 @@ export class NetworkStatus {
 
   async #write(network: string, counts: NetworkCounts): Promise<void> {
     const { api, networks, log } = this.#options;
-    const name = networkObjectName(network);
-    const known = networks.items.get(name)?.object;
-    if (known !== undefined && known.spec?.network !== network) {
+    const byName = (name: string) => networks.items.get(name)?.object;
+    const known = networkObjectOf(network, byName);
+    const name = known?.metadata.name ?? networkObjectName(network);
+    if (known === null && nameTakenBy(network, byName) !== null) {
       log.warn({ network, object: name }, "this IPNetwork is of another network; delete it");
       return;
     }
@@ -83,7 +85,7 @@ export class NetworkStatus {
     const present = known?.status as Record<string, unknown> | undefined;
     if (Object.entries(status).every(([key, value]) => present?.[key] === value)) return;
     const { status: code, body } = await api.send({
-      ...(known === undefined
+      ...(known === null
         ? {
             method: "POST",
             path: NETWORKS_PATH,

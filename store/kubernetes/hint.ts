@@ -3,11 +3,10 @@ import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import type { Clock } from "../clock.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
-import { labelValue } from "./object-names.ts";
+import { allocationNamePrefix, labelValue, prefixOfAllocationName } from "./object-names.ts";
 import {
   ALLOCATIONS_PATH,
   ANNOTATION_ADDRESS,
-  LABEL_NETWORK,
   LABEL_OWNER,
   LABEL_STATE,
   type ObjectMeta,
@@ -43,8 +42,9 @@ export class Hint {
   readonly #api: KubeApi;
   readonly #clock: Clock;
   readonly #node: string;
+  /** By what the names of the network's allocations begin with: labels of two networks may be equal. */
   readonly #networks = new Map<string, Network>();
-  /** Owner's label and network's label → addresses, to find what an owner has without reading everything. */
+  /** Owner's label and network's key → addresses, to find what an owner has without reading everything. */
   readonly #byOwner = new Map<string, Map<string, Entry>>();
   #refresh = 0;
   #refreshing: Promise<void> | null = null;
@@ -64,18 +64,18 @@ export class Hint {
 
   /** The free space of a network as it is believed to be. */
   space(network: string): NetworkSpace {
-    return this.#network(labelValue(network), network).space;
+    return this.#network(allocationNamePrefix(network), network).space;
   }
 
   /** Addresses that an owner is believed to have on a network, resting ones included. */
   ownedBy(network: string, ownerUid: string): Address[] {
-    const owned = this.#byOwner.get(`${labelValue(ownerUid)} ${labelValue(network)}`);
+    const owned = this.#byOwner.get(`${labelValue(ownerUid)} ${allocationNamePrefix(network)}`);
     return owned ? [...owned.values()].map((entry) => entry.address) : [];
   }
 
   /** For how long this very rest of an address has been seen here, ms; -1: it has not. */
   restSeenMs(network: string, address: Address, resourceVersion: string): number {
-    const entry = this.#known(labelValue(network), address);
+    const entry = this.#known(allocationNamePrefix(network), address);
     if (!entry?.cooling || entry.resourceVersion !== resourceVersion) return -1;
     return this.#clock.monotonicMs() - entry.restingSinceMs;
   }
@@ -83,7 +83,7 @@ export class Hint {
   /** Bound addresses of a network, inside its ranges or not. */
   boundCount(network: string): number {
     let bound = 0;
-    for (const { cooling } of this.#network(labelValue(network), network).entries.values())
+    for (const { cooling } of this.#network(allocationNamePrefix(network), network).entries.values())
       if (!cooling) bound += 1;
     return bound;
   }
@@ -91,12 +91,12 @@ export class Hint {
   /** An object seen by a write or a read of this node. */
   note(network: string, address: Address, ownerUid: string, cooling: boolean, resourceVersion: string): void {
     const entry = { address, owner: labelValue(ownerUid), cooling, resourceVersion };
-    this.#put(labelValue(network), network, entry);
+    this.#put(allocationNamePrefix(network), network, entry);
   }
 
   /** No object stands for this address. */
   noteFree(network: string, address: Address): void {
-    this.#remove(labelValue(network), formatAddress(address));
+    this.#remove(allocationNamePrefix(network), formatAddress(address));
   }
 
   /** Metadata of an allocation, from a list or a watch. What cannot be understood is left out: it is only a hint. */
@@ -137,31 +137,31 @@ export class Hint {
       // In one piece it was too much for the server: page by page takes longer, and comes to an end.
       await this.#api.list(list);
     }
-    for (const [label, { entries }] of this.#networks) {
-      for (const [text, entry] of entries) if (entry.seen < round - 0.5) this.#remove(label, text);
+    for (const [key, { entries }] of this.#networks) {
+      for (const [text, entry] of entries) if (entry.seen < round - 0.5) this.#remove(key, text);
     }
     this.#refreshedMs = this.#clock.monotonicMs();
   }
 
-  #known(label: string, address: Address): Entry | undefined {
-    return this.#networks.get(label)?.entries.get(formatAddress(address));
+  #known(key: string, address: Address): Entry | undefined {
+    return this.#networks.get(key)?.entries.get(formatAddress(address));
   }
 
   #put(
-    label: string,
+    key: string,
     name: string | null,
     entry: Pick<Entry, "address" | "owner" | "cooling" | "resourceVersion">,
     seen = this.#refresh,
   ): void {
-    const { space, entries } = this.#network(label, name);
+    const { space, entries } = this.#network(key, name);
     const text = formatAddress(entry.address);
     const before = entries.get(text);
     const sameRest = before?.cooling && entry.cooling && before.resourceVersion === entry.resourceVersion;
     const nowMs = this.#clock.monotonicMs();
     const now: Entry = { ...entry, seen, restingSinceMs: sameRest ? before.restingSinceMs : nowMs };
     entries.set(text, now);
-    if (before) this.#unown(label, text, before);
-    this.#own(label, text, now);
+    if (before) this.#unown(key, text, before);
+    this.#own(key, text, now);
     if (before && before.cooling === entry.cooling && (sameRest || !entry.cooling)) return;
     if (!before || before.cooling) space.allocate(entry.address, false);
     if (entry.cooling) {
@@ -170,32 +170,32 @@ export class Hint {
     }
   }
 
-  #remove(label: string, text: string): void {
-    const network = this.#networks.get(label);
+  #remove(key: string, text: string): void {
+    const network = this.#networks.get(key);
     const entry = network?.entries.get(text);
     if (!network || !entry) return;
     network.entries.delete(text);
-    this.#unown(label, text, entry);
+    this.#unown(key, text, entry);
     if (entry.cooling) network.space.endRest(entry.address);
     else network.space.release(entry.address, 0, this.#clock.monotonicMs());
   }
 
-  #own(label: string, text: string, entry: Entry): void {
-    const key = `${entry.owner} ${label}`;
-    const owned = this.#byOwner.get(key);
+  #own(key: string, text: string, entry: Entry): void {
+    const owner = `${entry.owner} ${key}`;
+    const owned = this.#byOwner.get(owner);
     if (owned) owned.set(text, entry);
-    else this.#byOwner.set(key, new Map([[text, entry]]));
+    else this.#byOwner.set(owner, new Map([[text, entry]]));
   }
 
-  #unown(label: string, text: string, entry: Entry): void {
-    const key = `${entry.owner} ${label}`;
-    const owned = this.#byOwner.get(key);
+  #unown(key: string, text: string, entry: Entry): void {
+    const owner = `${entry.owner} ${key}`;
+    const owned = this.#byOwner.get(owner);
     owned?.delete(text);
-    if (owned?.size === 0) this.#byOwner.delete(key);
+    if (owned?.size === 0) this.#byOwner.delete(owner);
   }
 
-  #network(label: string, name: string | null): Network {
-    const known = this.#networks.get(label);
+  #network(key: string, name: string | null): Network {
+    const known = this.#networks.get(key);
     if (known) return known;
     this.#lastId += 1;
     const entries = new Map<string, Entry>();
@@ -204,8 +204,8 @@ export class Hint {
         yield { address, cooling, restingSinceMs };
       }
     };
-    const network = { space: new NetworkSpace(this.#lastId, name ?? label, stored, this.#node), entries };
-    this.#networks.set(label, network);
+    const network = { space: new NetworkSpace(this.#lastId, name ?? key, stored, this.#node), entries };
+    this.#networks.set(key, network);
     return network;
   }
 }
@@ -213,9 +213,9 @@ export class Hint {
 function entryOf(
   meta: ObjectMeta,
 ): (Pick<Entry, "address" | "owner" | "cooling" | "resourceVersion"> & { network: string }) | null {
-  const network = meta.labels?.[LABEL_NETWORK];
+  const network = prefixOfAllocationName(meta.name);
   const text = meta.annotations?.[ANNOTATION_ADDRESS];
-  if (network === undefined || text === undefined) return null;
+  if (network === null || text === undefined) return null;
   try {
     return {
       network,

@@ -1,0 +1,85 @@
+import { expect, test } from "vitest";
+import { networkObjectOf, readNetworkObject } from "../../claims/network-object.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { isNetworkName } from "../../ipam/network-definition.ts";
+import { systemClock } from "../../store/clock.ts";
+import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
+import { Hint } from "../../store/kubernetes/hint.ts";
+import {
+  labelSelector,
+  labelValue,
+  networkObjectName,
+  networkObjectNames,
+} from "../../store/kubernetes/object-names.ts";
+import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH } from "../../store/kubernetes/objects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+/** Names that Kubernetes does not take as they are, and one that is too long. */
+const AWKWARD = ["cluster_udn_blue", "TenantBlue", "x".repeat(70)];
+
+function owner(uid: string) {
+  return { kind: "Pod", namespace: "shop", name: uid, uid, interface: "net1" } as const;
+}
+
+test.each(AWKWARD)(
+  "the shortened name of network %s cannot be taken by a network of that name",
+  (network) => {
+    const object = networkObjectName(network);
+    expect(isNetworkName(object)).toBe(true);
+    expect(networkObjectName(object)).not.toBe(object);
+    const label = labelValue(network);
+    if (label !== network) expect(labelValue(label)).not.toBe(label);
+  },
+);
+
+test.each(["blue", "tenant-blue", "a.b-c", "blue-0123456789abcde", "cafe0123456789abcdef"])(
+  "an ordinary name stays as it is: %s",
+  (network) => {
+    expect(networkObjectName(network)).toBe(network);
+    expect(networkObjectNames(network)).toEqual([network]);
+    expect(labelValue(network)).toBe(network);
+    expect(labelSelector("k", network)).toBe(`k=${network}`);
+  },
+);
+
+test("the object and the labels that release 0.1.0 gave a name that looks shortened are found", async () => {
+  const network = "blue-0123456789abcdef";
+  const api = new FakeKubeApi();
+  const former = api.put(NETWORKS_PATH, { metadata: { name: network }, spec: { network } });
+  expect((await readNetworkObject(api, network))?.metadata.uid).toBe(former.metadata.uid);
+  expect(labelSelector("k", network)).toBe(`k in (${labelValue(network)},${network})`);
+  const objects = new Map<string, IPNetwork>([[network, former]]);
+  expect(networkObjectOf(network, (name) => objects.get(name))).toBe(former);
+});
+
+test("an object under a network's former name that is another network's is left alone", async () => {
+  const victim = "cluster_udn_blue";
+  const squatter = networkObjectName(victim);
+  const api = new FakeKubeApi();
+  api.put(NETWORKS_PATH, { metadata: { name: squatter }, spec: { network: victim } });
+  expect(await readNetworkObject(api, squatter)).toBeNull();
+  expect((await readNetworkObject(api, victim))?.spec.network).toBe(victim);
+});
+
+test("two networks whose allocations carry the same label share no hint", async () => {
+  const victim = "x".repeat(70);
+  const other = labelValue(victim);
+  const api = new FakeKubeApi();
+  const put = (network: string, address: string) => {
+    const one = parseInterfaceAddress(address);
+    const object = newAllocation(network, one, { owner: owner(address), attachment: null }, "t");
+    const metadata = object.metadata as { labels: Record<string, string> };
+    // As release 0.1.0 labelled both.
+    metadata.labels["ipam.holdfast.dev/network"] = other;
+    api.put(ALLOCATIONS_PATH, object);
+  };
+  put(victim, "10.0.0.1/24");
+  put(victim, "10.0.0.2/24");
+  put(other, "10.0.0.3/24");
+  const hint = new Hint(api, systemClock, "node");
+  await hint.refresh();
+  expect(hint.boundCount(victim)).toBe(2);
+  expect(hint.boundCount(other)).toBe(1);
+  expect(hint.ownedBy(other, "10.0.0.1/24")).toEqual([]);
+  expect(hint.ownedBy(victim, "10.0.0.1/24")).toHaveLength(1);
+});

@@ -1,11 +1,12 @@
 import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
 import { parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { withBridgeGateways } from "../ipam/bridge-gateway.ts";
 import { type NetworkDefinition, parsePluginConfig } from "../ipam/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import type { ClusterNode } from "./cluster-node.ts";
-import { answer, attachWithClaim, refuseUnlessReady, wantOf } from "./cni-add.ts";
+import { answer, attachWithClaim, bridgeTakesGateway, refuseUnlessReady, wantOf } from "./cni-add.ts";
 import type { CniContext } from "./cni-context.ts";
 import { type PluginConfig, readConfig, readDefinedConfig } from "./cni-request.ts";
 
@@ -48,7 +49,13 @@ export async function clusterAdd(
       deadlineMs,
     );
     await cluster.ensureImported(base.network, deadlineMs);
-    const want: AttachWant = { ...base, ...request };
+    const definition = base.bridgeIsGateway ? withBridgeGateways(request.definition) : request.definition;
+    const definitionLacksGateway = definition !== request.definition;
+    if (definitionLacksGateway) {
+      const counts = { definition: request.definition, by: "the network's definition" };
+      context.warnings.warn(base.network, bridgeTakesGateway(counts));
+    }
+    const want: AttachWant = { ...base, ...request, definition, definitionLacksGateway };
     const outcome =
       want.claim === null
         ? await context.store.attach(want)

@@ -1,6 +1,8 @@
 import { readAttachmentRequest } from "../claims/attachment-request.ts";
 import { parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { formatAddress } from "../ipam/address.ts";
+import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
@@ -27,6 +29,9 @@ export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise
     ...asked,
   };
   const applied = context.store.appliedDefinition(want.network);
+  if (applied && want.bridgeIsGateway && withBridgeGateways(applied.definition) !== applied.definition) {
+    context.warnings.warn(want.network, bridgeTakesGateway(applied));
+  }
   const dns = dnsOf(applied?.definition ?? config.definition);
   const outcome =
     want.claim === null ? await context.store.attach(want) : await attachWithClaim(context, want);
@@ -35,7 +40,7 @@ export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise
     context.log.warn({ network: want.network, containerId: want.containerId }, warning);
   }
   for (const note of config.definition.notes) context.warnings.warn(want.network, note);
-  if (applied && differs(applied.definition, config.definition)) {
+  if (applied && differs(outcome.definition, config.definition)) {
     context.warnings.warn(
       want.network,
       `the ranges in the runtime's configuration are not those of ${applied.by}, which was applied and counts`,
@@ -49,15 +54,34 @@ export function wantOf(
   context: CniContext,
   wire: CniWireRequest,
   config: PluginConfig,
-): Pick<AttachWant, "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily"> {
+): Pick<
+  AttachWant,
+  "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "bridgeIsGateway"
+> {
   return {
     network: networkNameOf(config),
     containerId: wire.containerId,
     interface: wire.ifname,
     stamp: { bootId: wire.bootId || context.bootId, us: wire.bootUs },
     netns: identifyNamespace(wire.netns, wire.netnsId),
+    bridgeIsGateway: isBridgeGateway(config.conf),
     onePerFamily: config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0",
   };
+}
+
+/** Said once: from then on the network has this gateway. */
+export function bridgeTakesGateway({
+  definition,
+  by,
+}: {
+  definition: NetworkDefinition;
+  by: string;
+}): string {
+  const named = new Set(gatewaysOf(definition).map(formatAddress));
+  const taken = gatewaysOf(withBridgeGateways(definition))
+    .map(formatAddress)
+    .filter((address) => !named.has(address));
+  return `${by} counts and names no gateway for every subnet, and the bridge of the runtime's configuration is the gateway (isGateway): ${taken.join(", ")} is the bridge's and is not given; write gateway or isGateway into ${by}`;
 }
 
 export async function answer(

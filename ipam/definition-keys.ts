@@ -15,10 +15,18 @@ export const TOP_LEVEL_KEYS = [
   "statusWhenFull",
 ] as const;
 
+/** Read at the plugin's top level alone: KubeVirt's controller looks for it there, and makes no claim without it. */
+export const PERSISTENCE_KEY = "allowPersistentIPs";
+
 /** Every key that may stand in the `ipam` block: ours, then host-local's. */
 export const IPAM_KEYS = [
   "type",
-  ...TOP_LEVEL_KEYS,
+  "subnets",
+  "excludeSubnets",
+  "reservedSubnets",
+  "gateway",
+  "cooldownSeconds",
+  "statusWhenFull",
   "routes",
   "dns",
   "metadata",
@@ -30,7 +38,7 @@ export const IPAM_KEYS = [
   "dataDir",
 ] as const;
 
-type IpamKey = (typeof IPAM_KEYS)[number];
+type IpamKey = (typeof IPAM_KEYS)[number] | (typeof TOP_LEVEL_KEYS)[number];
 
 /** A value of the configuration with the place where it stands, for messages: `ipam.ranges[0][1].subnet`. */
 export interface Found {
@@ -101,6 +109,12 @@ export function readObject(found: Found, keys: readonly string[]): JsonObject {
 export function refuseUnknownKeys(object: JsonObject, path: string, known: readonly string[]): void {
   for (const [name, value] of Object.entries(object)) {
     if (known.includes(name)) continue;
+    if (name === PERSISTENCE_KEY) {
+      invalid(
+        { key: `${path}.${name}`, value },
+        `write ${name} at the plugin's top level, beside "type": KubeVirt's controller reads it only there`,
+      );
+    }
     const meant = known.find((key) => key.toLowerCase() === name.toLowerCase());
     const remedy = meant === undefined ? `no such key; known are ${known.join(", ")}` : `write ${meant}`;
     invalid({ key: `${path}.${name}`, value }, remedy);

@@ -3,6 +3,7 @@ import {
   isGiven,
   isObject,
   type JsonObject,
+  PERSISTENCE_KEY,
   PLUGIN_TYPE,
   parseJsonObject,
   saySame,
@@ -23,7 +24,7 @@ export interface NadConfig {
  * CONFIG_INVALID, also when no plugin of it is ours.
  */
 export function parseNadConfig(text: string): NadConfig {
-  return read(pluginOf(parseJsonObject(text)));
+  return read(parseJsonObject(text));
 }
 
 /**
@@ -34,13 +35,39 @@ export function parseNadConfigIfOurs(text: string): NadConfig | null {
   if (text.trim() === "") return null;
   const conf = parseJsonObject(text);
   const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
-  return plugins.some(isOurs) ? read(pluginOf(conf)) : null;
+  return plugins.some(isOurs) ? read(conf) : null;
 }
 
-function read(plugin: JsonObject): NadConfig {
-  const definition = parsePluginConfig(plugin);
-  return { network: definition.name, definition };
+/**
+ * Reads what an earlier release has accepted and recorded: 0.1.0 took `allowPersistentIPs` inside `ipam` as well. What
+ * is refused today goes on meaning what it meant until it is applied again.
+ */
+export function parseRecordedNadConfig(text: string): NadConfig {
+  const conf = parseJsonObject(text);
+  if (!Array.isArray(conf.plugins)) return read(withPersistenceMoved(conf));
+  return read({ ...conf, plugins: conf.plugins.map(withPersistenceMoved) });
 }
+
+/** The same for a plugin configuration that came on stdin. */
+export function parseRecordedPluginConfig(text: string): NetworkDefinition {
+  return parsePluginConfig(withPersistenceMoved(parseJsonObject(text)));
+}
+
+function withPersistenceMoved(plugin: JsonObject): JsonObject {
+  if (!isOurs(plugin) || !(PERSISTENCE_KEY in (plugin.ipam as JsonObject))) return plugin;
+  const { [PERSISTENCE_KEY]: inside, ...ipam } = plugin.ipam as JsonObject;
+  return { [PERSISTENCE_KEY]: inside, ...plugin, ipam };
+}
+
+function read(conf: JsonObject): NadConfig {
+  const definition = parsePluginConfig(pluginOf(conf));
+  const hidden = definition.allowPersistentIPs && !isGiven(conf[PERSISTENCE_KEY]);
+  const notes = hidden ? [...definition.notes, PERSISTENCE_HIDDEN] : definition.notes;
+  return { network: definition.name, definition: { ...definition, notes } };
+}
+
+const PERSISTENCE_HIDDEN =
+  "allowPersistentIPs stands in a plugin of the list: KubeVirt's controller reads it at the list's top level only, beside name";
 
 function pluginOf(conf: JsonObject): JsonObject {
   return conf.plugins === undefined ? conf : pluginOfList(conf);

@@ -135,7 +135,8 @@ function readOr<T>(found: Found | null, otherwise: T, read: (found: Found) => T)
   return found === null ? otherwise : read(found);
 }
 
-function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">): string {
+/** Equal for two definitions exactly if they mean the same. */
+export function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">): string {
   const { rangeSets, routes, dns, resolvConf = null, metadata, ...plain } = means;
   return hashOf([
     plain.name,

@@ -176,6 +176,12 @@ export const REFUSALS = {
     say: "{address} is in use by {holder}",
     hint: "stop what uses it first; its DEL gives the address back",
   },
+  GATEWAY_HELD: {
+    cniCode: 128,
+    say: "{address}, the gateway's address of network {network}, is held by {holder}, and this bridge would take it for itself (isGateway)",
+    hint: "stop what holds it (holdfast who {address}; of a claim: delete the claim), or give the network another gateway; then try again",
+    claimReason: "IPAddressConflict",
+  },
   NOT_FOUND: {
     cniCode: 129,
     say: "there is no {what}",

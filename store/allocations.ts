@@ -21,6 +21,10 @@ export interface AttachWant {
   readonly requested: readonly RequestedAddress[];
   /** MAC of the interface, where somebody asked for one. */
   readonly mac?: string;
+  /** The bridge of this request takes the gateway's address for itself (isGateway, isDefaultGateway). */
+  readonly bridgeIsGateway?: boolean;
+  /** ... and the cluster's definition does not say so: other nodes may give that address. */
+  readonly definitionLacksGateway?: boolean;
   /** CNI results below 0.3.0 have room for one address of each family. */
   readonly onePerFamily: boolean;
 }

@@ -24,6 +24,8 @@ export class NetworkSpace {
   definition: NetworkDefinition | null = null;
   /** `namespace/name` of the applied manifest that defines it; null when the runtime's configuration does. */
   appliedBy: string | null = null;
+  /** A bridge of this network has the gateway's address: every definition of it has a gateway from then on. */
+  bridgeIsGateway = false;
   /** Bound addresses of the network, inside its present ranges or not. */
   boundCount = 0;
   readonly #stored: () => Iterable<StoredAddress>;

@@ -1,5 +1,9 @@
-import { networkObjectName } from "../../store/kubernetes/object-names.ts";
+import { gatewaysOf } from "../../ipam/bridge-gateway.ts";
+import { allocationName, networkObjectName } from "../../store/kubernetes/object-names.ts";
+import { fromAllocationOwner } from "../../store/kubernetes/owners.ts";
+import { describeOwner } from "../../store/owner.ts";
 import type { Finding, RangeView } from "../../store/records.ts";
+import { gatewayHeld } from "../../store/sqlite/check.ts";
 import { nameTakenBy } from "../network-object.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
@@ -32,6 +36,18 @@ export function checkCounts({ networks }: Look, views: readonly ClusterNetworkVi
     });
   }
   return findings;
+}
+
+/** Nobody holds a gateway's address: it answers for itself. */
+export function checkGateways({ book, allocations }: Look): Finding[] {
+  return book.networks().flatMap((network) => {
+    const counting = book.definitionOf(network);
+    return (counting === null ? [] : gatewaysOf(counting.definition)).flatMap((gateway) => {
+      const object = allocations.get(allocationName(network, gateway))?.object;
+      if (object?.status?.state !== "Bound") return [];
+      return [gatewayHeld(network, gateway, describeOwner(fromAllocationOwner(object.spec.owner)))];
+    });
+  });
 }
 
 /** Networks where no address is given yet, because those from before Holdfast are not recorded. */

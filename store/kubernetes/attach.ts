@@ -1,11 +1,14 @@
 import { formatAddress } from "../../ipam/address.ts";
+import { gatewaysOf } from "../../ipam/bridge-gateway.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/cidr.ts";
 import { decideAdd } from "../../ipam/decide-add.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../../ipam/requested-address.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { killPoint } from "../kill-point.ts";
+import { poolOf } from "../network-space.ts";
 import type { NodeContext } from "../node-context.ts";
+import { describeOwner } from "../owner.ts";
 import { isExactRepeat, isOvertaken, repeat, whyTooNarrow } from "../sqlite/attachment-journal.ts";
 import { type AttachmentRow, timeText } from "../sqlite/rows.ts";
 import type { StateFolder } from "../sqlite/state-folder.ts";
@@ -18,7 +21,7 @@ import type { Hint } from "./hint.ts";
 import { joinPublished } from "./join-published.ts";
 import { extendIntent, openIntent, owe } from "./journal.ts";
 import { ApiAway } from "./kube-api.ts";
-import { attachmentOfWant, toAllocationOwner } from "./owners.ts";
+import { attachmentOfWant, fromAllocationOwner, toAllocationOwner } from "./owners.ts";
 import { reconsider } from "./reconsider.ts";
 import { recordAttachment } from "./record-attachment.ts";
 import { type Reserved, reserve } from "./reserve.ts";
@@ -71,6 +74,11 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   if (resolved.kind === "refused") return resolved;
   const { attacher } = resolved;
   const { claim } = attacher;
+  const gatewayHeld = want.bridgeIsGateway ? await whoHoldsGateway(parts, want, deadlineMs) : null;
+  if (gatewayHeld !== null) {
+    if (claim !== null) parts.desk.refused(claim, gatewayHeld);
+    return refused(gatewayHeld);
+  }
   const outcome = await returned(
     claim !== null && claim.ips.length > 0
       ? joinPublished(parts, want, attacher, claim, deadlineMs)
@@ -117,6 +125,27 @@ export async function answerFromJournal(
     const row = now.sql.attachmentById.get(former.id);
     return row ? repeat(now, now.networkById(row.network_id), want.definition, row, want) : null;
   });
+}
+
+/**
+ * The bridge would answer for an address that somebody uses: whoever came first keeps it, and is named. The hint tells
+ * nearly always that nobody does, so that this costs no request.
+ */
+async function whoHoldsGateway(
+  { hint, client, context }: AttachParts,
+  { network, definition, definitionLacksGateway }: AttachWant,
+  deadlineMs: number,
+): Promise<Refusal | null> {
+  const pools = hint.space(network).poolsOf(definition, context.clock.monotonicMs());
+  for (const gateway of gatewaysOf(definition)) {
+    const believedHeld = poolOf(pools, gateway)?.stateOf(gateway.value) === "allocated";
+    if (!believedHeld && !definitionLacksGateway) continue;
+    const reading = await client.read(network, gateway, deadlineMs);
+    if (reading?.object.status?.state !== "Bound") continue;
+    const holder = describeOwner(fromAllocationOwner(reading.object.spec.owner));
+    return refuse("GATEWAY_HELD", { address: formatAddress(gateway), network, holder });
+  }
+  return null;
 }
 
 async function allocate(

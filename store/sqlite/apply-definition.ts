@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
-import { parseNadConfig } from "../../ipam/nad-config.ts";
+import { withBridgeGateways } from "../../ipam/bridge-gateway.ts";
+import { parseNadConfig, parseRecordedNadConfig, parseRecordedPluginConfig } from "../../ipam/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
-import { parsePluginConfig } from "../../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { AppliedDefinition, ApplyAction } from "../manifests.ts";
 import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
+import type { DefinitionRow } from "./rows.ts";
 
 /** Creates or changes a NetworkAttachmentDefinition. Allocations that exist are never touched: only new ones follow the new ranges. */
 export function applyDefinition(
@@ -18,7 +19,7 @@ export function applyDefinition(
   const self = `${applied.namespace}/${applied.name}`;
   for (const row of sql.definitionsOf.all(applied.network)) {
     const other = `${row.namespace}/${row.name}`;
-    if (other === self || definitionIn(row).fingerprint === definition.fingerprint) continue;
+    if (other === self || recordedDefinitionIn(row).fingerprint === definition.fingerprint) continue;
     throw new RefusalError(
       refuse("DEFINITION_CONFLICT", { other: self, network: applied.network, definition: other }),
     );
@@ -50,6 +51,10 @@ function definitionIn(one: Pick<AppliedDefinition, "config">): NetworkDefinition
   return parseNadConfig(one.config).definition;
 }
 
+function recordedDefinitionIn(row: DefinitionRow): NetworkDefinition {
+  return parseRecordedNadConfig(row.config).definition;
+}
+
 function refreshDefinition(ledger: Ledger, transaction: Transaction, network: string): void {
   const space = ledger.networkOf(network, transaction);
   const { definition, appliedBy } = readDefinition(ledger, network);
@@ -61,10 +66,17 @@ export function readDefinition(
   ledger: Ledger,
   network: string,
 ): { definition: NetworkDefinition | null; appliedBy: string | null } {
+  const row = ledger.sql.networks.all().find(({ name }) => name === network);
+  const onNode = (definition: NetworkDefinition) =>
+    row?.bridge_is_gateway === 1 ? withBridgeGateways(definition) : definition;
   const [oldest] = ledger.sql.definitionsOf.all(network);
   if (oldest) {
-    return { definition: definitionIn(oldest), appliedBy: `${oldest.namespace}/${oldest.name}` };
+    return {
+      definition: onNode(recordedDefinitionIn(oldest)),
+      appliedBy: `${oldest.namespace}/${oldest.name}`,
+    };
   }
-  const runtime = ledger.sql.networks.all().find((row) => row.name === network)?.runtime_config;
-  return { definition: runtime == null ? null : parsePluginConfig(JSON.parse(runtime)), appliedBy: null };
+  const runtime = row?.runtime_config ?? null;
+  if (runtime === null) return { definition: null, appliedBy: null };
+  return { definition: onNode(parseRecordedPluginConfig(runtime)), appliedBy: null };
 }

@@ -1,4 +1,5 @@
 import { type Address, addressBytes, formatAddress } from "../../ipam/address.ts";
+import { gatewaysOf, withBridgeGateways } from "../../ipam/bridge-gateway.ts";
 import { formatCidr, type InterfaceAddress } from "../../ipam/cidr.ts";
 import { decideAdd, type HeldAddress } from "../../ipam/decide-add.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
@@ -22,6 +23,7 @@ import { interfaceAddressOf, ownerOf } from "./rows.ts";
 export function attach(ledger: Ledger, transaction: Transaction, want: AttachWant): AttachOutcome {
   const { sql } = ledger;
   const space = ledger.networkOf(want.network, transaction);
+  if (want.bridgeIsGateway && !space.bridgeIsGateway) ledger.setBridgeIsGateway(space, transaction);
   const definition = effectiveDefinition(ledger, transaction, space, want);
   if (isOvertaken(ledger, want)) {
     const { containerId } = want;
@@ -36,6 +38,11 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
   if (resolved.kind === "refused") {
     if (resolved.claim) recordClaimRefusal(ledger, resolved.claim, resolved.refusal);
     return refused(resolved.refusal);
+  }
+  const gatewayHeld = want.bridgeIsGateway ? whoHoldsGateway(ledger, space, definition) : null;
+  if (gatewayHeld !== null) {
+    if (resolved.claim) recordClaimRefusal(ledger, resolved.claim, gatewayHeld);
+    return refused(gatewayHeld);
   }
   const decision = decide(ledger, transaction, space, definition, resolved, want);
   if (decision.kind === "refused") {
@@ -64,11 +71,23 @@ function effectiveDefinition(
   want: AttachWant,
 ): NetworkDefinition {
   if (space.appliedBy !== null && space.definition !== null) return space.definition;
-  if (space.definition?.fingerprint !== want.definition.fingerprint && want.definition.rangeSets.length > 0) {
+  const definition = space.bridgeIsGateway ? withBridgeGateways(want.definition) : want.definition;
+  if (space.definition?.fingerprint !== definition.fingerprint && definition.rangeSets.length > 0) {
     ledger.sql.setRuntimeConfig.run(want.definitionSource, space.id);
-    ledger.define(space, want.definition, null, transaction);
+    ledger.define(space, definition, null, transaction);
   }
-  return want.definition;
+  return definition;
+}
+
+/** The bridge would answer for an address that somebody uses: whoever came first keeps it, and is named. */
+function whoHoldsGateway(ledger: Ledger, space: NetworkSpace, definition: NetworkDefinition): Refusal | null {
+  for (const gateway of gatewaysOf(definition)) {
+    const row = ledger.sql.allocation.get(space.id, addressBytes(gateway));
+    if (row?.state !== "Bound") continue;
+    const holder = describeOwner(ownerOf(row));
+    return refuse("GATEWAY_HELD", { address: formatAddress(gateway), network: space.name, holder });
+  }
+  return null;
 }
 
 type Slots = Extract<ReturnType<typeof decideAdd>, { kind: "allocate" }>["slots"];

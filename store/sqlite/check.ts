@@ -1,3 +1,5 @@
+import { type Address, addressBytes, formatAddress } from "../../ipam/address.ts";
+import { gatewaysOf } from "../../ipam/bridge-gateway.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { poolOf } from "../network-space.ts";
 import { describeOwner } from "../owner.ts";
@@ -17,6 +19,8 @@ import { type AllocationRow, type AttachmentRow, cidrTextOf, ownerOf } from "./r
  *   missing     yes         any        an address in use could be given away (I2)
  *   missing     any         lists it   a stopped VM's address could be given away (I2)
  *   other owner any         lists it   two parties believe that they hold it (I1, I2)
+ *
+ * And nobody holds a gateway's address.
  */
 export function checkLedger(ledger: Ledger): Finding[] {
   return [
@@ -25,6 +29,7 @@ export function checkLedger(ledger: Ledger): Finding[] {
     ...checkClaims(ledger),
     ...checkAttachments(ledger),
     ...checkReasons(ledger),
+    ...checkGateways(ledger),
     ...checkCounts(ledger),
   ];
 }
@@ -123,6 +128,24 @@ function checkReasons(ledger: Ledger): Finding[] {
       message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is held by ${describeOwner(ownerOf(row))}, which nothing here knows any more`,
       hint: `holdfast release ${cidrTextOf(row).split("/")[0]} --network ${nameOf(ledger, row)} gives it back`,
     }));
+}
+
+/** A gateway answers for its own address; whoever holds it as well is its double. */
+function checkGateways(ledger: Ledger): Finding[] {
+  return [...ledger.networks.values()].flatMap(({ id, name, definition }) =>
+    (definition === null ? [] : gatewaysOf(definition)).flatMap((gateway) => {
+      const row = ledger.sql.allocation.get(id, addressBytes(gateway));
+      return row?.state === "Bound" ? [gatewayHeld(name, gateway, describeOwner(ownerOf(row)))] : [];
+    }),
+  );
+}
+
+export function gatewayHeld(network: string, gateway: Address, holder: string): Finding {
+  return {
+    invariant: "gateway",
+    message: `${formatAddress(gateway)} is the gateway of network ${network}, and ${holder} holds it`,
+    hint: "two hosts answer for one address: stop the holder (of a claim: delete the claim), or give the network another gateway",
+  };
 }
 
 /** I5: the pools in memory say what the rows say. */

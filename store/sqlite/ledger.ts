@@ -1,5 +1,6 @@
 import type Database from "better-sqlite3";
 import { addressFromBytes } from "../../ipam/address.ts";
+import { withBridgeGateways } from "../../ipam/bridge-gateway.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { Pool } from "../../ipam/pool.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
@@ -30,7 +31,9 @@ export class Ledger {
     this.context = context;
     this.sql = prepareStatements(db);
     this.attachments = new AttachmentRows(db, (id) => attachmentsChanged(this.networkById(id).name));
-    for (const row of this.sql.networks.all()) this.#remember(row.id, row.name);
+    for (const row of this.sql.networks.all()) {
+      this.#remember(row.id, row.name).bridgeIsGateway = row.bridge_is_gateway === 1;
+    }
   }
 
   /** The network of that name, made known if it was not. */
@@ -44,6 +47,17 @@ export class Ledger {
       this.#byId.delete(id);
     });
     return space;
+  }
+
+  /** From now on the gateway's address of the network is a bridge's. */
+  setBridgeIsGateway(space: NetworkSpace, transaction: Transaction): void {
+    this.sql.setBridgeIsGateway.run(space.id);
+    space.bridgeIsGateway = true;
+    transaction.onRollback(() => {
+      space.bridgeIsGateway = false;
+    });
+    if (space.definition === null) return;
+    this.define(space, withBridgeGateways(space.definition), space.appliedBy, transaction);
   }
 
   networkById(id: number): NetworkSpace {

@@ -179,6 +179,10 @@ const MIGRATIONS: readonly string[] = [
     plan TEXT NOT NULL
   ) STRICT;
   `,
+  `
+  -- 1: an ADD came through a bridge with isGateway, so the gateway's address is the bridge's, whatever defines the network.
+  ALTER TABLE networks ADD COLUMN bridge_is_gateway INTEGER NOT NULL DEFAULT 0;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -112,6 +112,13 @@ export interface OwedRow {
   readonly again: 0 | 1 | 2;
 }
 
+export interface NetworkRow {
+  readonly id: number;
+  readonly name: string;
+  readonly runtime_config: string | null;
+  readonly bridge_is_gateway: 0 | 1;
+}
+
 export interface DefinitionRow {
   readonly id: number;
   readonly namespace: string;

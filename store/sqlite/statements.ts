@@ -6,6 +6,7 @@ import type {
   DefinitionRow,
   HistoryRow,
   IntentRow,
+  NetworkRow,
   OwedRow,
   UserRow,
 } from "./rows.ts";
@@ -32,9 +33,8 @@ export function prepareStatements(db: Database.Database) {
   const get = <P extends unknown[], R>(sql: string) => db.prepare<P, R>(sql);
   const run = <P extends unknown[]>(sql: string) => db.prepare<P>(sql);
   return {
-    networks: get<[], { id: number; name: string; runtime_config: string | null }>(
-      "SELECT id, name, runtime_config FROM networks ORDER BY name",
-    ),
+    networks: get<[], NetworkRow>("SELECT * FROM networks ORDER BY name"),
+    setBridgeIsGateway: run<[number]>("UPDATE networks SET bridge_is_gateway = 1 WHERE id = ?"),
     insertNetwork: run<[string]>("INSERT INTO networks (name) VALUES (?)"),
     setRuntimeConfig: run<[string, number]>("UPDATE networks SET runtime_config = ? WHERE id = ?"),
     deleteUnusedNetwork: run<[number]>("DELETE FROM networks WHERE id = ?"),

@@ -117,6 +117,11 @@ const THE_REST: [string, object, string][] = [
     "ipam.cooldownSeconds is 1000000000000",
   ],
   [
+    "allowPersistentIPs inside ipam",
+    network("bad", { allowPersistentIPs: true }, {}),
+    "ipam.allowPersistentIPs is true: write allowPersistentIPs at the plugin's top level",
+  ],
+  [
     "allowPersistentIPs: a text",
     network("bad", {}, { allowPersistentIPs: "true" }),
     'allowPersistentIPs is "true": ',

@@ -15,14 +15,17 @@ describe("parseNadConfig reads", () => {
   const plain = define({ subnets: "10.0.0.0/24" });
   const persistent = define({ subnets: "10.0.0.0/24" }, { allowPersistentIPs: true });
 
-  test.each([
+  test.each<[string, object, string]>([
     [JSON.stringify(pluginConfig(ipam)), plain, "a single plugin"],
     [list(), plain, "a list; plugins get its name"],
     [list({}, { name: "other" }), plain, "the list's name wins, as in libcni"],
     [list({ allowPersistentIPs: true }), persistent, "the list's flag, which libcni keeps from the plugin"],
-    [list({}, { allowPersistentIPs: true }), persistent, "the plugin's flag"],
+    [
+      list({}, { allowPersistentIPs: true }),
+      { ...persistent, notes: [expect.stringContaining("reads it at the list's top level only")] },
+      "the plugin's flag, with a word that KubeVirt does not read it there",
+    ],
     [list({ allowPersistentIPs: true }, { allowPersistentIPs: true }), persistent, "both, the same"],
-    [list({}, { ipam: { ...ipam, allowPersistentIPs: true } }), persistent, "the flag within ipam"],
     [
       list({ subnets: "10.0.0.0/24" }, { ipam: { type: "holdfast-ipam" } }),
       plain,
@@ -73,7 +76,13 @@ describe("refuses", () => {
       list({ allowPersistentIPs: true }, { ipam: { ...ipam, allowPersistentIPs: false } }),
       "CONFIG_INVALID",
       "ipam.allowPersistentIPs is false",
-      "contradiction one level deeper",
+      "a place where KubeVirt does not read it",
+    ],
+    [
+      list({}, { ipam: { ...ipam, allowPersistentIPs: true } }),
+      "CONFIG_INVALID",
+      "write allowPersistentIPs at the plugin's top level",
+      "the same, and nowhere else",
     ],
     [list({ subnets: "10.1.0.0/24" }), "CONFIG_INVALID", "ipam.subnets", "other subnets at the list's level"],
     [

@@ -87,6 +87,21 @@ test("a NAD with a list of plugins, whose keys stand beside the list", async () 
   expect((await scene.kubevirt.claim(vm, name)).status.ips).toEqual(ips);
 });
 
+test("a bridge with isGateway that the NAD does not know of: its address is nobody's, and whoever has it is named", async () => {
+  const network = await scene.network("gate", { subnets: "10.7.0.0/29" });
+  const onBridge = { ...network, config: configOf("gate", { subnets: "10.7.0.0/29" }, { isGateway: true }) };
+  const [one, two] = [
+    await podWith("gate-one", "node-a", [{ name: "gate", ips: ["10.7.0.1"] }]),
+    await podWith("gate-two", "node-b", [{ name: "gate" }]),
+  ] as const;
+  expect(await scene.given(one, network)).toEqual(["10.7.0.1/29"]);
+  expect(await scene.refused(two, onBridge, 128)).toContain("shop/gate-one");
+  await scene.del(one, network);
+  await scene.untilState(network, "10.7.0.1/29", "Cooling");
+  const given = await scene.given(two, onBridge);
+  expect(given).toEqual([expect.stringMatching(/^10\.7\.0\.[2-6]\/29$/)]);
+});
+
 test("two NADs of one network that disagree: the older counts, until the younger is mended", async () => {
   const older = configOf("clash");
   const younger = configOf("clash", { subnets: "10.66.0.0/24" });

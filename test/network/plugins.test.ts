@@ -94,6 +94,28 @@ describe.skipIf(whyNotReal() !== null)("under real CNI plugins", () => {
     expect(await containers.reaches(namespace, "10.31.0.1")).toBe(true);
   });
 
+  test("bridge as gateway under an applied definition that names none: nobody has the bridge's address", async () => {
+    const bridge = containers.link("hfb");
+    const name = "applied-gateway";
+    const type = { cniVersion: "1.0.0", name, type: "bridge", bridge };
+    const applied = { ...type, ipam: { type: "holdfast-ipam", subnets: "10.33.0.0/29" } };
+    const manifest = {
+      apiVersion: "k8s.cni.cncf.io/v1",
+      kind: "NetworkAttachmentDefinition",
+      metadata: { name, namespace: "default" },
+      spec: { config: JSON.stringify(applied) },
+    };
+    expect((await daemon.post("/v1/apply", { objects: [manifest] })).status).toBe(200);
+    const config = { ...type, isGateway: true, ipam: { type: "holdfast-ipam" } };
+    for (const host of [2, 3]) {
+      const namespace = await containers.create(`c${host}`);
+      const answer = await containers.cni("ADD", `applied-${host}`, namespace, config);
+      expect(answer.code, answer.stdout).toBe(0);
+      expect(answer.json().ips[0]).toMatchObject({ address: `10.33.0.${host}/29`, gateway: "10.33.0.1" });
+      expect(await containers.reaches(namespace, "10.33.0.1")).toBe(true);
+    }
+  });
+
   test.each(["macvlan", "ptp"])(
     "%s: the kernel has what was answered, and DEL gives it back",
     async (type) => {

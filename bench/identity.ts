@@ -1,6 +1,7 @@
 import { rmSync } from "node:fs";
 import { buildIdentityDesk } from "../daemon/identity-build.ts";
 import type { IdentityDesk } from "../daemon/identity-desk.ts";
+import { ResolverFiles } from "../daemon/resolv-conf.ts";
 import { type Address, formatAddress, parseAddress } from "../ipam/address.ts";
 import { parsePluginConfig } from "../ipam/network-definition.ts";
 import { systemClock } from "../store/clock.ts";
@@ -37,7 +38,9 @@ async function withContainers(count: number): Promise<Line[]> {
   try {
     await store.open();
     const addresses = await attach(store, count);
-    const desk = buildIdentityDesk(store, null, { enabled: true, serves: () => false }, () => null);
+    const listeners = { enabled: true, serves: () => false };
+    const files = new ResolverFiles({ paths: [], refused: false });
+    const desk = buildIdentityDesk(store, null, listeners, files, () => null);
     const us = await lookUps(desk, addresses);
     const against = `${number(LOOK_UPS)} look-ups in random order after ${number(WARM_UP)}, each a VM with a claim and two addresses`;
     const what = `identity of a local address among ${number(count)} attachments`;

@@ -9,6 +9,7 @@ import { invalid, readAddress, readBody, readLimit, readQuery } from "./api-quer
 import { refusalOf } from "./cni-route.ts";
 import type { IdentityDesk } from "./identity-desk.ts";
 import { readIdentityQuery } from "./identity-query.ts";
+import { checkResolverFiles, type ResolverFiles } from "./resolv-conf.ts";
 import { claimKey, type WaitingRoom } from "./waiting-room.ts";
 
 export interface ApiContext {
@@ -16,6 +17,7 @@ export interface ApiContext {
   readonly waiting: WaitingRoom;
   readonly version: string;
   readonly identity: IdentityDesk;
+  readonly resolverFiles: ResolverFiles;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
   /** Goes on with a backup, or with nothing; serves again after the spool is drained. */
@@ -36,7 +38,10 @@ export function addApiRoutes(server: FastifyInstance, context: ApiContext): void
   addWriteRoutes(server, context);
 }
 
-function addReadRoutes(server: FastifyInstance, { store, version, identity, spool }: ApiContext): void {
+function addReadRoutes(
+  server: FastifyInstance,
+  { store, version, identity, spool, resolverFiles }: ApiContext,
+): void {
   server.get("/v1/version", async () => ({ version }));
 
   server.get("/v1/networks", async (request) => {
@@ -79,7 +84,8 @@ function addReadRoutes(server: FastifyInstance, { store, version, identity, spoo
 
   server.get("/v1/check", async (request) => {
     readQuery(request.query, []);
-    return { findings: [...(await store.check()), ...checkSpool(spool())] };
+    const resolvers = await checkResolverFiles(store, resolverFiles);
+    return { findings: [...(await store.check()), ...checkSpool(spool()), ...resolvers] };
   });
 }
 

@@ -6,7 +6,7 @@ import { type NetworkDefinition, parsePluginConfig } from "../ipam/network-defin
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import type { ClusterNode } from "./cluster-node.ts";
-import { answer, attachWithClaim, bridgeTakesGateway, refuseUnlessReady, wantOf } from "./cni-add.ts";
+import { answer, attachWithClaim, bridgeTakesGateway, dnsOf, refuseUnlessReady, wantOf } from "./cni-add.ts";
 import type { CniContext } from "./cni-context.ts";
 import { type PluginConfig, readConfig, readDefinedConfig } from "./cni-request.ts";
 
@@ -56,6 +56,7 @@ export async function clusterAdd(
       context.warnings.warn(base.network, bridgeTakesGateway(counts));
     }
     const want: AttachWant = { ...base, ...request, definition, definitionLacksGateway };
+    const dns = await dnsOf(context, want.definition);
     const outcome =
       want.claim === null
         ? await context.store.attach(want)
@@ -69,7 +70,7 @@ export async function clusterAdd(
       cluster.warnPod(pod, "ClaimIgnored", warning);
     }
     for (const note of want.definition.notes) context.warnings.warn(want.network, note);
-    return await answer(context, config, outcome);
+    return await answer(context, config, outcome, dns);
   } catch (error) {
     if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal as Refusal);
     throw error;
@@ -96,7 +97,7 @@ async function answerHere(
     requested: [],
   });
   if (outcome === null || outcome.kind === "refused") return outcome;
-  return answer(context, config, outcome);
+  return answer(context, config, outcome, await dnsOf(context, outcome.definition));
 }
 
 /** A repeat is answered its addresses even when nobody can say any more what its network is. */

@@ -13,7 +13,6 @@ import { routesOf } from "./cni-metadata.ts";
 import { networkNameOf, type PluginConfig, readDefinedConfig } from "./cni-request.ts";
 import { formatResult } from "./cni-result.ts";
 import { identifyNamespace } from "./namespaces.ts";
-import { readResolvConf } from "./resolv-conf.ts";
 import { claimKey, containerKey } from "./waiting-room.ts";
 
 /** ADD: the CNI result, or a refusal thrown or returned. Throws RefusalError and StorageFault. */
@@ -32,7 +31,7 @@ export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise
   if (applied && want.bridgeIsGateway && withBridgeGateways(applied.definition) !== applied.definition) {
     context.warnings.warn(want.network, bridgeTakesGateway(applied));
   }
-  const dns = dnsOf(applied?.definition ?? config.definition);
+  const dns = await dnsOf(context, applied?.definition ?? config.definition);
   const outcome =
     want.claim === null ? await context.store.attach(want) : await attachWithClaim(context, want);
   if (outcome.kind === "refused") return outcome;
@@ -88,7 +87,7 @@ export async function answer(
   context: CniContext,
   config: PluginConfig,
   outcome: Extract<AttachOutcome, { kind: "attached" }>,
-  dns: NetworkDefinition["dns"] = dnsOf(outcome.definition),
+  dns: NetworkDefinition["dns"],
 ): Promise<object> {
   const routes = await routesOf(context, config, outcome);
   const result = formatResult(config.cniVersion, { ips: outcome.attachment.ips, routes, dns });
@@ -107,8 +106,12 @@ function differs(counts: NetworkDefinition, given: NetworkDefinition): boolean {
   return given.rangeSets.length > 0 && counts !== given && ranges(counts) !== ranges(given);
 }
 
-function dnsOf(definition: NetworkDefinition): NetworkDefinition["dns"] {
-  return definition.resolvConf === undefined ? definition.dns : readResolvConf(definition.resolvConf);
+/** Asked before an address is reserved: without it there is no answer. Throws RefusalError CONFIG_INVALID. */
+export async function dnsOf(
+  { resolverFiles }: Pick<CniContext, "resolverFiles">,
+  { dns, resolvConf }: NetworkDefinition,
+): Promise<NetworkDefinition["dns"]> {
+  return resolvConf === undefined ? dns : resolverFiles.read(resolvConf);
 }
 
 /** A claim that does not exist yet is waited for, within the deadline; never is an address given without it. */

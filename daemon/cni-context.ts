@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { NodeStore } from "../store/node-store.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import type { ListenerDesk } from "./listener-desk.ts";
+import type { ResolverFiles } from "./resolv-conf.ts";
 import type { WaitingRoom } from "./waiting-room.ts";
 import type { WarnOnce } from "./warn-once.ts";
 
@@ -18,6 +19,7 @@ export interface CniContext {
   readonly listeners: ListenerDesk;
   /** Longest wait of an ADD for the metadata listener of its network, ms. */
   readonly metadataWaitMs: number;
+  readonly resolverFiles: ResolverFiles;
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null;
 }

@@ -11,7 +11,18 @@ const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
 /** Below the 60 s after which the plugin binary gives up, and below a container runtime's own time-out. */
 const ADD_DEADLINE_MS_DEFAULT = 9_000;
 
+const RESOLV_CONF_PATHS_DEFAULT = [
+  "/etc/resolv.conf",
+  "/run/systemd/resolve/resolv.conf",
+  "/run/systemd/resolve/stub-resolv.conf",
+] as const;
+
 const text = z.string().min(1);
+/** Several absolute paths: a list in the file, else one text with commas between them. */
+const paths = z.preprocess(
+  (given) => (typeof given === "string" ? given.split(",").map((one) => one.trim()) : given),
+  z.array(z.string().startsWith("/", { message: "absolute paths are required" })).min(1),
+);
 const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
 
 /** Every setting of the daemon. The same names in the file, as `--kebab-case` flags and as `HOLDFAST_UPPER_CASE`. */
@@ -43,6 +54,10 @@ const settings = z.strictObject({
   metadata: z.enum(["on", "off"]).default("on"),
   /** How long an ADD waits for the metadata listener of its network before it is answered without. */
   metadataWaitMs: whole(0, 30_000).default(3_000),
+  /** The files that `ipam.resolvConf` of a network may name. Default: the system's and those of systemd-resolved. */
+  resolvConfPaths: paths.default([...RESOLV_CONF_PATHS_DEFAULT]),
+  /** On: in Kubernetes too, where whoever may write a NetworkAttachmentDefinition writes it. */
+  resolvConfInNads: z.enum(["on", "off"]).default("off"),
 });
 
 export type Settings = Omit<z.output<typeof settings>, "kubeconfig" | "identitySocket" | "identityGroup"> & {

@@ -16,6 +16,7 @@ import { IdentityServer } from "./identity-server.ts";
 import { ListenerDesk } from "./listener-desk.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
 import { namespaceState, readBootId } from "./namespaces.ts";
+import { ResolverFiles } from "./resolv-conf.ts";
 import { buildServer } from "./server.ts";
 import { listenOnSocket, removeStale } from "./socket.ts";
 import { Spool } from "./spool.ts";
@@ -97,6 +98,10 @@ export class Daemon {
       enabled: settings.metadata === "on",
       notReady,
     });
+    const resolverFiles = new ResolverFiles({
+      paths: settings.resolvConfPaths,
+      refused: settings.kubernetes !== null && settings.resolvConfInNads === "off",
+    });
     const cni: CniContext = {
       store: this.#store,
       cluster: this.#cluster,
@@ -107,6 +112,7 @@ export class Daemon {
       addDeadlineMs: settings.addDeadlineMs,
       listeners: this.#listeners,
       metadataWaitMs: settings.metadataWaitMs,
+      resolverFiles,
       notReady,
     };
     this.#spool = new Spool(settings.spool, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
@@ -129,7 +135,7 @@ export class Daemon {
       requests: kubernetes?.requests ?? null,
       listeners: this.#listeners,
     });
-    const identity = buildIdentityDesk(this.#store, this.#cluster, this.#listeners, notReady);
+    const identity = buildIdentityDesk(this.#store, this.#cluster, this.#listeners, resolverFiles, notReady);
     this.#identityServer = new IdentityServer({
       desk: identity,
       log,
@@ -139,6 +145,7 @@ export class Daemon {
     const api: ApiContext = {
       store: this.#store,
       identity,
+      resolverFiles,
       waiting: this.#waiting,
       version,
       notReady,

@@ -7,23 +7,29 @@ import { ClusterIdentities } from "./identity-cluster.ts";
 import { ClusterVms } from "./identity-cluster-vms.ts";
 import { IdentityDesk } from "./identity-desk.ts";
 import { StandaloneIdentities } from "./identity-standalone.ts";
-import type { NetworkFacts, ShownAttachment } from "./identity-view.ts";
+import { type NetworkFacts, NotLearnt, type ShownAttachment } from "./identity-view.ts";
 import type { ListenerDesk } from "./listener-desk.ts";
 import { ipv4Of } from "./listener-need.ts";
 import { parsePlan } from "./listener-plan.ts";
 import { METADATA_ROUTE_DST } from "./listener-wire.ts";
-import { readResolvConf } from "./resolv-conf.ts";
+import type { ResolverFiles } from "./resolv-conf.ts";
 
 /** The desk of a daemon, over its store and, in Kubernetes, the API. */
 export function buildIdentityDesk(
   store: NodeStore,
   cluster: ClusterNode | null,
   listeners: Pick<ListenerDesk, "enabled" | "serves">,
+  resolverFiles: ResolverFiles,
   notReady: () => string | null,
 ): IdentityDesk {
   const facts: NetworkFacts = {
     definition: (network) => store.definition(network),
-    dns: ({ dns, resolvConf }) => (resolvConf === undefined ? dns : readResolvConf(resolvConf)),
+    dns({ dns, resolvConf }) {
+      if (resolvConf === undefined) return dns;
+      const known = resolverFiles.known(resolvConf);
+      if (known === undefined) throw new NotLearnt(() => resolverFiles.learn(resolvConf));
+      return known;
+    },
     mtu: (network) => {
       const plan = store.listenerPlan(network);
       return plan === null ? null : parsePlan(plan).mtu;

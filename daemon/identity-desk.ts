@@ -6,7 +6,7 @@ import { invalid } from "./api-query.ts";
 import { type Holding, holdingsOf, userKey } from "./identity-holding.ts";
 import { type IdentityQuery, type IdentityQuestion, nobody, onlyNetwork } from "./identity-query.ts";
 import { type AllocationSource, answerOf, askedFor, type LocalVms } from "./identity-sources.ts";
-import type { NetworkFacts } from "./identity-view.ts";
+import { type NetworkFacts, NotLearnt } from "./identity-view.ts";
 import type { IdentityAnswer } from "./identity-wire.ts";
 
 export interface IdentityParts {
@@ -27,7 +27,18 @@ export class IdentityDesk {
   }
 
   /** Throws RefusalError, StorageFault and, in Kubernetes, ApiAway. */
-  async answer({ question, here }: IdentityQuery): Promise<IdentityAnswer> {
+  async answer(query: IdentityQuery): Promise<IdentityAnswer> {
+    for (;;) {
+      try {
+        return await this.#answer(query);
+      } catch (error) {
+        if (!(error instanceof NotLearnt)) throw error;
+        await error.learn();
+      }
+    }
+  }
+
+  async #answer({ question, here }: IdentityQuery): Promise<IdentityAnswer> {
     const { source, facts } = this.#parts;
     const reason = this.#parts.notReady();
     if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));

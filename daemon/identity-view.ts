@@ -9,9 +9,20 @@ import type { IdentityInterface, IdentityPod, IdentityView, IdentityVm } from ".
 /** What an identity tells of one attachment. */
 export type ShownAttachment = Pick<Attachment, "network" | "containerId" | "interface" | "ips">;
 
+/** Something has to be read first: after `learn` the same question is answered. */
+export class NotLearnt extends Error {
+  readonly learn: () => Promise<void>;
+
+  constructor(learn: () => Promise<void>) {
+    super("not read yet");
+    this.learn = learn;
+  }
+}
+
 /** What is known of networks now. */
 export interface NetworkFacts {
   definition(network: string): NetworkDefinition | undefined;
+  /** Throws NotLearnt when a file says it and was not read lately. */
   dns(definition: NetworkDefinition): Dns;
   /** Of the interfaces of a network as the plugin was last configured; null: not known here. */
   mtu(network: string): number | null;

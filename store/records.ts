@@ -121,7 +121,7 @@ export interface Page<T> {
 }
 
 export interface Finding {
-  /** I1 to I5, or `database`, `spool`. */
+  /** I1 to I5, or `database`, `spool`, `network`. */
   readonly invariant: string;
   readonly message: string;
   readonly hint: string;

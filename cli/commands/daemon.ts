@@ -35,6 +35,11 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
     "--metadata-wait-ms <ms>",
     "how long an ADD waits for the metadata listener of its network (default: 3000)",
   ],
+  [
+    "--resolv-conf-paths <path,path>",
+    "files that ipam.resolvConf may name (default: /etc/resolv.conf and systemd-resolved's two)",
+  ],
+  ["--resolv-conf-in-nads <on|off>", "on: ipam.resolvConf is allowed in Kubernetes too (default: off)"],
 ];
 
 /** `holdfast daemon`: serves this node. Its code is a bundle of its own, read only here. */

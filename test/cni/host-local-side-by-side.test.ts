@@ -1,7 +1,7 @@
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished } from "vitest";
-import { type CniAnswer, newFolder, run, type TestDaemon, tableTest as test } from "./scene.ts";
+import { afterAll, describe, expect, onTestFinished } from "vitest";
+import { type CniAnswer, newFolder, run, type TestDaemon, tableTestWith } from "./scene.ts";
 
 /*
  * A network moves from host-local to us by changing `ipam.type`. The same configuration goes to Debian's host-local and
@@ -9,10 +9,18 @@ import { type CniAnswer, newFolder, run, type TestDaemon, tableTest as test } fr
  */
 
 const HOST_LOCAL = "/usr/lib/cni/host-local";
+const RESOLV_FOLDER = newFolder();
+const RESOLV_CONF = join(RESOLV_FOLDER, "resolv.conf");
+writeFileSync(
+  RESOLV_CONF,
+  "domain blue.example\nnameserver 10.1.2.53\nnameserver fd10::53\nsearch blue.example example\noptions ndots:2 rotate\n",
+);
+afterAll(() => rmSync(RESOLV_FOLDER, { recursive: true }));
+const test = tableTestWith({ args: ["--resolv-conf-paths", RESOLV_CONF] });
 /** What Debian's host-local 1.1 speaks. */
 const VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
-/** The `ipam` block without type; "RESOLV" stands for a file. */
+/** The `ipam` block without type. */
 const CONFIGURATIONS: [string, object][] = [
   ["one subnet", { subnet: "10.1.2.0/24" }],
   ["an IPv6 subnet", { subnet: "2001:db8:1::/64" }],
@@ -45,7 +53,7 @@ const CONFIGURATIONS: [string, object][] = [
       routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
     },
   ],
-  ["a resolvConf", { subnet: "10.1.2.0/24", resolvConf: "RESOLV" }],
+  ["a resolvConf", { subnet: "10.1.2.0/24", resolvConf: RESOLV_CONF }],
 ];
 
 /** Two sets that share a subnet give two addresses of one family: only versions with room for them. */
@@ -74,13 +82,8 @@ class Both {
     this.#config = config;
     const folder = newFolder();
     onTestFinished(() => rmSync(folder, { recursive: true }));
-    const resolvConf = join(folder, "resolv.conf");
-    writeFileSync(
-      resolvConf,
-      "domain blue.example\nnameserver 10.1.2.53\nnameserver fd10::53\nsearch blue.example example\noptions ndots:2 rotate\n",
-    );
     this.#dataDir = folder;
-    this.#ipam = "resolvConf" in ipam ? { ...ipam, resolvConf } : ipam;
+    this.#ipam = ipam;
   }
 
   /** Runs a verb with both, expects the same exit code, and the same result where it is a success. */

@@ -32,10 +32,15 @@ export function testWith(options: DaemonOptions = {}) {
 }
 
 /** `test` with one daemon for all tests of a file, for tables: give each row a network of its own. */
-// biome-ignore lint/correctness/noEmptyPattern: Vitest reads from the pattern what a fixture needs
-export const tableTest = base.extend("daemon", { scope: "file" }, async ({}, { onCleanup }) =>
-  startDaemon({}, onCleanup),
-);
+export const tableTest = tableTestWith();
+
+/** The same with options for the daemon. */
+export function tableTestWith(options: DaemonOptions = {}) {
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads from the pattern what a fixture needs
+  return base.extend("daemon", { scope: "file" }, async ({}, { onCleanup }) =>
+    startDaemon(options, onCleanup),
+  );
+}
 
 async function startDaemon(options: DaemonOptions, onCleanup: (act: () => Promise<void>) => void) {
   const daemon = await TestDaemon.start(options);

@@ -1,8 +1,9 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newFolder, run, runShim, until } from "../harness/daemon.ts";
+import { readManifests } from "../harness/kube-manifests.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const UNIT = join(ROOT, "deploy/systemd/holdfast.service");
@@ -42,6 +43,19 @@ test("the systemd unit is sound, and starts what make install puts there", async
   const { code, stdout, stderr } = await run("systemd-analyze", ["verify", "--man=no", copy]);
   expect(`${stdout}${stderr}`.split("\n").filter((line) => line.includes("holdfast"))).toEqual([]);
   expect(code).toBe(0);
+});
+
+test("nothing that is installed or deployed can take all memory of a node", () => {
+  const units = readdirSync(join(ROOT, "deploy/systemd")).filter((name) => name.endsWith(".service"));
+  expect(units.length).toBeGreaterThan(2);
+  for (const unit of units)
+    expect(readFileSync(join(ROOT, "deploy/systemd", unit), "utf8"), unit).toMatch(/^MemoryMax=\d+[MG]$/m);
+  const manifests = ["daemonset.yaml", "deployment.yaml", "metadata/daemonset.yaml"];
+  const containers = manifests
+    .flatMap((file) => readManifests(join(ROOT, "deploy", file)))
+    .flatMap(({ spec }) => [...(spec.template.spec.initContainers ?? []), ...spec.template.spec.containers]);
+  expect(containers.length).toBeGreaterThan(4);
+  for (const { name, resources } of containers) expect(resources.limits.memory, name).toMatch(/^\d+[MG]i$/);
 });
 
 test("the unit's view of the system leaves the daemon what it needs", () => {

@@ -45,6 +45,22 @@ function podWith(name: string, node: string, networks: readonly object[]): Promi
   return scene.kubevirt.createPod(NAMESPACE, name, { node, networks: networks as { name: string }[] });
 }
 
+test("a NAD that names a file of the node is refused before an address is reserved", async () => {
+  const network = await scene.network("files", { resolvConf: "/etc/resolv.conf" });
+  const pod = await scene.pod("files", "node-a", network);
+  expect(await scene.refused(pod, network, 7)).toMatch(
+    /^ipam\.resolvConf is \/etc\/resolv\.conf: .*set resolvConfInNads: on in the daemon's settings/,
+  );
+  expect(await scene.allocations(network)).toEqual([]);
+  const { code, stdout } = await scene.node("node-a").daemon.cli("check");
+  expect({ code, stdout }).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining("network files serves no ADD"),
+  });
+  await editNad("files", configOf("files", { subnets: "10.7.0.0/24" }), "10.7.0.0/24");
+  await scene.given(pod, network);
+});
+
 test("each interface of a pod on one network has its own address, and keeps it", async () => {
   const network = await scene.network("multi", { subnets: "10.0.0.0/24,fd00::/64" });
   const pod = await podWith("multi", "node-a", [{ name: "multi" }, { name: "multi" }, { name: "multi" }]);

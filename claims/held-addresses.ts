@@ -1,4 +1,4 @@
-import { type Address, parseAddress, sameAddress } from "../ipam/address.ts";
+import { type Address, parseAddress } from "../ipam/address.ts";
 import { parseInterfaceAddress } from "../ipam/cidr.ts";
 import { isObject, isTooDeep, TOO_DEEP } from "../ipam/definition-keys.ts";
 import { isObjectName, type ObjectName } from "./claim-reference.ts";
@@ -21,38 +21,97 @@ export interface HeldAddress {
   readonly mac: string | null;
 }
 
-interface Found {
-  readonly held: HeldAddress[];
-  readonly problems: string[];
+/** What the annotations of a pod say about addresses. */
+export interface StatusAddresses {
+  readonly held: readonly HeldAddress[];
+  /** What could not be read, a sentence each. */
+  readonly problems: readonly string[];
+  /** There are more addresses than are read of one pod: it may have any other. */
+  readonly cut: boolean;
 }
 
 /** Enough to see what is wrong; an annotation has room for thousands. */
 const PROBLEMS_MAX = 20;
+/**
+ * Addresses that are read of one pod, in both annotations together: more than any pod has, which is two for each interface. An annotation has
+ * room for 12,000, and whoever may annotate a pod can fill it.
+ */
+export const POD_ADDRESSES_MAX = 512;
+
+/** Each view is of one version of its pod, and many ask. */
+const read = new WeakMap<PodView, StatusAddresses>();
 
 /**
  * The addresses that a pod has according to its annotations (projectPod with `addresses`); none for one that has
- * ended. What both annotations tell is one entry. An entry that cannot be read is skipped and named in `problems`.
+ * ended. What both annotations tell is one entry. An entry that cannot be read is skipped and named in `problems`. Read
+ * once for each view.
  */
-export function statusAddresses(pod: PodView): { held: HeldAddress[]; problems: string[] } {
-  if (pod.terminal) return { held: [], problems: [] };
-  const found: Found = { held: [], problems: [] };
+export function statusAddresses(pod: PodView): StatusAddresses {
+  if (pod.terminal) return { held: [], problems: [], cut: false };
+  const known = read.get(pod);
+  if (known !== undefined) return known;
+  const found = new Found();
   readNetworkStatus(pod.annotations[NETWORK_STATUS_ANNOTATION], found);
   readPodNetworks(pod.annotations[POD_NETWORKS_ANNOTATION], found);
-  return { held: found.held, problems: found.problems.slice(0, PROBLEMS_MAX) };
+  const { held, problems, cut } = found;
+  const result = { held, problems, cut };
+  read.set(pod, result);
+  return result;
+}
+
+class Found {
+  readonly held: HeldAddress[] = [];
+  readonly problems: string[] = [];
+  cut = false;
+  /** Places in `held`, by NAD and address. */
+  readonly #places = new Map<string, number>();
+  #lookedAt = 0;
+
+  problem(text: string): void {
+    if (this.problems.length < PROBLEMS_MAX) this.problems.push(text);
+  }
+
+  /** Whether one more address may be looked at. */
+  mayLook(): boolean {
+    this.#lookedAt += 1;
+    if (this.#lookedAt <= POD_ADDRESSES_MAX) return true;
+    if (!this.cut)
+      this.problem(`more than ${POD_ADDRESSES_MAX} addresses of one pod; the others are not read`);
+    this.cut = true;
+    return false;
+  }
+
+  /** The second source knows the mask, the first one the interface: of an address in both, one entry is made. */
+  add(entry: HeldAddress): void {
+    const { nad, address, prefixLength, mac } = entry;
+    const key = `${nad === null ? "" : `${nad.namespace}/${nad.name}`} ${address.family} ${address.value}`;
+    const place = this.#places.get(key);
+    const known = place === undefined ? undefined : this.held[place];
+    if (place === undefined || known === undefined) {
+      this.#places.set(key, this.held.length);
+      this.held.push(entry);
+    } else {
+      this.held[place] = {
+        ...known,
+        prefixLength: known.prefixLength ?? prefixLength,
+        mac: known.mac ?? mac,
+      };
+    }
+  }
 }
 
 function readNetworkStatus(text: string | undefined, found: Found): void {
   const list = parse(text, NETWORK_STATUS_ANNOTATION, found);
   if (list === undefined) return;
   if (!Array.isArray(list)) {
-    found.problems.push(`${NETWORK_STATUS_ANNOTATION}: a list is wanted`);
+    found.problem(`${NETWORK_STATUS_ANNOTATION}: a list is wanted`);
     return;
   }
   for (const [index, entry] of list.entries()) {
     const place = `${NETWORK_STATUS_ANNOTATION}[${index}]`;
     const nad = isObject(entry) ? readNad(entry.name) : undefined;
     if (!isObject(entry) || nad === undefined) {
-      found.problems.push(`${place}: an object with name, interface and ips is wanted`);
+      found.problem(`${place}: an object with name, interface and ips is wanted`);
       continue;
     }
     const interfaceName = typeof entry.interface === "string" ? entry.interface : "";
@@ -68,14 +127,14 @@ function readPodNetworks(text: string | undefined, found: Found): void {
   const map = parse(text, POD_NETWORKS_ANNOTATION, found);
   if (map === undefined) return;
   if (!isObject(map)) {
-    found.problems.push(`${POD_NETWORKS_ANNOTATION}: an object is wanted`);
+    found.problem(`${POD_NETWORKS_ANNOTATION}: an object is wanted`);
     return;
   }
   for (const [key, entry] of Object.entries(map)) {
     const place = `${POD_NETWORKS_ANNOTATION}["${key.slice(0, 520)}"]`;
     const nad = readNad(key);
     if (!isObject(entry) || nad === undefined) {
-      found.problems.push(`${place}: "namespace/name" with an object is wanted`);
+      found.problem(`${place}: "namespace/name" with an object is wanted`);
       continue;
     }
     const ips = entry.ip_addresses ?? (entry.ip_address === undefined ? [] : [entry.ip_address]);
@@ -92,35 +151,16 @@ type Source = Omit<HeldAddress, "address" | "prefixLength"> & { readonly place: 
 function addAll(ips: unknown, { place, ...source }: Source, found: Found): void {
   if (ips === undefined || ips === null) return;
   if (!Array.isArray(ips)) {
-    found.problems.push(`${place}: a list of addresses is wanted`);
+    found.problem(`${place}: a list of addresses is wanted`);
     return;
   }
   for (const ip of ips) {
+    if (!found.mayLook()) return;
     try {
-      add({ ...source, ...readAddress(String(ip)) }, found.held);
+      found.add({ ...source, ...readAddress(String(ip)) });
     } catch (error) {
-      found.problems.push(`${place}: ${(error as Error).message}`);
+      found.problem(`${place}: ${(error as Error).message}`);
     }
-  }
-}
-
-/** The second source knows the mask, the first one the interface: of an address in both, one entry is made. */
-function add(entry: HeldAddress, held: HeldAddress[]): void {
-  const index = held.findIndex(
-    (other) =>
-      other.nad?.namespace === entry.nad?.namespace &&
-      other.nad?.name === entry.nad?.name &&
-      sameAddress(other.address, entry.address),
-  );
-  const known = held[index];
-  if (known === undefined) held.push(entry);
-  else {
-    const { prefixLength, mac } = entry;
-    held[index] = {
-      ...known,
-      prefixLength: known.prefixLength ?? prefixLength,
-      mac: known.mac ?? mac,
-    };
   }
 }
 
@@ -146,9 +186,9 @@ function parse(text: string | undefined, annotation: string, found: Found): unkn
   try {
     const value: unknown = JSON.parse(text);
     if (!isTooDeep(value)) return value ?? undefined;
-    found.problems.push(`${annotation}: ${TOO_DEEP}`);
+    found.problem(`${annotation}: ${TOO_DEEP}`);
   } catch (error) {
-    found.problems.push(`${annotation}: ${(error as Error).message}`);
+    found.problem(`${annotation}: ${(error as Error).message}`);
   }
   return undefined;
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
+import { POD_ADDRESSES_MAX } from "../claims/held-addresses.ts";
 import { importNetwork, isImported } from "../claims/import.ts";
 import { pause } from "../claims/kube/backoff.ts";
 import { EventWriter } from "../claims/kube/events.ts";
@@ -7,6 +8,7 @@ import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
 import { loadKubeConfig } from "../claims/kube/kube-config.ts";
 import { networkObjectOf } from "../claims/network-object.ts";
 import { Adoption } from "../claims/sweep/adoption.ts";
+import type { SweptPod } from "../claims/sweep/fact-views.ts";
 import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
 import { NetworkStatus } from "../claims/sweep/network-status.ts";
 import { Pace } from "../claims/sweep/pace.ts";
@@ -57,10 +59,13 @@ export class Controller {
       time: () => new Date(systemClock.wallMs()).toISOString(),
       idle: () => this.#idle(),
     };
+    const { namespace, identity } = settings;
+    const events = new EventWriter({ ...shared, component: "holdfast-controller", host: identity });
     const watched = new Watched(
       api,
       {
         somethingEnded: () => this.#paces.sweep.nudge(),
+        podAddressesCut: (pod) => this.#tellCut(pod, events),
         claimListed: () => this.#paces.adoption.nudge(),
         allocationChanged: (network) => this.#networkStatus.touch(network),
         definitionsChanged: () => this.#paces.networks.nudge(),
@@ -69,7 +74,6 @@ export class Controller {
       { info: (message) => log.info(message), warn: (message) => log.warn(message) },
     );
     this.#watched = watched;
-    const { namespace, identity } = settings;
     this.#lease = new Lease({ ...shared, namespace, identity });
     this.#sweeper = new Sweeper({
       ...shared,
@@ -84,7 +88,6 @@ export class Controller {
       },
       onDone: (_object, { kind, why }) => this.#metrics.carriedOut(kind, why),
     });
-    const events = new EventWriter({ ...shared, component: "holdfast-controller", host: identity });
     const { claims, allocations, networks, book: definitions } = watched;
     this.#adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
     this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
@@ -139,6 +142,12 @@ export class Controller {
   get port(): number {
     const address = this.#server.server.address();
     return address !== null && typeof address === "object" ? address.port : 0;
+  }
+
+  #tellCut({ key, namespace, name, uid }: SweptPod, events: EventWriter): void {
+    const message = `the pod reports more than ${POD_ADDRESSES_MAX} addresses; the others are not read`;
+    this.#log.warn({ pod: key }, message);
+    events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, "TooManyAddresses", message);
   }
 
   /** Why nothing may be written now, or null. */

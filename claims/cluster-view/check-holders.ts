@@ -5,6 +5,7 @@ import type { IPAllocation } from "../../store/kubernetes/objects.ts";
 import { fromAllocationOwner } from "../../store/kubernetes/owners.ts";
 import { describeOwner } from "../../store/owner.ts";
 import type { Finding } from "../../store/records.ts";
+import { POD_ADDRESSES_MAX } from "../held-addresses.ts";
 import type { ClaimViewWithFact } from "../sweep/caches.ts";
 import { isPod } from "../sweep/facts.ts";
 import type { Grace } from "./grace.ts";
@@ -13,7 +14,7 @@ import type { Look, LookedPod } from "./look.ts";
 const CLAIM_HINT =
   "the controller takes in what nobody else has; where somebody else has it, the conditions of the claim tell what to do";
 const POD_HINT =
-  "the daemon of its node repairs what it can within five minutes; make the pod anew if this stays";
+  "the daemon of its node repairs what it can within five minutes; recreate the pod if this stays";
 
 /** I2: every address that a claim lists is allocated to it. */
 export function checkClaims(look: Look, grace: Grace): Finding[] {
@@ -37,6 +38,7 @@ export function checkPods(look: Look, grace: Grace): Finding[] {
   for (const pod of look.pods.items.values()) {
     // What is being deleted may have given its addresses back already; what has ended reports none.
     if (pod.beingDeleted || !grace.isOver(pod.creationTimestamp)) continue;
+    if (pod.addressesCut) findings.push(tooMany(pod));
     for (const { nad, address } of pod.held) {
       const network = nad === null ? null : look.book.networkOfNad(`${nad.namespace}/${nad.name}`);
       if (network === null) continue;
@@ -50,6 +52,14 @@ export function checkPods(look: Look, grace: Grace): Finding[] {
     }
   }
   return findings;
+}
+
+function tooMany({ key }: LookedPod): Finding {
+  return {
+    invariant: "I2",
+    message: `pod ${key} reports more than ${POD_ADDRESSES_MAX} addresses; the others were not compared`,
+    hint: "see who writes its annotations k8s.v1.cni.cncf.io/network-status and k8s.ovn.org/pod-networks",
+  };
 }
 
 function wrongWith(

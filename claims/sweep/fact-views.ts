@@ -24,6 +24,7 @@ export function projectSweptPod(object: unknown): SweptPod {
 
 export function sweptPod(view: PodView): SweptPod {
   const { key, namespace, name, uid, resourceVersion, creationTimestamp, terminal, staticUid } = view;
+  const { held, cut } = statusAddresses(view);
   return {
     key,
     namespace,
@@ -34,7 +35,8 @@ export function sweptPod(view: PodView): SweptPod {
     terminal,
     staticUid,
     claims: claimsNamedBy(view.annotations, namespace),
-    addresses: statusAddresses(view).held.map(({ address }) => formatAddress(address)),
+    addresses: held.map(({ address }) => formatAddress(address)),
+    addressesCut: cut,
   };
 }
 

@@ -32,6 +32,8 @@ export interface PodFact {
   readonly creationTimestamp: string;
   /** Addresses that its network status reports, canonical, without mask. */
   readonly addresses: readonly string[];
+  /** It reports more than were read: it may have any other address too. */
+  readonly addressesCut: boolean;
 }
 
 /** A living pod whose network selection names a claim. */

@@ -150,7 +150,8 @@ function judgeLiving(allocation: IPAllocation, claim: ClaimFact, facts: Facts, r
     const found = facts.pod(pod.namespace, pod.name);
     if (found.kind === "unknown") return UNKNOWN_KEPT;
     if (found.kind === "absent" || !isPod(found.it, pod.uid) || found.it.terminal) continue;
-    if (found.it.addresses.includes(address)) return { kind: "keep", why: "pod-reports-address" };
+    if (found.it.addressesCut || found.it.addresses.includes(address))
+      return { kind: "keep", why: "pod-reports-address" };
   }
   return { kind: "release", why: "claim-does-not-list", afterSeconds: rules.graceSeconds };
 }

@@ -25,6 +25,8 @@ import { claimFact, projectSweptPod, type SweptPod } from "./fact-views.ts";
 export interface WatchedEvents {
   /** An owner, a pod or a node is gone or has ended. */
   readonly somethingEnded: () => void;
+  /** A pod reports more addresses than are read of one. */
+  readonly podAddressesCut: (pod: SweptPod) => void;
   /** A claim lists addresses that it did not list before. */
   readonly claimListed: () => void;
   /** An allocation of the network came, changed or went. */
@@ -77,6 +79,7 @@ export class Watched implements Caches {
       project: projectSweptPod,
       onUpsert: (pod, previous) => {
         if (pod.terminal && previous?.terminal === false) events.somethingEnded();
+        if (pod.addressesCut && !previous?.addressesCut) events.podAddressesCut(pod);
       },
       onDelete: events.somethingEnded,
     });

@@ -12,6 +12,8 @@ export interface PodNetwork {
   readonly primary: boolean;
 }
 
+/** Addresses and gateways of one network of a pod: more than any has. */
+const TEXTS_MAX = 64;
 /** The key of the cluster's default network. */
 const DEFAULT = "default";
 
@@ -57,5 +59,7 @@ function parse(text: string | undefined): Readonly<Record<string, unknown>> {
 
 function textsOf(value: unknown): string[] {
   if (value === undefined || value === null || value === "") return [];
-  return (Array.isArray(value) ? value : [value]).map(String);
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (list.length > TEXTS_MAX) throw new RangeError(`more than ${TEXTS_MAX} addresses`);
+  return list.map(String);
 }

@@ -39,20 +39,18 @@ export function projectOvnPod(object: unknown): OvnPod | null {
   const { annotations, ...view } = projectPod(object, { addresses: true });
   const networks = readPodNetworks(annotations[POD_NETWORKS_ANNOTATION]);
   if (networks.length === 0) return null;
-  const { held } = statusAddresses({ ...view, annotations });
+  const said = new Map<string, string>();
+  for (const { nad, address, interface: name } of statusAddresses({ ...view, annotations }).held) {
+    const key = nad === null ? "" : `${nad.namespace}/${nad.name} ${formatAddress(address)}`;
+    if (!said.has(key)) said.set(key, name);
+  }
   return {
     ...view,
     running: view.phase === "Running",
     networks: networks.map((network) => {
       const [first] = network.addresses;
-      const said = held.find(
-        ({ nad, address }) =>
-          nad !== null &&
-          `${nad.namespace}/${nad.name}` === network.nad &&
-          first !== undefined &&
-          formatAddress(address) === formatAddress(first.address),
-      );
-      return { ...network, interface: said?.interface || (network.primary ? PRIMARY_INTERFACE : null) };
+      const name = first && said.get(`${network.nad} ${formatAddress(first.address)}`);
+      return { ...network, interface: name || (network.primary ? PRIMARY_INTERFACE : null) };
     }),
   };
 }

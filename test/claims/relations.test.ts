@@ -98,6 +98,7 @@ function pod(change: Partial<PodFact> = {}): PodFact {
     terminal: false,
     creationTimestamp: "2026-01-01T00:00:05Z",
     addresses: [],
+    addressesCut: false,
     ...change,
   };
 }
@@ -172,6 +173,12 @@ const CASES: readonly (readonly [
     "a list edited by hand does not take a running VM's address",
     allocation(CLAIM, [attached()]),
     { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: ["10.0.0.5"] })) },
+    "keep pod-reports-address",
+  ],
+  [
+    "a pod that reports more addresses than are read may have this one",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: ["10.0.0.6"], addressesCut: true })) },
     "keep pod-reports-address",
   ],
   [
@@ -395,6 +402,7 @@ test("nothing is released while any fact that was asked for is unknown", () => {
       "2026-01-01T00:00:15Z",
     ),
     addresses: fc.subarray(["10.0.0.5", "10.0.0.6"]),
+    addressesCut: fc.constant(false),
   });
   const claims = fc.record({
     uid: fc.constantFrom("c1", "c2"),

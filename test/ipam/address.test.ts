@@ -1,5 +1,6 @@
 import { isIPv4, isIPv6 } from "node:net";
 import fc from "fast-check";
+import { IPv4, IPv6 } from "ip-num";
 import { describe, expect, test } from "vitest";
 import {
   type Address,
@@ -123,6 +124,25 @@ test("a text is accepted exactly when Node takes it for an address that is neith
 test("every address reads back from its canonical text", () => {
   fc.assert(
     fc.property(anyAddress, (address) => sameAddress(parseAddress(formatAddress(address)), address)),
+    { numRuns: 2000 },
+  );
+});
+
+test("every spelling of an address reads as the general parser reads it", () => {
+  const spellings = ({ family, value }: Address): string[] => {
+    const canonical = formatAddress({ family, value });
+    if (family === 4) return [canonical];
+    const groups = value.toString(16).padStart(32, "0").match(/.{4}/g) as string[];
+    const short = groups.map((group) => Number.parseInt(group, 16).toString(16));
+    return [canonical, canonical.toUpperCase(), groups.join(":"), short.join(":")];
+  };
+  fc.assert(
+    fc.property(anyAddress, (address) => {
+      for (const text of spellings(address)) {
+        const general = address.family === 4 ? new IPv4(text).value : new IPv6(text).value;
+        expect(parseAddress(text), text).toEqual({ family: address.family, value: general });
+      }
+    }),
     { numRuns: 2000 },
   );
 });

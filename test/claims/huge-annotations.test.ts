@@ -1,0 +1,124 @@
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { statusAddresses } from "../../claims/held-addresses.ts";
+import { PodDirectory } from "../../claims/pod-directory.ts";
+import { projectPod } from "../../claims/pod-view.ts";
+import { projectSweptPod } from "../../claims/sweep/fact-views.ts";
+import { projectOvnPod } from "../../metadata/kube/ovn-objects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+import { pod } from "./objects.ts";
+
+// Whoever may annotate a pod can write thousands of addresses. What that costs is counted in addresses that are looked at.
+
+const work = vi.hoisted(() => ({ addresses: 0 }));
+vi.mock(import("../../ipam/address.ts"), async (original) => {
+  const real = await original();
+  const counted = <F extends (...args: never[]) => unknown>(act: F): F =>
+    ((...args) => {
+      work.addresses += 1;
+      return act(...args);
+    }) as F;
+  const { parseAddress, sameAddress, formatAddress } = real;
+  return {
+    ...real,
+    parseAddress: counted(parseAddress),
+    sameAddress: counted(sameAddress),
+    formatAddress: counted(formatAddress),
+  };
+});
+let bytesRead = 0;
+const parse = JSON.parse;
+vi.spyOn(JSON, "parse").mockImplementation((text, reviver) => {
+  bytesRead += String(text).length;
+  return parse(text, reviver);
+});
+
+beforeEach(() => {
+  work.addresses = 0;
+  bytesRead = 0;
+});
+
+/** What is done with one address: reading and writing it. */
+const LOOKS_PER_ADDRESS = 4;
+const ADDRESSES_MAX = 512;
+const BUDGET = LOOKS_PER_ADDRESS * ADDRESSES_MAX;
+
+const ips = Array.from({ length: 12_000 }, (_, index) => `10.7.${index >> 8}.${index & 255}`);
+const STATUS = "k8s.v1.cni.cncf.io/network-status";
+const POD_NETWORKS = "k8s.ovn.org/pod-networks";
+const attacks: [string, Record<string, string>][] = [
+  [
+    "12,000 addresses of one interface",
+    { [STATUS]: JSON.stringify([{ name: "a/b", interface: "net1", ips }]) },
+  ],
+  [
+    "4,000 interfaces with an address each",
+    {
+      [STATUS]: JSON.stringify(
+        ips.slice(0, 4_000).map((ip) => ({ name: "a/b", interface: "net1", ips: [ip] })),
+      ),
+    },
+  ],
+  [
+    "12,000 addresses of OVN-Kubernetes",
+    { [POD_NETWORKS]: JSON.stringify({ "a/b": { ip_addresses: ips.map((ip) => `${ip}/16`) } }) },
+  ],
+  [
+    "3,500 networks of OVN-Kubernetes, and the addresses of each reported",
+    {
+      [POD_NETWORKS]: JSON.stringify(
+        Object.fromEntries(
+          ips.slice(0, 3_500).map((ip, index) => [`a/n${index}`, { ip_address: `${ip}/16` }]),
+        ),
+      ),
+      [STATUS]: JSON.stringify(ips.slice(0, 1_000).map((ip, index) => ({ name: `a/n${index}`, ips: [ip] }))),
+    },
+  ],
+];
+
+describe.each(attacks)("a pod that reports %s", (_, annotations) => {
+  const object = pod({ metadata: { annotations } });
+  const annotated = Object.values(annotations).join("").length;
+
+  test("costs the controller a bounded number of looks, and says that there are more", () => {
+    expect(annotated).toBeGreaterThan(100_000);
+    const swept = projectSweptPod(object);
+    expect(swept.addresses.length).toBeGreaterThan(0);
+    expect(swept.addresses.length).toBeLessThanOrEqual(ADDRESSES_MAX);
+    expect(swept.addressesCut).toBe(true);
+    expect(work.addresses).toBeGreaterThan(0);
+    expect(work.addresses).toBeLessThanOrEqual(BUDGET);
+    expect(bytesRead).toBeLessThanOrEqual(annotated);
+  });
+
+  test("is read once by a daemon, however many questions a guest asks", () => {
+    const view = projectPod(object, { addresses: true });
+    const directory = new PodDirectory(new FakeKubeApi(), () => view);
+    const name = { namespace: view.namespace, name: view.name, uid: view.uid };
+    for (let question = 0; question < 100; question += 1) directory.reportedMac(name, "net1");
+    expect(work.addresses).toBeLessThanOrEqual(BUDGET);
+    expect(bytesRead).toBeLessThanOrEqual(annotated);
+  });
+
+  test("costs a metadata server no more", () => {
+    projectOvnPod(object);
+    // It reads what OVN-Kubernetes wrote twice: as networks, and as addresses.
+    expect(work.addresses).toBeLessThanOrEqual(2 * BUDGET + 2 * 3_500);
+    expect(bytesRead).toBeLessThanOrEqual(2 * annotated);
+  });
+});
+
+test("what is left out is said once, however much it is", () => {
+  const wrong = JSON.stringify([{ name: "a/b", ips: ips.map((ip) => `${ip}.9`) }, ...ips]);
+  const { held, problems, cut } = statusAddresses(
+    projectPod(pod({ metadata: { annotations: { [STATUS]: wrong } } }), { addresses: true }),
+  );
+  expect({ held, cut }).toEqual({ held: [], cut: true });
+  expect(problems.length).toBeLessThanOrEqual(20);
+});
+
+test("a pod with as many addresses as are read is read whole", () => {
+  const annotations = { [STATUS]: JSON.stringify([{ name: "a/b", ips: ips.slice(0, ADDRESSES_MAX) }]) };
+  const swept = projectSweptPod(pod({ metadata: { annotations } }));
+  expect(swept.addresses).toHaveLength(ADDRESSES_MAX);
+  expect(swept.addressesCut).toBe(false);
+});

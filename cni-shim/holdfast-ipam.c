@@ -35,6 +35,7 @@ static const char ABOUT[] = "CNI IPAM plugin holdfast-ipam: asks the holdfast da
 struct call {
     const struct verb *verb;
     uint64_t boot_us;    /* when the shim started */
+    char boot_id[BOOT_ID_BYTES];
     int64_t deadline_ms; /* for everything up to the whole answer */
     struct settings settings;
     struct text body;
@@ -94,7 +95,8 @@ static int carry(struct call *call)
 {
     struct trouble trouble;
     if (!read_config(call->deadline_ms, &trouble) || !read_settings(&call->settings, &trouble) ||
-        !write_body(&call->body, call->verb, call->boot_us, &trouble))
+        !read_boot_id(call->settings.boot_id_path, call->boot_id, &trouble) ||
+        !write_body(&call->body, call->verb, call->boot_id, call->boot_us, &trouble))
         return print_error(&trouble);
     if (!ask(call, &trouble)) {
         if (trouble.code == CNI_TRY_AGAIN_LATER)
@@ -119,7 +121,7 @@ static void write_body_without_config(struct call *call)
 {
     struct trouble ignored; /* the environment alone always fits: the kernel bounds it */
     forget_config();
-    (void)write_body(&call->body, call->verb, call->boot_us, &ignored);
+    (void)write_body(&call->body, call->verb, call->boot_id, call->boot_us, &ignored);
 }
 
 /*
@@ -133,7 +135,12 @@ static int carry_del(struct call *call)
         say("goes on without its configuration", &trouble);
     if (!read_settings(&call->settings, &trouble))
         say("goes on with defaults", &trouble);
-    if (!write_body(&call->body, call->verb, call->boot_us, &trouble)) {
+    if (!read_boot_id(call->settings.boot_id_path, call->boot_id, &trouble)) {
+        struct trouble ignored; /* the kernel's own is no fault */
+        say("goes on with the kernel's boot ID", &trouble);
+        (void)read_boot_id(BOOT_ID_PATH, call->boot_id, &ignored);
+    }
+    if (!write_body(&call->body, call->verb, call->boot_id, call->boot_us, &trouble)) {
         say("goes on without its configuration", &trouble);
         write_body_without_config(call);
     }

@@ -53,14 +53,19 @@ static void read_netns_id(const char *path, char *id, size_t size)
         (void)snprintf(id, size, "%llu:%llu", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
 }
 
-static void read_boot_id(char *id, size_t size)
+/* The first line of a file. False, and "", when there is none; without a proc file system that is no fault. */
+bool read_boot_id(const char *path, char id[BOOT_ID_BYTES], struct trouble *trouble)
 {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, id, size - 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, id, BOOT_ID_BYTES - 1);
+    int fault = length < 0 ? errno : 0;
     id[length > 0 ? length : 0] = '\0';
     id[strcspn(id, "\n")] = '\0';
     if (fd >= 0)
         close(fd);
+    return id[0] != '\0' || path == BOOT_ID_PATH ||
+           fail(trouble, CNI_BAD_CONFIGURATION, "correct boot-id-file in shim.conf; the daemon's --boot-id-file must be the same",
+                "boot ID file %s: %s", path, fault != 0 ? strerror(fault) : "it has no first line");
 }
 
 static void put_field(struct text *text, const char *name, const char *value, size_t length)
@@ -73,14 +78,13 @@ static void put_field(struct text *text, const char *name, const char *value, si
 }
 
 /* Fills `body` with memory of this file: one body at a time. */
-bool write_body(struct text *body, const struct verb *verb, uint64_t boot_us, struct trouble *trouble)
+bool write_body(struct text *body, const struct verb *verb, const char *boot_id, uint64_t boot_us, struct trouble *trouble)
 {
     const char *container_id = verb->has_container ? variable("CNI_CONTAINERID") : "";
     const char *netns = verb->has_container ? variable("CNI_NETNS") : "";
     const char *ifname = verb->has_container ? variable("CNI_IFNAME") : "";
-    char netns_id[48], boot_id[64], boot_us_field[48];
+    char netns_id[48], boot_us_field[48];
     read_netns_id(netns, netns_id, sizeof netns_id);
-    read_boot_id(boot_id, sizeof boot_id);
     (void)snprintf(boot_us_field, sizeof boot_us_field, "\"bootUs\":%" PRIu64 "}", boot_us);
 
     *body = (struct text){.bytes = body_bytes, .capacity = sizeof body_bytes};

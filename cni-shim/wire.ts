@@ -22,7 +22,7 @@ export interface CniWireRequest {
   readonly ifname: string;
   /** CNI_ARGS, verbatim. */
   readonly args: string;
-  /** /proc/sys/kernel/random/boot_id without its newline; "" when it cannot be read. */
+  /** First line of /proc/sys/kernel/random/boot_id, or of the boot-id-file of shim.conf; "" when it cannot be read. */
   readonly bootId: string;
   /** CLOCK_BOOTTIME when the shim started, whole microseconds. Orders the requests of one boot. */
   readonly bootUs: number;

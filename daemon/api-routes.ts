@@ -20,6 +20,8 @@ export interface ApiContext {
   readonly resolverFiles: ResolverFiles;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
+  /** What of the daemon itself, beside its store, somebody has to look at. */
+  findings(): Promise<Finding[]> | Finding[];
   /** Goes on with a backup, or with nothing; serves again after the spool is drained. */
   rebuild(backup: string | null): Promise<void>;
 }
@@ -38,10 +40,8 @@ export function addApiRoutes(server: FastifyInstance, context: ApiContext): void
   addWriteRoutes(server, context);
 }
 
-function addReadRoutes(
-  server: FastifyInstance,
-  { store, version, identity, spool, resolverFiles }: ApiContext,
-): void {
+function addReadRoutes(server: FastifyInstance, context: ApiContext): void {
+  const { store, version, identity, spool, resolverFiles } = context;
   server.get("/v1/version", async () => ({ version }));
 
   server.get("/v1/networks", async (request) => {
@@ -85,7 +85,8 @@ function addReadRoutes(
   server.get("/v1/check", async (request) => {
     readQuery(request.query, []);
     const resolvers = await checkResolverFiles(store, resolverFiles);
-    return { findings: [...(await store.check()), ...checkSpool(spool()), ...resolvers] };
+    const found = [...(await store.check()), ...checkSpool(spool()), ...resolvers];
+    return { findings: [...found, ...(await context.findings())] };
   });
 }
 

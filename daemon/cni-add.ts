@@ -7,6 +7,7 @@ import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import { killPoint } from "../store/kill-point.ts";
+import { stampOfLive } from "./boot-id.ts";
 import { clusterAdd } from "./cluster-add.ts";
 import type { CniContext } from "./cni-context.ts";
 import { routesOf } from "./cni-metadata.ts";
@@ -48,7 +49,7 @@ export async function cniAdd(context: CniContext, wire: CniWireRequest): Promise
   return answer(context, config, outcome, dns);
 }
 
-/** What every ADD wants, whoever tells the rest. */
+/** What every ADD wants, whoever tells the rest. Throws RefusalError BOOT_MISMATCH. */
 export function wantOf(
   context: CniContext,
   wire: CniWireRequest,
@@ -61,7 +62,7 @@ export function wantOf(
     network: networkNameOf(config),
     containerId: wire.containerId,
     interface: wire.ifname,
-    stamp: { bootId: wire.bootId || context.bootId, us: wire.bootUs },
+    stamp: stampOfLive(context, wire),
     netns: identifyNamespace(wire.netns, wire.netnsId),
     bridgeIsGateway: isBridgeGateway(config.conf),
     onePerFamily: config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0",

@@ -2,11 +2,13 @@ import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { sameAddress } from "../ipam/address.ts";
 import { parseInterfaceAddress } from "../ipam/cidr.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { stampOfLive } from "./boot-id.ts";
 import type { CniContext } from "./cni-context.ts";
 import { readDefinedConfig } from "./cni-request.ts";
 
 /** CHECK: journal, store and prevResult must tell the same. Throws RefusalError CHECK_FAILED that names the difference. */
 export async function cniCheck(context: CniContext, wire: CniWireRequest): Promise<void> {
+  stampOfLive(context, wire);
   const { definition, conf } = readDefinedConfig(wire.config, "CHECK", "0.4.0");
   const fail = (problem: string): never => {
     const { containerId, ifname } = wire;

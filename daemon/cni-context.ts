@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { NodeStore } from "../store/node-store.ts";
+import type { BootAgreement } from "./boot-id.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import type { ListenerDesk } from "./listener-desk.ts";
 import type { ResolverFiles } from "./resolv-conf.ts";
@@ -15,6 +16,7 @@ export interface CniContext {
   readonly log: Logger;
   readonly warnings: WarnOnce;
   readonly bootId: string;
+  readonly bootAgreement: BootAgreement;
   readonly addDeadlineMs: number;
   readonly listeners: ListenerDesk;
   /** Longest wait of an ADD for the metadata listener of its network, ms. */

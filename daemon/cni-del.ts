@@ -9,15 +9,17 @@ const REOPEN_WAIT_MS = 2_500;
 const REOPEN_POLL_MS = 50;
 
 /**
- * DEL: ends what is older than it. Needs container ID and interface name only. A network that is named limits it to
+ * DEL: ends what is older than it. One that has just come is of the present boot, whatever boot ID the plugin binary sees:
+ * the container goes now. One from the spool may be of an earlier boot, and says so. Needs container ID and interface name only. A network that is named limits it to
  * that network; without one, every attachment of the container's interface is meant. Throws StorageFault: not done.
  */
 export async function cniDel(context: CniContext, wire: CniWireRequest, reason: EndReason): Promise<void> {
+  const fromSpool = reason === "DEL from the spool";
   const want = {
     containerId: wire.containerId,
     interface: wire.ifname,
     network: networkNameIn(wire.config),
-    stamp: { bootId: wire.bootId || context.bootId, us: wire.bootUs },
+    stamp: { bootId: fromSpool && wire.bootId ? wire.bootId : context.bootId, us: wire.bootUs },
     reason,
   };
   const deadline = performance.now() + REOPEN_WAIT_MS;

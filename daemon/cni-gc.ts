@@ -1,5 +1,6 @@
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { stampOfLive } from "./boot-id.ts";
 import type { CniContext } from "./cni-context.ts";
 import { readConfig } from "./cni-request.ts";
 import { namespaceState } from "./namespaces.ts";
@@ -9,7 +10,7 @@ const KEY = "cni.dev/valid-attachments";
 /**
  * GC: ends this node's attachments of the network named that the runtime does not list and whose network namespace is
  * gone, in Kubernetes only those whose pod has ended too.
- * Other networks and claims are left alone. Throws RefusalError GC_LIST_MISSING, CONFIG_INVALID.
+ * Other networks and claims are left alone. Throws RefusalError GC_LIST_MISSING, CONFIG_INVALID, BOOT_MISMATCH.
  */
 export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<void> {
   const { conf } = readConfig(wire.config, "GC", "1.1.0");
@@ -24,7 +25,7 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
     );
   }
   const valid = readValid(conf[KEY]);
-  const stamp = { bootId: wire.bootId || context.bootId, us: wire.bootUs };
+  const stamp = stampOfLive(context, wire);
   for (const attachment of context.store.attachmentsOfNetwork(network)) {
     if (valid.has(`${attachment.containerId}/${attachment.interface}`)) continue;
     const state = namespaceState(attachment.netns);

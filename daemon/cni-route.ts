@@ -22,11 +22,13 @@ export function addCniRoute(server: FastifyInstance, context: CniContext, metric
       wire = readWireRequest(request.body);
       const result = await runVerb(context, wire);
       metrics.cniDone(wire.command, startMs);
+      context.bootAgreement.note(wire, null);
       if (result === undefined) return reply.code(200).send();
       return result;
     } catch (error) {
       const refusal = refusalOf(error);
       metrics.cniRefused(wire?.command ?? "unknown", refusal.code, startMs);
+      if (wire !== null) context.bootAgreement.note(wire, refusal);
       report(context, wire, refusal, error);
       return sendRefusal(reply, errorVersionOf(wire?.config ?? ""), refusal);
     }

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
+import { BOOT_ID_FILE_DEFAULT } from "./boot-id.ts";
 import { findGid } from "./groups.ts";
 
 /** Read when it is there and --config names no other. */
@@ -42,6 +43,8 @@ const settings = z.strictObject({
   /** Where the Kubernetes API is. Without it: the pod's own cluster, or none at all outside of one. */
   kubeconfig: text.optional(),
   logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
+  /** A file whose first line is the boot ID of this machine, as the plugin binary sees it. */
+  bootIdFile: text.default(BOOT_ID_FILE_DEFAULT),
   /** How long an ADD may wait (for a claim that does not exist yet) before it is answered "try again". */
   addDeadlineMs: whole(100, 50_000).default(ADD_DEADLINE_MS_DEFAULT),
   /** How often the namespaces of attachments are looked at. */

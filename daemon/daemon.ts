@@ -6,6 +6,7 @@ import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 import type { ApiContext } from "./api-routes.ts";
+import { BootAgreement, readBootId } from "./boot-id.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import type { CniContext } from "./cni-context.ts";
 import { cniDel } from "./cni-del.ts";
@@ -15,7 +16,7 @@ import { buildIdentityDesk } from "./identity-build.ts";
 import { IdentityServer } from "./identity-server.ts";
 import { ListenerDesk } from "./listener-desk.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
-import { namespaceState, readBootId } from "./namespaces.ts";
+import { namespaceState } from "./namespaces.ts";
 import { ResolverFiles } from "./resolv-conf.ts";
 import { buildServer } from "./server.ts";
 import { listenOnSocket, removeStale } from "./socket.ts";
@@ -58,8 +59,10 @@ export class Daemon {
     const context: NodeContext = {
       clock: systemClock,
       node: settings.node,
-      bootId: readBootId(),
+      bootId: readBootId(settings.bootIdFile),
+      bootTimeUs,
       namespaceGone: (netns) => namespaceState(netns) === "gone",
+      namespaceAlive: (netns) => namespaceState(netns) === "alive",
     };
     if (settings.kubernetes === null) return new Daemon(settings, context, log, version, null);
     // Read only where there is a cluster: its packages take memory and time.
@@ -102,6 +105,7 @@ export class Daemon {
       paths: settings.resolvConfPaths,
       refused: settings.kubernetes !== null && settings.resolvConfInNads === "off",
     });
+    const bootAgreement = new BootAgreement();
     const cni: CniContext = {
       store: this.#store,
       cluster: this.#cluster,
@@ -109,6 +113,7 @@ export class Daemon {
       log,
       warnings: new WarnOnce(log),
       bootId,
+      bootAgreement,
       addDeadlineMs: settings.addDeadlineMs,
       listeners: this.#listeners,
       metadataWaitMs: settings.metadataWaitMs,
@@ -150,6 +155,7 @@ export class Daemon {
       version,
       notReady,
       spool,
+      findings: () => bootAgreement.findings(),
       rebuild: (backup) => this.#rebuild(backup),
     };
     this.#server = buildServer(cni, api, metrics);

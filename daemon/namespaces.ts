@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import type { NamespaceIdentity } from "../store/records.ts";
 
 /**
@@ -30,9 +30,4 @@ function namespaceIdAt(path: string): string | null {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "ENOTDIR" ? "" : null;
   }
-}
-
-/** The present boot of this machine. */
-export function readBootId(): string {
-  return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 }

@@ -60,12 +60,13 @@ export class Witness {
   }
 
   /**
-   * No namespace outlives the boot it was made in. Of an attachment that a lost journal had to learn from the API nobody
+   * No namespace outlives the boot it was made in, so one that is still there is of this boot whatever its stamp says. Of an attachment that a lost journal had to learn from the API nobody
    * knows the namespace: the end of its pod, which is asked next, is all the evidence there will ever be.
    */
   #isGone({ stamp, netns, pod }: Attachment): boolean {
     const learnt = netns.path === "" && stamp.us === 0 && pod !== null;
-    return learnt || stamp.bootId !== this.#bootId || namespaceState(netns) === "gone";
+    const state = namespaceState(netns);
+    return learnt || state === "gone" || (stamp.bootId !== this.#bootId && state !== "alive");
   }
 
   async #end(attachment: Attachment): Promise<void> {

@@ -8,6 +8,10 @@ export interface NodeContext {
   readonly node: string;
   /** The present boot of this machine. */
   readonly bootId: string;
+  /** Microseconds of CLOCK_BOOTTIME now. Absent: not known. */
+  bootTimeUs?(): number;
   /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
   namespaceGone(netns: NamespaceIdentity): boolean;
+  /** Whether it is certainly still there: the very namespace at its path. Unknown is false; absent: nobody can tell. */
+  namespaceAlive?(netns: NamespaceIdentity): boolean;
 }

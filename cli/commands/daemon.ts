@@ -17,6 +17,10 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
   ["--node <name>", "name recorded with attachments; the Node's in Kubernetes (default: the host name)"],
   ["--kubeconfig <file>", "the cluster to serve (default: the pod's own, or none outside of a cluster)"],
   ["--log-level <level>", "debug, info, warn, error or silent (default: info)"],
+  [
+    "--boot-id-file <file>",
+    "a file with this machine's boot ID as the plugin binary sees it (default: /proc/sys/kernel/random/boot_id)",
+  ],
   ["--add-deadline-ms <ms>", 'how long an ADD may wait before it is answered "try again" (default: 9000)'],
   [
     "--witness-interval-seconds <seconds>",

@@ -94,12 +94,10 @@ function withOwner(
 }
 
 export function isGone(context: NodeContext, row: AttachmentRow): boolean {
-  if (row.boot_id !== context.bootId) return true;
-  return context.namespaceGone({
-    path: row.netns_path,
-    id: row.netns_id,
-    witnessed: row.netns_witnessed === 1,
-  });
+  const netns = { path: row.netns_path, id: row.netns_id, witnessed: row.netns_witnessed === 1 };
+  // No namespace outlives its boot: one that is still there is of this boot, whatever its stamp says.
+  if (row.boot_id !== context.bootId) return context.namespaceAlive?.(netns) !== true;
+  return context.namespaceGone(netns);
 }
 
 function persistenceNotAllowed(claim: string, network: string): Refusal {

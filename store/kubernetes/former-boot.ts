@@ -1,13 +1,11 @@
 import type { NodeContext } from "../node-context.ts";
+import { BOOT } from "../sqlite/former-boots.ts";
 import type { StateFolder } from "../sqlite/state-folder.ts";
 import { addressOf, isSound } from "./allocation-object.ts";
 import { owe } from "./journal.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { ALLOCATIONS_PATH, type AllocationAttachment, type IPAllocation } from "./objects.ts";
 import { fromAllocationOwner } from "./owners.ts";
-
-/** Where the journal keeps which boot it last served. */
-const BOOT = "boot";
 
 /**
  * Once after a reboot: intents outlive the process but not the power, so an ADD that was under way then may have reserved

@@ -81,6 +81,27 @@ export function abandonIntent(ledger: Ledger, row: IntentRow): void {
   ledger.sql.deleteIntent.run(row.id);
 }
 
+/** An ADD, by what no two that are under way share. */
+export function addKey(add: Pick<AttachWant, "network" | "containerId" | "interface">): string {
+  return `${add.network} ${add.containerId} ${add.interface}`;
+}
+
+/** A runtime asks again within minutes: what an ADD began and nobody took up or deleted for so long is given back. Microseconds. */
+const INTENT_US_MAX = 600_000_000;
+
+/**
+ * Gives up intents that nobody will come back to: those of another boot, and old ones. Never one whose ADD is under way
+ * in this process, however old it seems: a machine that was suspended in the middle of it does not know what it reserved.
+ */
+export function abandonForgotten(ledger: Ledger, nowUs: number, underWay: ReadonlySet<string>): void {
+  for (const row of ledger.sql.intents.all()) {
+    const { name: network } = ledger.networkById(row.network_id);
+    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }))) continue;
+    const forgotten = row.boot_id !== ledger.context.bootId || nowUs - row.boot_us > INTENT_US_MAX;
+    if (forgotten) abandonIntent(ledger, row);
+  }
+}
+
 /** Ends an attachment in the journal; its addresses are owed to the API server, except to an owner that attaches anew. */
 export function endRow(ledger: Ledger, row: AttachmentRow, reason: EndReason, tell: boolean): void {
   const { sql, context } = ledger;

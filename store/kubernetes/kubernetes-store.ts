@@ -29,7 +29,7 @@ import type { ClaimDesk } from "./claim-desk.ts";
 import { Followed } from "./followed.ts";
 import { settleFormerBoot } from "./former-boot.ts";
 import { Hint } from "./hint.ts";
-import { abandonIntent, journalDetach, journalEnd } from "./journal.ts";
+import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "./journal.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
 import { CLAIMS_PATH, namespacedPath } from "./objects.ts";
 import { Outbox } from "./outbox.ts";
@@ -40,8 +40,6 @@ import { releaseInKubernetes } from "./release.ts";
 import { Turns } from "./turns.ts";
 import { listFromApi, viewNetwork } from "./views.ts";
 
-/** No ADD is under way for so long: what one began and nobody took up or deleted is given back. Ten minutes, microseconds. */
-const INTENT_US_MAX = 600_000_000;
 /** Reads for people and checks may take this long, ms. */
 const READ_MS_MAX = 10_000;
 /** A CHECK waits for the API no longer, ms: the journal answers it then, and a runtime has many containers to check. */
@@ -76,6 +74,8 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   readonly #outbox: Outbox;
   readonly #followed: Followed;
   readonly #turns = new Turns();
+  /** ADDs of this process that have not come to their end: see abandonForgotten. */
+  readonly #underWay = new Set<string>();
   readonly #reads: AllocationClient;
 
   constructor(options: KubernetesStoreOptions) {
@@ -164,15 +164,18 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     const problem = this.folder.whyFull;
     if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
     const { containerId, interface: interfaceName, network, claim, pod } = want;
-    const leaveContainer = await this.#turns.enter(`container ${network} ${containerId} ${interfaceName}`);
+    const adding = addKey({ network, containerId, interface: interfaceName });
+    const leaveContainer = await this.#turns.enter(`container ${adding}`);
     const owner =
       claim !== null
         ? `claim ${claim.namespace}/${claim.name}`
         : pod && `pod ${network} ${pod.uid} ${interfaceName}`;
     const leaveOwner = owner === null ? () => {} : await this.#turns.enter(owner);
     try {
+      this.#underWay.add(adding);
       return await attachInKubernetes(this.#parts, want, performance.now() + this.#options.addDeadlineMs);
     } finally {
+      this.#underWay.delete(adding);
       leaveOwner();
       leaveContainer();
     }
@@ -295,12 +298,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
       if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
     }
-    await this.folder.write((ledger) => {
-      for (const intent of ledger.sql.intents.all()) {
-        const sameBoot = intent.boot_id === this.#options.context.bootId;
-        if (!sameBoot || nowUs - intent.boot_us > INTENT_US_MAX) abandonIntent(ledger, intent);
-      }
-    });
+    await this.folder.write((ledger) => abandonForgotten(ledger, nowUs, this.#underWay));
     this.#outbox.wake();
     const nowMs = this.#options.context.clock.monotonicMs();
     for (const network of this.attachmentCounts().keys()) {

@@ -39,6 +39,7 @@ export class AttachmentRows {
   readonly #insert: Database.Statement<unknown[]>;
   readonly #refresh: Database.Statement<[string, number, string, string, number, number]>;
   readonly #markLost: Database.Statement<[number]>;
+  readonly #renameBoot: Database.Statement<[string, string]>;
   readonly #remove: Database.Statement<[number]>;
   readonly #changed: (networkId: number) => void;
 
@@ -50,6 +51,7 @@ export class AttachmentRows {
       "UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?",
     );
     this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
+    this.#renameBoot = db.prepare("UPDATE attachments SET boot_id = ? WHERE boot_id = ?");
     this.#remove = db.prepare("DELETE FROM attachments WHERE id = ?");
   }
 
@@ -71,6 +73,11 @@ export class AttachmentRows {
     const news = this.#markLost.run(id).changes === 1;
     if (news) this.#changed(networkId);
     return news;
+  }
+
+  /** The same boot under another name. */
+  renameBoot(from: string, to: string): void {
+    this.#renameBoot.run(to, from);
   }
 
   remove({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {

@@ -1,9 +1,6 @@
 import { addressFromBytes } from "../../ipam/address.ts";
-import type { EndReason } from "../allocations.ts";
-import { endAttachment } from "./end-attachment.ts";
 import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
-import type { AttachmentRow } from "./rows.ts";
 
 /** Rows handled in one transaction of housekeeping: it shares the event loop with ADDs. */
 const ROWS_PER_STEP = 200;
@@ -37,22 +34,4 @@ export function prune(ledger: Ledger, nowUs: number): boolean {
   const { first, last } = ledger.sql.historyIds.get() ?? { first: null, last: null };
   if (first === null || last === null || last - first < HISTORY_ROWS_MAX) return false;
   return ledger.sql.pruneHistory.run(last - HISTORY_ROWS_MAX, ROWS_PER_STEP).changes === ROWS_PER_STEP;
-}
-
-/** Ends attachments of earlier boots: their containers cannot be alive. Returns how many, and where to go on. */
-export function endFormerBoots(
-  ledger: Ledger,
-  transaction: Transaction,
-  afterId: number,
-): { ended: number; next: number | null } {
-  const rows = ledger.sql.attachmentsAfter.all(afterId, ROWS_PER_STEP);
-  const reason: EndReason = "reboot";
-  let ended = 0;
-  for (const row of rows) {
-    if (row.boot_id === ledger.context.bootId) continue;
-    endAttachment(ledger, transaction, row, reason);
-    ended += 1;
-  }
-  const last: AttachmentRow | undefined = rows[rows.length - 1];
-  return { ended, next: rows.length < ROWS_PER_STEP || !last ? null : last.id };
 }

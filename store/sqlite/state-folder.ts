@@ -4,8 +4,8 @@ import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
 import { closeDatabase, openDatabase, RebuildRequiredError } from "./database-file.ts";
 import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
+import { settleFormerBoots } from "./former-boots.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
-import { endFormerBoots } from "./housekeeping.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
 import { rebuildFrom } from "./rebuild.ts";
@@ -91,7 +91,7 @@ export class StateFolder {
         () => this.#tellWatchers(),
       );
       await loadNetworks(ledger, (message) => this.#log.error(message));
-      if (!this.#journalOnly) await this.#endFormerBoots(ledger, commits);
+      if (!this.#journalOnly) await settleFormerBoots(ledger, commits, this.#log);
       if (this.#status.kind === "closed") throw new StorageAway(this.#unavailable());
       this.#ledger = ledger;
       this.#commits = commits;
@@ -112,18 +112,6 @@ export class StateFolder {
       this.#reserve.spend();
       return openDatabase(this.path);
     }
-  }
-
-  async #endFormerBoots(ledger: Ledger, commits: GroupCommit): Promise<void> {
-    let ended = 0;
-    for (let after: number | null = 0; after !== null; ) {
-      const from: number = after;
-      const step = await commits.submit((transaction) => endFormerBoots(ledger, transaction, from));
-      ended += step.ended;
-      after = step.next;
-    }
-    if (ended > 0)
-      this.#log.info(`the machine was started anew: ${ended} attachments of earlier boots ended`);
   }
 
   /** See NodeStore.watchAttachments. */

@@ -121,6 +121,10 @@ export function prepareStatements(db: Database.Database) {
     attachmentsAfter: get<[number, number], AttachmentRow>(
       "SELECT * FROM attachments WHERE id > ? ORDER BY id LIMIT ?",
     ),
+    /** Boots other than the given one: how many attachments they have, and the stamp of the youngest. */
+    otherBoots: get<[string], { boot_id: string; n: number; last_us: number }>(
+      "SELECT boot_id, count(*) AS n, max(boot_us) AS last_us FROM attachments WHERE boot_id <> ? GROUP BY boot_id",
+    ),
     attachmentById: get<[number], AttachmentRow>("SELECT * FROM attachments WHERE id = ?"),
     attachmentCounts: get<[], { network_id: number; n: number }>(
       "SELECT network_id, count(*) AS n FROM attachments GROUP BY network_id",

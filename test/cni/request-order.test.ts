@@ -1,7 +1,9 @@
+import { readdirSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect } from "vitest";
 import { apply, claim, withClaim } from "./manifests.ts";
-import { held, network, past, pod, restart, test } from "./scene.ts";
-import { addressesIn, FORMER_BOOT, send, T } from "./wire.ts";
+import { held, network, past, pod, restart, type TestDaemon, test, until } from "./scene.ts";
+import { addressesIn, FORMER_BOOT, send, T, wireOf } from "./wire.ts";
 
 /*
  * The plugin binary stamps each request with the boot and the instant of its start, and the stamps decide what a DEL
@@ -89,44 +91,57 @@ describe("within one boot", () => {
   });
 });
 
+/** Has a daemon of a former boot do something, and comes back to this one as a machine does whose power went. */
+async function inFormerBoot(daemon: TestDaemon, work: () => Promise<unknown>): Promise<void> {
+  const file = join(daemon.folder, "former-boot");
+  writeFileSync(file, `${FORMER_BOOT}\n`);
+  await restart(daemon, "SIGTERM", ["--boot-id-file", file]);
+  await work();
+  await restart(daemon, "SIGKILL");
+}
+
+/** Puts a DEL into the spool, as a plugin binary that found no daemon, and waits until it is drained. */
+async function spoolDel(daemon: TestDaemon, fields: Parameters<typeof wireOf>[1]): Promise<void> {
+  const temporary = join(daemon.spool, ".tmp-x");
+  writeFileSync(temporary, JSON.stringify(wireOf("DEL", fields)));
+  renameSync(temporary, join(daemon.spool, "1-1-0.json"));
+  await until(() => readdirSync(daemon.spool).length === 0, "the spool to be drained");
+}
+
 describe("across boots", () => {
-  test("a DEL of a former boot ends nothing of this one, and stops no ADD", async ({ daemon }) => {
+  test("a spooled DEL of a former boot ends nothing of this one, and stops no ADD", async ({ daemon }) => {
     await send(daemon, "ADD", {});
-    await send(daemon, "DEL", { bootId: FORMER_BOOT, bootUs: T + 10 });
+    await spoolDel(daemon, { bootId: FORMER_BOOT, bootUs: T + 10 });
     expect(await held(daemon, "blue")).toEqual(BOUND);
-    await send(daemon, "DEL", { containerId: "c2", bootId: FORMER_BOOT, bootUs: T + 10 });
+    await spoolDel(daemon, { containerId: "c2", bootId: FORMER_BOOT, bootUs: T + 10 });
     expect(addressesIn(await send(daemon, "ADD", { containerId: "c2" }))).toEqual(["10.10.0.2/24"]);
   });
 
-  test("a DEL of this boot ends what a former boot left, whatever the clocks of the two say", async ({
-    daemon,
-  }) => {
-    await send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000 });
-    await send(daemon, "DEL", { bootUs: T });
-    expect(await held(daemon, "blue")).toEqual(COOLING);
-  });
-
-  test("a DEL from the spool of the same former boot ends what is older than it", async ({ daemon }) => {
-    await send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T });
-    await send(daemon, "DEL", { bootId: FORMER_BOOT, bootUs: T + 10 });
+  test("a spooled DEL of this boot ends what is older than it", async ({ daemon }) => {
+    await send(daemon, "ADD", {});
+    await spoolDel(daemon, { bootUs: T - 10 });
+    expect(await held(daemon, "blue")).toEqual(BOUND);
+    await spoolDel(daemon, { bootUs: T + 10 });
     expect(await held(daemon, "blue")).toEqual(COOLING);
   });
 
   test("the first start after a reboot ends the containers of the boot before", async ({ daemon }) => {
-    await send(daemon, "ADD", { bootId: FORMER_BOOT });
+    await inFormerBoot(daemon, () => send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000 }));
     await send(daemon, "ADD", { containerId: "c2" });
-    await restart(daemon, "SIGKILL");
     expect(await held(daemon, "blue")).toEqual([...COOLING, "10.10.0.2/24 Bound container c2 (eth0)"]);
     expect(await past(daemon, "10.10.0.1")).toEqual(["container c1 until reboot"]);
+    await restart(daemon, "SIGKILL");
+    expect(await held(daemon, "blue")).toEqual([...COOLING, "10.10.0.2/24 Bound container c2 (eth0)"]);
   });
 
   test("a claim keeps its addresses over the reboot, and its VM may start at once", async ({ daemon }) => {
-    await apply(daemon, claim("vm1"));
     const config = withClaim("vm1");
-    const before = addressesIn(
-      await send(daemon, "ADD", { bootId: FORMER_BOOT, config, args: pod("pod-a") }),
-    );
-    await restart(daemon, "SIGKILL");
+    let before: string[] = [];
+    await inFormerBoot(daemon, async () => {
+      await apply(daemon, claim("vm1"));
+      const answer = await send(daemon, "ADD", { bootId: FORMER_BOOT, config, args: pod("pod-a") });
+      before = addressesIn(answer);
+    });
     expect(await held(daemon, "blue")).toEqual([`${before[0]} Bound claim default/vm1`]);
     const after = await send(daemon, "ADD", { containerId: "c2", config, args: pod("pod-b") });
     expect(addressesIn(after)).toEqual(before);
@@ -134,7 +149,9 @@ describe("across boots", () => {
 
   test("a pod that comes back after the reboot has its addresses again", async ({ daemon }) => {
     const args = pod("pod-a");
-    await send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000, args });
+    await inFormerBoot(daemon, () =>
+      send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000, args }),
+    );
     const now = await send(daemon, "ADD", { containerId: "c2", args });
     expect(addressesIn(now)).toEqual(["10.10.0.1/24"]);
   });

@@ -12,13 +12,12 @@ export const T = Math.round(Number(readFileSync("/proc/uptime", "utf8").split(" 
 
 type Fields = Partial<Omit<CniWireRequest, "command" | "config">> & { readonly config?: object };
 
-/** Posts one request. Unless said otherwise: container c1, eth0, network blue, at instant T of this boot. */
-export function send(
-  daemon: TestDaemon,
+/** One request. Unless said otherwise: container c1, eth0, network blue, at instant T of this boot. */
+export function wireOf(
   command: CniWireRequest["command"],
   { config, ...fields }: Fields = {},
-): Promise<ApiAnswer> {
-  const request: CniWireRequest = {
+): CniWireRequest {
+  return {
     command,
     containerId: "c1",
     netns: "/run/netns/none",
@@ -30,7 +29,15 @@ export function send(
     config: JSON.stringify(config ?? network("blue")),
     ...fields,
   };
-  return daemon.post("/cni", request);
+}
+
+/** Posts one request. */
+export function send(
+  daemon: TestDaemon,
+  command: CniWireRequest["command"],
+  fields: Fields = {},
+): Promise<ApiAnswer> {
+  return daemon.post("/cni", wireOf(command, fields));
 }
 
 /** The addresses of an ADD that must have succeeded. */

@@ -1,4 +1,5 @@
 /** Writes and syncs that fail: nothing is answered as done, memory follows the disk, and the daemon goes on when the disk does. */
+import { writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { network, type TestDaemon, until } from "../harness/daemon.ts";
 import { type Fault, FaultyDisk } from "./faulty-disk.ts";
@@ -167,9 +168,10 @@ test.each(FAULTS)("%s at start: the daemon says why and ends", async (_what, fau
 test("a write that fails in the midst of starting: the daemon ends, and the next start makes up for it", async () => {
   const stage = new Stage();
   const disk = new FaultyDisk(stage);
-  const first = await stage.daemon({ env: disk.env });
   // Attachments of another boot, which the next start ends in several steps.
   const former = { config: CONFIG, bootId: "an-earlier-boot", bootUs: 1 };
+  writeFileSync(stage.path("boot-id"), `${former.bootId}\n`);
+  const first = await stage.daemon({ env: disk.env, args: ["--boot-id-file", stage.path("boot-id")] });
   await Promise.all(ids("c", 500).map((id) => postCni(first, "ADD", id, former)));
   await first.end();
 

@@ -12,7 +12,7 @@ const SUSPENDED_US = (() => {
   return Math.abs(differenceUs) < 50_000 ? 0 : differenceUs;
 })();
 
-export function bootUsNow(): number {
+function bootUsNow(): number {
   return Number(process.hrtime.bigint() / 1000n) + SUSPENDED_US;
 }
 

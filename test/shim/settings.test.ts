@@ -1,5 +1,5 @@
 /** Where the shim finds the daemon and the spool: environment, `shim.conf`, defaults. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { always, type Daemon, httpAnswer, startDaemon } from "./daemon.ts";
@@ -77,6 +77,38 @@ describe.each(BINARIES)("settings, $build", (binary) => {
     expect([readSpool(confSpool).length, readSpool(envSpool).length]).toEqual([0, 1]);
     await del(binary, { ...env, HOLDFAST_SPOOL: "" }); // empty is unset
     expect([readSpool(confSpool).length, readSpool(envSpool).length]).toEqual([1, 1]);
+  });
+
+  test("boot-id-file names the file whose first line is the boot ID", async () => {
+    const daemon = await answering();
+    const file = join(temporaryDirectory(), "boot-id");
+    writeFileSync(file, "a-boot\nand more\n");
+    const { env } = conf(`socket=${daemon.socketPath}\nboot-id-file=${file}\n`);
+    await expectServed(binary, daemon, env);
+    await expectServed(binary, daemon, { HOLDFAST_SOCKET: daemon.socketPath, HOLDFAST_BOOT_ID_FILE: file });
+    const kernel = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    await expectServed(binary, daemon, { HOLDFAST_SOCKET: daemon.socketPath });
+    const said = daemon.requests.map(({ body }) => JSON.parse(body.toString()).bootId);
+    expect(said).toEqual(["a-boot", "a-boot", kernel]);
+  });
+
+  test("a boot ID file that cannot be read: refused with 7; a DEL goes on with the kernel's", async () => {
+    const daemon = await answering();
+    const file = join(temporaryDirectory(), "boot-id");
+    const env = { HOLDFAST_SOCKET: daemon.socketPath, HOLDFAST_BOOT_ID_FILE: file };
+    for (const [content, message] of [
+      [null, "No such file or directory"],
+      ["\n", "it has no first line"],
+    ] as const) {
+      if (content !== null) writeFileSync(file, content);
+      const error = cniError(await add(binary, env));
+      expect(error).toMatchObject({ code: 7, msg: `boot ID file ${file}: ${message}` });
+    }
+    expect(daemon.requests).toEqual([]);
+    const outcome = await del(binary, env);
+    expect(outcome).toMatchObject({ status: 0, stderr: expect.stringContaining("kernel's boot ID") });
+    const kernel = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    expect(daemon.requests.map(({ body }) => JSON.parse(body.toString()).bootId)).toEqual([kernel]);
   });
 
   test.each(FAULTY)("refused with 7: %s", async (_reason, content, message) => {

@@ -1,0 +1,69 @@
+import type { EndReason } from "../allocations.ts";
+import type { NodeContext } from "../node-context.ts";
+import { endAttachment } from "./end-attachment.ts";
+import type { GroupCommit } from "./group-commit.ts";
+import type { Ledger } from "./ledger.ts";
+import { type AttachmentRow, attachmentOf } from "./rows.ts";
+import type { StoreLog } from "./state-folder.ts";
+
+/** Where the database keeps which boot it last served. */
+export const BOOT = "boot";
+/** Attachments ended in one transaction: other work is let in between. */
+const ROWS_PER_STEP = 200;
+
+/*
+ * What the boot ID of an attachment says at the start, when it is another one than ours:
+ *
+ *   last served by us  namespaces of that boot              verdict
+ *   this boot          any                                  same boot: two processes saw two boot IDs, and nothing was restarted
+ *   another, or none   one is still at its path, and the    same boot: no namespace outlives its boot
+ *                      clock is past every one of its ADDs
+ *   another, or none   none that we can see                 a former boot: no container of it is alive
+ *
+ * A boot ID is evidence of a restart only as long as everybody reads the same one. On a system container (LXC,
+ * systemd-nspawn) a file of its own lies over the kernel's, and a sandboxed process may see the kernel's beneath it.
+ */
+
+/** Ends the attachments of former boots; those that are of this one under another name are kept, and get its name. */
+export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, log: StoreLog): Promise<void> {
+  const { sql, context } = ledger;
+  const served = sql.meta.get(BOOT)?.value;
+  for (const { boot_id: other, n, last_us: lastUs } of sql.otherBoots.all(context.bootId)) {
+    if (served !== context.bootId && !outlived(ledger, other, lastUs)) continue;
+    await commits.submit(() => ledger.attachments.renameBoot(other, context.bootId));
+    log.error(
+      `${n} attachments say that this is boot ${other}, and this daemon sees boot ${context.bootId}, although the machine was not started anew: they are kept; let the plugin binary and the daemon read one boot ID (--boot-id-file, docs/operations.md)`,
+    );
+  }
+  let ended = 0;
+  for (let after: number | null = 0; after !== null; ) {
+    const from: number = after;
+    const step = await commits.submit((transaction) => {
+      const rows = sql.attachmentsAfter.all(from, ROWS_PER_STEP);
+      const former = rows.filter((row) => row.boot_id !== context.bootId);
+      const reason: EndReason = "reboot";
+      for (const row of former) endAttachment(ledger, transaction, row, reason);
+      const last: AttachmentRow | undefined = rows[rows.length - 1];
+      return { ended: former.length, next: rows.length < ROWS_PER_STEP || !last ? null : last.id };
+    });
+    ended += step.ended;
+    after = step.next;
+  }
+  if (served !== context.bootId) await commits.submit(() => sql.putMeta.run(BOOT, context.bootId));
+  if (ended > 0) log.info(`the machine was started anew: ${ended} attachments of earlier boots ended`);
+}
+
+/** Whether something of that boot is certainly still there, so that it is no former one. */
+function outlived(ledger: Ledger, bootId: string, lastUs: number): boolean {
+  const { bootTimeUs, namespaceAlive }: NodeContext = ledger.context;
+  // The clock began at zero since: whatever is at those paths now, it is not what was there.
+  if (bootTimeUs === undefined || namespaceAlive === undefined || bootTimeUs() < lastUs) return false;
+  for (let after = 0; ; ) {
+    const rows = ledger.sql.attachmentsAfter.all(after, ROWS_PER_STEP);
+    const last = rows[rows.length - 1];
+    if (!last) return false;
+    after = last.id;
+    if (rows.some((row) => row.boot_id === bootId && namespaceAlive(attachmentOf(row, "").netns)))
+      return true;
+  }
+}

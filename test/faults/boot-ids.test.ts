@@ -1,0 +1,183 @@
+/**
+ * A plugin binary and a daemon that see two boot IDs on one machine, as on a system container: nothing is given or ended on the
+ * strength of a boot ID that only one of them sees, and the shipped unit lets both see the same.
+ */
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { expect, test } from "vitest";
+import { type CniAnswer, network, type TestDaemon, until } from "../harness/daemon.ts";
+import { requireRoot, Stage } from "./stage.ts";
+import { attachedTo, expectSound } from "./truth.ts";
+import { BOOT_ID } from "./wire.ts";
+
+const UNIT = join(import.meta.dirname, "../../deploy/systemd/holdfast.service");
+const OTHER_BOOT = "22222222-3333-4444-8555-666666666666";
+const BLUE = network("blue", { subnets: "10.10.0.0/24", cooldownSeconds: 0 }, { cniVersion: "1.1.0" });
+
+let count = 0;
+const netnsIn = (stage: Stage) => stage.addNetns(`holdfast-test-boot-${process.pid}-${count++}`);
+
+/** A file with another boot ID than this machine's. */
+function otherBoot(stage: Stage): string {
+  const file = stage.path("other-boot");
+  writeFileSync(file, `${OTHER_BOOT}\n`);
+  return file;
+}
+
+function addressOf(answer: CniAnswer): string {
+  expect(answer.code, answer.stdout).toBe(0);
+  return answer.json().ips[0].address;
+}
+
+async function findings(daemon: TestDaemon): Promise<string[]> {
+  const { findings: found } = (await daemon.get("/v1/check")).json();
+  return found.map(
+    ({ invariant, message }: { invariant: string; message: string }) => `${invariant}: ${message}`,
+  );
+}
+
+/** Changes the database of a daemon that has ended. */
+function edit(stage: Stage, ...statements: string[]): void {
+  const db = new Database(stage.path("state", "holdfast.db"));
+  for (const statement of statements) expect(db.prepare(statement).run().changes).toBeGreaterThan(0);
+  db.close();
+}
+
+test("refused with both named, until both read one file; a DEL is carried out", async () => {
+  const stage = new Stage();
+  const first = await stage.daemon();
+  const before = addressOf(await first.cni("ADD", "before", { config: BLUE }));
+  await first.end();
+
+  const file = otherBoot(stage);
+  const daemon = await stage.daemon({ args: ["--boot-id-file", file] });
+  const refused = await daemon.cni("ADD", "a", { config: BLUE });
+  expect(refused.json()).toMatchObject({ code: 11, msg: expect.stringContaining(BOOT_ID) });
+  expect(refused.json().msg).toContain(OTHER_BOOT);
+  expect(refused.json().details).toContain("--boot-id-file");
+  expect(await attachedTo(daemon, "blue")).toEqual([]);
+  expect(await findings(daemon)).toEqual([expect.stringMatching(`^boot: .*${BOOT_ID}.*${OTHER_BOOT}`)]);
+  const status = await daemon.cni("STATUS", "", { config: BLUE });
+  expect(status.json()).toMatchObject({ code: 50, msg: expect.stringContaining(OTHER_BOOT) });
+  expect((await daemon.cni("CHECK", "a", { config: BLUE })).json()).toMatchObject({ code: 11 });
+
+  const env = { HOLDFAST_BOOT_ID_FILE: file };
+  expect(addressOf(await daemon.cni("ADD", "a", { config: BLUE, env }))).not.toBe(before);
+  await expectSound(daemon);
+  expect((await daemon.cni("DEL", "a", { config: BLUE })).code).toBe(0);
+  expect(await attachedTo(daemon, "blue")).toEqual([]);
+});
+
+test("a file that cannot be read, or has no boot ID, is named with what to do", async () => {
+  const stage = new Stage();
+  const missing = stage.path("missing");
+  const daemon = await stage.daemon({ wait: false, args: ["--boot-id-file", missing] });
+  await until(() => daemon.process.exitCode !== null, "its end");
+  expect(daemon.log).toContain(`bootIdFile ${missing} cannot be read`);
+  writeFileSync(missing, "two words\n");
+  const again = await stage.daemon({ wait: false, args: ["--boot-id-file", missing] });
+  await until(() => again.process.exitCode !== null, "its end");
+  expect(again.log).toContain('begins with "two words", which is no boot ID');
+});
+
+test("attachments of a boot ID that only the plugin binary saw live on over a restart of the daemon", async () => {
+  const stage = new Stage();
+  const first = await stage.daemon();
+  const held = [];
+  for (const id of ["a", "b"]) held.push(addressOf(await first.cni("ADD", id, { config: BLUE })));
+  await first.end();
+  // As a release that did not compare has recorded them; the database says that this boot has been served.
+  edit(stage, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`);
+  const daemon = await stage.daemon();
+  expect(daemon.log).toContain(`2 attachments say that this is boot ${OTHER_BOOT}`);
+  expect(await attachedTo(daemon, "blue")).toEqual(["a", "b"]);
+  expect(held).not.toContain(addressOf(await daemon.cni("ADD", "c", { config: BLUE })));
+  expect((await daemon.cni("DEL", "a", { config: BLUE })).code).toBe(0);
+  expect(await attachedTo(daemon, "blue")).toEqual(["b", "c"]);
+  await expectSound(daemon);
+});
+
+test("a database that does not say which boot it served: a namespace that is still there speaks for all", async (context) => {
+  requireRoot(context);
+  const stage = new Stage();
+  const first = await stage.daemon();
+  await first.cni("ADD", "seen", { config: BLUE, netns: netnsIn(stage) });
+  await first.cni("ADD", "unseen", { config: BLUE });
+  await first.end();
+  edit(stage, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`, "DELETE FROM meta WHERE key = 'boot'");
+  const daemon = await stage.daemon();
+  expect(await attachedTo(daemon, "blue")).toEqual(["seen", "unseen"]);
+  await daemon.end();
+
+  // A clock that has begun at zero since: the machine was restarted, and somebody made a namespace of that name again.
+  const late = "UPDATE attachments SET boot_us = 9000000000000000";
+  edit(stage, `${late}, boot_id = '${OTHER_BOOT}'`, `UPDATE meta SET value = 'x' WHERE key = 'boot'`);
+  const restarted = await stage.daemon();
+  expect(await attachedTo(restarted, "blue")).toEqual([]);
+  expect(restarted.log).toContain("2 attachments of earlier boots ended");
+});
+
+/** Lines of the shipped unit with that key, the run folder replaced by one of the stage. */
+function unitLines(key: string, runFolder: string): string[] {
+  return readFileSync(UNIT, "utf8")
+    .split("\n")
+    .filter((line) => line.startsWith(`${key}=`))
+    .map((line) => line.slice(key.length + 1).replaceAll("/run/holdfast", runFolder));
+}
+
+test("a system container: the shipped unit's daemon sees what the plugin binary sees, and a restart ends nothing", async (context) => {
+  requireRoot(context);
+  const stage = new Stage();
+  const run = stage.path("run");
+  mkdirSync(run);
+  const inMachine = [
+    "unshare",
+    "-m",
+    "sh",
+    "-c",
+    'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"',
+  ];
+  const machine = [...inMachine, otherBoot(stage)];
+  const quoted = (words: readonly string[]) =>
+    words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
+  const shim = stage.path("shim");
+  writeFileSync(
+    shim,
+    `#!/bin/sh\nexec ${quoted(machine)} ${join(import.meta.dirname, "../../dist/bin/holdfast-ipam")}\n`,
+  );
+  chmodSync(shim, 0o755);
+
+  const [before, ...more] = unitLines("ExecStartPre", run).filter((line) => line.includes("boot_id"));
+  expect(more).toEqual([]);
+  // Outside of the sandbox, as "+" says; the daemon itself gets a /proc of its own, as a sandboxed unit does.
+  expect(before?.[0]).toBe("+");
+  const env = Object.fromEntries(
+    unitLines("Environment", run).map((line) => line.split("=") as [string, string]),
+  );
+  const start = () =>
+    stage.daemon({
+      wrapper: [
+        ...machine,
+        "sh",
+        "-c",
+        `${before?.slice(1)}; exec unshare -m sh -c 'mount -t proc proc /proc && exec "$@"' sh "$@"`,
+        "sh",
+      ],
+      env,
+    });
+  const daemon = await start();
+  const netns = netnsIn(stage);
+  const given = addressOf(await daemon.cni("ADD", "a", { config: BLUE, netns, shim }));
+  const unseen = addressOf(await daemon.cni("ADD", "b", { config: BLUE, shim }));
+  await daemon.end();
+  const again = await start();
+  expect(await attachedTo(again, "blue")).toEqual(["a", "b"]);
+  expect([given, unseen]).not.toContain(addressOf(await again.cni("ADD", "c", { config: BLUE, shim })));
+  await again.end();
+
+  // Without that line the daemon sees the kernel's: the first ADD is refused, and nothing is ended.
+  const bare = await stage.daemon();
+  expect((await bare.cni("ADD", "d", { config: BLUE, shim })).json()).toMatchObject({ code: 11 });
+  expect(await attachedTo(bare, "blue")).toEqual(["a", "b", "c"]);
+});

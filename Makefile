@@ -11,6 +11,8 @@ CNI_BIN ?= /opt/cni/bin
 CC ?= cc
 
 C_FLAGS := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
+SHIM_FLAGS = $(C_FLAGS) -DHOLDFAST_VERSION='"$(VERSION)"'
+VERSION := $(shell sed -n 's/^  "version": "\(.*\)",/\1/p' package.json)
 SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
 BUNDLED := $(shell find cli metadata daemon claims store ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
@@ -37,14 +39,14 @@ dist/bin/holdfast: node_modules/.installed tools/bundle.mjs $(BUNDLED)
 	node tools/bundle.mjs
 	@touch $@
 
-dist/bin/holdfast-ipam: $(SHIM_SOURCES) $(SHIM_HEADERS)
+dist/bin/holdfast-ipam: $(SHIM_SOURCES) $(SHIM_HEADERS) package.json
 	@mkdir -p dist/bin
-	$(CC) $(C_FLAGS) -O2 -static -o $@ $(SHIM_SOURCES)
+	$(CC) $(SHIM_FLAGS) -O2 -static -o $@ $(SHIM_SOURCES)
 
 # The plugin binary with address and undefined-behaviour checks, for the tests.
-build/holdfast-ipam-asan: $(SHIM_SOURCES) $(SHIM_HEADERS)
+build/holdfast-ipam-asan: $(SHIM_SOURCES) $(SHIM_HEADERS) package.json
 	@mkdir -p build
-	$(CC) $(C_FLAGS) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o $@ $(SHIM_SOURCES)
+	$(CC) $(SHIM_FLAGS) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o $@ $(SHIM_SOURCES)
 
 # Makes writes and syncs below a folder fail on demand (LD_PRELOAD), for the tests.
 build/fault-injection.so: test/faults/fault-injection.c

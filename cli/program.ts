@@ -17,6 +17,7 @@ import { addRebuild } from "./commands/rebuild.ts";
 import { addRelease } from "./commands/release.ts";
 import { addShow } from "./commands/show.ts";
 import { addVersion } from "./commands/version.ts";
+import { addWait } from "./commands/wait.ts";
 import { addWho } from "./commands/who.ts";
 import { SOCKET_DEFAULT } from "./unreachable.ts";
 
@@ -37,7 +38,7 @@ Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command) => void)[]])[] = [
   ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
   ["Change:", addApply, addDelete, addRelease],
-  ["Run:", addDaemon, addController, addMetadata, addMetadataNet, addBackup, addRebuild, addVersion],
+  ["Run:", addDaemon, addController, addMetadata, addMetadataNet, addBackup, addRebuild, addWait, addVersion],
 ];
 
 /** The whole command line. Usage errors are thrown as CommanderError after they were shown. */

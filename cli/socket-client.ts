@@ -31,7 +31,18 @@ export class SocketClient implements Client {
     return this.#call("POST", path, JSON.stringify(body));
   }
 
+  /** Nothing when the daemon is ready; else the Failure says why it is not. */
+  async ready(): Promise<void> {
+    const { status, text } = await this.#ask("GET", "/readyz");
+    if (status >= 300) this.#understand(status, text);
+  }
+
   async #call<T>(method: string, path: string, body?: string): Promise<T> {
+    const { status, text } = await this.#ask(method, path, body);
+    return this.#understand<T>(status, text);
+  }
+
+  async #ask(method: string, path: string, body?: string): Promise<{ status: number; text: string }> {
     // Loaded here and without an Agent, which would compile what only TCP needs: both are felt in a start of 80 ms.
     const { request } = process.getBuiltinModule("node:http");
     const { connect } = process.getBuiltinModule("node:net");
@@ -51,7 +62,7 @@ export class SocketClient implements Client {
     const text = await readText(answer).catch((error: NodeJS.ErrnoException) => {
       throw unreachable(this.socket, error);
     });
-    return this.#understand<T>(answer.statusCode ?? 0, text);
+    return { status: answer.statusCode ?? 0, text };
   }
 
   #understand<T>(status: number, text: string): T {

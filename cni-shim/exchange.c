@@ -10,13 +10,30 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { CONNECT_RETRY_MS = 5 }; /* a full backlog empties within one turn of the daemon's event loop */
+enum {
+    CONNECT_RETRY_MS = 5, /* a full backlog empties within one turn of the daemon's event loop */
+    ABSENT_RETRY_MS = 50, /* a daemon takes the better part of a second to start */
+};
 
 static const char HINT_AWAY[] = "start the daemon or see its log; its --socket must be the shim's socket";
 static const char HINT_ODD[] = "something that is not a holdfast daemon of this version may listen on the socket";
 
-/* A unix socket with a full backlog does not become ready, as a TCP one would: connect says EAGAIN, and one asks again. */
-static int connect_daemon(const char *path, int64_t deadline_ms, struct trouble *trouble)
+/* How long to rest before connect is tried again; -1: this error stays. */
+static int retry_after_ms(int error, int64_t absent_until_ms, int64_t deadline_ms)
+{
+    int64_t now = now_ms();
+    if (now >= deadline_ms)
+        return -1;
+    if (error == EAGAIN || error == EINTR)
+        return CONNECT_RETRY_MS;
+    return (error == ENOENT || error == ECONNREFUSED) && now < absent_until_ms ? ABSENT_RETRY_MS : -1;
+}
+
+/*
+ * A unix socket with a full backlog does not become ready, as a TCP one would: connect says EAGAIN, and one asks again.
+ * A daemon that is not there may be about to start, at boot or at a restart, and not every runtime tries again by itself.
+ */
+static int connect_daemon(const char *path, int64_t absent_until_ms, int64_t deadline_ms, struct trouble *trouble)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path) {
@@ -28,10 +45,13 @@ static int connect_daemon(const char *path, int64_t deadline_ms, struct trouble 
 
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     while (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
-        if (fd >= 0 && (errno == EAGAIN || errno == EINTR) && now_ms() < deadline_ms) {
-            (void)poll(NULL, 0, CONNECT_RETRY_MS);
+        int error = errno;
+        int rest_ms = fd < 0 ? -1 : retry_after_ms(error, absent_until_ms, deadline_ms);
+        if (rest_ms >= 0) {
+            (void)poll(NULL, 0, rest_ms);
             continue;
         }
+        errno = error;
         fail(trouble, CNI_TRY_AGAIN_LATER, HINT_AWAY, "holdfast daemon not reachable at %s: %s", path, strerror(errno));
         if (fd >= 0)
             close(fd);
@@ -92,8 +112,8 @@ static bool converse(int fd, const char *path, struct iovec parts[2], int64_t de
 }
 
 /* The answer's body points into memory that the next exchange would use. */
-bool exchange(const char *socket_path, const struct text *body, int64_t deadline_ms, struct answer *answer,
-              struct trouble *trouble)
+bool exchange(const char *socket_path, const struct text *body, int64_t absent_until_ms, int64_t deadline_ms,
+              struct answer *answer, struct trouble *trouble)
 {
     char head[256];
     int head_length = snprintf(head, sizeof head,
@@ -102,7 +122,7 @@ bool exchange(const char *socket_path, const struct text *body, int64_t deadline
                                body->length);
     struct iovec parts[2] = {{head, (size_t)head_length}, {body->bytes, body->length}};
 
-    int fd = connect_daemon(socket_path, deadline_ms, trouble);
+    int fd = connect_daemon(socket_path, absent_until_ms, deadline_ms, trouble);
     if (fd < 0)
         return false;
     bool answered = converse(fd, socket_path, parts, deadline_ms, answer, trouble);

@@ -9,6 +9,7 @@
  *
  * Built from all .c files of this folder with
  *   cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
+ *     -DHOLDFAST_VERSION='"0.1.0"', the version of package.json,
  * and for release    -O2 -static -o dist/bin/holdfast-ipam
  *     for the tests  -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o build/holdfast-ipam-asan
  */
@@ -28,15 +29,17 @@ static const char VERSION_ANSWER[] =
     "{\"cniVersion\":\"1.1.0\",\"supportedVersions\":"
     "[\"0.1.0\",\"0.2.0\",\"0.3.0\",\"0.3.1\",\"0.4.0\",\"1.0.0\",\"1.1.0\"]}\n";
 
+static const char PROGRAM_VERSION[] = "holdfast-ipam " HOLDFAST_VERSION "\n";
 static const char ABOUT[] = "CNI IPAM plugin holdfast-ipam: asks the holdfast daemon of this node for addresses.\n"
                             "Container runtimes execute it, with CNI_COMMAND and the rest of the CNI environment set.\n"
                             "CNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0\n";
 
 struct call {
     const struct verb *verb;
-    uint64_t boot_us;    /* when the shim started */
+    uint64_t boot_us;        /* when the shim started */
     char boot_id[BOOT_ID_BYTES];
-    int64_t deadline_ms; /* for everything up to the whole answer */
+    int64_t deadline_ms;     /* for everything up to the whole answer */
+    int64_t absent_until_ms; /* a daemon that is not there is waited for */
     struct settings settings;
     struct text body;
     struct answer answer;
@@ -87,7 +90,7 @@ static void fail_with_answer(const struct call *call, struct trouble *trouble)
 
 static bool ask(struct call *call, struct trouble *trouble)
 {
-    return exchange(call->settings.socket_path, &call->body, call->deadline_ms, &call->answer, trouble);
+    return exchange(call->settings.socket_path, &call->body, call->absent_until_ms, call->deadline_ms, &call->answer, trouble);
 }
 
 /* ADD, CHECK, GC and STATUS: every fault is the runtime's to know. */
@@ -165,7 +168,13 @@ static int carry_del(struct call *call)
     return EXIT_SUCCESS;
 }
 
-int main(void)
+/* As the reference plugins answer somebody who wants to know what is installed. */
+static bool asks_version(int count, char **words)
+{
+    return count == 2 && (strcmp(words[1], "--version") == 0 || strcmp(words[1], "-v") == 0 || strcmp(words[1], "version") == 0);
+}
+
+int main(int count, char **words)
 {
     struct call call = {.boot_us = boot_us_now()};
     const int64_t started_ms = now_ms();
@@ -174,6 +183,8 @@ int main(void)
     hold_standard_descriptors();
     (void)signal(SIGPIPE, SIG_IGN); /* a runtime that went away is an error of write, not our death before the spool */
 
+    if (asks_version(count, words))
+        return print(PROGRAM_VERSION, sizeof PROGRAM_VERSION - 1, EXIT_SUCCESS);
     if (strcmp(variable("CNI_COMMAND"), "VERSION") == 0)
         return print(VERSION_ANSWER, sizeof VERSION_ANSWER - 1, EXIT_SUCCESS);
     if (variable("CNI_COMMAND")[0] == '\0' && isatty(STDIN_FILENO)) {
@@ -184,5 +195,6 @@ int main(void)
     if (call.verb == NULL)
         return print_error(&trouble);
     call.deadline_ms = started_ms + time_limit_ms(call.verb);
+    call.absent_until_ms = started_ms + absent_ms(call.verb);
     return call.verb->always_succeeds ? carry_del(&call) : carry(&call);
 }

@@ -107,12 +107,21 @@ bool read_settings(struct settings *settings, struct trouble *trouble)
     return understood;
 }
 
-/* HOLDFAST_SHIM_TIMEOUT_MS is there for tests, which cannot wait a minute. */
-int time_limit_ms(const struct verb *verb)
+static int milliseconds(const char *name, int otherwise)
 {
-    const char *wanted = variable("HOLDFAST_SHIM_TIMEOUT_MS");
+    const char *wanted = variable(name);
     char *end = NULL;
     long limit_ms = strtol(wanted, &end, 10);
-    return *wanted != '\0' && *end == '\0' && limit_ms >= 0 && limit_ms <= TIME_LIMIT_MS_MAX ? (int)limit_ms
-                                                                                               : verb->time_limit_ms;
+    return *wanted != '\0' && *end == '\0' && limit_ms >= 0 && limit_ms <= TIME_LIMIT_MS_MAX ? (int)limit_ms : otherwise;
+}
+
+/* HOLDFAST_SHIM_TIMEOUT_MS and HOLDFAST_SHIM_ABSENT_MS are there for tests, which cannot wait so long. */
+int time_limit_ms(const struct verb *verb)
+{
+    return milliseconds("HOLDFAST_SHIM_TIMEOUT_MS", verb->time_limit_ms);
+}
+
+int absent_ms(const struct verb *verb)
+{
+    return milliseconds("HOLDFAST_SHIM_ABSENT_MS", verb->absent_ms);
 }

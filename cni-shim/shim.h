@@ -62,6 +62,7 @@ struct verb {
     bool always_succeeds;
     bool has_result;    /* an answer without a JSON object is none */
     int time_limit_ms;  /* from the start of the shim to the whole answer */
+    int absent_ms;      /* how long a daemon that is not there is waited for, from the start of the shim */
     enum cni_code away; /* the error code when there is no daemon, or none that is understood */
 };
 const char *variable(const char *name);
@@ -76,6 +77,7 @@ struct settings {
 extern const char BOOT_ID_PATH[];
 bool read_settings(struct settings *settings, struct trouble *trouble);
 int time_limit_ms(const struct verb *verb);
+int absent_ms(const struct verb *verb);
 
 /* request.c */
 bool read_config(int64_t deadline_ms, struct trouble *trouble);
@@ -98,8 +100,8 @@ enum progress { INCOMPLETE, COMPLETE, BROKEN };
 enum progress read_answer(const char *bytes, size_t length, bool ended, struct answer *answer, const char **fault);
 
 /* exchange.c */
-bool exchange(const char *socket_path, const struct text *body, int64_t deadline_ms, struct answer *answer,
-              struct trouble *trouble);
+bool exchange(const char *socket_path, const struct text *body, int64_t absent_until_ms, int64_t deadline_ms,
+              struct answer *answer, struct trouble *trouble);
 
 /* spool.c */
 enum { SPOOL_FILE_BYTES_MAX = 64 * 1024 }; /* ten large configurations; with the bound on entries, 640 MB of disk at worst */

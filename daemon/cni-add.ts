@@ -93,6 +93,8 @@ export async function answer(
   const routes = await routesOf(context, config, outcome);
   const result = formatResult(config.cniVersion, { ips: outcome.attachment.ips, routes, dns });
   killPoint("before-answer");
+  const { network, containerId, interface: name, ips, pod } = outcome.attachment;
+  context.log.info({ network, containerId, interface: name, ips, pod, repeat: outcome.repeat }, "ADD");
   return result;
 }
 

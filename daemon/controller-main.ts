@@ -1,7 +1,8 @@
-import pino from "pino";
+import type pino from "pino";
 import { SettingsError } from "./config.ts";
 import { Controller } from "./controller.ts";
 import { loadControllerSettings } from "./controller-config.ts";
+import { makeLog } from "./log.ts";
 
 /** `holdfast controller`: runs until SIGTERM or SIGINT. Resolves with the exit code. */
 export async function runController(flags: Readonly<Record<string, unknown>>): Promise<number> {
@@ -9,7 +10,7 @@ export async function runController(flags: Readonly<Record<string, unknown>>): P
   let log: pino.Logger;
   try {
     const settings = loadControllerSettings(flags, process.env);
-    log = pino({ level: settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+    log = makeLog(settings.logLevel);
     controller = new Controller(settings, log);
     await controller.start();
   } catch (error) {

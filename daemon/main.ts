@@ -1,7 +1,13 @@
-import pino from "pino";
+import type pino from "pino";
 import { VERSION } from "../version.ts";
 import { loadSettings, SettingsError } from "./config.ts";
 import { Daemon } from "./daemon.ts";
+import { makeLog } from "./log.ts";
+
+/** The socket that a daemon without flags serves. Throws SettingsError. */
+export function configuredSocket(): string {
+  return loadSettings({}, process.env).socket;
+}
 
 /** `holdfast daemon`: runs until SIGTERM or SIGINT. Resolves with the exit code. */
 export async function runDaemon(flags: Readonly<Record<string, unknown>>): Promise<number> {
@@ -9,7 +15,7 @@ export async function runDaemon(flags: Readonly<Record<string, unknown>>): Promi
   let log: pino.Logger;
   try {
     const settings = loadSettings(flags, process.env);
-    log = pino({ level: settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+    log = makeLog(settings.logLevel);
     daemon = await Daemon.create(settings, log, VERSION);
     await daemon.start();
   } catch (error) {

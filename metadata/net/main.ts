@@ -2,8 +2,9 @@ import { once } from "node:events";
 import { chmodSync, mkdirSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
-import pino from "pino";
+import type pino from "pino";
 import { SettingsError } from "../../daemon/config.ts";
+import { makeLog } from "../../daemon/log.ts";
 import { systemClock } from "../../store/clock.ts";
 import { Agent } from "./agent.ts";
 import { Firewall } from "./firewall.ts";
@@ -26,7 +27,7 @@ export async function runMetadataNet(flags: Readonly<Record<string, unknown>>): 
     const settings = loadNetSettings(flags, process.env);
     if (process.getuid?.() !== 0)
       throw new Error("it makes network namespaces, links and rules, for which it must be root");
-    const log = pino({ level: settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+    const log = makeLog(settings.logLevel);
     await serve(settings, log, signal);
     return 0;
   } catch (error) {

@@ -1,6 +1,7 @@
 import { setFlagsFromString } from "node:v8";
-import pino from "pino";
+import type pino from "pino";
 import { SettingsError } from "../../daemon/config.ts";
+import { makeLog } from "../../daemon/log.ts";
 import { MetadataServer } from "./metadata-server.ts";
 import { loadMetadataSettings } from "./settings.ts";
 
@@ -11,7 +12,7 @@ export async function runMetadata(flags: Readonly<Record<string, unknown>>): Pro
   let log: pino.Logger;
   try {
     const settings = loadMetadataSettings(flags, process.env);
-    log = pino({ level: settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+    log = makeLog(settings.logLevel);
     server = await MetadataServer.create(settings, log);
     await server.start();
   } catch (error) {

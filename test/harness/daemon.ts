@@ -168,6 +168,8 @@ export async function runShim(verb: string, containerId: string, options: CniOpt
     CNI_NETNS: options.netns ?? `/run/netns/${containerId}`,
     CNI_IFNAME: options.ifname ?? "eth0",
     CNI_PATH: "/opt/cni/bin",
+    // A test that wants it to wait for a daemon says so.
+    HOLDFAST_SHIM_ABSENT_MS: "0",
     ...(options.args === undefined ? {} : { CNI_ARGS: options.args }),
     ...(options.socket === undefined ? {} : { HOLDFAST_SOCKET: options.socket }),
     ...(options.spool === undefined ? {} : { HOLDFAST_SPOOL: options.spool }),

@@ -1,8 +1,8 @@
 /** The daemon is away: the code for each verb, and DEL's way into the spool. */
-import { chmodSync, copyFileSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
-import { startDaemon } from "./daemon.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { always, httpAnswer, listen, startDaemon } from "./daemon.ts";
 import {
   awayCode,
   BINARIES,
@@ -46,6 +46,22 @@ describe.each(BINARIES)("daemon away, $build", (binary) => {
       expect(cniError(outcome)).toMatchObject({ code: awayCode(verb), msg: message });
     }
   });
+
+  test.each(["ADD", "CHECK", "GC"] as const)(
+    "%s is answered by a daemon that starts meanwhile",
+    async (verb) => {
+      const socketPath = join(temporaryDirectory(), "holdfast.sock");
+      // What a daemon that was killed leaves behind: nobody listens there.
+      if (verb === "CHECK") writeFileSync(socketPath, "");
+      const waiting = runVerb(binary, verb, { socketPath, env: { HOLDFAST_SHIM_ABSENT_MS: "60000" } });
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      rmSync(socketPath, { force: true });
+      const daemon = await listen(socketPath, always(httpAnswer(200, '{"ips":[]}')));
+      onTestFinished(() => daemon.close());
+      expect(await waiting).toMatchObject({ status: 0, stdout: '{"ips":[]}' });
+      expect(daemon.requests).toHaveLength(1);
+    },
+  );
 
   test("a socket path longer than the kernel takes", async () => {
     const longest = `/tmp/${"x".repeat(102)}`; // 107 bytes: reaches the kernel

@@ -98,6 +98,7 @@ function spawnShim(binary: Binary, call: ShimCall): ChildProcess {
     ASAN_OPTIONS: `abort_on_error=1:detect_leaks=${call.through?.includes("strace") ? 0 : 1}`, // LeakSanitizer cannot be traced
     UBSAN_OPTIONS: "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
     HOLDFAST_SHIM_CONF: "/nonexistent/shim.conf",
+    HOLDFAST_SHIM_ABSENT_MS: "0",
     ...call.env,
   };
   const exports = Object.entries(call.envBytes ?? {}).map(([name, value]) => {

@@ -12,6 +12,7 @@ import {
   requireTool,
   runShim,
   temporaryDirectory,
+  type Verb,
 } from "./harness.ts";
 
 /** Runs the shim under strace with `options`; the calls it logged, one a line, file descriptors with their paths. */
@@ -29,6 +30,25 @@ const away = (spool: string): Environment => ({
   ...environmentOf("DEL"),
   HOLDFAST_SOCKET: "/nonexistent/x.sock",
   HOLDFAST_SPOOL: spool,
+});
+
+describe.each(BINARIES)("a daemon that is not there, $build", (binary) => {
+  const connects = async (context: TestContext, verb: Verb, env: Environment) => {
+    const all = { ...away(temporaryDirectory()), ...environmentOf(verb), ...env };
+    const { calls } = await trace(context, binary, all, "-e trace=connect");
+    return calls.filter((call) => call.startsWith("connect(")).length;
+  };
+
+  test.for(["DEL", "STATUS"] as const)(
+    "%s asks once: it has the spool, or is asked again",
+    async (verb, context) => {
+      expect(await connects(context, verb, { HOLDFAST_SHIM_ABSENT_MS: undefined })).toBe(1);
+    },
+  );
+
+  test.for(["ADD", "CHECK", "GC"] as const)("%s asks again for a while", async (verb, context) => {
+    expect(await connects(context, verb, { HOLDFAST_SHIM_ABSENT_MS: "500" })).toBeGreaterThan(1);
+  });
 });
 
 describe.each(BINARIES)("system calls of the spool, $build", (binary) => {

@@ -1,0 +1,69 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { wholeArgument } from "../arguments.ts";
+import { EXIT, Failure } from "../failure.ts";
+import { SocketClient } from "../socket-client.ts";
+
+/** Between two attempts, ms. */
+const AGAIN_MS = 100;
+/** A daemon that answers becomes ready at once, or only when an API server or an operator has done something. */
+const READY_MS_MAX = 5_000;
+const SECONDS_DEFAULT = 60;
+
+/** `holdfast wait`: for whatever is started after the daemon. */
+export function addWait(program: Command): void {
+  program
+    .command("wait")
+    .description("waits until the daemon serves; the systemd unit does, too")
+    .option("--for <seconds>", "longest wait for its socket", wholeArgument(0, 3_600), SECONDS_DEFAULT)
+    .option("--pid <pid>", "not longer than this process runs", wholeArgument(1, 2 ** 31 - 1))
+    .action(async ({ for: seconds, pid }: { for: number; pid?: number }, command: Command) => {
+      const client = new SocketClient(socketOf(command), 2_000);
+      const start = performance.now();
+      let answeredMs: number | null = null;
+      for (;;) {
+        const failure = await whyNotReady(client);
+        if (failure === null) return;
+        const nowMs = performance.now();
+        if (failure.exitCode !== EXIT.unreachable) answeredMs ??= nowMs;
+        const overMs = answeredMs === null ? start + seconds * 1_000 : answeredMs + READY_MS_MAX;
+        if (nowMs >= overMs || (pid !== undefined && hasEnded(pid))) throw failure;
+        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      }
+    });
+}
+
+function hasEnded(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
+  }
+}
+
+/** Where the daemon of this node serves: it may have been told in its file. */
+function socketOf(command: Command): string {
+  const { socket } = command.optsWithGlobals<{ socket?: string }>();
+  if (socket !== undefined) return socket;
+  const load = createRequire(import.meta.filename);
+  const { configuredSocket } = load(
+    join(import.meta.dirname, "../lib/daemon.cjs"),
+  ) as typeof import("../../daemon/main.ts");
+  try {
+    return configuredSocket();
+  } catch (error) {
+    throw new Failure((error as Error).message, { exitCode: EXIT.usage });
+  }
+}
+
+async function whyNotReady(client: SocketClient): Promise<Failure | null> {
+  try {
+    await client.ready();
+    return null;
+  } catch (error) {
+    if (error instanceof Failure) return error;
+    throw error;
+  }
+}

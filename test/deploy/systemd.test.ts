@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { until } from "../harness/daemon.ts";
+import { Machine, whyNoMachine } from "../harness/machine.ts";
+import { installHoldfast, preparePodman } from "../harness/machine-parts.ts";
+
+/** The shipped unit under a real systemd, with a real podman; tests go on from where the one before has stopped. */
+
+const reason = whyNoMachine();
+if (reason !== null && process.env.CI) throw new Error(reason);
+
+const CONFLIST = JSON.stringify({
+  cniVersion: "0.4.0",
+  name: "blue",
+  plugins: [
+    {
+      type: "bridge",
+      bridge: "br-blue",
+      isGateway: true,
+      ipam: { type: "holdfast-ipam", subnets: "192.168.10.0/24" },
+    },
+  ],
+});
+const RUN = "podman run -d --cgroups=disabled --network blue";
+
+let machine: Machine;
+beforeAll(async () => {
+  if (reason !== null) return;
+  machine = await Machine.start();
+  await installHoldfast(machine);
+  await preparePodman(machine);
+  await machine.out(`cat > /etc/cni/net.d/blue.conflist <<'END'\n${CONFLIST}\nEND`);
+}, 300_000);
+afterAll(() => machine?.stop());
+
+async function addressOf(name: string): Promise<string> {
+  const found = await machine.out(`podman exec ${name} busybox ip -o -4 addr show eth0`);
+  return /inet (\S+)/.exec(found)?.[1] ?? found;
+}
+
+async function isUp(name: string): Promise<boolean> {
+  const { stdout } = await machine.sh(`podman inspect -f '{{.State.Running}}' ${name}`);
+  return stdout.trim() === "true";
+}
+
+test.skipIf(reason !== null)("the unit counts as started when the daemon serves", async () => {
+  for (let round = 0; round < 3; round += 1) {
+    await machine.out("systemctl restart holdfast && holdfast networks");
+  }
+});
+
+test.skipIf(reason !== null)(
+  "a container that is run while the daemon restarts gets its address",
+  async () => {
+    await machine.out(`systemctl restart --no-block holdfast; ${RUN} --name early busybox sleep 1000000`);
+    // Nobody serves at all for a moment.
+    await machine.out(`systemctl kill --signal=KILL holdfast; ${RUN} --name killed busybox sleep 1000000`);
+    expect([await isUp("early"), await isUp("killed")]).toEqual([true, true]);
+  },
+);
+
+test.skipIf(reason !== null)(
+  "--restart=always: containers are up again after the power was gone, with the addresses they had",
+  async () => {
+    const names = ["a1", "a2", "a3"];
+    for (const name of names)
+      await machine.out(`${RUN} --name ${name} --restart=always busybox sleep 1000000`);
+    await machine.out("systemctl enable -q podman-restart.service");
+    const before = await Promise.all(names.map(addressOf));
+    expect(new Set(before).size).toBe(3);
+    await machine.crash();
+    await until(
+      async () => (await machine.sh("systemctl is-active podman-restart")).stdout !== "activating\n",
+      "podman-restart",
+    );
+    expect(await machine.out("systemctl show -p Result --value podman-restart.service")).toBe("success\n");
+    expect(await Promise.all(names.map(isUp))).toEqual([true, true, true]);
+    expect(await Promise.all(names.map(addressOf))).toEqual(before);
+  },
+);
+
+test.skipIf(reason !== null)(
+  "a setting that is wrong is told at once, and the unit comes up by itself once it is mended",
+  async () => {
+    await machine.out("echo 'addDeadlineMs: soon' > /etc/holdfast/daemon.yaml");
+    expect((await machine.sh("systemctl restart holdfast")).code).not.toBe(0);
+    const restarts = async () => Number(await machine.out("systemctl show -p NRestarts --value holdfast"));
+    // systemd's own limit is five starts in ten seconds.
+    await until(async () => (await restarts()) >= 7, "seven attempts");
+    await machine.out("rm /etc/holdfast/daemon.yaml");
+    await until(async () => (await machine.sh("holdfast networks")).code === 0, "the daemon to serve again");
+  },
+);
+
+test.skipIf(reason !== null)("journalctl -p warning shows warnings, and nothing that is none", async () => {
+  const wrong = JSON.stringify({ cniVersion: "1.0.0", name: "odd", ipam: { type: "holdfast-ipam", odd: 1 } });
+  const environment =
+    "CNI_COMMAND=ADD CNI_CONTAINERID=odd CNI_NETNS=/proc/1/ns/net CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin";
+  expect((await machine.sh(`${environment} /opt/cni/bin/holdfast-ipam <<< '${wrong}'`)).code).toBe(1);
+  const shown = (priority: string) => machine.out(`journalctl -u holdfast -o cat --no-pager -p ${priority}`);
+  await until(async () => (await shown("warning")).includes("ipam.odd is 1"), "the warning");
+  expect(await shown("warning")).not.toMatch(/"msg":"(listening|ready|ADD)"/);
+  // What the journal keeps is the line itself.
+  expect(await shown("info")).toMatch(/^\{"level":30,.*"msg":"listening"\}$/m);
+});

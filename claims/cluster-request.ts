@@ -22,6 +22,8 @@ export interface ClusterRequest {
   readonly mac?: string;
   readonly definition: NetworkDefinition;
   readonly definitionSource: string;
+  /** The configuration on the node named the network, and no NAD: what it says of its ranges. */
+  readonly nodes: NetworkDefinition | null;
 }
 
 /** One ADD as the runtime tells it. */
@@ -67,6 +69,7 @@ export async function readClusterRequest(
   const element =
     found === null || named === null ? null : await elementOf(parts, request, named, found, deadlineMs);
   const { definition, source } = await definitionOf(parts, request, element, deadlineMs);
+  const nad = element?.nad ? `${element.nad.namespace}/${element.nad.name}` : "";
   const namespace = named?.namespace ?? DEFAULT_NAMESPACE;
   const byElement = element?.claim ? { namespace, name: element.claim } : null;
   const mac = element?.mac ?? asked.mac ?? null;
@@ -78,6 +81,7 @@ export async function readClusterRequest(
     ...(mac === null ? {} : { mac }),
     definition,
     definitionSource: source,
+    nodes: parts.book.networkOfNad(nad) === request.network ? null : definition,
   };
 }
 
@@ -117,7 +121,8 @@ async function definitionOf(
   const { network } = request;
   if (element?.nad) {
     const key = `${element.nad.namespace}/${element.nad.name}`;
-    if (book.verdict(key).kind === "unknown") await readNad(api, book, element.nad, deadlineMs);
+    // The watch may be behind: a NAD that has just been switched over is one of the network's, whose pods have addresses.
+    if (book.networkOfNad(key) !== network) await readNad(api, book, element.nad, deadlineMs);
     const verdict = book.verdict(key);
     if (verdict.kind === "broken") throw new RefusalError(verdict.refusal);
     if (verdict.kind === "conflict" && verdict.network === network) {

@@ -7,13 +7,20 @@ import { type ObjectMetadata, objectAt, readMetadata } from "./object-metadata.t
 export interface NadView extends ObjectMetadata {
   /** `spec.config`; "" when the configuration is in a file on the nodes. */
   readonly config: string;
+  /** The server counts it up at every change of `spec`; 0 when it does not say. */
+  readonly generation: number;
 }
 
 /** Keeps of a NetworkAttachmentDefinition what Holdfast reads. Throws MalformedObjectError. */
 export function projectNad(object: unknown): NadView {
   const metadata = readMetadata(object, "NetworkAttachmentDefinition");
   const { config } = objectAt(object, "spec", "NetworkAttachmentDefinition");
-  return { ...metadata, config: typeof config === "string" ? config : "" };
+  const { generation } = objectAt(object, "metadata", "NetworkAttachmentDefinition");
+  return {
+    ...metadata,
+    config: typeof config === "string" ? config : "",
+    generation: typeof generation === "number" ? generation : 0,
+  };
 }
 
 /** The definition of a network that counts. */
@@ -116,6 +123,12 @@ export class DefinitionBook {
   networkOfNad(nadKey: string): string | null {
     const reading = this.#entries.get(nadKey)?.reading;
     return reading?.kind === "ours" ? reading.definition.name : null;
+  }
+
+  /** The NADs through which pods attach to a network, in no order; those that disagree with its definition too. */
+  nadsOf(network: string): NadView[] {
+    const entries = [...(this.#shelves.get(network)?.entries.values() ?? [])];
+    return entries.map(({ nad }) => nad).filter(({ key }) => this.networkOfNad(key) === network);
   }
 
   /** The names of all networks that are ours, sorted. */

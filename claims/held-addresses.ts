@@ -11,8 +11,10 @@ export const POD_NETWORKS_ANNOTATION = "k8s.ovn.org/pod-networks";
 
 /** An address that a living pod has, whoever gave it. */
 export interface HeldAddress {
-  /** null: the cluster's default network, which no NAD names. */
+  /** null: a network of the nodes' own configuration, which no NAD names. */
   readonly nad: ObjectName | null;
+  /** Such a network's name; null: it has a NAD, or nobody said. */
+  readonly network: string | null;
   /** "" where only OVN-Kubernetes speaks, which does not say it. */
   readonly interface: string;
   readonly address: Address;
@@ -83,8 +85,8 @@ class Found {
 
   /** The second source knows the mask, the first one the interface: of an address in both, one entry is made. */
   add(entry: HeldAddress): void {
-    const { nad, address, prefixLength, mac } = entry;
-    const key = `${nad === null ? "" : `${nad.namespace}/${nad.name}`} ${address.family} ${address.value}`;
+    const { nad, network, address, prefixLength, mac } = entry;
+    const key = `${nad === null ? network : `${nad.namespace}/${nad.name}`} ${address.family} ${address.value}`;
     const place = this.#places.get(key);
     const known = place === undefined ? undefined : this.held[place];
     if (place === undefined || known === undefined) {
@@ -115,11 +117,9 @@ function readNetworkStatus(text: string | undefined, found: Found): void {
       continue;
     }
     const interfaceName = typeof entry.interface === "string" ? entry.interface : "";
-    addAll(
-      entry.ips,
-      { place: `${place}.ips`, nad, interface: interfaceName, mac: textOf(entry.mac) },
-      found,
-    );
+    const network = nad === null ? textOf(entry.name) : null;
+    const source = { place: `${place}.ips`, nad, network, interface: interfaceName, mac: textOf(entry.mac) };
+    addAll(entry.ips, source, found);
   }
 }
 
@@ -140,7 +140,7 @@ function readPodNetworks(text: string | undefined, found: Found): void {
     const ips = entry.ip_addresses ?? (entry.ip_address === undefined ? [] : [entry.ip_address]);
     addAll(
       ips,
-      { place: `${place}.ip_addresses`, nad, interface: "", mac: textOf(entry.mac_address) },
+      { place: `${place}.ip_addresses`, nad, network: null, interface: "", mac: textOf(entry.mac_address) },
       found,
     );
   }

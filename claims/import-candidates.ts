@@ -1,35 +1,60 @@
-import { formatAddress } from "../ipam/address.ts";
+import { type Address, formatAddress, parseAddress, sameAddress } from "../ipam/address.ts";
 import type { InterfaceAddress } from "../ipam/cidr.ts";
+import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import { placeOf } from "../ipam/range-set.ts";
 import type { Holder } from "../store/kubernetes/allocation-object.ts";
 import { type ClaimView, projectClaim } from "./claim-view.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 import { type HeldAddress, statusAddresses } from "./held-addresses.ts";
 import { listedAddress, withMask } from "./listed-address.ts";
-import { type NetworkSelection, readNetworkSelection } from "./network-selection.ts";
+import { elementFor, type NetworkSelection, readNetworkSelection } from "./network-selection.ts";
 import { type PodView, projectPod } from "./pod-view.ts";
+import { readPool, type WhereaboutsEntry } from "./whereabouts.ts";
 
 /** An address that is in use, and by whom. */
 export interface ImportCandidate {
   readonly one: InterfaceAddress;
   readonly holder: Holder;
+  /** What says so, for people. */
+  readonly foundIn: string;
 }
 
-type Definitions = Pick<DefinitionBook, "definitionOf" | "networkOfNad">;
+export interface CandidateOptions {
+  readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad">;
+  /** What the configuration on a node says, where pods attach without a NAD: pods' own addresses in it count. */
+  readonly nodes: NetworkDefinition | null;
+  /** What becomes of a pod's address whose claim was not added: "pod" (default) gives it to the pod. */
+  readonly unknownClaim?: "pod" | "skip";
+}
+
+/** A pod, and what it reports. */
+interface ReportingPod {
+  readonly pod: PodView;
+  readonly held: readonly HeldAddress[];
+}
+
+/** The kubelet's name for the interface of `status.podIPs`. */
+const PRIMARY_INTERFACE = "eth0";
 
 /**
- * Collects the addresses of one network that claims and living pods have. Give it every claim, then every pod. What
- * makes no sense is named in `problems` and left out.
+ * Collects the addresses of one network that claims, living pods and whereabouts have. Give it every claim and every
+ * IPPool, then every pod. What makes no sense is named in `problems` and left out.
  */
 export class ImportCandidates {
   readonly problems: string[] = [];
+  /** Addresses that pods report beyond what their interfaces on the network can have; of `all` or `ofPods`. */
+  refusedCount = 0;
   readonly #network: string;
-  readonly #definitions: Definitions;
+  readonly #options: CandidateOptions;
   readonly #claims = new Map<string, ClaimView>();
-  readonly #pods: PodView[] = [];
+  readonly #entries: WhereaboutsEntry[] = [];
+  /** Keys of pods that whereabouts names. */
+  readonly #named = new Set<string>();
+  readonly #pods = new Map<string, ReportingPod>();
 
-  constructor(network: string, definitions: Definitions) {
+  constructor(network: string, options: CandidateOptions) {
     this.#network = network;
-    this.#definitions = definitions;
+    this.#options = options;
   }
 
   addClaim(object: unknown): void {
@@ -37,12 +62,32 @@ export class ImportCandidates {
     if (claim?.network === this.#network) this.#claims.set(claim.key, claim);
   }
 
+  /** An IPPool of whereabouts; only what lies in the network's subnets counts. */
+  addPool(object: unknown): void {
+    const pool = readPool(object);
+    if (typeof pool === "string") {
+      this.problems.push(pool);
+      return;
+    }
+    const rangeSets = this.#definition?.rangeSets ?? [];
+    const entries = pool.entries.filter(({ address }) => placeOf(rangeSets, address) !== null);
+    if (entries.length > 0) this.problems.push(...pool.problems);
+    this.#entries.push(...entries);
+    for (const { pod } of entries) if (pod !== null) this.#named.add(`${pod.namespace}/${pod.name}`);
+  }
+
   addPod(object: unknown): void {
     const pod = this.#attempt(() => projectPod(object, { addresses: true }));
-    if (pod === null) return;
+    if (pod !== null) this.addPodView(pod);
+  }
+
+  /** A pod that was projected with its addresses. */
+  addPodView(pod: PodView): void {
+    if (pod.terminal) return;
     const { held, problems } = statusAddresses(pod);
     this.problems.push(...problems.map((one) => `Pod ${pod.key}: ${one}`));
-    if (held.some((one) => this.#isOurs(one))) this.#pods.push(pod);
+    const here = this.#heldHere({ pod, held }).length > 0;
+    if (here || this.#named.has(pod.key)) this.#pods.set(pod.key, { pod, held });
   }
 
   /** The list has begun anew. */
@@ -50,8 +95,13 @@ export class ImportCandidates {
     this.#claims.clear();
   }
 
+  forgetPools(): void {
+    this.#entries.length = 0;
+    this.#named.clear();
+  }
+
   forgetPods(): void {
-    this.#pods.length = 0;
+    this.#pods.clear();
   }
 
   /** Each address once. A claim comes before a pod, and the older of two before the younger: the first has the address. */
@@ -62,31 +112,77 @@ export class ImportCandidates {
       if (!byAddress.has(key)) byAddress.set(key, candidate);
     };
     for (const claim of [...this.#claims.values()].sort(older)) this.#ofClaim(claim).forEach(add);
-    for (const pod of [...this.#pods].sort(older)) this.#ofPod(pod).forEach(add);
+    for (const candidate of this.ofPods()) add(candidate);
+    for (const entry of this.#entries) this.#ofEntry(entry).forEach(add);
     return [...byAddress.values()];
+  }
+
+  /** What pods report alone, the oldest first. */
+  ofPods(): ImportCandidate[] {
+    this.refusedCount = 0;
+    const pods = [...this.#pods.values()].sort((a, b) => older(a.pod, b.pod));
+    return pods.flatMap((one) => this.#ofPod(one));
   }
 
   #ofClaim(claim: ClaimView): ImportCandidate[] {
     return claim.ips.flatMap((text) => {
       const one = listedAddress(text, this.#definition);
-      if (one !== null) return [{ one, holder: claimHolder(claim) }];
+      if (one !== null) return [{ one, holder: claimHolder(claim), foundIn: `IPAMClaim ${claim.key}` }];
       this.problems.push(`IPAMClaim ${claim.key}: ${text} is no address`);
       return [];
     });
   }
 
-  #ofPod(pod: PodView): ImportCandidate[] {
+  #ofPod(reporting: ReportingPod): ImportCandidate[] {
+    const { pod } = reporting;
     const selection = this.#attempt(() => readNetworkSelection(pod.annotations, pod.namespace));
-    return statusAddresses(pod)
-      .held.filter((one) => this.#isOurs(one))
-      .map((held) => ({
-        one: withMask(held.address, held.prefixLength, this.#definition),
-        holder: this.#holderOf(pod, held, selection),
-      }));
+    return this.#bounded(pod, this.#heldHere(reporting), selection).flatMap((held) => {
+      const holder = this.#holderOf(pod, held, selection);
+      if (holder === null) return [];
+      const one = withMask(held.address, held.prefixLength, this.#definition);
+      return [{ one, holder, foundIn: `Pod ${pod.key}` }];
+    });
   }
 
-  /** The claim that the pod's selection names for the interface, where it exists; else the pod. */
-  #holderOf(pod: PodView, held: HeldAddress, selection: NetworkSelection | null): Holder {
+  /**
+   * An annotation is the tenant's own word: an interface on the network has one address of each range set and no more.
+   * A pod that selects none of the network's definitions, any more, has one interface.
+   */
+  #bounded(
+    pod: PodView,
+    held: readonly HeldAddress[],
+    selection: NetworkSelection | null,
+  ): readonly HeldAddress[] {
+    const selected = [...(selection?.elements ?? []), selection?.primary ?? null].filter(
+      (one) => one?.nad && this.#networkOf(one.nad) === this.#network,
+    ).length;
+    const interfaceCount = Math.max(1, selected + (this.#options.nodes === null ? 0 : 1));
+    const taken = new Map<string, Set<string>>();
+    const refused: HeldAddress[] = [];
+    const kept = held.filter((one) => {
+      const place = placeOf(this.#definition?.rangeSets ?? [], one.address);
+      const bucket = place === null ? `outside, IPv${one.address.family}` : `${place.index}`;
+      const interfaces = taken.get(bucket) ?? new Set();
+      taken.set(bucket, interfaces);
+      const name = one.interface || `${one.nad?.namespace}/${one.nad?.name}`;
+      if (interfaces.has(name) || interfaces.size >= interfaceCount) {
+        refused.push(one);
+        return false;
+      }
+      interfaces.add(name);
+      return true;
+    });
+    if (refused[0] !== undefined) {
+      this.refusedCount += refused.length;
+      this.problems.push(
+        `Pod ${pod.key} reports ${refused.length} more addresses than its interfaces on the network can have (${interfaceCount} of each subnet): ${formatAddress(refused[0].address)}${refused.length > 1 ? " and others" : ""}`,
+      );
+    }
+    return kept;
+  }
+
+  /** The claim that the pod's selection names for the interface, where it exists; else the pod. null: nobody can say yet. */
+  #holderOf(pod: PodView, held: HeldAddress, selection: NetworkSelection | null): Holder | null {
     const elements = selection?.elements ?? [];
     const ofNad = elements.filter(
       ({ nad }) => nad?.namespace === held.nad?.namespace && nad?.name === held.nad?.name,
@@ -99,6 +195,7 @@ export class ImportCandidates {
     const claim = element?.claim ? this.#claims.get(`${pod.namespace}/${element.claim}`) : undefined;
     const mac = held.mac === null ? {} : { mac: held.mac };
     if (claim !== undefined) return { ...claimHolder(claim), ...mac };
+    if (element?.claim && this.#options.unknownClaim === "skip") return null;
     const interfaceName =
       held.interface !== "" || element === undefined
         ? held.interface
@@ -113,12 +210,85 @@ export class ImportCandidates {
     };
   }
 
-  #isOurs({ nad }: HeldAddress): boolean {
-    return nad !== null && this.#definitions.networkOfNad(`${nad.namespace}/${nad.name}`) === this.#network;
+  /** The pod that whereabouts names, where it is certainly the same; else the container, until whereabouts lets it go. */
+  #ofEntry(entry: WhereaboutsEntry): ImportCandidate[] {
+    const one = withMask(entry.address, null, this.#definition);
+    const foundIn = `IPPool ${entry.pool}`;
+    const named = entry.pod === null ? undefined : this.#pods.get(`${entry.pod.namespace}/${entry.pod.name}`);
+    const held = named === undefined ? null : this.#heldOfEntry(named, entry);
+    if (named !== undefined && held !== null) {
+      const network = held.nad === null ? null : this.#networkOf(held.nad);
+      if (network !== null && network !== this.#network) return [];
+      const { annotations, namespace } = named.pod;
+      const selection = this.#attempt(() => readNetworkSelection(annotations, namespace));
+      const holder = this.#holderOf(named.pod, held, selection);
+      if (holder !== null) return [{ one, holder, foundIn }];
+    }
+    const { namespace = "", name = "" } = entry.pod ?? {};
+    const uid = entry.containerId || "unknown";
+    const owner = { kind: "Container", namespace, name, uid, interface: entry.interface } as const;
+    return [{ one, holder: { owner, attachment: null, importedFrom: foundIn }, foundIn }];
   }
 
-  get #definition() {
-    return this.#definitions.definitionOf(this.#network)?.definition ?? null;
+  /** What the pod says of the entry's interface. null: it has another address there, so the entry is of a former pod of its name. */
+  #heldOfEntry({ pod, held }: ReportingPod, entry: WhereaboutsEntry): HeldAddress | null {
+    const reported = held.find(({ address }) => sameAddress(address, entry.address));
+    if (reported !== undefined) return reported;
+    const { address, interface: name } = entry;
+    const selection = this.#attempt(() => readNetworkSelection(pod.annotations, pod.namespace));
+    const ofNetwork = (selection?.elements ?? []).filter(
+      ({ nad }) => nad !== null && this.#networkOf(nad) === this.#network,
+    );
+    const element = selection && name !== "" ? elementFor(selection, name) : ofNetwork[0];
+    const interfaceName = name || (element ? (element.interface ?? `net${element.position}`) : "");
+    const others = held.some(
+      (one) => one.interface === interfaceName && one.address.family === address.family,
+    );
+    if (others || interfaceName === "") return null;
+    return {
+      nad: element?.nad ?? null,
+      network: null,
+      interface: interfaceName,
+      address,
+      prefixLength: null,
+      mac: null,
+    };
+  }
+
+  /** The addresses of a pod on this network, those that the kubelet reports first. */
+  #heldHere({ pod, held }: ReportingPod): HeldAddress[] {
+    const reported = held.filter((one) =>
+      one.nad === null ? one.network === this.#network : this.#networkOf(one.nad) === this.#network,
+    );
+    const own = this.#primaryAddresses(pod).flatMap((address): HeldAddress[] => {
+      const same = held.filter((one) => sameAddress(one.address, address));
+      // It came through a NAD, and is of that one's network.
+      if (same.some(({ nad }) => nad !== null)) return [];
+      const interfaceName = same[0]?.interface || PRIMARY_INTERFACE;
+      const mac = same[0]?.mac ?? null;
+      return [{ nad: null, network: null, interface: interfaceName, address, prefixLength: null, mac }];
+    });
+    return [
+      ...own,
+      ...reported.filter((one) => !own.some(({ address }) => sameAddress(address, one.address))),
+    ];
+  }
+
+  /** A pod's own addresses in the subnets that the nodes' configuration gives to the network. */
+  #primaryAddresses(pod: PodView): Address[] {
+    const { nodes } = this.#options;
+    if (nodes === null) return [];
+    const addresses = pod.podIPs.map((text) => this.#attempt(() => parseAddress(text)));
+    return addresses.filter((one) => one !== null && placeOf(nodes.rangeSets, one) !== null) as Address[];
+  }
+
+  #networkOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string | null {
+    return this.#options.definitions.networkOfNad(`${namespace}/${name}`);
+  }
+
+  get #definition(): NetworkDefinition | null {
+    const { definitions, nodes } = this.#options;
+    return definitions.definitionOf(this.#network)?.definition ?? nodes;
   }
 
   #attempt<T>(read: () => T): T | null {

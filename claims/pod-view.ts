@@ -12,6 +12,8 @@ export interface PodView extends ObjectMetadata {
   /** See hasEnded. */
   readonly terminal: boolean;
   readonly hostNetwork: boolean;
+  /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
+  readonly podIPs: readonly string[];
   /** The kubelet's own UID of a static pod, which CNI_ARGS carry in place of the API object's. */
   readonly staticUid: string | null;
   /** The KubeVirt VMI that this pod runs. */
@@ -31,7 +33,7 @@ const CONTAINER_STATUSES = [
 const NEVER_STARTED = "PodInitializing";
 
 /**
- * Keeps of a pod what Holdfast reads; with `addresses` also the annotations from which heldAddresses reads, which
+ * Keeps of a pod what Holdfast reads; with `addresses` also `podIPs` and the annotations that tell its addresses, which
  * are big. Throws MalformedObjectError.
  */
 export function projectPod(object: unknown, options: { readonly addresses?: boolean } = {}): PodView {
@@ -52,6 +54,7 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     phase: typeof phase === "string" ? phase : "",
     terminal: hasEnded(status),
     hostNetwork: spec.hostNetwork === true,
+    podIPs: options.addresses && spec.hostNetwork !== true ? readPodIPs(status) : [],
     staticUid: annotations.get(STATIC_UID_ANNOTATION) || null,
     vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
     annotations: Object.fromEntries(
@@ -61,6 +64,13 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
       }),
     ),
   };
+}
+
+/** At most one of each family, which the API server sees to. */
+function readPodIPs({ podIP, podIPs }: JsonObject): string[] {
+  const list = Array.isArray(podIPs) ? podIPs : [];
+  const texts = list.flatMap((one) => (isObject(one) && typeof one.ip === "string" ? [one.ip] : []));
+  return texts.length === 0 && typeof podIP === "string" && podIP !== "" ? [podIP] : texts;
 }
 
 /**

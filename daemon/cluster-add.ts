@@ -48,7 +48,7 @@ export async function clusterAdd(
       },
       deadlineMs,
     );
-    await cluster.ensureImported(base.network, deadlineMs);
+    await cluster.imports.ensure(base.network, request.nodes, deadlineMs);
     const definition = base.bridgeIsGateway ? withBridgeGateways(request.definition) : request.definition;
     const definitionLacksGateway = definition !== request.definition;
     if (definitionLacksGateway) {

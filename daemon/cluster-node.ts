@@ -1,14 +1,13 @@
 import type { Logger } from "pino";
 import { KubeClaimDesk } from "../claims/claim-desk.ts";
 import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
-import { importNetwork } from "../claims/import.ts";
 import { EventWriter } from "../claims/kube/events.ts";
 import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
 import { loadKubeConfig } from "../claims/kube/kube-config.ts";
 import { Reflector } from "../claims/kube/reflector.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
 import { type PodView, projectPod } from "../claims/pod-view.ts";
-import { type Refusal, type RefusalCode, RefusalError, refuse } from "../ipam/refusals.ts";
+import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import type { Hint } from "../store/kubernetes/hint.ts";
 import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
 import { KubernetesStore } from "../store/kubernetes/kubernetes-store.ts";
@@ -23,6 +22,7 @@ import {
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { timeText } from "../store/sqlite/rows.ts";
+import { NodeImports } from "./node-imports.ts";
 
 /** Pause before the first list is tried again, ms. */
 const RETRY_MS = 1_000;
@@ -53,6 +53,7 @@ export class ClusterNode {
   readonly pods: PodDirectory;
   readonly book = new DefinitionBook();
   readonly store: KubernetesStore;
+  readonly imports: NodeImports;
   readonly node: string;
   readonly #http: HttpKubeApi;
   readonly #options: ClusterNodeOptions;
@@ -61,8 +62,6 @@ export class ClusterNode {
   readonly #podWatch: Reflector<PodView>;
   readonly #nadWatch: Reflector<NadView>;
   readonly #life = new AbortController();
-  readonly #imported = new Set<string>();
-  readonly #importing = new Map<string, Promise<void>>();
   #hintReady = false;
   #importedAtStart = false;
   #lostTouch: () => void = () => {};
@@ -114,6 +113,15 @@ export class ClusterNode {
       addDeadlineMs: options.addDeadlineMs,
       watchNetwork: (network, hint) => this.#watchNetwork(network, hint),
     });
+    this.imports = new NodeImports({
+      api: this.api,
+      book: this.book,
+      hint: this.store.hint,
+      pods: () => this.#podWatch.items.values(),
+      monotonicMs: () => context.clock.monotonicMs(),
+      time: () => timeText(context.clock.wallMs()),
+      log,
+    });
   }
 
   /** Why nothing new can be allocated; null when it can. */
@@ -135,9 +143,7 @@ export class ClusterNode {
     this.#hintReady = true;
     await this.#nadWatch.waitSynced(this.#life.signal);
     await this.#podWatch.waitSynced(this.#life.signal);
-    await this.#untilDone("importing networks", async () => {
-      for (const network of this.book.networks()) await this.#importAlone(network);
-    });
+    await this.imports.startAll();
     this.#importedAtStart = !this.#life.signal.aborted;
   }
 
@@ -145,22 +151,6 @@ export class ClusterNode {
     this.#life.abort();
     await Promise.all([this.#podWatch.stop(), this.#nadWatch.stop()]);
     this.#http.close();
-  }
-
-  /** A network's addresses from before Holdfast are recorded before the first new one is given. Throws ApiAway, RefusalError NOT_READY. */
-  async ensureImported(network: string, deadlineMs: number): Promise<void> {
-    if (this.#imported.has(network)) return;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      const reason = `addresses in use on network ${network} from before are still being imported`;
-      const refusal = new RefusalError(refuse("NOT_READY", { reason }));
-      timer = setTimeout(() => reject(refusal), Math.max(0, deadlineMs - performance.now()));
-    });
-    try {
-      await Promise.race([this.#import(network), late]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 
   /** Tells the pod's owner what a refusal means, where somebody has to act. */
@@ -186,36 +176,6 @@ export class ClusterNode {
       if (error instanceof ApiAway || error instanceof RefusalError) return false;
       throw error;
     }
-  }
-
-  /** One network's failure is its own: an ADD there tries again, and the others are served. */
-  async #importAlone(network: string): Promise<void> {
-    try {
-      await this.#import(network);
-    } catch (error) {
-      this.#log.warn({ network, err: error as Error }, "addresses in use from before are not imported yet");
-    }
-  }
-
-  #import(network: string): Promise<void> {
-    if (this.#imported.has(network)) return Promise.resolve();
-    const running = this.#importing.get(network);
-    if (running !== undefined) return running;
-    const { clock } = this.#options.context;
-    const started = importNetwork(this.api, network, {
-      definitions: this.book,
-      time: () => timeText(clock.wallMs()),
-      log: this.#log,
-    })
-      .then((result) => {
-        this.#imported.add(network);
-        // What was just created is not in the picture yet.
-        if (result.kind === "imported" && result.created > 0) return this.store.hint.refresh();
-        return undefined;
-      })
-      .finally(() => this.#importing.delete(network));
-    this.#importing.set(network, started);
-    return started;
   }
 
   async #untilDone(what: string, work: () => Promise<void>): Promise<void> {

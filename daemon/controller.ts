@@ -1,7 +1,8 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { POD_ADDRESSES_MAX } from "../claims/held-addresses.ts";
-import { importNetwork, isImported } from "../claims/import.ts";
+import { importNetwork } from "../claims/import.ts";
+import { editionOf, isImported, sourcesOf } from "../claims/import-sources.ts";
 import { pause } from "../claims/kube/backoff.ts";
 import { EventWriter } from "../claims/kube/events.ts";
 import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
@@ -40,8 +41,8 @@ export class Controller {
   readonly #udnConditions: UdnConditions;
   readonly #paces: Readonly<Record<"lease" | "sweep" | "adoption" | "networks" | "udns", Pace>>;
   readonly #server: FastifyInstance;
-  /** Networks that another NAD has joined since they were imported. */
-  readonly #joined = new Set<string>();
+  /** Imported editions that the installed definition of IPNetworks has no room for, by network. */
+  readonly #unlisted = new Map<string, string>();
   #stopping = false;
 
   /** Throws when the kubeconfig cannot be used. */
@@ -69,7 +70,6 @@ export class Controller {
         claimListed: () => this.#paces.adoption.nudge(),
         allocationChanged: (network) => this.#networkStatus.touch(network),
         definitionsChanged: () => this.#paces.networks.nudge(),
-        networkJoined: (network) => this.#joined.add(network),
       },
       { info: (message) => log.info(message), warn: (message) => log.warn(message) },
     );
@@ -170,12 +170,13 @@ export class Controller {
     const time = () => new Date(systemClock.wallMs()).toISOString();
     for (const network of definitions.networks()) {
       if (signal.aborted || this.#idle() !== null) return;
-      const again = this.#joined.has(network);
       const known = networkObjectOf(network, (name) => networks.items.get(name)?.object);
-      if (!again && isImported(known)) continue;
+      const sources = sourcesOf(definitions, network, null);
+      const editions = sources.map(editionOf).sort().join();
+      if (isImported(known, sources) || this.#unlisted.get(network) === editions) continue;
       try {
-        await importNetwork(this.#api, network, { definitions, time, again, log: this.#log });
-        this.#joined.delete(network);
+        const result = await importNetwork(this.#api, network, { definitions, time, log: this.#log });
+        if (result.kind === "imported" && !result.listed) this.#unlisted.set(network, editions);
       } catch (error) {
         // One network's failure is its own; the others are imported and counted.
         this.#log.warn({ network, err: error as Error }, "not imported yet; trying again");

@@ -47,6 +47,11 @@ export const REFUSALS = {
     say: "the pod in namespace {namespace} refers to IPAMClaim {claim} of another namespace",
     hint: "an IPAMClaim serves pods of its own namespace only; give its bare name",
   },
+  IMPORT_UNREADABLE: {
+    cniCode: 7,
+    say: "what was in use on network {network} before cannot be read: {problem}",
+    hint: "{remedy}; nothing is given there before, because it might be in use",
+  },
   GC_LIST_MISSING: {
     cniCode: 7,
     say: "GC came without cni.dev/valid-attachments",

@@ -4,10 +4,11 @@ import { fromAllocationOwner } from "../../store/kubernetes/owners.ts";
 import { describeOwner } from "../../store/owner.ts";
 import type { Finding, RangeView } from "../../store/records.ts";
 import { gatewayHeld } from "../../store/sqlite/check.ts";
-import { nameTakenBy } from "../network-object.ts";
+import { describeSource, isImported, sourcesOf, uncovered } from "../import-sources.ts";
+import { nameTakenBy, networkObjectOf } from "../network-object.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
-import { type ClusterNetworkView, networkObjectSaysImported } from "./network-views.ts";
+import type { ClusterNetworkView } from "./network-views.ts";
 
 /** I5: the counts of every range add up, and those that `kubectl get ipnetworks` shows can be true. */
 export function checkCounts({ networks }: Look, views: readonly ClusterNetworkView[]): Finding[] {
@@ -53,14 +54,19 @@ export function checkGateways({ book, allocations }: Look): Finding[] {
 /** Networks where no address is given yet, because those from before Holdfast are not recorded. */
 export function checkImports(look: Look, grace: Grace): Finding[] {
   return look.book.networks().flatMap((network) => {
-    if (networkObjectSaysImported(look.networks, network)) return [];
+    const object = networkObjectOf(network, (one) => look.networks.get(one));
+    const sources = sourcesOf(look.book, network, null);
+    if (isImported(object, sources)) return [];
     if (!grace.isOver(look.madeAt.get(network))) return [];
     const name = networkObjectName(network);
+    // Without any of them imported, the network is meant as a whole.
+    const open = uncovered(object, sources);
+    const missing = open.length < sources.length ? open.map(describeSource).join(", ") : "";
     const other = nameTakenBy(network, (one) => look.networks.get(one));
     return [
       {
         invariant: "import",
-        message: `network ${network} is not imported: addresses from before Holdfast may not be recorded, and none is given`,
+        message: `network ${network} is not imported${missing === "" ? "" : ` for ${missing}`}: addresses from before Holdfast may not be recorded, and none is given`,
         hint:
           other === null
             ? "the controller imports it, or the first attachment does; see their logs"

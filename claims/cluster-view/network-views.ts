@@ -5,7 +5,7 @@ import { viewNetwork } from "../../store/kubernetes/views.ts";
 import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";
 import type { CountingDefinition, DefinitionBook } from "../definition-book.ts";
-import { isImported } from "../import.ts";
+import { isImported, sourcesOf } from "../import-sources.ts";
 import { networkObjectOf } from "../network-object.ts";
 
 /** A network of a cluster: what a node shows of it, counted from everybody's allocations. */
@@ -16,7 +16,7 @@ export interface ClusterNetworkView extends NetworkView {
 
 /** Every network that a NAD defines, or that holds addresses though no NAD does any more. In order of their names. */
 export function clusterNetworks(
-  book: Pick<DefinitionBook, "networks" | "definitionOf">,
+  book: Pick<DefinitionBook, "networks" | "definitionOf" | "nadsOf">,
   allocations: Iterable<IPAllocation>,
   objects: ReadonlyMap<string, IPNetwork>,
   nowMs: number,
@@ -31,12 +31,19 @@ export function clusterNetworks(
   }
   return [...members.keys()].sort().map((network) => {
     const view = countedView(network, book.definitionOf(network), members.get(network) ?? [], nowMs);
-    return { ...view, imported: networkObjectSaysImported(objects, network) };
+    return { ...view, imported: networkObjectSaysImported(book, objects, network) };
   });
 }
 
-export function networkObjectSaysImported(objects: ReadonlyMap<string, IPNetwork>, network: string): boolean {
-  return isImported(networkObjectOf(network, (name) => objects.get(name)));
+function networkObjectSaysImported(
+  book: Pick<DefinitionBook, "nadsOf">,
+  objects: ReadonlyMap<string, IPNetwork>,
+  network: string,
+): boolean {
+  return isImported(
+    networkObjectOf(network, (name) => objects.get(name)),
+    sourcesOf(book, network, null),
+  );
 }
 
 function countedView(

@@ -6,20 +6,18 @@ import {
   IPS_ALLOCATED,
   refusedCondition,
 } from "../../ipam/claim-conditions.ts";
-import { sameAllocationOwner, takenOver } from "../../store/kubernetes/allocation-object.ts";
+import { sameAllocationOwner } from "../../store/kubernetes/allocation-object.ts";
 import { ApiAway, type KubeApi } from "../../store/kubernetes/kube-api.ts";
 import { allocationName } from "../../store/kubernetes/object-names.ts";
 import {
-  ALLOCATIONS_PATH,
   type AllocationOwner,
   CLAIMS_PATH,
   type IPAllocation,
   namespacedPath,
-  objectPath,
 } from "../../store/kubernetes/objects.ts";
 import { claimStatusPatch } from "../claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../claim-view.ts";
-import { createAllocation } from "../create-allocation.ts";
+import { reserveInUse } from "../create-allocation.ts";
 import type { DefinitionBook } from "../definition-book.ts";
 import { claimHolder } from "../import-candidates.ts";
 import { Breather } from "../kube/breather.ts";
@@ -130,28 +128,15 @@ export class Adoption {
 
   async #reserve(claim: ClaimView, one: InterfaceAddress): Promise<Trouble | null> {
     const { api, time, log } = this.#options;
-    const holder = claimHolder(claim);
-    const created = await createAllocation(api, claim.network, one, holder, time());
-    const fields = { claim: claim.key, network: claim.network, address: formatInterfaceAddress(one) };
-    if (created.kind === "created") {
-      log.info(fields, "reserved what a claim lists");
+    const reserved = await reserveInUse(api, claim.network, one, claimHolder(claim), time());
+    if (reserved.kind === "recorded") {
+      const fields = { claim: claim.key, network: claim.network, address: formatInterfaceAddress(one) };
+      log.info(fields, `reserved what a claim lists${reserved.was === "cooling" ? "; it was resting" : ""}`);
       return null;
     }
-    const { object } = created;
-    if (isBoundTo(object, claim)) return null;
-    if (object.status?.state === "Cooling") {
-      const { status } = await api.send({
-        method: "PUT",
-        path: objectPath(ALLOCATIONS_PATH, object.metadata.name),
-        body: takenOver(object, one, holder, time()),
-        priority: "housekeeping",
-        deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-      });
-      if (status >= 300) return { kind: "later" };
-      log.info(fields, "reserved what a claim lists; it was resting");
-      return null;
-    }
-    const { owner } = object.spec;
+    if (reserved.kind === "own") return null;
+    if (reserved.kind === "changed") return { kind: "later" };
+    const { owner } = reserved.object.spec;
     // Its predecessor of the same name: that one is about to be released.
     const isFormerSelf =
       owner.kind === "IPAMClaim" && owner.namespace === claim.namespace && owner.name === claim.name;

@@ -32,8 +32,6 @@ export interface WatchedEvents {
   /** An allocation of the network came, changed or went. */
   readonly allocationChanged: (network: string) => void;
   readonly definitionsChanged: () => void;
-  /** A NAD became one of the network's while others may have been before: its pods may have addresses already. */
-  readonly networkJoined: (network: string) => void;
 }
 
 type ReflectorLog = ReflectorOptions<Reflected>["log"];
@@ -100,10 +98,7 @@ export class Watched implements Caches {
     this.#follow<NadView>("nads", NADS_PATH, {
       project: projectNad,
       onUpsert: (nad) => {
-        const before = this.book.networkOfNad(nad.key);
         this.book.upsert(nad);
-        const network = this.book.networkOfNad(nad.key);
-        if (network !== null && network !== before && this.definitionsKnown) events.networkJoined(network);
         events.definitionsChanged();
       },
       onDelete: ({ key }) => {

@@ -5,6 +5,7 @@ import {
   type AllocationAttachment,
   type AllocationOwner,
   ANNOTATION_ADDRESS,
+  ANNOTATION_IMPORTED_FROM,
   API_VERSION,
   attachmentKey,
   BOUND_FINALIZER,
@@ -22,6 +23,8 @@ export interface Holder {
   /** null: nothing is attached yet (imported, adopted). */
   readonly attachment: AllocationAttachment | null;
   readonly adopted?: boolean;
+  /** Another system's record of a container that nobody attaches here; while that record stands, the address is held. */
+  readonly importedFrom?: string;
 }
 
 /** The object whose creation is the allocation. `time` is RFC 3339, for people. */
@@ -42,7 +45,10 @@ export function newAllocation(
         [LABEL_OWNER]: labelValue(holder.owner.uid),
         [LABEL_STATE]: "Bound",
       },
-      annotations: { [ANNOTATION_ADDRESS]: address },
+      annotations: {
+        [ANNOTATION_ADDRESS]: address,
+        ...(holder.importedFrom === undefined ? {} : { [ANNOTATION_IMPORTED_FROM]: holder.importedFrom }),
+      },
       finalizers: [BOUND_FINALIZER],
     },
     spec: { network, address, ...spec(holder) },
@@ -59,12 +65,13 @@ export function newAllocation(
 export function takenOver(object: IPAllocation, one: InterfaceAddress, holder: Holder, time: string): object {
   const fresh = newAllocation(object.spec.network, one, holder, time);
   const metadata = object.metadata;
+  const { [ANNOTATION_IMPORTED_FROM]: _, ...annotations } = metadata.annotations ?? {};
   return {
     ...fresh,
     metadata: {
       ...metadata,
       labels: { ...metadata.labels, ...(fresh.metadata as { labels: object }).labels },
-      annotations: { ...metadata.annotations, ...(fresh.metadata as { annotations: object }).annotations },
+      annotations: { ...annotations, ...(fresh.metadata as { annotations: object }).annotations },
       finalizers: [...foreignFinalizers(object), BOUND_FINALIZER],
     },
   };

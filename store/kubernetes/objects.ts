@@ -8,6 +8,8 @@ export const CLAIMS_PATH = "/apis/k8s.cni.cncf.io/v1alpha1/ipamclaims";
 export const NADS_PATH = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions";
 export const PODS_PATH = "/api/v1/pods";
 export const NODES_PATH = "/api/v1/nodes";
+/** whereabouts' record of who has which address of a range. */
+export const WHEREABOUTS_POOLS_PATH = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools";
 
 /** `kubectl delete` cannot free a living address while this finalizer is on it. */
 export const BOUND_FINALIZER = `${GROUP}/bound`;
@@ -17,6 +19,8 @@ export const LABEL_OWNER = `${GROUP}/owner-uid`;
 export const LABEL_STATE = `${GROUP}/state`;
 /** CIDR with the subnet's mask; an annotation because a label cannot hold ":" or "/". For lists that read only metadata. */
 export const ANNOTATION_ADDRESS = `${GROUP}/address`;
+/** Of a container that nobody has attached here: the record that it was imported from, and whose disappearance ends it. */
+export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
 
 export interface ObjectMeta {
   readonly name: string;
@@ -81,6 +85,18 @@ export interface IPAllocation {
   };
 }
 
+/** A definition of a network, and which edition of it: whoever has addresses through it was imported. */
+export type ImportSource =
+  | {
+      /** `namespace/name` of a NetworkAttachmentDefinition. */
+      readonly definition: string;
+      readonly uid: string;
+      /** Its `metadata.generation`: after an edit others may have given addresses there. */
+      readonly generation: number;
+    }
+  /** The configuration on the nodes, which no NetworkAttachmentDefinition holds: the subnets it had, separated by commas. */
+  | { readonly subnets: string };
+
 export interface IPNetwork {
   readonly apiVersion: typeof API_VERSION;
   readonly kind: "IPNetwork";
@@ -93,6 +109,7 @@ export interface IPNetwork {
     readonly allocated?: string;
     readonly cooling?: string;
     readonly free?: string;
+    readonly importedFrom?: readonly ImportSource[];
     readonly conditions?: readonly import("../../ipam/claim-conditions.ts").ClaimCondition[];
   };
 }

@@ -30,6 +30,7 @@ const nad = (key: string, day: number, text: string): NadView => {
     resourceVersion: "1",
     creationTimestamp,
     deletionTimestamp: null,
+    generation: 1,
     config: text,
   };
 };

@@ -20,6 +20,7 @@ test("a plain pod", () => {
     phase: "Running",
     terminal: false,
     hostNetwork: false,
+    podIPs: [],
     staticUid: null,
     vmi: null,
     annotations: {},

@@ -1,0 +1,151 @@
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { until } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { NAMESPACE, Scenario } from "./scenario.ts";
+import { configOf, type TestNetwork } from "./scenario-parts.ts";
+import { Leftovers, whereaboutsConfig } from "./switch-stage.ts";
+
+/** Six addresses, .1 to .6. */
+const RANGE = "10.0.0.0/29";
+const SHARED = { metadata: { annotations: { "ipam.holdfast.dev/shared-with": "*" } } };
+
+let scene: Scenario;
+let leftovers: Leftovers;
+
+beforeAll(async () => {
+  // No controller: the daemons import by themselves.
+  scene = await Scenario.start({ nodes: ["node-a", "node-b"] });
+  leftovers = new Leftovers(scene);
+  await scene.kubevirt.createNamespace("market");
+});
+afterEach(() => scene.expectClean());
+afterAll(() => scene?.stop());
+
+function networkOf(name: string, subnets = RANGE): TestNetwork {
+  return { name, config: configOf(name, { subnets }) };
+}
+
+/** New pods one after the other until none is left to give: every address that they got. */
+async function exhaust(network: TestNetwork, tag = network.name): Promise<string[]> {
+  const given: string[] = [];
+  for (let index = 0; index < 8; index++) {
+    const pod = await scene.pod(`${tag}-new-${index}`, index % 2 === 0 ? "node-a" : "node-b", network);
+    const answer = await scene.add(pod, network);
+    if (answer.code !== 0) {
+      expect(answer.json().msg).toContain("no free address");
+      return given.sort();
+    }
+    given.push(answer.json().ips[0].address.split("/")[0]);
+  }
+  throw new Error(`${network.name} has more addresses than it can have: ${given}`);
+}
+
+function hosts(...last: readonly number[]): string[] {
+  return last.map((one) => `10.0.0.${one}`);
+}
+
+async function ownerOf(network: string, address: string): Promise<KubeObject> {
+  return (await scene.allocation(networkOf(network), address))?.spec.owner;
+}
+
+test("a NAD that joins an imported network: the addresses of its living pods are not given again", async () => {
+  const network = networkOf("joined");
+  const nad = await scene.kubevirt.createNad(NAMESPACE, "joined", network.config);
+  await scene.cluster.api.patch(
+    `/apis/k8s.cni.cncf.io/v1/namespaces/${NAMESPACE}/network-attachment-definitions/joined`,
+    SHARED,
+  );
+  const other = await scene.kubevirt.createNad("market", "joined", whereaboutsConfig("joined", RANGE));
+  const old = await leftovers.pod("old-1", "market/joined", ["10.0.0.1"], { namespace: "market" });
+  await leftovers.pod("old-2", "market/joined", ["10.0.0.2"], { namespace: "market" });
+  const early = await scene.given(
+    await scene.pod("early", "node-a", network, { ips: ["10.0.0.6/29"] }),
+    network,
+  );
+  expect(early).toEqual(["10.0.0.6/29"]);
+  expect((await leftovers.networkObject("joined"))?.status.importedFrom).toEqual([
+    { definition: `${NAMESPACE}/joined`, uid: nad.metadata.uid, generation: 1 },
+  ]);
+  await leftovers.editNad("joined", network.config, "market");
+  // Through the NAD that has just joined, before anybody may have heard of it.
+  const pod = await scene.kubevirt.createPod("market", "first", {
+    node: "node-b",
+    networks: [{ name: "joined" }],
+  });
+  const [first] = await scene.given(pod, network);
+  expect(await ownerOf("joined", "10.0.0.1/29")).toMatchObject({
+    kind: "Pod",
+    namespace: "market",
+    name: "old-1",
+    uid: old.metadata.uid,
+    interface: "net1",
+  });
+  expect([...(await exhaust(network)), first?.split("/")[0]].sort()).toEqual(hosts(3, 4, 5));
+  const { status } = await leftovers.networkObject("joined");
+  expect(status.importedFrom).toContainEqual({
+    definition: "market/joined",
+    uid: other.metadata.uid,
+    generation: 2,
+  });
+});
+
+test("a NAD that another plugin served for a while is imported again when it comes back", async () => {
+  const network = await scene.network("back", { subnets: RANGE });
+  const early = await scene.pod("back-early", "node-a", network, { ips: ["10.0.0.6/29"] });
+  await scene.given(early, network);
+  await leftovers.editNad("back", whereaboutsConfig("back", RANGE));
+  await leftovers.pod("back-meanwhile", `${NAMESPACE}/back`, ["10.0.0.1"]);
+  await leftovers.editNad("back", network.config);
+  await until(
+    async () =>
+      (await scene.node("node-b").daemon.cli("networks", "-o", "json")).stdout.includes(`${NAMESPACE}/back`),
+    "the node to know the NAD again",
+  );
+  expect(await exhaust(network)).toEqual(hosts(2, 3, 4, 5));
+});
+
+test("an IPNetwork of release 0.1.0, which does not tell what was covered, covers nothing", async () => {
+  const network = networkOf("former");
+  await scene.cluster.api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
+    apiVersion: "ipam.holdfast.dev/v1alpha1",
+    kind: "IPNetwork",
+    metadata: { name: "former" },
+    spec: { network: "former" },
+    status: {
+      conditions: [
+        {
+          type: "Imported",
+          status: "True",
+          reason: "Imported",
+          message: "0 addresses were in use before",
+          lastTransitionTime: "2026-01-01T00:00:00Z",
+        },
+      ],
+    },
+  });
+  await scene.kubevirt.createNad(NAMESPACE, "former", network.config);
+  await leftovers.pod("former-old", `${NAMESPACE}/former`, ["10.0.0.4"]);
+  expect(await exhaust(network)).toEqual(hosts(1, 2, 3, 5, 6));
+  expect((await leftovers.networkObject("former"))?.status.importedFrom).toHaveLength(1);
+});
+
+test("one pod's annotation takes one address of each subnet for each interface that it selects", async () => {
+  const network = networkOf("squat", "10.0.0.0/29,fd00::/64");
+  const ips = [...hosts(1, 2, 3, 4, 5), "fd00::1", "fd00::2", "192.0.2.1", "192.0.2.2"];
+  const entries = [1, 2, 3].map((index) => ({ name: `${NAMESPACE}/squat`, interface: `net${index}`, ips }));
+  await scene.kubevirt.createPod(NAMESPACE, "squatter", {
+    node: "node-x",
+    networks: [{ name: "squat" }, { name: "squat" }],
+    annotations: { "k8s.v1.cni.cncf.io/network-status": JSON.stringify(entries) },
+  });
+  await leftovers.pod("squat-none", `${NAMESPACE}/squat`, hosts(6, 4), { networks: [] });
+  await scene.kubevirt.createNad(NAMESPACE, "squat", network.config);
+  const given = await exhaust(network);
+  const taken = (await scene.allocations(network)).filter(({ spec }) => spec.owner.name.startsWith("squat"));
+  const ofNew = (one: KubeObject) => one.spec.owner.name.startsWith("squat-new");
+  const addresses = taken.filter((one) => !ofNew(one)).map(({ spec }) => spec.address);
+  expect(addresses.sort()).toEqual(["10.0.0.1/29", "10.0.0.6/29", "192.0.2.1/32", "fd00::1/64"]);
+  expect(given).toEqual(hosts(2, 3, 4, 5));
+  const { status } = await leftovers.networkObject("squat");
+  expect(status.conditions[0].message).toMatch(/^4 addresses were in use before; \d+ more .* not recorded$/);
+});

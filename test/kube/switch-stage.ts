@@ -2,7 +2,7 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { NAMESPACE, type Scenario } from "./scenario.ts";
 
-export const STATUS = "k8s.v1.cni.cncf.io/network-status";
+const STATUS = "k8s.v1.cni.cncf.io/network-status";
 const POOLS = "whereabouts.cni.cncf.io/v1alpha1";
 
 /** A NAD's configuration while whereabouts still gives its addresses. */

@@ -6,6 +6,7 @@ export interface ControllerMetricSources {
   networks(): ReadonlyMap<string, { readonly counts: NetworkCounts }>;
   /** Allocations by `<verdict> <why>`. */
   verdicts(): ReadonlyMap<string, number>;
+  overdueSeconds(): number;
   conflicts(): number;
   leads(): boolean;
   /** Whether each resource's objects are known, and the server can be heard. */
@@ -66,6 +67,14 @@ export class ControllerMetrics {
           const [verdict = "", why = ""] = word.split(" ");
           this.set({ verdict, why }, count);
         }
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_overdue_seconds",
+      help: "How much longer than its grace the oldest reason to free or delete something has waited, seconds; 0: none",
+      registers,
+      collect() {
+        this.set(sources.overdueSeconds());
       },
     });
     new Gauge({

@@ -13,7 +13,7 @@ import type { SweptPod } from "../claims/sweep/fact-views.ts";
 import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
 import { NetworkStatus } from "../claims/sweep/network-status.ts";
 import { Pace } from "../claims/sweep/pace.ts";
-import { Sweeper } from "../claims/sweep/sweeper.ts";
+import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "../claims/sweep/sweeper.ts";
 import { Watched } from "../claims/sweep/watched.ts";
 import { UdnConditions } from "../claims/udn/udn-conditions.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/network-definition.ts";
@@ -39,7 +39,7 @@ export class Controller {
   readonly #adoption: Adoption;
   readonly #networkStatus: NetworkStatus;
   readonly #udnConditions: UdnConditions;
-  readonly #paces: Readonly<Record<"lease" | "sweep" | "adoption" | "networks" | "udns", Pace>>;
+  readonly #paces: Readonly<Record<"lease" | "sweep" | "carryOut" | "adoption" | "networks" | "udns", Pace>>;
   readonly #server: FastifyInstance;
   /** Imported editions that the installed definition of IPNetworks has no room for, by network. */
   readonly #unlisted = new Map<string, string>();
@@ -79,6 +79,8 @@ export class Controller {
       ...shared,
       caches: watched,
       intervalSeconds: settings.sweepIntervalSeconds,
+      doubt: () => this.#notReady(),
+      onDue: () => this.#paces.carryOut.nudge(),
       rules: {
         graceSeconds: settings.sweepGraceSeconds,
         podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
@@ -94,7 +96,8 @@ export class Controller {
     this.#udnConditions = new UdnConditions({ ...shared, events, onChange: () => this.#paces.udns.nudge() });
     this.#metrics = new ControllerMetrics({
       networks: () => this.#networkStatus.counts,
-      verdicts: () => this.#sweeper.counts,
+      verdicts: () => (this.#lease.leads ? this.#sweeper.counts : new Map()),
+      overdueSeconds: () => this.#sweeper.overdueSeconds,
       conflicts: () => this.#adoption.conflictCount,
       leads: () => this.#lease.leads,
       resources: () => watched.synced,
@@ -102,7 +105,14 @@ export class Controller {
     const sweepMs = settings.sweepIntervalSeconds * 1_000;
     this.#paces = {
       lease: new Pace("the lease", LEASE_RETRY_MS, () => this.#lease.turn(), log),
-      sweep: new Pace("the sweep", sweepMs, (signal) => this.#sweeper.pass(signal), log),
+      sweep: new Pace("the sweep", sweepMs, (signal) => this.#sweeper.look(signal), log, LOOK_REST),
+      carryOut: new Pace(
+        "carrying out",
+        sweepMs,
+        (signal) => this.#sweeper.carryOutDue(signal),
+        log,
+        CARRY_OUT_REST,
+      ),
       adoption: new Pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal), log),
       networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
       udns: new Pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal), log),

@@ -40,8 +40,9 @@ export function checkReasons(look: Look, grace: Grace): Finding[] {
     cooldownSeconds: (network) => book.definitionOf(network)?.definition.cooldownSeconds ?? 0,
   };
   const findings: Finding[] = [];
-  for (const { object } of allocations.values()) {
-    const verdict = judge(object, facts, rules);
+  for (const one of allocations.values()) {
+    const { object } = one;
+    const verdict = judge(one, facts, rules);
     const finding = findingOf(object, verdict);
     if (finding !== null && grace.isOver(object.status?.since)) findings.push(finding);
   }

@@ -1,7 +1,9 @@
+import { soundAddress } from "../../store/kubernetes/allocation-object.ts";
 import type { IPAllocation } from "../../store/kubernetes/objects.ts";
 import type { ClaimView } from "../claim-view.ts";
 import type { SweptPod } from "./fact-views.ts";
 import { ABSENT, type ClaimFact, type Facts, type Found, type NamingPod, present, UNKNOWN } from "./facts.ts";
+import type { JudgedAllocation } from "./relations.ts";
 
 /** A copy of a resource's objects that is followed. `known` is false until it is complete, and while it cannot be trusted. */
 export interface Cache<T> {
@@ -10,11 +12,10 @@ export interface Cache<T> {
 }
 
 /** An allocation as it is kept: the whole object. `key` is its name. */
-export interface CachedAllocation {
+export interface CachedAllocation extends JudgedAllocation {
   readonly key: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  readonly object: IPAllocation;
 }
 
 /** Everything the controller follows. Claims and pods by `namespace/name`, the others by name. */
@@ -30,14 +31,14 @@ export interface ClaimViewWithFact extends ClaimView {
   readonly fact: ClaimFact;
 }
 
-/** Projects an allocation object. Throws TypeError when it has no metadata. */
+/** Projects an allocation object: what it costs to tell that it is sound is spent once for each version. Throws TypeError when it has no metadata. */
 export function projectAllocation(object: IPAllocation): CachedAllocation {
   const { name, uid, resourceVersion } = object.metadata;
   // Who wrote which field is half of the object, and nothing here reads it.
   const { managedFields: _, ...metadata } = object.metadata as IPAllocation["metadata"] & {
     managedFields?: unknown;
   };
-  return { key: name, uid, resourceVersion, object: { ...object, metadata } };
+  return { key: name, uid, resourceVersion, object: { ...object, metadata }, address: soundAddress(object) };
 }
 
 /** The world as the caches show it: good enough to suspect, never to act. Valid for one pass. */

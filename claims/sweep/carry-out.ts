@@ -1,4 +1,4 @@
-import { cooled, withoutAttachments } from "../../store/kubernetes/allocation-object.ts";
+import { cooled, soundAddress, withoutAttachments } from "../../store/kubernetes/allocation-object.ts";
 import { ApiAway, type KubeApi, type KubeRequest } from "../../store/kubernetes/kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../store/kubernetes/objects.ts";
 import { timeText } from "../../store/sqlite/rows.ts";
@@ -41,12 +41,12 @@ export async function carryOut(
   if (read.kind === "absent") return { kind: "changed" };
   const object: IPAllocation = read.it;
   const fresh = await decideFresh(api, context.attachedToClaim, (facts) =>
-    judge(object, facts, context.rules),
+    judge({ object, address: soundAddress(object) }, facts, context.rules),
   );
   if (fresh.kind === "keep" && fresh.why === "unknown") {
     return { kind: "failed", problem: "not everything that it rests on could be read" };
   }
-  if (identityOf(object, fresh) !== identityOf(seen, verdict)) return { kind: "changed" };
+  if (identityOf(object.metadata, fresh) !== identityOf(seen.metadata, verdict)) return { kind: "changed" };
   // The server's clock, against which allocators measure the rest.
   const time = read.serverMs === null ? context.time() : timeText(read.serverMs);
   const write = writeOf(object, fresh, time);

@@ -1,6 +1,6 @@
+import { parseAddress } from "../../ipam/address.ts";
 import { formatCidr } from "../../ipam/cidr.ts";
 import { Pool } from "../../ipam/pool.ts";
-import { addressOf, isSound } from "../../store/kubernetes/allocation-object.ts";
 import { fill } from "../../store/network-space.ts";
 import type { CountingDefinition } from "../definition-book.ts";
 import { Breather } from "../kube/breather.ts";
@@ -27,11 +27,11 @@ export async function countNetwork(
   const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
   const breather = new Breather();
   let idleCount = 0;
-  for (const { object } of allocations) {
-    if (!isSound(object)) continue;
+  for (const { object, address } of allocations) {
+    if (address === null) continue;
     const cooling = object.status?.state === "Cooling";
     // A rest that never ends: what rests is counted as resting for as long as its object says so.
-    fill(pools, { address: addressOf(object), cooling }, 1, 0);
+    fill(pools, { address: parseAddress(address), cooling }, 1, 0);
     if (!cooling && object.spec.owner.kind === "IPAMClaim" && isUnattached(object)) idleCount += 1;
     if (breather.due) await breather.breathe();
   }

@@ -2,11 +2,23 @@ import { pause } from "../kube/backoff.ts";
 
 /** Runs of one piece of work are at least so far apart, ms, however many events ask for it. */
 const GAP_MS_MIN = 1_000;
-/** Share of the time that the work may take when events ask for it all the time: one in so many. */
+/** Rest after the work when events ask for it all the time, in times of what it took. */
 const REST_SHARE = 5;
 
 export interface PaceLog {
   warn(fields: object, message: string): void;
+}
+
+export interface PaceRest {
+  /** Rest after the work when events ask for it all the time, in times of what it took. */
+  readonly restShare?: number;
+  /** The longest such rest, ms. */
+  readonly restMsMax?: number;
+}
+
+/** How long to rest at least after work that took `tookMs`. */
+export function restMs(tookMs: number, { restShare = REST_SHARE, restMsMax = Infinity }: PaceRest): number {
+  return Math.max(GAP_MS_MIN, Math.min(tookMs * restShare, restMsMax));
 }
 
 /** Runs work at its own pace: at every interval, and soon after somebody asked; never twice at once. */
@@ -15,17 +27,25 @@ export class Pace {
   readonly #intervalMs: number;
   readonly #work: (signal: AbortSignal) => Promise<void>;
   readonly #log: PaceLog;
+  readonly #rest: PaceRest;
   readonly #life = new AbortController();
   #loop: Promise<void> | null = null;
   #asked = false;
   #wake: (() => void) | null = null;
 
   /** A failure of the work is logged as `what`, and the next run comes. */
-  constructor(what: string, intervalMs: number, work: (signal: AbortSignal) => Promise<void>, log: PaceLog) {
+  constructor(
+    what: string,
+    intervalMs: number,
+    work: (signal: AbortSignal) => Promise<void>,
+    log: PaceLog,
+    rest: PaceRest = {},
+  ) {
     this.#what = what;
     this.#intervalMs = intervalMs;
     this.#work = work;
     this.#log = log;
+    this.#rest = rest;
   }
 
   start(): void {
@@ -53,14 +73,13 @@ export class Pace {
       } catch (error) {
         this.#log.warn({ err: error as Error }, `${this.#what} did not finish; it comes again`);
       }
-      const tookMs = performance.now() - startMs;
-      const gapMs = Math.max(GAP_MS_MIN, tookMs * REST_SHARE);
+      const gapMs = restMs(performance.now() - startMs, this.#rest);
       await pause(gapMs, signal);
-      if (!this.#asked && this.#intervalMs > gapMs) await this.#rest(this.#intervalMs - gapMs);
+      if (!this.#asked && this.#intervalMs > gapMs) await this.#wait(this.#intervalMs - gapMs);
     }
   }
 
-  async #rest(ms: number): Promise<void> {
+  async #wait(ms: number): Promise<void> {
     const rest = new AbortController();
     const wake = () => rest.abort();
     this.#wake = wake;

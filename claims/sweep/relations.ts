@@ -1,5 +1,3 @@
-import { formatAddress } from "../../ipam/address.ts";
-import { addressOf, isSound } from "../../store/kubernetes/allocation-object.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
@@ -87,19 +85,30 @@ export type Verdict =
   /** Nobody can tell what it is: kept, and shown to the operator. */
   | { readonly kind: "report"; readonly why: ReportWhy };
 
+/** An allocation, and what it costs time to tell of it. */
+export interface JudgedAllocation {
+  readonly object: IPAllocation;
+  /** Canonical, without mask; null: the object is not what its name says, or has no address, owner or state. */
+  readonly address: string | null;
+}
+
 type PodState = "living" | "completed" | "gone" | "unknown";
 
 const UNKNOWN_KEPT: Verdict = { kind: "keep", why: "unknown" };
 
 /** Judges one allocation by what is known. Pure; never throws, whatever the object looks like. */
-export function judge(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
-  if (!isSound(allocation)) return { kind: "report", why: "unsound" };
+export function judge(
+  { object: allocation, address }: JudgedAllocation,
+  facts: Facts,
+  rules: Rules,
+): Verdict {
+  if (address === null) return { kind: "report", why: "unsound" };
   if (allocation.status?.state === "Cooling") return judgeCooling(allocation, rules);
   const { owner } = allocation.spec;
   switch (owner.kind) {
     case "IPAMClaim":
       return isNamed(owner)
-        ? judgeClaims(allocation, facts, rules)
+        ? judgeClaims(allocation, address, facts, rules)
         : { kind: "report", why: "owner-incomplete" };
     case "Pod":
       return isNamed(owner)
@@ -122,12 +131,12 @@ function judgeCooling(allocation: IPAllocation, rules: Rules): Verdict {
   return { kind: "delete", why: "cooling-expired", afterSeconds };
 }
 
-function judgeClaims(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+function judgeClaims(allocation: IPAllocation, address: string, facts: Facts, rules: Rules): Verdict {
   const { namespace, name, uid } = allocation.spec.owner;
   const claim = facts.claim(namespace, name);
   if (claim.kind === "unknown") return UNKNOWN_KEPT;
   if (claim.kind === "present" && claim.it.uid === uid)
-    return judgeLiving(allocation, claim.it, facts, rules);
+    return judgeLiving({ allocation, address }, claim.it, facts, rules);
   const end = containersEnd(allocation, facts, rules);
   if (end.kind === "keep") return end;
   const naming = facts.podsNaming(namespace, name);
@@ -138,9 +147,13 @@ function judgeClaims(allocation: IPAllocation, facts: Facts, rules: Rules): Verd
 }
 
 /** The claim exists. What it lists is its own for as long as it does; what it cannot publish any more is nobody's. */
-function judgeLiving(allocation: IPAllocation, claim: ClaimFact, facts: Facts, rules: Rules): Verdict {
+function judgeLiving(
+  { allocation, address }: { readonly allocation: IPAllocation; readonly address: string },
+  claim: ClaimFact,
+  facts: Facts,
+  rules: Rules,
+): Verdict {
   if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };
-  const address = formatAddress(addressOf(allocation));
   if (claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
   // An entry that cannot be read might be this address in a spelling that we do not know.
   if (claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;

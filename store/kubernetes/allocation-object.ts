@@ -1,4 +1,4 @@
-import { type Address, parseAddress } from "../../ipam/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../ipam/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/cidr.ts";
 import { allocationName, labelValue } from "./object-names.ts";
 import {
@@ -107,14 +107,20 @@ export function cooled(object: IPAllocation, time: string): object {
 
 /** Whether the object is what its name says and can be worked with; others are left alone and reported. */
 export function isSound(object: IPAllocation): boolean {
+  return soundAddress(object) !== null;
+}
+
+/** The address of a sound object, canonical, without mask; null: it is not sound. */
+export function soundAddress(object: IPAllocation): string | null {
   try {
-    return (
-      allocationName(object.spec.network, addressOf(object)) === object.metadata.name &&
+    const address = addressOf(object);
+    const sound =
+      allocationName(object.spec.network, address) === object.metadata.name &&
       typeof object.spec.owner?.uid === "string" &&
-      (object.status?.state === "Bound" || object.status?.state === "Cooling")
-    );
+      (object.status?.state === "Bound" || object.status?.state === "Cooling");
+    return sound ? formatAddress(address) : null;
   } catch {
-    return false;
+    return null;
   }
 }
 

@@ -10,9 +10,9 @@ import {
   present,
   UNKNOWN,
 } from "../../claims/sweep/facts.ts";
-import { judge, type Rules, type Verdict } from "../../claims/sweep/relations.ts";
+import { type JudgedAllocation, judge, type Rules, type Verdict } from "../../claims/sweep/relations.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { cooled, newAllocation } from "../../store/kubernetes/allocation-object.ts";
+import { cooled, newAllocation, soundAddress } from "../../store/kubernetes/allocation-object.ts";
 import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../store/kubernetes/objects.ts";
 
 const RULES: Rules = {
@@ -69,6 +69,10 @@ function allocation(owner: AllocationOwner, attachments: readonly AllocationAtta
       attachments: Object.fromEntries(attachments.map((one) => [`${one.containerID}.net1`, one])),
     },
   };
+}
+
+function judged(object: IPAllocation): JudgedAllocation {
+  return { object, address: soundAddress(object) };
 }
 
 function attached(node = "n1", pod: string | null = "p1"): AllocationAttachment {
@@ -369,7 +373,7 @@ const CASES: readonly (readonly [
 
 for (const [reason, object, world, expected, rules = {}] of CASES) {
   test(reason, () => {
-    expect(said(judge(object, factsOf(world), { ...RULES, ...rules }))).toBe(
+    expect(said(judge(judged(object), factsOf(world), { ...RULES, ...rules }))).toBe(
       /^(keep|report|.* after )/.test(expected) ? expected : `${expected} after 30`,
     );
   });
@@ -378,13 +382,13 @@ for (const [reason, object, world, expected, rules = {}] of CASES) {
 test("each fact that a release rests on, made unknown, keeps the address", () => {
   const freeing = new Set(["release", "prune"]);
   const bases = CASES.filter(([, object, world, , rules = {}]) =>
-    freeing.has(judge(object, factsOf(world), { ...RULES, ...rules }).kind),
+    freeing.has(judge(judged(object), factsOf(world), { ...RULES, ...rules }).kind),
   );
   for (const [reason, object, world, , rules = {}] of bases) {
     const asked = new Set<keyof World>();
-    judge(object, recording(factsOf(world), asked), { ...RULES, ...rules });
+    judge(judged(object), recording(factsOf(world), asked), { ...RULES, ...rules });
     for (const fact of asked) {
-      const verdict = judge(object, factsOf({ ...world, [fact]: UNKNOWN }), { ...RULES, ...rules });
+      const verdict = judge(judged(object), factsOf({ ...world, [fact]: UNKNOWN }), { ...RULES, ...rules });
       expect(verdict.kind, `${reason}: ${fact} unknown`).toBe("keep");
     }
   }
@@ -445,7 +449,7 @@ test("nothing is released while any fact that was asked for is unknown", () => {
                 : namingFound,
             ),
         };
-        const verdict = judge(object, facts, { ...RULES, podGoneReleaseSeconds });
+        const verdict = judge(judged(object), facts, { ...RULES, podGoneReleaseSeconds });
         seen[verdict.kind] = (seen[verdict.kind] ?? 0) + 1;
         if (verdict.kind === "release") expect(unknown).toEqual([]);
         if (verdict.kind === "release")

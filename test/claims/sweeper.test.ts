@@ -36,6 +36,7 @@ class Scene {
   readonly sweeper: Sweeper;
   nowMs = 0;
   idle: string | null = null;
+  doubt: string | null = null;
   #caches = new Map<string, ReadonlyMap<string, unknown>>();
 
   constructor(api = new FakeKubeApi(), rules: Partial<Rules> = {}) {
@@ -60,6 +61,7 @@ class Scene {
       caches,
       rules: { ...RULES, ...rules },
       intervalSeconds: 10,
+      doubt: () => this.doubt,
       idle: () => this.idle,
       monotonicMs: () => this.nowMs,
       time: () => "2026-01-01T00:01:00Z",
@@ -94,9 +96,14 @@ class Scene {
   async sweepFor(seconds: number): Promise<void> {
     for (let passed = 0; passed <= seconds; passed += 10) {
       this.look();
-      await this.sweeper.pass(signal);
+      await this.pass();
       this.nowMs += 10_000;
     }
+  }
+
+  async pass(): Promise<void> {
+    await this.sweeper.look(signal);
+    await this.sweeper.carryOutDue(signal);
   }
 
   allocate(owner: AllocationOwner, attachment: AllocationAttachment | null = null): IPAllocation {
@@ -187,7 +194,10 @@ test("a change of the allocation begins the grace anew", async () => {
 test("nothing is freed while something is idle, unread or refused", async () => {
   const scene = new Scene();
   scene.allocate(CLAIM);
-  scene.idle = "the pods are not listed yet";
+  scene.doubt = "the pods are not listed yet";
+  await scene.sweepFor(100);
+  scene.doubt = null;
+  scene.idle = "another controller works";
   await scene.sweepFor(100);
   scene.idle = null;
   scene.api.away = true;
@@ -207,7 +217,7 @@ test("a claim that the cache has not seen yet is found by the quorum read", asyn
   await scene.sweepFor(20);
   scene.look();
   scene.claim([]);
-  await scene.sweeper.pass(signal);
+  await scene.pass();
   expect(scene.state).toBe("Bound");
 });
 
@@ -218,7 +228,7 @@ test("a pod that names the claim, and that the cache has not seen yet, holds the
   scene.look();
   scene.nowMs += 20_000;
   scene.pod("p7", "vm1");
-  await scene.sweeper.pass(signal);
+  await scene.pass();
   expect(scene.state).toBe("Bound");
 });
 
@@ -255,7 +265,7 @@ test("a controller stopped between read and write, and continued when the addres
   });
   first.look();
   first.nowMs += 20_000;
-  const stopped = first.sweeper.pass(signal);
+  const stopped = first.pass();
   await asleep;
   second.nowMs += 20_000;
   await second.sweepFor(20);

@@ -1,0 +1,273 @@
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { type CachedAllocation, type Caches, projectAllocation } from "../../claims/sweep/caches.ts";
+import { countNetwork } from "../../claims/sweep/network-counts.ts";
+import { restMs } from "../../claims/sweep/pace.ts";
+import type { Rules } from "../../claims/sweep/relations.ts";
+import { LOOK_REST, Sweeper } from "../../claims/sweep/sweeper.ts";
+import { formatAddress } from "../../ipam/address.ts";
+import { parseNadConfigIfOurs } from "../../ipam/network-definition.ts";
+import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
+import { ApiAway } from "../../store/kubernetes/kube-api.ts";
+import { ALLOCATIONS_PATH, type IPAllocation } from "../../store/kubernetes/objects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+// What a look at a large cluster costs, in counted work, and what becomes of a reason to free an address when looking or
+// carrying out takes long, on a clock of the test's own.
+
+const work = vi.hoisted(() => ({ names: 0, parsed: 0 }));
+vi.mock(import("../../store/kubernetes/object-names.ts"), async (original) => {
+  const real = await original();
+  return {
+    ...real,
+    allocationName: (...args) => {
+      work.names += 1;
+      return real.allocationName(...args);
+    },
+  };
+});
+vi.mock(import("ip-num"), async (original) => {
+  const real = await original();
+  class CountedIPv6 extends real.IPv6 {
+    constructor(value: string | bigint) {
+      super(value);
+      work.parsed += 1;
+    }
+  }
+  return { ...real, IPv6: CountedIPv6 as unknown as typeof real.IPv6 };
+});
+beforeEach(() => {
+  work.names = 0;
+  work.parsed = 0;
+});
+
+const RULES: Rules = {
+  graceSeconds: 30,
+  podGoneReleaseSeconds: 0,
+  coolingKeepSeconds: 600,
+  cooldownSeconds: () => 60,
+};
+const signal = new AbortController().signal;
+
+/** A Map that takes time of the test's clock for each item that is looked at. */
+class SlowMap<T> extends Map<string, T> {
+  readonly onItem: () => void;
+
+  constructor(onItem: () => void) {
+    super();
+    this.onItem = onItem;
+  }
+
+  override *values(): MapIterator<T> {
+    for (const one of super.values()) {
+      this.onItem();
+      yield one;
+    }
+    return undefined;
+  }
+}
+
+class Scene {
+  readonly api = new FakeKubeApi();
+  readonly allocations: SlowMap<CachedAllocation>;
+  readonly sweeper: Sweeper;
+  idle: string | null = null;
+  nowMs = 0;
+
+  constructor(itemMs = 0) {
+    this.allocations = new SlowMap(() => {
+      this.nowMs += itemMs;
+    });
+    const none = { items: new Map<string, never>(), known: true };
+    const pods = { items: new Map(), known: true };
+    const caches: Caches = {
+      allocations: { items: this.allocations, known: true },
+      claims: none,
+      pods,
+      nodes: none,
+    };
+    this.#pods = pods.items;
+    this.sweeper = new Sweeper({
+      api: this.api,
+      caches,
+      rules: RULES,
+      intervalSeconds: 10,
+      doubt: () => null,
+      idle: () => this.idle,
+      monotonicMs: () => this.nowMs,
+      time: () => "2026-01-01T00:01:00Z",
+      log: { debug() {}, info() {}, warn() {} },
+    });
+  }
+  readonly #pods: Map<string, unknown>;
+
+  /** An allocation of a pod that lives, which only the caches know, or that is gone, which the server knows too. */
+  allocate(index: number, { lives }: { lives: boolean }): void {
+    const address = { family: 6 as const, value: (0xfdn << 120n) + BigInt(index) };
+    const name = `p-${index}`;
+    const owner = { kind: "Pod", namespace: "shop", name, uid: `u-${index}`, interface: "net1" } as const;
+    const made = newAllocation("blue", { address, prefixLength: 64 }, { owner, attachment: null }, "");
+    const object = lives
+      ? { ...made, metadata: { uid: `a-${index}`, resourceVersion: "1", ...made.metadata } }
+      : this.api.put(ALLOCATIONS_PATH, made);
+    this.allocations.set(object.metadata.name, projectAllocation(object as IPAllocation));
+    if (lives) {
+      const fact = { uid: `u-${index}`, staticUid: null, terminal: false, creationTimestamp: "" };
+      this.#pods.set(`shop/${name}`, {
+        ...fact,
+        addresses: [],
+        addressesCut: false,
+        claims: [],
+        namespace: "shop",
+      });
+    }
+  }
+
+  /** The states of allocations that the server knows. */
+  get states(): string[] {
+    return [...this.api.objects.values()].map(({ status }) => status.state);
+  }
+
+  /** Looks every ten seconds. */
+  async lookFor(seconds: number): Promise<void> {
+    for (let passed = 0; passed <= seconds; passed += 10) {
+      await this.sweeper.look(signal);
+      this.nowMs += 10_000;
+    }
+  }
+}
+
+describe("100,000 IPv6 allocations", () => {
+  // A look takes 15 s of this clock, which is an hour on no machine and more than any has needed.
+  const scene = new Scene(0.15);
+  for (let index = 0; index < 100_000; index += 1) scene.allocate(index, { lives: true });
+  scene.allocate(100_000, { lives: false });
+
+  test("one that nobody holds is freed after its grace, however long a look takes", async () => {
+    let looks = 0;
+    for (; looks < 6 && scene.states[0] === "Bound"; looks += 1) {
+      const startMs = scene.nowMs;
+      await scene.sweeper.look(signal);
+      const tookMs = scene.nowMs - startMs;
+      expect(tookMs).toBeGreaterThan(10_000);
+      scene.nowMs += restMs(tookMs, LOOK_REST);
+      await scene.sweeper.carryOutDue(signal);
+    }
+    expect(scene.states).toEqual(["Cooling"]);
+    expect(looks).toBeLessThanOrEqual(3);
+  });
+
+  test("are not parsed or hashed again by a look", async () => {
+    await scene.sweeper.look(signal);
+    expect(work).toEqual({ names: 0, parsed: 0 });
+  });
+
+  test("are counted without the general parser of addresses", async () => {
+    const config = { name: "blue", ipam: { type: "holdfast-ipam", subnets: "fd00::/64" } };
+    const nad = parseNadConfigIfOurs(JSON.stringify({ cniVersion: "1.0.0", type: "bridge", ...config }));
+    if (nad === null) throw new Error("the definition of the test is not ours");
+    const counting = { definition: nad.definition, by: "shop/blue", source: "" };
+    work.parsed = 0;
+    const counts = await countNetwork(counting, [...scene.allocations.values()]);
+    expect(counts.allocated).toBeGreaterThan(99_999n);
+    expect(work).toEqual({ names: 0, parsed: 0 });
+  });
+});
+
+test("a canonical address is read without the general parser", () => {
+  const scene = new Scene();
+  for (let index = 0; index < 100; index += 1) scene.allocate(index, { lives: true });
+  expect(work.parsed).toBe(0);
+  expect(formatAddress({ family: 6, value: 0xfdn << 120n })).toBe("fd00::");
+});
+
+test("carrying out that takes long does not keep anybody from looking", async () => {
+  const scene = new Scene();
+  scene.allocate(1, { lives: false });
+  await scene.lookFor(30);
+  let answer = () => {};
+  const asked = new Promise<void>((resolve) => {
+    scene.api.before = () => {
+      scene.api.before = () => {};
+      resolve();
+      return new Promise<void>((go) => {
+        answer = go;
+      });
+    };
+  });
+  const first = scene.sweeper.carryOutDue(signal);
+  await asked;
+  // Ten minutes without an answer, in which another pod ends.
+  scene.allocate(2, { lives: false });
+  await scene.lookFor(600);
+  const asks = new Map<string, number>();
+  scene.api.before = ({ path }) => {
+    asks.set(path, (asks.get(path) ?? 0) + 1);
+  };
+  answer();
+  await first;
+  await scene.sweeper.carryOutDue(signal);
+  expect(scene.states).toEqual(["Cooling", "Cooling"]);
+  const [one = ""] = scene.api.objects.keys();
+  expect(asks.get(one), "it is written, and not tried a second time").toBe(1);
+});
+
+test("a lease that comes and goes does not make anybody forget what was seen", async () => {
+  const scene = new Scene();
+  scene.allocate(1, { lives: false });
+  for (let round = 0; round < 2; round += 1) {
+    scene.idle = "another controller works";
+    await scene.lookFor(40);
+    scene.idle = null;
+    await scene.sweeper.carryOutDue(signal);
+  }
+  expect(scene.states).toEqual(["Cooling"]);
+});
+
+describe("how long a reason has waited", () => {
+  test("is 0 while everything has its grace, grows while nothing can be carried out, and is 0 again", async () => {
+    const scene = new Scene();
+    scene.allocate(1, { lives: false });
+    await scene.lookFor(20);
+    expect(scene.sweeper.overdueSeconds).toBe(0);
+    scene.api.away = true;
+    for (let round = 0; round < 10; round += 1) {
+      await scene.lookFor(50);
+      await scene.sweeper.carryOutDue(signal);
+    }
+    expect(scene.sweeper.overdueSeconds).toBeGreaterThan(550);
+    scene.api.away = false;
+    await scene.lookFor(0);
+    await scene.sweeper.carryOutDue(signal);
+    expect(scene.states).toEqual(["Cooling"]);
+    expect(scene.sweeper.overdueSeconds).toBe(0);
+  });
+
+  test("grows also when looks are so far apart that none of them counts", async () => {
+    const scene = new Scene();
+    scene.allocate(1, { lives: false });
+    for (let round = 0; round < 10; round += 1) {
+      await scene.sweeper.look(signal);
+      scene.nowMs += 60_000;
+      await scene.sweeper.carryOutDue(signal);
+    }
+    expect(scene.states).toEqual(["Bound"]);
+    expect(scene.sweeper.overdueSeconds).toBeGreaterThan(500);
+  });
+});
+
+test("what fails again and again keeps nothing else waiting", async () => {
+  const scene = new Scene();
+  const stubborn = new Set<string>();
+  for (let index = 0; index < 1_000; index += 1) scene.allocate(index, { lives: false });
+  for (const path of scene.api.objects.keys()) stubborn.add(path);
+  scene.allocate(1_000, { lives: false });
+  scene.api.before = ({ path }) => {
+    if (stubborn.has(path)) throw new ApiAway("the test says so");
+  };
+  await scene.lookFor(30);
+  for (let turn = 0; turn < 4; turn += 1) {
+    await scene.sweeper.carryOutDue(signal);
+    await scene.lookFor(0);
+  }
+  expect(scene.states.filter((state) => state === "Cooling")).toHaveLength(1);
+});

@@ -20,8 +20,8 @@ export interface TenantContent {
   readonly hostname: string | null;
   /** Parts that are empty although they were asked for. */
   readonly problems: readonly ContentProblem[];
-  /** Kinds of objects that were asked for and may not be read. */
-  readonly forbidden: readonly ObjectKind[];
+  /** Objects that were asked for and may not be read. */
+  readonly forbidden: readonly ContentReference[];
 }
 
 interface ContentProblem {
@@ -30,15 +30,22 @@ interface ContentProblem {
   readonly message: string;
 }
 
-/** The labelled objects of the VM's namespace. */
+/** The labelled objects of the VM's namespace that `referencesIn` names. */
 export interface TenantObjects {
-  /** "forbidden": objects of this kind may not be read in this namespace. */
+  /** "forbidden": it may not be read. */
   find(kind: ObjectKind, name: string): TenantObject | "forbidden" | undefined;
 }
 
 /** Where no key is named. KubeVirt's own Secrets use the first of each. */
 const USER_DATA_KEYS = ["userdata", "userData", "user-data"];
 const VENDOR_DATA_KEYS = ["vendordata", "vendorData", "vendor-data"];
+
+/** The objects that annotations name. */
+export function referencesIn(annotations: readonly ReadonlyMap<string, string>[]): ContentReference[] {
+  return OBJECT_PARTS.map((part) => parseContentReference(annotationOf(annotations, part) ?? "")).filter(
+    (reference) => reference !== null && !isForPasswords(reference),
+  ) as ContentReference[];
+}
 
 /** Gathers it. `annotations`: the first that has a name counts. */
 export function readContent(
@@ -52,14 +59,26 @@ export function readContent(
   const meta = Object.fromEntries(reader.entries("meta"));
   const hostname = reader.hostname();
   const { problems, forbidden } = reader;
-  return { userData, vendorData, publicKeys, meta, hostname, problems, forbidden: [...forbidden] };
+  return { userData, vendorData, publicKeys, meta, hostname, problems, forbidden };
 }
 
 type Part = keyof typeof ANNOTATIONS;
+const OBJECT_PARTS = ["userData", "vendorData", "publicKeys", "meta"] as const satisfies readonly Part[];
+
+/** An empty one is none, so that a VM can take back what its template says. */
+function annotationOf(annotations: readonly ReadonlyMap<string, string>[], part: Part): string | null {
+  const name = ANNOTATIONS[part];
+  const text = annotations.find((one) => one.has(name))?.get(name) ?? "";
+  return text.trim() === "" ? null : text.trim();
+}
+
+function isForPasswords({ kind, name }: ContentReference): boolean {
+  return kind === "ConfigMap" && name === PASSWORDS_CONFIG_MAP;
+}
 
 class ContentReader {
   readonly problems: ContentProblem[] = [];
-  readonly forbidden = new Set<ObjectKind>();
+  readonly forbidden: ContentReference[] = [];
   readonly #annotations: readonly ReadonlyMap<string, string>[];
   readonly #objects: TenantObjects;
 
@@ -124,11 +143,11 @@ class ContentReader {
       return this.#problem(part, `${quoted(text)} is not understood; write ${wanted}`);
     }
     // Whoever may edit one VM must not read what the others' guests sent.
-    if (reference.kind === "ConfigMap" && reference.name === PASSWORDS_CONFIG_MAP)
+    if (isForPasswords(reference))
       return this.#problem(part, `${named(reference)} is for passwords alone; name another object`);
     const object = this.#objects.find(reference.kind, reference.name);
     if (object === "forbidden") {
-      this.forbidden.add(reference.kind);
+      this.forbidden.push(reference);
       return null;
     }
     if (object !== undefined) return { reference, object };
@@ -139,11 +158,8 @@ class ContentReader {
     );
   }
 
-  /** An empty one is none, so that a VM can take back what its template says. */
   #annotation(part: Part): string | null {
-    const name = ANNOTATIONS[part];
-    const text = this.#annotations.find((one) => one.has(name))?.get(name) ?? "";
-    return text.trim() === "" ? null : text.trim();
+    return annotationOf(this.#annotations, part);
   }
 
   #problem(part: Part, what: string): null {

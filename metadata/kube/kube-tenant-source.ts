@@ -1,5 +1,4 @@
 import type { Buffer } from "node:buffer";
-import { pause } from "../../claims/kube/backoff.ts";
 import type { EventWriter } from "../../claims/kube/events.ts";
 import { Reflector, type ReflectorTimings } from "../../claims/kube/reflector.ts";
 import type { IdentityView, IdentityVm } from "../../daemon/identity-wire.ts";
@@ -7,16 +6,10 @@ import type { Clock } from "../../store/clock.ts";
 import { ApiAway, type KubeApi } from "../../store/kubernetes/kube-api.ts";
 import { objectPath } from "../../store/kubernetes/objects.ts";
 import type { Backend, TenantSource, TenantView } from "../server/tenant-source.ts";
-import { readContent } from "./content.ts";
-import {
-  isTenantId,
-  type ObjectKind,
-  PASSWORDS_CONFIG_MAP,
-  SERVE_LABEL,
-  TENANT_ID_ANNOTATION,
-} from "./content-annotations.ts";
+import { readContent, referencesIn, type TenantObjects } from "./content.ts";
+import { isTenantId, PASSWORDS_CONFIG_MAP, TENANT_ID_ANNOTATION } from "./content-annotations.ts";
 import { keepGuestPassword } from "./guest-passwords.ts";
-import type { NamespaceWatch } from "./namespace-watch.ts";
+import type { ObjectReference } from "./named-objects.ts";
 import { NamespaceWatches } from "./namespace-watches.ts";
 import { NodeZones } from "./node-zones.ts";
 import { NAMESPACES_PATH, type NamespaceView, projectNamespace } from "./tenant-objects.ts";
@@ -26,9 +19,7 @@ import type { VmiView } from "./vmi-view.ts";
 
 /** For the namespaces to be known, ms. */
 const NAMESPACES_MS_MAX = 5_000;
-/** After a password was kept, ms: so long for our own watch to show it, so that the guest reads what it has just sent. */
-const SEEN_MS_MAX = 1_000;
-const SEEN_LOOK_MS = 10;
+const PASSWORDS: ObjectReference = { kind: "ConfigMap", name: PASSWORDS_CONFIG_MAP };
 const CLUSTER_DOMAIN = "cluster.local";
 /** For a namespace that the watch does not have, ms. */
 const READ_MS_MAX = 3_000;
@@ -57,7 +48,7 @@ export interface KubeTenantOptions {
   readonly idleMsMax?: number;
 }
 
-/** What Kubernetes and KubeVirt know of VMs, and what tenants let us serve, from watches. */
+/** What Kubernetes and KubeVirt know of VMs, from watches, and what tenants let us serve, read by name. */
 export class KubeTenantSource implements TenantSource {
   readonly #options: KubeTenantOptions;
   readonly #namespaces: Reflector<NamespaceView>;
@@ -106,9 +97,12 @@ export class KubeTenantSource implements TenantSource {
     this.#warnTenantId(known, identity.vm, found);
     const { vmi, vm } = found;
     const annotations = [vm?.annotations, vmi?.annotations].filter((one) => one !== undefined);
-    const { problems, forbidden, ...content } = readContent(annotations, watch);
+    watch.setUid(known?.uid ?? null);
+    const named = referencesIn(annotations);
+    const objects = await watch.objects.read([...named, PASSWORDS]);
+    const { problems, forbidden, ...content } = readContent(annotations, objects);
     for (const { reason, message } of problems) this.#warn(identity.vm, found, reason, message);
-    const untold = forbidden.filter((kind) => watch.isNews(kind));
+    const untold = watch.untold(named, forbidden);
     if (untold.length > 0) this.#warnForbidden(untold, identity.vm, found);
     return {
       ...content,
@@ -119,7 +113,7 @@ export class KubeTenantSource implements TenantSource {
       availabilityZone: vmi?.node ? await this.#zones.zoneOf(vmi.node) : null,
       instanceType: vmi?.instanceType ?? null,
       rootDevice: vmi?.rootDevice ?? null,
-      password: storedPassword(watch, passwordKey(identity.vm, found)),
+      password: storedPassword(objects, passwordKey(identity.vm, found)),
     };
   }
 
@@ -138,7 +132,9 @@ export class KubeTenantSource implements TenantSource {
     if (kept.kind === "refused") {
       const message = `the guest's password is not kept in ConfigMap ${PASSWORDS_CONFIG_MAP}: ${kept.problem}`;
       this.#warn(vm, found, "MetadataPasswordRefused", message);
-    } else await this.#seen(watch, key);
+    }
+    // The guest reads what it has just sent.
+    watch.objects.forget(PASSWORDS);
     return kept.kind;
   }
 
@@ -164,12 +160,6 @@ export class KubeTenantSource implements TenantSource {
     return `${hostname ?? name}.${subdomain}.${namespace}.svc.${domain}`;
   }
 
-  async #seen(watch: NamespaceWatch, key: string): Promise<void> {
-    const untilMs = performance.now() + SEEN_MS_MAX;
-    while ((storedPassword(watch, key)?.stored ?? null) === null && performance.now() < untilMs)
-      await pause(SEEN_LOOK_MS);
-  }
-
   #warnTenantId(namespace: NamespaceView | null, vm: IdentityVm, found: VmObjects): void {
     if (namespace === null || namespace.tenantId === null || isTenantId(namespace.tenantId)) return;
     const message =
@@ -179,12 +169,19 @@ export class KubeTenantSource implements TenantSource {
     this.#warn(vm, found, "MetadataTenantIdInvalid", message);
   }
 
-  #warnForbidden(kinds: readonly ObjectKind[], vm: IdentityVm, found: VmObjects): void {
+  #warnForbidden(objects: readonly ObjectReference[], vm: IdentityVm, found: VmObjects): void {
     const { namespace } = vm;
+    const names = objects.map(({ kind, name }) => `${kind} ${name}`).join(" and ");
+    const adding = objects
+      .filter(({ kind }) => kind === "Secret")
+      .map(({ name }) => ({ op: "add", path: "/rules/0/resourceNames/-", value: name }));
+    const naming =
+      adding.length === 0
+        ? ""
+        : `, and name the Secret there: kubectl patch role -n ${namespace} holdfast-metadata --type=json -p '${JSON.stringify(adding)}'`;
     const message =
-      `the metadata service may not read ${kinds.map((kind) => `${kind}s`).join(" and ")} of namespace ${namespace}, so ` +
-      "its guests get none of what they hold; to let it read those with the label " +
-      `${SERVE_LABEL}: "true": kubectl apply -n ${namespace} -f deploy/metadata/tenant.yaml`;
+      `the metadata service may not read ${names} of namespace ${namespace}, so the guest gets none of it; apply ` +
+      `deploy/metadata/tenant.yaml once (kubectl apply -n ${namespace} -f deploy/metadata/tenant.yaml)${naming}`;
     this.#warn(vm, found, "MetadataForbidden", message);
   }
 
@@ -227,8 +224,8 @@ function passwordKey({ uid, vmiUid }: IdentityVm, { vm, vmi }: VmObjects): strin
   return vm?.uid || uid || vmi?.uid || vmiUid;
 }
 
-function storedPassword(watch: NamespaceWatch, key: string | null): TenantView["password"] {
-  const kept = watch.find("ConfigMap", PASSWORDS_CONFIG_MAP);
+function storedPassword(objects: TenantObjects, key: string | null): TenantView["password"] {
+  const kept = objects.find("ConfigMap", PASSWORDS_CONFIG_MAP);
   if (key === null || kept === undefined || kept === "forbidden") return null;
   return { stored: kept.data.get(key) ?? null };
 }

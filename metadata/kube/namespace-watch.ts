@@ -2,18 +2,8 @@ import type { Reflected } from "../../claims/kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../claims/kube/reflector.ts";
 import { ApiAway, type KubeApi } from "../../store/kubernetes/kube-api.ts";
 import { namespacedPath } from "../../store/kubernetes/objects.ts";
-import { type ObjectKind, SERVE_LABEL } from "./content-annotations.ts";
-import {
-  CONFIG_MAPS_PATH,
-  projectTenantObject,
-  projectVm,
-  SECRETS_PATH,
-  type TenantObject,
-  tenantObjectKey,
-  VMIS_PATH,
-  VMS_PATH,
-  type VmView,
-} from "./tenant-objects.ts";
+import { NamedObjects, type ObjectReference } from "./named-objects.ts";
+import { projectVm, tenantObjectKey, VMIS_PATH, VMS_PATH, type VmView } from "./tenant-objects.ts";
 import { projectVmi, type VmiView } from "./vmi-view.ts";
 
 /** A guest's request waits so long, ms, for what its namespace has to be known; its client gives up after 10 s. */
@@ -23,6 +13,9 @@ const REFUSAL_AGE_MS = 3_000;
 /** For the answer to that, ms; without one, the right counts as missing still. */
 const ASK_AGAIN_MS_MAX = 1_000;
 
+/** Names of one namespace remembered as told; beyond it they are told again. */
+const TOLD_MAX = 1_000;
+
 export interface NamespaceWatchOptions {
   readonly api: KubeApi;
   readonly log: { info(message: string): void; warn(message: string): void };
@@ -31,15 +24,17 @@ export interface NamespaceWatchOptions {
   readonly syncMsMax?: number;
 }
 
-/** What is watched of one namespace while it has VMs that ask: its VMs, and the objects that it lets us serve. */
+/** What is known of one namespace while it has VMs that ask: its VMs, by watches, and the objects that their annotations name. */
 export class NamespaceWatch {
   readonly namespace: string;
   readonly vms: Reflector<VmView>;
   readonly vmis: Reflector<VmiView>;
-  readonly #objects: Readonly<Record<ObjectKind, Reflector<TenantObject>>>;
+  readonly objects: NamedObjects;
   readonly #all: readonly Reflector<Reflected>[];
   readonly #syncMsMax: number;
-  readonly #told = new Set<ObjectKind>();
+  /** What has been told of objects that may not be read. */
+  readonly #told = new Set<string>();
+  #uid: string | null = null;
   #asking: Promise<unknown> | null = null;
   #askedMs = Number.NEGATIVE_INFINITY;
 
@@ -59,20 +54,8 @@ export class NamespaceWatch {
     }
     this.vms = watch<VmView>(VMS_PATH, { project: projectVm, metadataOnly: true });
     this.vmis = watch<VmiView>(VMIS_PATH, { project: projectVmi });
-    const query = { labelSelector: `${SERVE_LABEL}=true` };
-    this.#objects = {
-      Secret: watch<TenantObject>(SECRETS_PATH, {
-        query,
-        onState: (state) => state === "watching" && this.#told.delete("Secret"),
-        project: (object) => projectTenantObject(object, "Secret"),
-      }),
-      ConfigMap: watch<TenantObject>(CONFIG_MAPS_PATH, {
-        query,
-        onState: (state) => state === "watching" && this.#told.delete("ConfigMap"),
-        project: (object) => projectTenantObject(object, "ConfigMap"),
-      }),
-    };
-    this.#all = [this.vms, this.vmis, this.#objects.Secret, this.#objects.ConfigMap] as never;
+    this.objects = new NamedObjects({ api: options.api, namespace, firstReadMsMax: options.syncMsMax });
+    this.#all = [this.vms, this.vmis] as never;
   }
 
   start(): void {
@@ -94,6 +77,26 @@ export class NamespaceWatch {
     if (this.#all.some(({ forbidden }) => forbidden)) await this.#askAgain();
   }
 
+  /** The namespace's own UID, where it is known: one that was made again under its name has nothing of the old one's. */
+  setUid(uid: string | null): void {
+    if (uid === null || uid === this.#uid) return;
+    if (this.#uid !== null) this.objects.forgetAll();
+    this.#uid = uid;
+  }
+
+  /** Those of the objects that may not be read of which nobody was told yet. `named`: all that were asked for. */
+  untold(named: readonly ObjectReference[], forbidden: readonly ObjectReference[]): ObjectReference[] {
+    const keyOf = ({ kind, name }: ObjectReference) => tenantObjectKey(kind, name);
+    const refused = new Set(forbidden.map(keyOf));
+    for (const key of named.map(keyOf)) if (!refused.has(key)) this.#told.delete(key);
+    if (this.#told.size >= TOLD_MAX) this.#told.clear();
+    return forbidden.filter((one) => {
+      const isNews = !this.#told.has(keyOf(one));
+      this.#told.add(keyOf(one));
+      return isNews;
+    });
+  }
+
   /** All that come meanwhile wait for the same answer; while the API is away, few have to wait in vain. */
   #askAgain(): Promise<unknown> | null {
     if (this.#asking !== null || performance.now() - this.#askedMs < REFUSAL_AGE_MS) return this.#asking;
@@ -103,17 +106,5 @@ export class NamespaceWatch {
       this.#asking = null;
     });
     return this.#asking;
-  }
-
-  find(kind: ObjectKind, name: string): TenantObject | "forbidden" | undefined {
-    const objects = this.#objects[kind];
-    return objects.forbidden ? "forbidden" : objects.items.get(tenantObjectKey(kind, name));
-  }
-
-  /** Whether nobody has been told yet that objects of a kind may not be read here. */
-  isNews(kind: ObjectKind): boolean {
-    if (this.#told.has(kind)) return false;
-    this.#told.add(kind);
-    return true;
   }
 }

@@ -8,7 +8,7 @@ import {
   readTexts,
 } from "../../claims/object-metadata.ts";
 import { isObject } from "../../ipam/definition-keys.ts";
-import { type ObjectKind, ownAnnotations, TENANT_ID_ANNOTATION } from "./content-annotations.ts";
+import { type ObjectKind, ownAnnotations, SERVE_LABEL, TENANT_ID_ANNOTATION } from "./content-annotations.ts";
 
 export const NAMESPACES_PATH = "/api/v1/namespaces";
 export const SECRETS_PATH = "/api/v1/secrets";
@@ -57,6 +57,11 @@ export function projectNamespace(object: unknown): NamespaceView {
 export function projectVm(object: unknown): VmView {
   const { key, name, uid, resourceVersion } = readMetadata(object, "VirtualMachine");
   return { key, name, uid, resourceVersion, annotations: ownAnnotations(readTexts(object, "annotations")) };
+}
+
+/** Whether its namespace lets it be told to guests: by the label. */
+export function isServed(object: unknown): boolean {
+  return readTexts(object, "labels").get(SERVE_LABEL) === "true";
 }
 
 /** Reads a Secret or ConfigMap. What is no text is left out. Throws MalformedObjectError. */

@@ -36,7 +36,7 @@ describe("the account", () => {
     expect(await allowed(right)).toBe(false);
   });
 
-  test("reads Secrets where a namespace has applied the tenant's manifest, and writes one ConfigMap there", async () => {
+  test("reads the Secrets that the tenant's manifest names, cannot list any, and writes one ConfigMap there", async () => {
     await cluster.apply(
       read("metadata/tenant.yaml").map((one) => ({
         ...one,
@@ -46,10 +46,21 @@ describe("the account", () => {
     const api = cluster.apiAs(ACCOUNT);
     const status = async (method: string, path: string, body?: object) =>
       (await api.call(method, path, body, body && { "content-type": "application/merge-patch+json" })).status;
-    for (const kind of ["secrets", "configmaps"]) {
-      expect(await status("GET", `/api/v1/namespaces/shop/${kind}`)).toBe(200);
-      expect(await status("GET", `/api/v1/namespaces/closed/${kind}`)).toBe(403);
-      expect(await status("GET", `/api/v1/${kind}`)).toBe(403);
+    const named = "holdfast-user-data";
+    for (const [kind, name, answer] of [
+      ["secrets", named, 404],
+      ["secrets", "another", 403],
+      ["configmaps", "any", 404],
+    ] as const) {
+      await expect.poll(() => status("GET", `/api/v1/namespaces/shop/${kind}/${name}`)).toBe(answer);
+      expect(await status("GET", `/api/v1/namespaces/closed/${kind}/${name}`)).toBe(403);
+      for (const where of ["", "/namespaces/shop", "/namespaces/closed"]) {
+        expect(await status("GET", `/api/v1${where}/${kind}`)).toBe(403);
+        expect(await status("GET", `/api/v1${where}/${kind}?fieldSelector=metadata.name%3D${named}`)).toBe(
+          403,
+        );
+        expect(await status("GET", `/api/v1${where}/${kind}?watch=true`)).toBe(403);
+      }
     }
     expect(await status("PATCH", PASSWORDS, { binaryData: { a: "AA==" } })).toBe(200);
     expect(await status("DELETE", PASSWORDS)).toBe(403);

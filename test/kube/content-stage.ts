@@ -85,9 +85,14 @@ export class ContentStage {
     return name;
   }
 
-  async optIn(namespace: string): Promise<void> {
+  /** By the shipped manifest, in which the tenant has named its Secrets. */
+  async optIn(namespace: string, secrets: readonly string[] = ["boot"]): Promise<void> {
     await this.cluster.apply(
-      readManifests(TENANT).map((one) => ({ ...one, metadata: { ...one.metadata, namespace } })),
+      readManifests(TENANT).map(({ rules, ...one }) => ({
+        ...one,
+        metadata: { ...one.metadata, namespace },
+        ...(rules === undefined ? {} : { rules: withSecrets(rules, secrets) }),
+      })),
     );
   }
 
@@ -163,6 +168,10 @@ export class ContentStage {
     const plural = object.kind === "Secret" ? "secrets" : "configmaps";
     return this.cluster.api.create(pathOf(namespace, plural), { apiVersion: "v1", ...object });
   }
+}
+
+function withSecrets(rules: KubeObject[], names: readonly string[]): KubeObject[] {
+  return rules.map((rule) => (rule.resources[0] === "secrets" ? { ...rule, resourceNames: names } : rule));
 }
 
 function metadata(name: string, serve: boolean): object {

@@ -104,7 +104,7 @@ test("a namespace that has not opted in: nothing, one event; the RoleBinding is 
     expect(view.projectId).not.toBeNull();
   }
   const message = await stage.event(guests[0], "MetadataForbidden");
-  expect(message).toContain(`may not read Secrets of namespace ${namespace}`);
+  expect(message).toContain(`may not read Secret boot of namespace ${namespace}`);
   expect(message).toContain(`kubectl apply -n ${namespace} -f deploy/metadata/tenant.yaml`);
   await stage.optIn(namespace);
   await until(async () => (await userData(guests[0], ours)) === "hello", "the right to count", 10_000);

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { describe, expect, test } from "vitest";
-import { readContent, type TenantObjects } from "../../metadata/kube/content.ts";
+import { readContent, referencesIn, type TenantObjects } from "../../metadata/kube/content.ts";
 import { isHostname, isTenantId, parseContentReference } from "../../metadata/kube/content-annotations.ts";
 import { projectTenantObject } from "../../metadata/kube/tenant-objects.ts";
 import { hashedInterface, projectVmi } from "../../metadata/kube/vmi-view.ts";
@@ -136,9 +136,30 @@ describe("content", () => {
     expect(content).toMatchObject({ userData: null, vendorData: null, publicKeys: [], hostname: null });
   });
 
-  test("what may not be read is told by kind, once for both parts", () => {
-    const content = read({ "user-data": "secret/hidden", meta: "secret/hidden", hostname: "web" });
-    expect(content).toMatchObject({ forbidden: ["Secret"], problems: [], hostname: "web", meta: {} });
+  test("what may not be read is told by name", () => {
+    const content = read({ "user-data": "secret/hidden", meta: "configmap/hidden/key", hostname: "web" });
+    expect(content).toMatchObject({
+      forbidden: [
+        { kind: "Secret", name: "hidden" },
+        { kind: "ConfigMap", name: "hidden" },
+      ],
+      problems: [],
+      hostname: "web",
+      meta: {},
+    });
+  });
+
+  test("the objects that have to be read are those that the annotations name, and never that of the passwords", () => {
+    const annotations = {
+      "user-data": "secret/boot/text",
+      "vendor-data": "configmap/holdfast-guest-passwords",
+      "public-keys": "nonsense",
+      meta: "",
+    };
+    const maps = [annotations, { meta: "configmap/all", "user-data": "secret/other" }].map(
+      (one) => new Map(Object.entries(one).map(([key, value]) => [`${P}${key}`, value])),
+    );
+    expect(referencesIn(maps)).toEqual([{ kind: "Secret", name: "boot", key: "text" }]);
   });
 });
 

@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { KubeTenantSource } from "../../metadata/kube/kube-tenant-source.ts";
+import { ApiProxy } from "../harness/api-proxy.ts";
+import { until } from "../harness/daemon.ts";
+import { pathOf } from "../harness/kube-pods.ts";
+import { ContentStage, type Guest } from "./content-stage.ts";
+
+/*
+ * The metadata service reads the Secrets and ConfigMaps that annotations of VMs name, and nothing else: whoever steals its token
+ * learns no more than what tenants have named for it.
+ */
+
+const RBAC = "rbac.authorization.k8s.io/v1";
+
+let stage: ContentStage;
+let source: KubeTenantSource;
+
+beforeAll(async () => {
+  stage = await ContentStage.start();
+  source = await stage.source();
+});
+afterAll(() => stage?.stop());
+
+async function userData(guest: Guest, from = source): Promise<string | null> {
+  return (await from.look(guest.identity)).userData?.toString() ?? null;
+}
+
+test("a stolen token reads what the tenant has named, and finds out about nothing else", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: "served" });
+  await stage.secret(namespace, "database", { password: "secret!" }, false);
+  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  expect(await userData(guest)).toBe("served");
+  const thief = stage.cluster.apiAs("holdfast-metadata");
+  const status = async (path: string) => (await thief.call("GET", path)).status;
+  const secrets = pathOf(namespace, "secrets");
+  expect(await status(`${secrets}/boot`)).toBe(200);
+  expect(await status(`${secrets}/database`)).toBe(403);
+  for (const query of ["", "?watch=true", "?labelSelector=metadata.holdfast.dev/serve%3Dtrue"])
+    for (const path of [secrets, pathOf(namespace, "configmaps"), "/api/v1/secrets"])
+      expect(await status(`${path}${query}`), `${path}${query}`).toBe(403);
+  thief.close();
+});
+
+test("a Secret that the Role does not name: the event says how to name it, and that is enough", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: "first" });
+  await stage.secret(namespace, "late", { userdata: "late" });
+  const annotations = { "user-data": "secret/boot", meta: "secret/late/userdata" };
+  const guest = await stage.guest(namespace, "web", { annotations });
+  expect(await source.look(guest.identity)).toMatchObject({ meta: {} });
+  expect(await userData(guest)).toBe("first");
+  const message = await stage.event(guest, "MetadataForbidden");
+  expect(message).toContain(`may not read Secret late of namespace ${namespace}`);
+  const [, patch] = /kubectl patch role -n \S+ holdfast-metadata --type=json -p '(.*)'/.exec(message) ?? [];
+  const role = pathOf(namespace, "roles", "holdfast-metadata", RBAC);
+  await stage.cluster.api.patch(role, JSON.parse(patch as string), "json");
+  await until(async () => (await source.look(guest.identity)).meta.userdata === "late", "the named Secret");
+  expect(await userData(guest)).toBe("first");
+});
+
+test("a namespace with the Role of 0.1.0, which lets Secrets be listed and not be read by name, is served on", async () => {
+  const namespace = await stage.namespace();
+  const role = pathOf(namespace, "roles", "holdfast-metadata", RBAC);
+  const rules = [
+    { apiGroups: [""], resources: ["secrets", "configmaps"], verbs: ["list", "watch"] },
+    {
+      apiGroups: [""],
+      resources: ["configmaps"],
+      resourceNames: ["holdfast-guest-passwords"],
+      verbs: ["get", "patch"],
+    },
+  ];
+  await stage.cluster.api.patch(role, { rules });
+  await stage.secret(namespace, "boot", { userdata: "served" });
+  await stage.secret(namespace, "hidden", { userdata: "unlabelled" }, false);
+  const annotations = { "user-data": "secret/boot", meta: "secret/hidden" };
+  const guest = await stage.guest(namespace, "web", { annotations });
+  const view = async () => {
+    const { userData: data, meta, password } = await source.look(guest.identity);
+    return { data: data?.toString() ?? null, meta, password };
+  };
+  await until(async () => (await view()).data === "served", "the Role of 0.1.0 to count");
+  expect(await view()).toEqual({ data: "served", meta: {}, password: { stored: null } });
+});
+
+test("a guest that asks again and again costs the API server one read of each object in three seconds", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: "served" });
+  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  const proxy = await ApiProxy.start(stage.cluster);
+  const ours = await stage.source({}, proxy.url);
+  try {
+    const startMs = performance.now();
+    for (let n = 0; n < 100; n += 1) await Promise.all([userData(guest, ours), userData(guest, ours)]);
+    const periods = 1 + Math.ceil((performance.now() - startMs) / 3_000);
+    const reads = proxy.log.filter(({ path }) => path.includes("/secrets"));
+    expect(reads.length).toBeGreaterThan(0);
+    expect(reads.length).toBeLessThanOrEqual(periods);
+    expect(reads.every(({ path }) => path.endsWith("/secrets/boot"))).toBe(true);
+  } finally {
+    await ours.stop();
+    await proxy.stop();
+  }
+});

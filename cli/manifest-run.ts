@@ -6,7 +6,7 @@ import { formatBytes } from "./human.ts";
 import { readManifestText } from "./manifest-documents.ts";
 import { type ManifestFile, manifestFiles } from "./manifest-files.ts";
 import { withProgress } from "./progress.ts";
-import { printError } from "./terminal.ts";
+import { printable, printError } from "./terminal.ts";
 
 /** Objects in one request: each is made durable before the next, so this many still answer well within the time-out. */
 const BATCH_OBJECTS_MAX = 200;
@@ -114,7 +114,7 @@ export function resultName({
   namespace,
   name,
 }: Pick<AppliedResult, "kind" | "namespace" | "name">): string {
-  return `${kind.toLowerCase()}/${namespace}/${name}`;
+  return printable(`${kind.toLowerCase()}/${namespace}/${name}`);
 }
 
 function nameOf(object: unknown): string {

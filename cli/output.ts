@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 import { type Column, formatTable } from "./table.ts";
-import { note, print } from "./terminal.ts";
+import { escaped, note, print, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
 
 const FORMATS = ["table", "wide", "json", "yaml"] as const;
 export type Format = (typeof FORMATS)[number];
@@ -43,12 +43,28 @@ export async function printList<T>(format: Format, listing: Listing<T>): Promise
 export async function printDocument(format: "json" | "yaml", document: object): Promise<void> {
   const sorted = sortKeys(document);
   if (format === "json") {
-    print(`${JSON.stringify(sorted, null, 4)}\n`);
+    // All that could be there is inside a string: JSON itself has none of these.
+    print(`${JSON.stringify(sorted, null, 4)}\n`.replace(UNPRINTABLE_IN_DOCUMENT, escaped));
     return;
   }
-  const { stringify } = await import("yaml");
+  const { Document, visit } = await import("yaml");
   // Kubernetes reads YAML 1.1: a text such as `on` must be quoted for it.
-  print(stringify(sorted, { version: "1.1", indentSeq: false, lineWidth: 0, aliasDuplicateObjects: false }));
+  const yaml = new Document(sorted, { version: "1.1", aliasDuplicateObjects: false });
+  visit(yaml, {
+    Scalar(_key, node) {
+      if (typeof node.value === "string" && new RegExp(UNPRINTABLE_IN_DOCUMENT).test(node.value))
+        node.type = "QUOTE_DOUBLE";
+    },
+  });
+  const text = yaml.toString({ indentSeq: false, lineWidth: 0 });
+  print(text.replace(UNPRINTABLE_IN_DOCUMENT, inYaml));
+}
+
+/** YAML has no surrogates: one escape for each character. */
+function inYaml(found: string): string {
+  return found.length === 1
+    ? escaped(found)
+    : `\\U${(found.codePointAt(0) as number).toString(16).padStart(8, "0")}`;
 }
 
 function sortKeys(value: unknown): unknown {

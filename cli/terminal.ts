@@ -3,10 +3,24 @@ import { EXIT, Failure } from "./failure.ts";
 
 /** Texts from outside (pod names, container IDs, error messages) must not move the cursor of whoever reads them. */
 export function printable(text: string): string {
-  return text.replace(
-    /[\p{Cc}\p{Cf}]/gu,
-    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return text.replace(UNPRINTABLE, escaped);
+}
+
+/**
+ * Control characters, what changes the direction of text or has no width (U+202E makes `gpj.exe` of `exe.jpg`), and line
+ * separators: whoever names an object must not decide how a terminal shows the others.
+ */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** The same in a document (JSON, YAML), whose own line breaks are not a value's. */
+export const UNPRINTABLE_IN_DOCUMENT = /[\p{Cf}\p{Zl}\p{Zp}\u007f-\u009f]/gu;
+
+/** As JSON and YAML write it between double quotes: `\u202e`; two of these beyond U+FFFF. */
+export function escaped(found: string): string {
+  return found
+    .split("")
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("");
 }
 
 const COLOURS = { red: 31, green: 32, yellow: 33, grey: 90 } as const;

@@ -1,4 +1,5 @@
-import { chmodSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from "node:fs";
 import { type Address, addressBytes, sameAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
@@ -169,20 +170,21 @@ export class JournalReader {
     return from + page.limit < found.length ? { items, continue: String(from + page.limit) } : { items };
   }
 
-  /** Writes a consistent copy while requests go on. Refuses to replace a file. Resolves with its size in bytes. */
+  /**
+   * Writes a consistent copy while requests go on. Refuses to replace a file. Resolves with its size in bytes. Each writes to
+   * a file of its own, which nobody can have made before: two at once do not mix, and no link there is followed.
+   */
   async backup(path: string): Promise<number> {
     const ledger = this.folder.ledger;
-    if (existsSync(path))
-      throw new RefusalError(
-        refuse("REQUEST_INVALID", { key: "path", value: path, remedy: "that file exists; name a new one" }),
-      );
-    const partial = `${path}.partial`;
-    rmSync(partial, { force: true });
+    if (existsSync(path)) throw fileExists(path);
+    const partial = `${path}.${randomBytes(8).toString("hex")}.partial`;
     try {
+      createNew(partial);
       await ledger.db.backup(partial);
-      chmodSync(partial, 0o600);
+      createNew(path);
       renameSync(partial, path);
     } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "EEXIST") throw fileExists(path);
       const remedy = `the daemon cannot write there (${(error as Error).message}); /var/backups is what its systemd unit leaves it`;
       throw new RefusalError(refuse("REQUEST_INVALID", { key: "path", value: path, remedy }));
     } finally {
@@ -190,4 +192,15 @@ export class JournalReader {
     }
     return statSync(path).size;
   }
+}
+
+/** Throws EEXIST when anything has the name, a link too. */
+function createNew(path: string): void {
+  closeSync(openSync(path, "wx", 0o600));
+}
+
+function fileExists(path: string): RefusalError {
+  return new RefusalError(
+    refuse("REQUEST_INVALID", { key: "path", value: path, remedy: "that file exists; name a new one" }),
+  );
 }

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { HOLDFAST, network, run, TestDaemon } from "../harness/daemon.ts";
 
 // Colours and progress are for people on a terminal; pipes get plain data and may close early.
@@ -14,6 +15,38 @@ beforeAll(async () => {
 afterAll(() => daemon.stop());
 
 const ESCAPE = "\u001b[";
+
+describe("a name from outside that would turn the text of a terminal around", () => {
+  // Right-to-left override, an isolate, a character of no width, one beyond U+FFFF, a C1 control character.
+  const name = "a\u202egpj\u2066b\u200bc\u{e0041}d\u009be";
+  const raw = /[\u202a-\u202e\u2066-\u2069\u200b\u009b]|\u{e0041}/u;
+  beforeAll(async () => {
+    await daemon.cni("ADD", "odd", {
+      config: network("odd"),
+      args: `K8S_POD_NAMESPACE=shop;K8S_POD_UID=u1;K8S_POD_NAME=${name}`,
+    });
+  });
+
+  test.each(["table", "wide", "json", "yaml"])("is escaped in -o %s", async (format) => {
+    for (const command of [
+      ["list", "--network", "odd"],
+      ["history", "10.10.0.1", "--network", "odd"],
+      ["show", "odd"],
+    ]) {
+      const { code, stdout } = await daemon.cli(...command, "-o", format);
+      expect(code).toBe(0);
+      expect(stdout).toContain("\\u202e");
+      expect(stdout).not.toMatch(raw);
+    }
+  });
+
+  test("and is the same name again for whoever reads the document", async () => {
+    const { stdout } = await daemon.cli("list", "--network", "odd", "-o", "yaml");
+    expect(parse(stdout).items[0].owner.name).toBe(name);
+    const json = JSON.parse((await daemon.cli("list", "--network", "odd", "-o", "json")).stdout);
+    expect(json).toEqual(parse(stdout));
+  });
+});
 
 describe.skipIf(!existsSync("/usr/bin/script"))("on a terminal", () => {
   const onTerminal = (command: string, env: Record<string, string> = {}) =>

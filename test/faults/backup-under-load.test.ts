@@ -1,4 +1,5 @@
 /** A backup made while requests go on is one moment of the database: whole, sound, and with all that was answered before it began. */
+import { readdirSync } from "node:fs";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { network } from "../harness/daemon.ts";
@@ -33,6 +34,16 @@ test("backups under load", async () => {
     expect(made.status, made.body).toBe(200);
     expectWhole(path, before);
   }
+  for (let index = 0; index < 2; index++) {
+    const before = [...answered.keys()];
+    const path = stage.path(`same-${index}`);
+    const made = await Promise.all([1, 2, 3].map(() => daemon.post("/v1/backup", { path })));
+    expect(made.map(({ status }) => status).sort(), made.map(({ body }) => body).join()).toEqual([
+      200, 400, 400,
+    ]);
+    expectWhole(path, before);
+  }
+  expect(readdirSync(stage.path("")).filter((name) => name.endsWith(".partial"))).toEqual([]);
   loading = false;
   await Promise.all(load);
   await expectSound(daemon);

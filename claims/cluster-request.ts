@@ -8,7 +8,9 @@ import type { PodIdentity } from "../store/records.ts";
 import { readAttachmentRequest } from "./attachment-request.ts";
 import { DEFAULT_NAMESPACE, type ObjectName } from "./claim-reference.ts";
 import type { CniArgs } from "./cni-args.ts";
-import { type DefinitionBook, projectNad } from "./definition-book.ts";
+import { type DefinitionBook, type NadVerdict, projectNad } from "./definition-book.ts";
+import { describeNetworkOwner, NODES_OWN } from "./network-owner.ts";
+import type { NetworkOwners } from "./network-owners.ts";
 import { elementFor, readNetworkSelection } from "./network-selection.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import type { PodView } from "./pod-view.ts";
@@ -36,10 +38,14 @@ export interface RuntimeRequest {
   ownDefinition(): { readonly definition: NetworkDefinition; readonly source: string };
 }
 
+/** The pod's own network, by the name that every runtime gives it. */
+const PRIMARY_INTERFACE = "eth0";
+
 interface Parts {
   readonly api: KubeApi;
   readonly pods: PodDirectory;
   readonly book: DefinitionBook;
+  readonly owners: Pick<NetworkOwners, "learn">;
   /** Name of the Node object that this daemon serves. */
   readonly node: string;
 }
@@ -68,7 +74,12 @@ export async function readClusterRequest(
   if (found !== null) refuseOtherNode(found.view, parts.node);
   const element =
     found === null || named === null ? null : await elementOf(parts, request, named, found, deadlineMs);
-  const { definition, source } = await definitionOf(parts, request, element, deadlineMs);
+  const { definition, source } = await definitionOf(
+    parts,
+    request,
+    { element, pod: found?.view ?? null },
+    deadlineMs,
+  );
   const nad = element?.nad ? `${element.nad.namespace}/${element.nad.name}` : "";
   const namespace = named?.namespace ?? DEFAULT_NAMESPACE;
   const byElement = element?.claim ? { namespace, name: element.claim } : null;
@@ -111,27 +122,73 @@ async function elementOf(
   return element ?? read(await pods.read(named, deadlineMs));
 }
 
-/** The NAD that the interface comes through says what the network is; without one the network's, else the runtime's own words. */
+/**
+ * The network's definition, once its owner is known to let this interface in. The NAD that the interface comes through
+ * decides whether it may; without a NAD, the namespace of the pod, unless it is the primary interface, which the nodes'
+ * own configuration gives to every pod.
+ */
 async function definitionOf(
-  { api, book }: Parts,
+  parts: Parts,
   request: RuntimeRequest,
-  element: SelectionElement | null,
+  { element, pod }: { readonly element: SelectionElement | null; readonly pod: PodView | null },
   deadlineMs: number,
 ): Promise<{ definition: NetworkDefinition; source: string }> {
+  const { api, book, owners } = parts;
   const { network } = request;
-  if (element?.nad) {
-    const key = `${element.nad.namespace}/${element.nad.name}`;
-    // The watch may be behind: a NAD that has just been switched over is one of the network's, whose pods have addresses.
-    if (book.networkOfNad(key) !== network) await readNad(api, book, element.nad, deadlineMs);
-    const verdict = book.verdict(key);
-    if (verdict.kind === "broken") throw new RefusalError(verdict.refusal);
-    if (verdict.kind === "conflict" && verdict.network === network) {
-      throw new RefusalError(conflict(verdict.other, verdict.by, network));
-    }
-    if (verdict.kind === "ok" && verdict.network === network) return verdict;
+  const key = element?.nad ? `${element.nad.namespace}/${element.nad.name}` : null;
+  // The watch may be behind: a NAD that has just been switched over is one of the network's, whose pods have addresses.
+  if (element?.nad && key !== null && namedBy(book.verdict(key)) !== network) {
+    await readNad(api, book, element.nad, deadlineMs);
   }
-  const counting = book.definitionOf(network);
-  return counting ?? request.ownDefinition();
+  const verdict: NadVerdict = key === null ? { kind: "unknown" } : book.verdict(key);
+  if (verdict.kind === "broken") throw new RefusalError(verdict.refusal);
+  // A configuration that is no NAD's is a file on the nodes.
+  const byNodes = key === null || verdict.kind === "not-ours";
+  await owners.learn(network, { byNodes, deadlineMs });
+  if (whyNotIn(parts, request, element, pod) !== null)
+    await owners.learn(network, { fresh: true, deadlineMs });
+  const refusal = whyNotIn(parts, request, element, pod);
+  if (refusal !== null) throw new RefusalError(refusal);
+  const now = key === null ? verdict : book.verdict(key);
+  if (now.kind === "conflict" && now.network === network) {
+    throw new RefusalError(conflict(now.other, now.by, network));
+  }
+  return book.definitionOf(network) ?? request.ownDefinition();
+}
+
+/** The network that a NAD names; null: none of ours. */
+function namedBy(verdict: NadVerdict): string | null {
+  return "network" in verdict ? verdict.network : null;
+}
+
+/** Why this interface may not use its network, as far as its owner is known; null: it may. */
+function whyNotIn(
+  { book }: Parts,
+  { network, interface: interfaceName }: RuntimeRequest,
+  element: SelectionElement | null,
+  pod: PodView | null,
+): Refusal | null {
+  const owner = book.ownerOf(network);
+  if (owner === null) return null;
+  const nad = element?.nad ?? null;
+  const byNodes =
+    nad !== null &&
+    owner.definedIn === NODES_OWN &&
+    !book.definesNetwork(`${nad.namespace}/${nad.name}`, network);
+  if (
+    byNodes ||
+    (nad === null && (pod === null || interfaceName === PRIMARY_INTERFACE || owner.definedIn === NODES_OWN))
+  ) {
+    return null;
+  }
+  const namespace = nad?.namespace ?? pod?.namespace ?? "";
+  const told = { network, namespace, owner: describeNetworkOwner(owner) };
+  if (!book.permits(network, namespace)) {
+    const user = nad ? `NetworkAttachmentDefinition ${nad.namespace}/${nad.name}` : `pod ${pod?.key}`;
+    return refuse("NETWORK_NOT_SHARED", { ...told, user });
+  }
+  const foreign = nad !== null && namespace !== owner.definedIn;
+  return foreign && book.definitionOf(network) === null ? refuse("DEFINITION_MISSING", told) : null;
 }
 
 /** A NAD younger than what the watch has told so far. */

@@ -1,7 +1,8 @@
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import { parseNadConfigIfOurs } from "../ipam/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
-import { type ObjectMetadata, objectAt, readMetadata } from "./object-metadata.ts";
+import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
+import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 
 /** The fields kept of a network attachment definition (NAD). */
 export interface NadView extends ObjectMetadata {
@@ -9,6 +10,8 @@ export interface NadView extends ObjectMetadata {
   readonly config: string;
   /** The server counts it up at every change of `spec`; 0 when it does not say. */
   readonly generation: number;
+  /** The namespaces that the annotation shares its network with. */
+  readonly sharedWith: readonly string[];
 }
 
 /** Keeps of a NetworkAttachmentDefinition what Holdfast reads. Throws MalformedObjectError. */
@@ -20,6 +23,7 @@ export function projectNad(object: unknown): NadView {
     ...metadata,
     config: typeof config === "string" ? config : "",
     generation: typeof generation === "number" ? generation : 0,
+    sharedWith: readSharedWith(readTexts(object, "annotations").get(SHARED_WITH_ANNOTATION)),
   };
 }
 
@@ -40,7 +44,11 @@ export type NadVerdict =
   /** Unreadable, or ours and wrong. */
   | { readonly kind: "broken"; readonly refusal: Refusal }
   /** `other`, the NAD asked about, says something else than `by`, which counts. */
-  | { readonly kind: "conflict"; readonly network: string; readonly by: string; readonly other: string };
+  | { readonly kind: "conflict"; readonly network: string; readonly by: string; readonly other: string }
+  /** The network is another namespace's, which has not shared it with this one. */
+  | { readonly kind: "not-shared"; readonly network: string; readonly owner: NetworkOwner }
+  /** The network is another namespace's, where nothing defines it now. */
+  | { readonly kind: "undefined"; readonly network: string; readonly owner: NetworkOwner };
 
 type Reading =
   | { readonly kind: "ours"; readonly definition: NetworkDefinition }
@@ -57,20 +65,83 @@ interface OwnEntry {
   readonly reading: { readonly kind: "ours"; readonly definition: NetworkDefinition };
 }
 
-/** The NADs of one network, by key. The oldest is known at any time: every ADD asks for it. */
+/** The NADs of one network, by key. The one that counts is known at any time: every ADD asks for it. */
 interface Shelf {
   readonly entries: Map<string, OwnEntry>;
+  /** Of any namespace. */
   oldest: OwnEntry;
+  /** The oldest of the owner's namespace; null: there is none. */
+  counting: OwnEntry | null;
 }
 
 /**
- * All network attachment definitions of the cluster, and which of them defines a network: the oldest that is ours and
- * right, by creationTimestamp, then by key. One that is wrong defines nothing and disturbs no other.
+ * All network attachment definitions of the cluster, and which of them defines a network: of those in the namespace that
+ * the network belongs to, the oldest that is ours and right, by creationTimestamp, then by key. One that is wrong defines
+ * nothing and disturbs no other. Until the owner is known, it is taken to be the namespace of the oldest of all.
  */
 export class DefinitionBook {
   readonly #entries = new Map<string, Entry>();
   /** By network. */
   readonly #shelves = new Map<string, Shelf>();
+  /** As recorded, by network. */
+  readonly #owners = new Map<string, NetworkOwner>();
+
+  /** Notes whose a network is; null: nobody has recorded it. */
+  setOwner(network: string, owner: NetworkOwner | null): void {
+    if (owner === null) this.#owners.delete(network);
+    else this.#owners.set(network, owner);
+    const shelf = this.#shelves.get(network);
+    if (shelf) this.#settle(network, shelf);
+  }
+
+  /** Whose a network is: as recorded, else as its oldest NAD suggests; null: nobody's yet. */
+  ownerOf(network: string): NetworkOwner | null {
+    const recorded = this.#owners.get(network);
+    if (recorded !== undefined) return recorded;
+    const oldest = this.#shelves.get(network)?.oldest;
+    return oldest ? { definedIn: oldest.nad.namespace, sharedWith: [] } : null;
+  }
+
+  /** Whether a network's owner is recorded. */
+  hasRecordedOwner(network: string): boolean {
+    return this.#owners.has(network);
+  }
+
+  /** May pods attach to the network through a NAD of this namespace? */
+  permits(network: string, namespace: string): boolean {
+    const owner = this.ownerOf(network);
+    if (owner === null || owner.definedIn === namespace) return true;
+    return isSharedWith(owner.sharedWith, namespace) || isSharedWith(this.#annotated(network), namespace);
+  }
+
+  /** Whose a network is, and everybody it is shared with: as recorded, and by the annotation; null: nobody's yet. */
+  accessTo(network: string): NetworkOwner | null {
+    const owner = this.ownerOf(network);
+    if (owner === null) return null;
+    const sharedWith = [...new Set([...owner.sharedWith, ...this.#annotated(network)])].sort();
+    return { definedIn: owner.definedIn, sharedWith };
+  }
+
+  /** Whether a NAD is one of the network's, permitted or not. */
+  definesNetwork(nadKey: string, network: string): boolean {
+    return this.#shelves.get(network)?.entries.has(nadKey) ?? false;
+  }
+
+  /** The namespaces that have a NAD of the network, whether or not they may use it; the oldest NAD's first. */
+  namespacesOf(network: string): string[] {
+    const shelf = this.#shelves.get(network);
+    if (!shelf) return [];
+    return [...new Set([shelf.oldest, ...shelf.entries.values()].map(({ nad }) => nad.namespace))];
+  }
+
+  /** `spec.config` of every NAD of the namespace that the network belongs to, the one that counts first. */
+  configsOf(network: string): string[] {
+    const shelf = this.#shelves.get(network);
+    if (!shelf?.counting) return [];
+    const { namespace } = shelf.counting.nad;
+    const own = [...shelf.entries.values()].filter(({ nad }) => nad.namespace === namespace);
+    return [...new Set([shelf.counting, ...own].map(({ nad }) => nad.config))];
+  }
 
   /** Takes in a NAD, new or changed. */
   upsert(nad: NadView): void {
@@ -92,16 +163,14 @@ export class DefinitionBook {
     const shelf = this.#shelves.get(network);
     if (!shelf) return;
     shelf.entries.delete(key);
-    if (shelf.oldest.nad.key !== key) return;
-    const [first, ...rest] = shelf.entries.values();
-    if (first === undefined) this.#shelves.delete(network);
-    else shelf.oldest = rest.reduce(older, first);
+    if (shelf.entries.size === 0) this.#shelves.delete(network);
+    else if (shelf.oldest.nad.key === key || shelf.counting?.nad.key === key) this.#settle(network, shelf);
   }
 
   /** The definition of a network, null when no NAD defines it. */
   definitionOf(network: string): CountingDefinition | null {
-    const shelf = this.#shelves.get(network);
-    return shelf ? counting(shelf.oldest) : null;
+    const counts = this.#shelves.get(network)?.counting;
+    return counts ? counting(counts) : null;
   }
 
   /** May an ADD come through this NAD (`namespace/name`)? */
@@ -111,18 +180,23 @@ export class DefinitionBook {
     const { reading } = entry;
     if (reading.kind !== "ours") return reading;
     const { name: network, fingerprint } = reading.definition;
-    const oldest = this.#shelves.get(network)?.oldest;
-    if (!oldest) throw new Error(`network ${network} has a NAD, but no definition`);
-    if (oldest.reading.definition.fingerprint !== fingerprint) {
-      return { kind: "conflict", network, by: oldest.nad.key, other: nadKey };
+    const shelf = this.#shelves.get(network);
+    const owner = this.ownerOf(network);
+    if (!shelf || owner === null) throw new Error(`network ${network} has a NAD, but no owner`);
+    if (!this.permits(network, entry.nad.namespace)) return { kind: "not-shared", network, owner };
+    if (shelf.counting === null) return { kind: "undefined", network, owner };
+    if (shelf.counting.reading.definition.fingerprint !== fingerprint) {
+      return { kind: "conflict", network, by: shelf.counting.nad.key, other: nadKey };
     }
-    return { kind: "ok", network, ...counting(oldest) };
+    return { kind: "ok", network, ...counting(shelf.counting) };
   }
 
-  /** The network that a NAD belongs to, null when it is not ours or wrong. */
+  /** The network that a NAD belongs to; null when it is not ours, wrong, or in a namespace that may not use the network. */
   networkOfNad(nadKey: string): string | null {
-    const reading = this.#entries.get(nadKey)?.reading;
-    return reading?.kind === "ours" ? reading.definition.name : null;
+    const entry = this.#entries.get(nadKey);
+    if (entry?.reading.kind !== "ours") return null;
+    const network = entry.reading.definition.name;
+    return this.permits(network, entry.nad.namespace) ? network : null;
   }
 
   /** The NADs through which pods attach to a network, in no order; those that disagree with its definition too. */
@@ -136,15 +210,37 @@ export class DefinitionBook {
     return [...this.#shelves.keys()].sort();
   }
 
+  #annotated(network: string): readonly string[] {
+    return this.#shelves.get(network)?.counting?.nad.sharedWith ?? [];
+  }
+
   #shelve(entry: OwnEntry): void {
     const network = entry.reading.definition.name;
     const shelf = this.#shelves.get(network);
     if (!shelf) {
-      this.#shelves.set(network, { entries: new Map([[entry.nad.key, entry]]), oldest: entry });
+      const entries = new Map([[entry.nad.key, entry]]);
+      const made: Shelf = { entries, oldest: entry, counting: null };
+      this.#shelves.set(network, made);
+      this.#settle(network, made);
       return;
     }
     shelf.entries.set(entry.nad.key, entry);
-    shelf.oldest = older(shelf.oldest, entry);
+    const { oldest, counting } = shelf;
+    shelf.oldest = older(oldest, entry);
+    // Thousands of namespaces may have a NAD of one network: all of them are looked at only when the owner may be another.
+    const moved = shelf.oldest.nad.namespace !== oldest.nad.namespace && !this.#owners.has(network);
+    if (moved) this.#settle(network, shelf);
+    else if (entry.nad.namespace === this.ownerOf(network)?.definedIn)
+      shelf.counting = counting === null ? entry : older(counting, entry);
+  }
+
+  #settle(network: string, shelf: Shelf): void {
+    const entries = [...shelf.entries.values()];
+    shelf.oldest = entries.reduce(older);
+    const { definedIn } = this.#owners.get(network) ?? { definedIn: shelf.oldest.nad.namespace };
+    // No namespace is called NODES_OWN.
+    const own = entries.filter(({ nad }) => nad.namespace === definedIn);
+    shelf.counting = own.length === 0 ? null : own.reduce(older);
   }
 }
 

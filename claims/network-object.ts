@@ -21,11 +21,15 @@ export function nameTakenBy(network: string, byName: ByName): string | null {
 }
 
 /** A quorum read; null: it does not exist yet. Throws ApiAway, also when another network's object has its name. */
-export async function readNetworkObject(api: KubeApi, network: string): Promise<IPNetwork | null> {
+export async function readNetworkObject(
+  api: KubeApi,
+  network: string,
+  deadlineMs?: number,
+): Promise<IPNetwork | null> {
   const found = new Map<string, IPNetwork>();
   for (const name of networkObjectNames(network)) {
     const path = objectPath(NETWORKS_PATH, name);
-    const read = await readObject(api, path);
+    const read = await readObject(api, path, deadlineMs);
     if (read.kind === "unknown") throw new ApiAway(`GET ${path}: ${read.problem}`);
     if (read.kind === "absent") continue;
     found.set(name, read.it);

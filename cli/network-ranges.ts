@@ -19,7 +19,18 @@ export function sourceText({ source }: NetworkView): string {
   return source === "runtime" ? "runtime configuration" : source;
 }
 
-export function rangeColumns(): Column<RangeLine>[] {
+/** The namespace that a network belongs to. */
+export function ownerText({ definedIn }: NetworkView): string {
+  if (definedIn === undefined) return "-";
+  return definedIn === "" ? "(administrators)" : definedIn;
+}
+
+export function rangeColumns(networks: readonly NetworkView[]): Column<RangeLine>[] {
+  const inCluster = networks.some(({ definedIn }) => definedIn !== undefined);
+  const owners: Column<RangeLine>[] = [
+    { header: "OWNER", only: "wide", cell: ({ network }) => ownerText(network) },
+    { header: "SHARED WITH", only: "wide", cell: ({ network }) => network.sharedWith?.join(",") || "-" },
+  ];
   const counted = (header: string, pick: (range: RangeView) => string): Column<RangeLine> => ({
     header,
     cell: ({ range }) => (range ? formatCount(pick(range)) : ""),
@@ -40,6 +51,7 @@ export function rangeColumns(): Column<RangeLine>[] {
       cell: ({ network }) => (network.allowPersistentIPs ? "yes" : "no"),
     },
     { header: "COOLDOWN", only: "wide", cell: ({ network }) => `${network.cooldownSeconds} s` },
+    ...(inCluster ? owners : []),
     { header: "SOURCE", cell: ({ network }) => network.source },
   ];
 }

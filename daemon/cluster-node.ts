@@ -4,9 +4,12 @@ import { DefinitionBook, type NadView, projectNad } from "../claims/definition-b
 import { EventWriter } from "../claims/kube/events.ts";
 import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
 import { loadKubeConfig } from "../claims/kube/kube-config.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../claims/kube/read-object.ts";
 import { Reflector } from "../claims/kube/reflector.ts";
+import { NetworkOwners } from "../claims/network-owners.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
 import { type PodView, projectPod } from "../claims/pod-view.ts";
+import { ourPluginOf } from "../ipam/network-definition.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import type { Hint } from "../store/kubernetes/hint.ts";
 import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
@@ -22,6 +25,7 @@ import {
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { timeText } from "../store/sqlite/rows.ts";
+import { type AskedPlan, readPlan } from "./listener-plan.ts";
 import { NodeImports } from "./node-imports.ts";
 
 /** Pause before the first list is tried again, ms. */
@@ -52,6 +56,7 @@ export class ClusterNode {
   readonly api: KubeApi;
   readonly pods: PodDirectory;
   readonly book = new DefinitionBook();
+  readonly owners: NetworkOwners;
   readonly store: KubernetesStore;
   readonly imports: NodeImports;
   readonly node: string;
@@ -75,6 +80,7 @@ export class ClusterNode {
     const { onRequest } = options;
     this.#http = new HttpKubeApi(loadKubeConfig(options.kubeconfig), onRequest ? { onRequest } : {});
     this.api = this.#http;
+    this.owners = new NetworkOwners(this.api, this.book, log);
     this.#events = new EventWriter({
       api: this.api,
       component: "holdfast-daemon",
@@ -116,6 +122,8 @@ export class ClusterNode {
     this.imports = new NodeImports({
       api: this.api,
       book: this.book,
+      learnOwner: (network) =>
+        this.owners.learn(network, { deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS }),
       hint: this.store.hint,
       pods: () => this.#podWatch.items.values(),
       monotonicMs: () => context.clock.monotonicMs(),
@@ -151,6 +159,11 @@ export class ClusterNode {
     this.#life.abort();
     await Promise.all([this.#podWatch.stop(), this.#nadWatch.stop()]);
     this.#http.close();
+  }
+
+  /** Where the owner of a network has put it: one plan for each of the NADs of the namespace that it belongs to. */
+  listenerPlans(network: string): AskedPlan[] {
+    return this.book.configsOf(network).map((config) => readPlan(ourPluginOf(config)));
   }
 
   /** Tells the pod's owner what a refusal means, where somebody has to act. */

@@ -6,7 +6,7 @@ import type { Attachment } from "../store/records.ts";
 import type { CniContext } from "./cni-context.ts";
 import type { PluginConfig } from "./cni-request.ts";
 import { ipv4Of } from "./listener-need.ts";
-import { readPlan } from "./listener-plan.ts";
+import { asOwnerSays, readPlan } from "./listener-plan.ts";
 import type { WaitOutcome } from "./listener-reports.ts";
 import { METADATA_ROUTE_DST } from "./listener-wire.ts";
 
@@ -53,7 +53,9 @@ async function whyNot(
   definition: NetworkDefinition,
 ): Promise<string | null> {
   if (definition.metadata?.kind === "refused") return definition.metadata.reason;
-  const reason = await context.listeners.admit(attachment, readPlan(config.conf), definition);
+  const owners = context.cluster?.listenerPlans(attachment.network) ?? [];
+  const asked = asOwnerSays(readPlan(config.conf), owners);
+  const reason = await context.listeners.admit(attachment, asked, definition);
   if (reason !== null) return reason;
   if (context.notReady() === null && context.store.definition(attachment.network)?.metadata?.kind !== "on") {
     return "only the configuration on this node asks for it, and no NetworkAttachmentDefinition defines the network";

@@ -7,7 +7,9 @@ import { pause } from "../claims/kube/backoff.ts";
 import { EventWriter } from "../claims/kube/events.ts";
 import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
 import { loadKubeConfig } from "../claims/kube/kube-config.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../claims/kube/read-object.ts";
 import { networkObjectOf } from "../claims/network-object.ts";
+import { recordOwner } from "../claims/record-owner.ts";
 import { Adoption } from "../claims/sweep/adoption.ts";
 import type { SweptPod } from "../claims/sweep/fact-views.ts";
 import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
@@ -175,18 +177,31 @@ export class Controller {
     await this.#networkStatus.turn(signal, { writes: this.#idle() === null });
   }
 
+  /** Whose a network is comes before everything else: the pods of a namespace that may not use it bring nothing along. */
+  async #recordOwner(network: string): Promise<void> {
+    const { book } = this.#watched;
+    if (book.hasRecordedOwner(network)) return;
+    const deadlineMs = performance.now() + HOUSEKEEPING_DEADLINE_MS;
+    const owner = await recordOwner(this.#api, network, { book, deadlineMs, log: this.#log });
+    book.setOwner(network, owner);
+  }
+
   async #importAll(signal: AbortSignal): Promise<void> {
     const { book: definitions, networks } = this.#watched;
     const time = () => new Date(systemClock.wallMs()).toISOString();
     for (const network of definitions.networks()) {
       if (signal.aborted || this.#idle() !== null) return;
       const known = networkObjectOf(network, (name) => networks.items.get(name)?.object);
-      const sources = sourcesOf(definitions, network, null);
-      const editions = sources.map(editionOf).sort().join();
-      if (isImported(known, sources) || this.#unlisted.get(network) === editions) continue;
+      const editions = () => sourcesOf(definitions, network, null).map(editionOf).sort().join();
+      const isDone =
+        isImported(known, sourcesOf(definitions, network, null)) ||
+        this.#unlisted.get(network) === editions();
+      if (isDone && definitions.hasRecordedOwner(network)) continue;
       try {
+        await this.#recordOwner(network);
+        const covered = editions();
         const result = await importNetwork(this.#api, network, { definitions, time, log: this.#log });
-        if (result.kind === "imported" && !result.listed) this.#unlisted.set(network, editions);
+        if (result.kind === "imported" && !result.listed) this.#unlisted.set(network, covered);
       } catch (error) {
         // One network's failure is its own; the others are imported and counted.
         this.#log.warn({ network, err: error as Error }, "not imported yet; trying again");

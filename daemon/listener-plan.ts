@@ -91,6 +91,20 @@ export function planAfter(
   return { ...kept, others: [...others, key] };
 }
 
+/**
+ * The plan by which an attachment asks, once the owner of its network has been heard: who shares a network does not move
+ * its listener to another place. `owners` are the places that the owner's own definitions name; none: nobody says.
+ */
+export function asOwnerSays(asked: AskedPlan, owners: readonly AskedPlan[]): AskedPlan {
+  if (!("plan" in asked)) return asked;
+  const places = owners.flatMap((one) => ("plan" in one ? [one.plan] : []));
+  const [first] = places;
+  if (first === undefined || places.some((place) => samePlace(place, asked.plan))) return asked;
+  return {
+    refused: `this interface is on ${describePlan(asked.plan)}, and the network's owner has it on ${describePlan(first)}`,
+  };
+}
+
 function samePlace(a: BridgePlan, b: BridgePlan): boolean {
   return a.bridge === b.bridge && a.vlan === b.vlan;
 }

@@ -17,6 +17,8 @@ const NODES_BELIEVED_MS = 300_000;
 interface NodeImportsOptions {
   readonly api: KubeApi;
   readonly book: DefinitionBook;
+  /** Whose a network is comes before its import: the pods of a namespace that may not use it bring no addresses along. */
+  readonly learnOwner: (network: string) => Promise<unknown>;
   readonly hint: Pick<Hint, "ownedBy" | "refresh">;
   /** The pods of this node, projected with their addresses. */
   readonly pods: () => Iterable<PodView>;
@@ -91,7 +93,8 @@ export class NodeImports {
   }
 
   async #importNow(network: string, nodes: NetworkDefinition | null): Promise<void> {
-    const { api, book: definitions, hint, time, log, monotonicMs } = this.#options;
+    const { api, book: definitions, learnOwner, hint, time, log, monotonicMs } = this.#options;
+    await learnOwner(network);
     const sources = sourcesOf(definitions, network, nodes);
     const nowMs = monotonicMs();
     const result = await importNetwork(api, network, { definitions, nodes, time, log });

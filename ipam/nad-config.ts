@@ -38,6 +38,11 @@ export function parseNadConfigIfOurs(text: string): NadConfig | null {
   return plugins.some(isOurs) ? read(conf) : null;
 }
 
+/** The configuration of our plugin in a NetworkAttachmentDefinition that was read before: bridge, VLAN and the like. */
+export function ourPluginOf(text: string): JsonObject {
+  return pluginOf(parseJsonObject(text));
+}
+
 /**
  * Reads what an earlier release has accepted and recorded: 0.1.0 took `allowPersistentIPs` inside `ipam` as well. What
  * is refused today goes on meaning what it meant until it is applied again.

@@ -42,6 +42,18 @@ export const REFUSALS = {
     say: "{other} defines network {network} differently from {definition}, which counts",
     hint: "make the two equal, or give one of them another name",
   },
+  NETWORK_NOT_SHARED: {
+    cniCode: 7,
+    say: "{user} asks for network {network}, which belongs to {owner}",
+    hint: 'its owner shares it: annotation ipam.holdfast.dev/shared-with: "{namespace}" on the NetworkAttachmentDefinition that defines it; or use another network name; an administrator moves it: holdfast networks own {network} --namespace {namespace}',
+    claimReason: "NetworkNotFound",
+  },
+  DEFINITION_MISSING: {
+    cniCode: 7,
+    say: "network {network} belongs to {owner}, where no NetworkAttachmentDefinition defines it now",
+    hint: "create the definition there again; an administrator gives the network to another namespace: holdfast networks own {network} --namespace NAMESPACE",
+    claimReason: "NetworkNotFound",
+  },
   CLAIM_OTHER_NAMESPACE: {
     cniCode: 7,
     say: "the pod in namespace {namespace} refers to IPAMClaim {claim} of another namespace",

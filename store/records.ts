@@ -91,6 +91,10 @@ export interface NetworkView {
   readonly allowPersistentIPs: boolean;
   readonly cooldownSeconds: number;
   readonly attachments: number;
+  /** In Kubernetes: the namespace that the network belongs to, "" the nodes' administrators; absent: nobody's yet. */
+  readonly definedIn?: string;
+  /** In Kubernetes: namespaces that may use it besides, or "*". */
+  readonly sharedWith?: readonly string[];
   /** Absent: the network has none. */
   readonly metadata?: MetadataView;
   /** Allocations outside every present subnet (the range was edited): kept, not counted below. */

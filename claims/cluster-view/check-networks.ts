@@ -6,9 +6,13 @@ import type { Finding, RangeView } from "../../store/records.ts";
 import { gatewayHeld } from "../../store/sqlite/check.ts";
 import { describeSource, isImported, sourcesOf, uncovered } from "../import-sources.ts";
 import { nameTakenBy, networkObjectOf } from "../network-object.ts";
+import { describeNetworkOwner, SHARED_WITH_ANNOTATION } from "../network-owner.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
 import type { ClusterNetworkView } from "./network-views.ts";
+
+/** Namespaces that one finding names. */
+const NAMESPACES_SHOWN_MAX = 5;
 
 /** I5: the counts of every range add up, and those that `kubectl get ipnetworks` shows can be true. */
 export function checkCounts({ networks }: Look, views: readonly ClusterNetworkView[]): Finding[] {
@@ -83,4 +87,40 @@ function addsUp({ size, allocated, cooling, free, excluded }: RangeView): boolea
 /** null: absent, or no number. */
 function numberOf(text: string | undefined): bigint | null {
   return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
+}
+
+/** Networks whose owner is not recorded or defines them no longer, and NADs that may not use the network they name. */
+export function checkOwners({ book, madeAt }: Look, grace: Grace): Finding[] {
+  return book.networks().flatMap((network): Finding[] => {
+    const owner = book.ownerOf(network);
+    if (owner === null) return [];
+    const whose = describeNetworkOwner(owner);
+    const findings: Finding[] = [];
+    if (!book.hasRecordedOwner(network) && grace.isOver(madeAt.get(network))) {
+      findings.push({
+        invariant: "owner",
+        message: `nobody has recorded whose network ${network} is: until then it is ${whose}'s, which has the oldest definition`,
+        hint: "the controller records it, or the first attachment does; see their logs, and whether deploy/crds of this release is applied",
+      });
+    }
+    if (book.definitionOf(network) === null) {
+      findings.push({
+        invariant: "owner",
+        message: `network ${network} belongs to ${whose}, where no NetworkAttachmentDefinition defines it now`,
+        hint: `create the definition there again, or move the network: holdfast networks own ${network} --namespace NAMESPACE`,
+      });
+    }
+    const refused = book.namespacesOf(network).filter((namespace) => !book.permits(network, namespace));
+    if (refused.length > 0) {
+      const shown = refused.slice(0, NAMESPACES_SHOWN_MAX).join(", ");
+      const more =
+        refused.length > NAMESPACES_SHOWN_MAX ? `, and ${refused.length - NAMESPACES_SHOWN_MAX} more` : "";
+      findings.push({
+        invariant: "owner",
+        message: `network ${network} belongs to ${whose}, and NetworkAttachmentDefinitions of ${shown}${more} name it: ADDs through those are refused`,
+        hint: `where that is meant, share it (annotation ${SHARED_WITH_ANNOTATION} on its definition); else those must use another network name`,
+      });
+    }
+    return findings;
+  });
 }

@@ -2,7 +2,7 @@ import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
 import type { Finding } from "../../store/records.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkNames } from "./check-names.ts";
-import { checkCounts, checkGateways, checkImports } from "./check-networks.ts";
+import { checkCounts, checkGateways, checkImports, checkOwners } from "./check-networks.ts";
 import { checkReasons } from "./check-reasons.ts";
 import { Grace } from "./grace.ts";
 import { type Look, lookAt } from "./look.ts";
@@ -50,6 +50,7 @@ function judged(look: Look, { nowMs, graceSeconds }: CheckOptions): ClusterCheck
     ...checkReasons(look, grace),
     ...checkCounts(look, views),
     ...checkImports(look, grace),
+    ...checkOwners(look, grace),
     ...checkGateways(look),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));
   return { findings, counted: { ...countedOf(look, views), allocations: boundCount(look) } };

@@ -12,6 +12,8 @@ import {
 import { projectClaim } from "../claim-view.ts";
 import { DefinitionBook, projectNad } from "../definition-book.ts";
 import { type HeldAddress, statusAddresses } from "../held-addresses.ts";
+import { networkObjectOf } from "../network-object.ts";
+import { readOwner } from "../network-owner.ts";
 import { MalformedObjectError } from "../object-metadata.ts";
 import { projectPod } from "../pod-view.ts";
 import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../sweep/caches.ts";
@@ -22,6 +24,8 @@ export interface Definitions {
   readonly book: DefinitionBook;
   /** When the NAD that defines a network was made, RFC 3339. */
   readonly madeAt: ReadonlyMap<string, string>;
+  /** IPNetwork objects by name. */
+  readonly networks: ReadonlyMap<string, IPNetwork>;
 }
 
 /** A pod, and the addresses that it reports. */
@@ -34,7 +38,6 @@ export interface LookedPod extends SweptPod {
 export interface Look extends Definitions {
   /** By object name. */
   readonly allocations: ReadonlyMap<string, CachedAllocation>;
-  readonly networks: ReadonlyMap<string, IPNetwork>;
   /** By `namespace/name`; those that make no sense are left out, and then `complete` is false. */
   readonly claims: Readable<ClaimViewWithFact>;
   readonly pods: Readable<LookedPod>;
@@ -48,7 +51,7 @@ interface Readable<T> {
 
 /** Lists everything, each resource from the quorum. Throws what the API throws. */
 export async function lookAt(api: KubeApi): Promise<Look> {
-  const [definitions, claims, pods, allocations, networks, nodes] = await Promise.all([
+  const [definitions, claims, pods, allocations, nodes] = await Promise.all([
     readDefinitions(api),
     readAll(api, CLAIMS_PATH, (object): ClaimViewWithFact => {
       const view = projectClaim(object);
@@ -56,7 +59,6 @@ export async function lookAt(api: KubeApi): Promise<Look> {
     }),
     readAll(api, PODS_PATH, lookedPod),
     readAllocations(api),
-    readNetworkObjects(api),
     readNodes(api),
   ]);
   return {
@@ -64,30 +66,34 @@ export async function lookAt(api: KubeApi): Promise<Look> {
     claims,
     pods,
     allocations: new Map(allocations.map((object) => [object.metadata.name, projectAllocation(object)])),
-    networks,
     nodes,
   };
 }
 
 export async function readDefinitions(api: KubeApi): Promise<Definitions> {
+  const [nads, networks] = await Promise.all([readAll(api, NADS_PATH, projectNad), readNetworkObjects(api)]);
   const book = new DefinitionBook();
   const made = new Map<string, string>();
-  for (const nad of (await readAll(api, NADS_PATH, projectNad)).items.values()) {
+  for (const { spec } of networks.values()) {
+    const network = spec?.network;
+    if (typeof network !== "string") continue;
+    book.setOwner(network, readOwner(networkObjectOf(network, (name) => networks.get(name))));
+  }
+  for (const nad of nads.items.values()) {
     book.upsert(nad);
     made.set(nad.key, nad.creationTimestamp);
   }
   const madeAt = book
     .networks()
     .map((network) => [network, made.get(book.definitionOf(network)?.by ?? "") ?? ""] as const);
-  return { book, madeAt: new Map(madeAt) };
+  return { book, madeAt: new Map(madeAt), networks };
 }
 
 export function readAllocations(api: KubeApi): Promise<IPAllocation[]> {
   return readObjects<IPAllocation>(api, ALLOCATIONS_PATH);
 }
 
-/** IPNetwork objects by name. */
-export async function readNetworkObjects(api: KubeApi): Promise<Map<string, IPNetwork>> {
+async function readNetworkObjects(api: KubeApi): Promise<Map<string, IPNetwork>> {
   const objects = await readObjects<IPNetwork>(api, NETWORKS_PATH);
   return new Map(objects.map((object) => [object.metadata.name, object]));
 }

@@ -16,7 +16,7 @@ export interface ClusterNetworkView extends NetworkView {
 
 /** Every network that a NAD defines, or that holds addresses though no NAD does any more. In order of their names. */
 export function clusterNetworks(
-  book: Pick<DefinitionBook, "networks" | "definitionOf" | "nadsOf">,
+  book: Pick<DefinitionBook, "networks" | "definitionOf" | "nadsOf" | "accessTo">,
   allocations: Iterable<IPAllocation>,
   objects: ReadonlyMap<string, IPNetwork>,
   nowMs: number,
@@ -31,7 +31,8 @@ export function clusterNetworks(
   }
   return [...members.keys()].sort().map((network) => {
     const view = countedView(network, book.definitionOf(network), members.get(network) ?? [], nowMs);
-    return { ...view, imported: networkObjectSaysImported(book, objects, network) };
+    const imported = networkObjectSaysImported(book, objects, network);
+    return { ...view, ...book.accessTo(network), imported };
   });
 }
 

@@ -14,9 +14,12 @@ export type ReadObject =
   | { readonly kind: "unknown"; readonly problem: string };
 
 /** Reads one object by its path. Never throws. */
-export async function readObject(api: KubeApi, path: string): Promise<ReadObject> {
+export async function readObject(
+  api: KubeApi,
+  path: string,
+  deadlineMs = performance.now() + HOUSEKEEPING_DEADLINE_MS,
+): Promise<ReadObject> {
   try {
-    const deadlineMs = performance.now() + HOUSEKEEPING_DEADLINE_MS;
     const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
     const { status, body, serverMs } = answer;
     if (status === 200) return { kind: "present", it: body, serverMs };

@@ -12,6 +12,8 @@ import { projectClaim } from "../claim-view.ts";
 import { DefinitionBook, type NadView, projectNad } from "../definition-book.ts";
 import type { Reflected } from "../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
+import { networkObjectOf } from "../network-object.ts";
+import { readOwner } from "../network-owner.ts";
 import {
   type Cache,
   type CachedAllocation,
@@ -92,8 +94,11 @@ export class Watched implements Caches {
         const { name, uid, resourceVersion } = object.metadata;
         return { key: name, uid, resourceVersion, object };
       },
-      onUpsert: () => {},
-      onDelete: events.definitionsChanged,
+      onUpsert: ({ object }) => this.#noteOwner(object),
+      onDelete: ({ object }) => {
+        this.#noteOwner(object);
+        events.definitionsChanged();
+      },
     });
     this.#follow<NadView>("nads", NADS_PATH, {
       project: projectNad,
@@ -106,6 +111,13 @@ export class Watched implements Caches {
         events.definitionsChanged();
       },
     });
+  }
+
+  #noteOwner({ spec }: IPNetwork): void {
+    const network = spec?.network;
+    if (typeof network !== "string") return;
+    const object = networkObjectOf(network, (name) => this.networks.items.get(name)?.object);
+    this.book.setOwner(network, readOwner(object));
   }
 
   start(): void {

@@ -1,15 +1,11 @@
 import { checkCluster } from "../../claims/cluster-view/check.ts";
 import { ClusterProblem } from "../../claims/cluster-view/cluster-problem.ts";
 import { clusterHistory } from "../../claims/cluster-view/history.ts";
-import {
-  readAllocations,
-  readDefinitions,
-  readNetworkObjects,
-  readObjects,
-} from "../../claims/cluster-view/look.ts";
+import { readAllocations, readDefinitions, readObjects } from "../../claims/cluster-view/look.ts";
 import { clusterNetworks } from "../../claims/cluster-view/network-views.ts";
 import { udnNetworks } from "../../claims/cluster-view/udn-networks.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
+import { moveNetwork } from "../../claims/record-owner.ts";
 import { invalid, readAddress, readBody, readLimit, readQuery } from "../../daemon/api-query.ts";
 import { ClusterIdentities } from "../../daemon/identity-cluster.ts";
 import { ClusterVms } from "../../daemon/identity-cluster-vms.ts";
@@ -32,6 +28,11 @@ import type { ClusterRequest } from "./main.ts";
 const GRACE_SECONDS_DEFAULT = 120;
 /** For a release when there is no limit, ms. */
 const RELEASE_MS_MAX = 600_000;
+
+/** For moving a network to another namespace, ms. */
+const MOVE_MS_MAX = 30_000;
+/** An RFC 1123 label. */
+const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 interface Context {
   readonly api: KubeApi;
@@ -57,6 +58,8 @@ export function routeOf(context: Context, { method, path, query, body }: Cluster
       return check(api, query);
     case "POST release":
       return release(context, body);
+    case "POST networks":
+      return ownNetwork(api, decodeURIComponent(name ?? ""), body);
     default:
       throw new Error(`${method} ${path} is no question to a cluster`);
   }
@@ -67,9 +70,8 @@ async function listed<T>(items: Promise<readonly T[]>): Promise<{ items: readonl
 }
 
 async function networks(api: KubeApi): Promise<NetworkView[]> {
-  const [{ book }, objects, inUse] = await Promise.all([
+  const [{ book, networks: objects }, inUse] = await Promise.all([
     readDefinitions(api),
-    readNetworkObjects(api),
     readAllocations(api),
   ]);
   const ours = clusterNetworks(book, inUse, objects, Date.now());
@@ -81,6 +83,14 @@ async function oneNetwork(api: KubeApi, wanted: string): Promise<NetworkView> {
   const found = (await networks(api)).find(({ name }) => name === wanted);
   if (!found) throw new RefusalError(refuse("NOT_FOUND", { what: `network ${wanted}` }));
   return found;
+}
+
+/** Moves a network to another namespace; what is allocated on it stays. */
+async function ownNetwork(api: KubeApi, network: string, body: unknown): Promise<object> {
+  const { namespace } = readBody(body, ["namespace"]);
+  if (typeof namespace !== "string" || !NAMESPACE_NAME.test(namespace))
+    invalid("namespace", namespace, "expected the name of a namespace");
+  return moveNetwork(api, network, namespace, performance.now() + MOVE_MS_MAX);
 }
 
 /** All in one page whatever the limit: the cluster was read as a whole, and each page would read it again. */

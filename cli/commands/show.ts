@@ -5,7 +5,7 @@ import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { clientOf } from "../client.ts";
 import { count, formatCount } from "../human.ts";
-import { sourceText } from "../network-ranges.ts";
+import { ownerText, sourceText } from "../network-ranges.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
 import { print, printable } from "../terminal.ts";
 
@@ -37,6 +37,10 @@ function factsOf(network: ShownNetwork, allocations: readonly AllocationView[]):
     ["Network", network.name],
     ["Defined by", sourceText(network)],
   ];
+  if (network.definedIn !== undefined) {
+    const shared = network.sharedWith?.length ? `, shared with ${network.sharedWith.join(", ")}` : "";
+    facts.push(["Owner", `${ownerText(network)}${shared}`]);
+  }
   if (network.source !== "none") {
     facts.push(["Persistent IPs", network.allowPersistentIPs ? "allowed" : "not allowed"]);
     facts.push(["Cool-down", `${network.cooldownSeconds} s`]);

@@ -1,7 +1,9 @@
 import { DefinitionBook, type NadView, projectNad } from "../../claims/definition-book.ts";
 import type { EventObject } from "../../claims/kube/events.ts";
 import { Reflector } from "../../claims/kube/reflector.ts";
+import type { NetworkOwner } from "../../claims/network-owner.ts";
 import { readTexts } from "../../claims/object-metadata.ts";
+import { readRecordedOwner } from "../../claims/record-owner.ts";
 import {
   readNadServiceReference,
   readUdnServiceReference,
@@ -14,6 +16,10 @@ import { NADS_PATH } from "../../store/kubernetes/objects.ts";
 
 /** A guest's request waits so long, ms, for the networks to be known; its client gives up after 10 s. */
 const SYNC_MS_MAX = 5_000;
+/** How long, ms, the owner of a network is believed before it is read again. */
+const OWNER_BELIEVED_MS = 10_000;
+/** After a change, ms: many come together. */
+const LEARN_SOON_MS = 20;
 export const NAD_KIND = "NetworkAttachmentDefinition";
 
 /** The reference of a network, and the object that makes it. */
@@ -40,15 +46,21 @@ export class ServiceReferences {
   readonly #udns: UdnWatch;
   readonly #nads: Reflector<NadWithService>;
   readonly #book = new DefinitionBook();
+  readonly #api: KubeApi;
+  /** By network, as read last. */
+  readonly #owners = new Map<string, { readonly owner: NetworkOwner | null; readonly readMs: number }>();
+  #learning: NodeJS.Timeout | undefined;
   /** By network; null: to be made anew. */
   #byNetwork: Map<string, UdnView> | null = null;
 
   constructor({ api, log }: ServiceReferencesOptions) {
+    this.#api = api;
     this.#udns = new UdnWatch({
       api,
       log,
       onChange: () => {
         this.#byNetwork = null;
+        this.#learnSoon();
       },
     });
     this.#nads = new Reflector<NadWithService>({
@@ -61,7 +73,10 @@ export class ServiceReferences {
         ...projectNad(object),
         service: readTexts(object, "annotations").get(SERVICE_ANNOTATION) ?? null,
       }),
-      onUpsert: (nad) => this.#book.upsert(nad),
+      onUpsert: (nad) => {
+        this.#book.upsert(nad);
+        if (nad.service !== null) this.#learnSoon();
+      },
       onDelete: ({ key }) => this.#book.remove(key),
     });
   }
@@ -72,14 +87,16 @@ export class ServiceReferences {
   }
 
   async stop(): Promise<void> {
+    clearTimeout(this.#learning);
     await Promise.all([this.#udns.stop(), this.#nads.stop()]);
   }
 
   /** null: it refers to none. Waits for what is not known yet; throws ApiAway when that takes too long. */
   async of(network: string): Promise<NetworkReference | null> {
     await this.#known();
+    const owner = await this.#learnOwner(network);
     const defining = this.#definingNad(network);
-    const udn = this.#udnOf(network, defining);
+    const udn = this.#udnOf(network, owner);
     if (udn !== null) {
       const reference = readUdnServiceReference(udn);
       const { kind, namespace, name, uid } = udn;
@@ -93,19 +110,61 @@ export class ServiceReferences {
     return { reference, by: { apiVersion: "k8s.cni.cncf.io/v1", kind: NAD_KIND, namespace, name, uid } };
   }
 
+  /** Owners are read before anybody asks, so that they are known when the API server is away. */
+  #learnSoon(): void {
+    clearTimeout(this.#learning);
+    this.#learning = setTimeout(() => {
+      this.#learnReferring().catch(() => {}); // Whoever asks reads it then.
+    }, LEARN_SOON_MS).unref();
+  }
+
+  async #learnReferring(): Promise<void> {
+    const referring = new Set<string>();
+    for (const view of this.#udns.views())
+      if (readUdnServiceReference(view).kind !== "none") referring.add(view.network);
+    for (const { key, service } of this.#nads.items.values()) {
+      const network = service === null ? null : this.#book.networkOfNad(key);
+      if (network !== null) referring.add(network);
+    }
+    for (const network of referring) if (!this.#owners.has(network)) await this.#learnOwner(network);
+  }
+
+  /**
+   * Whose a network is, as recorded; null: it is not, or nothing here speaks of it. Throws ApiAway when that cannot be read
+   * and never was: anybody can write a reference for a network of the same name.
+   */
+  async #learnOwner(network: string): Promise<NetworkOwner | null> {
+    if (this.#udnNamed(network) === null && this.#book.namespacesOf(network).length === 0) return null;
+    const known = this.#owners.get(network);
+    if (known !== undefined && performance.now() - known.readMs < OWNER_BELIEVED_MS) return known.owner;
+    const readMs = performance.now();
+    try {
+      const owner = await readRecordedOwner(this.#api, network, readMs + SYNC_MS_MAX);
+      this.#owners.set(network, { owner, readMs });
+      this.#book.setOwner(network, owner);
+      return owner;
+    } catch (error) {
+      if (known === undefined || !(error instanceof ApiAway)) throw error;
+      return known.owner;
+    }
+  }
+
   /** Only the one that counts: anybody can make another of the same network in a namespace of their own. */
   #definingNad(network: string): NadWithService | null {
     const counting = this.#book.definitionOf(network);
     return counting === null ? null : (this.#nads.items.get(counting.by) ?? null);
   }
 
-  /** A network that is defined in another namespace is none of a UserDefinedNetwork's, though the name be equal. */
-  #udnOf(network: string, defining: NadWithService | null): UdnView | null {
-    this.#byNetwork ??= new Map([...this.#udns.views()].map((view) => [view.network, view]));
-    const udn = this.#byNetwork.get(network) ?? null;
-    const foreign =
-      udn?.kind === "UserDefinedNetwork" && defining !== null && defining.namespace !== udn.namespace;
+  /** A network that belongs to another namespace is none of a UserDefinedNetwork's, though the name be equal. */
+  #udnOf(network: string, owner: NetworkOwner | null): UdnView | null {
+    const udn = this.#udnNamed(network);
+    const foreign = udn?.kind === "UserDefinedNetwork" && owner !== null && owner.definedIn !== udn.namespace;
     return foreign ? null : udn;
+  }
+
+  #udnNamed(network: string): UdnView | null {
+    this.#byNetwork ??= new Map([...this.#udns.views()].map((view) => [view.network, view]));
+    return this.#byNetwork.get(network) ?? null;
   }
 
   async #known(): Promise<void> {

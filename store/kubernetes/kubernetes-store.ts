@@ -49,6 +49,7 @@ const CHECK_MS_MAX = 2_000;
 interface Definitions {
   definitionOf(network: string): { readonly definition: NetworkDefinition; readonly by: string } | null;
   networks(): string[];
+  accessTo?(network: string): Pick<NetworkView, "definedIn" | "sharedWith"> | null;
 }
 
 export interface KubernetesStoreOptions {
@@ -237,7 +238,8 @@ export class KubernetesStore extends JournalReader implements NodeStore {
         const pools = space.presentPools(nowMs);
         for (const pool of pools) pool.expire(nowMs);
         const bound = this.hint.boundCount(name);
-        return viewNetwork(name, counting, pools, { bound, attachments: attachments.get(name) ?? 0 });
+        const counts = { bound, attachments: attachments.get(name) ?? 0 };
+        return { ...viewNetwork(name, counting, pools, counts), ...definitions.accessTo?.(name) };
       });
   }
 

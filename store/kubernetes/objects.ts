@@ -101,7 +101,13 @@ export interface IPNetwork {
   readonly apiVersion: typeof API_VERSION;
   readonly kind: "IPNetwork";
   readonly metadata: ObjectMeta;
-  readonly spec: { readonly network: string };
+  readonly spec: {
+    readonly network: string;
+    /** The namespace that the network belongs to, see claims/network-owner.ts; absent: not recorded yet. */
+    readonly definedIn?: string;
+    /** Namespaces that may use it besides, or "*". */
+    readonly sharedWith?: readonly string[];
+  };
   readonly status?: {
     readonly subnets?: string;
     readonly definedBy?: string;

@@ -19,7 +19,7 @@ const WRONG = config("blue", "10.0.0.1/24");
 const EMPTY_RANGES = JSON.stringify({ name: "blue", type: "bridge", ipam: { type: "holdfast-ipam" } });
 const FOREIGN = JSON.stringify({ name: "blue", type: "bridge", ipam: { type: "host-local" } });
 
-const nad = (key: string, day: number, text: string): NadView => {
+const nad = (key: string, day: number, text: string, sharedWith: readonly string[] = []): NadView => {
   const [namespace = "", name = ""] = key.split("/");
   const creationTimestamp = `2026-01-0${day}T00:00:00Z`;
   return {
@@ -32,6 +32,7 @@ const nad = (key: string, day: number, text: string): NadView => {
     deletionTimestamp: null,
     generation: 1,
     config: text,
+    sharedWith,
   };
 };
 const book = (...nads: NadView[]) => {
@@ -76,6 +77,69 @@ describe("who defines a network", () => {
     made.upsert(nad("n/c", 3, RED));
     expect(made.definitionOf("blue")).toBeNull();
     expect(made.networks()).toEqual(["red"]);
+  });
+});
+
+describe("whose a network is", () => {
+  const own = { definedIn: "n", sharedWith: [] };
+
+  test("the namespace of the oldest NAD until it is recorded; then nobody's older NAD takes it", () => {
+    const made = book(nad("n/a", 2, BLUE));
+    made.upsert(nad("evil/a", 1, BLUE_OTHER));
+    expect(made.definitionOf("blue")?.by, "not recorded: the oldest").toBe("evil/a");
+    made.setOwner("blue", own);
+    expect(made.definitionOf("blue")?.by).toBe("n/a");
+    expect(made.verdict("evil/a")).toEqual({ kind: "not-shared", network: "blue", owner: own });
+    expect(made.networkOfNad("evil/a"), "its pods bring nothing along").toBeNull();
+  });
+
+  test("with the owner's NAD deleted nothing defines it, and a NAD that comes back there does", () => {
+    const made = book(nad("n/a", 1, BLUE), nad("evil/a", 2, BLUE_OTHER));
+    made.setOwner("blue", own);
+    made.remove("n/a");
+    expect(made.definitionOf("blue")).toBeNull();
+    expect(made.networks()).toEqual(["blue"]);
+    made.upsert(nad("n/b", 9, BLUE));
+    expect(made.definitionOf("blue")?.by).toBe("n/b");
+  });
+
+  test.each([
+    [["guest"], "guest", "ok", "named by the owner's annotation"],
+    [["*"], "guest", "ok", "everybody is"],
+    [["other"], "guest", "not-shared", "another one is"],
+    [[], "n", "ok", "the owner's own"],
+  ])("shared with %j: %s is %s", (sharedWith, namespace, kind, reason) => {
+    const made = book(nad("n/a", 1, BLUE, sharedWith), nad(`${namespace}/b`, 2, BLUE, ["*"]));
+    made.setOwner("blue", own);
+    expect(made.verdict(`${namespace}/b`).kind, reason).toBe(kind);
+    expect(made.definitionOf("blue")?.by).toBe("n/a");
+  });
+
+  test("shared in the record, as an upgrade leaves it; a guest is refused while the owner defines nothing", () => {
+    const made = book(nad("n/a", 1, BLUE), nad("guest/a", 2, BLUE), nad("guest/b", 2, BLUE_OTHER));
+    made.setOwner("blue", { definedIn: "n", sharedWith: ["guest"] });
+    expect(made.verdict("guest/a").kind).toBe("ok");
+    expect(made.verdict("guest/b"), "it changes no ranges").toMatchObject({ kind: "conflict", by: "n/a" });
+    made.remove("n/a");
+    expect(made.verdict("guest/a").kind).toBe("undefined");
+  });
+
+  test("moved by an administrator", () => {
+    const made = book(nad("n/a", 1, BLUE), nad("m/a", 2, BLUE_OTHER));
+    made.setOwner("blue", { definedIn: "m", sharedWith: [] });
+    expect(made.definitionOf("blue")?.by).toBe("m/a");
+    expect(made.verdict("n/a").kind).toBe("not-shared");
+  });
+
+  test.each([
+    ["shop, bank ,", ["shop", "bank"]],
+    ["*", ["*"]],
+    [undefined, []],
+  ])("the annotation %j", (text, namespaces) => {
+    const annotations = text === undefined ? {} : { "ipam.holdfast.dev/shared-with": text };
+    const metadata = { namespace: "n", name: "a", uid: "u", resourceVersion: "1", creationTimestamp: "t" };
+    const view = projectNad({ metadata: { ...metadata, annotations }, spec: { config: BLUE } });
+    expect(view.sharedWith).toEqual(namespaces);
   });
 });
 
@@ -125,21 +189,27 @@ test("agrees with a naive model, whatever comes, changes and goes", () => {
     "{",
     "",
   );
+  const sharedWith = fc.constantFrom([], [], ["m"], ["n"], ["*"]);
   const step = fc.oneof(
-    { weight: 3, arbitrary: fc.record({ key, day: fc.integer({ min: 1, max: 3 }), text }) },
-    { weight: 1, arbitrary: fc.record({ key, gone: fc.constant(true) }) },
+    { weight: 6, arbitrary: fc.record({ key, day: fc.integer({ min: 1, max: 3 }), text, sharedWith }) },
+    { weight: 2, arbitrary: fc.record({ key, gone: fc.constant(true) }) },
+    { weight: 1, arbitrary: fc.record({ owner: fc.constantFrom(null, "n", "m", "x", ""), sharedWith }) },
   );
   const fine = new Map([BLUE, BLUE_SPELLED, BLUE_OTHER, RED].map((one) => [one, parseNadConfig(one)]));
   fc.assert(
     fc.property(fc.array(step, { minLength: 20, maxLength: 60 }), (steps) => {
       const made = new DefinitionBook();
       const model = new Map<string, NadView>();
+      let recorded: { definedIn: string; sharedWith: readonly string[] } | null = null;
       for (const one of steps) {
-        if ("gone" in one) {
+        if ("owner" in one) {
+          recorded = one.owner === null ? null : { definedIn: one.owner, sharedWith: one.sharedWith };
+          for (const network of ["blue", "red"]) made.setOwner(network, recorded);
+        } else if ("gone" in one) {
           made.remove(one.key);
           model.delete(one.key);
         } else {
-          const view = nad(one.key, one.day, one.text);
+          const view = nad(one.key, one.day, one.text, one.sharedWith);
           made.upsert(view);
           model.set(one.key, view);
         }
@@ -147,15 +217,21 @@ test("agrees with a naive model, whatever comes, changes and goes", () => {
           .filter((view) => fine.has(view.config))
           .sort((a, b) => (`${a.creationTimestamp} ${a.key}` < `${b.creationTimestamp} ${b.key}` ? -1 : 1));
         for (const network of ["blue", "red"]) {
-          const oldest = ours.find((view) => fine.get(view.config)?.network === network);
-          expect(made.definitionOf(network)?.by).toBe(oldest?.key);
-          expect(made.definitionOf(network)?.source).toBe(oldest?.config);
-          expect(made.networks().includes(network)).toBe(oldest !== undefined);
-          for (const view of ours.filter((other) => fine.get(other.config)?.network === network)) {
+          const all = ours.filter((view) => fine.get(view.config)?.network === network);
+          const definedIn: string | undefined = recorded?.definedIn ?? all[0]?.namespace;
+          const counts = all.find(({ namespace }) => namespace === definedIn);
+          expect(made.definitionOf(network)?.by).toBe(counts?.key);
+          expect(made.definitionOf(network)?.source).toBe(counts?.config);
+          expect(made.networks().includes(network)).toBe(all.length > 0);
+          for (const view of all) {
             const means = (config = "") => fine.get(config)?.definition.fingerprint;
-            const same = means(view.config) === means(oldest?.config);
-            expect(made.verdict(view.key).kind).toBe(same ? "ok" : "conflict");
-            expect(made.networkOfNad(view.key)).toBe(network);
+            const guests: string[] = [...(recorded?.sharedWith ?? []), ...(counts?.sharedWith ?? [])];
+            const permitted =
+              view.namespace === definedIn || guests.includes("*") || guests.includes(view.namespace);
+            const same = counts && means(view.config) === means(counts.config);
+            const kind = same === undefined ? "undefined" : same ? "ok" : "conflict";
+            expect(made.verdict(view.key).kind).toBe(permitted ? kind : "not-shared");
+            expect(made.networkOfNad(view.key)).toBe(permitted ? network : null);
           }
         }
       }

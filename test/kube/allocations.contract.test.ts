@@ -51,7 +51,7 @@ async function kubernetesSubject(): Promise<Subject> {
       log: { info: () => {}, warn: () => {}, error: () => {} },
       api,
       desk: new KubeClaimDesk({ api, pods, clock, warn: () => {} }),
-      definitions: { definitionOf: () => null, networks: () => [] },
+      definitions: { definitionOf: () => null, networks: () => [], accessTo: () => null },
       addDeadlineMs: 60_000,
       watchNetwork: () => () => {},
     });

@@ -160,6 +160,7 @@ describe("what is there", () => {
     expect(await table("show", "green")).toMatchInlineSnapshot(`
       "Network:         green
       Defined by:      shop/green
+      Owner:           shop
       Persistent IPs:  allowed
       Cool-down:       60 s
       Imported:        yes

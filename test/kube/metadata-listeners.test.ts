@@ -1,13 +1,16 @@
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
+import { NETWORKS_PATH } from "../../store/kubernetes/objects.ts";
 import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { ListenerClient, wantedNow } from "../harness/listener-client.ts";
 import { NAMESPACE, Scenario } from "./scenario.ts";
 import { configOf } from "./scenario-parts.ts";
+import { Tenant } from "./tenant.ts";
 
 /* The node's side of 169.254.169.254 in Kubernetes: NADs say which networks have it, pods hear why theirs has not. */
 
 const ROUTE = { dst: "169.254.169.254/32", gw: "10.0.0.254" };
+const NADS = "k8s.cni.cncf.io/v1";
 const MAC = "02:00:00:00:00:07";
 
 let scene: Scenario;
@@ -75,6 +78,46 @@ test("a pod hears that its network's plugin cannot have it", async () => {
   const other = await scene.pod("six", "node-a", six);
   await scene.given(other, six);
   expect(await scene.untilEvent(other, "MetadataRefused")).toContain("no IPv4 subnet");
+});
+
+test("who shares a network does not move its listener to another bridge, though it attaches first", async () => {
+  const client = listen();
+  const config = configOf("lent", { metadata: true }, { bridge: "br-lent" });
+  const network = { name: "lent", config };
+  await scene.cluster.api.create(NETWORKS_PATH, {
+    apiVersion: "ipam.holdfast.dev/v1alpha1",
+    kind: "IPNetwork",
+    metadata: { name: "lent" },
+    spec: { network: "lent", definedIn: NAMESPACE },
+  });
+  await scene.kubevirt.createNad(NAMESPACE, "lent", config);
+  await scene.cluster.api.patch(pathOf(NAMESPACE, "network-attachment-definitions", "lent", NADS), {
+    metadata: { annotations: { "ipam.holdfast.dev/shared-with": "guests" } },
+  });
+  const tenant = await Tenant.create(scene.cluster, "guests");
+  onTestFinished(() => tenant.close());
+  const elsewhere = configOf("lent", { metadata: true }, { bridge: "br-mine" });
+  await tenant.nad("lent", elsewhere);
+  const guest = await tenant.pod("first", "node-a", "lent");
+  for (const attempt of ["first", "repeated"]) {
+    let answer = await scene.add(guest, network, { config: elsewhere });
+    await until(async () => {
+      if (answer.code === 0) return true;
+      answer = await scene.add(guest, network, { config: elsewhere });
+      return answer.code === 0;
+    }, "the share to be seen");
+    expect(answer.json(), attempt).not.toHaveProperty("routes");
+  }
+  expect(await scene.untilEvent(guest, "MetadataRefused")).toContain(
+    "this interface is on br-mine, and the network's owner has it on br-lent",
+  );
+  expect(client.wanted.filter((one) => one.network === "lent")).toEqual([]);
+  const pod = await scene.pod("owner", "node-a", network);
+  expect((await scene.add(pod, network)).json().routes).toEqual([ROUTE]);
+  await until(() => client.wanted.some((one) => one.network === "lent"), "the listener");
+  expect(client.wanted.find((one) => one.network === "lent")).toMatchObject({ bridge: "br-lent" });
+  await scene.del(pod, network);
+  await scene.del(guest, network);
 });
 
 test("a pod hears who holds the reserved address from before", async () => {

@@ -5,6 +5,7 @@ import { CUDNS_PATH, SERVICE_ANNOTATION, UDNS_PATH } from "../../claims/udn/udn-
 import { routeOf } from "../../cli/cluster/routes.ts";
 import type { Controller } from "../../daemon/controller.ts";
 import type { KubeServiceBackends } from "../../metadata/kube/services.ts";
+import { networkObjectName } from "../../store/kubernetes/object-names.ts";
 import { namespacedPath } from "../../store/kubernetes/objects.ts";
 import { ApiProxy, type ProxyRequest } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
@@ -240,10 +241,29 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
 
   test("a network that is defined in another namespace is not a UserDefinedNetwork's", async () => {
     await stage.pods.createNad("bank", "odd", config("shop_odd", "10.5.0.0/24"));
+    await until(
+      async () => (await stage.networkObject(networkObjectName("shop_odd")))?.spec.definedIn === "bank",
+      "it to be recorded as bank's",
+    );
     await objects.udn(NAMESPACE, "odd", PRIMARY, { [SERVICE_ANNOTATION]: "md" });
     await becomes(udnPath("odd"), "True", `metadata requests go to Service ${NAMESPACE}/md`);
     await until(async () => (await backends.backendOf("shop_odd")) === null, "both to be heard of");
     expect(await backends.backendOf("shop_odd")).toBeNull();
+  });
+
+  test("a UserDefinedNetwork's own is not another namespace's, whoever defines its name", async () => {
+    await objects.udn(NAMESPACE, "own", PRIMARY, { [SERVICE_ANNOTATION]: "md" });
+    const thief = await stage.pods.createNad("bank", "own", config("shop_own", "10.6.0.0/24"));
+    await annotate(thief, "thief");
+    await until(
+      async () => (await stage.networkObject(networkObjectName("shop_own")))?.spec.definedIn === NAMESPACE,
+      "it to be recorded as the UserDefinedNetwork's",
+    );
+    await until(
+      async () =>
+        ((await backends.backendOf("shop_own")) as KubeObject | null)?.service === `${NAMESPACE}/md`,
+      "the UserDefinedNetwork's Service",
+    );
   });
 });
 

@@ -1,0 +1,43 @@
+import { isObject } from "../ipam/definition-keys.ts";
+import type { IPNetwork } from "../store/kubernetes/objects.ts";
+
+/** On the NetworkAttachmentDefinition that defines a network: namespaces whose NADs may join it, "ns1,ns2" or "*". */
+export const SHARED_WITH_ANNOTATION = "ipam.holdfast.dev/shared-with";
+/** The owner of a network that the nodes' own CNI configuration defines, or a ClusterUserDefinedNetwork: administrators. */
+export const NODES_OWN = "";
+
+const EVERYBODY = "*";
+
+/** Whose a network is: who defines it, and whose NADs may join it besides. */
+export interface NetworkOwner {
+  /** The namespace whose NADs define the network; NODES_OWN: none's. */
+  readonly definedIn: string;
+  /** Namespaces, or "*". */
+  readonly sharedWith: readonly string[];
+}
+
+/** The owner as it is recorded; null: it is not. */
+export function readOwner(object: Pick<IPNetwork, "spec"> | null): NetworkOwner | null {
+  const spec: unknown = object?.spec;
+  if (!isObject(spec) || typeof spec.definedIn !== "string") return null;
+  const { definedIn, sharedWith } = spec;
+  const texts = Array.isArray(sharedWith) ? sharedWith.filter((one) => typeof one === "string") : [];
+  return { definedIn, sharedWith: texts };
+}
+
+/** The namespaces in a value of the annotation. */
+export function readSharedWith(text: string | undefined): readonly string[] {
+  return (text ?? "")
+    .split(",")
+    .map((one) => one.trim())
+    .filter((one) => one !== "");
+}
+
+export function isSharedWith(sharedWith: readonly string[], namespace: string): boolean {
+  return sharedWith.includes(namespace) || sharedWith.includes(EVERYBODY);
+}
+
+/** For messages: `namespace shop`, or the nodes' administrators. */
+export function describeNetworkOwner({ definedIn }: NetworkOwner): string {
+  return definedIn === NODES_OWN ? "the cluster's administrators" : `namespace ${definedIn}`;
+}

@@ -1,0 +1,57 @@
+import type { KubeApi } from "../store/kubernetes/kube-api.ts";
+import type { DefinitionBook } from "./definition-book.ts";
+import type { NetworkOwner } from "./network-owner.ts";
+import { type RecordOwnerOptions, recordOwner } from "./record-owner.ts";
+
+/** How long, ms, an owner is believed before it is read again: an administrator's move counts after that. */
+const BELIEVED_MS = 5_000;
+
+/**
+ * Whose the networks are that this node uses: read when an ADD needs it, recorded where nobody has yet, and told to the
+ * book. A watch would bring every change of every network's counts to every node.
+ */
+export class NetworkOwners {
+  readonly #api: KubeApi;
+  readonly #book: DefinitionBook;
+  readonly #log: RecordOwnerOptions["log"];
+  readonly #readMs = new Map<string, number>();
+  readonly #reading = new Map<string, Promise<NetworkOwner | null>>();
+
+  constructor(api: KubeApi, book: DefinitionBook, log: RecordOwnerOptions["log"]) {
+    this.#api = api;
+    this.#book = book;
+    this.#log = log;
+  }
+
+  /** Makes the book know whose a network is. `fresh`: by a read that begins now. Throws ApiAway. */
+  async learn(
+    network: string,
+    {
+      byNodes = false,
+      fresh = false,
+      deadlineMs,
+    }: { byNodes?: boolean; fresh?: boolean; deadlineMs: number },
+  ): Promise<void> {
+    const readMs = this.#readMs.get(network);
+    if (!fresh && readMs !== undefined && performance.now() - readMs < BELIEVED_MS) return;
+    const under = fresh ? undefined : this.#reading.get(network);
+    await (under ?? this.#read(network, byNodes, deadlineMs));
+  }
+
+  #read(network: string, byNodes: boolean, deadlineMs: number): Promise<NetworkOwner | null> {
+    const beganMs = performance.now();
+    const options = { book: this.#book, byNodes, deadlineMs, log: this.#log };
+    const reading = recordOwner(this.#api, network, options)
+      .then((owner) => {
+        this.#book.setOwner(network, owner);
+        if (owner === null) this.#readMs.delete(network);
+        else this.#readMs.set(network, beganMs);
+        return owner;
+      })
+      .finally(() => {
+        if (this.#reading.get(network) === reading) this.#reading.delete(network);
+      });
+    this.#reading.set(network, reading);
+    return reading;
+  }
+}

@@ -1,0 +1,222 @@
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { refusedBy } from "../store/kubernetes/allocation-client.ts";
+import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
+import { labelSelector, networkObjectName } from "../store/kubernetes/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  API_VERSION,
+  type IPAllocation,
+  type IPNetwork,
+  LABEL_NETWORK,
+  NETWORKS_PATH,
+  namespacedPath,
+  objectPath,
+  PODS_PATH,
+} from "../store/kubernetes/objects.ts";
+import type { DefinitionBook } from "./definition-book.ts";
+import { readObject } from "./kube/read-object.ts";
+import { readNetworkObject } from "./network-object.ts";
+import { type NetworkOwner, NODES_OWN, readOwner } from "./network-owner.ts";
+import { readNetworkSelection } from "./network-selection.ts";
+import { projectPod } from "./pod-view.ts";
+import { CUDNS_PATH, UDNS_PATH } from "./udn/udn-object.ts";
+
+/** Writers that may come in between: each is one of few controllers and daemons. */
+const ATTEMPTS_MAX = 10;
+const CONFLICT = 409;
+const CUDN_PREFIX = "cluster_udn_";
+
+export interface RecordOwnerOptions {
+  readonly book: DefinitionBook;
+  /** Whether the nodes' own CNI configuration is known to define the network, should no NAD do. */
+  readonly byNodes?: boolean;
+  /** performance.now(), ms. */
+  readonly deadlineMs: number;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+/**
+ * Whose a network is, recorded in its IPNetwork now where it was not: of any number of writers at once the first has it.
+ * null: nobody defines the network. Throws ApiAway.
+ */
+export async function recordOwner(
+  api: KubeApi,
+  network: string,
+  options: RecordOwnerOptions,
+): Promise<NetworkOwner | null> {
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+    const object = await readNetworkObject(api, network, options.deadlineMs);
+    const recorded = readOwner(object);
+    if (recorded !== null) return recorded;
+    const owner = await chooseOwner(api, network, object, options);
+    if (owner === null) return null;
+    if (performance.now() >= options.deadlineMs) break;
+    const written = await write(api, network, object, owner, options.deadlineMs);
+    if (written === "again") continue;
+    if (readOwner(written) === null) {
+      options.log.warn(
+        { network },
+        "the installed definition of IPNetworks is of an earlier release, and whose the network is cannot be recorded: apply deploy/crds",
+      );
+    } else options.log.info({ network, ...owner }, "recorded whose the network is");
+    return owner;
+  }
+  throw new ApiAway(`whose network ${network} is could not be recorded: others kept writing its IPNetwork`);
+}
+
+/** Whose a network is; null: nobody has recorded it. Throws ApiAway. */
+export async function readRecordedOwner(
+  api: KubeApi,
+  network: string,
+  deadlineMs: number,
+): Promise<NetworkOwner | null> {
+  return readOwner(await readNetworkObject(api, network, deadlineMs));
+}
+
+/**
+ * An administrator gives a network to another namespace. Returns the former owner's, null where none was recorded. Throws
+ * RefusalError NOT_FOUND when the network has no IPNetwork, API_REFUSED, and ApiAway.
+ */
+export async function moveNetwork(
+  api: KubeApi,
+  network: string,
+  namespace: string,
+  deadlineMs: number,
+): Promise<{ readonly from: string | null; readonly to: string }> {
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+    const object = await readNetworkObject(api, network, deadlineMs);
+    if (object === null)
+      throw new RefusalError(refuse("NOT_FOUND", { what: `IPNetwork of network ${network}` }));
+    const from = readOwner(object)?.definedIn ?? null;
+    if (from === namespace) return { from, to: namespace };
+    const path = objectPath(NETWORKS_PATH, object.metadata.name);
+    const answer = await api.send({
+      method: "PATCH",
+      patch: "merge",
+      path,
+      body: {
+        metadata: { resourceVersion: object.metadata.resourceVersion },
+        spec: { definedIn: namespace },
+      },
+      priority: "housekeeping",
+      deadlineMs,
+    });
+    if (answer.status === CONFLICT) continue;
+    if (answer.status !== 200) throw refusedBy(answer, `write IPNetwork ${object.metadata.name}`);
+    return { from, to: namespace };
+  }
+  throw new ApiAway(`network ${network} could not be moved: others kept writing its IPNetwork`);
+}
+
+/**
+ * Who defined it as far as an earlier release wrote down; else a (Cluster)UserDefinedNetwork of the name; else the namespace
+ * of the oldest NAD. A network that was in use before owners were recorded stays shared with whoever uses it.
+ */
+async function chooseOwner(
+  api: KubeApi,
+  network: string,
+  object: IPNetwork | null,
+  { book, byNodes = false }: RecordOwnerOptions,
+): Promise<NetworkOwner | null> {
+  const namespaces = book.namespacesOf(network);
+  const before = object?.status?.definedBy?.split("/")[0] || undefined;
+  const byName = before ?? (await udnNamespace(api, network));
+  const definedIn = byName ?? namespaces[0] ?? (byNodes ? NODES_OWN : undefined);
+  if (definedIn === undefined) return null;
+  const others = namespaces.filter((one) => one !== definedIn);
+  if (object === null || others.length === 0) return { definedIn, sharedWith: [] };
+  return { definedIn, sharedWith: (await namespacesInUse(api, network, book, others)).sort() };
+}
+
+/** The namespace of the UserDefinedNetwork that a network's name stands for, NODES_OWN for a cluster's; undefined: there is none. */
+async function udnNamespace(api: KubeApi, network: string): Promise<string | undefined> {
+  const cut = network.indexOf("_");
+  if (cut <= 0 || cut === network.length - 1) return undefined;
+  const inCluster = network.startsWith(CUDN_PREFIX);
+  const namespace = inCluster ? NODES_OWN : network.slice(0, cut);
+  const path = inCluster
+    ? objectPath(CUDNS_PATH, network.slice(CUDN_PREFIX.length))
+    : namespacedPath(UDNS_PATH, namespace, network.slice(cut + 1));
+  // Not installed, no such object, or no right to read it: then it is a network like any other.
+  return (await readObject(api, path)).kind === "present" ? namespace : undefined;
+}
+
+/** Those of `namespaces` through whose NADs, or in which, the network is used. */
+async function namespacesInUse(
+  api: KubeApi,
+  network: string,
+  book: DefinitionBook,
+  namespaces: readonly string[],
+): Promise<string[]> {
+  const used = new Set<string>();
+  await api.list({
+    path: ALLOCATIONS_PATH,
+    query: { labelSelector: labelSelector(LABEL_NETWORK, network) },
+    each: ({ spec, status }: IPAllocation) => {
+      if (spec?.network !== network || status?.state !== "Bound") return;
+      used.add(spec.owner.namespace);
+      for (const { pod } of Object.values(status.attachments ?? {})) used.add(pod?.namespace ?? "");
+    },
+    restarted: () => {},
+  });
+  // A pod may use the NAD of another namespace than its own.
+  await api.list({
+    path: PODS_PATH,
+    each: (object) => {
+      for (const key of nadsOf(object)) {
+        if (book.definesNetwork(key, network)) used.add(key.split("/")[0] ?? "");
+      }
+    },
+    restarted: () => {},
+  });
+  return namespaces.filter((one) => used.has(one));
+}
+
+/** `namespace/name` of the NADs that a living pod selects; none of what cannot be understood. */
+function nadsOf(object: unknown): string[] {
+  try {
+    const pod = projectPod(object);
+    if (pod.terminal) return [];
+    const { elements } = readNetworkSelection(pod.annotations, pod.namespace);
+    return elements.flatMap(({ nad }) => (nad ? [`${nad.namespace}/${nad.name}`] : []));
+  } catch {
+    return [];
+  }
+}
+
+/** "again": somebody else wrote or made it meanwhile. */
+async function write(
+  api: KubeApi,
+  network: string,
+  known: IPNetwork | null,
+  owner: NetworkOwner,
+  deadlineMs: number,
+): Promise<IPNetwork | "again"> {
+  const name = known?.metadata.name ?? networkObjectName(network);
+  const { definedIn, sharedWith } = owner;
+  const spec = sharedWith.length === 0 ? { definedIn } : { definedIn, sharedWith };
+  const { status, body } = await api.send({
+    ...(known === null
+      ? {
+          method: "POST",
+          path: NETWORKS_PATH,
+          body: {
+            apiVersion: API_VERSION,
+            kind: "IPNetwork",
+            metadata: { name },
+            spec: { network, ...spec },
+          },
+        }
+      : {
+          method: "PATCH",
+          patch: "merge",
+          path: objectPath(NETWORKS_PATH, name),
+          body: { metadata: { resourceVersion: known.metadata.resourceVersion }, spec },
+        }),
+    priority: "add",
+    deadlineMs,
+  });
+  if (status < 300) return body as IPNetwork;
+  if (status === CONFLICT || status === 404) return "again";
+  throw new ApiAway(`IPNetwork ${name}: ${status} ${body?.message ?? ""}`);
+}

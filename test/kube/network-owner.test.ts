@@ -1,0 +1,315 @@
+/** Whose a network is: recorded when it is first defined, and what other namespaces can and cannot do to it. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { networkObjectName } from "../../store/kubernetes/object-names.ts";
+import { NETWORKS_PATH, objectPath } from "../../store/kubernetes/objects.ts";
+import { HOLDFAST, run, until } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { pathOf } from "../harness/kube-pods.ts";
+import { NAMESPACE, Scenario } from "./scenario.ts";
+import { configOf, type TestNetwork } from "./scenario-parts.ts";
+import { Tenant } from "./tenant.ts";
+import { metadataApi, serviceBackends } from "./udn-stage.ts";
+
+const SHARED_WITH = "ipam.holdfast.dev/shared-with";
+const SERVICE = "metadata.holdfast.dev/service";
+const HOST_LOCAL = JSON.stringify({ name: "old", type: "bridge", ipam: { type: "host-local" } });
+
+let scene: Scenario;
+let evil: Tenant;
+let kubeconfig: string;
+let count = 0;
+
+beforeAll(async () => {
+  scene = await Scenario.start({ nodes: ["node-a", "node-b"] });
+  evil = await Tenant.create(scene.cluster, "evil");
+  kubeconfig = scene.cluster.kubeconfig("admin");
+});
+afterAll(async () => {
+  evil?.close();
+  await scene?.stop();
+});
+
+const fresh = (what: string) => {
+  count += 1;
+  return `${what}-${count}`;
+};
+const networkObject = (network: string): Promise<KubeObject | null> =>
+  scene.cluster.api.find(objectPath(NETWORKS_PATH, networkObjectName(network)));
+const nadPath = (name: string) =>
+  pathOf(NAMESPACE, "network-attachment-definitions", name, "k8s.cni.cncf.io/v1");
+const admin = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, ...args]);
+const own = (network: string, namespace: string) =>
+  admin("networks", "own", network, "--namespace", namespace);
+
+function share(nad: string, sharedWith: string | null): Promise<KubeObject> {
+  return scene.cluster.api.patch(nadPath(nad), { metadata: { annotations: { [SHARED_WITH]: sharedWith } } });
+}
+
+/** A network of the owner's that is in use, so that it is recorded whose it is. */
+async function owned(name: string, ipam: object = {}, plugin: object = {}): Promise<TestNetwork> {
+  const network = await scene.network(name, ipam, plugin);
+  await scene.given(await scene.pod(fresh("first"), "node-a", network), network);
+  expect((await networkObject(name))?.spec.definedIn).toBe(NAMESPACE);
+  return network;
+}
+
+/** Tries again until an ADD succeeds: what changed is seen within seconds. */
+async function givenInTheEnd(pod: KubeObject, network: TestNetwork): Promise<void> {
+  await until(async () => (await scene.add(pod, network)).code === 0, "an ADD");
+}
+
+describe("recorded", () => {
+  test("by the first ADD, shown by kubectl and holdfast, kept while its NAD is deleted and made anew", async () => {
+    const network = await owned("kept");
+    const table = await scene.cluster.api.call("GET", objectPath(NETWORKS_PATH, "kept"), undefined, {
+      accept: "application/json;as=Table;v=v1;g=meta.k8s.io",
+    });
+    const at = table.body.columnDefinitions.findIndex(({ name }: KubeObject) => name === "Owner");
+    expect(table.body.rows[0].cells[at]).toBe(NAMESPACE);
+    for (const { stdout } of [
+      await admin("networks", "-o", "wide"),
+      await scene.node("node-a").daemon.cli("networks", "-o", "wide"),
+    ]) {
+      expect(stdout).toMatch(/^NETWORK .* OWNER +SHARED WITH/);
+      expect(stdout).toMatch(new RegExp(`^kept .* ${NAMESPACE} +- `, "m"));
+    }
+    await evil.nad("kept", configOf("kept", { subnets: "10.66.0.0/24" }));
+    await scene.cluster.api.delete(nadPath("kept"));
+    const guest = await evil.pod(fresh("squatter"), "node-a", "kept");
+    expect(await scene.refused(guest, network, 7)).toContain("belongs to namespace shop");
+    expect((await networkObject("kept"))?.spec.definedIn).toBe(NAMESPACE);
+    await until(
+      async () => (await admin("networks", "-o", "json")).stdout.includes('"source": "none"'),
+      "the network to be without a definition, whatever the other namespace's NAD says",
+    );
+    await scene.network("kept");
+    await givenInTheEnd(await scene.pod(fresh("after"), "node-b", network), network);
+  });
+
+  test("of two namespaces that define one name at once, one has it", async () => {
+    const config = configOf("raced");
+    await Promise.all([scene.kubevirt.createNad(NAMESPACE, "raced", config), evil.nad("raced", config)]);
+    const network: TestNetwork = { name: "raced", config };
+    const pods = [
+      await scene.pod("raced-0", "node-a", network),
+      await evil.pod("raced-1", "node-b", "raced"),
+    ];
+    const answers = await Promise.all(pods.map((pod) => scene.add(pod, network)));
+    expect(answers.map(({ code }) => code === 0).sort()).toEqual([false, true]);
+    const winner = answers[0]?.code === 0 ? NAMESPACE : "evil";
+    expect((await networkObject("raced"))?.spec.definedIn).toBe(winner);
+  });
+
+  test("a tenant cannot write it", async () => {
+    await owned("locked");
+    const path = objectPath(NETWORKS_PATH, "locked");
+    const move = { spec: { definedIn: "evil" } };
+    const headers = { "content-type": "application/merge-patch+json" };
+    expect((await evil.api.call("PATCH", path, move, headers)).status).toBe(403);
+    expect((await evil.api.call("POST", NETWORKS_PATH, { metadata: { name: "x" } })).status).toBe(403);
+  });
+});
+
+describe("a tenant with NAD and pod rights in its own namespace", () => {
+  test("does not take another's metadata Service, though its NAD is older", async () => {
+    await evil.nad("sleeper", HOST_LOCAL, { [SERVICE]: "thief" });
+    // Times are in whole seconds: the owner's is certainly younger.
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await owned("vault");
+    await scene.cluster.api.patch(nadPath("vault"), { metadata: { annotations: { [SERVICE]: "md" } } });
+    const api = metadataApi(scene.cluster);
+    const backends = serviceBackends(api, "node-a");
+    backends.start();
+    try {
+      const service = async () => (await backends.backendOf("vault")) as KubeObject;
+      await until(async () => (await service())?.service === `${NAMESPACE}/md`, "the owner's Service");
+      await evil.editNad("sleeper", { spec: { config: configOf("vault") } });
+      await evil.nad("vault-too", configOf("seen"), { [SERVICE]: "thief" });
+      // What was written later is known, so the edit is.
+      await until(async () => (await backends.backendOf("seen")) !== null, "the tenant's NADs to be seen");
+      expect((await service())?.service).toBe(`${NAMESPACE}/md`);
+    } finally {
+      await backends.stop();
+      api.close();
+    }
+  });
+
+  test("does not refuse a pool's ADDs by an older NAD with other ranges", async () => {
+    await evil.nad("older", HOST_LOCAL);
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    const network = await owned("ranges");
+    await evil.editNad("older", { spec: { config: configOf("ranges", { subnets: "10.99.0.0/24" }) } });
+    const pod = await evil.pod(fresh("older"), "node-b", "older");
+    const said = await scene.refused(pod, network, 7);
+    expect(said).toContain("NetworkAttachmentDefinition evil/older asks for network ranges");
+    expect(said).toContain('ipam.holdfast.dev/shared-with: "evil"');
+    expect(said).toContain("holdfast networks own ranges --namespace evil");
+    expect(await scene.untilEvent(pod, "NetworkNotShared")).toContain("belongs to namespace shop");
+    for (const node of ["node-a", "node-b"]) {
+      const [ip] = await scene.given(await scene.pod(fresh("on"), node, network), network);
+      expect(ip).toMatch(/^10\.0\.0\./);
+    }
+  });
+
+  test("does not drain a pool: neither with a copy of its NAD, nor without naming one, nor by what its pods report", async () => {
+    const network = await owned("drained", { subnets: "10.0.0.0/28" });
+    await evil.nad("copy", network.config);
+    const before = (await scene.allocations(network)).length;
+    for (const node of ["node-a", "node-b"]) {
+      const pod = await evil.pod(fresh("thirsty"), node, "copy");
+      expect(await scene.refused(pod, network, 7)).toContain("evil/copy");
+      const bare = await evil.pods.createPod("evil", fresh("bare"), { node });
+      expect(await scene.refused(bare, network, 7)).toContain(`pod evil/${bare.metadata.name}`);
+    }
+    const ips = Array.from({ length: 8 }, (_, i) => `10.0.0.${i + 5}`);
+    const status = JSON.stringify([{ name: "evil/copy", interface: "net1", ips }]);
+    await evil.pod(fresh("liar"), "node-a", "copy", { "k8s.v1.cni.cncf.io/network-status": status });
+    // A daemon that starts looks at what pods report before it serves.
+    await scene.node("node-b").restart();
+    await scene.given(await scene.pod(fresh("later"), "node-b", network), network);
+    expect((await scene.allocations(network)).length).toBe(before + 1);
+  });
+
+  test("does not squat the IPNetwork of another network", async () => {
+    const victim = "Team_Blue";
+    const squat = networkObjectName(victim);
+    await evil.nad("squat", configOf(squat));
+    const thief = await evil.pod(fresh("squat"), "node-a", "squat");
+    await scene.given(thief, { name: squat, config: configOf(squat) });
+    const config = configOf(victim);
+    await scene.kubevirt.createNad(NAMESPACE, "team-blue", config);
+    const pod = await scene.kubevirt.createPod(NAMESPACE, fresh("team"), {
+      node: "node-b",
+      networks: [{ name: "team-blue" }],
+    });
+    await scene.given(pod, { name: victim, config });
+    expect(await networkObject(victim)).toMatchObject({ spec: { network: victim, definedIn: NAMESPACE } });
+    expect(await networkObject(squat)).toMatchObject({ spec: { network: squat, definedIn: "evil" } });
+  });
+});
+
+describe("shared", () => {
+  test("by the owner's annotation, with some or everybody, and no longer", async () => {
+    const network = await owned("shared");
+    await evil.nad("shared", network.config);
+    const guest = () => evil.pod(fresh("guest"), "node-a", "shared");
+    await scene.refused(await guest(), network, 7);
+    await share("shared", "other, evil");
+    await givenInTheEnd(await guest(), network);
+    await share("shared", "*");
+    await givenInTheEnd(await guest(), network);
+    const shown = (await admin("networks", "-o", "wide")).stdout;
+    expect(shown).toMatch(new RegExp(`^shared .* ${NAMESPACE} +\\* `, "m"));
+    await evil.editNad("shared", { spec: { config: configOf("shared", { subnets: "10.7.0.0/24" }) } });
+    await until(async () => {
+      const answer = await scene.add(await guest(), network);
+      return (
+        answer.code !== 0 && answer.json().msg.includes("evil/shared defines network shared differently")
+      );
+    }, "the guest's other ranges to be refused");
+    await share("shared", null);
+    await until(async () => {
+      const answer = await scene.add(await guest(), network);
+      return answer.code !== 0 && answer.json().msg.includes("belongs to namespace shop");
+    }, "the share to end");
+  });
+
+  test("the owner's NAD is gone: the guest is told, and gives no definition", async () => {
+    const network = await owned("orphaned");
+    await evil.nad("orphaned", network.config);
+    await scene.cluster.api.patch(objectPath(NETWORKS_PATH, "orphaned"), { spec: { sharedWith: ["evil"] } });
+    await givenInTheEnd(await evil.pod(fresh("before"), "node-a", "orphaned"), network);
+    await scene.cluster.api.delete(nadPath("orphaned"));
+    await until(async () => {
+      const answer = await scene.add(await evil.pod(fresh("after"), "node-a", "orphaned"), network);
+      return answer.code !== 0 && answer.json().msg.includes("no NetworkAttachmentDefinition defines it now");
+    }, "the guest to be told");
+    const { stdout, code } = await admin("check", "--grace", "0");
+    expect(code).toBe(1);
+    expect(stdout).toContain(
+      "network orphaned belongs to namespace shop, where no NetworkAttachmentDefinition defines it now",
+    );
+    expect(stdout).toContain("NetworkAttachmentDefinitions of evil name it: ADDs through those are refused");
+  });
+
+  test("an administrator moves it, and the new owner's definition counts", async () => {
+    const network = await owned("moved");
+    await evil.nad("moved", configOf("moved", { subnets: "10.42.0.0/24" }));
+    expect(await own("moved", "evil")).toMatchObject({
+      code: 0,
+      stdout: "network moved belongs to evil, formerly of shop\n",
+    });
+    expect(await own("moved", "evil")).toMatchObject({ stdout: "network moved belongs to evil already\n" });
+    const pod = await evil.pod(fresh("moved"), "node-a", "moved");
+    await givenInTheEnd(pod, network);
+    expect((await scene.given(pod, network))[0]).toMatch(/^10\.42\.0\./);
+    expect(await scene.refused(await scene.pod(fresh("left"), "node-a", network), network, 7)).toContain(
+      "belongs to namespace evil",
+    );
+  });
+
+  test("moving what is not there, to no namespace, and without a cluster", async () => {
+    expect(await own("never-made", "evil")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("there is no IPNetwork of network never-made"),
+    });
+    expect(await own("moved", "No Namespace")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("expected the name of a namespace"),
+    });
+    const { code, stderr } = await scene.node("node-a").daemon.cli("networks", "own", "moved", "-n", "evil");
+    expect(code).toBe(2);
+    expect(stderr).toContain("--kubeconfig FILE");
+  });
+});
+
+describe("an upgrade from a release that recorded no owner", () => {
+  /** An IPNetwork as release 0.1.0 left it. */
+  async function before(name: string, definedBy: string): Promise<void> {
+    const condition = { type: "Imported", status: "True", reason: "Imported", message: "0 addresses" };
+    await scene.cluster.api.create(NETWORKS_PATH, {
+      apiVersion: "ipam.holdfast.dev/v1alpha1",
+      kind: "IPNetwork",
+      metadata: { name },
+      spec: { network: name },
+      status: {
+        definedBy,
+        conditions: [{ ...condition, lastTransitionTime: "2026-01-01T00:00:00Z" }],
+      },
+    });
+  }
+
+  test("shares with exactly those that use it", async () => {
+    for (const namespace of ["user", "idle", "lender"]) await scene.kubevirt.createNamespace(namespace);
+    const config = configOf("upgraded");
+    const network: TestNetwork = { name: "upgraded", config };
+    await before("upgraded", `${NAMESPACE}/upgraded`);
+    // Older than the owner's, but it was not the definition when that was written down.
+    await scene.kubevirt.createNad("idle", "upgraded", config);
+    await scene.kubevirt.createNad(NAMESPACE, "upgraded", config);
+    await scene.kubevirt.createNad("user", "upgraded", config);
+    await scene.kubevirt.createNad("lender", "upgraded", config);
+    const userPod = await scene.kubevirt.createPod("user", "u", {
+      node: "node-a",
+      networks: [{ name: "upgraded" }],
+    });
+    // Its NAD is another namespace's than its own.
+    await scene.kubevirt.createPod(NAMESPACE, "borrower", {
+      node: "node-a",
+      networks: [{ name: "upgraded", namespace: "lender" }],
+    });
+    const owner = scene.pod(fresh("owner"), "node-a", network);
+    await scene.given(await owner, network);
+    expect((await networkObject("upgraded"))?.spec).toEqual({
+      network: "upgraded",
+      definedIn: NAMESPACE,
+      sharedWith: ["lender", "user"],
+    });
+    await scene.given(userPod, network);
+    const late = await scene.kubevirt.createPod("idle", "late", {
+      node: "node-b",
+      networks: [{ name: "upgraded" }],
+    });
+    expect(await scene.refused(late, network, 7)).toContain("idle/upgraded");
+  });
+});

@@ -261,17 +261,22 @@ export class Daemon {
 
   async #reassertNow(): Promise<void> {
     if (this.#cluster === null || this.#notReady() !== null) return;
-    const { restored, lost } = await this.#cluster.store.reassert();
+    const { restored, lost, over } = await this.#cluster.store.reassert();
     if (restored > 0)
       this.#log.warn(
         { restored },
         "allocations that had been taken away from this node's attachments are restored",
       );
+    for (const { network, containerId, interface: name, pod } of over)
+      this.#log.warn(
+        { network, containerId, interface: name, pod },
+        "its pod has ended and its address was released, and no DEL came; ended",
+      );
     for (const { network, containerId, interface: name, ips, pod } of lost) {
       const addresses = ips.map((ip) => ip.address).join(", ");
       const message = `${addresses} of network ${network} belongs to somebody else, and container ${containerId} (${name}) still uses it`;
       this.#log.error({ network, containerId, interface: name }, message);
-      this.#cluster.warnPod(pod, "AddressLost", `${message}; make the pod anew`);
+      this.#cluster.warnPod(pod, "AddressLost", `${message}; recreate the pod`);
     }
   }
 

@@ -65,7 +65,8 @@ export type EndReason =
   | "released by an operator"
   | "forced by an operator"
   | "lost to another owner"
-  | "pod gone";
+  | "pod gone"
+  | "pod ended";
 
 export interface DetachOutcome {
   /** Attachments that this request ended. Empty is a success: they had ended before, or never were. */

@@ -17,7 +17,7 @@ import type { IdentityAnswer, IdentityVm } from "../../daemon/identity-wire.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { AllocationClient } from "../../store/kubernetes/allocation-client.ts";
 import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
-import { CLAIMS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
+import { CLAIMS_PATH } from "../../store/kubernetes/objects.ts";
 import { releaseInKubernetes } from "../../store/kubernetes/release.ts";
 import { listFromApi } from "../../store/kubernetes/views.ts";
 import type { ClaimView } from "../../store/manifests.ts";
@@ -177,11 +177,7 @@ async function release({ api, silenceMs }: Context, body: unknown): Promise<unkn
     {
       nowMs: Date.now(),
       deadlineMs,
-      claimExists: async (namespace, name, uid) => {
-        const path = namespacedPath(CLAIMS_PATH, namespace, name);
-        const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
-        return answer.status !== 404 && (answer.status !== 200 || answer.body.metadata.uid === uid);
-      },
+      api,
       podState: (pod) => new PodDirectory(api, () => undefined).stateOf(pod, deadlineMs),
     },
   );

@@ -1,17 +1,23 @@
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { RefusalError } from "../../ipam/refusals.ts";
 import { describeOwner } from "../owner.ts";
-import type { Finding } from "../records.ts";
+import type { Finding, PodIdentity } from "../records.ts";
 import { checkDatabase } from "../sqlite/check.ts";
 import type { Ledger } from "../sqlite/ledger.ts";
 import { attachmentOf } from "../sqlite/rows.ts";
 import { sameAllocationOwner } from "./allocation-object.ts";
+import type { PodState } from "./claim-desk.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
 import { allocationName } from "./object-names.ts";
 import { ALLOCATIONS_PATH, attachmentKey, type IPAllocation } from "./objects.ts";
 import { fromAllocationOwner, toAllocationOwner } from "./owners.ts";
 
 /** What this node can prove: that the API knows every address in use here as its own, and that nothing is owed to it. */
-export async function checkNode(ledger: Ledger, api: KubeApi, owedCount: number): Promise<Finding[]> {
+export async function checkNode(
+  ledger: Ledger,
+  api: KubeApi,
+  { owedCount, podState }: { readonly owedCount: number; podState(pod: PodIdentity): Promise<PodState> },
+): Promise<Finding[]> {
   const findings = checkDatabase(ledger);
   if (owedCount > 0) {
     findings.push({
@@ -39,15 +45,29 @@ export async function checkNode(ledger: Ledger, api: KubeApi, owedCount: number)
         allocationName(attachment.network, parseInterfaceAddress(ip.address).address),
       );
       const problem = whatIsWrong(object, attachment, key);
-      if (problem === null) continue;
+      if (problem === null || (await hasCompleted(attachment.pod, podState))) continue;
       findings.push({
         invariant: "I2",
         message: `${ip.address} of network ${attachment.network}, in use by container ${attachment.containerId} (${attachment.interface}), ${problem}`,
-        hint: "the daemon repairs what it can within five minutes; make the pod anew if this stays",
+        hint: "the daemon repairs what it can within five minutes; recreate the pod if this stays",
       });
     }
   }
   return findings;
+}
+
+/** What such a pod had may be released and given on while its sandbox stays: reassert ends the attachment. */
+async function hasCompleted(
+  pod: PodIdentity | null,
+  podState: (pod: PodIdentity) => Promise<PodState>,
+): Promise<boolean> {
+  if (pod === null) return false;
+  try {
+    return (await podState(pod)) === "completed";
+  } catch (error) {
+    if (error instanceof ApiAway || error instanceof RefusalError) return false;
+    throw error;
+  }
 }
 
 function whatIsWrong(

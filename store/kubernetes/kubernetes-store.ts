@@ -16,7 +16,7 @@ import type { ClaimView } from "../manifests.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { NodeStore } from "../node-store.ts";
 import type { Owner } from "../owner.ts";
-import type { AllocationView, Attachment, Finding, NetworkView, Page } from "../records.ts";
+import type { AllocationView, Attachment, Finding, NetworkView, Page, PodIdentity } from "../records.ts";
 import { PRUNE_STEPS_MAX, prune } from "../sqlite/housekeeping.ts";
 import { JournalReader } from "../sqlite/journal-reader.ts";
 import type { ReleaseOutcome } from "../sqlite/release.ts";
@@ -31,7 +31,7 @@ import { settleFormerBoot } from "./former-boot.ts";
 import { Hint } from "./hint.ts";
 import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "./journal.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
-import { CLAIMS_PATH, namespacedPath } from "./objects.ts";
+import { CLAIMS_PATH } from "./objects.ts";
 import { Outbox } from "./outbox.ts";
 import { fromAllocationOwner } from "./owners.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
@@ -265,7 +265,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   check(): Promise<Finding[]> {
-    return checkNode(this.folder.ledger, this.#options.api, this.owedCount);
+    const { api, desk } = this.#options;
+    const podState = (pod: PodIdentity) => desk.podState(pod, performance.now() + READ_MS_MAX);
+    return checkNode(this.folder.ledger, api, { owedCount: this.owedCount, podState });
   }
 
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
@@ -274,13 +276,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     return releaseInKubernetes(this.#reads, which, {
       nowMs: context.clock.wallMs(),
       deadlineMs,
-      claimExists: async (namespace, name, uid) => {
-        const path = namespacedPath(CLAIMS_PATH, namespace, name);
-        const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
-        // Without a name in it, a 404 says that the definition is not installed, and nothing of claims.
-        const absent = answer.status === 404 && answer.body?.details?.name === name;
-        return !absent && (answer.status !== 200 || answer.body.metadata.uid === uid);
-      },
+      api,
       podState: (pod) => this.#options.desk.podState(pod, deadlineMs),
     });
   }

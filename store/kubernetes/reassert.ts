@@ -3,7 +3,7 @@ import type { Attachment } from "../records.ts";
 import { attachmentOf, timeText } from "../sqlite/rows.ts";
 import { newAllocation, sameAllocationOwner, takenOver, withAttachment } from "./allocation-object.ts";
 import type { AttachParts } from "./attach.ts";
-import { owe } from "./journal.ts";
+import { journalEnd, owe } from "./journal.ts";
 import { type AllocationAttachment, attachmentKey } from "./objects.ts";
 import { toAllocationOwner } from "./owners.ts";
 
@@ -17,19 +17,23 @@ export interface Reasserted {
   readonly restored: number;
   /** Attachments whose address belongs to somebody else now. */
   readonly lost: readonly Attachment[];
+  /** Attachments that were ended: their address had been released because all containers of their pod have ended. */
+  readonly over: readonly Attachment[];
 }
 
 /**
  * Compares what this node believes to hold with the API: what is missing is created again by name, what belongs to
- * somebody else is lost, and the journal says so. Throws ApiAway.
+ * somebody else is lost, and the journal says so. What a pod had that has ended is neither: its sandbox may stay for long, and
+ * the controller has let its address go by the same rule (PodView.terminal). Throws ApiAway.
  */
 export async function reassert(parts: AttachParts): Promise<Reasserted> {
   let restored = 0;
   const lost: Attachment[] = [];
+  const over: Attachment[] = [];
   for (let after = 0; ; ) {
     const rows = parts.folder.ledger.sql.attachmentsAfter.all(after, PAGE);
     const last = rows[rows.length - 1];
-    if (!last) return { restored, lost };
+    if (!last) return { restored, lost, over };
     after = last.id;
     const { ledger } = parts.folder;
     const attachments = rows.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
@@ -41,7 +45,11 @@ export async function reassert(parts: AttachParts): Promise<Reasserted> {
             attachment.ips.map((ip) => reassertOne(parts, attachment, ip.address)),
           );
           restored += states.filter((state) => state === "restored").length;
-          if (states.includes("lost")) {
+          if (states.includes("over")) {
+            if (await parts.folder.write((now) => journalEnd(now, attachment, "pod ended")))
+              over.push(attachment);
+            parts.owed();
+          } else if (states.includes("lost")) {
             // The row stays: its DEL gives back what it has still, and until then `check` says so.
             const news = await parts.folder.write((now) => {
               const row = now.sql.attachmentById.get(attachment.id);
@@ -59,8 +67,8 @@ async function reassertOne(
   parts: AttachParts,
   attachment: Attachment,
   ip: string,
-): Promise<"held" | "restored" | "lost"> {
-  const { client, context, folder, hint } = parts;
+): Promise<"held" | "restored" | "lost" | "over"> {
+  const { client, context, desk, folder, hint } = parts;
   const one = parseInterfaceAddress(ip);
   const deadlineMs = performance.now() + ONE_MS_MAX;
   const owner = toAllocationOwner(attachment.owner);
@@ -77,9 +85,12 @@ async function reassertOne(
     if (!isStillThere(parts, attachment)) return "held";
     const time = timeText(context.clock.wallMs());
     const holder = { owner, attachment: ours };
-    if (reading !== null && !sameAllocationOwner(reading.object.spec.owner, owner)) return "lost";
+    const isOurs = reading !== null && sameAllocationOwner(reading.object.spec.owner, owner);
     const bound = reading?.object.status?.state === "Bound";
-    if (reading !== null && bound && key in (reading.object.status?.attachments ?? {})) return "held";
+    if (isOurs && bound && key in (reading.object.status?.attachments ?? {})) return "held";
+    if (attachment.pod !== null && (await desk.podState(attachment.pod, deadlineMs)) === "completed")
+      return "over";
+    if (reading !== null && !isOurs) return "lost";
     const written =
       reading === null
         ? await client.create(newAllocation(attachment.network, one, holder, time), deadlineMs)

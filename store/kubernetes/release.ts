@@ -1,12 +1,14 @@
 import { type Address, formatAddress } from "../../ipam/address.ts";
 import { refuse } from "../../ipam/refusals.ts";
-import { describeOwner } from "../owner.ts";
+import { describeOwner, type Owner } from "../owner.ts";
 import type { PodIdentity } from "../records.ts";
 import type { ReleaseOutcome } from "../sqlite/release.ts";
 import { timeText } from "../sqlite/rows.ts";
 import type { AllocationClient } from "./allocation-client.ts";
 import { cooled } from "./allocation-object.ts";
 import type { PodState } from "./claim-desk.ts";
+import type { KubeApi } from "./kube-api.ts";
+import { CLAIMS_PATH, namespacedPath } from "./objects.ts";
 import { fromAllocationOwner } from "./owners.ts";
 
 /**
@@ -19,12 +21,12 @@ export async function releaseInKubernetes(
   {
     nowMs,
     deadlineMs,
-    claimExists,
+    api,
     podState,
   }: {
     readonly nowMs: number;
     readonly deadlineMs: number;
-    claimExists(namespace: string, name: string, uid: string): Promise<boolean>;
+    readonly api: Pick<KubeApi, "send">;
     podState(pod: PodIdentity): Promise<PodState>;
   },
 ): Promise<ReleaseOutcome> {
@@ -51,7 +53,7 @@ export async function releaseInKubernetes(
     const users = Object.values(object.status?.attachments ?? {}).map(
       (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
     );
-    const claimed = owner.kind === "claim" && (await claimExists(owner.namespace, owner.name, owner.uid));
+    const claimed = owner.kind === "claim" && (await claimExists(api, owner, deadlineMs));
     // Imported and adopted addresses have no attachments: whether they are used is known by their pod alone.
     const asksPod = owner.kind === "pod" && owner.namespace !== "" && owner.name !== "" && users.length === 0;
     const lives = asksPod && !force && (await podState(owner)) === "living";
@@ -65,4 +67,16 @@ export async function releaseInKubernetes(
     const written = await client.replace(cooled(object, timeText(reading.serverMs ?? nowMs)), deadlineMs);
     if (written.kind === "done") return { kind: "released", addresses: [object.spec.address], holder };
   }
+}
+
+async function claimExists(
+  api: Pick<KubeApi, "send">,
+  { namespace, name, uid }: Owner,
+  deadlineMs: number,
+): Promise<boolean> {
+  const path = namespacedPath(CLAIMS_PATH, namespace, name);
+  const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
+  // Without a name in it, a 404 says that the definition is not installed, and nothing of claims.
+  const absent = answer.status === 404 && answer.body?.details?.name === name;
+  return !absent && (answer.status !== 200 || answer.body.metadata.uid === uid);
 }

@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { KubeClaimDesk } from "../../claims/claim-desk.ts";
+import { PodDirectory } from "../../claims/pod-directory.ts";
+import { cooled } from "../../store/kubernetes/allocation-object.ts";
+import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
+import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { BOOT, detachWant, ManualClock, said, want } from "../store/subjects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+// A completed pod keeps its sandbox for as long as its node likes (a graceful shutdown, a Job), and no DEL comes. The
+// controller releases its address; the node must not take it back, in turn and for ever.
+
+const ENDED = { containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
+let folder: string;
+let api: FakeKubeApi;
+let store: KubernetesStore;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-completed-"));
+  api = new FakeKubeApi();
+  const clock = new ManualClock();
+  const pods = new PodDirectory(api, () => undefined);
+  store = new KubernetesStore({
+    folder,
+    context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
+    log: { info: () => {}, warn: () => {}, error: () => {} },
+    api,
+    desk: new KubeClaimDesk({ api, pods, clock, warn: () => {} }),
+    definitions: { definitionOf: () => null, networks: () => [] },
+    addDeadlineMs: 60_000,
+    watchNetwork: () => () => {},
+  });
+  await store.open();
+  await store.hint.refresh();
+  pod({ phase: "Running" });
+  expect(said(await store.attach(want("c1", { pod: "job" })))).toMatch(/^10\.0\.0\.\d\/29$/);
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function pod(status: object): void {
+  api.put(namespacedPath(PODS_PATH, "shop"), {
+    metadata: { name: "job", namespace: "shop", uid: "job-uid" },
+    spec: { nodeName: "n1" },
+    status,
+  });
+}
+
+function allocation() {
+  const [found] = [...api.objects].filter(([path]) => path.startsWith(ALLOCATIONS_PATH));
+  if (found === undefined) throw new Error("there is no allocation");
+  return found[1];
+}
+
+/** What the controller does about a completed pod. */
+function release(): void {
+  api.put(ALLOCATIONS_PATH, cooled(allocation(), "2026-01-01T00:00:00Z"));
+}
+
+async function compare(): Promise<object> {
+  const { restored, lost, over } = await store.reassert();
+  await store.drainOutbox();
+  return { restored, lost: lost.length, over: over.length };
+}
+
+const NOTHING = { restored: 0, lost: 0, over: 0 };
+
+describe("a completed pod whose sandbox stays", () => {
+  beforeEach(() => {
+    pod({ phase: "Succeeded", ...ENDED });
+    release();
+  });
+
+  test("does not get its released address back; that is told once, and check finds nothing", async () => {
+    expect(await store.check(), "before the daemon has looked").toEqual([]);
+    expect(await compare()).toEqual({ ...NOTHING, over: 1 });
+    expect(allocation().status.state).toBe("Cooling");
+    expect(await compare()).toEqual(NOTHING);
+    expect(await store.check()).toEqual([]);
+    expect(store.lostCount).toBe(0);
+    expect(await store.detach(detachWant("c1")), "a late DEL finds nothing to give back").toEqual({
+      ended: [],
+    });
+  });
+
+  test("has lost nothing when somebody else has the address meanwhile", async () => {
+    const { spec } = allocation();
+    const next = {
+      ...allocation(),
+      spec: { ...spec, owner: { ...spec.owner, name: "next", uid: "next-uid" } },
+    };
+    api.put(ALLOCATIONS_PATH, { ...next, status: { state: "Bound", attachments: {} } });
+    expect(await store.check()).toEqual([]);
+    expect(await compare()).toEqual({ ...NOTHING, over: 1 });
+    expect(store.lostCount).toBe(0);
+    expect(allocation()).toMatchObject({ spec: { owner: { uid: "next-uid" } }, status: { state: "Bound" } });
+  });
+});
+
+test.each([
+  ["runs", { phase: "Running" }],
+  ["has a container that still runs", { phase: "Failed", containerStatuses: [{ state: { running: {} } }] }],
+])("what is taken from a pod that %s is restored, and check says so until then", async (_, status) => {
+  pod(status);
+  release();
+  expect(await store.check()).toMatchObject([
+    { invariant: "I2", message: expect.stringContaining("is not Bound") },
+  ]);
+  expect(await compare()).toEqual({ ...NOTHING, restored: 1 });
+  expect(allocation().status.state).toBe("Bound");
+  expect(await store.check()).toEqual([]);
+});
+
+test("a completed pod keeps the address that nobody has released yet", async () => {
+  pod({ phase: "Succeeded", ...ENDED });
+  expect(await compare()).toEqual(NOTHING);
+  expect(allocation().status.state).toBe("Bound");
+});

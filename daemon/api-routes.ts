@@ -6,6 +6,7 @@ import type { ApplyAction } from "../store/manifests.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { Finding } from "../store/records.ts";
 import { invalid, readAddress, readBody, readLimit, readQuery } from "./api-query.ts";
+import { refuseOtherFolder } from "./backup-path.ts";
 import { refusalOf } from "./cni-route.ts";
 import type { IdentityDesk } from "./identity-desk.ts";
 import { readIdentityQuery } from "./identity-query.ts";
@@ -22,8 +23,8 @@ export interface ApiContext {
   spool(): { readonly waiting: number; readonly bad: number };
   /** What of the daemon itself, beside its store, somebody has to look at. */
   findings(): Promise<Finding[]> | Finding[];
-  /** Goes on with a backup, or with nothing; serves again after the spool is drained. */
-  rebuild(backup: string | null): Promise<void>;
+  /** Goes on with a backup, or with nothing; serves again after the spool is drained. `replace`: also when its state is sound. */
+  rebuild(backup: string | null, replace: boolean): Promise<void>;
 }
 
 /** What was done with one object of a manifest. */
@@ -144,20 +145,23 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
 
   server.post("/v1/backup", async (request) => {
     readQuery(request.query, []);
-    const { path } = readBody(request.body, ["path"]);
+    const { path, folder } = readBody(request.body, ["path", "folder"]);
     if (typeof path !== "string" || !isAbsolute(path)) invalid("path", path, "an absolute path is wanted");
+    refuseOtherFolder(path, folder);
     return { path, bytes: await store.backup(path) };
   });
 
   server.post("/v1/rebuild", async (request) => {
     readQuery(request.query, []);
-    const { from, empty = false } = readBody(request.body, ["from", "empty"]);
+    const { from, empty = false, replace = false } = readBody(request.body, ["from", "empty", "replace"]);
+    if (typeof replace !== "boolean" || (replace && from === undefined))
+      invalid("replace", replace, "true, with from, or false is wanted");
     if ((from === undefined) === (empty !== true))
       invalid("from", from, "either from (a backup) or empty: true is wanted");
     if (from !== undefined && (typeof from !== "string" || !isAbsolute(from))) {
       invalid("from", from, "the absolute path of a backup is wanted");
     }
-    await context.rebuild(typeof from === "string" ? from : null);
+    await context.rebuild(typeof from === "string" ? from : null, replace);
     return { rebuilt: true };
   });
 }

@@ -5,6 +5,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { BOOT_ID_FILE_DEFAULT } from "./boot-id.ts";
 import { findGid } from "./groups.ts";
+import { HOST_PORT, type HostPort, parseHostPort } from "./host-port.ts";
 
 /** Read when it is there and --config names no other. */
 const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
@@ -53,6 +54,10 @@ const settings = z.strictObject({
   witnessGraceSeconds: whole(1, 86_400).default(300),
   /** In Kubernetes: how often what this node believes to hold is compared with the API, besides after every loss of touch. */
   reassertIntervalSeconds: whole(1, 86_400).default(300),
+  /** `host:port` of /healthz, /readyz and /metrics, `:port` for every address, or off. */
+  metricsAddress: z
+    .union([z.literal("off"), z.string().regex(HOST_PORT, 'host:port is wanted, or "off"')])
+    .default("off"),
   /** Off: no metadata listener is wanted on this node, whatever its networks say. */
   metadata: z.enum(["on", "off"]).default("on"),
   /** How long an ADD waits for the metadata listener of its network before it is answered without. */
@@ -63,7 +68,12 @@ const settings = z.strictObject({
   resolvConfInNads: z.enum(["on", "off"]).default("off"),
 });
 
-export type Settings = Omit<z.output<typeof settings>, "kubeconfig" | "identitySocket" | "identityGroup"> & {
+export type Settings = Omit<
+  z.output<typeof settings>,
+  "kubeconfig" | "identitySocket" | "identityGroup" | "metricsAddress"
+> & {
+  /** null: off. */
+  readonly metricsAddress: HostPort | null;
   /** null: there is none. */
   readonly identitySocket: string | null;
   /** GID; null: the daemon's own user alone. */
@@ -106,11 +116,12 @@ export function loadSettings(
       `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
     );
   }
-  const { spool, node, kubeconfig, identitySocket, identityGroup, ...rest } = parsed.data;
+  const { spool, node, kubeconfig, identitySocket, identityGroup, metricsAddress, ...rest } = parsed.data;
   return {
     ...rest,
     identitySocket: identitySocketOf(identitySocket, rest.socket),
     identityGroup: identityGroup ? gidOf(identityGroup) : null,
+    metricsAddress: metricsAddress === "off" ? null : addressOf(metricsAddress),
     spool: spool ?? join(rest.state, "spool"),
     node: node ?? hostname(),
     kubernetes: kubernetesOf(kubeconfig, env),
@@ -120,6 +131,14 @@ export function loadSettings(
 function identitySocketOf(given: string | undefined, socket: string): string | null {
   if (given === undefined) return join(dirname(socket), "identity.sock");
   return given === "" || given === "off" ? null : given;
+}
+
+function addressOf(text: string): HostPort {
+  try {
+    return parseHostPort(text);
+  } catch (error) {
+    throw new SettingsError(`metricsAddress is "${text}": ${(error as Error).message}`);
+  }
 }
 
 function gidOf(group: string): number {

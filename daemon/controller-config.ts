@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { z } from "zod";
-import { SettingsError } from "./config.ts";
+import { SETTING_NAMES as DAEMON_SETTING_NAMES, SettingsError } from "./config.ts";
+import { HOST_PORT } from "./host-port.ts";
 
 /** In `kubeconfig`: as a pod of the cluster, also the default. */
 const IN_CLUSTER = "in-cluster";
@@ -19,9 +20,7 @@ const settings = z.strictObject({
   /** Name of this process in the lease. Default: the host name and something random. */
   identity: text.optional(),
   /** `host:port` of /healthz, /readyz and /metrics; `:port` is every address. */
-  metricsAddress: text
-    .regex(/^(\[[0-9a-fA-F:]+\]|[^:[\]]*):\d{1,5}$/, "host:port is wanted")
-    .default("127.0.0.1:9808"),
+  metricsAddress: text.regex(HOST_PORT, "host:port is wanted").default("127.0.0.1:9808"),
   /** How often everything is judged, besides soon after events. */
   sweepIntervalSeconds: whole(1, 3_600).default(10),
   /** How long a reason to free an address must have stood. */
@@ -78,8 +77,8 @@ export function loadControllerSettings(
   };
 }
 
-/** Not settings: the test hooks, and what Kubernetes sets for a Service called holdfast. */
-const FOREIGN = /^HOLDFAST_(KILL_POINT|TEST_.*|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_.*)?)$/;
+/** Not settings: the plugin binary's, the test hooks, and what Kubernetes sets for a Service called holdfast. */
+const FOREIGN = /^HOLDFAST_(CONFIG|SHIM_.*|KILL_POINT|TEST_.*|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_.*)?)$/;
 
 function readEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, unknown> {
   const values: Record<string, unknown> = {};
@@ -89,6 +88,8 @@ function readEnvironment(env: Readonly<Record<string, string | undefined>>): Rec
       .slice("HOLDFAST_".length)
       .toLowerCase()
       .replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    // What a shell exports for the command line or a daemon (HOLDFAST_SOCKET) is not about this process.
+    if (DAEMON_SETTING_NAMES.includes(key as never) && !CONTROLLER_SETTING_NAMES.includes(key)) continue;
     if (!CONTROLLER_SETTING_NAMES.includes(key))
       throw new SettingsError(
         `environment: unknown setting ${name}; remove it, or see docs/kubernetes-controller.md`,

@@ -1,11 +1,12 @@
 import Fastify, { type FastifyInstance } from "fastify";
-import type { ControllerMetrics } from "./controller-metrics.ts";
 
-/** /healthz, /readyz and /metrics of the controller, not listening yet. `notReady` says why, or null. */
-export function buildControllerServer(
-  metrics: ControllerMetrics,
-  notReady: () => string | null,
-): FastifyInstance {
+/** Everything measured, as Prometheus reads it. */
+export interface MetricsText {
+  text(): Promise<{ readonly contentType: string; readonly body: string }>;
+}
+
+/** /healthz, /readyz and /metrics, not listening yet. `notReady` says why, or null. */
+export function buildHealthServer(metrics: MetricsText, notReady: () => string | null): FastifyInstance {
   const server = Fastify({ logger: false, forceCloseConnections: true });
   server.get("/healthz", async () => "ok\n");
   server.get("/readyz", async (_request, reply) => {

@@ -22,7 +22,7 @@ import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/network-definition.ts";
 import { systemClock } from "../store/clock.ts";
 import type { ControllerSettings } from "./controller-config.ts";
 import { ControllerMetrics } from "./controller-metrics.ts";
-import { buildControllerServer } from "./controller-server.ts";
+import { buildHealthServer } from "./controller-server.ts";
 
 /** How often networks are imported, counted and shown, ms. */
 const NETWORKS_INTERVAL_MS = 3_000;
@@ -119,7 +119,7 @@ export class Controller {
       networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
       udns: new Pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal), log),
     };
-    this.#server = buildControllerServer(this.#metrics, () => this.#notReady());
+    this.#server = buildHealthServer(this.#metrics, () => this.#notReady());
   }
 
   /** Serves HTTP, then begins to look and to work. Throws when the address cannot be listened on. */

@@ -16,6 +16,7 @@ import { buildIdentityDesk } from "./identity-build.ts";
 import { IdentityServer } from "./identity-server.ts";
 import { ListenerDesk } from "./listener-desk.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
+import { MetricsServer } from "./metrics-server.ts";
 import { namespaceState } from "./namespaces.ts";
 import { ResolverFiles } from "./resolv-conf.ts";
 import { buildServer } from "./server.ts";
@@ -45,6 +46,7 @@ export class Daemon {
   readonly #listeners: ListenerDesk;
   readonly #witness: Witness;
   readonly #server: FastifyInstance;
+  readonly #metricsServer: MetricsServer;
   readonly #identityServer: IdentityServer;
   readonly #timers: NodeJS.Timeout[] = [];
   #reassertAgain: NodeJS.Timeout | undefined;
@@ -156,9 +158,10 @@ export class Daemon {
       notReady,
       spool,
       findings: () => bootAgreement.findings(),
-      rebuild: (backup) => this.#rebuild(backup),
+      rebuild: (backup, replace) => this.#rebuild(backup, replace),
     };
     this.#server = buildServer(cni, api, metrics);
+    this.#metricsServer = new MetricsServer(settings.metricsAddress, metrics, notReady, log);
   }
 
   /** Opens the state, serves the socket, then drains the spool; only after that is ADD served. */
@@ -179,6 +182,7 @@ export class Daemon {
       { socket: this.#settings.socket, state: this.#settings.state, node: this.#settings.node },
       "listening",
     );
+    await this.#metricsServer.start();
     this.#cluster
       ?.start(() => this.#reassert())
       .catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
@@ -194,9 +198,9 @@ export class Daemon {
   }
 
   /** A rebuilt state knows nothing of the DELs that were spooled meanwhile: they come first again. */
-  async #rebuild(backup: string | null): Promise<void> {
+  async #rebuild(backup: string | null, replace: boolean): Promise<void> {
     if (this.#store.status.kind === "rebuild-required") this.#drained = false;
-    await this.#store.rebuild(backup);
+    await this.#store.rebuild(backup, replace);
     await this.#becomeReady();
   }
 
@@ -289,7 +293,7 @@ export class Daemon {
     this.#waiting.close();
     this.#listeners.close();
     const hangUp = setTimeout(() => this.#server.server.closeAllConnections(), STOP_GRACE_MS);
-    await Promise.all([this.#server.close(), this.#identityServer.close()]);
+    await Promise.all([this.#server.close(), this.#identityServer.close(), this.#metricsServer.close()]);
     clearTimeout(hangUp);
     await this.#spool.stop();
     // First, so that no owed release keeps the end waiting for an API server that is away.

@@ -19,7 +19,7 @@ export interface NodeStore extends Allocations {
   readonly status: StoreStatus;
   open(): Promise<void>;
   close(): void | Promise<void>;
-  rebuild(backup: string | null): Promise<void>;
+  rebuild(backup: string | null, replace: boolean): Promise<void>;
   /** Writes a consistent copy of the state database. Resolves with its size, bytes. */
   backup(path: string): Promise<number>;
   housekeeping(nowUs: number): Promise<void>;

@@ -1,6 +1,8 @@
-import { resolve } from "node:path";
+import { statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
 import { NODE_ONLY, nodeClientOf } from "../client.ts";
+import { Failure } from "../failure.ts";
 import { formatBytes } from "../human.ts";
 import { withProgress } from "../progress.ts";
 import { print } from "../terminal.ts";
@@ -10,11 +12,53 @@ export function addBackup(program: Command): void {
   program
     .command("backup")
     .description("writes a copy of the state while requests go on")
-    .argument("<file>", "a new file, written by the daemon; a relative path is relative to where you are")
+    .argument(
+      "<file>",
+      "a new file, written by the daemon, or a folder, in which it is named by the time; relative to where you are",
+    )
     .action(async (file: string, _options: unknown, command: Command) => {
       const client = nodeClientOf(command, NODE_ONLY).patient();
-      const work = client.post<{ path: string; bytes: number }>("/v1/backup", { path: resolve(file) });
-      const { path, bytes } = await withProgress(() => `writing ${resolve(file)}`, work);
+      const target = targetOf(resolve(file));
+      const folder = identityOf(dirname(target));
+      const work = client.post<{ path: string; bytes: number }>("/v1/backup", {
+        path: target,
+        ...(folder === null ? {} : { folder }),
+      });
+      const { path, bytes } = await withProgress(() => `writing ${target}`, work);
+      refuseUnseen(path, bytes);
       print(`${path} written, ${formatBytes(bytes)}\n`);
     });
+}
+
+function targetOf(path: string): string {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return path;
+  const time = new Date().toISOString().slice(0, 19).replaceAll(":", "").concat("Z");
+  return join(path, `holdfast-${time}.db`);
+}
+
+/** Device and inode of a folder as it is seen here: the daemon may see another one under that name. */
+function identityOf(folder: string): string | null {
+  try {
+    const { dev, ino } = statSync(folder, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch {
+    return null;
+  }
+}
+
+/** A backup that nobody can find is none. */
+function refuseUnseen(path: string, bytes: number): void {
+  let seen: number | null = null;
+  try {
+    seen = statSync(path).size;
+  } catch {
+    // Whatever the reason, it is not here.
+  }
+  if (seen === bytes) return;
+  throw new Failure(
+    `the daemon wrote ${path}, but ${seen === null ? "it is not there" : `${seen} bytes are there instead of ${bytes}`}`,
+    {
+      hint: "it sees another file system than you do (its unit's PrivateTmp=, or a container): name a folder that both see, such as /var/backups",
+    },
+  );
 }

@@ -34,6 +34,10 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
     "--reassert-interval-seconds <seconds>",
     "how often a cluster's node compares what it holds with the API (default: 300)",
   ],
+  [
+    "--metrics-address <host:port>",
+    "of /healthz, /readyz and /metrics, for Prometheus; they are on the socket, too (default: off)",
+  ],
   ["--metadata <on|off>", "off: no metadata listener on this node, on any network (default: on)"],
   [
     "--metadata-wait-ms <ms>",

@@ -10,23 +10,32 @@ A daemon that finds its state database damaged puts it aside and gives no addres
 go on with. Nothing is guessed: an empty database would give away addresses that are in use.
 
   holdfast rebuild --from BACKUP   goes on with a file that holdfast backup wrote
+  holdfast rebuild --from BACKUP --replace
+                                   the same with a state that is sound: on a new machine, or to undo a mistake.
+                                   Refused while a container runs that was attached after the backup was made
   holdfast rebuild --empty         starts anew; then restore the claims: holdfast apply -f claims.yaml
 
-The damaged files stay in the state folder under names that end in .damaged-<time>.`;
+Files that are replaced stay in the state folder under names that end in .damaged-<time> or .replaced-<time>.`;
 
 const EMPTY_WARNING =
   "warning: what running containers use is not known any more and may be given again: restart them, and apply saved claims now";
+
+function rebuildRequest(from: string | undefined, replace: boolean | undefined): object {
+  if (from === undefined) return { empty: true };
+  return replace ? { from, replace } : { from };
+}
 
 /** `holdfast rebuild`: tells a daemon whose database was put aside what to go on with. */
 export function addRebuild(program: Command): void {
   program
     .command("rebuild")
-    .usage("--from <backup> | --empty")
+    .usage("--from <backup> [--replace] | --empty")
     .description("gives a daemon with damaged state a new start")
     .addOption(new Option("--from <backup>", "a file that holdfast backup wrote").conflicts("empty"))
+    .addOption(new Option("--replace", "also in the place of a sound state").conflicts("empty"))
     .option("--empty", "an empty database")
     .addHelpText("after", EXPLANATION)
-    .action(async (options: { from?: string; empty?: boolean }, command: Command) => {
+    .action(async (options: { from?: string; replace?: boolean; empty?: boolean }, command: Command) => {
       const client = nodeClientOf(command, NODE_ONLY);
       const from = options.from === undefined ? undefined : resolve(options.from);
       if (from === undefined && options.empty !== true) {
@@ -34,7 +43,7 @@ export function addRebuild(program: Command): void {
           exitCode: EXIT.usage,
         });
       }
-      const work = client.patient().post("/v1/rebuild", from === undefined ? { empty: true } : { from });
+      const work = client.patient().post("/v1/rebuild", rebuildRequest(from, options.replace));
       await withProgress(() => "rebuilding", work);
       print(
         from === undefined

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { SettingsError } from "../../daemon/config.ts";
+import { HOST_PORT } from "../../daemon/host-port.ts";
 import { METADATA_SETTING_NAMES } from "../server/settings.ts";
 import { readEnvironment } from "../settings-environment.ts";
 
@@ -39,7 +40,7 @@ const settings = z.strictObject({
     .default(0),
   /** `host:port` of /healthz, /readyz and /metrics, or `off`. */
   metricsAddress: text
-    .regex(/^(off|(\[[0-9a-fA-F:]+\]|[^:[\]]*):\d{1,5})$/, "host:port or off is wanted")
+    .regex(new RegExp(`^off$|${HOST_PORT.source}`), "host:port or off is wanted")
     .default("127.0.0.1:9809"),
   logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
 });

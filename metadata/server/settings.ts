@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { SettingsError } from "../../daemon/config.ts";
+import { HOST_PORT } from "../../daemon/host-port.ts";
 import { readEnvironment } from "../settings-environment.ts";
 
 /** In `kubeconfig`: as a pod of the cluster. */
@@ -9,7 +10,7 @@ const IN_CLUSTER = "in-cluster";
 
 const text = z.string().min(1);
 const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
-const hostPort = text.regex(/^(\[[0-9a-fA-F:]+\]|[^:[\]]*):\d{1,5}$/, "host:port is wanted");
+const hostPort = text.regex(HOST_PORT, "host:port is wanted");
 
 /** Every setting of the metadata server. The same names as `--kebab-case` flags and as `HOLDFAST_UPPER_CASE`. */
 const settings = z.strictObject({

@@ -124,7 +124,12 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     this.folder.close();
   }
 
-  async rebuild(backup: string | null): Promise<void> {
+  async rebuild(backup: string | null, replace: boolean): Promise<void> {
+    if (replace) {
+      const remedy =
+        "in Kubernetes the API server has the truth, and a journal of before would contradict it";
+      throw new RefusalError(refuse("REQUEST_INVALID", { key: "replace", value: "true", remedy }));
+    }
     await this.folder.rebuild(backup);
   }
 

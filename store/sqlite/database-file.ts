@@ -74,7 +74,7 @@ function openTrusted(folder: string): Database.Database {
   }
   accessSync(folder, constants.W_OK);
   if (existsSync(join(folder, REBUILD_MARKER))) {
-    renameAside(folder); // A crash may have come between the marker and the renames.
+    renameAside(folder, "damaged"); // A crash may have come between the marker and the renames.
     throw new RebuildRequiredError(
       `the state database of ${folder} was put aside earlier and not rebuilt yet`,
     );
@@ -187,7 +187,7 @@ function closeQuietly(folder: string, db: Database.Database): void {
 /** Renames the database and its log, and makes every later start wait for the operator. Returns the error to throw. */
 function putAside(folder: string, why: string): RebuildRequiredError {
   writeMarker(folder, REBUILD_MARKER);
-  const kept = renameAside(folder);
+  const kept = renameAside(folder, "damaged");
   removeMarker(folder, OPEN_MARKER);
   return new RebuildRequiredError(
     `the state database of ${folder} is damaged (${why}); ${kept.length > 0 ? `it was kept as ${kept.join(" and ")}` : "nothing of it is left"}`,
@@ -195,11 +195,17 @@ function putAside(folder: string, why: string): RebuildRequiredError {
 }
 
 /** Returns the new names of what there was. */
-function renameAside(folder: string): string[] {
-  const suffix = `.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
+function renameAside(folder: string, why: "damaged" | "replaced"): string[] {
+  const suffix = `.${why}-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
   const found = [DATABASE_FILE, `${DATABASE_FILE}-wal`].filter((name) => existsSync(join(folder, name)));
   for (const name of found) renameSync(join(folder, name), join(folder, name + suffix));
   return found.map((name) => name + suffix);
+}
+
+/** Puts a sound database, closed, aside: what replaces it comes next (`acceptRebuild`). Returns the new names. */
+export function putSoundAside(folder: string): string[] {
+  writeMarker(folder, REBUILD_MARKER);
+  return renameAside(folder, "replaced");
 }
 
 /** Puts a new database in place (`source`, or none for an empty one) and lets the next openDatabase succeed. */

@@ -11,6 +11,17 @@ export function rebuildFrom(folder: string, backup: string | null): void {
     acceptRebuild(folder, null);
     return;
   }
+  const copy = copyOf(folder, backup);
+  try {
+    acceptRebuild(folder, copy);
+  } catch (error) {
+    rmSync(copy, { force: true });
+    throw error;
+  }
+}
+
+/** A verified and durable copy of a backup in the state folder; its path. Throws an Error an operator can act on. */
+export function copyOf(folder: string, backup: string): string {
   if (!existsSync(backup))
     throw new Error(`backup ${backup} does not exist on the daemon's machine; give its absolute path`);
   const copy = join(folder, "holdfast.db.rebuilding");
@@ -21,7 +32,7 @@ export function rebuildFrom(folder: string, backup: string | null): void {
     const fd = openSync(copy, "r+");
     fsyncSync(fd);
     closeSync(fd);
-    acceptRebuild(folder, copy);
+    return copy;
   } catch (error) {
     rmSync(copy, { force: true });
     throw error;

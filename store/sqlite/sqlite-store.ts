@@ -48,8 +48,8 @@ export class SqliteStore extends JournalReader implements NodeStore {
   }
 
   /** Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. */
-  rebuild(backup: string | null): Promise<void> {
-    return this.folder.rebuild(backup);
+  rebuild(backup: string | null, replace: boolean): Promise<void> {
+    return this.folder.rebuild(backup, { replace });
   }
 
   close(): void {

@@ -1,14 +1,22 @@
+import { rmSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
-import { closeDatabase, openDatabase, RebuildRequiredError } from "./database-file.ts";
+import {
+  acceptRebuild,
+  closeDatabase,
+  openDatabase,
+  putSoundAside,
+  RebuildRequiredError,
+} from "./database-file.ts";
 import { DiskReserve, isDiskFull } from "./disk-reserve.ts";
 import { settleFormerBoots } from "./former-boots.ts";
 import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
-import { rebuildFrom } from "./rebuild.ts";
+import { copyOf, rebuildFrom } from "./rebuild.ts";
+import { refuseAttachedSince } from "./replace.ts";
 
 /** Pause before a database that could not be reopened is tried again, ms. */
 const REOPEN_PAUSE_MS = 1_000;
@@ -135,14 +143,19 @@ export class StateFolder {
     this.#log.info("the disk has room again; ADD is served");
   }
 
-  /** Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. */
-  async rebuild(backup: string | null): Promise<void> {
+  /**
+   * Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. `replace`: a
+   * backup also in the place of a sound one, which is kept.
+   */
+  async rebuild(backup: string | null, { replace = false } = {}): Promise<void> {
+    if (replace && backup !== null && this.#status.kind === "ready") return this.#replace(backup);
     if (this.#status.kind !== "rebuild-required") {
       throw new RefusalError(
         refuse("REQUEST_INVALID", {
           key: "rebuild",
           value: this.#status.kind,
-          remedy: "the state database is in use and sound; only one that was put aside is rebuilt",
+          remedy:
+            "the state database is in use and sound; only one that was put aside is rebuilt (--from BACKUP --replace goes back to a backup all the same)",
         }),
       );
     }
@@ -154,6 +167,30 @@ export class StateFolder {
       );
     }
     this.#status = { kind: "opening" };
+    if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
+  }
+
+  /** Nothing is changed unless the backup is sound and knows of every container that runs. */
+  async #replace(backup: string): Promise<void> {
+    let copy: string;
+    try {
+      copy = copyOf(this.path, backup);
+    } catch (error) {
+      throw new RefusalError(
+        refuse("REQUEST_INVALID", { key: "from", value: backup, remedy: (error as Error).message }),
+      );
+    }
+    try {
+      refuseAttachedSince(this.ledger, copy);
+    } catch (error) {
+      rmSync(copy, { force: true });
+      throw error;
+    }
+    this.#status = { kind: "opening" };
+    this.#forgetDatabase();
+    const kept = putSoundAside(this.path);
+    acceptRebuild(this.path, copy);
+    this.#log.info(`the state database was replaced by ${backup}; it was kept as ${kept.join(" and ")}`);
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
   }
 

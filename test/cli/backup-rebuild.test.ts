@@ -1,4 +1,4 @@
-import { mkdirSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { HOLDFAST, network, newFolder, run, TestDaemon, until } from "../harness/daemon.ts";
@@ -45,6 +45,86 @@ test("a relative path is relative to where the operator is", async () => {
   expect(nowhere.stderr).toContain(
     `path is ${daemon.folder}/nowhere/today.db: the daemon cannot write there`,
   );
+});
+
+test("a folder gets a new file each time, named by the time", async () => {
+  daemon = await TestDaemon.start({ folder: newFolder() });
+  mkdirSync(join(daemon.folder, "backups"));
+  const { code, stdout } = await inFolder("backup", "backups");
+  expect({ code, stdout }).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(/\/backups\/holdfast-\d{4}-\d\d-\d\dT\d{6}Z\.db written, \d+ KiB\n$/),
+  });
+});
+
+test.skipIf(process.getuid?.() !== 0)(
+  "a folder that the daemon sees as another one is refused, and nothing is written",
+  async () => {
+    daemon = await TestDaemon.start({ folder: newFolder() });
+    const there = join(daemon.folder, "there");
+    mkdirSync(there);
+    const { stdout, stderr, code } = await run(
+      "unshare",
+      [
+        "--mount",
+        "bash",
+        "-c",
+        `mount -t tmpfs tmpfs ${there} && ${process.execPath} ${HOLDFAST} backup ${there}/here.db`,
+      ],
+      { HOLDFAST_SOCKET: daemon.socket },
+    );
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toContain(`the daemon sees another ${there} than you do`);
+    expect(readdirSync(there)).toEqual([]);
+  },
+);
+
+test("back to a backup: on a new machine, and after a mistake", async () => {
+  daemon = await TestDaemon.start({ folder: newFolder() });
+  const claim = {
+    apiVersion: "k8s.cni.cncf.io/v1alpha1",
+    kind: "IPAMClaim",
+    metadata: { name: "vm1" },
+    spec: { network: "blue" },
+    status: { ips: ["10.10.0.7/24"] },
+  };
+  await daemon.post("/v1/apply", { objects: [claim] });
+  await daemon.cni("ADD", "web", { config: network("blue") });
+  const before = (await daemon.cli("list", "-o", "json")).stdout;
+  expect(await inFolder("backup", "good.db")).toMatchObject({ code: 0 });
+
+  expect(await daemon.cli("release", "10.10.0.7", "--network", "blue", "--force")).toMatchObject({ code: 0 });
+  expect((await daemon.cli("list", "-o", "json")).stdout).not.toBe(before);
+  expect(await inFolder("rebuild", "--from", "state/holdfast.initialised", "--replace")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("is not a sound holdfast backup"),
+  });
+  expect(await inFolder("rebuild", "--from", "good.db", "--replace")).toMatchObject({ code: 0, stderr: "" });
+  expect((await daemon.cli("list", "-o", "json")).stdout).toBe(before);
+  expect(readdirSync(daemon.state).filter((name) => name.includes(".replaced-"))).toHaveLength(1);
+  expect(await daemon.cli("check")).toMatchObject({ code: 0 });
+
+  const good = join(daemon.folder, "good.db");
+  const machine = await TestDaemon.start();
+  try {
+    expect(await machine.cli("rebuild", "--from", good, "--replace")).toMatchObject({ code: 0, stderr: "" });
+    expect((await machine.cli("claims", "-o", "json")).stdout).toContain("10.10.0.7/24");
+  } finally {
+    await machine.stop();
+  }
+});
+
+test("a backup is refused while a container runs that it does not know", async () => {
+  daemon = await TestDaemon.start({ folder: newFolder() });
+  expect(await inFolder("backup", "old.db")).toMatchObject({ code: 0 });
+  await daemon.cni("ADD", "web", { config: network("blue"), netns: "/proc/self/ns/net" });
+  const { code, stderr } = await inFolder("rebuild", "--from", "old.db", "--replace");
+  expect(code).toBe(1);
+  expect(stderr).toContain("container web (eth0)");
+  expect((await daemon.cli("list")).stdout).toContain("10.10.0.1/24");
+  await daemon.cni("DEL", "web", { config: network("blue") });
+  expect(await inFolder("rebuild", "--from", "old.db", "--replace")).toMatchObject({ code: 0 });
+  expect(await daemon.cni("ADD", "next", { config: network("blue") })).toMatchObject({ code: 0 });
 });
 
 test("a damaged database: every command says what to do, and a backup brings everything back", async () => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { until } from "../harness/daemon.ts";
+import { codeBlocks } from "../harness/documents.ts";
 import { Machine, whyNoMachine } from "../harness/machine.ts";
 import { installHoldfast, preparePodman } from "../harness/machine-parts.ts";
 
@@ -90,6 +91,22 @@ test.skipIf(reason !== null)(
     await until(async () => (await machine.sh("holdfast networks")).code === 0, "the daemon to serve again");
   },
 );
+
+test.skipIf(reason !== null)("a backup is where the command says, or it is refused", async () => {
+  for (const folder of ["/tmp", "/root", "/var/tmp"]) {
+    const { code, stderr } = await machine.sh(`cd ${folder} && holdfast backup here.db`);
+    expect({ folder, code }).toEqual({ folder, code: 1 });
+    expect(stderr).toMatch(/\/var\/backups is what its systemd unit leaves it/);
+    expect((await machine.sh(`ls ${folder}/here.db`)).code).not.toBe(0);
+  }
+  expect(await machine.out("holdfast backup /var/backups")).toMatch(/^\/var\/backups\/holdfast-.* written/);
+  await machine.out("ls /var/backups/holdfast-*.db");
+});
+
+test.skipIf(reason !== null)("metrics by TCP, with the drop-in of the documentation", async () => {
+  const [block] = codeBlocks("docs/operations.md", "Metrics");
+  expect(await machine.out(block as string)).toMatch(/^holdfast_ready 1$/m);
+});
 
 test.skipIf(reason !== null)("journalctl -p warning shows warnings, and nothing that is none", async () => {
   const wrong = JSON.stringify({ cniVersion: "1.0.0", name: "odd", ipam: { type: "holdfast-ipam", odd: 1 } });

@@ -125,12 +125,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   async rebuild(backup: string | null, replace: boolean): Promise<void> {
-    if (replace) {
-      const remedy =
-        "in Kubernetes the API server has the truth, and a journal of before would contradict it";
-      throw new RefusalError(refuse("REQUEST_INVALID", { key: "replace", value: "true", remedy }));
-    }
-    await this.folder.rebuild(backup);
+    await this.folder.rebuild(backup, { replace });
   }
 
   /** Owed releases that the API server has not been told. */

@@ -148,6 +148,11 @@ export class StateFolder {
    * backup also in the place of a sound one, which is kept.
    */
   async rebuild(backup: string | null, { replace = false } = {}): Promise<void> {
+    if (replace && this.#journalOnly) {
+      const remedy =
+        "in Kubernetes the API server has the truth, and a journal of before would contradict it";
+      throw new RefusalError(refuse("REQUEST_INVALID", { key: "replace", value: "true", remedy }));
+    }
     if (replace && backup !== null && this.#status.kind === "ready") return this.#replace(backup);
     if (this.#status.kind !== "rebuild-required") {
       throw new RefusalError(

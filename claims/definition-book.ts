@@ -58,7 +58,14 @@ type Reading =
 interface Entry {
   readonly nad: NadView;
   readonly reading: Reading;
+  /** When its configuration was read, ms of the monotonic clock. */
+  readonly readMs: number;
 }
+
+/** A configuration that is longer is not read at each change: whoever may write one could keep every daemon busy with edits. */
+const READ_AT_ONCE_CHARS_MAX = 16_384;
+/** A long configuration that changes all the time is read at most so often, ms. Until then what it said before counts. */
+const READ_PAUSE_MS = 5_000;
 
 interface OwnEntry {
   readonly nad: NadView;
@@ -81,10 +88,18 @@ interface Shelf {
  */
 export class DefinitionBook {
   readonly #entries = new Map<string, Entry>();
+  /** Newest versions of NADs that are too long to be read at each change, and not read yet. */
+  readonly #unread = new Map<string, NadView>();
+  readonly #monotonicMs: () => number;
+  #reading = false;
   /** By network. */
   readonly #shelves = new Map<string, Shelf>();
   /** As recorded, by network. */
   readonly #owners = new Map<string, NetworkOwner>();
+
+  constructor({ monotonicMs = () => performance.now() }: { readonly monotonicMs?: () => number } = {}) {
+    this.#monotonicMs = monotonicMs;
+  }
 
   /** Notes whose a network is; null: nobody has recorded it. */
   setOwner(network: string, owner: NetworkOwner | null): void {
@@ -96,6 +111,7 @@ export class DefinitionBook {
 
   /** Whose a network is: as recorded, else as its oldest NAD suggests; null: nobody's yet. */
   ownerOf(network: string): NetworkOwner | null {
+    this.#readLong();
     const recorded = this.#owners.get(network);
     if (recorded !== undefined) return recorded;
     const oldest = this.#shelves.get(network)?.oldest;
@@ -109,6 +125,7 @@ export class DefinitionBook {
 
   /** May pods attach to the network through a NAD of this namespace? */
   permits(network: string, namespace: string): boolean {
+    this.#readLong();
     const owner = this.ownerOf(network);
     if (owner === null || owner.definedIn === namespace) return true;
     return isSharedWith(owner.sharedWith, namespace) || isSharedWith(this.#annotated(network), namespace);
@@ -116,6 +133,7 @@ export class DefinitionBook {
 
   /** Whose a network is, and everybody it is shared with: as recorded, and by the annotation; null: nobody's yet. */
   accessTo(network: string): NetworkOwner | null {
+    this.#readLong();
     const owner = this.ownerOf(network);
     if (owner === null) return null;
     const sharedWith = [...new Set([...owner.sharedWith, ...this.#annotated(network)])].sort();
@@ -124,11 +142,13 @@ export class DefinitionBook {
 
   /** Whether a NAD is one of the network's, permitted or not. */
   definesNetwork(nadKey: string, network: string): boolean {
+    this.#readLong();
     return this.#shelves.get(network)?.entries.has(nadKey) ?? false;
   }
 
   /** The namespaces that have a NAD of the network, whether or not they may use it; the oldest NAD's first. */
   namespacesOf(network: string): string[] {
+    this.#readLong();
     const shelf = this.#shelves.get(network);
     if (!shelf) return [];
     return [...new Set([shelf.oldest, ...shelf.entries.values()].map(({ nad }) => nad.namespace))];
@@ -136,6 +156,7 @@ export class DefinitionBook {
 
   /** `spec.config` of every NAD of the namespace that the network belongs to, the one that counts first. */
   configsOf(network: string): string[] {
+    this.#readLong();
     const shelf = this.#shelves.get(network);
     if (!shelf?.counting) return [];
     const { namespace } = shelf.counting.nad;
@@ -143,19 +164,42 @@ export class DefinitionBook {
     return [...new Set([shelf.counting, ...own].map(({ nad }) => nad.config))];
   }
 
-  /** Takes in a NAD, new or changed. */
+  /** Takes in a NAD, new or changed. A long one is read when somebody asks, and not again for a while. */
   upsert(nad: NadView): void {
+    const isRead = this.#entries.get(nad.key)?.nad.config === nad.config;
+    if (isRead || nad.config.length <= READ_AT_ONCE_CHARS_MAX) this.#take(nad);
+    else this.#unread.set(nad.key, nad);
+  }
+
+  #take(nad: NadView): void {
     const known = this.#entries.get(nad.key);
     const unchanged =
       known?.nad.config === nad.config && known.nad.creationTimestamp === nad.creationTimestamp;
     const reading = unchanged ? known.reading : read(nad.config);
+    const readMs = unchanged ? known.readMs : this.#monotonicMs();
     this.remove(nad.key);
-    this.#entries.set(nad.key, { nad, reading });
+    this.#entries.set(nad.key, { nad, reading, readMs });
     if (reading.kind === "ours") this.#shelve({ nad, reading });
+  }
+
+  /** Before every answer. */
+  #readLong(): void {
+    if (this.#unread.size === 0 || this.#reading) return;
+    this.#reading = true;
+    try {
+      const nowMs = this.#monotonicMs();
+      for (const nad of [...this.#unread.values()]) {
+        const known = this.#entries.get(nad.key);
+        if (known === undefined || nowMs - known.readMs >= READ_PAUSE_MS) this.#take(nad);
+      }
+    } finally {
+      this.#reading = false;
+    }
   }
 
   /** Forgets a NAD, by `namespace/name`; unknown ones too. */
   remove(key: string): void {
+    this.#unread.delete(key);
     const entry = this.#entries.get(key);
     this.#entries.delete(key);
     if (entry?.reading.kind !== "ours") return;
@@ -169,12 +213,14 @@ export class DefinitionBook {
 
   /** The definition of a network, null when no NAD defines it. */
   definitionOf(network: string): CountingDefinition | null {
+    this.#readLong();
     const counts = this.#shelves.get(network)?.counting;
     return counts ? counting(counts) : null;
   }
 
   /** May an ADD come through this NAD (`namespace/name`)? */
   verdict(nadKey: string): NadVerdict {
+    this.#readLong();
     const entry = this.#entries.get(nadKey);
     if (!entry) return { kind: "unknown" };
     const { reading } = entry;
@@ -193,6 +239,7 @@ export class DefinitionBook {
 
   /** The network that a NAD belongs to; null when it is not ours, wrong, or in a namespace that may not use the network. */
   networkOfNad(nadKey: string): string | null {
+    this.#readLong();
     const entry = this.#entries.get(nadKey);
     if (entry?.reading.kind !== "ours") return null;
     const network = entry.reading.definition.name;
@@ -207,6 +254,7 @@ export class DefinitionBook {
 
   /** The names of all networks that are ours, sorted. */
   networks(): string[] {
+    this.#readLong();
     return [...this.#shelves.keys()].sort();
   }
 

@@ -12,6 +12,9 @@ import {
 import type { NetworkDefinition } from "./network-definition.ts";
 import { parsePluginConfig } from "./plugin-config.ts";
 
+/** Longest `spec.config` that is read, characters: room for ten thousand excluded subnets, and what all daemons read in a moment. */
+const CONFIG_CHARS_MAX = 1 << 18;
+
 /** The network that a NetworkAttachmentDefinition defines; its key is the configuration's name, never the NAD's. */
 export interface NadConfig {
   readonly network: string;
@@ -24,6 +27,7 @@ export interface NadConfig {
  * CONFIG_INVALID, also when no plugin of it is ours.
  */
 export function parseNadConfig(text: string): NadConfig {
+  if (text.length > CONFIG_CHARS_MAX) tooLong(text);
   return read(parseJsonObject(text));
 }
 
@@ -33,6 +37,10 @@ export function parseNadConfig(text: string): NadConfig {
  */
 export function parseNadConfigIfOurs(text: string): NadConfig | null {
   if (text.trim() === "") return null;
+  if (text.length > CONFIG_CHARS_MAX) {
+    if (text.includes(PLUGIN_TYPE)) tooLong(text);
+    return null;
+  }
   const conf = parseJsonObject(text);
   const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
   return plugins.some(isOurs) ? read(conf) : null;
@@ -56,6 +64,13 @@ export function parseRecordedNadConfig(text: string): NadConfig {
 /** The same for a plugin configuration that came on stdin. */
 export function parseRecordedPluginConfig(text: string): NetworkDefinition {
   return parsePluginConfig(withPersistenceMoved(parseJsonObject(text)));
+}
+
+function tooLong({ length }: string): never {
+  invalid(
+    { key: "spec.config", value: `${length} characters` },
+    `at most ${CONFIG_CHARS_MAX} characters are read; exclude or reserve larger subnets in place of many small ones`,
+  );
 }
 
 function withPersistenceMoved(plugin: JsonObject): JsonObject {

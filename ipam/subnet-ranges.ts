@@ -15,8 +15,8 @@ export interface SubnetRange {
   readonly last: bigint;
 }
 
-/** Excluded or reserved subnets of one network: ten thousand are in use somewhere, a runaway generator writes more. */
-const CUTOUTS_MAX = 20_000;
+/** Excluded, and reserved, subnets of one network: ten thousand are in use somewhere; every daemon of a cluster reads them at each change. */
+const CUTOUTS_MAX = 10_000;
 
 /** Longest prefix whose end addresses mean something: below it, /31 and /127, both ends are hosts (RFC 3021, 6164). */
 const PREFIX_WITH_ENDS_MAX = { 4: 30, 6: 126 } as const;

@@ -107,14 +107,14 @@ describe("ten thousand unsorted, overlapping exclusions", () => {
     expect(sorted.fingerprint).toBe(list.fingerprint);
   });
 
-  test("twenty thousand exclusions with twenty thousand reservations stay a matter of moments", () => {
-    const blocks = Array.from({ length: 20_000 }, (_, i) => i * 8);
+  test("ten thousand exclusions with ten thousand reservations stay a matter of moments", () => {
+    const blocks = Array.from({ length: 10_000 }, (_, i) => i * 8);
     const set = firstRangeSet({
       subnets: "10.0.0.0/8",
       excludeSubnets: blocks.map((block) => `${text(block)}/31`),
       reservedSubnets: blocks.map((block) => `${text(block + 2)}/31`),
     });
-    expect(set.usable.intervalCount).toBe(20_000);
-    expect(set.usable.size - set.automatic.size).toBe(40_000n);
+    expect(set.usable.intervalCount).toBe(10_000);
+    expect(set.usable.size - set.automatic.size).toBe(20_000n);
   });
 });

@@ -1,0 +1,169 @@
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { DefinitionBook, type NadView } from "../../claims/definition-book.ts";
+import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/network-definition.ts";
+
+// Whoever may write a network can write a long one, and change it all the time; every daemon, controller and metadata
+// server of the cluster hears of each change. What that costs is counted in characters and addresses that are read.
+
+const work = vi.hoisted(() => ({ addresses: 0, general: 0 }));
+vi.mock(import("../../ipam/address.ts"), async (original) => {
+  const real = await original();
+  return {
+    ...real,
+    parseAddress: (text) => {
+      work.addresses += 1;
+      return real.parseAddress(text);
+    },
+  };
+});
+vi.mock(import("ip-num"), async (original) => {
+  const real = await original();
+  class CountedIPv6 extends real.IPv6 {
+    constructor(value: string | bigint) {
+      super(value);
+      work.general += 1;
+    }
+  }
+  return { ...real, IPv6: CountedIPv6 as unknown as typeof real.IPv6 };
+});
+let charsRead = 0;
+const parse = JSON.parse;
+vi.spyOn(JSON, "parse").mockImplementation((text, reviver) => {
+  charsRead += String(text).length;
+  return parse(text, reviver);
+});
+beforeEach(() => {
+  work.addresses = 0;
+  work.general = 0;
+  charsRead = 0;
+});
+
+const CONFIG_CHARS_MAX = 262_144;
+const EXCLUDED_MAX = 10_000;
+/** The first, the last and the address of each subnet are looked at. */
+const LOOKS_PER_SUBNET = 3;
+
+function config(excludes: readonly string[], more: object = {}): string {
+  const ipam = { type: "holdfast-ipam", subnets: "fd00::/48", excludeSubnets: excludes.join(), ...more };
+  return JSON.stringify({ cniVersion: "1.0.0", name: "blue", type: "bridge", ipam });
+}
+
+/** In a spelling that is hard to read. */
+const subnets = (count: number, spelled = (index: number) => `FD00::${index.toString(16)}:0.0.0.1/128`) =>
+  Array.from({ length: count }, (_, index) => spelled(index));
+
+function nad(version: number, text: string, name = "blue"): NadView {
+  return {
+    key: `shop/${name}`,
+    namespace: "shop",
+    name,
+    uid: `uid-${name}`,
+    resourceVersion: `${version}`,
+    creationTimestamp: "2026-01-01T00:00:00Z",
+    deletionTimestamp: null,
+    generation: version,
+    config: text,
+    sharedWith: [],
+  };
+}
+
+describe("a definition of 384 kB", () => {
+  const long = config(subnets(17_000));
+
+  test("is refused with its length, what is taken and what to do, before it is read", () => {
+    expect(long.length).toBeGreaterThan(384_000);
+    for (const read of [parseNadConfig, parseNadConfigIfOurs])
+      expect(() => read(long)).toThrow(
+        `spec.config is "${long.length} characters": at most ${CONFIG_CHARS_MAX} characters are read; exclude or reserve larger subnets`,
+      );
+    expect({ charsRead, ...work }).toEqual({ charsRead: 0, addresses: 0, general: 0 });
+  });
+
+  test("of another plugin is none of ours, and is not read either", () => {
+    const foreign = long.replaceAll("holdfast-ipam", "host-local");
+    expect(parseNadConfigIfOurs(foreign)).toBeNull();
+    expect(charsRead).toBe(0);
+  });
+
+  test("does not count, and an ADD through it says why", () => {
+    const book = new DefinitionBook();
+    book.upsert(nad(1, long));
+    expect(book.definitionOf("blue")).toBeNull();
+    expect(book.verdict("shop/blue")).toMatchObject({
+      kind: "broken",
+      refusal: { code: "CONFIG_INVALID", message: expect.stringContaining("characters are read") },
+    });
+  });
+});
+
+test("more excluded subnets than are taken are refused before any of them is read", () => {
+  const many = config(subnets(EXCLUDED_MAX + 1, (index) => `fd00::${index}/128`));
+  expect(many.length).toBeLessThan(CONFIG_CHARS_MAX);
+  expect(() => parseNadConfig(many)).toThrow("at most 10000 are taken");
+  expect(work.addresses).toBeLessThan(10);
+});
+
+test("the longest definition costs a bounded number of looks, in whatever spelling", () => {
+  const text = config(subnets(EXCLUDED_MAX));
+  expect(text.length).toBeGreaterThan(CONFIG_CHARS_MAX - 45_000);
+  parseNadConfig(text);
+  expect(work.general, "through the general parser").toBe(0);
+  expect(work.addresses).toBeLessThanOrEqual(LOOKS_PER_SUBNET * EXCLUDED_MAX);
+});
+
+describe("a long definition that changes all the time", () => {
+  const versions = Array.from({ length: 20 }, (_, index) =>
+    config(subnets(5_000), { cooldownSeconds: index }),
+  );
+  const cooldownOf = (book: DefinitionBook) => book.definitionOf("blue")?.definition.cooldownSeconds;
+
+  test("is not read before somebody asks", () => {
+    const book = new DefinitionBook();
+    for (const [index, text] of versions.entries()) book.upsert(nad(index, text));
+    expect(charsRead).toBe(0);
+    expect(cooldownOf(book)).toBe(19);
+    expect(charsRead).toBe(versions[19]?.length);
+  });
+
+  test("is read at most every five seconds, however often it changes and somebody asks", () => {
+    let nowMs = 0;
+    const book = new DefinitionBook({ monotonicMs: () => nowMs });
+    const seen: (number | undefined)[] = [];
+    for (const [index, text] of versions.entries()) {
+      book.upsert(nad(index, text));
+      for (let question = 0; question < 10; question += 1) book.verdict("shop/blue");
+      seen.push(cooldownOf(book));
+      nowMs += 1_000;
+    }
+    // What it said before counts until then, as with a watch that is late.
+    expect(seen).toEqual([0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10, 10, 10, 15, 15, 15, 15, 15]);
+    expect(charsRead).toBeLessThanOrEqual(4 * CONFIG_CHARS_MAX);
+    nowMs += 5_000;
+    expect(cooldownOf(book), "in the end the newest version counts").toBe(19);
+  });
+
+  test("can be removed, unread or read", () => {
+    const book = new DefinitionBook({ monotonicMs: () => 0 });
+    const [first = "", second = ""] = versions;
+    book.upsert(nad(1, first));
+    expect(book.networks()).toEqual(["blue"]);
+    book.upsert(nad(2, second));
+    book.remove("shop/blue");
+    expect(book.networks()).toEqual([]);
+    book.upsert(nad(3, first));
+    book.remove("shop/blue");
+    expect(book.networks()).toEqual([]);
+    expect(book.verdict("shop/blue")).toEqual({ kind: "unknown" });
+  });
+
+  test("does not delay a short one, nor a change that is not about its configuration", () => {
+    const book = new DefinitionBook({ monotonicMs: () => 0 });
+    const [first = ""] = versions;
+    book.upsert(nad(1, first));
+    expect(cooldownOf(book)).toBe(0);
+    book.upsert({ ...nad(2, first), sharedWith: ["team"] });
+    expect(book.permits("blue", "team")).toBe(true);
+    book.upsert(nad(3, config(subnets(3), { cooldownSeconds: 7 })));
+    expect(cooldownOf(book)).toBe(7);
+  });
+});

@@ -149,3 +149,132 @@ test("one pod's annotation takes one address of each subnet for each interface t
   const { status } = await leftovers.networkObject("squat");
   expect(status.conditions[0].message).toMatch(/^4 addresses were in use before; \d+ more .* not recorded$/);
 });
+
+/** New pods of the cluster's default network, which a file on the nodes defines: every address that they got. */
+async function exhaustPrimary(network: TestNetwork): Promise<string[]> {
+  const given: string[] = [];
+  for (let index = 0; index < 8; index++) {
+    const node = index % 2 === 0 ? "node-b" : "node-a";
+    const pod = await scene.kubevirt.createPod(NAMESPACE, `${network.name}-new-${index}`, { node });
+    const answer = await scene.add(pod, network, { ifname: "eth0" });
+    if (answer.code !== 0) {
+      expect(answer.json().msg).toContain("no free address");
+      return given.sort();
+    }
+    given.push(answer.json().ips[0].address.split("/")[0]);
+  }
+  throw new Error(`${network.name} has more addresses than it can have: ${given}`);
+}
+
+test("the default network, which no NAD defines: the addresses of living pods on all nodes are not given", async () => {
+  const network = networkOf("cbr0");
+  const kubelet = await leftovers.primaryPod("primary", ["10.0.0.1"]);
+  const status = [{ name: "cbr0", interface: "eth0", ips: ["10.0.0.2"], default: true }];
+  await leftovers.primaryPod("multus", ["10.0.0.2"], { status });
+  await leftovers.primaryPod("node-itself", ["10.0.0.3"], { hostNetwork: true });
+  await leftovers.primaryPod("elsewhere", ["10.9.0.4"]);
+  // Its address came through a NAD of another network, which only looks the same.
+  const primary = [{ name: `${NAMESPACE}/other`, interface: "eth0", ips: ["10.0.0.4"], default: true }];
+  await leftovers.primaryPod("nad-as-default", ["10.0.0.4"], { status: primary });
+  expect(await exhaustPrimary(network)).toEqual(hosts(3, 4, 5, 6));
+  expect(await ownerOf("cbr0", "10.0.0.1/29")).toMatchObject({
+    kind: "Pod",
+    name: "primary",
+    uid: kubelet.metadata.uid,
+    interface: "eth0",
+  });
+  expect((await scene.allocations(network)).map(({ spec }) => spec.address)).not.toContain("10.9.0.4/32");
+  const { status: shown } = await leftovers.networkObject("cbr0");
+  expect(shown).toMatchObject({ subnets: RANGE, importedFrom: [{ subnets: RANGE }] });
+});
+
+test("a node that is switched over later: its own pods count before its first address", async () => {
+  const network = networkOf("late");
+  const add = async (name: string, node: string) => {
+    const pod = await scene.kubevirt.createPod(NAMESPACE, name, { node });
+    const answer = await scene.add(pod, network, { ifname: "eth0" });
+    return answer.code === 0 ? answer.json().ips[0].address : answer.json().msg;
+  };
+  await add("late-first", "node-a");
+  const taken = (await scene.allocations(network)).map(({ spec }) => spec.address);
+  // What the other plugin gives on the other node after that.
+  const free = hosts(1, 2, 3, 4, 5, 6).filter((one) => !taken.includes(`${one}/29`));
+  for (const [index, ip] of free.slice(0, 4).entries()) {
+    await leftovers.primaryPod(`late-${index}`, [ip], { node: "node-b" });
+  }
+  expect(await add("late-second", "node-b")).toBe(`${free[4]}/29`);
+});
+
+test("whereabouts' addresses of a range whose NAD is switched over are recorded with their pods", async () => {
+  const range = "10.0.0.0/29";
+  await scene.kubevirt.createNad(NAMESPACE, "where", whereaboutsConfig("where", range));
+  const reporting = await leftovers.pod("where-reporting", `${NAMESPACE}/where`, ["10.0.0.1"]);
+  // Multus has not written its status yet.
+  const starting = await scene.kubevirt.createPod(NAMESPACE, "where-starting", {
+    node: "node-x",
+    networks: [{ name: "where", interface: "net7" }],
+  });
+  const claim = await scene.claim("where-claim", "where");
+  await leftovers.pod("where-vm", `${NAMESPACE}/where`, ["10.0.0.3"], {
+    networks: [{ name: "where", "ipam-claim-reference": "where-claim" }],
+  });
+  await leftovers.pool(range, {
+    "1": { id: "c1", podref: `${NAMESPACE}/where-reporting`, ifname: "net1" },
+    "2": { id: "c2", podref: `${NAMESPACE}/where-starting` },
+    "3": { id: "c3", podref: `${NAMESPACE}/where-vm`, ifname: "net1" },
+    "4": { id: "c4", podref: `${NAMESPACE}/where-gone`, ifname: "net1" },
+    // Of a former pod of this name.
+    "5": { id: "c5", podref: `${NAMESPACE}/where-reporting`, ifname: "net1" },
+    "77": { id: "c9", podref: `${NAMESPACE}/where-gone` },
+    nonsense: { id: "c9", podref: "" },
+  });
+  await leftovers.editNad("where", networkOf("where").config);
+  expect(await exhaust(networkOf("where"))).toEqual(hosts(6));
+  const pod = { kind: "Pod", namespace: NAMESPACE };
+  expect(await ownerOf("where", "10.0.0.1/29")).toMatchObject({
+    ...pod,
+    uid: reporting.metadata.uid,
+    interface: "net1",
+  });
+  expect(await ownerOf("where", "10.0.0.2/29")).toMatchObject({
+    ...pod,
+    uid: starting.metadata.uid,
+    interface: "net7",
+  });
+  expect(await ownerOf("where", "10.0.0.3/29")).toMatchObject({ kind: "IPAMClaim", uid: claim.metadata.uid });
+  expect(await ownerOf("where", "10.0.0.4/29")).toMatchObject({
+    kind: "Container",
+    namespace: NAMESPACE,
+    name: "where-gone",
+    uid: "c4",
+    interface: "net1",
+  });
+  expect(await ownerOf("where", "10.0.0.5/29")).toMatchObject({ kind: "Container", uid: "c5" });
+});
+
+test("without the right to read whereabouts' pools nothing is given, and the refusal says what to do", async () => {
+  const path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/holdfast-node";
+  const { api } = scene.cluster;
+  const { rules } = await api.get(path);
+  const others = rules.filter((rule: KubeObject) => !rule.apiGroups.includes("whereabouts.cni.cncf.io"));
+  await api.patch(path, { rules: others });
+  try {
+    const network = await scene.network("unread", { subnets: "10.77.0.0/29" });
+    const pod = await scene.pod("unread", "node-a", network);
+    let said: KubeObject;
+    await until(async () => {
+      const answer = await scene.add(
+        await scene.pod(`unread-${crypto.randomUUID().slice(0, 8)}`, "node-a", network),
+        network,
+      );
+      said = answer.json();
+      return answer.code !== 0 && said.code === 7;
+    }, "the server to take the right away");
+    expect(said.msg).toContain("what was in use on network unread before cannot be read");
+    expect(said.details).toContain("ippools.whereabouts.cni.cncf.io");
+    await api.patch(path, { rules });
+    await until(async () => (await scene.add(pod, network)).code === 0, "the address to be given");
+  } finally {
+    await api.patch(path, { rules });
+  }
+});

@@ -1,5 +1,5 @@
 import { formatCidr } from "../ipam/cidr.ts";
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../ipam/network-definition.ts";
 import type { ImportSource, IPNetwork } from "../store/kubernetes/objects.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 
@@ -57,6 +57,20 @@ export function describeSource(source: ImportSource): string {
 /** The subnets of a definition, separated by commas. */
 export function subnetsOf({ rangeSets }: NetworkDefinition): string {
   return rangeSets.flatMap(({ subnets }) => subnets.map(({ cidr }) => formatCidr(cidr))).join(",");
+}
+
+/** What the configurations on nodes that were imported say of a network's ranges; none for one that only NADs define. */
+export function nodeDefinitionsOf(object: IPNetwork): NetworkDefinition[] {
+  return importedFrom(object).flatMap((source) => {
+    if (!("subnets" in source)) return [];
+    try {
+      const ipam = { type: "holdfast-ipam", subnets: source.subnets };
+      return [parsePluginConfig({ name: object.spec.network, ipam })];
+    } catch {
+      // Somebody's edit.
+      return [];
+    }
+  });
 }
 
 function importedFrom(object: IPNetwork | null): readonly ImportSource[] {

@@ -15,8 +15,10 @@ import type { SweptPod } from "../claims/sweep/fact-views.ts";
 import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
 import { NetworkStatus } from "../claims/sweep/network-status.ts";
 import { Pace } from "../claims/sweep/pace.ts";
+import { PodAdoption } from "../claims/sweep/pod-adoption.ts";
 import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "../claims/sweep/sweeper.ts";
 import { Watched } from "../claims/sweep/watched.ts";
+import { WhereaboutsRecords } from "../claims/sweep/whereabouts-records.ts";
 import { UdnConditions } from "../claims/udn/udn-conditions.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/network-definition.ts";
 import { systemClock } from "../store/clock.ts";
@@ -29,6 +31,8 @@ const NETWORKS_INTERVAL_MS = 3_000;
 /** For work in hand to come to its end when the process shall stop, ms; after it the API is closed under it. */
 const STOP_GRACE_MS = 1_000;
 
+type Work = "lease" | "sweep" | "carryOut" | "adoption" | "podAdoption" | "whereabouts" | "networks" | "udns";
+
 /** The parts of one running controller, wired together. `start` before `stop`. */
 export class Controller {
   readonly #settings: ControllerSettings;
@@ -39,9 +43,11 @@ export class Controller {
   readonly #lease: Lease;
   readonly #sweeper: Sweeper;
   readonly #adoption: Adoption;
+  readonly #podAdoption: PodAdoption;
+  readonly #whereabouts: WhereaboutsRecords;
   readonly #networkStatus: NetworkStatus;
   readonly #udnConditions: UdnConditions;
-  readonly #paces: Readonly<Record<"lease" | "sweep" | "carryOut" | "adoption" | "networks" | "udns", Pace>>;
+  readonly #paces: Readonly<Record<Work, Pace>>;
   readonly #server: FastifyInstance;
   /** Imported editions that the installed definition of IPNetworks has no room for, by network. */
   readonly #unlisted = new Map<string, string>();
@@ -71,7 +77,10 @@ export class Controller {
         podAddressesCut: (pod) => this.#tellCut(pod, events),
         claimListed: () => this.#paces.adoption.nudge(),
         allocationChanged: (network) => this.#networkStatus.touch(network),
-        definitionsChanged: () => this.#paces.networks.nudge(),
+        definitionsChanged: () => {
+          this.#podAdoption.forget();
+          this.#paces.networks.nudge();
+        },
       },
       { info: (message) => log.info(message), warn: (message) => log.warn(message) },
     );
@@ -92,8 +101,11 @@ export class Controller {
       },
       onDone: (_object, { kind, why }) => this.#metrics.carriedOut(kind, why),
     });
-    const { claims, allocations, networks, book: definitions } = watched;
+    const { claims, pods, allocations, networks, book: definitions } = watched;
     this.#adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
+    this.#podAdoption = new PodAdoption({ ...shared, pods, allocations, networks, definitions, events });
+    const graceSeconds = settings.sweepGraceSeconds;
+    this.#whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
     this.#udnConditions = new UdnConditions({ ...shared, events, onChange: () => this.#paces.udns.nudge() });
     this.#metrics = new ControllerMetrics({
@@ -116,6 +128,8 @@ export class Controller {
         CARRY_OUT_REST,
       ),
       adoption: new Pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal), log),
+      podAdoption: new Pace("adoption of pods", sweepMs, (signal) => this.#podAdoption.turn(signal), log),
+      whereabouts: new Pace("whereabouts' records", sweepMs, (signal) => this.#whereabouts.turn(signal), log),
       networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
       udns: new Pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal), log),
     };

@@ -32,6 +32,7 @@ export function checkReasons(look: Look, grace: Grace): Finding[] {
     claims: { items: claims.items, known: claims.complete },
     pods: { items: pods.items, known: pods.complete },
     nodes: { items: new Map([...nodes].map((name) => [name, name])), known: true },
+    book,
   });
   const rules: Rules = {
     graceSeconds: 0,

@@ -1,6 +1,7 @@
 import { soundAddress } from "../../store/kubernetes/allocation-object.ts";
 import type { IPAllocation } from "../../store/kubernetes/objects.ts";
 import type { ClaimView } from "../claim-view.ts";
+import type { DefinitionBook } from "../definition-book.ts";
 import type { SweptPod } from "./fact-views.ts";
 import { ABSENT, type ClaimFact, type Facts, type Found, type NamingPod, present, UNKNOWN } from "./facts.ts";
 import type { JudgedAllocation } from "./relations.ts";
@@ -24,6 +25,7 @@ export interface Caches {
   readonly claims: Cache<ClaimViewWithFact>;
   readonly pods: Cache<SweptPod>;
   readonly nodes: Cache<unknown>;
+  readonly book: Pick<DefinitionBook, "networkOfNad">;
 }
 
 /** A claim, and what it says about addresses. */
@@ -49,6 +51,10 @@ export function cachedFacts(caches: Caches): Facts {
     claim: (namespace, name) => find(caches.claims, `${namespace}/${name}`, ({ fact }) => fact),
     pod: (namespace, name) => find(caches.pods, `${namespace}/${name}`, (pod) => pod),
     node: (name) => find(caches.nodes, name, () => null),
+    networkOfNad: (nad) => {
+      const network = caches.book.networkOfNad(nad);
+      return network === null ? UNKNOWN : present(network);
+    },
     podsNaming: (namespace, claim) => {
       if (!caches.pods.known) return UNKNOWN;
       naming ??= podsByClaim(caches.pods.items);

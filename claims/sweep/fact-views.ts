@@ -1,10 +1,10 @@
-import { type Address, formatAddress } from "../../ipam/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import type { ClaimView } from "../claim-view.ts";
-import { statusAddresses } from "../held-addresses.ts";
+import { type HeldAddress, statusAddresses } from "../held-addresses.ts";
 import { claimsNamedBy } from "../network-selection.ts";
 import { type PodView, projectPod } from "../pod-view.ts";
-import type { ClaimFact, PodFact } from "./facts.ts";
+import type { ClaimFact, PodFact, ReportedAddress } from "./facts.ts";
 
 /** What the controller keeps of a pod: what decides about addresses, read once when the pod changes. */
 export interface SweptPod extends PodFact {
@@ -35,9 +35,32 @@ export function sweptPod(view: PodView): SweptPod {
     terminal,
     staticUid,
     claims: claimsNamedBy(view.annotations, namespace),
-    addresses: held.map(({ address }) => formatAddress(address)),
+    addresses: reported(view, held),
     addressesCut: cut,
   };
+}
+
+/** The pod's own addresses come without a network, unless its network status names one. */
+function reported({ podIPs }: PodView, held: readonly HeldAddress[]): ReportedAddress[] {
+  const all = held.map(({ address, nad, network }) => ({
+    address: formatAddress(address),
+    nad: nad === null ? null : `${nad.namespace}/${nad.name}`,
+    network,
+  }));
+  const own = podIPs.map((text) => ({ address: canonical(text), nad: null, network: null }));
+  return [
+    ...all,
+    ...own.filter(({ address }) => address !== "" && !all.some((one) => one.address === address)),
+  ];
+}
+
+/** "": it is no address. */
+function canonical(text: string): string {
+  try {
+    return formatAddress(parseAddress(text));
+  } catch {
+    return "";
+  }
 }
 
 /** What a claim says about addresses. Entries that cannot be read count, and name no address. */
@@ -45,6 +68,7 @@ export function claimFact(view: ClaimView): ClaimFact {
   const addresses = view.ips.map(readAddress).filter((one) => one !== null);
   return {
     uid: view.uid,
+    network: view.network,
     creationTimestamp: view.creationTimestamp,
     listedCount: view.ips.length,
     addresses: addresses.map(formatAddress),

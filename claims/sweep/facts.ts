@@ -11,9 +11,21 @@ export function present<T>(it: T): Found<T> {
   return { kind: "present", it };
 }
 
+/** An address that a pod reports, and where. */
+export interface ReportedAddress {
+  /** Canonical, without mask. */
+  readonly address: string;
+  /** The NAD that it came through, `namespace/name`; null: none. */
+  readonly nad: string | null;
+  /** The name of a network that no NAD defines; null: it came through a NAD, or nobody said. */
+  readonly network: string | null;
+}
+
 /** An IPAMClaim, as far as it decides about an address. */
 export interface ClaimFact {
   readonly uid: string;
+  /** Networks may overlap: what the claim lists is of this one. */
+  readonly network: string;
   /** RFC 3339, in whole seconds of the API server's clock; compared with those of other objects only. */
   readonly creationTimestamp: string;
   /** Number of entries of `status.ips`, readable or not: 0 means that nothing was published yet. */
@@ -30,8 +42,8 @@ export interface PodFact {
   /** Succeeded or Failed, and none of its containers runs or will run again. */
   readonly terminal: boolean;
   readonly creationTimestamp: string;
-  /** Addresses that its network status reports, canonical, without mask. */
-  readonly addresses: readonly string[];
+  /** Addresses that its network status and the kubelet report. */
+  readonly addresses: readonly ReportedAddress[];
   /** It reports more than were read: it may have any other address too. */
   readonly addressesCut: boolean;
 }
@@ -47,6 +59,8 @@ export interface Facts {
   claim(namespace: string, name: string): Found<ClaimFact>;
   pod(namespace: string, name: string): Found<PodFact>;
   node(name: string): Found<null>;
+  /** The network that a NAD (`namespace/name`) belongs to; unknown also when it is not one of ours. */
+  networkOfNad(nad: string): Found<string>;
   /** Pods of the namespace that are not terminal and name the claim; `present` with an empty list means there are none. */
   podsNaming(namespace: string, claim: string): Found<readonly NamingPod[]>;
 }

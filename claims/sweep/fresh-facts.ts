@@ -1,12 +1,14 @@
 import { ApiAway, type KubeApi } from "../../store/kubernetes/kube-api.ts";
 import {
   CLAIMS_PATH,
+  NADS_PATH,
   NODES_PATH,
   namespacedPath,
   objectPath,
   PODS_PATH,
 } from "../../store/kubernetes/objects.ts";
 import { projectClaim } from "../claim-view.ts";
+import { DefinitionBook, projectNad } from "../definition-book.ts";
 import { readObject } from "../kube/read-object.ts";
 import { projectPod } from "../pod-view.ts";
 import { claimFact, type SweptPod, sweptPod } from "./fact-views.ts";
@@ -41,6 +43,13 @@ export async function decideFresh<T>(
         ),
       pod: (namespace, name) =>
         ask(`pod ${namespace}/${name}`, () => read(api, namespacedPath(PODS_PATH, namespace, name), podFact)),
+      networkOfNad: (nad) => {
+        const [namespace = "", name = ""] = nad.split("/");
+        return ask(`nad ${nad}`, async () => {
+          const found = await read(api, namespacedPath(NADS_PATH, namespace, name), networkOfNad);
+          return found.kind === "present" && found.it !== null ? present(found.it) : UNKNOWN;
+        });
+      },
       node: (name) => ask(`node ${name}`, () => read(api, objectPath(NODES_PATH, name), () => null)),
       podsNaming: (namespace, claim) => {
         const pods = ask(`pods ${namespace}`, () => listPods(api, namespace));
@@ -54,6 +63,14 @@ export async function decideFresh<T>(
     if (missing.size === 0 || round === ROUNDS_MAX) return decision;
     for (const [question, read] of missing) answers.set(question, await read());
   }
+}
+
+/** null: it is none of ours, or wrong. */
+function networkOfNad(object: unknown): string | null {
+  const nad = projectNad(object);
+  const book = new DefinitionBook();
+  book.upsert(nad);
+  return book.networkOfNad(nad.key);
 }
 
 function podFact(object: unknown): SweptPod {

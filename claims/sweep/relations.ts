@@ -1,10 +1,11 @@
 import {
   type AllocationAttachment,
   type AllocationOwner,
+  ANNOTATION_IMPORTED_FROM,
   BOUND_FINALIZER,
   type IPAllocation,
 } from "../../store/kubernetes/objects.ts";
-import { type ClaimFact, type Facts, isPod, type NamingPod } from "./facts.ts";
+import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact } from "./facts.ts";
 
 /*
  * Every relation between an allocation, its owner, the pods and the nodes, and what is done about it. "living" is a
@@ -31,6 +32,8 @@ import { type ClaimFact, type Facts, isPod, type NamingPod } from "./facts.ts";
  *                                                  node gone                      release pod-gone
  *   Bound    Container  (nobody to ask)            a node exists                  keep    container-may-run
  *                                                  every node gone                release node-gone
+ *                                                  none attached, imported        keep    recorded-elsewhere
+ *                                                  (released with that record: whereabouts-records.ts)
  *                                                  none attached                  report  container-without-attachment
  *   Bound    incomplete (no name or namespace)     any                            report  owner-incomplete
  *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
@@ -64,6 +67,7 @@ type KeepWhy =
   | "pod-alive"
   | "pod-names-claim"
   | "container-may-run"
+  | "recorded-elsewhere"
   | "being-deleted"
   | "unknown";
 type ReleaseWhy = "claim-does-not-list" | "claim-gone" | "pod-completed" | "pod-gone" | "node-gone";
@@ -154,19 +158,33 @@ function judgeLiving(
   rules: Rules,
 ): Verdict {
   if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };
-  if (claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
+  const listsHere = claim.network === allocation.spec.network;
+  if (listsHere && claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
   // An entry that cannot be read might be this address in a spelling that we do not know.
-  if (claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;
+  if (listsHere && claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;
   for (const { pod } of attachmentsOf(allocation)) {
     if (pod === undefined) continue;
     if (!pod.namespace || !pod.name || !pod.uid) return UNKNOWN_KEPT;
     const found = facts.pod(pod.namespace, pod.name);
     if (found.kind === "unknown") return UNKNOWN_KEPT;
     if (found.kind === "absent" || !isPod(found.it, pod.uid) || found.it.terminal) continue;
-    if (found.it.addressesCut || found.it.addresses.includes(address))
+    if (found.it.addressesCut || reports(found.it, { ...allocation.spec, address }, facts))
       return { kind: "keep", why: "pod-reports-address" };
   }
   return { kind: "release", why: "claim-does-not-list", afterSeconds: rules.graceSeconds };
+}
+
+/** Whether a pod may have an address on a network. Only what certainly came through another network's NAD is of that one. */
+function reports(
+  { addresses }: PodFact,
+  { address, network }: { readonly address: string; readonly network: string },
+  facts: Facts,
+): boolean {
+  return addresses.some((one) => {
+    if (one.address !== address) return false;
+    const found = one.nad === null ? null : facts.networkOfNad(one.nad);
+    return found?.kind !== "present" || found.it === network;
+  });
 }
 
 function pruneOrKeep(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
@@ -191,7 +209,12 @@ function judgePods(allocation: IPAllocation, facts: Facts, rules: Rules): Verdic
 
 function judgeContainers(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
   const attachments = attachmentsOf(allocation);
-  if (attachments.length === 0) return { kind: "report", why: "container-without-attachment" };
+  if (attachments.length === 0) {
+    const recorded = allocation.metadata.annotations?.[ANNOTATION_IMPORTED_FROM] !== undefined;
+    return recorded
+      ? { kind: "keep", why: "recorded-elsewhere" }
+      : { kind: "report", why: "container-without-attachment" };
+  }
   const nodes = attachments.map((one) => nodeState(one, facts));
   if (nodes.includes("present")) return { kind: "keep", why: "container-may-run" };
   if (nodes.includes("unknown")) return UNKNOWN_KEPT;

@@ -94,7 +94,11 @@ export class Watched implements Caches {
         const { name, uid, resourceVersion } = object.metadata;
         return { key: name, uid, resourceVersion, object };
       },
-      onUpsert: ({ object }) => this.#noteOwner(object),
+      onUpsert: ({ object }, previous) => {
+        this.#noteOwner(object);
+        const list = (one: IPNetwork | undefined) => JSON.stringify(one?.status?.importedFrom);
+        if (list(object) !== list(previous?.object)) events.definitionsChanged();
+      },
       onDelete: ({ object }) => {
         this.#noteOwner(object);
         events.definitionsChanged();

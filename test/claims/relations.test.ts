@@ -8,6 +8,7 @@ import {
   type NamingPod,
   type PodFact,
   present,
+  type ReportedAddress,
   UNKNOWN,
 } from "../../claims/sweep/facts.ts";
 import { type JudgedAllocation, judge, type Rules, type Verdict } from "../../claims/sweep/relations.ts";
@@ -50,6 +51,8 @@ function factsOf(world: World): Facts {
     claim: () => world.claim ?? UNKNOWN,
     pod: () => world.pod ?? UNKNOWN,
     node: () => world.node ?? UNKNOWN,
+    networkOfNad: (nad) =>
+      nad === "shop/red" ? present("red") : nad === "shop/blue" ? present("blue") : UNKNOWN,
     podsNaming: () => world.naming ?? UNKNOWN,
   };
 }
@@ -88,11 +91,16 @@ function attached(node = "n1", pod: string | null = "p1"): AllocationAttachment 
 function claim(addresses: readonly string[], change: Partial<ClaimFact> = {}): Found<ClaimFact> {
   return present({
     uid: "c1",
+    network: "blue",
     creationTimestamp: "2026-01-01T00:00:10Z",
     listedCount: addresses.length,
     addresses,
     ...change,
   });
+}
+
+function reported(address: string, nad: string | null = "shop/blue"): ReportedAddress[] {
+  return [{ address, nad, network: null }];
 }
 
 function pod(change: Partial<PodFact> = {}): PodFact {
@@ -176,13 +184,34 @@ const CASES: readonly (readonly [
   [
     "a list edited by hand does not take a running VM's address",
     allocation(CLAIM, [attached()]),
-    { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: ["10.0.0.5"] })) },
+    { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: reported("10.0.0.5") })) },
     "keep pod-reports-address",
+  ],
+  [
+    "the same address on another network is another address: the pod's",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: reported("10.0.0.5", "shop/red") })) },
+    "release claim-does-not-list",
+  ],
+  [
+    "a NAD that is not known to be another network's may be this one's",
+    allocation(CLAIM, [attached()]),
+    { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: reported("10.0.0.5", "shop/gone") })) },
+    "keep pod-reports-address",
+  ],
+  [
+    "the same address on another network is another address: the claim's",
+    allocation(CLAIM),
+    { claim: claim(["10.0.0.5"], { network: "red" }) },
+    "release claim-does-not-list",
   ],
   [
     "a pod that reports more addresses than are read may have this one",
     allocation(CLAIM, [attached()]),
-    { claim: claim(["10.0.0.6"]), pod: present(pod({ addresses: ["10.0.0.6"], addressesCut: true })) },
+    {
+      claim: claim(["10.0.0.6"]),
+      pod: present(pod({ addresses: reported("10.0.0.6"), addressesCut: true })),
+    },
     "keep pod-reports-address",
   ],
   [
@@ -329,6 +358,18 @@ const CASES: readonly (readonly [
     { node: ABSENT },
     "release node-gone",
   ],
+  [
+    "another system's record of a container holds its address",
+    {
+      ...allocation(CONTAINER),
+      metadata: {
+        ...allocation(CONTAINER).metadata,
+        annotations: { "ipam.holdfast.dev/imported-from": "IPPool kube-system/x" },
+      },
+    },
+    {},
+    "keep recorded-elsewhere",
+  ],
   ["nobody knows where the container ran", allocation(CONTAINER), {}, "report container-without-attachment"],
   ["resting", cooling(CLAIM), {}, "delete cooling-expired after 660"],
   [
@@ -405,11 +446,16 @@ test("nothing is released while any fact that was asked for is unknown", () => {
       "2026-01-01T00:00:10Z",
       "2026-01-01T00:00:15Z",
     ),
-    addresses: fc.subarray(["10.0.0.5", "10.0.0.6"]),
+    addresses: fc.subarray([
+      ...reported("10.0.0.5"),
+      ...reported("10.0.0.6"),
+      ...reported("10.0.0.5", "shop/red"),
+    ]),
     addressesCut: fc.constant(false),
   });
   const claims = fc.record({
     uid: fc.constantFrom("c1", "c2"),
+    network: fc.constantFrom("blue", "red"),
     creationTimestamp: fc.constant("2026-01-01T00:00:10Z"),
     listedCount: fc.integer({ min: 0, max: 2 }),
     addresses: fc.subarray(["10.0.0.5", "10.0.0.6"]),
@@ -440,6 +486,7 @@ test("nothing is released while any fact that was asked for is unknown", () => {
         const facts: Facts = {
           claim: () => note("claim", claimFound),
           pod: (_, name) => note("pod", podsFound[name.length % 6] as Found<PodFact>),
+          networkOfNad: (nad) => (nad === "shop/red" ? present("red") : present("blue")),
           node: (name) => note("node", nodes[name === "n1" ? 0 : 1] as Found<null>),
           podsNaming: () =>
             note(
@@ -472,6 +519,7 @@ function recording(facts: Facts, asked: Set<keyof World>): Facts {
     claim: note("claim", facts.claim),
     pod: note("pod", facts.pod),
     node: note("node", facts.node),
+    networkOfNad: facts.networkOfNad,
     podsNaming: note("naming", facts.podsNaming),
   };
 }

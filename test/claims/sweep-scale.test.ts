@@ -84,6 +84,7 @@ class Scene {
       claims: none,
       pods,
       nodes: none,
+      book: { networkOfNad: () => null },
     };
     this.#pods = pods.items;
     this.sweeper = new Sweeper({

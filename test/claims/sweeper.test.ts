@@ -55,6 +55,7 @@ class Scene {
       claims: cache("claims"),
       pods: cache("pods"),
       nodes: cache("nodes"),
+      book: { networkOfNad: () => null },
     };
     this.sweeper = new Sweeper({
       api,

@@ -1,0 +1,119 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { NADS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
+import { until } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { pathOf } from "../harness/kube-pods.ts";
+import { ControllerStage, config, NAMESPACE } from "./controller-stage.ts";
+
+const STATUS = "k8s.v1.cni.cncf.io/network-status";
+const POOLS = "whereabouts.cni.cncf.io/v1alpha1";
+
+let stage: ControllerStage;
+
+beforeAll(async () => {
+  stage = await ControllerStage.start();
+  await stage.controller();
+});
+afterAll(() => stage?.stop());
+
+function pod(name: string, nad: string, ips: readonly string[]): Promise<KubeObject> {
+  return stage.pods.createPod(NAMESPACE, name, {
+    node: "n1",
+    networks: [{ name: nad }],
+    annotations: { [STATUS]: JSON.stringify([{ name: `${NAMESPACE}/${nad}`, interface: "net1", ips }]) },
+  });
+}
+
+async function eventOf(object: KubeObject, reason: string): Promise<string> {
+  let found: KubeObject;
+  await until(async () => {
+    const events = await stage.cluster.api.list(pathOf(NAMESPACE, "events"));
+    found = events.find((one) => one.reason === reason && one.involvedObject.uid === object.metadata.uid);
+    return found !== undefined;
+  }, `an event ${reason}`);
+  return found.message;
+}
+
+test("a pod that reports an address after its network was imported: recorded, and released with the pod", async () => {
+  await stage.network("adopted", "10.50.0.0/24");
+  const late = await pod("late", "adopted", ["10.50.0.7"]);
+  await stage.becomes("adopted", "10.50.0.7/24", "Bound");
+  expect((await stage.allocation("adopted", "10.50.0.7/24"))?.spec.owner).toMatchObject({
+    kind: "Pod",
+    uid: late.metadata.uid,
+    interface: "net1",
+  });
+  const thief = await pod("thief", "adopted", ["10.50.0.7"]);
+  expect(await eventOf(thief, "IPAddressConflict")).toContain("held by pod shop/late (net1)");
+  await stage.pods.removePod(late);
+  await stage.becomes("adopted", "10.50.0.7/24", "Cooling");
+});
+
+test("a pod of the default network, by what the kubelet reports", async () => {
+  const { api } = stage.cluster;
+  await api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
+    apiVersion: "ipam.holdfast.dev/v1alpha1",
+    kind: "IPNetwork",
+    metadata: { name: "cbr0" },
+    spec: { network: "cbr0" },
+    status: {
+      importedFrom: [{ subnets: "10.244.0.0/24" }],
+      conditions: [
+        {
+          type: "Imported",
+          status: "True",
+          reason: "Imported",
+          message: "",
+          lastTransitionTime: "2026-01-01T00:00:00Z",
+        },
+      ],
+    },
+  });
+  const own = await stage.pods.createPod(NAMESPACE, "own", { node: "n1" });
+  await api.patch(`${pathOf(NAMESPACE, "pods", "own")}/status`, {
+    status: { podIP: "10.244.0.9", podIPs: [{ ip: "10.244.0.9" }] },
+  });
+  await stage.becomes("cbr0", "10.244.0.9/24", "Bound");
+  expect((await stage.allocation("cbr0", "10.244.0.9/24"))?.spec.owner).toMatchObject({
+    kind: "Pod",
+    uid: own.metadata.uid,
+    interface: "eth0",
+  });
+});
+
+test("what only whereabouts records is held while it does, and released when its entry goes", async () => {
+  const { api } = stage.cluster;
+  const allocations = {
+    "1": { id: "c1", podref: `${NAMESPACE}/force-deleted`, ifname: "net1" },
+    "2": { id: "c2", podref: `${NAMESPACE}/also-gone`, ifname: "net1" },
+  };
+  const pools = pathOf("kube-system", "ippools", "", POOLS);
+  const metadata = { name: "10.51.0.0-24", namespace: "kube-system" };
+  await api.create(pools, {
+    apiVersion: POOLS,
+    kind: "IPPool",
+    metadata,
+    spec: { range: "10.51.0.0/24", allocations },
+  });
+  await stage.network("recorded", "10.51.0.0/24");
+  for (const host of [1, 2]) expect(await stage.state("recorded", `10.51.0.${host}/24`)).toBe("Bound");
+  await api.patch(`${pools}/${metadata.name}`, { spec: { allocations: { "1": null } } });
+  await stage.becomes("recorded", "10.51.0.1/24", "Cooling");
+  await stage.stays("recorded", "10.51.0.2/24");
+  // Without the pool nobody says that the container has ended.
+  await api.delete(`${pools}/${metadata.name}`);
+  await stage.stays("recorded", "10.51.0.2/24");
+});
+
+test("a NAD that joins an imported network is imported, and each later edition of it", async () => {
+  await stage.network("rejoined", "10.52.0.0/24");
+  await pod("rejoined", "rejoined-too", ["10.52.0.3"]);
+  const nad = await stage.pods.createNad(NAMESPACE, "rejoined-too", config("rejoined", "10.52.0.0/24"));
+  await stage.becomes("rejoined", "10.52.0.3/24", "Bound");
+  const covered = async () => (await stage.networkObject("rejoined"))?.status.importedFrom;
+  await until(async () => (await covered())?.length === 2, "both NADs to be covered");
+  // An edit by which another plugin may have served it in between.
+  const path = namespacedPath(NADS_PATH, NAMESPACE, "rejoined-too");
+  await stage.cluster.api.patch(path, { spec: { config: `${nad.spec.config} ` } });
+  await until(async () => (await covered())?.some((one: KubeObject) => one.generation === 2), "the edition");
+});

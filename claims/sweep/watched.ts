@@ -96,8 +96,8 @@ export class Watched implements Caches {
       },
       onUpsert: ({ object }, previous) => {
         this.#noteOwner(object);
-        const list = (one: IPNetwork | undefined) => JSON.stringify(one?.status?.importedFrom);
-        if (list(object) !== list(previous?.object)) events.definitionsChanged();
+        const told = (one: IPNetwork | undefined) => JSON.stringify([one?.spec, one?.status?.importedFrom]);
+        if (told(object) !== told(previous?.object)) events.definitionsChanged();
       },
       onDelete: ({ object }) => {
         this.#noteOwner(object);

@@ -189,7 +189,7 @@ test("the default network, which no NAD defines: the addresses of living pods on
 });
 
 test("a node that is switched over later: its own pods count before its first address", async () => {
-  const network = networkOf("late");
+  const network = networkOf("late", "10.31.0.0/29");
   const add = async (name: string, node: string) => {
     const pod = await scene.kubevirt.createPod(NAMESPACE, name, { node });
     const answer = await scene.add(pod, network, { ifname: "eth0" });
@@ -198,7 +198,9 @@ test("a node that is switched over later: its own pods count before its first ad
   await add("late-first", "node-a");
   const taken = (await scene.allocations(network)).map(({ spec }) => spec.address);
   // What the other plugin gives on the other node after that.
-  const free = hosts(1, 2, 3, 4, 5, 6).filter((one) => !taken.includes(`${one}/29`));
+  const free = [1, 2, 3, 4, 5, 6]
+    .map((host) => `10.31.0.${host}`)
+    .filter((one) => !taken.includes(`${one}/29`));
   for (const [index, ip] of free.slice(0, 4).entries()) {
     await leftovers.primaryPod(`late-${index}`, [ip], { node: "node-b" });
   }

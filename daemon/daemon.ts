@@ -20,6 +20,7 @@ import { MetricsServer } from "./metrics-server.ts";
 import { namespaceState } from "./namespaces.ts";
 import { ResolverFiles } from "./resolv-conf.ts";
 import { buildServer } from "./server.ts";
+import { Settlement } from "./settlement.ts";
 import { listenOnSocket, removeStale } from "./socket.ts";
 import { Spool } from "./spool.ts";
 import { WaitingRoom } from "./waiting-room.ts";
@@ -28,10 +29,6 @@ import { Witness } from "./witness.ts";
 
 /** Rests end and a full disk is tried again at this pace, ms. */
 const HOUSEKEEPING_INTERVAL_MS = 5_000;
-/** How often to look whether everything is listed at the start, ms. */
-const SETTLE_INTERVAL_MS = 20;
-/** Pause before a comparison with the API that did not finish is tried again, ms. */
-const REASSERT_AGAIN_MS = 5_000;
 /** Longer than any whole request takes once nothing waits; a client that sent half of one would hold up the end for ever. */
 const STOP_GRACE_MS = 3_000;
 
@@ -41,6 +38,7 @@ export class Daemon {
   readonly #log: Logger;
   readonly #store: NodeStore;
   readonly #cluster: ClusterNode | null;
+  readonly #settlement: Settlement | null;
   readonly #spool: Spool;
   readonly #waiting = new WaitingRoom();
   readonly #listeners: ListenerDesk;
@@ -49,10 +47,7 @@ export class Daemon {
   readonly #metricsServer: MetricsServer;
   readonly #identityServer: IdentityServer;
   readonly #timers: NodeJS.Timeout[] = [];
-  #reassertAgain: NodeJS.Timeout | undefined;
   #drained = false;
-  /** What was owed to the API server before this start has been told. */
-  #settled = false;
   #stopping = false;
 
   /** Throws when the state folder or the kubeconfig cannot be used. */
@@ -96,6 +91,14 @@ export class Daemon {
     this.#cluster = kubernetes?.cluster ?? null;
     this.#store = this.#cluster?.store ?? new SqliteStore(settings.state, context, log);
     const notReady = () => this.#notReady();
+    this.#settlement =
+      this.#cluster &&
+      new Settlement({
+        cluster: this.#cluster,
+        log,
+        mayBegin: () => this.#drained && this.#store.status.kind === "ready",
+        mayCompare: () => this.#notReady() === null,
+      });
     this.#listeners = new ListenerDesk({
       store: this.#store,
       clock: systemClock,
@@ -157,7 +160,7 @@ export class Daemon {
       version,
       notReady,
       spool,
-      findings: () => bootAgreement.findings(),
+      findings: () => [...bootAgreement.findings(), ...(this.#settlement?.findings() ?? [])],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),
     };
     this.#server = buildServer(cni, api, metrics);
@@ -184,16 +187,18 @@ export class Daemon {
     );
     await this.#metricsServer.start();
     this.#cluster
-      ?.start(() => this.#reassert())
+      ?.start(() => this.#settlement?.lostTouch())
       .catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
     await this.#becomeReady();
-    if (this.#cluster) {
+    const settlement = this.#settlement;
+    if (settlement) {
       const intervalMs = this.#settings.reassertIntervalSeconds * 1_000;
-      this.#every(intervalMs, "comparing with the API", () => this.#reassertNow());
+      this.#every(intervalMs, "comparing with the API", () => settlement.compare());
     }
     this.#spool.keepDraining();
     this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.look());
-    if (this.#cluster) this.#settleSoon(this.#cluster);
+    settlement?.begin();
+    this.#store.watchAttachments((network) => network === null && settlement?.reopened());
     this.#every(HOUSEKEEPING_INTERVAL_MS, "housekeeping", () => this.#store.housekeeping(bootTimeUs()));
   }
 
@@ -216,80 +221,12 @@ export class Daemon {
     if (this.#cluster === null) this.#log.info("ready");
   }
 
-  /** Once, when everything is listed: what the process before this one owed, and what it believed to hold. */
-  async #settle(cluster: ClusterNode): Promise<void> {
-    if (this.#settled || !this.#drained || cluster.notReady() !== null) return;
-    const recovered = await cluster.store.recoverJournal();
-    if (recovered > 0)
-      this.#log.warn(
-        { recovered },
-        "the journal was empty; what the API knows of this node's containers is recorded again",
-      );
-    const owed = await cluster.store.settleFormerBoot();
-    if (owed > 0)
-      this.#log.warn(
-        { owed },
-        "the machine was started anew in the middle of ADDs; what they had reserved is given back",
-      );
-    await cluster.store.drainOutbox();
-    this.#settled = true;
-    this.#log.info("ready");
-    await this.#reassertNow();
-  }
-
-  /** Tries again and again until it has settled: the API server may come only later. */
-  #settleSoon(cluster: ClusterNode): void {
-    const timer = setInterval(() => {
-      if (settling || this.#stopping) return;
-      settling = true;
-      this.#settle(cluster)
-        .catch((error: Error) => this.#log.warn({ err: error }, "not ready yet; trying again"))
-        .finally(() => {
-          settling = false;
-          if (this.#settled) clearInterval(timer);
-        });
-    }, SETTLE_INTERVAL_MS);
-    let settling = false;
-    this.#timers.push(timer);
-  }
-
-  /** After a loss of touch. An API server that comes back refuses much in its first seconds: so again, until it has gone through. */
-  #reassert(): void {
-    this.#reassertNow().catch((error: Error) => {
-      this.#log.warn({ err: error }, "comparing with the API did not finish; it comes again");
-      if (this.#stopping) return;
-      clearTimeout(this.#reassertAgain);
-      this.#reassertAgain = setTimeout(() => this.#reassert(), REASSERT_AGAIN_MS);
-    });
-  }
-
-  async #reassertNow(): Promise<void> {
-    if (this.#cluster === null || this.#notReady() !== null) return;
-    const { restored, lost, over } = await this.#cluster.store.reassert();
-    if (restored > 0)
-      this.#log.warn(
-        { restored },
-        "allocations that had been taken away from this node's attachments are restored",
-      );
-    for (const { network, containerId, interface: name, pod } of over)
-      this.#log.warn(
-        { network, containerId, interface: name, pod },
-        "its pod has ended and its address was released, and no DEL came; ended",
-      );
-    for (const { network, containerId, interface: name, ips, pod } of lost) {
-      const addresses = ips.map((ip) => ip.address).join(", ");
-      const message = `${addresses} of network ${network} belongs to somebody else, and container ${containerId} (${name}) still uses it`;
-      this.#log.error({ network, containerId, interface: name }, message);
-      this.#cluster.warnPod(pod, "AddressLost", `${message}; recreate the pod`);
-    }
-  }
-
   /** What was asked before is answered first; what waits is sent away to ask again. */
   async stop(): Promise<void> {
     if (this.#stopping) return;
     this.#stopping = true;
     for (const timer of this.#timers) clearInterval(timer);
-    clearTimeout(this.#reassertAgain);
+    this.#settlement?.stop();
     this.#waiting.close();
     this.#listeners.close();
     const hangUp = setTimeout(() => this.#server.server.closeAllConnections(), STOP_GRACE_MS);
@@ -309,10 +246,7 @@ export class Daemon {
     const { status } = this.#store;
     if (status.kind !== "ready") return "reason" in status ? status.reason : `its state is ${status.kind}`;
     if (!this.#drained) return "the spool is not drained yet";
-    if (this.#cluster === null) return null;
-    return (
-      this.#cluster.notReady() ?? (this.#settled ? null : "the API server was not told yet what it is owed")
-    );
+    return this.#cluster?.notReady() ?? this.#settlement?.pending ?? null;
   }
 
   /** Runs work again and again, never twice at once; a failure is logged and the next turn comes. */

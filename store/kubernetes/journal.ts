@@ -3,6 +3,7 @@ import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } 
 import type { AttachWant, DetachOutcome, DetachWant, EndReason } from "../allocations.ts";
 import type { Owner } from "../owner.ts";
 import type { Attachment } from "../records.ts";
+import { BOOT } from "../sqlite/former-boots.ts";
 import type { Transaction } from "../sqlite/group-commit.ts";
 import type { Ledger } from "../sqlite/ledger.ts";
 import { type AttachmentRow, attachmentOf, type IntentRow, ownerOf } from "../sqlite/rows.ts";
@@ -125,7 +126,8 @@ export function endRow(ledger: Ledger, row: AttachmentRow, reason: EndReason, te
 export function journalDetach(ledger: Ledger, want: DetachWant): DetachOutcome {
   const { sql, context } = ledger;
   const { bootId, us } = want.stamp;
-  if (bootId === context.bootId) {
+  // What is still to be learnt from the API may be of an earlier boot, and then it is not to be learnt.
+  if (bootId === context.bootId || sql.meta.get(BOOT)?.value !== context.bootId) {
     sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
   }
   const concerns = (row: { network_id: number; boot_id: string; boot_us: number }) =>

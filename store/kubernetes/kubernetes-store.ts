@@ -27,30 +27,22 @@ import { type AttachParts, answerFromJournal, attachInKubernetes } from "./attac
 import { checkNode } from "./check-node.ts";
 import type { ClaimDesk } from "./claim-desk.ts";
 import { Followed } from "./followed.ts";
-import { settleFormerBoot } from "./former-boot.ts";
 import { Hint } from "./hint.ts";
 import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "./journal.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
-import { CLAIMS_PATH } from "./objects.ts";
+import { OtherNode, readNodeIdentity } from "./node-identity.ts";
 import { Outbox } from "./outbox.ts";
 import { fromAllocationOwner } from "./owners.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
-import { recoverJournal } from "./recover-journal.ts";
+import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recover-journal.ts";
 import { releaseInKubernetes } from "./release.ts";
 import { Turns } from "./turns.ts";
-import { listFromApi, viewNetwork } from "./views.ts";
+import { type ClusterDefinitions, listClaims, listFromApi, viewNetworks } from "./views.ts";
 
 /** Reads for people and checks may take this long, ms. */
 const READ_MS_MAX = 10_000;
 /** A CHECK waits for the API no longer, ms: the journal answers it then, and a runtime has many containers to check. */
 const CHECK_MS_MAX = 2_000;
-
-/** What defines the networks of the cluster. */
-interface Definitions {
-  definitionOf(network: string): { readonly definition: NetworkDefinition; readonly by: string } | null;
-  networks(): string[];
-  accessTo?(network: string): Pick<NetworkView, "definedIn" | "sharedWith"> | null;
-}
 
 export interface KubernetesStoreOptions {
   readonly folder: string;
@@ -58,7 +50,7 @@ export interface KubernetesStoreOptions {
   readonly log: StoreLog & { warn(message: string): void };
   readonly api: KubeApi;
   readonly desk: ClaimDesk;
-  readonly definitions: Definitions;
+  readonly definitions: ClusterDefinitions;
   readonly addDeadlineMs: number;
   /** Follows the allocations of one network from now on; returns how to end it. */
   watchNetwork(network: string, hint: Hint): () => void;
@@ -101,17 +93,11 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   /**
-   * Opens the journal and gives back what ADDs of the process before this one left unfinished. A journal that is damaged
-   * or lost was put aside, and a new one begins: what it must know, the API knows (recoverJournal).
+   * Opens the journal and gives back what ADDs of the process before this one left unfinished. Whatever becomes of the
+   * journal from now on: what it must know, the API knows (recoverJournal).
    */
   async open(): Promise<void> {
     await this.folder.open();
-    if (this.folder.status.kind === "rebuild-required") {
-      this.#options.log.error(
-        "the journal begins anew, and the API tells what this node uses; its history is lost",
-      );
-      await this.folder.rebuild(null);
-    }
     if (this.folder.status.kind !== "ready") return;
     await this.folder.write((ledger) => {
       for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);
@@ -143,17 +129,42 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     return this.#outbox.drain();
   }
 
-  /** See recoverJournal. */
-  recoverJournal(): Promise<number> {
-    const { api, context, definitions } = this.#options;
-    const definitionOf = (network: string) => definitions.definitionOf(network);
-    return recoverJournal({ api, folder: this.folder, context, definitionOf });
+  /** Whether the journal has learnt what it must before anything is served from it. */
+  get isSettled(): boolean {
+    return this.folder.status.kind === "ready" && isSettled(this.folder.ledger);
   }
 
-  /** See settleFormerBoot. */
-  settleFormerBoot(): Promise<number> {
-    const { api, context } = this.#options;
-    return settleFormerBoot({ api, folder: this.folder, context });
+  /** See recoverJournal. Before anything is settled the Node object is asked whose name this is. Throws OtherNode. */
+  async recoverJournal(): Promise<number> {
+    if (!this.isSettled) await this.#identify();
+    const recovered = await recoverJournal(this.#recovery);
+    this.#outbox.begin();
+    return recovered;
+  }
+
+  /** See settleFormerBoot. Throws OtherNode. */
+  async settleFormerBoot(): Promise<number> {
+    return settleFormerBoot(this.#recovery, { ours: !this.isSettled && (await this.#identify()) });
+  }
+
+  /** See recoverUnknown. */
+  recoverUnknown(): Promise<number> {
+    return recoverUnknown({ ...this.#recovery, client: this.#reads });
+  }
+
+  /** Whether the Node object is surely of this machine. */
+  async #identify(): Promise<boolean> {
+    const identity = await readNodeIdentity(this.#options.api, this.#options.context);
+    if (identity.kind === "other") throw new OtherNode(identity.problem);
+    if (identity.kind === "unknown")
+      this.#options.log.warn(`${identity.problem}; nothing is released for a restart of the machine`);
+    return identity.kind === "ours";
+  }
+
+  get #recovery() {
+    const { api, context, definitions } = this.#options;
+    const definitionOf = (network: string) => definitions.definitionOf(network);
+    return { api, folder: this.folder, context, definitionOf };
   }
 
   /** See reassert. */
@@ -226,37 +237,11 @@ export class KubernetesStore extends JournalReader implements NodeStore {
 
   async networks(): Promise<NetworkView[]> {
     const { definitions, context } = this.#options;
-    const attachments = this.attachmentCounts();
-    const nowMs = context.clock.monotonicMs();
-    return definitions
-      .networks()
-      .toSorted()
-      .map((name) => {
-        const counting = definitions.definitionOf(name);
-        const space = this.hint.space(name);
-        space.definition = counting?.definition ?? null;
-        const pools = space.presentPools(nowMs);
-        for (const pool of pools) pool.expire(nowMs);
-        const bound = this.hint.boundCount(name);
-        const counts = { bound, attachments: attachments.get(name) ?? 0 };
-        return { ...viewNetwork(name, counting, pools, counts), ...definitions.accessTo?.(name) };
-      });
+    return viewNetworks(definitions, this.hint, this.attachmentCounts(), context.clock.monotonicMs());
   }
 
   async claims(): Promise<ClaimView[]> {
-    const ours = new Set(this.#options.definitions.networks());
-    const claims: ClaimView[] = [];
-    await this.#options.api.list({
-      path: CLAIMS_PATH,
-      each: (claim: ClaimView) => {
-        if (!ours.has(claim.spec?.network)) return;
-        const { managedFields: _, ...metadata } = claim.metadata as ClaimView["metadata"] & {
-          managedFields?: object;
-        };
-        claims.push({ ...claim, metadata });
-      },
-    });
-    return claims;
+    return listClaims(this.#options.api, new Set(this.#options.definitions.networks()));
   }
 
   /** Claims are read from the API. */
@@ -293,7 +278,8 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   async housekeeping(nowUs: number): Promise<void> {
     this.folder.tryRoom();
     if (this.folder.status.kind !== "ready") return;
-    for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
+    // What is still to be learnt asks the tombstones.
+    for (let step = 0; this.isSettled && step < PRUNE_STEPS_MAX; step += 1) {
       if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
     }
     await this.folder.write((ledger) => abandonForgotten(ledger, nowUs, this.#underWay));

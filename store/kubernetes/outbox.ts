@@ -38,6 +38,7 @@ export class Outbox {
   /** When an entry that is to be looked at again was first told, by its id, ms of the monotonic clock. */
   readonly #toldMs = new Map<number, number>();
   #running: Promise<void> | null = null;
+  #begun = false;
   #woken = false;
   #postponed = false;
   #stopped = false;
@@ -62,10 +63,16 @@ export class Outbox {
     return this.#folder.ledger.sql.owedCount.get()?.n ?? 0;
   }
 
+  /** From now on what is owed is told by itself: it is sure that this node speaks in its own name. */
+  begin(): void {
+    this.#begun = true;
+    this.wake();
+  }
+
   /** There may be something to deliver. */
   wake(): void {
     this.#woken = true;
-    if (this.#stopped) return;
+    if (this.#stopped || !this.#begun) return;
     this.#running ??= this.#deliverAll().finally(() => {
       this.#running = null;
       if (this.#woken && !this.#stopped) this.wake();

@@ -1,3 +1,4 @@
+import { addressBytes } from "../../ipam/address.ts";
 import type { InterfaceAddress } from "../../ipam/cidr.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { type NetworkDefinition, parsePluginConfig } from "../../ipam/network-definition.ts";
@@ -5,40 +6,114 @@ import { placeOf } from "../../ipam/range-set.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
 import { record } from "../sqlite/attachment-journal.ts";
+import { BOOT } from "../sqlite/former-boots.ts";
+import type { Transaction } from "../sqlite/group-commit.ts";
 import type { Ledger } from "../sqlite/ledger.ts";
 import type { StateFolder } from "../sqlite/state-folder.ts";
+import type { AllocationClient } from "./allocation-client.ts";
 import { isSound } from "./allocation-object.ts";
+import { owe } from "./journal.ts";
 import type { KubeApi } from "./kube-api.ts";
-import { ALLOCATIONS_PATH, type AllocationAttachment, type IPAllocation } from "./objects.ts";
+import { ALLOCATIONS_PATH, type AllocationAttachment, attachmentKey, type IPAllocation } from "./objects.ts";
 import { fromAllocationOwner } from "./owners.ts";
 
+/*
+ * What the API has of this node and the journal has not: no attachment, no ADD under way, no release that is owed.
+ *
+ *   a DEL of the container was seen                         owed: the container is gone
+ *   first start in this boot, and the node is surely ours   owed: intents outlive the process but not the power, so it was reserved
+ *                                                           by an ADD that the power cut short; no container of before is alive
+ *   otherwise                                               recorded: the journal was lost, in whole or in part, and a container
+ *                                                           may be running; its DEL, or the end of its pod, ends it
+ *
+ * All of it is one transaction, together with the note of the boot that the journal serves from then on. A journal without that
+ * note knows nothing for certain: a crash in between leaves it so, and the next start does everything again.
+ */
+
+/** An attachment that the API has, with all its addresses. */
 interface Found {
   readonly attachment: AllocationAttachment;
   readonly object: IPAllocation;
   readonly addresses: InterfaceAddress[];
 }
 
-/**
- * A journal that knows nothing at all, on a node that was installed anew, learns from the API what containers of
- * this node use: otherwise their DELs would find nothing to give back. Their namespaces were never seen, so the witness
- * leaves them alone. Returns how many. Throws ApiAway.
- */
-export async function recoverJournal(parts: {
+interface Parts {
   readonly api: KubeApi;
   readonly folder: StateFolder;
   readonly context: NodeContext;
   definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
-}): Promise<number> {
-  const { api, folder, context } = parts;
-  if (!isBlank(folder.ledger)) return 0;
+}
+
+/** Whether everything that was to be learnt at the first start of a boot, or of a journal, has been. */
+export function isSettled({ sql, context }: Ledger): boolean {
+  return sql.meta.get(BOOT)?.value === context.bootId;
+}
+
+/** For a journal that is new: damaged, lost, or of a node that was installed just now. Returns how many were recorded. Throws ApiAway. */
+export async function recoverJournal(parts: Parts): Promise<number> {
+  if (parts.folder.ledger.sql.meta.get(BOOT) !== undefined) return 0;
+  return (await settle(parts, { nothingRuns: false })).recorded;
+}
+
+/** Once after a reboot. `ours`: the API is sure to speak of this machine. Returns how many addresses are owed. Throws ApiAway. */
+export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: boolean }): Promise<number> {
+  if (isSettled(parts.folder.ledger)) return 0;
+  return (await settle(parts, { nothingRuns: ours })).owed;
+}
+
+/**
+ * At every other start, beside all else: a journal may have lost its end with the power, or be an older copy. Everything is read
+ * a second time before it is believed, because the list is from a cache. Returns how many were recorded. Throws ApiAway.
+ */
+export async function recoverUnknown(parts: Parts & { readonly client: AllocationClient }): Promise<number> {
+  const { client, context, folder } = parts;
+  const unknown = await listOfNode(parts, { resourceVersion: "0" });
+  const confirmed: Found[] = [];
+  for (const one of unknown) {
+    const { network } = one.object.spec;
+    if (isKnown(folder.ledger, one)) continue;
+    const key = attachmentKey(one.attachment.containerID, one.attachment.interface);
+    const addresses: InterfaceAddress[] = [];
+    for (const address of one.addresses) {
+      const deadlineMs = performance.now() + READ_MS_MAX;
+      const reading = await client.read(network, address.address, deadlineMs);
+      if (reading?.object.status?.attachments?.[key]?.node === context.node) addresses.push(address);
+    }
+    if (addresses.length > 0) confirmed.push({ ...one, addresses });
+  }
+  if (confirmed.length === 0) return 0;
+  const { recorded } = await folder.write((ledger, transaction) =>
+    settleAll(ledger, transaction, confirmed, parts, { nothingRuns: false }),
+  );
+  return recorded;
+}
+
+const READ_MS_MAX = 10_000;
+
+interface Counts {
+  readonly recorded: number;
+  readonly owed: number;
+}
+
+async function settle(parts: Parts, how: { readonly nothingRuns: boolean }): Promise<Counts> {
+  const found = await listOfNode(parts, {});
+  return parts.folder.write((ledger, transaction) => {
+    const counts = settleAll(ledger, transaction, found, parts, how);
+    ledger.sql.putMeta.run(BOOT, parts.context.bootId);
+    return counts;
+  });
+}
+
+async function listOfNode(parts: Parts, query: Readonly<Record<string, string>>): Promise<Found[]> {
   const found = new Map<string, Found>();
-  await api.list({
+  await parts.api.list({
     path: ALLOCATIONS_PATH,
+    query,
     each: (object: IPAllocation) => {
       if (!isSound(object) || object.status?.state !== "Bound") return;
       for (const [key, attachment] of Object.entries(object.status.attachments ?? {})) {
-        if (attachment.node !== context.node) continue;
-        const id = `${object.spec.network} ${key}`;
+        if (attachment.node !== parts.context.node) continue;
+        const id = `${object.spec.network} ${key} ${object.spec.owner.uid}`;
         const known = found.get(id) ?? { attachment, object, addresses: [] };
         known.addresses.push(parseInterfaceAddress(object.spec.address));
         found.set(id, known);
@@ -46,32 +121,67 @@ export async function recoverJournal(parts: {
     },
     restarted: () => found.clear(),
   });
-  let recovered = 0;
-  for (const one of found.values()) {
+  return [...found.values()];
+}
+
+function settleAll(
+  ledger: Ledger,
+  transaction: Transaction,
+  all: readonly Found[],
+  parts: Parts,
+  { nothingRuns }: { readonly nothingRuns: boolean },
+): Counts {
+  let [recorded, owed] = [0, 0];
+  for (const one of all) {
+    if (isKnown(ledger, one)) continue;
+    if (nothingRuns || wasDeleted(ledger, one)) {
+      owed += oweAll(ledger, one);
+      continue;
+    }
     const { network } = one.object.spec;
     const definition = parts.definitionOf(network)?.definition ?? bare(network);
     const order = ({ address }: InterfaceAddress) => placeOf(definition.rangeSets, address)?.index ?? 0;
     const addresses = one.addresses.toSorted((a, b) => order(a) - order(b));
-    recovered += await folder.write((ledger, transaction) => {
-      const space = ledger.networkOf(network, transaction);
-      const { containerID, interface: interfaceName } = one.attachment;
-      if (ledger.sql.attachment.get(containerID, interfaceName, space.id)) return 0;
-      const owner = fromAllocationOwner(one.object.spec.owner);
-      record(ledger, space, definition, owner, wantOf(one, definition, context), addresses);
-      return 1;
-    });
+    const owner = fromAllocationOwner(one.object.spec.owner);
+    const space = ledger.networkOf(network, transaction);
+    record(ledger, space, definition, owner, wantOf(one, definition, parts.context), addresses);
+    recorded += 1;
   }
-  return recovered;
+  return { recorded, owed };
 }
 
-/** One that has owed or past entries was not lost: what the API still shows was never answered, or has been deleted since. */
-function isBlank({ sql }: Ledger): boolean {
-  const past = sql.recentHistory.all(null, null, Number.MAX_SAFE_INTEGER, 1);
-  const entries = [sql.attachmentsAfter.all(0, 1), sql.owedAfter.all(0, 1), sql.intents.all(), past];
-  return entries.every(({ length }) => length === 0);
+/** Whether the journal has the attachment, an ADD that is about to make it, or its release. */
+function isKnown({ sql, networks }: Ledger, { attachment, object, addresses }: Found): boolean {
+  const { containerID: containerId, interface: interfaceName } = attachment;
+  const { network } = object.spec;
+  const space = networks.get(network);
+  if (space && sql.attachment.get(containerId, interfaceName, space.id) !== undefined) return true;
+  const intents = sql.intentsOfContainer.all(containerId, interfaceName);
+  if (intents.some((row) => row.network_id === space?.id)) return true;
+  return addresses.some(({ address }) =>
+    sql.owedOf
+      .all(network, addressBytes(address))
+      .some((row) => row.container_id === containerId && row.interface === interfaceName),
+  );
 }
 
-/** Older than anything that this boot's runtime asks for, so that every DEL of it counts. */
+/** Whether a DEL of the container has come, of this boot or of an earlier one, and found nothing to end. */
+function wasDeleted({ sql }: Ledger, { attachment, object }: Found): boolean {
+  const { containerID, interface: interfaceName } = attachment;
+  return sql.tombstones.all(containerID, interfaceName, object.spec.network).length > 0;
+}
+
+function oweAll(ledger: Ledger, { attachment, object, addresses }: Found): number {
+  const { containerID: containerId, interface: interfaceName } = attachment;
+  const owner = fromAllocationOwner(object.spec.owner);
+  for (const { address } of addresses) {
+    const { network } = object.spec;
+    owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+  }
+  return addresses.length;
+}
+
+/** Older than anything that this boot's runtime asks for, so that every DEL of it counts. Its namespace was never seen. */
 function wantOf(
   { attachment, object }: Found,
   definition: NetworkDefinition,

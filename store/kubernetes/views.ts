@@ -2,11 +2,13 @@ import { addressBytes, compareAddresses, sameAddress } from "../../ipam/address.
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { Pool } from "../../ipam/pool.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
+import type { ClaimView } from "../manifests.ts";
 import type { AllocationView, NetworkView, Page } from "../records.ts";
 import { decodeToken, encodeToken, matches, viewMetadata, viewRange } from "../sqlite/views.ts";
 import { addressOf, isSound } from "./allocation-object.ts";
+import type { Hint } from "./hint.ts";
 import type { KubeApi } from "./kube-api.ts";
-import { ALLOCATIONS_PATH, type IPAllocation } from "./objects.ts";
+import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation } from "./objects.ts";
 import { fromAllocationOwner } from "./owners.ts";
 
 /** An IPAllocation as the socket API shows it. */
@@ -83,4 +85,48 @@ export function viewNetwork(
     outside: String(BigInt(bound) - inside),
     ranges: pools.map(viewRange),
   };
+}
+
+/** What defines the networks of the cluster. */
+export interface ClusterDefinitions {
+  definitionOf(network: string): { readonly definition: NetworkDefinition; readonly by: string } | null;
+  networks(): string[];
+  accessTo?(network: string): Pick<NetworkView, "definedIn" | "sharedWith"> | null;
+}
+
+/** Every network of the cluster as this node knows it. */
+export function viewNetworks(
+  definitions: ClusterDefinitions,
+  hint: Hint,
+  attachments: ReadonlyMap<string, number>,
+  nowMs: number,
+): NetworkView[] {
+  return definitions
+    .networks()
+    .toSorted()
+    .map((name) => {
+      const counting = definitions.definitionOf(name);
+      const space = hint.space(name);
+      space.definition = counting?.definition ?? null;
+      const pools = space.presentPools(nowMs);
+      for (const pool of pools) pool.expire(nowMs);
+      const counts = { bound: hint.boundCount(name), attachments: attachments.get(name) ?? 0 };
+      return { ...viewNetwork(name, counting, pools, counts), ...definitions.accessTo?.(name) };
+    });
+}
+
+/** The claims of some networks. Throws ApiAway. */
+export async function listClaims(api: KubeApi, networks: ReadonlySet<string>): Promise<ClaimView[]> {
+  const claims: ClaimView[] = [];
+  await api.list({
+    path: CLAIMS_PATH,
+    each: (claim: ClaimView) => {
+      if (!networks.has(claim.spec?.network)) return;
+      const { managedFields: _, ...metadata } = claim.metadata as ClaimView["metadata"] & {
+        managedFields?: object;
+      };
+      claims.push({ ...claim, metadata });
+    },
+  });
+  return claims;
 }

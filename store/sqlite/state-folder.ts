@@ -53,7 +53,7 @@ export class StateFolder {
 
   /**
    * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because somebody else knows
-   * better, and commits outlive the process but not the power: nothing syncs but checkpoints.
+   * better; a damaged database is put aside and a new one begun without asking; and commits outlive the process but not the power: nothing syncs but checkpoints.
    */
   constructor(
     folder: string,
@@ -86,6 +86,11 @@ export class StateFolder {
       if (this.#journalOnly) db.pragma("synchronous = NORMAL");
     } catch (error) {
       if (!(error instanceof RebuildRequiredError)) throw error;
+      if (this.#journalOnly) {
+        this.#log.error(`${error.message}; the journal begins anew, and its history is lost`);
+        rebuildFrom(this.path, null);
+        return this.open();
+      }
       const reason = `${error.message}; ADD is refused until it is rebuilt: holdfast rebuild --from BACKUP, or --empty`;
       this.#status = { kind: "rebuild-required", reason };
       this.#log.error(reason);

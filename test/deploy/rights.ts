@@ -52,7 +52,7 @@ const NEITHER = [
 ];
 
 export const MAY = {
-  "holdfast-node": BOTH,
+  "holdfast-node": [...BOTH, ...rights("", "nodes", "get")],
   "holdfast-controller": [
     ...BOTH,
     ...rights(OURS, "ipallocations", "delete"),

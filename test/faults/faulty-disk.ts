@@ -20,7 +20,7 @@ export class FaultyDisk {
   readonly env: Readonly<Record<string, string>>;
   readonly #control: string;
 
-  constructor(stage: Stage) {
+  constructor(stage: Pick<Stage, "path">) {
     if (!existsSync(LIBRARY)) throw new Error(`${LIBRARY} is missing: make build/fault-injection.so`);
     this.#control = stage.path("fault");
     this.env = {

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { KubeApi, KubeObject } from "./kube-api.ts";
 
 /** An element of the annotation that tells Multus which networks a pod has. */
@@ -23,6 +24,14 @@ export interface PodOptions {
 
 const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 
+const BOOT_ID = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+
+function nodeInfo(bootID: string): object {
+  const texts = ["architecture", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion"];
+  const more = ["kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID"];
+  return { ...Object.fromEntries([...texts, ...more].map((key) => [key, ""])), bootID };
+}
+
 /** The path of a namespaced object of the core group or, with `group`, of another one. */
 export function pathOf(namespace: string, plural: string, name = "", group = ""): string {
   const root = group === "" ? "/api/v1" : `/apis/${group}`;
@@ -45,8 +54,19 @@ export class KubePods {
     });
   }
 
+  /** A node whose kubelet runs on this machine. */
   createNode(name: string): Promise<KubeObject> {
-    return this.api.create("/api/v1/nodes", { apiVersion: "v1", kind: "Node", metadata: { name } });
+    return this.api.create("/api/v1/nodes", {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name },
+      status: { nodeInfo: nodeInfo(BOOT_ID) },
+    });
+  }
+
+  /** What the kubelet reports after a restart of its machine; "": nothing yet. */
+  async reportBoot(name: string, bootID: string): Promise<void> {
+    await this.api.patch(`/api/v1/nodes/${name}/status`, { status: { nodeInfo: nodeInfo(bootID) } });
   }
 
   /** The node leaves the cluster; its pods stay, as without a pod garbage collector. */

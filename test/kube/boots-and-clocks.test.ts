@@ -42,6 +42,7 @@ async function bootAnew(node: NodeDaemon): Promise<void> {
   const file = join(folder, "boot-id");
   writeFileSync(file, `${NEXT_BOOT}\n`);
   const { kubeconfig, node: name } = node.options;
+  await scene.kubevirt.reportBoot(name, NEXT_BOOT);
   node.daemon = await TestDaemon.start({
     folder: node.daemon.folder,
     args: ["--kubeconfig", kubeconfig, "--node", name, "--boot-id-file", file, ...WITNESS],

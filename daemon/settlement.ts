@@ -1,0 +1,150 @@
+import type { Logger } from "pino";
+import type { Finding } from "../store/records.ts";
+import type { ClusterNode } from "./cluster-node.ts";
+
+/** How often to look whether everything is listed at the start, ms. */
+const SETTLE_INTERVAL_MS = 20;
+/** Pause before what could not be settled is tried again, ms: a kubelet that has just started reports within seconds. */
+const SETTLE_AGAIN_MS = 1_000;
+/** Pause before a comparison with the API that did not finish is tried again, ms. */
+const REASSERT_AGAIN_MS = 5_000;
+
+/**
+ * What this node and the API server owe each other, before ADD is served and later: settled once at the start, and again
+ * when the journal had to begin anew; compared after every loss of touch and every few minutes.
+ */
+export class Settlement {
+  readonly #cluster: ClusterNode;
+  readonly #log: Logger;
+  readonly #mayBegin: () => boolean;
+  readonly #mayCompare: () => boolean;
+  #settled = false;
+  #running = false;
+  #stopped = false;
+  #timer: NodeJS.Timeout | undefined;
+  #reassertAgain: NodeJS.Timeout | undefined;
+  /** Why settling did not succeed the last time. */
+  #problem: string | null = null;
+
+  constructor(parts: {
+    readonly cluster: ClusterNode;
+    readonly log: Logger;
+    /** The journal is open and the spool drained. */
+    mayBegin(): boolean;
+    /** The daemon is ready. */
+    mayCompare(): boolean;
+  }) {
+    this.#cluster = parts.cluster;
+    this.#log = parts.log;
+    this.#mayBegin = parts.mayBegin;
+    this.#mayCompare = parts.mayCompare;
+  }
+
+  /** Why ADD has to wait for it; null when it has not. */
+  get pending(): string | null {
+    if (this.#settled) return null;
+    return this.#problem ?? "the API server was not told yet what it is owed";
+  }
+
+  /** For `holdfast check`. */
+  findings(): Finding[] {
+    if (this.#problem === null || this.#settled) return [];
+    const hint = "nothing is given, recovered or released until then; docs/operations.md, Boot IDs";
+    return [{ invariant: "node", message: `this node is not ready: ${this.#problem}`, hint }];
+  }
+
+  /** Tries again and again until it has settled: the API server may come only later. */
+  begin(): void {
+    if (this.#running) return;
+    this.#running = true;
+    this.#tryIn(SETTLE_INTERVAL_MS);
+  }
+
+  /** The database was opened again. One that was damaged has begun anew, and learns from the API first. */
+  reopened(): void {
+    if (!this.#settled || this.#cluster.store.isSettled) return;
+    this.#settled = false;
+    this.begin();
+  }
+
+  /** After a loss of touch. An API server that comes back refuses much in its first seconds: so again, until it has gone through. */
+  lostTouch(): void {
+    this.compare().catch((error: Error) => {
+      this.#log.warn({ err: error }, "comparing with the API did not finish; it comes again");
+      if (this.#stopped) return;
+      clearTimeout(this.#reassertAgain);
+      this.#reassertAgain = setTimeout(() => this.lostTouch(), REASSERT_AGAIN_MS);
+    });
+  }
+
+  async compare(): Promise<void> {
+    if (!this.#mayCompare()) return;
+    const { restored, lost, over } = await this.#cluster.store.reassert();
+    if (restored > 0)
+      this.#log.warn(
+        { restored },
+        "allocations that had been taken away from this node's attachments are restored",
+      );
+    for (const { network, containerId, interface: name, pod } of over)
+      this.#log.warn(
+        { network, containerId, interface: name, pod },
+        "its pod has ended and its address was released, and no DEL came; ended",
+      );
+    for (const { network, containerId, interface: name, ips, pod } of lost) {
+      const addresses = ips.map((ip) => ip.address).join(", ");
+      const message = `${addresses} of network ${network} belongs to somebody else, and container ${containerId} (${name}) still uses it`;
+      this.#log.error({ network, containerId, interface: name }, message);
+      this.#cluster.warnPod(pod, "AddressLost", `${message}; recreate the pod`);
+    }
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    clearTimeout(this.#reassertAgain);
+  }
+
+  #tryIn(afterMs: number): void {
+    this.#timer = setTimeout(async () => {
+      let nextMs = SETTLE_INTERVAL_MS;
+      try {
+        await this.#settle();
+      } catch (error) {
+        nextMs = SETTLE_AGAIN_MS;
+        const { message } = error as Error;
+        if (this.#settled || message !== this.#problem)
+          this.#log.warn({ err: error as Error }, this.#settled ? "comparing with the API" : "not ready yet");
+        if (!this.#settled) this.#problem = message;
+      }
+      this.#running = !this.#settled && !this.#stopped;
+      if (this.#running) this.#tryIn(nextMs);
+    }, afterMs);
+  }
+
+  /** When everything is listed: what the process before this one owed, and what it believed to hold. */
+  async #settle(): Promise<void> {
+    const { store } = this.#cluster;
+    if (!this.#mayBegin() || this.#cluster.notReady() !== null) return;
+    const sameBoot = store.isSettled;
+    this.#logRecovered(await store.recoverJournal(), "the journal was empty");
+    const owed = await store.settleFormerBoot();
+    if (owed > 0)
+      this.#log.warn(
+        { owed },
+        "the machine was started anew in the middle of ADDs; what they had reserved is given back",
+      );
+    await store.drainOutbox();
+    // Damaged meanwhile: it comes again.
+    if (!store.isSettled) return;
+    this.#settled = true;
+    this.#problem = null;
+    this.#log.info("ready");
+    if (sameBoot) this.#logRecovered(await store.recoverUnknown(), "the journal did not have all");
+    await this.compare();
+  }
+
+  #logRecovered(recovered: number, why: string): void {
+    if (recovered === 0) return;
+    this.#log.warn({ recovered }, `${why}; what the API knows of this node's containers is recorded again`);
+  }
+}

@@ -1,0 +1,94 @@
+/** Whose name a machine has: the boot that the Node object reports must be its own before anything is settled. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { TestDaemon, until } from "../harness/daemon.ts";
+import type { NodeDaemon } from "../harness/node.ts";
+import { added, addedInTheEnd, checked, Scene } from "./fault-scene.ts";
+
+const NEXT_BOOT = "33333333-4444-4555-8666-777777777777";
+
+let scene: Scene;
+
+beforeAll(async () => {
+  scene = await Scene.start();
+});
+afterAll(async () => {
+  await scene?.stop();
+});
+
+/** Starts the node's machine again, in its next boot, under a name. */
+async function restartAs(node: NodeDaemon, name: string): Promise<void> {
+  const file = join(node.daemon.folder, "boot-id");
+  writeFileSync(file, `${NEXT_BOOT}\n`);
+  await node.daemon.end("SIGKILL");
+  node.daemon = await TestDaemon.start({
+    folder: node.daemon.folder,
+    args: ["--kubeconfig", node.options.kubeconfig, "--node", name, "--boot-id-file", file],
+    wait: false,
+  });
+  await until(() => node.log.includes("not ready yet"), `what it says of its name; log: ${node.log}`);
+}
+
+async function whyNotReady(node: NodeDaemon): Promise<string> {
+  const { status, body } = await node.daemon.get("/readyz");
+  expect(status).toBe(503);
+  return body;
+}
+
+test("a machine that comes up under another node's name frees nothing, and says whose name it is", async () => {
+  const net = await scene.net("names", "10.72.0.0/24");
+  const [a, b] = [await scene.node("node-a"), await scene.node("node-b")];
+  const guests = [await scene.pod(net, b.name), await scene.pod(net, b.name), await scene.vm(net, b.name)];
+  for (const guest of guests) await added(b, guest);
+  const own = await scene.pod(net, a.name);
+  await added(a, own);
+  const bound = await scene.bound(net);
+  expect(bound).toHaveLength(4);
+
+  await restartAs(a, b.name);
+  const why = await whyNotReady(a);
+  expect(why).toContain(`Node ${b.name} reports boot`);
+  expect(why).toContain(NEXT_BOOT);
+  const { code, stdout } = await a.daemon.cli("check");
+  expect({ code, stdout }).toEqual({
+    code: 1,
+    stdout: expect.stringContaining(`Node ${b.name} reports boot`),
+  });
+  const other = await scene.pod(net, b.name);
+  expect((await a.add(other.pod, other.options)).json()).toMatchObject({ code: 11 });
+  await a.restart("SIGKILL");
+  expect(await scene.bound(net)).toEqual(bound);
+  await checked(a);
+  await checked(b);
+});
+
+test("a node that was restarted waits until its kubelet has reported the new boot", async () => {
+  const net = await scene.net("waits", "10.73.0.0/24");
+  const node = await scene.node("node-c");
+  const guest = await scene.pod(net, node.name);
+  const ips = await added(node, guest);
+  await restartAs(node, node.name);
+  expect(await whyNotReady(node)).toContain("its kubelet has not reported since a restart");
+  await scene.kubevirt.reportBoot(node.name, NEXT_BOOT);
+  await node.daemon.ready();
+  const env = { HOLDFAST_BOOT_ID_FILE: join(node.daemon.folder, "boot-id") };
+  const answer = await node.daemon.cni("ADD", `sandbox-${guest.pod.metadata.uid}`, {
+    config: net.config,
+    ifname: "net1",
+    args: `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${guest.pod.metadata.name};K8S_POD_UID=${guest.pod.metadata.uid}`,
+    env,
+  });
+  expect(answer.json().ips.map(({ address }: { address: string }) => address)).toEqual(ips);
+});
+
+test("a Node that reports no boot ID is served all the same", async () => {
+  const net = await scene.net("silent", "10.74.0.0/24");
+  const node = await scene.node("node-d");
+  const guest = await scene.pod(net, node.name);
+  const ips = await added(node, guest);
+  await scene.kubevirt.reportBoot(node.name, "");
+  await node.daemon.end("SIGKILL");
+  await node.restart();
+  expect(await addedInTheEnd(node, guest)).toEqual(ips);
+});

@@ -1,0 +1,103 @@
+/** A node's store over an API server in memory, in one process: faults at every instant, without a clock. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished } from "vitest";
+import type { AttachWant } from "../../store/allocations.ts";
+import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
+import { ALLOCATIONS_PATH, type IPAllocation, NODES_PATH } from "../../store/kubernetes/objects.ts";
+import type { StateFolder } from "../../store/sqlite/state-folder.ts";
+import { FakeKubeApi } from "../claims/fake-kube-api.ts";
+import { BOOT, ManualClock, want } from "./subjects.ts";
+
+export const NODE = "node-a";
+
+export class NodeStage {
+  readonly api = new FakeKubeApi();
+  readonly clock = new ManualClock();
+  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
+  readonly said: string[] = [];
+  store!: KubernetesStore;
+
+  constructor() {
+    onTestFinished(async () => {
+      await this.store?.close();
+      rmSync(this.folder, { recursive: true, force: true });
+    });
+  }
+
+  /** Opens the node's store, as a process that has just started. */
+  async open({ bootId = BOOT }: { readonly bootId?: string } = {}): Promise<KubernetesStore> {
+    await this.store?.close();
+    const say = (message: string) => {
+      this.said.push(message);
+    };
+    const { api, clock } = this;
+    this.store = new KubernetesStore({
+      folder: this.folder,
+      context: { clock, node: NODE, bootId, namespaceGone: () => false },
+      log: { info: say, warn: say, error: say },
+      api,
+      // No test here has a claim.
+      desk: {} as never,
+      definitions: { definitionOf: () => null, networks: () => [] },
+      addDeadlineMs: 2_000,
+      watchNetwork: () => () => {},
+    });
+    await this.store.open();
+    await this.store.hint.refresh();
+    return this.store;
+  }
+
+  /** The journal itself. */
+  get journalFolder(): StateFolder {
+    return (this.store as unknown as { readonly folder: StateFolder }).folder;
+  }
+
+  /** What a daemon does before it serves. */
+  async settle(): Promise<{ recovered: number; owed: number }> {
+    const recovered = await this.store.recoverJournal();
+    const owed = await this.store.settleFormerBoot();
+    await this.store.drainOutbox();
+    return { recovered, owed };
+  }
+
+  /** The Node object as its kubelet keeps it. */
+  reportBoot(bootID: string): void {
+    this.api.put(NODES_PATH, { metadata: { name: NODE }, status: { nodeInfo: { bootID } } });
+  }
+
+  /** An ADD that must succeed: its addresses. */
+  async added(asked: AttachWant): Promise<string[]> {
+    const outcome = await this.store.attach(asked);
+    expect(outcome).toMatchObject({ kind: "attached" });
+    return outcome.kind === "attached" ? outcome.attachment.ips.map(({ address }) => address) : [];
+  }
+
+  /** Adds pods with containers of these names. */
+  async addPods(...names: string[]): Promise<string[]> {
+    const ips: string[] = [];
+    for (const name of names) ips.push(...(await this.added(want(name, { pod: name }))));
+    return ips;
+  }
+
+  get allocations(): IPAllocation[] {
+    return [...this.api.objects].filter(([path]) => path.startsWith(ALLOCATIONS_PATH)).map(([, it]) => it);
+  }
+
+  /** `address: keys of attachments`, of what is Bound, in order. */
+  get bound(): string[] {
+    return this.allocations
+      .filter(({ status }) => status?.state === "Bound")
+      .map(({ spec, status }) => `${spec.address}: ${Object.keys(status?.attachments ?? {}).join()}`)
+      .sort();
+  }
+
+  /** Container IDs of the journal, in order. */
+  get journal(): string[] {
+    return this.store
+      .attachmentsAfter(0, 1_000)
+      .map(({ containerId }) => containerId)
+      .sort();
+  }
+}

@@ -128,9 +128,14 @@ test("the daemon's pod sees every folder that the settings' defaults name", () =
   const { containers, volumes } = find("DaemonSet").spec.template.spec;
   const hostOf = (name: string) => volumes.find((volume: KubeObject) => volume.name === name).hostPath.path;
   const mounts: KubeObject[] = containers[0].volumeMounts;
+  // The pod has a /proc of its own, over which nothing can be mounted: the boot ID that the plugin binary reads is beside it.
+  const bootId = mounts.find(({ name }) => name === "boot-id");
+  expect(hostOf("boot-id")).toBe("/proc/sys/kernel/random/boot_id");
+  expect(containers[0].env).toContainEqual({ name: "HOLDFAST_BOOT_ID_FILE", value: bootId?.mountPath });
   // The plugin binary runs on the host: its paths and the daemon's are the same.
-  for (const { name, mountPath } of mounts) expect(hostOf(name)).toBe(mountPath);
-  const paths = mounts.map(({ mountPath }) => mountPath).sort();
+  const same = mounts.filter((mount) => mount !== bootId);
+  for (const { name, mountPath } of same) expect(hostOf(name)).toBe(mountPath);
+  const paths = same.map(({ mountPath }) => mountPath).sort();
   expect(paths).toEqual(["/etc/holdfast", "/run/holdfast", "/run/netns", "/var/lib/holdfast"]);
 });
 

@@ -13,6 +13,8 @@ const DEPLOY = join(ROOT, "deploy");
 const FILES: string[] = readManifests(join(DEPLOY, "kustomization.yaml"))[0].resources;
 /** The optional part. */
 const METADATA: KubeObject = readManifests(join(DEPLOY, "metadata/kustomization.yaml"))[0];
+/** For servers that have ValidatingAdmissionPolicies: 1.30 and later. */
+const ADMISSION: KubeObject = readManifests(join(DEPLOY, "admission/kustomization.yaml"))[0];
 const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
 const NETWORKS = "/apis/ipam.holdfast.dev/v1alpha1/ipnetworks";
 
@@ -30,7 +32,8 @@ test("the kustomization lists every manifest", async () => {
   const optional = [...METADATA.resources, "kustomization.yaml", "tenant.yaml"].map(
     (one) => `metadata/${one}`,
   );
-  expect([...FILES, "kustomization.yaml", ...optional].sort()).toEqual(there.sort());
+  const admission = [...ADMISSION.resources, "kustomization.yaml"].map((one) => `admission/${one}`);
+  expect([...FILES, "kustomization.yaml", ...optional, ...admission].sort()).toEqual(there.sort());
 });
 
 test("the API server takes every object, and takes it again", async () => {

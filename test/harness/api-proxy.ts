@@ -50,9 +50,11 @@ export class ApiProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #watches = new Set<OpenWatch>();
+  readonly #headers: Readonly<Record<string, string>>;
   #rules: { rule: ProxyRule; left: number }[] = [];
 
-  private constructor(cluster: TestCluster) {
+  private constructor(cluster: TestCluster, headers: Readonly<Record<string, string>>) {
+    this.#headers = headers;
     this.ca = cluster.ca;
     this.#upstream = new URL(cluster.server);
     this.#upstreamAgent = new Agent({ keepAlive: true, ca: cluster.ca });
@@ -68,8 +70,12 @@ export class ApiProxy {
     this.#server.headersTimeout = 0;
   }
 
-  static async start(cluster: TestCluster): Promise<ApiProxy> {
-    const proxy = new ApiProxy(cluster);
+  /** `headers` are added to every request. */
+  static async start(
+    cluster: TestCluster,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<ApiProxy> {
+    const proxy = new ApiProxy(cluster, headers);
     proxy.#server.listen(0, "127.0.0.1");
     await once(proxy.#server, "listening");
     return proxy;
@@ -144,7 +150,13 @@ export class ApiProxy {
 
   #forward(asked: IncomingMessage, answer: ServerResponse, entry: ProxyLogEntry): void {
     const { hostname, port } = this.#upstream;
-    const options = { hostname, port, method: entry.method, path: entry.path, headers: entry.headers };
+    const options = {
+      hostname,
+      port,
+      method: entry.method,
+      path: entry.path,
+      headers: { ...entry.headers, ...this.#headers },
+    };
     const sent = request({ ...options, agent: this.#upstreamAgent }, (from) => {
       entry.status = from.statusCode ?? null;
       this.#answer(from, answer, entry);

@@ -3,6 +3,8 @@ import { expect } from "vitest";
 import { Controller } from "../../daemon/controller.ts";
 import { type ControllerSettings, loadControllerSettings } from "../../daemon/controller-config.ts";
 import { ALLOCATIONS_PATH } from "../../store/kubernetes/objects.ts";
+import { AdmissionServer, asDaemonOf } from "../harness/admission.ts";
+import { ApiProxy } from "../harness/api-proxy.ts";
 import { type ClusterOptions, TestCluster } from "../harness/cluster.ts";
 import { type CniAnswer, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -28,6 +30,11 @@ export interface ScenarioOptions {
   /** Settings of a controller that runs beside the nodes, in this process. */
   readonly controller?: Partial<Record<keyof ControllerSettings, unknown>>;
   readonly node?: Partial<NodeOptions>;
+  /**
+   * The API server enforces the policies of deploy/admission, and each daemon has a token of its node. Default: where
+   * HOLDFAST_TEST_ADMISSION is "on".
+   */
+  readonly admission?: boolean;
 }
 
 interface Answered {
@@ -45,6 +52,8 @@ export class Scenario {
   /** By interface: a new sandbox of a pod takes the place of the one before. */
   readonly #answered = new Map<string, Answered>();
   #controller: Controller | null = null;
+  readonly #proxies: ApiProxy[] = [];
+  #admission: AdmissionServer | null = null;
 
   private constructor(cluster: TestCluster) {
     this.cluster = cluster;
@@ -65,7 +74,15 @@ export class Scenario {
   async stop(): Promise<void> {
     await this.#controller?.stop();
     await Promise.all(this.nodes.map((node) => node.stop()));
+    await Promise.all(this.#proxies.map((proxy) => proxy.stop()));
     await this.cluster.stop();
+    await this.#admission?.stop();
+  }
+
+  /** With `admission`: what the policies were asked and said. */
+  get admission(): AdmissionServer {
+    if (this.#admission === null) throw new Error("the scenario has no admission");
+    return this.#admission;
   }
 
   get nodes(): NodeDaemon[] {
@@ -247,11 +264,20 @@ export class Scenario {
     }
   }
 
-  async #begin({ nodes, controller, node }: ScenarioOptions): Promise<void> {
+  async #kubeconfigOf(node: string): Promise<string> {
+    if (this.#admission === null) return this.cluster.kubeconfig("holdfast-node");
+    const proxy = await ApiProxy.start(this.cluster, asDaemonOf(node));
+    this.#proxies.push(proxy);
+    return this.cluster.kubeconfig("admin", proxy.url);
+  }
+
+  async #begin({ nodes, controller, node, admission }: ScenarioOptions): Promise<void> {
     await this.kubevirt.createNamespace(NAMESPACE);
-    const kubeconfig = this.cluster.kubeconfig("holdfast-node");
+    if (admission ?? process.env.HOLDFAST_TEST_ADMISSION === "on")
+      this.#admission = await AdmissionServer.start(this.cluster);
     const launch = async (name: string) => {
       await this.kubevirt.createNode(name);
+      const kubeconfig = await this.#kubeconfigOf(name);
       this.#nodes.set(name, await NodeDaemon.start({ ...node, node: name, kubeconfig }));
     };
     const started = await Promise.allSettled(nodes.map(launch));

@@ -67,7 +67,7 @@ lint: node_modules/.installed dist/bin/holdfast-ipam
 
 # With a real API server: KUBEBUILDER_ASSETS says where one is, else one is built once (tools/kube-assets).
 test: system-packages build build/holdfast-ipam-asan build/fault-injection.so lint
-	test/metadata/cloud-init/fetch || test -z "$$CI"
+	test/metadata/cloud-init/fetch && test/metadata/cloud-init/fetch-newer || test -z "$$CI"
 	set -e; export HOLDFAST_KUBE_ASSETS="$$(tools/kube-assets)"; npx --no-install vitest run --project unit --project system
 
 format: node_modules/.installed

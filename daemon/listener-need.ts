@@ -12,12 +12,12 @@ export function listenerNeeded(
 ): WantedListener | null {
   if (definition?.metadata?.kind !== "on") return null;
   const wanted = attachments.flatMap((one): WantedAttachment[] => {
-    const addresses = ipv4Of(one);
-    if (addresses.length === 0 || isOther(plan, attachmentKey(one))) return [];
+    if (isOther(plan, attachmentKey(one))) return [];
     const { containerId, interface: name, netns, mac } = one;
-    return [{ containerId, interface: name, netns: netns.path, addresses, mac }];
+    // One without IPv4 is not served, but its port is kept from neighbours that claim a metadata service's IPv6 address.
+    return [{ containerId, interface: name, netns: netns.path, addresses: ipv4Of(one), mac }];
   });
-  if (wanted.length === 0) return null;
+  if (wanted.every(({ addresses }) => addresses.length === 0)) return null;
   const { bridge, vlan, preserveDefaultVlan, mtu } = plan;
   return {
     network: definition.name,

@@ -4,6 +4,9 @@ import { isLinkName } from "./plan.ts";
 import { run } from "./run.ts";
 import { portOf, portsOf } from "./sysfs.ts";
 
+/** One look into somebody's namespace. A pod has a handful of links, of some 700 characters each. */
+const LOOKUP_LIMITS = { timeMax: 3_000, outputMax: 1 << 19 };
+
 /** Where a VM is on a bridge. */
 export interface GuestPort {
   readonly port: string;
@@ -56,20 +59,40 @@ export async function findGuestPorts(
   known: { readonly bridgePorts: BridgePorts; readonly taken: ReadonlySet<string> },
 ): Promise<readonly GuestPort[]> {
   if (!attachment.netns.startsWith("/") || !existsSync(attachment.netns)) return [];
-  const shown = await run("nsenter", [
-    `--net=${attachment.netns}`,
-    "ip",
-    "-json",
-    "-details",
-    "link",
-    "show",
-  ]);
-  if (shown.code !== 0) return [];
-  const links = JSON.parse(shown.stdout || "[]") as NamespaceLink[];
+  const named = isLinkName(attachment.interface) ? await linksIn(attachment.netns, attachment.interface) : [];
   const { bridgePorts, taken } = known;
-  const choose = () => choosePorts({ links, attachment, taken, ports: bridgePorts.list(bridge) });
-  const chosen = choose();
-  return bridgePorts.confirm(bridge, chosen) ? chosen : choose();
+  const confirmed = (links: readonly NamespaceLink[]) => {
+    const choose = () => choosePorts({ links, attachment, taken, ports: bridgePorts.list(bridge) });
+    const chosen = choose();
+    return bridgePorts.confirm(bridge, chosen) ? chosen : choose();
+  };
+  const own = confirmed(named);
+  return own.length > 0 ? own : confirmed([...named, ...(await linksIn(attachment.netns, null))]);
+}
+
+/**
+ * The link of a name in a namespace, or all of its pairs. Names, aliases and the number of links are chosen by whoever
+ * has NET_ADMIN in there: what cannot be read in time, within a limit, or at all, is not there.
+ */
+async function linksIn(netns: string, name: string | null): Promise<readonly NamespaceLink[]> {
+  const which = name === null ? ["type", "veth"] : ["dev", name];
+  const ip = ["ip", "-json", "-details", "link", "show", ...which];
+  const shown = await run("nsenter", [`--net=${netns}`, ...ip], "", LOOKUP_LIMITS);
+  return shown.code === 0 ? readLinks(shown.stdout) : [];
+}
+
+/** ip's JSON: it writes control characters of a name as they are, and puts a backslash before an apostrophe. */
+export function readLinks(text: string): readonly NamespaceLink[] {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must go
+  const legible = text.replaceAll(/[\0-\x1f]/g, " ").replaceAll("\\'", "'");
+  try {
+    const links = JSON.parse(legible.trim() || "[]") as Partial<NamespaceLink>[];
+    return links.filter(
+      (link): link is NamespaceLink => typeof link?.ifname === "string" && typeof link.ifindex === "number",
+    );
+  } catch {
+    return [];
+  }
 }
 
 export interface BridgePort {

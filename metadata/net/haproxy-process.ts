@@ -6,18 +6,27 @@ export function findHaproxy(configPath: string): {
   readonly master: number | null;
   readonly all: readonly number[];
 } {
-  const all = readdirSync("/proc")
+  const alike = readdirSync("/proc")
     .map(Number)
-    .filter((pid) => Number.isInteger(pid) && runsHaproxy(pid, configPath));
-  const master = all.find((pid) => !all.includes(parentOf(pid)));
+    .filter((pid) => Number.isInteger(pid) && looksLikeHaproxy(pid, configPath));
+  // Anybody can call a process so. Ours belong to root; a worker, which is nobody's friend, is the child of one that does.
+  const all = alike.filter(
+    (pid) => isRoots(pid) || (alike.includes(parentOf(pid)) && isRoots(parentOf(pid))),
+  );
+  const master = all.find((pid) => isRoots(pid) && !all.includes(parentOf(pid)));
   return { master: master ?? null, all };
 }
 
-/**
- * Is the process there, haproxy, and with our configuration? A process that has ended and waits for its parent is not, nor
- * is one in somebody's container that only calls itself so.
- */
+/** Is the process there, haproxy with our configuration, and root's? */
 export function runsHaproxy(pid: number, configPath: string): boolean {
+  return looksLikeHaproxy(pid, configPath) && isRoots(pid);
+}
+
+/**
+ * By its arguments. A process that has ended and waits for its parent is not, nor is one in somebody's container that only
+ * calls itself so.
+ */
+function looksLikeHaproxy(pid: number, configPath: string): boolean {
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
     return (
@@ -31,10 +40,22 @@ export function runsHaproxy(pid: number, configPath: string): boolean {
   }
 }
 
+/** Not the owner of its folder in /proc: that is root for every process that asks not to be dumped. */
+function isRoots(pid: number): boolean {
+  return /^0\s+0\s+0\s+0$/.test(statusOf(pid, "Uid"));
+}
+
 function parentOf(pid: number): number {
+  return Number(statusOf(pid, "PPid"));
+}
+
+/** Empty: there is no such process any more. */
+function statusOf(pid: number, field: string): string {
   try {
-    return Number(/^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
+    return (
+      new RegExp(`^${field}:\\s*(.*)$`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? ""
+    );
   } catch {
-    return 0;
+    return "";
   }
 }

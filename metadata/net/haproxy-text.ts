@@ -1,6 +1,5 @@
 import { IDENTITY_PREFIXES } from "../client-headers.ts";
 import { LISTENER_HEADERS } from "../listener-headers.ts";
-import { namesOf } from "./names.ts";
 
 export interface HaproxyPlan {
   readonly listeners: readonly { readonly network: string; readonly namespace: string }[];
@@ -16,6 +15,8 @@ export interface HaproxyPlan {
 const CONNECTIONS_PER_SOURCE_MAX = 64;
 /** Before the name of the network: a frontend of haproxy, as its counters name it. */
 export const FRONTEND_PREFIX = "network:";
+/** In the run folder; with what haproxy adds to it while it binds, a name of a socket has to fit 107 bytes. */
+export const WAITING_SOCKET = "wait.sock";
 const CONNECTIONS_PER_NETWORK_MAX = 1_000;
 const CONNECTIONS_MAX = 8_192;
 /** How long a guest is kept waiting for a server that is being started; it asks again by itself after a few seconds. */
@@ -30,6 +31,7 @@ const SOURCES_PER_NETWORK_MAX = 4_096;
 
 const SENTENCES: readonly (readonly [status: number, sentence: string, header?: string])[] = [
   [400, "The request cannot be understood."],
+  [403, "Please ask http://169.254.169.254/: the name in the Host header is not one of this service."],
   [408, "The request took too long to arrive. Please try again."],
   [413, "The request is too large."],
   [429, "Too many requests. Please try again later.", "Retry-After 10"],
@@ -68,7 +70,7 @@ ${SENTENCES.map(([status]) => `  http-error ${answer(status)}`).join("\n")}
 # haproxy tries again at once, which is too soon: so whoever finds no server waits a little, is told 425 (which the server
 # never says), and tries again. What came too often is told the truth.
 frontend waiting-room
-  bind abns@holdfast-waiting-room-${namesOf(runDir).tag}
+  bind unix@${runDir}/${WAITING_SOCKET} mode 666
   option httpclose
   timeout tarpit ${WAITING_MS}ms
   http-request tarpit deny_status 425
@@ -82,7 +84,7 @@ backend metadata
   http-response return ${answer(503)} if { status 425 }
   http-response del-header server
   server server unix@${plan.metadataSocket} check inter 2s fastinter 100ms downinter 100ms rise 1 fall 1 observe layer4 error-limit 1 on-error mark-down
-  server waiting-room abns@holdfast-waiting-room-${namesOf(runDir).tag} backup
+  server waiting-room unix@${runDir}/${WAITING_SOCKET} backup
 ${plan.listeners.map((listener) => frontend(plan, listener)).join("")}`;
 }
 
@@ -106,6 +108,8 @@ frontend ${FRONTEND_PREFIX}${network}
   tcp-request connection reject if { sc0_conn_cur gt ${CONNECTIONS_PER_SOURCE_MAX} }
 ${limit}  http-request deny deny_status 413 if { req.hdr_val(content-length) gt ${REQUEST_BODY_BYTES_MAX} }
   http-request deny deny_status 413 if { req.hdr(transfer-encoding) -m found } { req.body_len gt ${CHUNKED_BODY_BYTES_MAX} }
+  # Not for a page in a guest's browser whose own name server leads it here (DNS rebinding).
+  http-request deny deny_status 403 if { req.fhdr(host) -m found } !{ req.fhdr(host) -m reg -i ${HOST_PATTERN} }
   # Who names another host in the request line (absolute form) is answered as who does not.
   http-request set-uri %[pathq] if { url_beg -i http:// }
   http-request deny deny_status 400 unless { path_beg / }
@@ -125,6 +129,9 @@ function anySpelling(name: string): string {
 
 const IDENTITY_PATTERN = `'^(${IDENTITY_PREFIXES.map(anySpelling).join("|")})'`;
 const FORWARDED_PATTERN = `'(^|,)${anySpelling("x-forwarded-for")}(,|$)'`;
+
+/** Addresses, and names that no public name server answers for: a single word, or below `internal`. */
+const HOST_PATTERN = String.raw`'^([0-9.]+|\[[^]]*\]|[a-z0-9_-]+\.?|[a-z0-9_.-]+\.internal\.?)?(:[0-9]*)?$'`;
 
 /** As `http-error` and `http-response return` take it. */
 function answer(status: number): string {

@@ -15,6 +15,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../store/clock.ts";
 import { ask, type HaproxyProcesses, parseShowProc } from "./command-socket.ts";
 import { findHaproxy, runsHaproxy } from "./haproxy-process.ts";
+import { WAITING_SOCKET } from "./haproxy-text.ts";
 import { run } from "./run.ts";
 
 /** Between two reloads: each leaves a process behind for as long as its last request takes. */
@@ -69,7 +70,7 @@ export class Haproxy {
   /** What is wrong with a configuration; null: nothing. */
   async check(text: string): Promise<string | null> {
     // Somebody may have emptied /run.
-    mkdirSync(dirname(this.#configPath), { recursive: true, mode: 0o700 });
+    mkdirSync(dirname(this.#configPath), { recursive: true, mode: 0o711 });
     const path = `${this.#configPath}.check`;
     writeFileSync(path, text, { mode: 0o600 });
     const checked = await run(this.#command, ["-c", "-f", path]);
@@ -118,7 +119,8 @@ export class Haproxy {
     this.#running = null;
     for (const path of [this.#masterSocket, this.#configPath, `${this.#configPath}.check`, this.#logPath])
       rmSync(path, { force: true });
-    rmSync(join(dirname(this.#configPath), "stats.sock"), { force: true });
+    for (const name of ["stats.sock", WAITING_SOCKET])
+      rmSync(join(dirname(this.#configPath), name), { force: true });
   }
 
   #start(): void {

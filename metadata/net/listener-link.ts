@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { ensureGate, hasGate } from "./listener-gate.ts";
 import type { ListenerPlan } from "./plan.ts";
 import { mustRun, run } from "./run.ts";
 import { defaultVlanOf, hasNamespace, hostLink, namespacePath, portsOf } from "./sysfs.ts";
@@ -35,6 +36,8 @@ export async function ensureListenerLink(plan: ListenerPlan): Promise<"unchanged
   if (!(await isPair(plan))) await makePair(plan, mtu);
   await mustRun("ip", ["-n", plan.namespace, "-batch", "-"], lines(innerCommands(plan, mtu)));
   writeSysctl(`ipv6/conf/${plan.link}/disable_ipv6`, "1");
+  // Before the link is a port of the bridge: it is never open.
+  await ensureGate(plan.link);
   await mustRun(
     "ip",
     ["-batch", "-"],
@@ -162,7 +165,8 @@ async function isSo(plan: ListenerPlan, mtu: number): Promise<boolean> {
     wanted.every((address) => addresses.includes(address)) &&
     (await hasRoutes(plan)) &&
     (await hasVlan(plan)) &&
-    (await hasForwarding(plan))
+    (await hasForwarding(plan)) &&
+    (await hasGate(plan.link))
   );
 }
 

@@ -10,7 +10,7 @@ import { neighbourCommands, neighboursOf, presentNeighbours } from "./neighbours
 import { type ListenerPlan, planListeners } from "./plan.ts";
 import type { PortMemory } from "./port-memory.ts";
 import { mustRun } from "./run.ts";
-import { hasNamespace, hostLink, hostLinks, namespaceNames } from "./sysfs.ts";
+import { hasNamespace, hostLink, hostLinks, namespaceNames, portOf } from "./sysfs.ts";
 
 export interface ListenerParts {
   readonly names: Names;
@@ -19,8 +19,17 @@ export interface ListenerParts {
   readonly frontends: Frontends;
   readonly log: Logger;
   /** Something that was there had been changed by somebody else, and is there again. */
-  readonly repaired: (what: string) => void;
+  readonly repaired: (repair: Repair) => void;
 }
+
+export type Repair =
+  | { readonly what: "firewall" }
+  | {
+      readonly what: "link";
+      readonly network: string;
+      readonly link: string;
+      readonly bridge: string;
+    };
 
 /** What was carried out of a plan. */
 interface Made {
@@ -35,6 +44,7 @@ export class Listeners {
   readonly #made = new Map<string, Made>();
   readonly #problems = new Map<string, string>();
   readonly #lost = new Set<string>();
+  #natProblem: string | null = null;
 
   constructor(parts: ListenerParts) {
     this.#parts = parts;
@@ -55,16 +65,17 @@ export class Listeners {
     hurry: () => boolean = () => false,
   ): Promise<readonly ListenerState[]> {
     const thorough = () => again && !hurry();
-    const { names, memory, firewall, frontends } = this.#parts;
+    const { names, memory, frontends } = this.#parts;
     const { plans, problems } = planListeners(names, wanted.networks);
     const failed = new Map(problems);
     await this.#removeOthers(plans);
+    // The rules first, from what is recorded: no look at a guest's namespace may keep them away.
+    await this.#applyRules(plans, again);
     for (const { network, bridge, attachments } of plans)
       await memory.learn(network, bridge, attachments, again);
-    memory.keep(plans);
+    this.#remember(plans);
     this.#noteLost(plans);
-    const rules = plans.map((plan) => this.#firewallListener(plan));
-    if ((await firewall.apply(rules, again)) === "repaired") this.#parts.repaired("firewall");
+    await this.#applyRules(plans, false);
     for (const plan of plans) {
       const problem = await this.#link(plan, thorough());
       if (problem !== null) failed.set(plan.network, problem);
@@ -76,6 +87,25 @@ export class Listeners {
     return wanted.networks.map(({ network }) => stateOf(network, failed.get(network)));
   }
 
+  async #applyRules(plans: readonly ListenerPlan[], again: boolean): Promise<void> {
+    const { firewall, repaired, log } = this.#parts;
+    const rules = plans.map((plan) => this.#firewallListener(plan, again));
+    if ((await firewall.apply(rules, again)) === "repaired") repaired({ what: "firewall" });
+    const problem = firewall.natProblem;
+    if (problem !== null && problem !== this.#natProblem)
+      log.warn({ problem }, "guests of bridges with ipMasq may get no metadata: the rule against it failed");
+    this.#natProblem = problem;
+  }
+
+  /** Without the file only a restart costs more. */
+  #remember(plans: readonly ListenerPlan[]): void {
+    try {
+      this.#parts.memory.keep(plans);
+    } catch (error) {
+      this.#parts.log.error({ error: (error as Error).message }, "which ports were found cannot be written");
+    }
+  }
+
   async #link(plan: ListenerPlan, again: boolean): Promise<string | null> {
     const made = this.#made.get(plan.network);
     const isNew = made === undefined || !sameLink(made.plan, plan);
@@ -85,7 +115,8 @@ export class Listeners {
     try {
       const outcome = await ensureListenerLink(plan);
       if (outcome === "changed") this.#parts.frontends.lookAgain(plan.network);
-      if (outcome === "changed" && !isNew) this.#parts.repaired("link");
+      if (outcome === "changed" && !isNew)
+        this.#parts.repaired({ what: "link", network: plan.network, link: plan.link, bridge: plan.bridge });
       // The entries of a link that is made anew are gone with the old one.
       const neighbours = outcome === "changed" || made === undefined ? null : made.neighbours;
       this.#made.set(plan.network, { plan, neighbours });
@@ -99,10 +130,10 @@ export class Listeners {
   async #introduce(plan: ListenerPlan, again: boolean): Promise<void> {
     const { memory, log } = this.#parts;
     const known = this.#made.get(plan.network)?.neighbours ?? null;
-    const present = again || known === null ? await presentNeighbours(plan.namespace) : known;
     const neighbours = neighboursOf(plan, memory);
-    const commands = neighbourCommands(present, neighbours);
     try {
+      const present = again || known === null ? await presentNeighbours(plan.namespace) : known;
+      const commands = neighbourCommands(present, neighbours);
       if (commands.length > 0)
         await mustRun("ip", ["-n", plan.namespace, "-force", "-batch", "-"], `${commands.join("\n")}\n`);
       this.#made.set(plan.network, { plan, neighbours });
@@ -126,10 +157,13 @@ export class Listeners {
     for (const network of this.#made.keys()) if (!networks.has(network)) this.#made.delete(network);
   }
 
-  #firewallListener({ network, link, reserved, attachments }: ListenerPlan): FirewallListener {
+  /** `verify`: a port that is another one now, under the old name, is nobody's until it was looked up. */
+  #firewallListener(plan: ListenerPlan, verify: boolean): FirewallListener {
+    const { network, bridge, link, reserved, attachments } = plan;
     const guests = attachments.flatMap((attachment) =>
       this.#parts.memory
         .portsOf(network, attachment)
+        .filter(({ port, ifindex }) => !verify || portOf(bridge, port)?.ifindex === ifindex)
         .map(({ port }) => ({ port, addresses: attachment.addresses })),
     );
     return { link, reserved, guests };

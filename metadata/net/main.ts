@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { chmodSync, mkdirSync, rmSync } from "node:fs";
-import { createServer, type Server } from "node:net";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type pino from "pino";
 import { SettingsError } from "../../daemon/config.ts";
@@ -11,10 +10,11 @@ import { Firewall } from "./firewall.ts";
 import { FirewallWatch } from "./firewall-watch.ts";
 import { Frontends } from "./frontends.ts";
 import { Haproxy } from "./haproxy.ts";
-import { Listeners } from "./listeners.ts";
+import { Listeners, type Repair } from "./listeners.ts";
 import { NetMetrics } from "./metrics.ts";
 import { namesOf } from "./names.ts";
 import { PortMemory } from "./port-memory.ts";
+import { lockRunDir } from "./run-lock.ts";
 import { buildNetServer } from "./server.ts";
 import { loadNetSettings, type NetSettings } from "./settings.ts";
 
@@ -39,12 +39,11 @@ export async function runMetadataNet(flags: Readonly<Record<string, unknown>>): 
 async function serve(settings: NetSettings, log: pino.Logger, signal: Promise<string>): Promise<void> {
   const { runDir } = settings;
   const names = namesOf(runDir);
-  const lock = await lockRunDir(names.tag, runDir);
+  const unlock = lockRunDir(runDir);
   try {
     await serveAlone(settings, names, log, signal);
   } finally {
-    // Whatever failed: it is what would keep the process from its end.
-    lock.close();
+    unlock();
   }
 }
 
@@ -55,8 +54,6 @@ async function serveAlone(
   signal: Promise<string>,
 ): Promise<void> {
   const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = settings;
-  mkdirSync(runDir, { recursive: true, mode: 0o700 });
-  chmodSync(runDir, 0o700);
   const haproxy = new Haproxy(settings.haproxy, runDir, systemClock);
   const adopted = haproxy.adopt();
   if (adopted !== null) log.info({ pid: adopted }, "haproxy of an earlier run goes on");
@@ -72,23 +69,18 @@ async function serveAlone(
     { runDir, metadataSocket, rateLimit, runAs: { user, group } },
     (outcome) => metrics.reloaded(outcome),
   );
-  const listeners: Listeners = new Listeners({
-    names,
-    memory: new PortMemory(runDir),
-    firewall,
-    frontends,
-    log,
-    repaired: (what) => {
-      log.warn({ what }, "somebody had changed it; it is there again");
-      metrics.repaired(what);
-    },
-  });
+  const repaired = (repair: Repair) => {
+    log.warn(repair, "somebody had changed it; it is there again");
+    metrics.repaired(repair.what);
+  };
+  const memory = new PortMemory(runDir);
+  const listeners: Listeners = new Listeners({ names, memory, firewall, frontends, log, repaired });
   const agent: Agent = new Agent({ socket: settings.socket, listeners, haproxy, log });
   const watch = new FirewallWatch(() => {
-    firewall.isThere().then(
-      (there) => there || agent.lookSoon(),
-      () => {},
-    );
+    void firewall.restore().then(async (restored) => {
+      if (restored) repaired({ what: "firewall" });
+      if (restored || !(await firewall.isThere())) agent.lookSoon();
+    });
   }, log);
   const server = await listen(settings, metrics, agent);
   watch.start();
@@ -112,16 +104,4 @@ async function listen(settings: NetSettings, metrics: NetMetrics, agent: Agent) 
   server.listen(settings.metricsAddress);
   await once(server, "listening");
   return server;
-}
-
-/** Two with one run folder would undo each other's work. The name goes with the process, however it ends. */
-async function lockRunDir(tag: string, runDir: string): Promise<Server> {
-  const lock = createServer((connection) => connection.destroy());
-  lock.listen(`\0holdfast-metadata-net-${tag}`);
-  try {
-    await once(lock, "listening");
-    return lock;
-  } catch {
-    throw new Error(`another holdfast metadata-net works with ${runDir}; end it, or give another --run-dir`);
-  }
 }

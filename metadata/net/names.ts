@@ -32,14 +32,21 @@ export function namesOf(runDir: string): Names {
   };
 }
 
-export function listenerNames({ tag, namespacePrefix, linkPrefix }: Names, network: string): ListenerNames {
-  const hash = digest(network);
+/** `attempt`: from 1, others for a network whose first ones are another's. */
+export function listenerNames(
+  { tag, namespacePrefix, linkPrefix }: Names,
+  network: string,
+  attempt = 0,
+): ListenerNames {
+  // "/" is in no network's name.
+  const hash = attempt === 0 ? digest(network) : digest(`${network}/${attempt}`);
   const mac = Buffer.from(hash.subarray(0, 6));
   // Locally administered, for one station.
   mac[0] = ((mac[0] as number) & 0xfc) | 0x02;
   return {
     namespace: namespacePrefix + hash.toString("hex").slice(0, 12),
-    link: linkPrefix + hash.toString("hex").slice(0, 8),
+    // All that fits: 48 bits in eight letters, digits, "-" and "_".
+    link: linkPrefix + hash.subarray(0, 6).toString("base64url"),
     hostMac: macText(Buffer.concat([Buffer.from([0xfe, 0xff]), digest(`${tag} ${network}`).subarray(0, 4)])),
     mac: macText(mac),
   };

@@ -30,16 +30,19 @@ export interface Planned {
 export function planListeners(names: Names, wanted: readonly WantedListener[]): Planned {
   const plans: ListenerPlan[] = [];
   const problems = new Map<string, string>();
+  const taken = new Set<string>();
   for (const one of wanted) {
     const plan = planOf(names, one);
-    const twin = typeof plan === "string" ? undefined : plans.find(({ link }) => link === plan.link);
-    if (typeof plan === "string") problems.set(one.network, plan);
-    else if (twin)
-      problems.set(
-        one.network,
-        `its link would have the name of that of network ${twin.network}; rename the network`,
-      );
-    else plans.push(plan);
+    if (typeof plan === "string") {
+      problems.set(one.network, plan);
+      continue;
+    }
+    // Whoever finds a network's name with the hash of another's must not keep that one from its listener.
+    let own: ListenerNames = plan;
+    for (let attempt = 1; taken.has(own.link) || taken.has(own.mac); attempt += 1)
+      own = listenerNames(names, one.network, attempt);
+    taken.add(own.link).add(own.mac);
+    plans.push({ ...plan, ...own });
   }
   return { plans, problems };
 }

@@ -80,7 +80,7 @@ export class PortMemory {
     for (const key of this.#known.keys()) if (!living.has(key)) this.#known.delete(key);
     const text = JSON.stringify(Object.fromEntries(this.#known));
     if (text === this.#saved && existsSync(this.#path)) return;
-    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
+    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o711 });
     writeFileSync(`${this.#path}.new`, text, { mode: 0o600 });
     renameSync(`${this.#path}.new`, this.#path);
     this.#saved = text;

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 
 export interface Ran {
-  /** null: it could not be started, or took too long; `stderr` says which. */
+  /** null: it could not be started, or passed a limit; `stderr` says which. */
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -9,26 +9,47 @@ export interface Ran {
 
 /** What hangs longer hangs for ever: every command here takes milliseconds. */
 const COMMAND_MS_MAX = 10_000;
+/** A bridge with a thousand ports prints less than half of it. */
+const OUTPUT_CHARS_MAX = 1 << 22;
 
-/** Runs a command to its end. Never rejects. */
-export function run(command: string, args: readonly string[], input = ""): Promise<Ran> {
+export interface RunLimits {
+  /** ms */
+  readonly timeMax?: number;
+  /** Characters of each of the two outputs. */
+  readonly outputMax?: number;
+}
+
+/** Runs a command to its end, or until it passes a limit. Never rejects. */
+export function run(
+  command: string,
+  args: readonly string[],
+  input = "",
+  { timeMax = COMMAND_MS_MAX, outputMax = OUTPUT_CHARS_MAX }: RunLimits = {},
+): Promise<Ran> {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"] });
     const out = { stdout: "", stderr: "" };
+    let limit = "";
+    const stop = (passed: string) => {
+      limit ||= passed;
+      child.kill("SIGKILL");
+    };
     for (const stream of ["stdout", "stderr"] as const) {
       child[stream].setEncoding("utf8").on("data", (chunk: string) => {
-        out[stream] += chunk;
+        if (out[stream].length + chunk.length > outputMax) stop(`printed more than ${outputMax} characters`);
+        else out[stream] += chunk;
       });
     }
-    const timer = setTimeout(() => child.kill("SIGKILL"), COMMAND_MS_MAX);
+    const timer = setTimeout(() => stop(`took longer than ${timeMax} ms`), timeMax);
     const done = (code: number | null, why = "") => {
       clearTimeout(timer);
       resolve({ code, ...out, stderr: why === "" ? out.stderr : why });
     };
     child.on("error", (error) => done(null, `${command} cannot be run: ${error.message}`));
-    child.on("close", (code) =>
-      done(code, code === null ? `${command} took longer than ${COMMAND_MS_MAX} ms` : ""),
-    );
+    child.on("close", (code) => {
+      if (limit !== "") done(null, `${command} ${limit}`);
+      else done(code, code === null ? `${command} was killed` : "");
+    });
     // It may end without reading everything.
     child.stdin.on("error", () => {});
     child.stdin.end(input);

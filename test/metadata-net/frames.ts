@@ -44,7 +44,9 @@ export async function sendArp(guest: Guest, frames: readonly ArpFrame[], seconds
 
 const LISTEN = `
 import socket, sys, time
-s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); s.bind((sys.argv[1], 0))
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+# SO_RCVBUFFORCE: nothing is lost of a burst.
+s.setsockopt(socket.SOL_SOCKET, 33, 1 << 24); s.bind((sys.argv[1], 0))
 print("listening", flush=True)
 s.settimeout(0.1)
 import threading

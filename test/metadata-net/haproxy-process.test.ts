@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { rmSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { findHaproxy } from "../../metadata/net/haproxy-process.ts";
@@ -31,5 +31,32 @@ test.skipIf(whyNotReal() !== null)(
     await new Promise((resolve) => setTimeout(resolve, 200));
     const { master, all } = findHaproxy(path);
     expect(all).toEqual([master]);
+  },
+);
+
+test.skipIf(whyNotReal() !== null)(
+  "what another user of the machine calls haproxy is not taken for ours, however it hides its owner",
+  async () => {
+    const folder = newFolder();
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    chmodSync(folder, 0o755);
+    const path = join(folder, "haproxy.cfg");
+    writeFileSync(path, "");
+    const nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    await impostor(path, ...nobody);
+    // A process that asks not to be dumped has a folder of root's in /proc.
+    const hidden = `import ctypes, sys, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(600)`;
+    const child = spawn(
+      "setpriv",
+      [...nobody.slice(1), "bash", "-c", 'exec -a haproxy python3 -c "$1" -f "$0"', path, hidden],
+      { stdio: "ignore" },
+    );
+    onTestFinished(() => void child.kill("SIGKILL"));
+    await impostor(path);
+    await until(() => findHaproxy(path).all.length > 0, "the one of root to be seen");
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    const { master, all } = findHaproxy(path);
+    expect(all).toEqual([master]);
+    expect(readFileSync(`/proc/${master}/status`, "utf8")).toMatch(/^Uid:\s+0\s/m);
   },
 );

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { IDENTITY_PREFIXES } from "../../metadata/client-headers.ts";
 import { LISTENER_HEADERS } from "../../metadata/listener-headers.ts";
+import { listenerNames } from "../../metadata/net/names.ts";
 import { until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
+import { listenTo } from "./frames.ts";
 import { batch, type Guest, type GuestAnswer, NetNode, network } from "./node.ts";
 
 const { network: NETWORK, source: SOURCE, clientForwarded: FORWARDED } = LISTENER_HEADERS;
@@ -92,12 +94,70 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
     expect(token.echo.headers).toMatchObject({ "x-aws-ec2-metadata-token": "abc", "metadata-flavor": "x" });
   });
 
-  test("what names another host is answered like all else, or refused", async () => {
-    const absolute = await vm.raw(
-      "GET http://other.example/a?b HTTP/1.1\r\nHost: other.example\r\nConnection: close\r\n\r\n",
-    );
+  test("who asks it by an address or a name of its own is answered, whatever stands in the request line", async () => {
+    const request = (host: string, target = "/a?b") =>
+      vm.raw(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    for (const host of [
+      "169.254.169.254",
+      "169.254.169.254:80",
+      "10.30.0.254",
+      "[fe80::a9fe:a9fe%25eth0]",
+      "instance-data",
+      "Metadata.Google.Internal.",
+      "",
+    ])
+      expect(await request(host), host).toContain('"url":"/a?b"');
+    expect(await vm.raw("GET /a?b HTTP/1.0\r\n\r\n")).toContain('"url":"/a?b"');
+    const absolute = await request("10.30.0.9", "http://10.30.0.9/a?b");
     expect(absolute).toContain('"url":"/a?b"');
     expect(absolute).toContain(`"${NETWORK}":"blue"`);
+  });
+
+  test("a name that a stranger's name server can lead here is refused, on every tree and for tokens", async () => {
+    const before = node.echoes;
+    for (const host of [
+      "rebind.example",
+      "rebind.example:80",
+      "169.254.169.254.rebind.example",
+      "a.b.",
+      "x.internal.example",
+    ])
+      for (const line of [
+        "GET /latest/meta-data/",
+        "PUT /latest/api/token",
+        `GET http://${host}/openstack`,
+      ]) {
+        const got = await vm.raw(`${line} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+        expect(got, `${line}, ${host}`).toMatch(
+          /^HTTP\/1.1 403 [\s\S]*Please ask http:\/\/169\.254\.169\.254/,
+        );
+      }
+    expect(node.echoes).toBe(before);
+  });
+
+  test("of the protocols over IPv4 a listener gets TCP and ICMP, and no other", async () => {
+    const { namespace } = listenerNames(node.names, "blue");
+    const heard = await listenTo("eth0", namespace);
+    const sent = await vm.python(
+      `
+import socket
+for protocol in [1, 2, 4, 17, 41, 47, 50, 89, 132, 255]:
+    try:
+        s = socket.socket(socket.AF_INET, socket.SOCK_RAW, protocol)
+        s.sendto(b"\\x08\\0\\xf7\\xff" + bytes(28), ("169.254.169.254", 0))
+        print(protocol)
+    except OSError as e: print(protocol, e)
+`,
+    );
+    expect(sent.stdout.trim().split("\n")).toHaveLength(10);
+    expect((await vm.ask("/")).status).toBe(200);
+    const protocols = (await heard.stop())
+      .filter((frame) => frame.slice(24, 28) === "0800")
+      .map((frame) => Number.parseInt(frame.slice(46, 48), 16));
+    expect([...new Set(protocols)].sort((one, other) => one - other)).toEqual([1, 6]);
+  });
+
+  test("a request that is ambiguous about its host is refused", async () => {
     const twoHosts = await vm.raw("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
     expect(twoHosts).toMatch(/^HTTP\/1.1 400 /);
     const mixed = await vm.raw("GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n");

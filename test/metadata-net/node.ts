@@ -35,6 +35,8 @@ export class NetNode {
   readonly #links = new Set<string>();
   readonly #namespaces = new Set<string>();
   readonly #args: readonly string[];
+  /** The network namespace that is the node; null: the machine's own. */
+  readonly space: string | null;
   readonly #pending = new Set<() => void>();
   #networks: readonly WantedListener[] = [];
   #version = 1;
@@ -43,16 +45,25 @@ export class NetNode {
   process: ChildProcess | null = null;
   /** Requests that came to the metadata server. */
   echoes = 0;
+  /** Those of them whose path begins with `/thief`. */
+  thefts = 0;
 
-  private constructor(args: readonly string[]) {
+  private constructor(args: readonly string[], space: string | null) {
+    this.space = space;
     this.folder = mkdtempSync(join(tmpdir(), "holdfast-net-"));
     // haproxy's workers, which are nobody's friends, must come to the server's socket.
     chmodSync(this.folder, 0o711);
     this.#args = args;
   }
 
-  static async start(args: readonly string[] = []): Promise<NetNode> {
-    const node = new NetNode(args);
+  /** `apart`: in a network namespace of its own, whose rules may be flushed. */
+  static async start(args: readonly string[] = [], { apart = false } = {}): Promise<NetNode> {
+    const space = apart ? `hft-${process.pid}-${uniqueLink("node")}` : null;
+    const node = new NetNode(args, space);
+    if (space !== null) {
+      await mustRun("ip", ["netns", "add", space]);
+      node.#namespaces.add(space);
+    }
     await node.startDaemon();
     await node.startUpstream();
     node.startNet();
@@ -76,10 +87,11 @@ export class NetNode {
   }
 
   startNet(): void {
+    const [command, ...args] = this.#inside([process.execPath, HOLDFAST]);
     const child = spawn(
-      process.execPath,
+      command as string,
       [
-        HOLDFAST,
+        ...args,
         "metadata-net",
         "--socket",
         join(this.folder, "d.sock"),
@@ -99,6 +111,22 @@ export class NetNode {
       });
     }
     this.process = child;
+  }
+
+  /** A command on the node. */
+  run(command: string, args: readonly string[], input = "") {
+    const [first, ...rest] = this.#inside([command, ...args]);
+    return run(first as string, rest, {}, input);
+  }
+
+  async mustRun(command: string, args: readonly string[], input = "") {
+    const answer = await this.run(command, args, input);
+    if (answer.code !== 0) throw new Error(`${command} ${args.join(" ")}: ${answer.stderr}`);
+    return answer;
+  }
+
+  #inside(words: readonly string[]): readonly string[] {
+    return this.space === null ? words : ["ip", "netns", "exec", this.space, ...words];
   }
 
   async endNet(signal: NodeJS.Signals): Promise<void> {
@@ -146,6 +174,7 @@ export class NetNode {
       });
       request.on("end", () => {
         const { method, url, rawHeaders, headers } = request;
+        if (url?.startsWith("/thief")) this.thefts += 1;
         answer.end(JSON.stringify({ method, url, rawHeaders, headers, bodyBytes }));
       });
     });
@@ -193,9 +222,9 @@ export class NetNode {
 
   async bridge(name?: string): Promise<string> {
     const bridge = name ?? uniqueLink("hfb");
-    await mustRun("ip", ["link", "add", bridge, "type", "bridge"]);
-    await mustRun("ip", ["link", "set", bridge, "up"]);
-    this.#links.add(bridge);
+    await this.mustRun("ip", ["link", "add", bridge, "type", "bridge"]);
+    await this.mustRun("ip", ["link", "set", bridge, "up"]);
+    if (this.space === null) this.#links.add(bridge);
     return bridge;
   }
 
@@ -205,10 +234,11 @@ export class NetNode {
     const namespace = `hft-${process.pid}-${lastNumber}-net`;
     this.#namespaces.add(namespace);
     await mustRun("ip", ["netns", "add", namespace]);
-    await batch([
-      `link add ${port} type veth peer name eth0 netns ${namespace}`,
-      `link set ${port} master ${bridge} up`,
-    ]);
+    await this.mustRun(
+      "ip",
+      ["-batch", "-"],
+      `link add ${port} type veth peer name eth0 netns ${namespace}\nlink set ${port} master ${bridge} up\n`,
+    );
     await batch(
       [
         "link set lo up",
@@ -229,7 +259,7 @@ export class NetNode {
   }
 
   async removeGuest(guest: Guest): Promise<void> {
-    await run("ip", ["link", "delete", guest.port]);
+    await this.run("ip", ["link", "delete", guest.port]);
     await run("ip", ["netns", "delete", guest.namespace]);
     this.#namespaces.delete(guest.namespace);
   }

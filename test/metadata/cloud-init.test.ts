@@ -8,7 +8,7 @@ import { networkConfig } from "../../metadata/network-config.ts";
 import { networkData } from "../../metadata/network-data.ts";
 import type { MetadataOptions } from "../../metadata/route.ts";
 import { yamlText } from "../../metadata/yaml-text.ts";
-import { drive, type Found, whyNoCloudInit } from "./cloud-init/cloud-init.ts";
+import { drive, type Found, whyNoCloudInit, whyNoNewerCloudInit } from "./cloud-init/cloud-init.ts";
 import { BARE, instance, MAC, network, OPTIONS } from "./instances.ts";
 import { type MetadataServer, serve } from "./metadata-server.ts";
 
@@ -131,6 +131,13 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       expect(log[0]).toBe("PUT /latest/api/token 200");
       expect(log.filter((line) => / 401$| 400$/.test(line))).toEqual([]);
       expect(log.filter((line) => line.includes("instance-identity"))).toHaveLength(2);
+    });
+
+    test.skipIf(whyNoNewerCloudInit() !== null)("a newer one with required tokens, as on AWS", async () => {
+      server = await serve(instance(), { ...OPTIONS, tokens: "required" });
+      const found = await drive("aws", [server.url], { ...GUEST, newer: true });
+      expect(found).toMatchObject({ ...COMMON, instanceId: "i-5d1a8b1e7c524b7e9a1f3f2f1d6b0c11" });
+      expect(server.log[0]).toBe("PUT /latest/api/token 200");
     });
 
     test("where tokens are switched off it gives up at once", async () => {

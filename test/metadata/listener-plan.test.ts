@@ -45,11 +45,28 @@ describe("names", () => {
     const blue = listenerNames(NAMES, "blue");
     expect(blue).toEqual({
       namespace: "holdfast-md-2a29-16477688c0e0",
-      link: "hfm2a2916477688",
+      link: "hfm2a29Fkd2iMDg",
       hostMac: "fe:ff:6f:65:67:ea",
       mac: "16:47:76:88:c0:e0",
     });
     expect(blue.link).toHaveLength(15);
+  });
+
+  test("networks whose names have one hash, as far as a link's name shows it, are both served, with names of their own", () => {
+    // 48 bits of SHA-256: found in a minute by trying 24 million names.
+    const alike = ["n795505", "n2441896"];
+    const [one, other] = alike.map((name) => listenerNames(NAMES, name));
+    expect(other).toMatchObject({ link: one?.link, namespace: one?.namespace, mac: one?.mac });
+    const { plans, problems } = planListeners(
+      NAMES,
+      alike.map((name) => wanted(name)),
+    );
+    expect([...problems]).toEqual([]);
+    expect(plans.map(({ network }) => network)).toEqual(alike);
+    for (const key of ["link", "namespace", "mac"] as const)
+      expect(new Set(plans.map((plan) => plan[key])).size, key).toBe(2);
+    expect(plans[0]).toMatchObject(one as object);
+    for (const { link } of plans) expect(link).toHaveLength(15);
   });
 
   test("another run folder has other names, but the same MAC for guests", () => {
@@ -215,6 +232,8 @@ describe("haproxy", () => {
         http-request sc-inc-gpc0(0)
         http-request deny deny_status 413 if { req.hdr_val(content-length) gt 65536 }
         http-request deny deny_status 413 if { req.hdr(transfer-encoding) -m found } { req.body_len gt 8192 }
+        # Not for a page in a guest's browser whose own name server leads it here (DNS rebinding).
+        http-request deny deny_status 403 if { req.fhdr(host) -m found } !{ req.fhdr(host) -m reg -i '^([0-9.]+|\\[[^]]*\\]|[a-z0-9_-]+\\.?|[a-z0-9_.-]+\\.internal\\.?)?(:[0-9]*)?$' }
         # Who names another host in the request line (absolute form) is answered as who does not.
         http-request set-uri %[pathq] if { url_beg -i http:// }
         http-request deny deny_status 400 unless { path_beg / }

@@ -8,16 +8,34 @@ const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "hol
 
 /** Where cloud-init's code is: the folder that HOLDFAST_TEST_CLOUD_INIT names, the one that `fetch` fills, or installed. */
 const folder = process.env.HOLDFAST_TEST_CLOUD_INIT ?? (existsSync(CACHE) ? CACHE : null);
-const env =
-  folder === null
-    ? process.env
-    : { ...process.env, PYTHONPATH: join(folder, "usr/lib/python3/dist-packages") };
+/** One of Debian 13, which `fetch-newer` brings: it asks over IPv6 first. What it needs is beside the older one. */
+const NEWER =
+  process.env.HOLDFAST_TEST_CLOUD_INIT_NEWER ?? (existsSync(`${CACHE}-newer`) ? `${CACHE}-newer` : null);
+const packagesIn = (root: string | null) =>
+  root === null ? [] : [join(root, "usr/lib/python3/dist-packages")];
+const envOf = (...roots: readonly (string | null)[]) => {
+  const path = roots.flatMap(packagesIn).join(":");
+  return path === "" ? process.env : { ...process.env, PYTHONPATH: path };
+};
+const env = envOf(folder);
+const newerEnv = envOf(NEWER, folder);
 
 /** Why cloud-init cannot be run here; null: it can. In CI it must. */
 export function whyNoCloudInit(): string | null {
   const found = spawnSync("python3", ["-c", "import cloudinit.sources.DataSourceEc2, jsonschema"], { env });
   if (found.status === 0) return null;
   const why = "SKIPPED: no cloud-init here (test/metadata/cloud-init/fetch brings it, without installing it)";
+  if (process.env.CI) throw new Error(why);
+  return why;
+}
+
+/** The same of one from 24.2 on. */
+export function whyNoNewerCloudInit(): string | null {
+  const asked = "from cloudinit import version; print(version.version_string())";
+  const found = spawnSync("python3", ["-c", asked], { env: newerEnv, encoding: "utf8" });
+  const [major, minor] = found.stdout.split(".").map(Number);
+  if ((major ?? 0) > 24 || (major === 24 && (minor ?? 0) >= 2)) return null;
+  const why = "SKIPPED: no cloud-init of 24.2 or later here (test/metadata/cloud-init/fetch-newer brings it)";
   if (process.env.CI) throw new Error(why);
   return why;
 }
@@ -33,6 +51,9 @@ export interface Found {
   readonly zone: string;
   readonly vendordata?: string | null;
   readonly ec2?: Record<string, unknown>;
+  /** Which of its own addresses answered, and which cloud-init it was: of "openstack-default". */
+  readonly from?: string;
+  readonly version?: string;
   readonly identity?: Record<string, unknown>;
   readonly netplan?: { readonly network: { readonly ethernets: Record<string, unknown> } } | null;
 }
@@ -47,19 +68,26 @@ export interface Guest {
   readonly source?: string;
   /** The network namespace it runs in, by name; default: this one. */
   readonly namespace?: string;
+  /** One of Debian 13; default: of Debian 12. */
+  readonly newer?: boolean;
 }
 
 /** Runs drive.py. Throws with what it wrote to standard error when it fails. */
 export function drive<T = Found>(what: string, at: readonly string[], guest: Guest = {}): Promise<T> {
-  const { macs = {}, source, namespace } = guest;
+  const { macs = {}, source, namespace, newer = false } = guest;
   const args = [DRIVER, what, ...at, "--macs", JSON.stringify(macs)];
   if (source !== undefined) args.push("--source", source);
   const inside = namespace === undefined ? [] : ["ip", "netns", "exec", namespace];
   const [command, ...words] = [...inside, "python3", ...args] as [string, ...string[]];
   return new Promise((resolve, reject) => {
-    execFile(command, words, { env, timeout: RUN_MS_MAX }, (error, stdout, stderr) => {
-      if (error) reject(new Error(`drive.py ${what}: ${error.message}\n${stderr}`));
-      else resolve(JSON.parse(stdout) as T);
-    });
+    execFile(
+      command,
+      words,
+      { env: newer ? newerEnv : env, timeout: RUN_MS_MAX },
+      (error, stdout, stderr) => {
+        if (error) reject(new Error(`drive.py ${what}: ${error.message}\n${stderr}`));
+        else resolve(JSON.parse(stdout) as T);
+      },
+    );
   });
 }

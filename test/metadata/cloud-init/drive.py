@@ -2,6 +2,7 @@
 """Runs one of cloud-init's own data sources against a metadata server and prints what it made of it, as JSON.
 
     drive.py openstack|ec2|aws|nocloud BASE_URL [--macs JSON] [--source ADDRESS]
+    drive.py openstack-default INTERFACE [--macs JSON]   at the addresses that it asks by itself, in its own order
     drive.py network-config FILE [--macs JSON]      version 2 of the network configuration, as NoCloud gets it
     drive.py schema SCHEMA_FILE DOCUMENT_FILE       validates with python3-jsonschema
 
@@ -20,6 +21,7 @@ import logging
 import shutil
 import sys
 import tempfile
+import types
 
 
 def main():
@@ -87,6 +89,22 @@ def openstack(base):
     }
 
 
+def openstack_default(interface):
+    from cloudinit.sources import DataSourceOpenStack as module
+
+    module.detect_openstack = lambda *_, **__: True
+    source = new_source(module.DataSourceOpenStack, {})
+    source.distro = types.SimpleNamespace(fallback_interface=interface)
+    found = source._get_data()
+    return {"found": found, **common(source), "from": source.metadata_address, "version": version()}
+
+
+def version():
+    from cloudinit import version as module
+
+    return module.version_string()
+
+
 def ec2(base, platform=""):
     from cloudinit.sources import DataSourceEc2 as module
 
@@ -114,6 +132,7 @@ def nocloud(base):
 
 SOURCES = {
     "openstack": openstack,
+    "openstack-default": openstack_default,
     "ec2": ec2,
     "aws": functools.partial(ec2, platform="aws"),
     "nocloud": nocloud,

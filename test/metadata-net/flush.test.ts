@@ -1,0 +1,159 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { LISTENER_HEADERS } from "../../metadata/listener-headers.ts";
+import { listenerNames } from "../../metadata/net/names.ts";
+import { run, until } from "../harness/daemon.ts";
+import { whyNotReal } from "../network/containers.ts";
+import { batch, type Guest, NetNode, network } from "./node.ts";
+
+const VICTIM = "10.30.0.5";
+
+/**
+ * Begins a connection from the victim's address every few milliseconds and keeps each waiting, so that one is under way at
+ * whatever moment. At the end of its input it prints how many it began, and how many were answered.
+ */
+const WAIT_FOR_A_GAP = `
+import json, socket, sys, threading, time
+done = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
+waiting, tried, answers = [], 0, []
+print("waiting", flush=True)
+while not done.is_set():
+    s = socket.socket(); s.setblocking(False); s.bind((sys.argv[1], 0))
+    s.connect_ex(("169.254.169.254", 80)); tried += 1
+    waiting.append([s, time.monotonic() + 1, False])
+    for one in waiting[:]:
+        s, until, sent = one
+        try:
+            if not sent: s.send(b"GET /thief HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n"); one[2] = True
+            got = s.recv(4096)
+            if got: answers.append(got.decode(errors="replace"))
+            until = 0
+        except BlockingIOError: pass
+        except OSError: until = until if not sent else 0
+        if time.monotonic() > until: s.close(); waiting.remove(one)
+    time.sleep(0.003)
+print(json.dumps({"tried": tried, "answers": answers}))
+`;
+
+interface Theft {
+  readonly tried: number;
+  readonly answers: readonly string[];
+}
+
+async function waitForAGap(thief: Guest): Promise<{ stop: () => Promise<Theft> }> {
+  const child = spawn("ip", ["netns", "exec", thief.namespace, "python3", "-c", WAIT_FOR_A_GAP, VICTIM]);
+  let text = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    text += chunk;
+  });
+  await once(child.stdout, "data");
+  return {
+    stop: async () => {
+      const closed = once(child, "close");
+      child.stdin.end();
+      await closed;
+      return JSON.parse(text.split("\n").at(-2) ?? "") as Theft;
+    },
+  };
+}
+
+describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
+  let node: NetNode;
+  let bridge: string;
+  let victim: Guest;
+  let thief: Guest;
+  beforeEach(async () => {
+    node = await NetNode.start([], { apart: true });
+    bridge = await node.bridge();
+    victim = await node.guest(bridge, `${VICTIM}/24`);
+    thief = await node.guest(bridge, "10.30.0.6/24");
+    expect(await node.wanted(network("blue", bridge, [victim, thief]))).toEqual({ blue: "up" });
+    expect((await victim.ask("/")).status).toBe(200);
+  });
+  afterEach(async () => {
+    expect(await node.stop(), node.log).toEqual([]);
+  });
+
+  /** The thief takes the victim's address and MAC, and knows the listener's. */
+  async function pretend(): Promise<void> {
+    const { mac } = listenerNames(node.names, "blue");
+    await batch(
+      [
+        "link set eth0 down",
+        `link set eth0 address ${victim.mac}`,
+        "link set eth0 up",
+        `address add ${VICTIM}/24 dev eth0`,
+        "route replace 169.254.0.0/16 dev eth0 scope link",
+        `neigh replace 169.254.169.254 lladdr ${mac} dev eth0 nud permanent`,
+      ],
+      thief.namespace,
+    );
+  }
+
+  const rulesAreThere = async () =>
+    (await node.run("nft", ["-t", "list", "table", "bridge", node.names.table])).code === 0;
+
+  test("a guest that waits for it gets nothing of another's, at any of twenty flushes, and the rules come back", async () => {
+    await pretend();
+    const waiting = await waitForAGap(thief);
+    const flushes = 20;
+    for (let count = 0; count < flushes; count += 1) {
+      await node.mustRun("nft", ["flush", "ruleset"]);
+      await until(rulesAreThere, `the rules after flush ${count}; log: ${node.log}`, 20_000);
+    }
+    const { tried, answers } = await waiting.stop();
+    console.log(`${flushes} flushes, ${tried} attempts, ${answers.length} answers`);
+    expect(tried).toBeGreaterThan(flushes);
+    expect(answers).toEqual([]);
+    expect(node.thefts).toBe(0);
+    await run("ip", ["-n", thief.namespace, "link", "set", "eth0", "down"]);
+    await until(
+      async () =>
+        (await victim.ask("/", ["--max-time", "2"])).echo.headers[LISTENER_HEADERS.source] === VICTIM,
+      "the victim is served again",
+      20_000,
+    );
+  });
+
+  test("while nobody puts them back a listener is closed; without its gate it is open", async () => {
+    await pretend();
+    const { link } = listenerNames(node.names, "blue");
+    node.process?.kill("SIGSTOP");
+    try {
+      await node.mustRun("nft", ["flush", "ruleset"]);
+      const closed = await waitForAGap(thief);
+      await new Promise((resolve) => setTimeout(resolve, 2_000));
+      const nothing = await closed.stop();
+      expect(nothing.tried).toBeGreaterThan(20);
+      expect(nothing.answers).toEqual([]);
+      expect(node.thefts).toBe(0);
+      // What the test could not see otherwise: the attack works where nothing is in its way.
+      await node.mustRun("tc", ["qdisc", "delete", "dev", link, "clsact"]);
+      const open = await waitForAGap(thief);
+      await until(() => node.thefts > 0, "the theft without a gate", 20_000);
+      await open.stop();
+    } finally {
+      node.process?.kill("SIGCONT");
+    }
+    await until(rulesAreThere, `the rules; log: ${node.log}`, 20_000);
+  });
+
+  test("a gate that somebody takes away is there again with the next look", async () => {
+    const { link } = listenerNames(node.names, "blue");
+    await node.mustRun("tc", ["qdisc", "delete", "dev", link, "clsact"]);
+    // Looked at every 30 s, and after a flush.
+    await node.mustRun("nft", ["flush", "ruleset"]);
+    await until(
+      async () =>
+        (await node.run("tc", ["filter", "show", "dev", link, "egress"])).stdout.includes("bytecode"),
+      `the gate; log: ${node.log}`,
+      20_000,
+    );
+    expect((await victim.ask("/")).status).toBe(200);
+    const line = node.log.split("\n").find((one) => one.includes('"what":"link"'));
+    expect(line).toContain(`"network":"blue"`);
+    expect(line).toContain(`"link":"${link}"`);
+  });
+});

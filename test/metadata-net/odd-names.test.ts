@@ -1,0 +1,86 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { LISTENER_HEADERS } from "../../metadata/listener-headers.ts";
+import { readLinks } from "../../metadata/net/guest-ports.ts";
+import { run as runLimited } from "../../metadata/net/run.ts";
+import { until } from "../harness/daemon.ts";
+import { whyNotReal } from "../network/containers.ts";
+import { batch, type Guest, NetNode, network } from "./node.ts";
+
+/** What ip writes into its JSON as it is, or in a way that is no JSON. */
+const NAMES = ["a\x01b", 'a"b', "a'b", "a\\b", "a\x7fb", "a,b]}", "\x1b[2J"];
+
+describe.skipIf(whyNotReal() !== null)("a container that names its links as no JSON has it", () => {
+  let node: NetNode;
+  let bridge: string;
+  let vm: Guest;
+  let odd: Guest;
+  beforeEach(async () => {
+    node = await NetNode.start([], { apart: true });
+    bridge = await node.bridge();
+    vm = await node.guest(bridge, "10.30.0.5/24");
+    odd = await node.guest(bridge, "10.30.0.6/24");
+    for (const [at, name] of NAMES.entries()) {
+      await odd.run("ip", ["link", "add", name, "type", "veth", "peer", "name", `p${at}`]);
+      await odd.run("ip", ["link", "set", name, "alias", `${name}","ifname":"eth0`]);
+    }
+    const { stdout } = await odd.run("ip", ["-o", "link"]);
+    expect(stdout.match(/^\d+: p\d/gm), stdout).toHaveLength(NAMES.length);
+  });
+  afterEach(async () => {
+    expect(await node.stop(), node.log).toEqual([]);
+  });
+
+  const source = async (guest: Guest) =>
+    (await guest.ask("/", ["--max-time", "3"])).echo.headers[LISTENER_HEADERS.source];
+
+  test("it is served, and so is everybody else, also after a flush and a restart", async () => {
+    const red = await node.bridge();
+    const other = await node.guest(red, "10.30.0.5/24");
+    const wanted = [network("blue", bridge, [odd, vm]), network("red", red, [other])];
+    expect(await node.wanted(...wanted)).toEqual({ blue: "up", red: "up" });
+    for (const guest of [vm, odd, other]) expect(await source(guest)).toBe(guest.address);
+    await node.mustRun("nft", ["flush", "ruleset"]);
+    await until(
+      async () => (await node.run("nft", ["list", "table", "bridge", node.names.table])).code === 0,
+      `the rules; log: ${node.log}`,
+      20_000,
+    );
+    await node.endNet("SIGKILL");
+    node.startNet();
+    const late = await node.guest(bridge, "10.30.0.7/24");
+    await node.wanted(network("blue", bridge, [odd, vm, late]), wanted[1] as (typeof wanted)[number]);
+    for (const guest of [vm, odd, other, late]) expect(await source(guest)).toBe(guest.address);
+  });
+
+  test("with its own interface renamed and given such an alias, its trouble is its own", async () => {
+    await batch(["link set eth0 down", "link set eth0 name x1", "link set x1 up"], odd.namespace);
+    await odd.run("ip", ["link", "set", "x1", "alias", "\x01\"'\\"]);
+    await batch(["route add 169.254.0.0/16 dev x1"], odd.namespace);
+    expect(await node.wanted(network("blue", bridge, [odd, vm]))).toEqual({ blue: "up" });
+    expect(await source(vm)).toBe(vm.address);
+    expect(await source(odd)).toBe(odd.address);
+  });
+});
+
+test("what ip prints of odd links is read, or is no link", () => {
+  const link = (name: string) => `{"ifindex":2,"link_index":7,"ifname":"${name}"}`;
+  expect(readLinks(`[${link("a\x01b")},${link("a\\'b")}]`).map(({ ifname }) => ifname)).toEqual([
+    "a b",
+    "a'b",
+  ]);
+  expect(readLinks("[{}]")).toEqual([]);
+  expect(readLinks("")).toEqual([]);
+  for (const text of ["[", '[{"ifname":"a\\x"}]', "null", '{"ifname":"a"}', '"x"'])
+    expect(readLinks(text)).toEqual([]);
+});
+
+test("a command that prints without end is ended, and so is one that does not end", async () => {
+  expect(await runLimited("yes", [], "", { outputMax: 1_000 })).toMatchObject({
+    code: null,
+    stderr: "yes printed more than 1000 characters",
+  });
+  expect(await runLimited("sleep", ["60"], "", { timeMax: 100 })).toMatchObject({
+    code: null,
+    stderr: "sleep took longer than 100 ms",
+  });
+});

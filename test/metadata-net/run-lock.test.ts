@@ -1,0 +1,60 @@
+import { once } from "node:events";
+import { chownSync, mkdirSync, rmSync, statSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { namesOf } from "../../metadata/net/names.ts";
+import { lockRunDir } from "../../metadata/net/run-lock.ts";
+import { newFolder } from "../harness/daemon.ts";
+import { whyNotReal } from "../network/containers.ts";
+import { NetNode, network } from "./node.ts";
+
+function folder(): string {
+  const made = newFolder();
+  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
+  return join(made, "net");
+}
+
+test.skipIf(whyNotReal() !== null)("a run folder is locked once, until its holder ends", () => {
+  const runDir = folder();
+  const unlock = lockRunDir(runDir);
+  expect(statSync(runDir).mode & 0o777).toBe(0o711);
+  expect(statSync(join(runDir, "lock")).mode & 0o777).toBe(0o600);
+  expect(() => lockRunDir(runDir)).toThrow("another holdfast metadata-net works with");
+  unlock();
+  lockRunDir(runDir)();
+});
+
+test.skipIf(whyNotReal() !== null)("a run folder of somebody else is refused, with its owner named", () => {
+  const runDir = folder();
+  mkdirSync(runDir);
+  chownSync(runDir, 65_534, 65_534);
+  expect(() => lockRunDir(runDir)).toThrow("belongs to user 65534");
+});
+
+test.skipIf(whyNotReal() !== null)(
+  "whoever takes abstract sockets in the host's network namespace keeps nothing off",
+  async () => {
+    const node = await NetNode.start();
+    try {
+      await node.endNet("SIGKILL");
+      // The names that earlier versions had: any process of the network namespace could take them.
+      for (const name of ["holdfast-metadata-net", "holdfast-waiting-room"]) {
+        const squatter = createServer((connection) => connection.destroy());
+        squatter.listen(`\0${name}-${namesOf(node.runDir).tag}`);
+        await once(squatter, "listening");
+        onTestFinished(() => void squatter.close());
+      }
+      node.startNet();
+      const bridge = await node.bridge();
+      const vm = await node.guest(bridge, "10.30.0.5/24");
+      expect(await node.wanted(network("blue", bridge, [vm]))).toEqual({ blue: "up" });
+      expect((await vm.ask("/")).status).toBe(200);
+      // The way by the second socket: nobody answers behind it, so a guest is told so after a while.
+      await node.stopUpstream();
+      expect((await vm.ask("/")).status).toBe(503);
+    } finally {
+      expect(await node.stop(), node.log).toEqual([]);
+    }
+  },
+);

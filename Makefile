@@ -4,6 +4,7 @@
 # make lint    Biome, tsc, knip, the tidy test
 # make bench   the numbers of bench/README.md, measured here and now
 # make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN
+# make uninstall   takes them and the units away, and names what it leaves
 
 SHELL := /bin/bash
 PREFIX ?= /usr/local
@@ -21,7 +22,7 @@ BUNDLED := $(shell find cli metadata daemon claims store ipam cni-shim version.t
 NODE_PREFIX := $(shell node -p 'path.resolve(process.execPath, "../..")' 2>/dev/null)
 NODE_HEADERS := $(if $(wildcard $(NODE_PREFIX)/include/node/node.h),npm_config_nodedir=$(NODE_PREFIX))
 
-.PHONY: build demo test lint format bench install clean system-packages
+.PHONY: build demo test lint format bench install uninstall clean system-packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -84,6 +85,19 @@ install: build
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
 	install -m 0755 dist/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new
 	mv -f $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(CNI_BIN)/holdfast-ipam
+
+# The other way round. State, settings and the metadata server's user stay, and are named (docs/uninstall.md).
+UNITS := $(DESTDIR)/etc/systemd/system
+uninstall:
+	rm -f $(DESTDIR)$(CNI_BIN)/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(PREFIX)/bin/holdfast
+	rm -rf $(DESTDIR)$(PREFIX)/lib/holdfast
+	rm -f $(UNITS)/holdfast.service $(UNITS)/holdfast-metadata.service $(UNITS)/holdfast-metadata.socket $(UNITS)/holdfast-metadata-net.service
+	rm -rf $(UNITS)/holdfast.service.d $(UNITS)/holdfast-metadata.service.d $(UNITS)/holdfast-metadata-net.service.d
+	rm -f $(DESTDIR)/usr/lib/sysusers.d/holdfast-metadata.conf
+	test -n "$(DESTDIR)" || ! test -d /run/systemd/system || systemctl daemon-reload
+	@for path in /var/lib/holdfast /var/lib/holdfast-metadata /etc/holdfast /run/holdfast; do \
+	  test ! -e $(DESTDIR)$$path || echo "left: $(DESTDIR)$$path"; done
+	@test -n "$(DESTDIR)" || ! getent passwd holdfast-metadata >/dev/null || echo "left: user and group holdfast-metadata"
 
 clean:
 	rm -rf dist build node_modules

@@ -237,6 +237,13 @@ export class DefinitionBook {
     return { kind: "ok", network, ...counting(shelf.counting) };
   }
 
+  /** NADs that are ours and wrong. */
+  broken(): { readonly key: string; readonly refusal: Refusal }[] {
+    return [...this.#entries].flatMap(([key, { reading }]) =>
+      reading.kind === "broken" ? [{ key, refusal: reading.refusal }] : [],
+    );
+  }
+
   /** The network that a NAD belongs to; null when it is not ours, wrong, or in a namespace that may not use the network. */
   networkOfNad(nadKey: string): string | null {
     this.#readLong();

@@ -43,6 +43,15 @@ export function checkCounts({ networks }: Look, views: readonly ClusterNetworkVi
   return findings;
 }
 
+/** Definitions that are refused: every ADD through them fails. */
+export function checkBroken({ book }: Look): Finding[] {
+  return book.broken().map(({ key, refusal }) => ({
+    invariant: "network",
+    message: `NetworkAttachmentDefinition ${key} is refused: ${refusal.message}`,
+    hint: refusal.hint,
+  }));
+}
+
 /** Nobody holds a gateway's address: it answers for itself. */
 export function checkGateways({ book, allocations }: Look): Finding[] {
   return book.networks().flatMap((network) => {

@@ -1,8 +1,9 @@
+import { checkDefinitions } from "../../store/kubernetes/check-definitions.ts";
 import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
 import type { Finding } from "../../store/records.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkNames } from "./check-names.ts";
-import { checkCounts, checkGateways, checkImports, checkOwners } from "./check-networks.ts";
+import { checkBroken, checkCounts, checkGateways, checkImports, checkOwners } from "./check-networks.ts";
 import { checkReasons } from "./check-reasons.ts";
 import { Grace } from "./grace.ts";
 import { type Look, lookAt } from "./look.ts";
@@ -31,19 +32,25 @@ export interface ClusterCheck {
 
 /** Proves the invariants for the whole cluster, or tells what is wrong. Throws what the API throws. */
 export async function checkCluster(api: KubeApi, options: CheckOptions): Promise<ClusterCheck> {
-  const first = judged(await lookAt(api), options);
+  const definitions = await checkDefinitions(api);
+  const first = judged(await lookAt(api), options, definitions);
   if (first.findings.length === 0) return first;
   await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
   const before = new Set(first.findings.map(({ message }) => message));
-  const second = judged(await lookAt(api), options);
+  const second = judged(await lookAt(api), options, definitions);
   return { ...second, findings: second.findings.filter(({ message }) => before.has(message)) };
 }
 
-function judged(look: Look, { nowMs, graceSeconds }: CheckOptions): ClusterCheck {
+function judged(
+  look: Look,
+  { nowMs, graceSeconds }: CheckOptions,
+  definitions: readonly Finding[],
+): ClusterCheck {
   const grace = new Grace(nowMs(), graceSeconds);
   const objects = [...look.allocations.values()].map(({ object }) => object);
   const views = clusterNetworks(look.book, objects, look.networks, nowMs());
   const findings = [
+    ...definitions,
     ...checkNames(look),
     ...checkClaims(look, grace),
     ...checkPods(look, grace),
@@ -52,6 +59,7 @@ function judged(look: Look, { nowMs, graceSeconds }: CheckOptions): ClusterCheck
     ...checkImports(look, grace),
     ...checkOwners(look, grace),
     ...checkGateways(look),
+    ...checkBroken(look),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));
   return { findings, counted: { ...countedOf(look, views), allocations: boundCount(look) } };
 }

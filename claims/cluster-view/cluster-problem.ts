@@ -19,7 +19,7 @@ export function unknownResource(path: string): ClusterProblem {
     ? new ClusterProblem(
         "refused",
         `the cluster does not know ${resource}: Holdfast is not installed there`,
-        "kubectl apply -k deploy installs its definitions",
+        "kubectl apply -k deploy/crds installs its definitions",
       )
     : new ClusterProblem(
         "refused",

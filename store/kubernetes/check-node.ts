@@ -6,6 +6,7 @@ import { checkDatabase } from "../sqlite/check.ts";
 import type { Ledger } from "../sqlite/ledger.ts";
 import { attachmentOf } from "../sqlite/rows.ts";
 import { sameAllocationOwner } from "./allocation-object.ts";
+import { checkDefinitions } from "./check-definitions.ts";
 import type { PodState } from "./claim-desk.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
 import { allocationName } from "./object-names.ts";
@@ -37,6 +38,7 @@ export async function checkNode(
     const message = `the API server cannot be asked: ${error.message}`;
     return [...findings, { invariant: "api", message, hint: "check the API server and the way to it" }];
   }
+  findings.push(...(await checkDefinitions(api)));
   for (const row of ledger.sql.attachmentsAfter.all(0, Number.MAX_SAFE_INTEGER)) {
     const attachment = attachmentOf(row, ledger.networkById(row.network_id).name);
     const key = attachmentKey(attachment.containerId, attachment.interface);

@@ -54,7 +54,7 @@ export const NETWORK: KubeObject = {
   apiVersion: "ipam.holdfast.dev/v1alpha1",
   kind: "IPNetwork",
   metadata: { name: "blue" },
-  spec: { network: "blue" },
+  spec: { network: "blue", definedIn: "shop" },
   status: {
     subnets: "192.168.10.0/24,fd10::/63",
     definedBy: "tenant/blue",
@@ -83,6 +83,7 @@ export const NETWORK: KubeObject = {
 
 export const NETWORK_COLUMNS = {
   Network: "blue",
+  Owner: "shop",
   Subnets: "192.168.10.0/24,fd10::/63",
   Size: HUGE,
   Allocated: "1",

@@ -10,7 +10,11 @@ import { MAY, MAY_NOT, type Right } from "./rights.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const DEPLOY = join(ROOT, "deploy");
-const FILES: string[] = readManifests(join(DEPLOY, "kustomization.yaml"))[0].resources;
+const listed = (folder: string): string[] =>
+  readManifests(join(DEPLOY, folder, "kustomization.yaml"))[0].resources.map((one: string) =>
+    join(folder, one),
+  );
+const FILES: string[] = [...listed("crds"), ...listed("")];
 /** The optional part. */
 const METADATA: KubeObject = readManifests(join(DEPLOY, "metadata/kustomization.yaml"))[0];
 /** For servers that have ValidatingAdmissionPolicies: 1.30 and later. */
@@ -33,7 +37,9 @@ test("the kustomization lists every manifest", async () => {
     (one) => `metadata/${one}`,
   );
   const admission = [...ADMISSION.resources, "kustomization.yaml"].map((one) => `admission/${one}`);
-  expect([...FILES, "kustomization.yaml", ...optional, ...admission].sort()).toEqual(there.sort());
+  expect(
+    [...FILES, "kustomization.yaml", "crds/kustomization.yaml", ...optional, ...admission].sort(),
+  ).toEqual(there.sort());
 });
 
 test("the API server takes every object, and takes it again", async () => {

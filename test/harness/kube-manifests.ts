@@ -30,9 +30,9 @@ export function readManifests(file: string): KubeObject[] {
   });
 }
 
-/** The objects of every YAML file right in a folder. */
+/** The objects of every YAML file right in a folder, kustomizations left out. */
 export function readManifestFolder(folder: string): KubeObject[] {
-  const files = readdirSync(folder).filter((name) => name.endsWith(".yaml"));
+  const files = readdirSync(folder).filter((name) => name.endsWith(".yaml") && name !== "kustomization.yaml");
   return files.sort().flatMap((name) => readManifests(join(folder, name)));
 }
 

@@ -548,7 +548,7 @@ describe("what goes wrong", () => {
       code: 1,
       stdout: "",
       stderr:
-        "error: the cluster does not know ipnetworks.ipam.holdfast.dev: Holdfast is not installed there\nhint: kubectl apply -k deploy installs its definitions\n",
+        "error: the cluster does not know ipnetworks.ipam.holdfast.dev: Holdfast is not installed there\nhint: kubectl apply -k deploy/crds installs its definitions\n",
     });
   });
 });

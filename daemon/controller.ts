@@ -14,6 +14,7 @@ import { Adoption } from "../claims/sweep/adoption.ts";
 import type { SweptPod } from "../claims/sweep/fact-views.ts";
 import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
 import { NetworkStatus } from "../claims/sweep/network-status.ts";
+import { OrphanNetworks } from "../claims/sweep/orphan-networks.ts";
 import { Pace } from "../claims/sweep/pace.ts";
 import { PodAdoption } from "../claims/sweep/pod-adoption.ts";
 import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "../claims/sweep/sweeper.ts";
@@ -46,6 +47,7 @@ export class Controller {
   readonly #podAdoption: PodAdoption;
   readonly #whereabouts: WhereaboutsRecords;
   readonly #networkStatus: NetworkStatus;
+  readonly #orphanNetworks: OrphanNetworks;
   readonly #udnConditions: UdnConditions;
   readonly #paces: Readonly<Record<Work, Pace>>;
   readonly #server: FastifyInstance;
@@ -106,6 +108,8 @@ export class Controller {
     this.#podAdoption = new PodAdoption({ ...shared, pods, allocations, networks, definitions, events });
     const graceSeconds = settings.sweepGraceSeconds;
     this.#whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
+    const keepSeconds = Math.max(settings.coolingKeepSeconds, graceSeconds);
+    this.#orphanNetworks = new OrphanNetworks({ ...shared, definitions, allocations, networks, keepSeconds });
     this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
     this.#udnConditions = new UdnConditions({ ...shared, events, onChange: () => this.#paces.udns.nudge() });
     this.#metrics = new ControllerMetrics({
@@ -189,6 +193,7 @@ export class Controller {
   async #networksTurn(signal: AbortSignal): Promise<void> {
     if (this.#watched.definitionsKnown && this.#watched.networks.known) await this.#importAll(signal);
     await this.#networkStatus.turn(signal, { writes: this.#idle() === null });
+    if (this.#watched.definitionsKnown) await this.#orphanNetworks.turn(signal);
   }
 
   /** Whose a network is comes before everything else: the pods of a namespace that may not use it bring nothing along. */

@@ -1,7 +1,8 @@
 import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
 import { networkObjectName } from "../../store/kubernetes/object-names.ts";
 import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "../../store/kubernetes/objects.ts";
-import type { DefinitionBook } from "../definition-book.ts";
+import type { CountingDefinition, DefinitionBook } from "../definition-book.ts";
+import { nodeDefinitionsOf } from "../import-sources.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
 import { nameTakenBy, networkObjectOf } from "../network-object.ts";
 import type { Cache, CachedAllocation } from "./caches.ts";
@@ -44,7 +45,7 @@ export class NetworkStatus {
   async turn(signal: AbortSignal, { writes }: { readonly writes: boolean }): Promise<void> {
     const { definitions, allocations, networks, idle } = this.#options;
     if (!allocations.known) return;
-    const ours = new Set(definitions.networks());
+    const ours = new Set([...definitions.networks(), ...this.#nodeNetworks().keys()]);
     for (const network of this.#counted.keys()) if (!ours.has(network)) this.#counted.delete(network);
     await this.#count(ours);
     for (const [network, { counts }] of this.#counted) {
@@ -53,11 +54,27 @@ export class NetworkStatus {
     }
   }
 
+  /** Networks that only the nodes' own configuration defines, everywhere alike. */
+  #nodeNetworks(): Map<string, CountingDefinition> {
+    const { networks, definitions } = this.#options;
+    const found = new Map<string, CountingDefinition>();
+    for (const { object } of networks.items.values()) {
+      const [definition, ...others] = nodeDefinitionsOf(object);
+      if (definition === undefined || others.length > 0) continue;
+      if (definitions.definitionOf(object.spec.network) !== null) continue;
+      found.set(object.spec.network, { definition, by: "", source: "" });
+    }
+    return found;
+  }
+
   async #count(ours: ReadonlySet<string>): Promise<void> {
-    const { definitions, allocations } = this.#options;
+    const { allocations } = this.#options;
+    const byNodes = this.#nodeNetworks();
+    const definitionOf = (network: string) =>
+      this.#options.definitions.definitionOf(network) ?? byNodes.get(network) ?? null;
     const stale = new Map<string, CachedAllocation[]>();
     for (const network of ours) {
-      const identity = identityOf(definitions.definitionOf(network));
+      const identity = identityOf(definitionOf(network));
       if (this.#changed.has(network) || this.#counted.get(network)?.fingerprint !== identity)
         stale.set(network, []);
     }
@@ -65,7 +82,7 @@ export class NetworkStatus {
     this.#changed.clear();
     for (const one of allocations.items.values()) stale.get(one.object.spec?.network)?.push(one);
     for (const [network, members] of stale) {
-      const counting = definitions.definitionOf(network);
+      const counting = definitionOf(network);
       if (counting === null) continue;
       const counts = await countNetwork(counting, members);
       this.#counted.set(network, { fingerprint: identityOf(counting), counts });

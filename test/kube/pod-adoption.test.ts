@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { NADS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
+import { ALLOCATIONS_PATH, NADS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
@@ -12,7 +12,7 @@ let stage: ControllerStage;
 
 beforeAll(async () => {
   stage = await ControllerStage.start();
-  await stage.controller();
+  await stage.controller({ coolingKeepSeconds: 0 });
 });
 afterAll(() => stage?.stop());
 
@@ -103,6 +103,38 @@ test("what only whereabouts records is held while it does, and released when its
   // Without the pool nobody says that the container has ended.
   await api.delete(`${pools}/${metadata.name}`);
   await stage.stays("recorded", "10.51.0.2/24");
+});
+
+test("a network whose NAD and pods are gone shows what is left, and goes with the last address", async () => {
+  await stage.network("leaving", "10.53.0.0/24");
+  const path = namespacedPath(NADS_PATH, NAMESPACE, "leaving");
+  const claim = await stage.claim("leaving", "leaving", ["10.53.0.4/24"]);
+  await stage.becomes("leaving", "10.53.0.4/24", "Bound");
+  await until(
+    async () => (await stage.networkObject("leaving"))?.status.allocated === "1",
+    "one to be counted",
+  );
+  await stage.cluster.api.delete(path);
+  await until(
+    async () => (await stage.networkObject("leaving"))?.status.size === undefined,
+    "no size to be shown",
+  );
+  expect((await stage.networkObject("leaving"))?.status).toMatchObject({ allocated: "1", cooling: "0" });
+  await stage.deleteClaim(claim.metadata.name);
+  await stage.becomes("leaving", "10.53.0.4/24", "Cooling");
+  await until(async () => (await stage.networkObject("leaving"))?.status.cooling === "1", "it to be counted");
+  const resting = await stage.allocation("leaving", "10.53.0.4/24");
+  await stage.cluster.api.delete(`${ALLOCATIONS_PATH}/${resting?.metadata.name}`);
+  await until(async () => (await stage.networkObject("leaving")) === null, "the IPNetwork to go");
+  // Made beforehand by an administrator, and never used.
+  const made = { metadata: { name: "reserved" }, spec: { network: "reserved" } };
+  await stage.cluster.api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
+    apiVersion: "ipam.holdfast.dev/v1alpha1",
+    kind: "IPNetwork",
+    ...made,
+  });
+  await new Promise((resolve) => setTimeout(resolve, 6_000));
+  expect(await stage.networkObject("reserved")).not.toBeNull();
 });
 
 test("a NAD that joins an imported network is imported, and each later edition of it", async () => {

@@ -204,6 +204,8 @@ test("a node that is switched over later: its own pods count before its first ad
   for (const [index, ip] of free.slice(0, 4).entries()) {
     await leftovers.primaryPod(`late-${index}`, [ip], { node: "node-b" });
   }
+  // The daemon that is installed there lists the node's pods before it serves.
+  await scene.node("node-b").restart();
   expect(await add("late-second", "node-b")).toBe(`${free[4]}/29`);
 });
 

@@ -1,0 +1,167 @@
+import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
+import { labelSelector } from "../../store/kubernetes/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  type IPAllocation,
+  type IPNetwork,
+  LABEL_NETWORK,
+  NADS_PATH,
+  NETWORKS_PATH,
+  objectPath,
+} from "../../store/kubernetes/objects.ts";
+import { DefinitionBook, projectNad } from "../definition-book.ts";
+import { IMPORTED, isImported, nodeDefinitionsOf } from "../import-sources.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import type { Cache, CachedAllocation } from "./caches.ts";
+
+const CONFLICT = 409;
+
+export interface OrphanNetworksOptions {
+  readonly api: KubeApi;
+  readonly definitions: Pick<DefinitionBook, "networks">;
+  readonly allocations: Cache<CachedAllocation>;
+  /** IPNetwork objects by name. */
+  readonly networks: Cache<{ readonly object: IPNetwork }>;
+  /** How long a network must have had neither a definition nor an address. */
+  readonly keepSeconds: number;
+  readonly idle: () => string | null;
+  readonly monotonicMs: () => number;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+interface Counts {
+  allocated: number;
+  cooling: number;
+}
+
+/**
+ * IPNetworks that no NetworkAttachmentDefinition defines any more: they tell how many addresses are left, and go when there
+ * are none. One that was never used was made beforehand by an administrator, and one that the nodes' own configuration
+ * defines may be needed at any time: both stay.
+ */
+export class OrphanNetworks {
+  readonly #options: OrphanNetworksOptions;
+  /** Since when a network is seen to be empty, by the UID of its object, ms. */
+  #emptyMs = new Map<string, number>();
+
+  constructor(options: OrphanNetworksOptions) {
+    this.#options = options;
+  }
+
+  /** The definitions must be known. Throws ApiAway. */
+  async turn(signal: AbortSignal): Promise<void> {
+    const { networks, allocations, definitions, idle, monotonicMs, keepSeconds } = this.#options;
+    if (!networks.known || !allocations.known || idle() !== null) return;
+    const defined = new Set(definitions.networks());
+    const orphans = [...networks.items.values()]
+      .map(({ object }) => object)
+      .filter((object) => !defined.has(object.spec?.network) && nodeDefinitionsOf(object).length === 0);
+    const counts = orphans.length === 0 ? new Map<string, Counts>() : countAll(allocations.items.values());
+    const empty = new Map<string, number>();
+    for (const object of orphans) {
+      if (signal.aborted || idle() !== null) return;
+      const { allocated, cooling } = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
+      if (allocated + cooling > 0 || !mayGo(object)) {
+        await this.#show(object, allocated, cooling);
+        continue;
+      }
+      const nowMs = monotonicMs();
+      const sinceMs = this.#emptyMs.get(object.metadata.uid) ?? nowMs;
+      empty.set(object.metadata.uid, sinceMs);
+      if (nowMs - sinceMs >= keepSeconds * 1_000) await this.#delete(object);
+      else await this.#show(object, 0, 0);
+    }
+    this.#emptyMs = empty;
+  }
+
+  /** A size would be that of a definition which is gone. */
+  async #show({ metadata, status }: IPNetwork, allocated: number, cooling: number): Promise<void> {
+    const wanted = {
+      allocated: `${allocated}`,
+      cooling: `${cooling}`,
+      ...Object.fromEntries(
+        (["size", "free", "subnets", "definedBy"] as const).flatMap((key) =>
+          status?.[key] === undefined ? [] : [[key, null]],
+        ),
+      ),
+    };
+    const shown: Readonly<Record<string, unknown>> = { ...status };
+    if (Object.entries(wanted).every(([key, value]) => shown[key] === value)) return;
+    await this.#send(metadata.name, {
+      method: "PATCH",
+      patch: "merge",
+      body: { metadata: { resourceVersion: metadata.resourceVersion }, status: wanted },
+    });
+  }
+
+  async #delete({ metadata, spec }: IPNetwork): Promise<void> {
+    if (!(await this.#isUnused(spec.network))) return;
+    const { uid, resourceVersion } = metadata;
+    const done = await this.#send(metadata.name, {
+      method: "DELETE",
+      body: { preconditions: { uid, resourceVersion } },
+    });
+    if (done)
+      this.#options.log.info({ network: spec.network }, "nothing defines or uses the network any more");
+  }
+
+  /** By quorum: no allocation of whatever state, and no NAD. */
+  async #isUnused(network: string): Promise<boolean> {
+    const { api } = this.#options;
+    let allocations = 0;
+    await api.list({
+      path: ALLOCATIONS_PATH,
+      query: { labelSelector: labelSelector(LABEL_NETWORK, network) },
+      each: (object: IPAllocation) => {
+        if (object.spec?.network === network) allocations += 1;
+      },
+      restarted: () => {
+        allocations = 0;
+      },
+    });
+    if (allocations > 0) return false;
+    const book = new DefinitionBook();
+    const nads = await api.list({
+      path: NADS_PATH,
+      each: (object) => book.upsert(projectNad(object)),
+      restarted: () => {},
+    });
+    return nads.kind === "listed" && !book.networks().includes(network);
+  }
+
+  async #send(
+    name: string,
+    request: { readonly method: "PATCH" | "DELETE"; readonly patch?: "merge"; readonly body: unknown },
+  ): Promise<boolean> {
+    const { api, log } = this.#options;
+    const { status, body } = await api.send({
+      ...request,
+      path: objectPath(NETWORKS_PATH, name),
+      priority: "housekeeping",
+      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
+    });
+    // Somebody else wrote it, or it is gone: the next turn sees which.
+    if (status >= 300 && status !== CONFLICT && status !== 404)
+      log.warn({ object: name, status, problem: body?.message }, "IPNetwork not written");
+    return status < 300;
+  }
+}
+
+/** It was in use once, and nothing is under way on it. */
+function mayGo(object: IPNetwork): boolean {
+  const underWay = (object.status?.conditions ?? []).some(
+    ({ type, status }) => type !== IMPORTED && status === "True",
+  );
+  return isImported(object, []) && !underWay;
+}
+
+function countAll(allocations: Iterable<CachedAllocation>): Map<string, Counts> {
+  const counts = new Map<string, Counts>();
+  for (const { object } of allocations) {
+    const known = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
+    if (object.status?.state === "Cooling") known.cooling += 1;
+    else known.allocated += 1;
+    counts.set(object.spec?.network, known);
+  }
+  return counts;
+}

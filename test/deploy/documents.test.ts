@@ -1,0 +1,110 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { until } from "../harness/daemon.ts";
+import { codeBlocks } from "../harness/documents.ts";
+import { Machine, whyNoMachine } from "../harness/machine.ts";
+import { preparePodman } from "../harness/machine-parts.ts";
+
+/** What the documents tell a newcomer to type on one node, typed on a machine of its own; each test goes on from the one before. */
+
+const reason = whyNoMachine();
+if (reason !== null && process.env.CI) throw new Error(reason);
+const PROJECT = join(import.meta.dirname, "../..");
+const README = "Your first network on one node";
+
+let machine: Machine;
+let before: string;
+beforeAll(async () => {
+  if (reason !== null) return;
+  machine = await Machine.start();
+  await preparePodman(machine);
+  // The source tree, where somebody may write.
+  await machine.out(`mkdir -p /run/tree/upper /run/tree/work /run/tree/holdfast && mount -t overlay overlay \
+    -o lowerdir=${PROJECT},upperdir=/run/tree/upper,workdir=/run/tree/work /run/tree/holdfast`);
+  before = await ours();
+}, 300_000);
+afterAll(() => machine?.stop());
+
+/** Runs a block as it is written, in the source tree. Containers cannot have control groups of their own here. */
+function typed(block: string): Promise<string> {
+  const text = block.replaceAll("podman run ", "podman run --cgroups=disabled ");
+  return machine.out(`cd /run/tree/holdfast && set -e\n${text}`);
+}
+
+/** Every path on the machine that tells of Holdfast. */
+function ours(): Promise<string> {
+  return machine.out(
+    "find /etc /usr/local /usr/lib /opt /var/lib /run -xdev -path /run/tree -prune -o -iname '*holdfast*' -print | sort",
+  );
+}
+
+const addresses = (text: string) => [...text.matchAll(/"address": "([^"]+)"/g)].map((match) => match[1]);
+
+test.skipIf(reason !== null)(
+  "README: the first network, a container on it, and a VM that keeps its addresses",
+  async () => {
+    const [install, first, claim] = codeBlocks("README.md", README) as [string, string, string];
+    await typed(install);
+    expect(await typed(first)).toMatch(/^tenantblue-network +192\.168\.10\.2\/24 +container .* Bound/m);
+    const said = await typed(claim);
+    const [one4, one6, two4, two6, ...more] = addresses(said);
+    expect([one4, one6]).toEqual([
+      expect.stringMatching(/^192\.168\.10\./),
+      expect.stringMatching(/^fd10::/),
+    ]);
+    expect([two4, two6, ...more]).toEqual([one4, one6]);
+    expect(said).toContain(`${one4}`);
+    // And the next section.
+    const [look] = codeBlocks("README.md", "Who holds an address?") as [string];
+    for (const line of look
+      .trim()
+      .split("\n")
+      .filter((one) => !one.includes("--vm"))) {
+      await machine.out(line.replaceAll("192.168.10.5", (one4 as string).split("/")[0] as string));
+    }
+  },
+);
+
+test.skipIf(reason !== null)("docs/metadata.md: the services run, with the keys of the page", async () => {
+  const [install] = codeBlocks("docs/metadata.md", "Run it") as [string];
+  await typed(install);
+  expect(await machine.out("stat -c '%U:%G %a' /etc/holdfast/metadata.keys")).toBe(
+    "root:holdfast-metadata 640\n",
+  );
+  for (const port of [9809, 9810]) {
+    const ready = async () => (await machine.sh(`curl -sf 127.0.0.1:${port}/readyz`)).code === 0;
+    await until(ready, `readiness at ${port}`);
+  }
+  expect(await machine.out("systemctl --failed --no-legend")).toBe("");
+});
+
+test.skipIf(reason !== null)(
+  "docs/upgrade.md: the same release once more, and what runs goes on",
+  async () => {
+    const [upgrade] = codeBlocks("docs/upgrade.md", "On one node") as [string];
+    expect(await typed(upgrade)).toContain("I1  no address has two owners");
+    await machine.out("ping -c 1 192.168.10.2");
+  },
+);
+
+test.skipIf(reason !== null)(
+  "docs/uninstall.md: nothing is left, and an install afterwards serves",
+  async () => {
+    await machine.out("podman rm -f -t 0 web; ip netns delete vm1");
+    const [uninstall, rest] = codeBlocks("docs/uninstall.md", "On one node") as [string, string];
+    const said = await typed(uninstall);
+    for (const path of ["/var/lib/holdfast", "/var/lib/holdfast-metadata", "/etc/holdfast", "/run/holdfast"])
+      expect(said).toContain(`left: ${path}\n`);
+    await typed(rest);
+    expect(await ours()).toBe(before);
+    expect(
+      (await machine.sh("getent passwd holdfast-metadata || getent group holdfast-metadata")).code,
+    ).not.toBe(0);
+
+    await typed((codeBlocks("README.md", README) as [string])[0]);
+    expect(await machine.out("holdfast apply -f /root/claims.yaml")).toContain(
+      "ipamclaim/default/vm1.tenantblue created",
+    );
+    expect(await machine.out("holdfast claims")).toContain("192.168.10.");
+  },
+);

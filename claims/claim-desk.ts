@@ -1,5 +1,5 @@
 import { allocatedCondition, type ClaimCondition } from "../ipam/claim-conditions.ts";
-import type { Refusal } from "../ipam/refusals.ts";
+import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
 import type { AttachWant } from "../store/allocations.ts";
 import { conditionOfRefusal } from "../store/claim-condition.ts";
 import type { Clock } from "../store/clock.ts";
@@ -11,6 +11,7 @@ import type { PodIdentity } from "../store/records.ts";
 import { timeText } from "../store/sqlite/rows.ts";
 import { type ClaimFeatures, claimStatusPatch } from "./claim-status-patch.ts";
 import { type ClaimView, projectClaim, vmOwners } from "./claim-view.ts";
+import { claimObject, type EventWriter, reasonOf } from "./kube/events.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import type { PodView } from "./pod-view.ts";
 import { mayUse, sameVm } from "./vm-identity.ts";
@@ -21,6 +22,13 @@ const FOLLOW_MS_MAX = 30_000;
 const FOLLOW_ATTEMPTS_MAX = 3;
 /** The installed definition of IPAMClaims is believed to lack a field for so long, ms. */
 const FEATURES_BELIEVED_MS = 600_000;
+/** Refusals of a pod that may not use the claim, of which the claim's owner would not hear otherwise. */
+const MAY_NOT_USE: readonly RefusalCode[] = [
+  "CLAIM_OTHER_OWNER",
+  "CLAIM_TERMINATING",
+  "CLAIM_OTHER_NETWORK",
+  "CLAIM_IN_USE",
+];
 const ALL_FEATURES: ClaimFeatures = { ownerPod: true, conditions: true };
 
 interface Reading extends ClaimReading {
@@ -33,10 +41,19 @@ export class KubeClaimDesk implements ClaimDesk {
   readonly #pods: PodDirectory;
   readonly #clock: Clock;
   readonly #warn: (message: string) => void;
+  readonly #events: Pick<EventWriter, "warn"> | undefined;
   #features: ClaimFeatures = ALL_FEATURES;
   #featuresSinceMs = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: { api: KubeApi; pods: PodDirectory; clock: Clock; warn: (message: string) => void }) {
+  /** Without `events` none are written. */
+  constructor(parts: {
+    readonly api: KubeApi;
+    readonly pods: PodDirectory;
+    readonly clock: Clock;
+    readonly warn: (message: string) => void;
+    readonly events?: Pick<EventWriter, "warn">;
+  }) {
+    this.#events = parts.events;
     this.#api = parts.api;
     this.#pods = parts.pods;
     this.#clock = parts.clock;
@@ -114,7 +131,11 @@ export class KubeClaimDesk implements ClaimDesk {
     });
   }
 
-  refused(claim: ClaimReading, refusal: Refusal): void {
+  refused(claim: ClaimReading, refusal: Refusal, { pod }: AttachWant): void {
+    if (pod !== null && MAY_NOT_USE.includes(refusal.code)) {
+      const message = `pod ${pod.namespace}/${pod.name} is refused: ${refusal.message}`;
+      this.#events?.warn(claimObject(claim), reasonOf(refusal.code), message);
+    }
     this.#later((claim as Reading).view, (view) => {
       const which = { hasAddresses: view.ips.length > 0, asksForAddresses: view.ipRequests.length > 0 };
       const condition = conditionOfRefusal(refusal, which, timeText(this.#clock.wallMs()));

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import { KubeClaimDesk } from "../claims/claim-desk.ts";
 import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
-import { EventWriter } from "../claims/kube/events.ts";
+import { EventWriter, reasonOf } from "../claims/kube/events.ts";
 import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
 import { loadKubeConfig } from "../claims/kube/kube-config.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../claims/kube/read-object.ts";
@@ -114,7 +114,13 @@ export class ClusterNode {
       context,
       log,
       api: this.api,
-      desk: new KubeClaimDesk({ api: this.api, pods: this.pods, clock: context.clock, warn }),
+      desk: new KubeClaimDesk({
+        api: this.api,
+        pods: this.pods,
+        clock: context.clock,
+        warn,
+        events: this.#events,
+      }),
       definitions: this.book,
       addDeadlineMs: options.addDeadlineMs,
       watchNetwork: (network, hint) => this.#watchNetwork(network, hint),
@@ -169,7 +175,7 @@ export class ClusterNode {
   /** Tells the pod's owner what a refusal means, where somebody has to act. */
   tellPod(pod: PodIdentity | null, refusal: Refusal): void {
     if (NO_EVENT.includes(refusal.code)) return;
-    this.warnPod(pod, camelCase(refusal.code), `${refusal.message}; ${refusal.hint}`);
+    this.warnPod(pod, reasonOf(refusal.code), `${refusal.message}; ${refusal.hint}`);
   }
 
   warnPod(pod: PodIdentity | null, reason: string, message: string): void {
@@ -222,9 +228,4 @@ export class ClusterNode {
     watch.start();
     return () => void watch.stop();
   }
-}
-
-/** `POOL_FULL` → `PoolFull`: how Kubernetes writes reasons. */
-function camelCase(code: string): string {
-  return code.toLowerCase().replaceAll(/(^|_)(.)/g, (_, __, letter: string) => letter.toUpperCase());
 }

@@ -15,6 +15,7 @@ import type { SweptPod } from "../claims/sweep/fact-views.ts";
 import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
 import { NetworkStatus } from "../claims/sweep/network-status.ts";
 import { OrphanNetworks } from "../claims/sweep/orphan-networks.ts";
+import { OwnerPods } from "../claims/sweep/owner-pods.ts";
 import { Pace } from "../claims/sweep/pace.ts";
 import { PodAdoption } from "../claims/sweep/pod-adoption.ts";
 import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "../claims/sweep/sweeper.ts";
@@ -32,7 +33,16 @@ const NETWORKS_INTERVAL_MS = 3_000;
 /** For work in hand to come to its end when the process shall stop, ms; after it the API is closed under it. */
 const STOP_GRACE_MS = 1_000;
 
-type Work = "lease" | "sweep" | "carryOut" | "adoption" | "podAdoption" | "whereabouts" | "networks" | "udns";
+type Work =
+  | "lease"
+  | "sweep"
+  | "carryOut"
+  | "adoption"
+  | "podAdoption"
+  | "whereabouts"
+  | "ownerPods"
+  | "networks"
+  | "udns";
 
 /** The parts of one running controller, wired together. `start` before `stop`. */
 export class Controller {
@@ -46,6 +56,7 @@ export class Controller {
   readonly #adoption: Adoption;
   readonly #podAdoption: PodAdoption;
   readonly #whereabouts: WhereaboutsRecords;
+  readonly #ownerPods: OwnerPods;
   readonly #networkStatus: NetworkStatus;
   readonly #orphanNetworks: OrphanNetworks;
   readonly #udnConditions: UdnConditions;
@@ -110,6 +121,7 @@ export class Controller {
     this.#whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const keepSeconds = Math.max(settings.coolingKeepSeconds, graceSeconds);
     this.#orphanNetworks = new OrphanNetworks({ ...shared, definitions, allocations, networks, keepSeconds });
+    this.#ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
     this.#udnConditions = new UdnConditions({ ...shared, events, onChange: () => this.#paces.udns.nudge() });
     this.#metrics = new ControllerMetrics({
@@ -134,6 +146,7 @@ export class Controller {
       adoption: new Pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal), log),
       podAdoption: new Pace("adoption of pods", sweepMs, (signal) => this.#podAdoption.turn(signal), log),
       whereabouts: new Pace("whereabouts' records", sweepMs, (signal) => this.#whereabouts.turn(signal), log),
+      ownerPods: new Pace("the owner pods", sweepMs, (signal) => this.#ownerPods.turn(signal), log),
       networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
       udns: new Pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal), log),
     };

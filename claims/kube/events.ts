@@ -24,6 +24,20 @@ export interface EventObject {
   readonly uid: string;
 }
 
+/** An IPAMClaim as the object of an event. */
+export function claimObject({
+  namespace,
+  name,
+  uid,
+}: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
+  return { apiVersion: "k8s.cni.cncf.io/v1alpha1", kind: "IPAMClaim", namespace, name, uid };
+}
+
+/** `POOL_FULL` → `PoolFull`: how Kubernetes writes reasons. */
+export function reasonOf(code: string): string {
+  return code.toLowerCase().replaceAll(/(^|_)(.)/g, (_, __, letter: string) => letter.toUpperCase());
+}
+
 export interface EventWriterOptions {
   readonly api: KubeApi;
   /** `holdfast-daemon`, `holdfast-controller` */

@@ -66,6 +66,6 @@ export interface Facts {
 }
 
 /** Whether the object found under a pod's name is the pod that the UID means. */
-export function isPod(fact: PodFact, uid: string): boolean {
+export function isPod(fact: Pick<PodFact, "uid" | "staticUid">, uid: string): boolean {
   return fact.uid === uid || (fact.staticUid !== null && fact.staticUid === uid);
 }

@@ -76,7 +76,7 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   const { claim } = attacher;
   const gatewayHeld = want.bridgeIsGateway ? await whoHoldsGateway(parts, want, deadlineMs) : null;
   if (gatewayHeld !== null) {
-    if (claim !== null) parts.desk.refused(claim, gatewayHeld);
+    if (claim !== null) parts.desk.refused(claim, gatewayHeld, want);
     return refused(gatewayHeld);
   }
   const outcome = await returned(
@@ -86,7 +86,7 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   );
   if (outcome === "again") return outcome;
   if (outcome.kind === "refused") {
-    if (claim !== null) parts.desk.refused(claim, outcome.refusal);
+    if (claim !== null) parts.desk.refused(claim, outcome.refusal, want);
     return outcome;
   }
   killPoint("before-publish");

@@ -39,18 +39,21 @@ export async function resolveAttacher(parts: Parts, want: AttachWant, deadlineMs
       claimNetwork: claim.network,
       network: want.network,
     });
-    parts.desk.refused(claim, refusal);
+    parts.desk.refused(claim, refusal, want);
     return refused(refusal);
   }
   // Addresses that a claim has are its own whatever becomes of the network's flag.
   if (!want.definition.allowPersistentIPs && claim.ips.length === 0) {
-    parts.desk.refused(claim, persistenceNotAllowed(name, want.network));
+    parts.desk.refused(claim, persistenceNotAllowed(name, want.network), want);
     return withOwner(parts, want, podOrContainer(want), null, [
       `claim ${name} is ignored: network ${want.network} does not set allowPersistentIPs, so the address will not outlive the pod`,
     ]);
   }
   const refusal = await parts.desk.whyNot(claim, want, deadlineMs);
-  if (refusal !== null) return refused(refusal);
+  if (refusal !== null) {
+    parts.desk.refused(claim, refusal, want);
+    return refused(refusal);
+  }
   return withOwner(parts, want, ownerOfClaim(claim), claim, []);
 }
 

@@ -48,6 +48,6 @@ export interface ClaimDesk {
   ): Promise<"published" | "changed">;
   /** Makes ownerPod and condition follow an attachment of a claim that has its addresses. After the answer; best effort. */
   follow(claim: ClaimReading, want: AttachWant): void;
-  /** Tells in the claim's condition why it was refused. Best effort. */
-  refused(claim: ClaimReading, refusal: Refusal): void;
+  /** Tells in the claim's condition why it was refused, and in an event which pod it is that may not use it. Best effort. */
+  refused(claim: ClaimReading, refusal: Refusal, want: AttachWant): void;
 }

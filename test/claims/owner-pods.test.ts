@@ -1,0 +1,162 @@
+import { beforeEach, expect, test } from "vitest";
+import { projectClaim } from "../../claims/claim-view.ts";
+import { type Caches, projectAllocation } from "../../claims/sweep/caches.ts";
+import { claimFact, projectSweptPod } from "../../claims/sweep/fact-views.ts";
+import { OwnerPods } from "../../claims/sweep/owner-pods.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { newAllocation, withAttachment } from "../../store/kubernetes/allocation-object.ts";
+import {
+  ALLOCATIONS_PATH,
+  CLAIMS_PATH,
+  type IPAllocation,
+  namespacedPath,
+  PODS_PATH,
+} from "../../store/kubernetes/objects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+// `status.ownerPod` of a claim follows the pod that uses it, also back to the source of a migration that failed.
+
+const PODS = namespacedPath(PODS_PATH, "shop");
+const CLAIMS = namespacedPath(CLAIMS_PATH, "shop");
+const ENDED = { phase: "Failed", containerStatuses: [{ state: { terminated: { exitCode: 1 } } }] };
+const CONDITIONS = [{ type: "IPsAllocated", status: "True", reason: "SuccessfulAllocation" }];
+const signal = new AbortController().signal;
+const one = parseInterfaceAddress("10.0.0.5/24");
+let api: FakeKubeApi;
+let ours: boolean;
+let idle: string | null;
+let ownerPods: OwnerPods;
+
+beforeEach(() => {
+  api = new FakeKubeApi();
+  ours = true;
+  idle = null;
+  ownerPods = new OwnerPods({
+    api,
+    caches: snapshot(),
+    definitions: { definitionOf: () => (ours ? ({} as never) : null) },
+    idle: () => idle,
+    log: { info() {}, warn() {} },
+  });
+  pod("source", { phase: "Running" });
+  pod("target", { phase: "Running" });
+  api.put(CLAIMS, {
+    metadata: { name: "vm1", namespace: "shop", uid: "c1" },
+    spec: { network: "blue", interface: "" },
+    status: { ips: ["10.0.0.5/24"], ownerPod: { name: "target" }, conditions: CONDITIONS },
+  });
+  const owner = { kind: "IPAMClaim", namespace: "shop", name: "vm1", uid: "c1", interface: "" } as const;
+  const made = newAllocation("blue", one, { owner, attachment: attachment("source", "09:00") }, "");
+  api.put(ALLOCATIONS_PATH, withAttachment(made as IPAllocation, attachment("target", "10:00")));
+});
+
+/** Caches that show the server's objects as they are when asked. */
+function snapshot(): Pick<Caches, "allocations" | "claims" | "pods"> {
+  const of = <T extends { readonly key: string }>(part: string, project: (object: never) => T) => ({
+    get items() {
+      const objects = [...api.objects].filter(([path]) => path.includes(part)).map(([, object]) => object);
+      return new Map(objects.map((object) => project(object as never)).map((item) => [item.key, item]));
+    },
+    known: true,
+  });
+  return {
+    allocations: of("/ipallocations/", projectAllocation),
+    claims: of("/ipamclaims/", (object) => {
+      const view = projectClaim(object);
+      return { ...view, fact: claimFact(view) };
+    }),
+    pods: of("/pods/", projectSweptPod),
+  };
+}
+
+function attachment(name: string, time: string) {
+  const pod = { namespace: "shop", name, uid: `${name}-uid` };
+  return { containerID: `c-${name}`, interface: "net1", node: "n1", pod, since: `2026-01-01T${time}:00Z` };
+}
+
+function pod(name: string, status: object, uid = `${name}-uid`): void {
+  api.put(PODS, { metadata: { name, namespace: "shop", uid }, spec: { nodeName: "n1" }, status });
+}
+
+const claim = () => api.at(`${CLAIMS}/vm1`);
+const named = () => claim().status.ownerPod?.name;
+
+test.each([
+  ["gone", () => api.objects.delete(`${PODS}/target`)],
+  ["failed", () => pod("target", ENDED)],
+])("back to the source of a migration whose target is %s", async (_, fail) => {
+  fail();
+  await ownerPods.turn(signal);
+  expect(claim().status).toEqual({
+    ips: ["10.0.0.5/24"],
+    ownerPod: { name: "source" },
+    conditions: CONDITIONS,
+  });
+  await ownerPods.turn(signal);
+  expect(api.writes, "once").toHaveLength(1);
+});
+
+test.each<[string, () => void]>([
+  ["the migration goes on", () => {}],
+  [
+    "a container of the failed target still runs",
+    () => pod("target", { phase: "Failed", containerStatuses: [{ state: { running: {} } }] }),
+  ],
+  ["the VM is stopped", () => ["source", "target"].map((name) => api.objects.delete(`${PODS}/${name}`))],
+  [
+    "another pod has the name of the source",
+    () => {
+      api.objects.delete(`${PODS}/target`);
+      pod("source", { phase: "Running" }, "another");
+    },
+  ],
+  [
+    "the network is not ours",
+    () => {
+      ours = false;
+      api.objects.delete(`${PODS}/target`);
+    },
+  ],
+  [
+    "another controller works",
+    () => {
+      idle = "another controller works";
+      api.objects.delete(`${PODS}/target`);
+    },
+  ],
+])("stays when %s", async (_, prepare) => {
+  prepare();
+  await ownerPods.turn(signal);
+  expect(named()).toBe("target");
+  expect(api.writes).toEqual([]);
+});
+
+test("what the caches have not seen yet counts: a target that lives, a source that has ended", async () => {
+  const target = api.at(`${PODS}/target`);
+  api.objects.delete(`${PODS}/target`);
+  api.before = () => {
+    api.objects.set(`${PODS}/target`, target);
+  };
+  await ownerPods.turn(signal);
+  api.before = ({ path }) => {
+    if (path.endsWith("/pods/target")) pod("source", ENDED);
+  };
+  api.objects.delete(`${PODS}/target`);
+  await ownerPods.turn(signal);
+  expect(named()).toBe("target");
+  expect(api.writes).toEqual([]);
+});
+
+test("a definition in which the field is a text is written to once, not at every turn", async () => {
+  api.put(CLAIMS, { ...claim(), status: { ...claim().status, ownerPod: "target" } });
+  api.objects.delete(`${PODS}/target`);
+  let attempts = 0;
+  const send = api.send.bind(api);
+  api.send = async (request) => {
+    if (request.method !== "PATCH") return send(request);
+    attempts += 1;
+    return { status: 422, body: { reason: "Invalid" }, serverMs: null };
+  };
+  for (let turn = 0; turn < 3; turn += 1) await ownerPods.turn(signal);
+  expect(attempts).toBe(1);
+});

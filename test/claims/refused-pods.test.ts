@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { KubeClaimDesk } from "../../claims/claim-desk.ts";
+import { EventWriter } from "../../claims/kube/events.ts";
+import { PodDirectory } from "../../claims/pod-directory.ts";
+import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
+import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { BOOT, ManualClock, said, want } from "../store/subjects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+import { owner } from "./objects.ts";
+
+// A pod that may not use a claim is refused; whoever owns the claim can see who tried.
+
+let folder: string;
+let api: FakeKubeApi;
+let clock: ManualClock;
+let store: KubernetesStore;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-refused-"));
+  api = new FakeKubeApi();
+  clock = new ManualClock();
+  const pods = new PodDirectory(api, () => undefined);
+  const events = new EventWriter({
+    api,
+    component: "holdfast-daemon",
+    host: "n1",
+    time: () => "2026-01-01T00:00:00Z",
+    monotonicMs: () => clock.monotonicMs(),
+  });
+  store = new KubernetesStore({
+    folder,
+    context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
+    log: { info: () => {}, warn: () => {}, error: () => {} },
+    api,
+    desk: new KubeClaimDesk({ api, pods, clock, warn: () => {}, events }),
+    definitions: { definitionOf: () => null, networks: () => [] },
+    addDeadlineMs: 60_000,
+    watchNetwork: () => () => {},
+  });
+  await store.open();
+  await store.hint.refresh();
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function pod(name: string, vmi: string | null): void {
+  const ownerReferences = vmi === null ? [] : [owner("VirtualMachineInstance", vmi)];
+  api.put(namespacedPath(PODS_PATH, "shop"), {
+    metadata: { name, namespace: "shop", uid: `${name}-uid`, ownerReferences },
+    spec: { nodeName: "n1" },
+    status: { phase: "Running" },
+  });
+}
+
+function claim(vmi: string | null, network = "blue"): void {
+  const ownerReferences = vmi === null ? [] : [owner("VirtualMachineInstance", vmi)];
+  api.put(namespacedPath(CLAIMS_PATH, "shop"), {
+    metadata: { name: "vm-a.blue", namespace: "shop", uid: "claim-uid", ownerReferences },
+    spec: { network, interface: "" },
+  });
+}
+
+const attach = async (name: string) =>
+  said(await store.attach(want(`c-${name}`, { pod: name, claim: "vm-a.blue" })));
+
+function events(): string[] {
+  return [...api.objects.values()]
+    .filter(({ kind }) => kind === "Event")
+    .map(
+      ({ involvedObject: { kind, name, uid }, reason, message }) =>
+        `${kind} ${name} ${uid} ${reason}: ${message}`,
+    );
+}
+
+test("a pod of another VM leaves an event on the claim, one in five minutes", async () => {
+  claim("vmi-1");
+  pod("own", "vmi-1");
+  pod("thief", "vmi-2");
+  expect(await attach("own")).toMatch(/^10\./);
+  expect(events()).toEqual([]);
+  const event = expect.stringMatching(
+    /^IPAMClaim vm-a.blue claim-uid ClaimOtherOwner: pod shop\/thief is refused: IPAMClaim shop\/vm-a.blue belongs to /,
+  );
+  for (let attempt = 0; attempt < 5; attempt += 1) expect(await attach("thief")).toBe("CLAIM_OTHER_OWNER");
+  expect(events()).toEqual([event]);
+  clock.nowMs += 301_000;
+  expect(await attach("thief")).toBe("CLAIM_OTHER_OWNER");
+  expect(events()).toEqual([event, event]);
+  const { status } = api.at(`${namespacedPath(CLAIMS_PATH, "shop")}/vm-a.blue`);
+  expect(status.conditions, "what the claim says of itself stays").toMatchObject([{ status: "True" }]);
+});
+
+test("so does a second pod that shares no VM, and one on another network", async () => {
+  claim(null);
+  pod("first", null);
+  pod("second", null);
+  expect(await attach("first")).toMatch(/^10\./);
+  expect(await attach("second")).toBe("CLAIM_IN_USE");
+  expect(events()).toEqual([expect.stringContaining("ClaimInUse: pod shop/second is refused: ")]);
+  const other = want("c-3", { pod: "second", claim: "vm-a.blue", network: "red" });
+  expect(said(await store.attach(other))).toBe("CLAIM_OTHER_NETWORK");
+  expect(events()).toHaveLength(2);
+});
+
+test("a refusal that is about the network leaves none", async () => {
+  claim(null);
+  pod("own", null);
+  const full = want("c-own", { pod: "own", claim: "vm-a.blue", requested: ["192.168.0.1"] });
+  expect(said(await store.attach(full))).toBe("ADDRESS_OUTSIDE");
+  expect(events()).toEqual([]);
+});

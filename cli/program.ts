@@ -9,6 +9,7 @@ import { addController } from "./commands/controller.ts";
 import { addDaemon } from "./commands/daemon.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addHistory } from "./commands/history.ts";
+import { addImport } from "./commands/import.ts";
 import { addList } from "./commands/list.ts";
 import { addMetadata } from "./commands/metadata.ts";
 import { addMetadataNet } from "./commands/metadata-net.ts";
@@ -37,7 +38,7 @@ Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command) => void)[]])[] = [
   ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
-  ["Change:", addApply, addDelete, addRelease],
+  ["Change:", addApply, addDelete, addRelease, addImport],
   ["Run:", addDaemon, addController, addMetadata, addMetadataNet, addBackup, addRebuild, addWait, addVersion],
 ];
 

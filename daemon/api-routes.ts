@@ -10,6 +10,7 @@ import { refuseOtherFolder } from "./backup-path.ts";
 import { refusalOf } from "./cni-route.ts";
 import type { IdentityDesk } from "./identity-desk.ts";
 import { readIdentityQuery } from "./identity-query.ts";
+import { addImportRoute } from "./import-route.ts";
 import { checkResolverFiles, type ResolverFiles } from "./resolv-conf.ts";
 import { claimKey, type WaitingRoom } from "./waiting-room.ts";
 
@@ -39,6 +40,7 @@ const ALLOCATION_FILTERS = ["network", "address", "pod", "claim", "vm", "node", 
 export function addApiRoutes(server: FastifyInstance, context: ApiContext): void {
   addReadRoutes(server, context);
   addWriteRoutes(server, context);
+  addImportRoute(server, context);
 }
 
 function addReadRoutes(server: FastifyInstance, context: ApiContext): void {

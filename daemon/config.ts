@@ -3,6 +3,8 @@ import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
+import { HOST_LOCAL_DATA_DIR } from "../ipam/host-local-lease.ts";
+import type { HostLocalDirs } from "../store/host-local/takeover.ts";
 import { BOOT_ID_FILE_DEFAULT } from "./boot-id.ts";
 import { findGid } from "./groups.ts";
 import { HOST_PORT, type HostPort, parseHostPort } from "./host-port.ts";
@@ -64,16 +66,22 @@ const settings = z.strictObject({
   metadataWaitMs: whole(0, 30_000).default(3_000),
   /** The files that `ipam.resolvConf` of a network may name. Default: the system's and those of systemd-resolved. */
   resolvConfPaths: paths.default([...RESOLV_CONF_PATHS_DEFAULT]),
+  /**
+   * Folders in which host-local may have kept addresses; the first is where it did without `dataDir`. Default: its own
+   * default, and alone on a node also whatever `dataDir` a configuration names.
+   */
+  hostLocalDirs: paths.optional(),
   /** On: in Kubernetes too, where whoever may write a NetworkAttachmentDefinition writes it. */
   resolvConfInNads: z.enum(["on", "off"]).default("off"),
 });
 
 export type Settings = Omit<
   z.output<typeof settings>,
-  "kubeconfig" | "identitySocket" | "identityGroup" | "metricsAddress"
+  "kubeconfig" | "identitySocket" | "identityGroup" | "metricsAddress" | "hostLocalDirs"
 > & {
   /** null: off. */
   readonly metricsAddress: HostPort | null;
+  readonly hostLocalDirs: HostLocalDirs;
   /** null: there is none. */
   readonly identitySocket: string | null;
   /** GID; null: the daemon's own user alone. */
@@ -116,15 +124,18 @@ export function loadSettings(
       `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
     );
   }
-  const { spool, node, kubeconfig, identitySocket, identityGroup, metricsAddress, ...rest } = parsed.data;
+  const { spool, node, kubeconfig, identitySocket, identityGroup, metricsAddress, hostLocalDirs, ...rest } =
+    parsed.data;
+  const kubernetes = kubernetesOf(kubeconfig, env);
   return {
     ...rest,
+    hostLocalDirs: hostLocalDirsOf(hostLocalDirs, kubernetes !== null),
     identitySocket: identitySocketOf(identitySocket, rest.socket),
     identityGroup: identityGroup ? gidOf(identityGroup) : null,
     metricsAddress: metricsAddress === "off" ? null : addressOf(metricsAddress),
     spool: spool ?? join(rest.state, "spool"),
     node: node ?? hostname(),
-    kubernetes: kubernetesOf(kubeconfig, env),
+    kubernetes,
   };
 }
 
@@ -139,6 +150,12 @@ function addressOf(text: string): HostPort {
   } catch (error) {
     throw new SettingsError(`metricsAddress is "${text}": ${(error as Error).message}`);
   }
+}
+
+/** A cluster's configurations are written by its tenants, and what is not mounted would look empty: only what an operator names. */
+function hostLocalDirsOf(given: readonly string[] | undefined, inCluster: boolean): HostLocalDirs {
+  const [standard = HOST_LOCAL_DATA_DIR] = given ?? [];
+  return { standard, allowed: given ?? (inCluster ? [HOST_LOCAL_DATA_DIR] : null) };
 }
 
 function gidOf(group: string): number {

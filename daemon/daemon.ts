@@ -58,6 +58,7 @@ export class Daemon {
       node: settings.node,
       bootId: readBootId(settings.bootIdFile),
       bootTimeUs,
+      hostLocalDirs: settings.hostLocalDirs,
       namespaceGone: (netns) => namespaceState(netns) === "gone",
       namespaceAlive: (netns) => namespaceState(netns) === "alive",
     };

@@ -22,6 +22,8 @@ export interface NetworkDefinition {
   readonly dns: Dns;
   /** Path of a resolver configuration to take the DNS from (host-local's key). */
   readonly resolvConf?: string;
+  /** Folder in which host-local kept a folder for each network (its key); absent: where it does by itself. No part of the fingerprint. */
+  readonly dataDir?: string;
   /** How long a released address rests before it is given again. */
   readonly cooldownSeconds: number;
   readonly allowPersistentIPs: boolean;

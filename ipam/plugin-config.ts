@@ -59,7 +59,12 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
     allowPersistentIPs: readOr(pick("allowPersistentIPs"), false, readBoolean),
     statusWhenFull: readOr(pick("statusWhenFull"), "ok" as const, readStatusWhenFull),
   };
-  return { ...means, fingerprint: fingerprintOf(means), notes: notesOn(conf, pick, rangeSets) };
+  return {
+    ...means,
+    ...readDataDir(pick),
+    fingerprint: fingerprintOf(means),
+    notes: notesOn(conf, rangeSets),
+  };
 }
 
 /** Does a plugin configuration give any ranges? Without, its network may be defined elsewhere (`holdfast apply`). */
@@ -126,6 +131,15 @@ function readResolver(pick: PickKey): { readonly dns: Dns; readonly resolvConf?:
   return { dns, resolvConf };
 }
 
+/** What host-local gave before is read there; a relative path would mean another folder to every process. */
+function readDataDir(pick: PickKey): { readonly dataDir?: string } {
+  const found = pick("dataDir");
+  if (found === null) return {};
+  const path = readText(found);
+  if (!path.startsWith("/") || path.includes("\0")) invalid(found, "an absolute path is required");
+  return { dataDir: path.length > 1 ? path.replace(/\/+$/, "") : path };
+}
+
 function readStatusWhenFull(found: Found): "ok" | "fail" {
   if (found.value !== "ok" && found.value !== "fail") invalid(found, '"ok" or "fail" is wanted');
   return found.value;
@@ -151,10 +165,8 @@ export function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "no
   ]);
 }
 
-function notesOn(conf: JsonObject, pick: PickKey, rangeSets: readonly RangeSet[]): readonly string[] {
+function notesOn(conf: JsonObject, rangeSets: readonly RangeSet[]): readonly string[] {
   const notes: string[] = [];
-  if (pick("dataDir") !== null)
-    notes.push("ipam.dataDir is not used: allocations are in the daemon's state folder");
   if (isGiven(conf.routes)) notes.push("routes at the plugin's top level is not read: write it inside ipam");
   if (rangeSets.some((set) => set.automatic.size === 0n)) {
     notes.push("a subnet is reserved as a whole: its addresses are given only when asked for");

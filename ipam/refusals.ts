@@ -37,6 +37,11 @@ export const REFUSALS = {
     hint: "give subnets in the ipam block, or apply a definition (holdfast apply -f)",
     claimReason: "NetworkNotFound",
   },
+  HOST_LOCAL_UNREADABLE: {
+    cniCode: 7,
+    say: "{path}, where host-local keeps addresses of network {network}, cannot be read: {problem}",
+    hint: "make it readable for the daemon; or, if no container has an address of host-local's any more, remove it. holdfast import --dry-run --network {network} shows what it holds",
+  },
   DEFINITION_CONFLICT: {
     cniCode: 7,
     say: "{other} defines network {network} differently from {definition}, which counts",

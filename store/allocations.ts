@@ -66,7 +66,8 @@ export type EndReason =
   | "forced by an operator"
   | "lost to another owner"
   | "pod gone"
-  | "pod ended";
+  | "pod ended"
+  | "DEL by host-local";
 
 export interface DetachOutcome {
   /** Attachments that this request ended. Empty is a success: they had ended before, or never were. */

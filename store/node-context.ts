@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.ts";
+import type { HostLocalDirs } from "./host-local/takeover.ts";
 import type { NamespaceIdentity } from "./records.ts";
 
 /** What a store needs to know of the node it runs on. */
@@ -10,6 +11,8 @@ export interface NodeContext {
   readonly bootId: string;
   /** Microseconds of CLOCK_BOOTTIME now. Absent: not known. */
   bootTimeUs?(): number;
+  /** Where host-local kept addresses; absent: its own default, and wherever a configuration says. */
+  readonly hostLocalDirs?: HostLocalDirs;
   /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
   namespaceGone(netns: NamespaceIdentity): boolean;
   /** Whether it is certainly still there: the very namespace at its path. Unknown is false; absent: nobody can tell. */

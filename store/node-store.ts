@@ -1,6 +1,7 @@
 import type { Address } from "../ipam/address.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import type { Allocations, AttachOutcome, AttachWant, EndReason } from "./allocations.ts";
+import type { HostLocalTakeover } from "./host-local/takeover.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "./manifests.ts";
 import type { Owner } from "./owner.ts";
 import type { AddressUser, Attachment, Finding, HistoryView, NetworkView } from "./records.ts";
@@ -17,6 +18,8 @@ export type DecidePlan = (known: string | null, attachments: readonly Attachment
  */
 export interface NodeStore extends Allocations {
   readonly status: StoreStatus;
+  /** What host-local gave on this node before. */
+  readonly hostLocal: HostLocalTakeover;
   open(): Promise<void>;
   close(): void | Promise<void>;
   rebuild(backup: string | null, replace: boolean): Promise<void>;

@@ -33,6 +33,11 @@ const RELEASE_MS_MAX = 600_000;
 const MOVE_MS_MAX = 30_000;
 /** An RFC 1123 label. */
 const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const IMPORT_ON_NODES = {
+  key: "import",
+  value: "asked of a cluster",
+  remedy: "host-local's addresses are on the nodes; run it there, with --socket or without --kubeconfig",
+} as const;
 
 interface Context {
   readonly api: KubeApi;
@@ -60,6 +65,8 @@ export function routeOf(context: Context, { method, path, query, body }: Cluster
       return release(context, body);
     case "POST networks":
       return ownNetwork(api, decodeURIComponent(name ?? ""), body);
+    case "POST import":
+      throw new RefusalError(refuse("REQUEST_INVALID", IMPORT_ON_NODES));
     default:
       throw new Error(`${method} ${path} is no question to a cluster`);
   }

@@ -47,6 +47,10 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
     "--resolv-conf-paths <path,path>",
     "files that ipam.resolvConf may name (default: /etc/resolv.conf and systemd-resolved's two)",
   ],
+  [
+    "--host-local-dirs <folder,folder>",
+    "where host-local may have kept addresses (default: /var/lib/cni/networks, and without a cluster any dataDir)",
+  ],
   ["--resolv-conf-in-nads <on|off>", "on: ipam.resolvConf is allowed in Kubernetes too (default: off)"],
 ];
 

@@ -12,6 +12,7 @@ import type {
   EndReason,
   PageRequest,
 } from "../allocations.ts";
+import { HostLocalTakeover } from "../host-local/takeover.ts";
 import type { ClaimView } from "../manifests.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { NodeStore } from "../node-store.ts";
@@ -30,12 +31,14 @@ import { Followed } from "./followed.ts";
 import { Hint } from "./hint.ts";
 import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "./journal.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
+import { KubernetesLeaseBook } from "./lease-book.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
 import { Outbox } from "./outbox.ts";
 import { fromAllocationOwner } from "./owners.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
 import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recover-journal.ts";
 import { releaseInKubernetes } from "./release.ts";
+import { followLeases, takeOverFirst } from "./take-over.ts";
 import { Turns } from "./turns.ts";
 import { type ClusterDefinitions, listClaims, listFromApi, viewNetworks } from "./views.ts";
 
@@ -62,6 +65,7 @@ export interface KubernetesStoreOptions {
  */
 export class KubernetesStore extends JournalReader implements NodeStore {
   readonly hint: Hint;
+  readonly hostLocal: HostLocalTakeover;
   readonly #options: KubernetesStoreOptions;
   readonly #parts: AttachParts;
   readonly #outbox: Outbox;
@@ -90,6 +94,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
       follow: (network) => this.#followed.need(network),
       owed: () => this.#outbox.wake(),
     };
+    const book = new KubernetesLeaseBook({ ...this.#parts, definitions: options.definitions });
+    const { clock, hostLocalDirs: dirs } = context;
+    this.hostLocal = new HostLocalTakeover({ book, clock, dirs, log });
   }
 
   /**
@@ -185,7 +192,10 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     const leaveOwner = owner === null ? () => {} : await this.#turns.enter(owner);
     try {
       this.#underWay.add(adding);
-      return await attachInKubernetes(this.#parts, want, performance.now() + this.#options.addDeadlineMs);
+      const deadlineMs = performance.now() + this.#options.addDeadlineMs;
+      const refusal = await takeOverFirst(this.hostLocal, want, deadlineMs);
+      if (refusal !== null) return { kind: "refused", refusal };
+      return await attachInKubernetes(this.#parts, want, deadlineMs);
     } finally {
       this.#underWay.delete(adding);
       leaveOwner();
@@ -195,6 +205,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
     const outcome = await this.folder.write((ledger) => journalDetach(ledger, want));
+    if (want.reason === "DEL") this.hostLocal.forget(want);
     this.#outbox.wake();
     return outcome;
   }
@@ -296,6 +307,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
       if (scarce) this.#followed.need(network);
     }
     this.#followed.endQuiet();
+    await followLeases(this.hostLocal);
   }
 
   applyClaim(): Promise<never> {

@@ -15,6 +15,7 @@ import { recordClaimRefusal, recordClaimSuccess, requestedByClaim } from "./clai
 import { endAttachment } from "./end-attachment.ts";
 import type { Transaction } from "./group-commit.ts";
 import { allocationsOf } from "./holdings.ts";
+import { nameInterface } from "./host-local.ts";
 import type { Ledger } from "./ledger.ts";
 import { type Attacher, resolveOwner } from "./resolve-owner.ts";
 import { interfaceAddressOf, ownerOf } from "./rows.ts";
@@ -29,6 +30,7 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
     const { containerId } = want;
     return refused(refuse("SUPERSEDED", { containerId, interface: want.interface, later: "a later DEL" }));
   }
+  nameInterface(ledger, want.containerId, want.interface);
   const former = sql.attachment.get(want.containerId, want.interface, space.id);
   if (former && isExactRepeat(former, want)) return repeat(ledger, space, definition, former, want);
   if (definition.rangeSets.length === 0) {

@@ -41,6 +41,8 @@ export class AttachmentRows {
   readonly #markLost: Database.Statement<[number]>;
   readonly #renameBoot: Database.Statement<[string, string]>;
   readonly #remove: Database.Statement<[number]>;
+  readonly #nameInterface: Database.Statement<[string, string, number]>;
+  readonly #nameInHistory: Database.Statement<[string, string, number, number]>;
   readonly #changed: (networkId: number) => void;
 
   constructor(db: Database.Database, changed: (networkId: number) => void) {
@@ -52,6 +54,12 @@ export class AttachmentRows {
     );
     this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
     this.#renameBoot = db.prepare("UPDATE attachments SET boot_id = ? WHERE boot_id = ?");
+    this.#nameInterface = db.prepare(
+      "UPDATE attachments SET interface = ?, owner_interface = ? WHERE id = ?",
+    );
+    this.#nameInHistory = db.prepare(
+      "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
+    );
     this.#remove = db.prepare("DELETE FROM attachments WHERE id = ?");
   }
 
@@ -78,6 +86,14 @@ export class AttachmentRows {
   /** The same boot under another name. */
   renameBoot(from: string, to: string): void {
     this.#renameBoot.run(to, from);
+  }
+
+  /** An attachment whose interface nobody had recorded is of this one, and so is what its container owns with it. */
+  nameInterface(row: AttachmentRow, interfaceName: string): void {
+    this.#nameInterface.run(interfaceName, interfaceName, row.id);
+    const end = row.history_id + row.history_count;
+    this.#nameInHistory.run(interfaceName, interfaceName, row.history_id, end);
+    this.#changed(row.network_id);
   }
 
   remove({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {

@@ -2,6 +2,7 @@ import type { DetachOutcome, DetachWant, EndReason } from "../allocations.ts";
 import { isBefore } from "../stamp.ts";
 import { endAttachment } from "./end-attachment.ts";
 import type { Transaction } from "./group-commit.ts";
+import { nameInterface } from "./host-local.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, attachmentOf } from "./rows.ts";
 
@@ -13,6 +14,7 @@ export function detach(ledger: Ledger, transaction: Transaction, want: DetachWan
   if (bootId === context.bootId) {
     sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
   }
+  nameInterface(ledger, want.containerId, want.interface);
   const ended = sql.attachmentsOfContainer
     .all(want.containerId, want.interface)
     .filter((row) => want.network === null || ledger.networkById(row.network_id).name === want.network)

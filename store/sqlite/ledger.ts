@@ -7,6 +7,7 @@ import { NetworkSpace, type StoredAddress } from "../network-space.ts";
 import type { NodeContext } from "../node-context.ts";
 import { AttachmentRows } from "./attachment-rows.ts";
 import type { Transaction } from "./group-commit.ts";
+import { LeaseRows } from "./lease-rows.ts";
 import { prepareStatements, type Statements } from "./statements.ts";
 
 /** Rows read at once when a network's pools are built: bounds one uninterrupted piece of work. */
@@ -17,6 +18,7 @@ export class Ledger {
   readonly db: Database.Database;
   readonly sql: Statements;
   readonly attachments: AttachmentRows;
+  readonly leases: LeaseRows;
   readonly context: NodeContext;
   readonly networks = new Map<string, NetworkSpace>();
   readonly #byId = new Map<number, NetworkSpace>();
@@ -31,6 +33,7 @@ export class Ledger {
     this.context = context;
     this.sql = prepareStatements(db);
     this.attachments = new AttachmentRows(db, (id) => attachmentsChanged(this.networkById(id).name));
+    this.leases = new LeaseRows(db);
     for (const row of this.sql.networks.all()) {
       this.#remember(row.id, row.name).bridgeIsGateway = row.bridge_is_gateway === 1;
     }

@@ -183,22 +183,46 @@ const MIGRATIONS: readonly string[] = [
   -- 1: an ADD came through a bridge with isGateway, so the gateway's address is the bridge's, whatever defines the network.
   ALTER TABLE networks ADD COLUMN bridge_is_gateway INTEGER NOT NULL DEFAULT 0;
   `,
+  `
+  -- host-local's folders whose addresses were recorded: they are followed.
+  CREATE TABLE host_local_folders (
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    folder TEXT NOT NULL,
+    PRIMARY KEY (network_id, folder)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Addresses that were recorded from a file of host-local's, with the attachment that stands for its container.
+  -- Kept while the file is there, also when the attachment has ended: so that it is not recorded again.
+  CREATE TABLE host_local_leases (
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    address BLOB NOT NULL,
+    path TEXT NOT NULL,
+    file_id TEXT NOT NULL,
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    PRIMARY KEY (network_id, address)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX host_local_leases_by_container ON host_local_leases (container_id);
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
-/** Brings the schema to the present version, each step in its own transaction. Throws when the file is from a newer release. */
-export function migrate(db: Database.Database): void {
+/**
+ * Brings the schema to the present version, or to an earlier one, each step in its own transaction. Throws when the file is
+ * from a newer release.
+ */
+export function migrate(db: Database.Database, version = SCHEMA_VERSION): void {
   const found = db.pragma("user_version", { simple: true }) as number;
   if (found > SCHEMA_VERSION) {
     throw new Error(
       `the state database has schema version ${found}, this release knows ${SCHEMA_VERSION}; install the newer holdfast again`,
     );
   }
-  for (let version = found; version < SCHEMA_VERSION; version += 1) {
+  for (let done = found; done < version; done += 1) {
     db.transaction(() => {
-      db.exec(MIGRATIONS[version] as string);
-      db.pragma(`user_version = ${version + 1}`);
+      db.exec(MIGRATIONS[done] as string);
+      db.pragma(`user_version = ${done + 1}`);
     })();
   }
 }

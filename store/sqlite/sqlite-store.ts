@@ -12,6 +12,8 @@ import type {
   EndReason,
   PageRequest,
 } from "../allocations.ts";
+import { leaseFindings } from "../host-local/findings.ts";
+import { HostLocalTakeover } from "../host-local/takeover.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "../manifests.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { NodeStore } from "../node-store.ts";
@@ -25,6 +27,7 @@ import { checkLedger } from "./check.ts";
 import { detach, endById } from "./detach.ts";
 import { dropRested, PRUNE_STEPS_MAX, prune } from "./housekeeping.ts";
 import { JournalReader } from "./journal-reader.ts";
+import { SqliteLeaseBook } from "./lease-book.ts";
 import { type ReleaseOutcome, releaseAddress } from "./release.ts";
 import { ownerOf } from "./rows.ts";
 import { StateFolder, type StoreLog } from "./state-folder.ts";
@@ -35,11 +38,14 @@ import { listAllocations, viewNetworks } from "./views.ts";
  * to it and the journal of attachments and history in the same file and the same transactions.
  */
 export class SqliteStore extends JournalReader implements NodeStore {
+  readonly hostLocal: HostLocalTakeover;
   readonly #context: NodeContext;
 
   constructor(folder: string, context: NodeContext, log: StoreLog) {
     super(new StateFolder(folder, context, log));
     this.#context = context;
+    const { clock, hostLocalDirs: dirs } = context;
+    this.hostLocal = new HostLocalTakeover({ book: new SqliteLeaseBook(this.folder), clock, dirs, log });
   }
 
   /** See StateFolder.open. */
@@ -56,18 +62,19 @@ export class SqliteStore extends JournalReader implements NodeStore {
     this.folder.close();
   }
 
-  attach(want: AttachWant): Promise<AttachOutcome> {
+  async attach(want: AttachWant): Promise<AttachOutcome> {
     const problem = this.folder.whyFull;
-    if (problem !== null) {
-      return Promise.resolve({ kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) });
+    if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
+    try {
+      const applied = this.appliedDefinition(want.network)?.definition;
+      const takingOver = this.hostLocal.ensure(applied ?? want.definition, want.definition);
+      if (takingOver !== null) await takingOver;
+      return await this.folder.write((ledger, transaction) => attach(ledger, transaction, want));
+    } catch (error) {
+      // Thrown from inside the transaction, so that what was reserved for half of the attachment is rolled back.
+      if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };
+      throw error;
     }
-    return this.folder
-      .write((ledger, transaction) => attach(ledger, transaction, want))
-      .catch((error: unknown) => {
-        // Thrown from inside the transaction, so that what was reserved for half of the attachment is rolled back.
-        if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };
-        throw error;
-      });
   }
 
   /** Every ADD is answered from this node. */
@@ -75,8 +82,11 @@ export class SqliteStore extends JournalReader implements NodeStore {
     return null;
   }
 
-  detach(want: DetachWant): Promise<DetachOutcome> {
-    return this.folder.write((ledger, transaction) => detach(ledger, transaction, want));
+  async detach(want: DetachWant): Promise<DetachOutcome> {
+    const outcome = await this.folder.write((ledger, transaction) => detach(ledger, transaction, want));
+    // A spooled one is from before, and host-local may have given the container another file since.
+    if (want.reason === "DEL") this.hostLocal.forget(want);
+    return outcome;
   }
 
   async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
@@ -124,7 +134,7 @@ export class SqliteStore extends JournalReader implements NodeStore {
   }
 
   async check(): Promise<Finding[]> {
-    return checkLedger(this.folder.ledger);
+    return [...checkLedger(this.folder.ledger), ...(await leaseFindings(this.hostLocal))];
   }
 
   /** Who an address is allocated to; null when to nobody. */
@@ -164,7 +174,8 @@ export class SqliteStore extends JournalReader implements NodeStore {
       after = await this.folder.write((ledger, transaction) => dropRested(ledger, transaction, from));
     }
     for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
-      if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) return;
+      if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
     }
+    await this.hostLocal.follow();
   }
 }

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { network, TestDaemon } from "../harness/daemon.ts";
 
@@ -9,14 +10,14 @@ afterAll(() => daemon.stop());
 
 const said = (text: string) => daemon.log.split(text).length - 1;
 
-test("a key that is accepted and not used is reported, once", async () => {
+test("a dataDir that is not there is reported, once", async () => {
   const config = network("migrated", {
     subnets: undefined,
     subnet: "10.40.0.0/24",
-    dataDir: "/var/lib/cni/networks",
+    dataDir: join(daemon.folder, "no-such-folder"),
   });
   for (const id of ["w1", "w2"]) expect((await daemon.cni("ADD", id, { config })).code).toBe(0);
-  expect(said("ipam.dataDir is not used")).toBe(1);
+  expect(said("no-such-folder/migrated, so no address of host-local")).toBe(1);
 });
 
 test("ranges of the runtime that differ from the applied ones are reported, once, and do not count", async () => {

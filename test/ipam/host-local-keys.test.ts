@@ -135,7 +135,18 @@ describe("host-local's keys mean what they mean there", () => {
       resolvConf: "/etc/resolv.conf",
       routes: [{ dst: "0.0.0.0/0" }],
       dns: {},
+      dataDir: "/run/my-orchestrator/container-ipam-state",
     });
-    expect(definition.notes).toHaveLength(1);
+    expect(definition.notes).toEqual([]);
+  });
+
+  test.each(["relative/path", 5, "/a\u0000b"])("dataDir %j is refused", (dataDir) => {
+    expect(() => define({ subnet: "10.0.0.0/24", dataDir })).toThrow(/^ipam\.dataDir is /);
+  });
+
+  test("dataDir does not make another network of two configurations", () => {
+    const [one, other] = ["/a", "/b/"].map((dataDir) => define({ subnet: "10.0.0.0/24", dataDir }));
+    expect(one?.fingerprint).toBe(other?.fingerprint);
+    expect(other?.dataDir).toBe("/b");
   });
 });

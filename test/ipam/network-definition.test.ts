@@ -216,7 +216,6 @@ describe("routes and dns", () => {
 
 describe("notes", () => {
   test.each([
-    [{ dataDir: "/var/lib/cni" }, {}, "dataDir"],
     [{}, { routes: [] }, "top level"],
     [{ reservedSubnets: "10.0.0.0/24" }, {}, "reserved as a whole"],
   ])("%o %o", (ipam, topLevel, text) => {

@@ -1,0 +1,101 @@
+import { constants, lstatSync, statSync, unlinkSync } from "node:fs";
+import { open, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { Address } from "../../ipam/address.ts";
+import { LEASE_BYTES_MAX, type LeaseHolder, leaseAddress, leaseHolder } from "../../ipam/host-local-lease.ts";
+
+/** Files read side by side: the folder of a large network is read within seconds, and others use the disk too. */
+const READ_AT_ONCE = 32;
+
+/** One address that host-local has given: a file. */
+export interface Lease {
+  readonly address: Address;
+  readonly path: string;
+  /** Inode and time of the last change: another one is another lease. Without the device, which a reboot may number anew. */
+  readonly fileId: string;
+  /** null: the file names no container (host-local was killed between making and writing it). */
+  readonly holder: LeaseHolder | null;
+}
+
+/** A folder or file that is there and cannot be read. Unknown means in use. */
+export class LeaseProblem extends Error {
+  readonly path: string;
+
+  constructor(path: string, problem: string) {
+    super(problem);
+    this.path = path;
+  }
+}
+
+/**
+ * Changes whenever a file of the folder is made or removed; null when there is no folder. Synchronous: it is asked at
+ * every ADD and costs microseconds. Throws LeaseProblem.
+ */
+export function folderVersion(folder: string): string | null {
+  try {
+    const found = statSync(folder, { bigint: true, throwIfNoEntry: false });
+    if (found === undefined) return null;
+    if (!found.isDirectory()) throw new LeaseProblem(folder, "it is not a folder");
+    return `${found.ino}:${found.mtimeNs}:${found.ctimeNs}`;
+  } catch (error) {
+    throw problemOf(folder, error);
+  }
+}
+
+/** Every lease of a folder, in no order. Throws LeaseProblem: one that cannot be read may be any container's. */
+export async function readLeases(folder: string): Promise<Lease[]> {
+  const names = await readdir(folder).catch((error: unknown) => {
+    throw problemOf(folder, error);
+  });
+  const wanted = names.flatMap((name) => {
+    const address = leaseAddress(name);
+    return address === null ? [] : [{ address, path: join(folder, name) }];
+  });
+  const leases: Lease[] = [];
+  const worker = async () => {
+    for (let next = wanted.pop(); next !== undefined; next = wanted.pop()) {
+      const read = await readLease(next.path);
+      if (read !== null) leases.push({ ...next, ...read });
+    }
+  };
+  const workers = await Promise.allSettled(Array.from({ length: READ_AT_ONCE }, worker));
+  for (const one of workers) if (one.status === "rejected") throw one.reason;
+  return leases;
+}
+
+/** Removes a lease's file as host-local would, unless it is another lease by now. Throws what the file system says. */
+export function removeLease(path: string, fileId: string): void {
+  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  if (found?.isFile() && fileIdOf(found) === fileId) unlinkSync(path);
+}
+
+/** Null when it has gone meanwhile. Never waits for a pipe's writer and never follows a link out of the folder. */
+async function readLease(path: string): Promise<Pick<Lease, "fileId" | "holder"> | null> {
+  try {
+    const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      const found = await file.stat({ bigint: true });
+      if (!found.isFile()) throw new LeaseProblem(path, "it is not a regular file");
+      const buffer = Buffer.alloc(LEASE_BYTES_MAX);
+      const { bytesRead } = await file.read(buffer, 0, LEASE_BYTES_MAX, 0);
+      const text = bytesRead < LEASE_BYTES_MAX ? buffer.toString("utf8", 0, bytesRead) : "";
+      return { fileId: fileIdOf(found), holder: leaseHolder(text) };
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw problemOf(path, error);
+  }
+}
+
+function fileIdOf({ ino, mtimeNs }: { readonly ino: bigint; readonly mtimeNs: bigint }): string {
+  return `${ino}:${mtimeNs}`;
+}
+
+function problemOf(path: string, error: unknown): LeaseProblem {
+  if (error instanceof LeaseProblem) return error;
+  const { code = "", message } = error as NodeJS.ErrnoException;
+  if (code === "ELOOP" || code === "ENXIO") return new LeaseProblem(path, "it is not a regular file");
+  return new LeaseProblem(path, message);
+}

@@ -1,0 +1,121 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { formatAddress } from "../../ipam/address.ts";
+import { isNetworkName, type NetworkDefinition } from "../../ipam/network-definition.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { describeOwner } from "../owner.ts";
+import { describeLease, type JudgedLease } from "./judged-lease.ts";
+import type { HostLocalTakeover } from "./takeover.ts";
+
+/** What becomes, or would become, of one address that is in use from before. */
+type ImportAction =
+  /** A dry run: it would be recorded. */
+  | "would-record"
+  | "recorded-now"
+  | "recorded-before"
+  /** Its container has ended here; what said that it is in use is only left over. */
+  | "ended"
+  /** Somebody else has the address. */
+  | "conflict"
+  /** In no subnet of the network. */
+  | "outside"
+  /** Nobody has defined the network yet: its first ADD, or an applied definition, does. */
+  | "undefined";
+
+export interface ImportItem {
+  readonly network: string;
+  readonly address: string;
+  /** Who uses it according to the source. */
+  readonly user: string;
+  /** Where that is written. */
+  readonly source: string;
+  readonly action: ImportAction;
+  /** "" where the action says it all. */
+  readonly detail: string;
+}
+
+/** What `POST /v1/import` answers: every address, and what could not be read at all. */
+export interface ImportReport {
+  readonly items: readonly ImportItem[];
+  readonly problems: readonly { readonly code: string; readonly message: string; readonly hint: string }[];
+}
+
+export interface ImportRequest {
+  /** Default: every network. */
+  readonly network?: string;
+  /** In the place of the network's own; needs a network. */
+  readonly dataDir?: string;
+  readonly dryRun: boolean;
+}
+
+/** Takes over what host-local gave on this node, or only tells what that would do. Throws RefusalError NOT_FOUND. */
+export async function importLeases(
+  takeover: HostLocalTakeover,
+  { network, dataDir, dryRun }: ImportRequest,
+): Promise<ImportReport> {
+  const items: ImportItem[] = [];
+  const problems: { code: string; message: string; hint: string }[] = [];
+  const attempt = async (name: string, judge: () => Promise<readonly JudgedLease[]>) => {
+    try {
+      items.push(...(await judge()).map((judged) => itemOf(name, judged)));
+    } catch (error) {
+      if (!(error instanceof RefusalError)) throw error;
+      const { code, message, hint } = error.refusal;
+      problems.push({ code, message, hint });
+    }
+  };
+  const defined = takeover.definitions.filter(({ name }) => network === undefined || name === network);
+  for (const definition of defined) {
+    await attempt(definition.name, () =>
+      dryRun ? takeover.look(definition, dataDir) : takeover.takeOver(definition, dataDir),
+    );
+  }
+  if (dryRun) {
+    for (const folder of undefinedFolders(takeover, network, dataDir)) {
+      await attempt(folder.network, () => takeover.lookAt(folder.network, folder.path));
+    }
+  } else if (network !== undefined && defined.length === 0) {
+    throw new RefusalError(refuse("NOT_FOUND", { what: `definition of network ${network}` }));
+  }
+  const order = ({ network: name, source }: ImportItem) => `${name}\n${source}`;
+  return { items: items.sort((a, b) => (order(a) < order(b) ? -1 : 1)), problems };
+}
+
+/** Folders of networks that are not ours yet, or not defined: what their first ADD would meet. */
+function undefinedFolders(
+  takeover: HostLocalTakeover,
+  network: string | undefined,
+  dataDir: string | undefined,
+): { network: string; path: string }[] {
+  const defined = new Set(takeover.definitions.map(({ name }: NetworkDefinition) => name));
+  const root = dataDir ?? takeover.standardDir;
+  const names = network !== undefined ? [network] : existsSync(root) ? readdirSync(root) : [];
+  return names
+    .filter((name) => isNetworkName(name) && !defined.has(name))
+    .map((name) => ({ network: name, path: join(root, name) }));
+}
+
+function itemOf(network: string, { lease, verdict }: JudgedLease): ImportItem {
+  const item = {
+    network,
+    address: formatAddress(lease.address),
+    user: describeLease(lease),
+    source: lease.path,
+  };
+  switch (verdict.kind) {
+    case "free":
+      return { ...item, action: "would-record", detail: "" };
+    case "taken":
+      return { ...item, action: "recorded-now", detail: "" };
+    case "recorded":
+      return { ...item, action: "recorded-before", detail: "" };
+    case "ended":
+      return { ...item, action: "ended", detail: "the file is removed as soon as it can be" };
+    case "outside":
+      return { ...item, action: "outside", detail: "in no subnet of the network" };
+    case "undefined":
+      return { ...item, action: "undefined", detail: "recorded by the network's first ADD" };
+    case "other":
+      return { ...item, action: "conflict", detail: `held by ${describeOwner(verdict.holder)}` };
+  }
+}

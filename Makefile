@@ -3,13 +3,15 @@
 # make test    everything that is checked, lint included
 # make lint    Biome, tsc, knip, the tidy test
 # make bench   the numbers of bench/README.md, measured here and now
-# make install PREFIX=/usr/local DESTDIR=   the built files, the plugin binary into CNI_BIN
+# make install PREFIX=/usr/local DESTDIR= NODE=   the built files, the plugin binary into CNI_BIN
 # make uninstall   takes them and the units away, and names what it leaves
 
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 CNI_BIN ?= /opt/cni/bin
 CC ?= cc
+# What the installed command runs with, whatever else is in PATH: its SQLite is compiled for this one.
+NODE ?= $(shell node -p process.execPath 2>/dev/null)
 
 C_FLAGS := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Wvla -Werror
 SHIM_FLAGS = $(C_FLAGS) -DHOLDFAST_VERSION='"$(VERSION)"'
@@ -83,7 +85,9 @@ bench: system-packages build
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/bin $(DESTDIR)$(PREFIX)/lib/holdfast/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)
-	install -m 0755 dist/bin/holdfast $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
+	sed '1s|.*|#!$(NODE)|' dist/bin/holdfast > $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
+	chmod 0755 $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
+	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
 	install -m 0644 dist/lib/*.cjs dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
 	install -m 0644 dist/package.json $(DESTDIR)$(PREFIX)/lib/holdfast/package.json
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast

@@ -49,4 +49,8 @@ copyFileSync(
 );
 renameSync("dist/lib/better_sqlite3.node.new", "dist/lib/better_sqlite3.node");
 // Files without an ending are what the nearest package.json says; dist/ may be copied away from ours.
-writeFileSync("dist/package.json", '{ "type": "commonjs" }\n');
+// The addon runs with this major version of Node alone; who starts it with another is told of both.
+writeFileSync(
+  "dist/package.json",
+  `${JSON.stringify({ type: "commonjs", builtWithNode: process.version })}\n`,
+);

@@ -34,6 +34,58 @@ test("what is installed runs without the source tree: daemon, plugin binary, com
   expect((await daemon).code).toBe(0);
 });
 
+test("what is installed runs with the Node that it was built with, whatever is in PATH", async () => {
+  const holdfast = join(target, "usr/local/lib/holdfast/bin/holdfast");
+  const [first] = readFileSync(holdfast, "utf8").split("\n", 1);
+  expect(first).toBe(`#!${execFileSync("node", ["-p", "process.execPath"], { encoding: "utf8" }).trim()}`);
+  const { code, stderr } = await run(holdfast, ["version"], {
+    PATH: "/nonexistent",
+    HOLDFAST_SOCKET: "/nonexistent",
+  });
+  expect(stderr).not.toContain("No such file or directory");
+  expect(code).not.toBe(127);
+});
+
+test("a Node that the SQLite module does not fit is named, with the one that does", async () => {
+  const lib = join(target, "usr/local/lib/holdfast/lib");
+  const addon = join(lib, "better_sqlite3.node");
+  const kept = readFileSync(addon);
+  const source = join(target, "other.c");
+  // What a module says of itself that was compiled for Node 24.
+  writeFileSync(
+    source,
+    `struct { int version; unsigned flags; void *handle; const char *file; void *init, *context; const char *name; void *priv, *link; }
+       module = { 137, 0, 0, "other.c", 0, 0, "other", 0, 0 };
+     void node_module_register(void *);
+     __attribute__((constructor)) static void start(void) { node_module_register(&module); }`,
+  );
+  const start = () =>
+    run(join(target, "usr/local/bin/holdfast"), [
+      "daemon",
+      ...["--state", join(target, "other-state"), "--socket", join(target, "o.sock")],
+    ]);
+  try {
+    execFileSync("cc", ["-shared", "-fPIC", "-o", addon, source]);
+    const other = await start();
+    expect(other.code).toBe(1);
+    expect(other.stderr).toMatch(
+      new RegExp(
+        `^holdfast daemon: Holdfast was built with Node ${process.version} \\(NODE_MODULE_VERSION 137\\), and this is Node ` +
+          `${process.version} \\(/.*node\\), which needs ${process.versions.modules}: .*build and install it again`,
+      ),
+    );
+    expect(other.stderr).not.toContain("cannot be used");
+    writeFileSync(addon, "of another system");
+    const broken = await start();
+    expect(broken.stderr).toMatch(
+      /^holdfast daemon: the SQLite module of Holdfast cannot be loaded \(.*build and install/,
+    );
+    expect(broken.code).toBe(1);
+  } finally {
+    writeFileSync(addon, kept);
+  }
+});
+
 test("the systemd unit is sound, and starts what make install puts there", async () => {
   const text = readFileSync(UNIT, "utf8");
   const installed = join(target, "usr/local/bin/holdfast");

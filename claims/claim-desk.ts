@@ -110,7 +110,7 @@ export class KubeClaimDesk implements ClaimDesk {
   async publish(
     claim: ClaimReading,
     ips: readonly string[],
-    want: AttachWant,
+    want: Pick<AttachWant, "pod">,
     deadlineMs: number,
   ): Promise<"published" | "changed"> {
     const { view } = claim as Reading;

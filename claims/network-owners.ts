@@ -1,4 +1,5 @@
 import type { KubeApi } from "../store/kubernetes/kube-api.ts";
+import type { IPNetwork } from "../store/kubernetes/objects.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 import type { NetworkOwner } from "./network-owner.ts";
 import { type RecordOwnerOptions, recordOwner } from "./record-owner.ts";
@@ -14,13 +15,21 @@ export class NetworkOwners {
   readonly #api: KubeApi;
   readonly #book: DefinitionBook;
   readonly #log: RecordOwnerOptions["log"];
+  readonly #seen: (network: string, object: IPNetwork | null) => void;
   readonly #readMs = new Map<string, number>();
   readonly #reading = new Map<string, Promise<NetworkOwner | null>>();
 
-  constructor(api: KubeApi, book: DefinitionBook, log: RecordOwnerOptions["log"]) {
-    this.#api = api;
-    this.#book = book;
-    this.#log = log;
+  /** `seen` hears of every IPNetwork that is read. */
+  constructor(parts: {
+    readonly api: KubeApi;
+    readonly book: DefinitionBook;
+    readonly log: RecordOwnerOptions["log"];
+    readonly seen: (network: string, object: IPNetwork | null) => void;
+  }) {
+    this.#api = parts.api;
+    this.#book = parts.book;
+    this.#log = parts.log;
+    this.#seen = parts.seen;
   }
 
   /** Makes the book know whose a network is. `fresh`: by a read that begins now. Throws ApiAway. */
@@ -40,7 +49,8 @@ export class NetworkOwners {
 
   #read(network: string, byNodes: boolean, deadlineMs: number): Promise<NetworkOwner | null> {
     const beganMs = performance.now();
-    const options = { book: this.#book, byNodes, deadlineMs, log: this.#log };
+    const seen = (object: IPNetwork | null) => this.#seen(network, object);
+    const options = { book: this.#book, byNodes, seen, deadlineMs, log: this.#log };
     const reading = recordOwner(this.#api, network, options)
       .then((owner) => {
         this.#book.setOwner(network, owner);

@@ -30,6 +30,8 @@ export interface RecordOwnerOptions {
   readonly book: DefinitionBook;
   /** Whether the nodes' own CNI configuration is known to define the network, should no NAD do. */
   readonly byNodes?: boolean;
+  /** Called with each IPNetwork that is read; null: there is none. */
+  readonly seen?: (object: IPNetwork | null) => void;
   /** performance.now(), ms. */
   readonly deadlineMs: number;
   readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
@@ -46,6 +48,7 @@ export async function recordOwner(
 ): Promise<NetworkOwner | null> {
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
     const object = await readNetworkObject(api, network, options.deadlineMs);
+    options.seen?.(object);
     const recorded = readOwner(object);
     if (recorded !== null) return recorded;
     const owner = await chooseOwner(api, network, object, options);

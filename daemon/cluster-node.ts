@@ -17,6 +17,7 @@ import { KubernetesStore } from "../store/kubernetes/kubernetes-store.ts";
 import { labelSelector } from "../store/kubernetes/object-names.ts";
 import {
   ALLOCATIONS_PATH,
+  type IPNetwork,
   LABEL_NETWORK,
   NADS_PATH,
   type ObjectMeta,
@@ -25,6 +26,7 @@ import {
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { timeText } from "../store/sqlite/rows.ts";
+import { ClusterContinuity } from "./cluster-continuity.ts";
 import { type AskedPlan, readPlan } from "./listener-plan.ts";
 import { NodeImports } from "./node-imports.ts";
 
@@ -46,6 +48,7 @@ export interface ClusterNodeOptions {
   readonly kubeconfig: string | null;
   readonly state: string;
   readonly addDeadlineMs: number;
+  readonly recoverySeconds: number;
   readonly context: NodeContext;
   readonly log: Logger;
   readonly onRequest?: (verb: string, status: number | "away", ms: number) => void;
@@ -57,6 +60,7 @@ export class ClusterNode {
   readonly pods: PodDirectory;
   readonly book = new DefinitionBook();
   readonly owners: NetworkOwners;
+  readonly contact: ClusterContinuity;
   readonly store: KubernetesStore;
   readonly imports: NodeImports;
   readonly node: string;
@@ -80,7 +84,22 @@ export class ClusterNode {
     const { onRequest } = options;
     this.#http = new HttpKubeApi(loadKubeConfig(options.kubeconfig), onRequest ? { onRequest } : {});
     this.api = this.#http;
-    this.owners = new NetworkOwners(this.api, this.book, log);
+    this.contact = new ClusterContinuity({
+      api: this.api,
+      node: context.node,
+      recoveryMs: options.recoverySeconds * 1_000,
+      wallMs: () => context.clock.wallMs(),
+      log,
+      look: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
+      compare: () => this.#lostTouch(),
+      relist: () => {
+        this.#podWatch.relist();
+        this.#nadWatch.relist();
+      },
+    });
+    const { book, contact } = this;
+    const seen = (network: string, object: IPNetwork | null) => contact.seen(network, object);
+    this.owners = new NetworkOwners({ api: this.api, book, log, seen });
     this.#events = new EventWriter({
       api: this.api,
       component: "holdfast-daemon",
@@ -97,6 +116,7 @@ export class ClusterNode {
       onUpsert: () => {},
       onDelete: () => {},
       lostTouch,
+      onState: (state) => this.contact.noteState(state),
       log,
     });
     this.#nadWatch = new Reflector<NadView>({
@@ -122,6 +142,7 @@ export class ClusterNode {
         events: this.#events,
       }),
       definitions: this.book,
+      continuity: contact.continuity,
       addDeadlineMs: options.addDeadlineMs,
       watchNetwork: (network, hint) => this.#watchNetwork(network, hint),
     });
@@ -163,6 +184,7 @@ export class ClusterNode {
 
   async stop(): Promise<void> {
     this.#life.abort();
+    this.contact.stop();
     await Promise.all([this.#podWatch.stop(), this.#nadWatch.stop()]);
     this.#http.close();
   }

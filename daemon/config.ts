@@ -60,6 +60,8 @@ const settings = z.strictObject({
   metricsAddress: z
     .union([z.literal("off"), z.string().regex(HOST_PORT, 'host:port is wanted, or "off"')])
     .default("off"),
+  /** After allocations were found to be taken away: until the last node may have put back what its containers use. */
+  recoverySeconds: whole(1, 3_600).default(30),
   /** Off: no metadata listener is wanted on this node, whatever its networks say. */
   metadata: z.enum(["on", "off"]).default("on"),
   /** How long an ADD waits for the metadata listener of its network before it is answered without. */

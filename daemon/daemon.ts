@@ -65,13 +65,14 @@ export class Daemon {
     if (settings.kubernetes === null) return new Daemon(settings, context, log, version, null);
     // Read only where there is a cluster: its packages take memory and time.
     const { ClusterNode } = await import("./cluster-node.ts");
-    const { state, addDeadlineMs } = settings;
+    const { state, addDeadlineMs, recoverySeconds } = settings;
     const { kubeconfig } = settings.kubernetes;
     const requests = new ApiRequestMetrics();
     const cluster = new ClusterNode({
       kubeconfig,
       state,
       addDeadlineMs,
+      recoverySeconds,
       context,
       log,
       onRequest: (verb, status, ms) => requests.observe(verb, status, ms),

@@ -69,17 +69,38 @@ export class Settlement {
 
   /** After a loss of touch. An API server that comes back refuses much in its first seconds: so again, until it has gone through. */
   lostTouch(): void {
-    this.compare().catch((error: Error) => {
-      this.#log.warn({ err: error }, "comparing with the API did not finish; it comes again");
-      if (this.#stopped) return;
-      clearTimeout(this.#reassertAgain);
-      this.#reassertAgain = setTimeout(() => this.lostTouch(), REASSERT_AGAIN_MS);
-    });
+    // Before it has settled: the comparison that belongs to that may have begun before the gap.
+    if (!this.#mayCompare()) this.#compareAgain();
+    else
+      this.#compare(true)
+        .then((stillLost) => {
+          // Whoever has it may let go: of a restored server the former holder, which is there again without a container.
+          if (stillLost && this.#cluster.contact.continuity.recovering.length > 0) this.#compareAgain();
+        })
+        .catch((error: Error) => {
+          this.#log.warn({ err: error }, "comparing with the API did not finish; it comes again");
+          this.#compareAgain();
+        });
   }
 
   async compare(): Promise<void> {
-    if (!this.#mayCompare()) return;
-    const { restored, lost, over } = await this.#cluster.store.reassert();
+    if (this.#mayCompare()) await this.#compare(false);
+  }
+
+  #compareAgain(): void {
+    clearTimeout(this.#reassertAgain);
+    if (!this.#stopped) this.#reassertAgain = setTimeout(() => this.lostTouch(), REASSERT_AGAIN_MS);
+  }
+
+  /** Whether something is somebody else's. */
+  async #compare(afterGap: boolean): Promise<boolean> {
+    const { contact, store } = this.#cluster;
+    await contact.probe();
+    const { gap } = contact.continuity;
+    const { restored, lost, stillLost, over, republished } = await store.reassert(afterGap);
+    contact.continuity.noteCompared(gap);
+    if (republished.length > 0)
+      this.#log.warn({ claims: republished }, "claims that had lost their list of addresses have it again");
     if (restored > 0)
       this.#log.warn(
         { restored },
@@ -96,6 +117,7 @@ export class Settlement {
       this.#log.error({ network, containerId, interface: name }, message);
       this.#cluster.warnPod(pod, "AddressLost", `${message}; recreate the pod`);
     }
+    return stillLost > 0;
   }
 
   stop(): void {
@@ -136,11 +158,12 @@ export class Settlement {
     await store.drainOutbox();
     // Damaged meanwhile: it comes again.
     if (!store.isSettled) return;
+    // Before anybody is served: what this node holds may have been taken away while nobody looked.
+    await this.#compare(true);
     this.#settled = true;
     this.#problem = null;
     this.#log.info("ready");
     if (sameBoot) this.#logRecovered(await store.recoverUnknown(), "the journal did not have all");
-    await this.compare();
   }
 
   #logRecovered(recovered: number, why: string): void {

@@ -79,6 +79,11 @@ export const REFUSALS = {
     say: "holdfast is not ready: {reason}",
     hint: "the runtime tries again; GET /readyz on the socket tells when it is ready",
   },
+  NETWORK_RECOVERING: {
+    cniCode: 11,
+    say: "nobody new gets an address of network {network} now: {reason}",
+    hint: "the runtime tries again; the API server was away, or has an older state than before (a restored etcd); kubectl get ipnetworks and holdfast check tell more",
+  },
   STORAGE_FAILED: {
     cniCode: 11,
     say: "the allocation could not be made durable: {problem}",

@@ -5,6 +5,7 @@ import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkNames } from "./check-names.ts";
 import { checkBroken, checkCounts, checkGateways, checkImports, checkOwners } from "./check-networks.ts";
 import { checkReasons } from "./check-reasons.ts";
+import { checkRecovery } from "./check-recovery.ts";
 import { Grace } from "./grace.ts";
 import { type Look, lookAt } from "./look.ts";
 import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
@@ -58,6 +59,7 @@ function judged(
     ...checkCounts(look, views),
     ...checkImports(look, grace),
     ...checkOwners(look, grace),
+    ...checkRecovery(look, grace),
     ...checkGateways(look),
     ...checkBroken(look),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));

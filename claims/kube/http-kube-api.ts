@@ -113,6 +113,8 @@ export class HttpKubeApi implements KubeApi {
   }
 
   async #attempt(request: KubeRequest): Promise<Attempt> {
+    const reason = request.unless?.() ?? null;
+    if (reason !== null) throw new ApiAway(reason);
     const leftMs = Math.max(1, request.deadlineMs - performance.now());
     const limit = new Limit(Math.min(this.#attemptMs, leftMs), [this.#transport.life]);
     try {

@@ -1,33 +1,16 @@
 import { ApiAway, type KubeApi, ListRefused, type WatchEnd } from "../../store/kubernetes/kube-api.ts";
 import { Backoff, pause } from "./backoff.ts";
 import { type ItemHooks, type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
+import { type ReflectorTimings, TIMINGS } from "./reflector-timings.ts";
 
-const TIMINGS = {
-  /** How long a watch may last, seconds: different for each, so that the server's clients do not all come back at once. */
-  watchSecondsMin: 290,
-  watchSecondsMax: 590,
-  /** Without an event or bookmark for so long, ms, a watch counts as dead: bookmarks come about once a minute. */
-  stallMs: 150_000,
-  /** How often to look whether a definition that is missing has been installed, ms. */
-  missingMs: 10_000,
-  /** How often to look whether a right that is missing has been given, ms, when nobody asks. */
-  forbiddenMs: 60_000,
-  retryMsMin: 500,
-  retryMsMax: 30_000,
-  /** Before the first complete list, ms: until then whoever needs it can do nothing at all. */
-  firstRetryMsMax: 5_000,
-  /** A watch that ends without an event sooner than this, ms, was no use. */
-  quickMs: 1_000,
-};
+export type { ReflectorTimings } from "./reflector-timings.ts";
+
 /** Useless watches in a row after which to list again: the version they begin at may be what is wrong. */
 const QUICK_ENDS_MAX = 3;
 
 const NOT_FOUND = 404;
 const BAD_REQUEST = 400;
 const FORBIDDEN = 403;
-
-/** Timings of a reflector: seconds and ms as their names say. */
-export type ReflectorTimings = typeof TIMINGS;
 
 /**
  * What a reflector is doing. `away`: waiting to try again. `missing`: the resource has no definition. `forbidden`: we have
@@ -85,6 +68,8 @@ export class Reflector<T extends Reflected> {
   #quorum = false;
   /** Watches in a row that were agreed to and ended at once. */
   #quickEnds = 0;
+  /** Ends the watch that is under way. */
+  #ends = new AbortController();
   /** Contact was lost and has not been regained. */
   #lost = false;
   #state: ReflectorState | null = null;
@@ -128,6 +113,14 @@ export class Reflector<T extends Reflected> {
     this.#life.abort();
     this.#release();
     await this.#loop;
+  }
+
+  /** What is followed may be of another state than before: ends the watch, and lists again from the quorum. */
+  relist(): void {
+    this.#version = null;
+    this.#lastVersion = null;
+    this.#quorum = true;
+    this.#ends.abort();
   }
 
   /**
@@ -244,6 +237,7 @@ export class Reflector<T extends Reflected> {
     const { stallMs, quickMs } = this.#timings;
     const startMs = performance.now();
     const ends = new AbortController();
+    this.#ends = ends;
     const stop = () => ends.abort();
     let stalled = false;
     let opened = false;

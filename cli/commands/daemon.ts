@@ -38,6 +38,10 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
     "--metrics-address <host:port>",
     "of /healthz, /readyz and /metrics, for Prometheus; they are on the socket, too (default: off)",
   ],
+  [
+    "--recovery-seconds <seconds>",
+    "how long nobody new gets an address after allocations were found missing (default: 30)",
+  ],
   ["--metadata <on|off>", "off: no metadata listener on this node, on any network (default: on)"],
   [
     "--metadata-wait-ms <ms>",

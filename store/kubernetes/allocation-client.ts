@@ -1,6 +1,7 @@
 import type { Address } from "../../ipam/address.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import type { KubeAnswer, KubeApi, Priority } from "./kube-api.ts";
+import type { Continuity } from "./continuity.ts";
+import type { KubeAnswer, KubeApi, KubeRequest, Priority } from "./kube-api.ts";
 import { allocationName } from "./object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "./objects.ts";
 
@@ -21,16 +22,32 @@ export type Written = { readonly kind: "done"; readonly object: IPAllocation } |
 export class AllocationClient {
   readonly #api: KubeApi;
   readonly #priority: Priority;
+  readonly #continuity: Continuity | null;
+  /** Of the ADD that the writes are for; null: they are sent whatever happens. */
+  readonly #epoch: number | null;
 
-  constructor(api: KubeApi, priority: Priority) {
+  constructor(
+    api: KubeApi,
+    priority: Priority,
+    continuity: Continuity | null = null,
+    epoch: number | null = null,
+  ) {
     this.#api = api;
     this.#priority = priority;
+    this.#continuity = continuity;
+    this.#epoch = epoch;
+  }
+
+  /** The same, with writes that are not sent once contact was lost: of an ADD that was admitted in this epoch. */
+  admitted(epoch: number): AllocationClient {
+    return new AllocationClient(this.#api, this.#priority, this.#continuity, epoch);
   }
 
   /** A quorum read; null: nobody has the address. */
   async read(network: string, address: Address, deadlineMs: number): Promise<AllocationReading | null> {
     const name = allocationName(network, address);
-    const answer = await this.#send("GET", name, deadlineMs);
+    const path = objectPath(ALLOCATIONS_PATH, name);
+    const answer = await this.#api.send({ method: "GET", path, priority: this.#priority, deadlineMs });
     // Without a name in it, a 404 says that the definition is not installed.
     if (answer.status === 404 && answer.body?.details?.name === name) return null;
     if (answer.status !== 200) throw refusedBy(answer, `read IPAllocation ${name}`);
@@ -39,13 +56,7 @@ export class AllocationClient {
 
   /** Insert-if-absent: the commit of an allocation. `changed`: the name exists. */
   async create(object: object, deadlineMs: number): Promise<Written> {
-    const answer = await this.#api.send({
-      method: "POST",
-      path: ALLOCATIONS_PATH,
-      body: object,
-      priority: this.#priority,
-      deadlineMs,
-    });
+    const answer = await this.#write({ method: "POST", path: ALLOCATIONS_PATH, body: object, deadlineMs });
     if (answer.status === 201) return { kind: "done", object: answer.body as IPAllocation };
     if (answer.status === 409) return { kind: "changed" };
     throw refusedBy(answer, "create an IPAllocation");
@@ -54,7 +65,8 @@ export class AllocationClient {
   /** Puts an object back with the resourceVersion it was read with. `changed`: somebody else wrote or deleted it meanwhile. */
   async replace(object: object, deadlineMs: number): Promise<Written> {
     const { name } = (object as IPAllocation).metadata;
-    const answer = await this.#send("PUT", name, deadlineMs, object);
+    const path = objectPath(ALLOCATIONS_PATH, name);
+    const answer = await this.#write({ method: "PUT", path, body: object, deadlineMs });
     if (answer.status === 200 || answer.status === 201) {
       return { kind: "done", object: answer.body as IPAllocation };
     }
@@ -62,14 +74,20 @@ export class AllocationClient {
     throw refusedBy(answer, `write IPAllocation ${name}`);
   }
 
-  #send(method: "GET" | "PUT", name: string, deadlineMs: number, body?: object): Promise<KubeAnswer> {
-    return this.#api.send({
-      method,
-      path: objectPath(ALLOCATIONS_PATH, name),
-      ...(body === undefined ? {} : { body }),
+  async #write(request: Omit<KubeRequest, "priority" | "unless">): Promise<KubeAnswer> {
+    const continuity = this.#continuity;
+    const epoch = this.#epoch;
+    const newestBefore = continuity?.newest ?? 0n;
+    const answer = await this.#api.send({
+      ...request,
       priority: this.#priority,
-      deadlineMs,
+      ...(continuity === null || epoch === null ? {} : { unless: () => continuity.whyNot(epoch) }),
     });
+    const version: string | undefined = answer.body?.metadata?.resourceVersion;
+    // A PUT that changes nothing is answered with the version of before.
+    if (answer.status === 201) continuity?.noteCurrent(version, newestBefore);
+    else if (answer.status < 300) continuity?.noteVersion(version);
+    return answer;
   }
 }
 

@@ -16,6 +16,7 @@ import type { AllocationClient } from "./allocation-client.ts";
 import type { Holder } from "./allocation-object.ts";
 import { type Attacher, resolveAttacher } from "./attacher.ts";
 import type { ClaimDesk, ClaimReading } from "./claim-desk.ts";
+import type { Continuity } from "./continuity.ts";
 import { findOwn } from "./find-own.ts";
 import type { Hint } from "./hint.ts";
 import { joinPublished } from "./join-published.ts";
@@ -32,6 +33,7 @@ export interface AttachParts {
   readonly client: AllocationClient;
   readonly hint: Hint;
   readonly desk: ClaimDesk;
+  readonly continuity: Continuity;
   /** Starts following a network whose hint proved poor. */
   follow(network: string): void;
   /** Something is owed to the API server. */
@@ -154,8 +156,13 @@ async function allocate(
   attacher: Attacher,
   deadlineMs: number,
 ): Promise<Reserved | "again"> {
-  const { hint, context, folder } = parts;
+  const { hint, context, folder, continuity } = parts;
   const { definition, network } = want;
+  // What a container of this node uses is its pod's; for everybody else the API server must have what it had.
+  const knownHere = attacher.superseded.some(({ row }) => row.lost === 0);
+  const early = knownHere ? null : await continuity.admit(network, deadlineMs);
+  if (early !== null) return { kind: "refused", refusal: early, reserved: [] };
+  let { epoch } = continuity;
   const held = await findOwn(parts, want, attacher, deadlineMs);
   const space = hint.space(network);
   space.definition = definition;
@@ -177,11 +184,14 @@ async function allocate(
   const families = decision.slots.map((slot) => pools[slot.rangeSetIndex]?.rangeSet.family ?? 4);
   const narrow = whyTooNarrow(families, want);
   if (narrow) return { ...narrow, reserved: [] };
+  const late = knownHere ? await continuity.admit(network, deadlineMs) : null;
+  if (late !== null) return { kind: "refused", refusal: late, reserved: [] };
+  if (knownHere) epoch = continuity.epoch;
   let intentId: number | null = null;
   const reserved = await reserve(
     {
       clock: context.clock,
-      client: parts.client,
+      client: parts.client.admitted(epoch),
       hint,
       definition,
       pools,
@@ -200,6 +210,10 @@ async function allocate(
     decision.slots,
   );
   killPoint("after-reserve");
+  if (reserved.kind === "reserved" && continuity.whyNot(epoch) !== null) {
+    await giveBack(parts, want, attacher, reserved.addresses, intentId);
+    throw new ApiAway(`${continuity.whyNot(epoch)}; what this ADD had reserved is given back`);
+  }
   if (reserved.kind === "reserved") return reserved;
   await giveBack(parts, want, attacher, reserved.reserved, intentId);
   // Somebody has what was asked for: the picture knows it now, and the refusal names the holder.

@@ -1,6 +1,6 @@
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { describeOwner } from "../owner.ts";
+import { describeOwner, type Owner } from "../owner.ts";
 import type { Finding, PodIdentity } from "../records.ts";
 import { checkDatabase } from "../sqlite/check.ts";
 import type { Ledger } from "../sqlite/ledger.ts";
@@ -13,13 +13,29 @@ import { allocationName } from "./object-names.ts";
 import { ALLOCATIONS_PATH, attachmentKey, type IPAllocation } from "./objects.ts";
 import { fromAllocationOwner, toAllocationOwner } from "./owners.ts";
 
+export interface CheckNodeParts {
+  readonly owedCount: number;
+  podState(pod: PodIdentity): Promise<PodState>;
+  /** Networks on which nobody new gets an address now. */
+  readonly recovering: readonly string[];
+  /** `status.ips` of a claim; null: it is gone, or nobody can tell. */
+  listOf(claim: Owner): Promise<readonly string[] | null>;
+}
+
 /** What this node can prove: that the API knows every address in use here as its own, and that nothing is owed to it. */
 export async function checkNode(
   ledger: Ledger,
   api: KubeApi,
-  { owedCount, podState }: { readonly owedCount: number; podState(pod: PodIdentity): Promise<PodState> },
+  { owedCount, podState, recovering, listOf }: CheckNodeParts,
 ): Promise<Finding[]> {
   const findings = checkDatabase(ledger);
+  for (const network of recovering) {
+    findings.push({
+      invariant: "recovery",
+      message: `network ${network} recovers: its allocations had been taken away, and nobody new gets an address there`,
+      hint: "it ends by itself once no node has anything more to put back; find out who restored etcd or deleted IPAllocations",
+    });
+  }
   if (owedCount > 0) {
     findings.push({
       invariant: "outbox",
@@ -42,6 +58,13 @@ export async function checkNode(
   for (const row of ledger.sql.attachmentsAfter.all(0, Number.MAX_SAFE_INTEGER)) {
     const attachment = attachmentOf(row, ledger.networkById(row.network_id).name);
     const key = attachmentKey(attachment.containerId, attachment.interface);
+    if (attachment.owner.kind === "claim" && (await listOf(attachment.owner))?.length === 0) {
+      findings.push({
+        invariant: "I2",
+        message: `${describeOwner(attachment.owner)} lists no address, though container ${attachment.containerId} (${attachment.interface}) uses ${attachment.ips.map((ip) => ip.address).join(", ")} of network ${attachment.network}`,
+        hint: "this daemon publishes the list again when it compares what it holds with the API: at its start, and after each loss of contact",
+      });
+    }
     for (const ip of attachment.ips) {
       const object = objects.get(
         allocationName(attachment.network, parseInterfaceAddress(ip.address).address),

@@ -43,7 +43,7 @@ export interface ClaimDesk {
   publish(
     claim: ClaimReading,
     ips: readonly string[],
-    want: AttachWant,
+    want: Pick<AttachWant, "pod">,
     deadlineMs: number,
   ): Promise<"published" | "changed">;
   /** Makes ownerPod and condition follow an attachment of a claim that has its addresses. After the answer; best effort. */

@@ -12,6 +12,8 @@ export interface KubeRequest {
   /** Of a PATCH: a list of JSON Patch operations, or a merge patch. */
   readonly patch?: "json" | "merge";
   readonly priority: Priority;
+  /** Asked before each attempt: why it must not be sent any more, which ends the request with ApiAway; null: it may. */
+  readonly unless?: () => string | null;
   /** Instant of performance.now() after which no answer is wanted any more, ms. */
   readonly deadlineMs: number;
 }

@@ -2,7 +2,7 @@ import type { Address } from "../../ipam/address.ts";
 import { sameAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
-import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { refuse } from "../../ipam/refusals.ts";
 import type {
   AllocationFilter,
   AttachOutcome,
@@ -27,12 +27,14 @@ import { AllocationClient } from "./allocation-client.ts";
 import { type AttachParts, answerFromJournal, attachInKubernetes } from "./attach.ts";
 import { checkNode } from "./check-node.ts";
 import type { ClaimDesk } from "./claim-desk.ts";
+import type { Continuity } from "./continuity.ts";
 import { Followed } from "./followed.ts";
 import { Hint } from "./hint.ts";
 import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "./journal.ts";
 import { ApiAway, type KubeApi } from "./kube-api.ts";
 import { KubernetesLeaseBook } from "./lease-book.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
+import { elsewhere } from "./objects-elsewhere.ts";
 import { Outbox } from "./outbox.ts";
 import { fromAllocationOwner } from "./owners.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
@@ -53,6 +55,7 @@ export interface KubernetesStoreOptions {
   readonly log: StoreLog & { warn(message: string): void };
   readonly api: KubeApi;
   readonly desk: ClaimDesk;
+  readonly continuity: Continuity;
   readonly definitions: ClusterDefinitions;
   readonly addDeadlineMs: number;
   /** Follows the allocations of one network from now on; returns how to end it. */
@@ -88,7 +91,8 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     this.#parts = {
       folder,
       context,
-      client: new AllocationClient(api, "add"),
+      client: new AllocationClient(api, "add", options.continuity),
+      continuity: options.continuity,
       hint: this.hint,
       desk: options.desk,
       follow: (network) => this.#followed.need(network),
@@ -175,8 +179,8 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   /** See reassert. */
-  reassert(): Promise<Reasserted> {
-    return reassert(this.#parts);
+  reassert(afterGap = false): Promise<Reasserted> {
+    return reassert(this.#parts, afterGap);
   }
 
   async attach(want: AttachWant): Promise<AttachOutcome> {
@@ -261,9 +265,15 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   check(): Promise<Finding[]> {
-    const { api, desk } = this.#options;
+    const { api, desk, continuity } = this.#options;
     const podState = (pod: PodIdentity) => desk.podState(pod, performance.now() + READ_MS_MAX);
-    return checkNode(this.folder.ledger, api, { owedCount: this.owedCount, podState });
+    const listOf = async (owner: Owner) => {
+      const claim = await desk.read(owner, performance.now() + READ_MS_MAX).catch(() => null);
+      return claim?.uid === owner.uid ? claim.ips : null;
+    };
+    const { owedCount } = this;
+    const { recovering } = continuity;
+    return checkNode(this.folder.ledger, api, { owedCount, podState, recovering, listOf });
   }
 
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
@@ -325,9 +335,4 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   deleteDefinition(): Promise<never> {
     return elsewhere("a NetworkAttachmentDefinition");
   }
-}
-
-function elsewhere(what: string): Promise<never> {
-  const remedy = "objects are kept by the Kubernetes API here; use kubectl";
-  return Promise.reject(new RefusalError(refuse("REQUEST_INVALID", { key: "objects", value: what, remedy })));
 }

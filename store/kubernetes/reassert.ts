@@ -15,8 +15,12 @@ const ONE_MS_MAX = 10_000;
 export interface Reasserted {
   /** Addresses whose object was gone, or had lost our attachment, and is as it should be again. */
   readonly restored: number;
-  /** Attachments whose address belongs to somebody else now. */
+  /** Attachments of which an address belongs to somebody else now, and did not before. */
   readonly lost: readonly Attachment[];
+  /** How many there are of which one does. */
+  readonly stillLost: number;
+  /** Claims whose list was empty, and that have it again: `namespace/name`. */
+  readonly republished: readonly string[];
   /** Attachments that were ended: their address had been released because all containers of their pod have ended. */
   readonly over: readonly Attachment[];
 }
@@ -26,14 +30,20 @@ export interface Reasserted {
  * somebody else is lost, and the journal says so. What a pod had that has ended is neither: its sandbox may stay for long, and
  * the controller has let its address go by the same rule (PodView.terminal). Throws ApiAway.
  */
-export async function reassert(parts: AttachParts): Promise<Reasserted> {
+export async function reassert(parts: AttachParts, afterGap: boolean): Promise<Reasserted> {
+  const missing = new Missing(parts);
+  const republished: string[] = [];
   let restored = 0;
+  let stillLost = 0;
   const lost: Attachment[] = [];
   const over: Attachment[] = [];
   for (let after = 0; ; ) {
     const rows = parts.folder.ledger.sql.attachmentsAfter.all(after, PAGE);
     const last = rows[rows.length - 1];
-    if (!last) return { restored, lost, over };
+    if (!last) {
+      await missing.finish();
+      return { restored, lost, stillLost, over, republished };
+    }
     after = last.id;
     const { ledger } = parts.folder;
     const attachments = rows.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
@@ -42,9 +52,13 @@ export async function reassert(parts: AttachParts): Promise<Reasserted> {
       await Promise.all(
         some.map(async (attachment) => {
           const states = await Promise.all(
-            attachment.ips.map((ip) => reassertOne(parts, attachment, ip.address)),
+            attachment.ips.map((ip) => reassertOne(parts, missing, attachment, ip.address)),
           );
-          restored += states.filter((state) => state === "restored").length;
+          const back = states.filter((state) => state === "restored").length;
+          restored += back;
+          const isHeld = !states.includes("over") && !states.includes("lost");
+          if (isHeld && (afterGap || back > 0) && (await republish(parts, attachment)))
+            republished.push(`${attachment.owner.namespace}/${attachment.owner.name}`);
           if (states.includes("over")) {
             if (await parts.folder.write((now) => journalEnd(now, attachment, "pod ended")))
               over.push(attachment);
@@ -55,7 +69,11 @@ export async function reassert(parts: AttachParts): Promise<Reasserted> {
               const row = now.sql.attachmentById.get(attachment.id);
               return row !== undefined && now.attachments.markLost(row);
             });
-            if (news) lost.push(attachment);
+            stillLost += 1;
+            if (news) {
+              lost.push(attachment);
+              await missing.note(attachment.network);
+            }
           }
         }),
       );
@@ -63,8 +81,50 @@ export async function reassert(parts: AttachParts): Promise<Reasserted> {
   }
 }
 
+/** Tells of the networks on which something was missing: at once of the first, and of all at the end. */
+class Missing {
+  readonly #parts: AttachParts;
+  readonly #counts = new Map<string, number>();
+  readonly #told = new Map<string, Promise<void>>();
+
+  constructor(parts: AttachParts) {
+    this.#parts = parts;
+  }
+
+  async note(network: string): Promise<void> {
+    this.#counts.set(network, (this.#counts.get(network) ?? 0) + 1);
+    const told = this.#told.get(network) ?? this.#tell(network, "its allocations are missing");
+    this.#told.set(network, told);
+    await told;
+  }
+
+  /** The last of them counts: the network recovers from then on. */
+  async finish(): Promise<void> {
+    for (const [network, count] of this.#counts) await this.#tell(network, `it has put back ${count}`);
+  }
+
+  #tell(network: string, what: string): Promise<void> {
+    const { context, continuity } = this.#parts;
+    return continuity.missing(network, `node ${context.node}, ${timeText(context.clock.wallMs())}: ${what}`);
+  }
+}
+
+/** The list of a claim that has none, of what its container uses here. Returns whether it was written. */
+async function republish({ desk, folder }: AttachParts, attachment: Attachment): Promise<boolean> {
+  const { owner, pod, ips } = attachment;
+  if (owner.kind !== "claim") return false;
+  const deadlineMs = performance.now() + ONE_MS_MAX;
+  const claim = await desk.read(owner, deadlineMs);
+  if (claim === null || claim.uid !== owner.uid || claim.ips.length > 0) return false;
+  // Its DEL may have come meanwhile: then nobody is known to use them any more.
+  if (folder.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
+  const list = ips.map(({ address }) => address);
+  return (await desk.publish(claim, list, { pod }, deadlineMs)) === "published";
+}
+
 async function reassertOne(
   parts: AttachParts,
+  missing: Missing,
   attachment: Attachment,
   ip: string,
 ): Promise<"held" | "restored" | "lost" | "over"> {
@@ -90,7 +150,9 @@ async function reassertOne(
     if (isOurs && bound && key in (reading.object.status?.attachments ?? {})) return "held";
     if (attachment.pod !== null && (await desk.podState(attachment.pod, deadlineMs)) === "completed")
       return "over";
-    if (reading !== null && !isOurs) return "lost";
+    // One that rests is nobody's, whoever had it before: a restored server knows nothing of who took it over since.
+    if (reading !== null && !isOurs && reading.object.status?.state !== "Cooling") return "lost";
+    if (reading === null || !bound) await missing.note(attachment.network);
     const written =
       reading === null
         ? await client.create(newAllocation(attachment.network, one, holder, time), deadlineMs)

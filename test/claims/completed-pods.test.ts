@@ -7,6 +7,7 @@ import { PodDirectory } from "../../claims/pod-directory.ts";
 import { cooled } from "../../store/kubernetes/allocation-object.ts";
 import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
 import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, detachWant, ManualClock, said, want } from "../store/subjects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
@@ -30,6 +31,7 @@ beforeEach(async () => {
     api,
     desk: new KubeClaimDesk({ api, pods, clock, warn: () => {} }),
     definitions: { definitionOf: () => null, networks: () => [] },
+    continuity: steadyContinuity(),
     addDeadlineMs: 60_000,
     watchNetwork: () => () => {},
   });

@@ -7,6 +7,7 @@ import { EventWriter } from "../../claims/kube/events.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
 import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, ManualClock, said, want } from "../store/subjects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 import { owner } from "./objects.ts";
@@ -37,6 +38,7 @@ beforeEach(async () => {
     api,
     desk: new KubeClaimDesk({ api, pods, clock, warn: () => {}, events }),
     definitions: { definitionOf: () => null, networks: () => [] },
+    continuity: steadyContinuity(),
     addDeadlineMs: 60_000,
     watchNetwork: () => () => {},
   });

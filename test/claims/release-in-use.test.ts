@@ -10,6 +10,7 @@ import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
 import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
 import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, ManualClock } from "../store/subjects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
@@ -52,6 +53,7 @@ const byDaemon: Release = async (force) => {
     api,
     desk: new KubeClaimDesk({ api, pods, clock, warn: () => {} }),
     definitions: { definitionOf: () => null, networks: () => [] },
+    continuity: steadyContinuity(),
     addDeadlineMs: 60_000,
     watchNetwork: () => () => {},
   });

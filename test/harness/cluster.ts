@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { generateKeyPairSync, randomUUID } from "node:crypto";
-import { rmSync, writeFileSync } from "node:fs";
+import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeCertificate } from "./certificate.ts";
 import { apiServer, controllerManager, etcd } from "./cluster-parts.ts";
@@ -153,6 +153,44 @@ export class TestCluster {
     if (!wait || !this.#parts.apiServer.running) return;
     await this.#serving();
     await this.#restartControllers();
+  }
+
+  /** Copies what etcd has, as a backup of this moment; etcd is stopped meanwhile. Returns the folder. */
+  async saveEtcd(): Promise<string> {
+    await this.stopEtcd();
+    const saved = join(this.folder, `etcd-${randomUUID().slice(0, 8)}`);
+    cpSync(join(this.folder, "etcd"), saved, { recursive: true });
+    await this.startEtcd();
+    return saved;
+  }
+
+  /**
+   * Restores what `saveEtcd` saved, as the documents of etcd say: API server and etcd are stopped, and started again on the
+   * older data. `bumped`: with revisions that are newer than any before, by as many writes.
+   */
+  async restoreEtcd(saved: string, { bumped = 0 }: { readonly bumped?: number } = {}): Promise<void> {
+    await this.#parts.apiServer.end();
+    await this.stopEtcd();
+    rmSync(join(this.folder, "etcd"), { recursive: true });
+    cpSync(saved, join(this.folder, "etcd"), { recursive: true });
+    this.#parts.etcd.start();
+    if (bumped > 0) await this.#bump(bumped);
+    await this.startApiServer();
+  }
+
+  async #bump(revisions: number): Promise<void> {
+    const put = async () => {
+      const body = JSON.stringify({
+        key: Buffer.from("test/bump").toString("base64"),
+        value: randomUUID().replaceAll("-", ""),
+      });
+      return (await fetch(`${this.#etcdUrl}/v3/kv/put`, { method: "POST", body }).catch(() => null))?.ok;
+    };
+    await until(async () => (await put()) === true, "etcd");
+    for (let done = 0; done < revisions; done += 50) {
+      const answers = await Promise.all(Array.from({ length: 50 }, put));
+      if (!answers.every((ok) => ok)) throw new Error("etcd took not every write");
+    }
   }
 
   /** Freezes etcd: requests hang instead of failing. */

@@ -14,6 +14,7 @@ import type { NamespaceIdentity } from "../../store/records.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods, pathOf } from "../harness/kube-pods.ts";
+import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { describeAllocations } from "../store/allocations-contract.ts";
 import { BOOT, ManualClock, type Subject } from "../store/subjects.ts";
 
@@ -52,6 +53,7 @@ async function kubernetesSubject(): Promise<Subject> {
       api,
       desk: new KubeClaimDesk({ api, pods, clock, warn: () => {} }),
       definitions: { definitionOf: () => null, networks: () => [], accessTo: () => null },
+      continuity: steadyContinuity(),
       addDeadlineMs: 60_000,
       watchNetwork: () => () => {},
     });

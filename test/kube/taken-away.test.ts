@@ -19,9 +19,10 @@ let keen: NodeDaemon;
 beforeAll(async () => {
   scene = await Scene.start();
   await scene.controller();
-  a = await scene.node("node-a");
-  b = await scene.node("node-b");
-  keen = await scene.node("node-c", { args: ["--reassert-interval-seconds", "1"] });
+  const args = ["--recovery-seconds", "1"];
+  a = await scene.node("node-a", { args });
+  b = await scene.node("node-b", { args });
+  keen = await scene.node("node-c", { args: [...args, "--reassert-interval-seconds", "1"] });
 });
 afterAll(async () => {
   await scene?.stop();
@@ -115,8 +116,8 @@ test("deleted by force: restored at the next look, and after a loss of touch", a
 
   const [podA, vmA] = [await scene.pod(net, a.name), await scene.vm(net, a.name)];
   const heldA = [
-    [podA, await added(a, podA)],
-    [vmA, await added(a, vmA)],
+    [podA, await addedInTheEnd(a, podA)],
+    [vmA, await addedInTheEnd(a, vmA)],
   ] as const;
   await remove(net, { byForce: true });
   const { stdout } = await a.daemon.cli("check");
@@ -165,14 +166,14 @@ test("in somebody else's hands meanwhile: said aloud, and a new sandbox gets ano
     (await keen.check(pod.pod, { ...pod.options, config: { ...net.config, prevResult: { ips: [] } } })).code,
   ).not.toBe(0);
 
-  const next = await added(keen, pod, { containerId: `again-${pod.pod.metadata.uid}` });
+  const next = await addedInTheEnd(keen, pod, { containerId: `again-${pod.pod.metadata.uid}` });
   expect(next).not.toContain(ips[0]);
   // The address of the other family was never lost, and nobody else may have had it in between.
   expect(next).toContain(ips[1]);
   const history = await keen.daemon.cli("history", (ips[0] as string).split("/")[0] as string);
   expect(history.stdout).toMatch(/lost/);
   // One that was not looked at yet finds out by itself.
-  const quietNext = await added(a, quiet, { containerId: `again-${quiet.pod.metadata.uid}` });
+  const quietNext = await addedInTheEnd(a, quiet, { containerId: `again-${quiet.pod.metadata.uid}` });
   expect(quietNext).not.toContain(quietIps[0]);
   await deleted(keen, pod);
   await deleted(a, quiet);

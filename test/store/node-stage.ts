@@ -1,4 +1,5 @@
 /** A node's store over an API server in memory, in one process: faults at every instant, without a clock. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +9,7 @@ import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, NODES_PATH } from "../../store/kubernetes/objects.ts";
 import type { StateFolder } from "../../store/sqlite/state-folder.ts";
 import { FakeKubeApi } from "../claims/fake-kube-api.ts";
+import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, ManualClock, want } from "./subjects.ts";
 
 export const NODE = "node-a";
@@ -41,6 +43,7 @@ export class NodeStage {
       // No test here has a claim.
       desk: {} as never,
       definitions: { definitionOf: () => null, networks: () => [] },
+      continuity: steadyContinuity(),
       addDeadlineMs: 2_000,
       watchNetwork: () => () => {},
     });

@@ -1,0 +1,63 @@
+import { type ClaimCondition, mergeCondition } from "../ipam/claim-conditions.ts";
+import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
+import { type IPNetwork, NETWORKS_PATH, objectPath } from "../store/kubernetes/objects.ts";
+import { readNetworkObject } from "./network-object.ts";
+
+/** The condition of an IPNetwork: allocations were taken away, and nobody new gets an address until all are put back. */
+const RECOVERING = "Recovering";
+const ATTEMPTS_MAX = 10;
+const CONFLICT = 409;
+
+/** A text of its own for each time that a network was marked; null: it does not recover. */
+export function recoveryMark(object: Pick<IPNetwork, "status"> | null): string | null {
+  const condition = object?.status?.conditions?.find(({ type }) => type === RECOVERING);
+  return condition?.status === "True" ? condition.message : null;
+}
+
+/** Marks a network; `message` says who found what missing, and when. Does nothing where it has no IPNetwork. Throws ApiAway. */
+export async function markRecovering(
+  api: KubeApi,
+  network: string,
+  message: string,
+  time: string,
+): Promise<void> {
+  const condition = { type: RECOVERING, status: "True", reason: "AllocationsMissing", message } as const;
+  await writeCondition(api, network, { ...condition, lastTransitionTime: time }, () => true);
+}
+
+/** Ends the recovery that a mark stands for, unless somebody has marked the network again. Throws ApiAway. */
+export async function endRecovery(api: KubeApi, network: string, mark: string, time: string): Promise<void> {
+  const message = "every node that answered has put back what its containers use";
+  const condition = { type: RECOVERING, status: "False", reason: "Recovered", message } as const;
+  const isSame = (object: IPNetwork) => recoveryMark(object) === mark;
+  await writeCondition(api, network, { ...condition, lastTransitionTime: time }, isSame);
+}
+
+/** Others write counts into the same object: each attempt carries the version just read. */
+async function writeCondition(
+  api: KubeApi,
+  network: string,
+  condition: ClaimCondition,
+  isWanted: (object: IPNetwork) => boolean,
+): Promise<void> {
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+    const deadlineMs = performance.now() + 10_000;
+    const object = await readNetworkObject(api, network, deadlineMs);
+    if (object === null || !isWanted(object)) return;
+    const { name, resourceVersion } = object.metadata;
+    const conditions = mergeCondition(object.status?.conditions ?? [], condition);
+    const { status, body } = await api.send({
+      method: "PATCH",
+      patch: "merge",
+      path: objectPath(NETWORKS_PATH, name),
+      body: { metadata: { resourceVersion }, status: { conditions } },
+      priority: "add",
+      deadlineMs,
+    });
+    if (status < 300) return;
+    if (status !== CONFLICT && status !== 404) {
+      throw new ApiAway(`IPNetwork ${name}: ${status} ${body?.message ?? ""}`);
+    }
+  }
+  throw new ApiAway(`the condition ${RECOVERING} of network ${network}: others kept writing its IPNetwork`);
+}

@@ -1,0 +1,147 @@
+import type { Logger } from "pino";
+import type { ReflectorState } from "../claims/kube/reflector.ts";
+import { endRecovery, markRecovering, recoveryMark } from "../claims/recovery.ts";
+import { Continuity } from "../store/kubernetes/continuity.ts";
+import type { KubeApi } from "../store/kubernetes/kube-api.ts";
+import { type IPNetwork, NETWORKS_PATH } from "../store/kubernetes/objects.ts";
+import { timeText } from "../store/sqlite/rows.ts";
+
+/**
+ * After a gap in contact, ms, until every node has found out what it has lost: each asks again every PROBE_PAUSE_MS_MAX while
+ * its watch is broken, and a comparison of a hundred attachments takes less than a second.
+ */
+const SETTLE_MS = 4_000;
+/** Between two questions whether the API server is there, while the watch is broken, ms; half of it at least. */
+const PROBE_PAUSE_MS_MAX = 1_500;
+/** For the answer to one, ms: a server that takes longer is away. */
+const PROBE_MS_MAX = 1_500;
+/** For a read or write that comes again if it fails, ms. */
+const LOOK_MS_MAX = 10_000;
+/** After the end of a recovery, ms, before it is recorded. */
+const END_SPARE_MS = 500;
+
+export interface ClusterContinuityOptions {
+  readonly api: KubeApi;
+  readonly node: string;
+  readonly recoveryMs: number;
+  readonly wallMs: () => number;
+  readonly log: Logger;
+  /** Reads the IPNetwork of a network now, and tells it to `seen`. Throws ApiAway. */
+  look(network: string, deadlineMs: number): Promise<void>;
+  /** Everything that is followed must be listed anew. */
+  relist(): void;
+  /** Contact was lost and is there again: what this node holds is to be compared. */
+  compare(): void;
+}
+
+/** Whether this node's API server has what it had: fed by the watches, told to the others in IPNetworks. */
+export class ClusterContinuity {
+  readonly continuity: Continuity;
+  readonly #options: ClusterContinuityOptions;
+  #away = false;
+  #stopped = false;
+  #probing: NodeJS.Timeout | null = null;
+  /** When to look whether a mark of this node's can be taken off, by network. */
+  readonly #ends = new Map<string, NodeJS.Timeout>();
+
+  constructor(options: ClusterContinuityOptions) {
+    this.#options = options;
+    const { recoveryMs, log } = options;
+    this.continuity = new Continuity({
+      settleMs: Math.min(SETTLE_MS, recoveryMs),
+      recoveryMs,
+      monotonicMs: () => performance.now(),
+      look: (network, deadlineMs) => options.look(network, deadlineMs),
+      mark: (network, what) => this.#mark(network, what),
+      onWentBack: () => {
+        log.error(
+          "the API server has an older state than the one this node has seen (a restored etcd): nobody new gets an address until every node has compared what it holds",
+        );
+        options.relist();
+        options.compare();
+      },
+    });
+  }
+
+  /** What the watch is doing by which this node notices gaps. */
+  noteState(state: ReflectorState): void {
+    if (state === "away") {
+      this.#away = true;
+      this.continuity.lose();
+      this.#probeSoon();
+    } else if (state === "watching") {
+      this.#away = false;
+      this.continuity.regain();
+    }
+  }
+
+  /** While the watch is broken, questions tell whether the server is there: a watch may be refused for long. */
+  #probeSoon(): void {
+    if (this.#probing !== null || this.#stopped) return;
+    const pauseMs = PROBE_PAUSE_MS_MAX * (0.5 + Math.random() / 2);
+    this.#probing = setTimeout(() => {
+      this.probe(PROBE_MS_MAX)
+        .then(
+          () => this.#away && this.continuity.regain() && this.#options.compare(),
+          () => this.#away && this.continuity.lose(),
+        )
+        .finally(() => {
+          this.#probing = null;
+          if (this.#away) this.#probeSoon();
+        });
+    }, pauseMs);
+  }
+
+  /** An IPNetwork that was read. A mark that has stood long enough is taken off. */
+  seen(network: string, object: IPNetwork | null): void {
+    const { continuity } = this;
+    const mark = recoveryMark(object);
+    continuity.noteVersion(object?.metadata.resourceVersion);
+    continuity.noteMark(network, mark);
+    if (mark === null || continuity.recoveryLeftMs(network) > 0) return;
+    const { api, log, wallMs } = this.#options;
+    endRecovery(api, network, mark, timeText(wallMs()))
+      .then(() => log.info({ network }, "the network has recovered; everybody gets addresses again"))
+      .catch((error: Error) =>
+        log.warn({ network, err: error }, "the end of the recovery is not recorded yet"),
+      );
+  }
+
+  /** Asks which version the API server is at: an older one than was seen tells that it was restored. Throws ApiAway. */
+  async probe(msMax = LOOK_MS_MAX): Promise<void> {
+    const newestBefore = this.continuity.newest;
+    const { status, body } = await this.#options.api.send({
+      method: "GET",
+      path: NETWORKS_PATH,
+      query: { limit: "1" },
+      priority: "housekeeping",
+      deadlineMs: performance.now() + msMax,
+    });
+    if (status === 200) this.continuity.noteCurrent(body?.metadata?.resourceVersion, newestBefore);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    if (this.#probing !== null) clearTimeout(this.#probing);
+    for (const timer of this.#ends.values()) clearTimeout(timer);
+  }
+
+  async #mark(network: string, what: string): Promise<void> {
+    const { api, log, wallMs } = this.#options;
+    log.error(
+      { network },
+      `allocations were taken away: ${what}; nobody new gets an address there meanwhile`,
+    );
+    await markRecovering(api, network, what, timeText(wallMs()));
+    // Whoever reads the mark when it has stood long enough takes it off; there may be no ADD for hours.
+    clearTimeout(this.#ends.get(network));
+    const look = () => {
+      this.#ends.delete(network);
+      const deadlineMs = performance.now() + LOOK_MS_MAX;
+      this.#options
+        .look(network, deadlineMs)
+        .catch((error: Error) => log.warn({ network, err: error }, "the recovery goes on"));
+    };
+    this.#ends.set(network, setTimeout(look, this.#options.recoveryMs + END_SPARE_MS).unref());
+  }
+}

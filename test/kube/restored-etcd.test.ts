@@ -1,0 +1,121 @@
+/** etcd is restored from a backup some seconds old, under daemons that go on, and pods start at once on every node. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { HttpKubeApi } from "../../claims/kube/http-kube-api.ts";
+import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
+import { markRecovering } from "../../claims/recovery.ts";
+import { CLAIMS_PATH, NETWORKS_PATH, namespacedPath, objectPath } from "../../store/kubernetes/objects.ts";
+import { HOLDFAST, run, until } from "../harness/daemon.ts";
+import type { NodeDaemon } from "../harness/node.ts";
+import { added, addedInTheEnd, checked, type Guest, NAMESPACE, type Net, Scene } from "./fault-scene.ts";
+
+const NODES = ["node-a", "node-b", "node-c", "node-d"];
+const RECOVERY_SECONDS = 4;
+
+let scene: Scene;
+let nodes: NodeDaemon[];
+
+beforeAll(async () => {
+  scene = await Scene.start();
+  const args = ["--recovery-seconds", `${RECOVERY_SECONDS}`];
+  nodes = await Promise.all(NODES.map((name) => scene.node(name, { args })));
+});
+afterAll(async () => {
+  await scene?.stop();
+});
+
+interface Waiting {
+  readonly node: NodeDaemon;
+  readonly guest: Guest;
+}
+
+/** Pods on every node, whose sandboxes are still to be made. */
+async function pods(net: Net, perNode: number): Promise<Waiting[]> {
+  const made: Waiting[] = [];
+  for (let i = 0; i < perNode; i += 1)
+    for (const node of nodes) made.push({ node, guest: await scene.pod(net, node.name) });
+  return made;
+}
+
+async function allAdded(waiting: readonly Waiting[]): Promise<string[]> {
+  const given: string[] = [];
+  for (const { node, guest } of waiting) given.push(...(await added(node, guest)));
+  return given;
+}
+
+const conditionOf = async (net: Net) => {
+  const object = await scene.cluster.api.get(objectPath(NETWORKS_PATH, net.name));
+  return object.status.conditions.find(({ type }: { type: string }) => type === "Recovering");
+};
+
+test.each([
+  ["older", 0],
+  ["newer", 3_000],
+])(
+  "with %s revisions no container's address is given again, and what was lost is put back",
+  async (name, bumped) => {
+    // Few addresses more than are needed: whoever asks meets those of others.
+    const net = await scene.net(`restored-${name}`, bumped === 0 ? "10.60.0.0/27" : "10.61.0.0/27");
+    const before = await allAdded(await pods(net, 1));
+    const lateNode = nodes[0] as NodeDaemon;
+    const vm = await scene.vm(net, lateNode.name);
+    const late = await pods(net, 2);
+    const next = await pods(net, 3);
+    const saved = await scene.cluster.saveEtcd();
+    const after = [...(await allAdded(late)), ...(await added(lateNode, vm))];
+    expect(await scene.published(vm)).toHaveLength(1);
+
+    // As kubelets do, from before the API server is back: nobody waits for anything.
+    const given = next.map(({ node, guest }) => addedInTheEnd(node, guest));
+    await scene.cluster.restoreEtcd(saved, { bumped });
+    const fresh = (await Promise.all(given)).flat();
+
+    const living = [...before, ...after, ...fresh];
+    expect(new Set(living).size, `before ${before}, after ${after}, fresh ${fresh}`).toBe(living.length);
+    await until(async () => {
+      const bound = (await scene.bound(net)).map((one) => one.split(" ")[0]);
+      return living.every((ip) => bound.includes(ip));
+    }, "what runs to be recorded again");
+    await until(async () => (await scene.published(vm)).length === 1, "the claim to have its list again");
+    expect(await scene.published(vm)).toEqual(after.slice(-1));
+    expect(nodes.map(({ log }) => log).join("")).toContain("are restored");
+    await until(async () => (await conditionOf(net))?.status === "False", "the recovery to end", 30_000);
+    for (const node of nodes) await checked(node);
+  },
+);
+
+test("what recovers and what is missing is named by check, and mends itself", async () => {
+  const net = await scene.net("named", "10.62.0.0/27");
+  const [node] = nodes as [NodeDaemon];
+  const vm = await scene.vm(net, node.name);
+  const ips = await added(node, vm);
+  const claim = (await scene.kubevirt.claim(vm.vm, net.name)) as { metadata: { name: string } };
+  const path = namespacedPath(CLAIMS_PATH, NAMESPACE, claim.metadata.name);
+  await scene.cluster.api.patch(`${path}/status`, { status: { ips: [] } });
+  const api = new HttpKubeApi(loadKubeConfig(scene.cluster.kubeconfig("holdfast-node")));
+  await markRecovering(api, net.name, "somebody, some time: a test", "2026-01-01T00:00:00Z");
+  api.close();
+
+  const kubeconfig = scene.cluster.kubeconfig("admin");
+  const all = await run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, "check", "--grace", "0"]);
+  expect(all.stdout).toContain(
+    "network named recovers, and nobody new gets an address there: somebody, some time",
+  );
+  expect(all.stdout).toMatch(
+    new RegExp(`${ips[0]} of network named is in use by claim .*, which lists no address`),
+  );
+  const here = await node.daemon.cli("check");
+  expect(here.stdout).toMatch(new RegExp(`claim .* lists no address, though container .* uses ${ips[0]}`));
+
+  // Too little time for an ADD to wait for the end.
+  await node.restart("SIGKILL", { args: ["--recovery-seconds", "3", "--add-deadline-ms", "3000"] });
+  expect(await scene.published(vm)).toEqual(ips);
+  const pod = await scene.pod(net, node.name);
+  const refused = await node.add(pod.pod, pod.options);
+  expect(refused.json()).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("put back what their containers use"),
+  });
+  expect(ips).not.toContain((await addedInTheEnd(node, pod))[0]);
+  await until(async () => (await conditionOf(net))?.status === "False", "the recovery to end", 30_000);
+  await checked(node);
+});

@@ -30,7 +30,7 @@ export interface ApiContext {
 
 /** What was done with one object of a manifest. */
 export type AppliedResult = { readonly kind: string; readonly namespace: string; readonly name: string } & (
-  | { readonly action: ApplyAction | "deleted" | "terminating" }
+  | { readonly action: ApplyAction | "deleted" | "terminating"; readonly note?: string }
   | { readonly error: { readonly code: string; readonly message: string; readonly hint: string } }
 );
 
@@ -176,7 +176,10 @@ async function applyOne({ store, waiting }: ApiContext, object: unknown): Promis
       waiting.wake(claimKey(read.claim));
       return { ...named(object), action };
     }
-    return { ...named(object), action: await store.applyDefinition(read.definition) };
+    const action = await store.applyDefinition(read.definition);
+    const metadata = store.definition(read.definition.network)?.metadata;
+    const note = metadata?.kind === "refused" ? { note: `its VMs get no metadata: ${metadata.reason}` } : {};
+    return { ...named(object), action, ...note };
   } catch (error) {
     return { ...named(object), error: errorOf(error) };
   }

@@ -162,7 +162,11 @@ export class Daemon {
       version,
       notReady,
       spool,
-      findings: () => [...bootAgreement.findings(), ...(this.#settlement?.findings() ?? [])],
+      findings: () => [
+        ...bootAgreement.findings(),
+        ...(this.#settlement?.findings() ?? []),
+        ...this.#listeners.findings(),
+      ],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),
     };
     this.#server = buildServer(cni, api, metrics);

@@ -3,8 +3,9 @@ import { formatAddress } from "../ipam/address.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import type { Clock } from "../store/clock.ts";
 import type { NodeStore } from "../store/node-store.ts";
-import type { Attachment } from "../store/records.ts";
+import type { Attachment, Finding } from "../store/records.ts";
 import { Bell } from "./bell.ts";
+import { listenerFindings } from "./listener-findings.ts";
 import { listenerNeeded } from "./listener-need.ts";
 import { type AskedPlan, attachmentKey, describePlan, isOther } from "./listener-plan.ts";
 import { ListenerPlans } from "./listener-plans.ts";
@@ -73,6 +74,11 @@ export class ListenerDesk {
 
   get counts(): { readonly wanted: number; readonly up: number; readonly failed: number } {
     return { wanted: this.#wanted.listeners.networks.length, ...this.reports.counts() };
+  }
+
+  findings(): Finding[] {
+    const networks = this.#wanted.listeners.networks.map(({ network }) => network);
+    return listenerFindings(this.reports, networks);
   }
 
   /** Lets everybody go who waits. */

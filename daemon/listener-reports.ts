@@ -40,10 +40,21 @@ export class ListenerReports {
     return this.#applied >= number ? (this.#states.get(network) ?? null) : null;
   }
 
+  /** Nobody sets listeners up, or has for a while not said so. */
+  get away(): boolean {
+    return this.#polls === 0 && this.#clock.monotonicMs() - this.#lastMs > SILENT_MS_MAX;
+  }
+
+  get failed(): readonly ListenerState[] {
+    return this.#known.filter(({ state }) => state === "failed");
+  }
+
   counts(): { readonly up: number; readonly failed: number } {
-    const away = this.#polls === 0 && this.#clock.monotonicMs() - this.#lastMs > SILENT_MS_MAX;
-    const states = away ? [] : [...this.#states.values()];
-    const up = states.filter(({ state }) => state === "up").length;
-    return { up, failed: states.length - up };
+    const failed = this.failed.length;
+    return { up: this.#known.length - failed, failed };
+  }
+
+  get #known(): readonly ListenerState[] {
+    return this.away ? [] : [...this.#states.values()];
   }
 }

@@ -125,7 +125,7 @@ export interface Page<T> {
 }
 
 export interface Finding {
-  /** I1 to I5, or `database`, `spool`, `network`. */
+  /** I1 to I5, or `database`, `spool`, `network`, `boot`, `metadata`. */
   readonly invariant: string;
   readonly message: string;
   readonly hint: string;

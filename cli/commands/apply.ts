@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { nodeClientOf, USE_KUBECTL } from "../client.ts";
 import { withFiles } from "../file-option.ts";
 import { readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
-import { print } from "../terminal.ts";
+import { note, print, printable } from "../terminal.ts";
 
 /** `holdfast apply -f`: creates or changes claims and network definitions, as kubectl would in a cluster. */
 export function addApply(program: Command): void {
@@ -22,7 +22,10 @@ export function addApply(program: Command): void {
       const objects = await readManifests(filename);
       await sendManifests(client, "/v1/apply", objects, ({ result, ...placed }) => {
         if ("error" in result) refuseObject(placed, result.error);
-        else print(`${resultName(result)} ${result.action}\n`);
+        else {
+          print(`${resultName(result)} ${result.action}\n`);
+          if (result.note !== undefined) note(`note: ${resultName(result)}: ${printable(result.note)}`);
+        }
       });
     });
 }

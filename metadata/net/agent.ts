@@ -118,7 +118,7 @@ export class Agent {
       sinceMs += PULSE_MS;
       sinceWholeMs += PULSE_MS;
       if (this.#wanted === null) continue;
-      const died = haproxy.wanted && !haproxy.alive;
+      const { died } = haproxy;
       const restless = listeners.lostCount > 0 || this.#states.some(({ state }) => state === "failed");
       const whole = !died && (this.#disturbed || sinceWholeMs >= LOOK_MS);
       if (died) log.error("haproxy is gone; it is started again");

@@ -39,6 +39,8 @@ export class Haproxy {
   #pid: number | null = null;
   /** What it runs with; null: not known to run with what is written. */
   #running: string | null = null;
+  /** Starts, reloads and stops under way. */
+  #changes = 0;
   #lastReloadMs = Number.NEGATIVE_INFINITY;
 
   constructor(command: string, runDir: string, clock: Clock) {
@@ -63,6 +65,11 @@ export class Haproxy {
     return this.#pid !== null;
   }
 
+  /** It has ended by itself: not while it is being started, loaded again or stopped, when it may look like nothing. */
+  get died(): boolean {
+    return this.wanted && this.#changes === 0 && !this.alive;
+  }
+
   runsWith(text: string): boolean {
     return this.alive && this.#running === text;
   }
@@ -83,6 +90,19 @@ export class Haproxy {
     if (!again && this.runsWith(text)) return { outcome: "unchanged" };
     const waitMs = this.#lastReloadMs + RELOAD_GAP_MS - this.#clock.monotonicMs();
     if (this.alive && waitMs > 0) await sleep(waitMs);
+    return this.#change(() => this.#load(text));
+  }
+
+  async #change<T>(work: () => Promise<T>): Promise<T> {
+    this.#changes += 1;
+    try {
+      return await work();
+    } finally {
+      this.#changes -= 1;
+    }
+  }
+
+  async #load(text: string): Promise<{ outcome: ReloadOutcome; problem?: string }> {
     const before = this.alive ? await this.#processes() : null;
     // One that cannot be asked, because its socket was taken away, cannot be verified either.
     if (before === null) await this.stop();
@@ -100,7 +120,11 @@ export class Haproxy {
   }
 
   /** Ends it when what it has begun is answered, at the latest after some seconds, and whatever else runs with our configuration. */
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    return this.#change(() => this.#end());
+  }
+
+  async #end(): Promise<void> {
     const steps: readonly (readonly [signal: NodeJS.Signals, waitMs: number])[] = [
       ["SIGUSR1", STOP_MS_MAX],
       ["SIGTERM", 1_000],

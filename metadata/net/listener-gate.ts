@@ -32,9 +32,9 @@ export async function ensureGate(link: string): Promise<void> {
     ",",
   );
   try {
-    await mustRun("tc", ["qdisc", "replace", "dev", link, "clsact"]);
-    const filter = ["egress", "pref", "1", "handle", "1", "bpf", "direct-action", "bytecode", bytecode];
-    await mustRun("tc", ["filter", "replace", "dev", link, ...filter]);
+    const filter = `egress pref 1 handle 1 bpf direct-action bytecode "${bytecode}"`;
+    const commands = `qdisc replace dev ${link} clsact\nfilter replace dev ${link} ${filter}\n`;
+    await mustRun("tc", ["-batch", "-"], commands);
   } catch (error) {
     throw new Error(
       `the gate of its link cannot be made (the kernel needs NET_SCH_INGRESS and NET_CLS_BPF): ${(error as Error).message}`,

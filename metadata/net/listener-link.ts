@@ -21,17 +21,18 @@ const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
 ];
 
 /**
- * Makes a network's namespace and its link into the bridge so, whatever is there. Resolves with whether anything had to be
- * changed; throws an Error for the operator when it cannot be had. The firewall must know the link before.
+ * Makes a network's namespace and its link into the bridge so, whatever is there. Resolves with what was not as planned and
+ * now is, null: nothing; throws an Error for the operator when it cannot be had. The firewall must know the link before.
  */
-export async function ensureListenerLink(plan: ListenerPlan): Promise<"unchanged" | "changed"> {
+export async function ensureListenerLink(plan: ListenerPlan): Promise<string | null> {
   const bridge = hostLink(plan.bridge);
   if (bridge === null || portsOf(plan.bridge) === null)
     throw new Error(
       `there is no bridge ${plan.bridge} on this node; it is made with the first attachment, or by you`,
     );
   const mtu = plan.mtu ?? bridge.mtu;
-  if (await isSo(plan, mtu)) return "unchanged";
+  const difference = await differenceFrom(plan, mtu);
+  if (difference === null) return null;
   if (!hasNamespace(plan.namespace)) await makeNamespace(plan.namespace);
   if (!(await isPair(plan))) await makePair(plan, mtu);
   await mustRun("ip", ["-n", plan.namespace, "-batch", "-"], lines(innerCommands(plan, mtu)));
@@ -46,7 +47,7 @@ export async function ensureListenerLink(plan: ListenerPlan): Promise<"unchanged
   const commands = [...vlanCommands(plan, defaultVlanOf(plan.bridge)), forwardingCommand(plan)];
   await mustRun("bridge", ["-batch", "-"], lines(commands));
   await mustRun("ip", ["link", "set", plan.link, "up"]);
-  return "changed";
+  return difference;
 }
 
 /** Takes away link and namespace; what is not there is none of its business. */
@@ -146,28 +147,31 @@ async function isPair({ link, namespace }: ListenerPlan): Promise<boolean> {
   );
 }
 
-async function isSo(plan: ListenerPlan, mtu: number): Promise<boolean> {
+/** The first thing that is not as planned, in words; null: all of it is. */
+async function differenceFrom(plan: ListenerPlan, mtu: number): Promise<string | null> {
   const outer = hostLink(plan.link);
-  if (!outer?.up || outer.master !== plan.bridge || outer.mtu !== mtu || outer.mac !== plan.hostMac)
-    return false;
-  if (!hasNamespace(plan.namespace)) return false;
+  if (outer === null) return "the link was not there";
+  if (outer.master !== plan.bridge) return `the link was a port of ${outer.master ?? "no bridge"}`;
+  if (!outer.up) return "the link was down";
+  if (outer.mtu !== mtu) return `the link's MTU was ${outer.mtu}, and is ${mtu}`;
+  if (outer.mac !== plan.hostMac) return `the link's MAC was ${outer.mac}`;
+  if (!hasNamespace(plan.namespace)) return "the namespace was not there";
   const inner = await innerLink(plan.namespace);
-  if (inner === null || inner.link_index !== outer.ifindex || inner.ifindex !== outer.peerIndex) return false;
+  if (inner === null || inner.link_index !== outer.ifindex || inner.ifindex !== outer.peerIndex)
+    return "the link did not lead into the namespace";
+  if (!inner.flags.includes("UP")) return "eth0 in the namespace was down";
+  if (inner.mtu !== mtu) return `eth0's MTU was ${inner.mtu}, and is ${mtu}`;
+  if (inner.address !== plan.mac) return `eth0's MAC was ${inner.address}`;
   const addresses = inner.addr_info
     .filter(({ family }) => family === "inet")
     .map(({ local, prefixlen }) => `${local}/${prefixlen}`);
   const wanted = [plan.address, "169.254.169.254/32"];
-  return (
-    inner.flags.includes("UP") &&
-    inner.mtu === mtu &&
-    inner.address === plan.mac &&
-    addresses.length === wanted.length &&
-    wanted.every((address) => addresses.includes(address)) &&
-    (await hasRoutes(plan)) &&
-    (await hasVlan(plan)) &&
-    (await hasForwarding(plan)) &&
-    (await hasGate(plan.link))
-  );
+  if (addresses.length !== wanted.length || !wanted.every((address) => addresses.includes(address)))
+    return `eth0's addresses were ${addresses.join(", ") || "none"}`;
+  if (!(await hasRoutes(plan))) return "a route in the namespace was not there";
+  if (!(await hasVlan(plan))) return "the link's VLAN was not there";
+  if (!(await hasForwarding(plan))) return "the bridge's entry for the listener's MAC was not there";
+  return (await hasGate(plan.link)) ? null : "the link's gate was not there";
 }
 
 async function hasRoutes({ namespace, otherSubnets }: ListenerPlan): Promise<boolean> {

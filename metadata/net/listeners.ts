@@ -29,6 +29,8 @@ export type Repair =
       readonly network: string;
       readonly link: string;
       readonly bridge: string;
+      /** What was not as planned. */
+      readonly difference: string;
     };
 
 /** What was carried out of a plan. */
@@ -113,12 +115,14 @@ export class Listeners {
     const seemsSo = outer?.master === plan.bridge && outer.up && hasNamespace(plan.namespace);
     if (!again && !isNew && seemsSo) return null;
     try {
-      const outcome = await ensureListenerLink(plan);
-      if (outcome === "changed") this.#parts.frontends.lookAgain(plan.network);
-      if (outcome === "changed" && !isNew)
-        this.#parts.repaired({ what: "link", network: plan.network, link: plan.link, bridge: plan.bridge });
+      const difference = await ensureListenerLink(plan);
+      if (difference !== null) this.#parts.frontends.lookAgain(plan.network);
+      if (difference !== null && !isNew) {
+        const { network, link, bridge } = plan;
+        this.#parts.repaired({ what: "link", network, link, bridge, difference });
+      }
       // The entries of a link that is made anew are gone with the old one.
-      const neighbours = outcome === "changed" || made === undefined ? null : made.neighbours;
+      const neighbours = difference !== null || made === undefined ? null : made.neighbours;
       this.#made.set(plan.network, { plan, neighbours });
       return null;
     } catch (error) {

@@ -70,7 +70,8 @@ async function serveAlone(
     (outcome) => metrics.reloaded(outcome),
   );
   const repaired = (repair: Repair) => {
-    log.warn(repair, "somebody had changed it; it is there again");
+    const named = repair.what === "link" ? `the link of network ${repair.network}` : "the table of rules";
+    log.warn(repair, `${named} had been changed by somebody else; it is as it was`);
     metrics.repaired(repair.what);
   };
   const memory = new PortMemory(runDir);

@@ -38,6 +38,42 @@ function gate(): { readonly opened: Promise<void>; open(): void } {
   return { opened, open };
 }
 
+describe("holdfast check", () => {
+  const found = async (daemon: TestDaemon) =>
+    ((await daemon.get("/v1/check")).json() as { findings: { invariant: string; message: string }[] })
+      .findings;
+
+  test("names a listener that cannot be made, with the reason", async ({ daemon }) => {
+    listen(daemon, ({ network }) =>
+      network === "blue"
+        ? { network, state: "failed", problem: "br-blue is no bridge" }
+        : { network, state: "up" },
+    );
+    for (const name of ["blue", "red"])
+      addressesOf(await daemon.cni("ADD", `c-${name}`, { config: withMetadata(name) }));
+    expect(await found(daemon)).toMatchObject([
+      {
+        invariant: "metadata",
+        message: "network blue has no metadata on this node: br-blue is no bridge",
+      },
+    ]);
+  });
+
+  testWith({ args: ["--metadata-wait-ms", "50"] })(
+    "says when nobody makes listeners, and nothing where none is wanted",
+    async ({ daemon }) => {
+      expect(await found(daemon)).toEqual([]);
+      addressesOf(await daemon.cni("ADD", "c1", { config: withMetadata("blue") }));
+      const [finding, ...others] = await found(daemon);
+      expect(others).toEqual([]);
+      expect(finding?.message).toContain("holdfast metadata-net is not heard on this node");
+      expect(finding?.message).toContain("network blue");
+      listen(daemon);
+      await until(async () => (await found(daemon)).length === 0, "the finding to go");
+    },
+  );
+});
+
 describe("what is wanted", () => {
   test("tells everything that a listener needs", async ({ daemon }) => {
     const client = listen(daemon);

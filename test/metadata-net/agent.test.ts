@@ -51,7 +51,7 @@ async function play(lostCount: number): Promise<Played> {
     looking = false;
     return [];
   };
-  const parts = { listeners: { carryOut, lostCount }, haproxy: { wanted: false, alive: false } };
+  const parts = { listeners: { carryOut, lostCount }, haproxy: { died: false } };
   const log = pino({ level: "silent" });
   const agent = new Agent({ socket, log, ...parts } as unknown as AgentParts);
   const done = agent.run();

@@ -184,7 +184,15 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     await node.wanted(network("blue", bridge, [vm]));
     expect((await run("ip", ["netns", "list"])).stdout).toContain(names.namespace);
     expect((await vm.ask("/")).status).toBe(200);
-    expect(node.log.match(/somebody had changed it/g)).toHaveLength(3);
+    const repairs = [...node.log.matchAll(/^\{.*had been changed by somebody else.*$/gm)].map(([line]) =>
+      JSON.parse(line),
+    );
+    const link = { what: "link", network: "blue", link: names.link, bridge };
+    expect(repairs).toMatchObject([
+      { ...link, difference: "the link was not there" },
+      { what: "firewall", msg: "the table of rules had been changed by somebody else; it is as it was" },
+      { ...link, msg: "the link of network blue had been changed by somebody else; it is as it was" },
+    ]);
   });
 
   test("a run folder that somebody empties is made again", async () => {

@@ -94,7 +94,7 @@ export async function answer(
   const result = formatResult(config.cniVersion, { ips: outcome.attachment.ips, routes, dns });
   killPoint("before-answer");
   const { network, containerId, interface: name, ips, pod } = outcome.attachment;
-  context.log.info({ network, containerId, interface: name, ips, pod, repeat: outcome.repeat }, "ADD");
+  context.log.debug({ network, containerId, interface: name, ips, pod, repeat: outcome.repeat }, "ADD");
   return result;
 }
 

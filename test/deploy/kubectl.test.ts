@@ -1,0 +1,103 @@
+import { mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { TestCluster } from "../harness/cluster.ts";
+import { run, until } from "../harness/daemon.ts";
+import { codeBlocks } from "../harness/documents.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { SAMPLE } from "./ledger.ts";
+
+/** The kubectl commands of the documentation on a real API server with its controllers; each test goes on from the one before. */
+
+const PROJECT = join(import.meta.dirname, "../..");
+const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
+const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const NAME = "ipallocations.ipam.holdfast.dev";
+const finalizers = ["ipam.holdfast.dev/bound"];
+const HELD: KubeObject = { ...SAMPLE, metadata: { ...SAMPLE.metadata, finalizers } };
+
+let cluster: TestCluster;
+let folder: string;
+beforeAll(async () => {
+  cluster = await TestCluster.start();
+  // The source tree and a home, where files may be written.
+  folder = join(cluster.folder, "tree");
+  mkdirSync(join(folder, ".kube"), { recursive: true });
+  symlinkSync(cluster.kubeconfig("admin"), join(folder, ".kube/config"));
+  for (const part of ["deploy", "dist"]) symlinkSync(join(PROJECT, part), join(folder, part));
+}, 300_000);
+afterAll(() => cluster?.stop());
+
+/** Runs a block as it is written. There are no kubelets here: a rollout has an end only in the documentation. */
+async function typed(block: string): Promise<string> {
+  const text = block.replaceAll(/^kubectl .* rollout status .*$/gm, "");
+  const { code, stdout, stderr } = await tryTyped(text);
+  if (code !== 0) throw new Error(`${text}: code ${code}\n${stdout}${stderr}`);
+  return stdout;
+}
+
+function tryTyped(text: string) {
+  const path = `${join(PROJECT, "dist/bin")}:${process.env.PATH}`;
+  const script = `cd ${folder} && set -euo pipefail\n${text}`;
+  return run("bash", ["-c", script], { HOME: folder, PATH: path, KUBECONFIG: join(folder, ".kube/config") });
+}
+
+const found = async (path: string) => (await cluster.api.call("GET", path)).status === 200;
+
+test("the node's account may look at our definitions, for holdfast check, and at no others", async () => {
+  const api = cluster.apiAs("holdfast-node");
+  const look = async (name: string) => (await api.call("GET", `${DEFINITIONS}/${name}`)).status;
+  expect([await look(NAME), await look("ipnetworks.ipam.holdfast.dev")]).toEqual([200, 200]);
+  expect(await look("ipamclaims.k8s.cni.cncf.io")).toBe(403);
+  api.close();
+});
+
+test("docs/upgrade.md: definitions, then the rest; what is allocated stays, and a daemon set and a deployment of these names are there", async () => {
+  await cluster.api.create(ALLOCATIONS, HELD);
+  const [upgrade] = codeBlocks("docs/upgrade.md", "In a cluster") as [string];
+  await tryTyped(upgrade.replaceAll(/^(kubectl .* rollout status|holdfast) .*$/gm, ""));
+  for (const [, kind, name] of upgrade.matchAll(/rollout status (\w+)\/(\S+)$/gm))
+    expect(await found(`/apis/apps/v1/namespaces/holdfast-system/${kind}s/${name}`), name).toBe(true);
+  expect((await cluster.api.get(`${ALLOCATIONS}/${HELD.metadata.name}`)).spec).toEqual(HELD.spec);
+});
+
+test("docs/uninstall.md: kubectl delete -k deploy ends and leaves the ledger, and an install goes on with it", async () => {
+  const { uid } = (await cluster.api.get(`${ALLOCATIONS}/${HELD.metadata.name}`)).metadata;
+  const [uninstall] = codeBlocks("docs/uninstall.md", "In a cluster") as [string];
+  await typed(uninstall);
+  expect(await found("/api/v1/namespaces/holdfast-system")).toBe(false);
+  const left = await cluster.api.get(`${ALLOCATIONS}/${HELD.metadata.name}`);
+  expect(left.metadata).toMatchObject({ uid, finalizers });
+  expect(left.metadata.deletionTimestamp).toBeUndefined();
+  await typed("kubectl apply -k deploy");
+});
+
+test("a definition that is being deleted: holdfast check says so, and the documented way out ends with a sound install", async () => {
+  for (const name of ["second", "third"])
+    await cluster.api.create(ALLOCATIONS, { ...HELD, metadata: { name, finalizers } });
+  await cluster.api.call("DELETE", `${DEFINITIONS}/${NAME}`);
+  const another = { ...SAMPLE, metadata: { name: "another" } };
+  const create = () => cluster.api.call("POST", `${ALLOCATIONS}?dryRun=All`, another);
+  // The definition is marked at once, and refuses a moment later.
+  await until(async () => (await create()).status === 405, "creates to be refused");
+  const check = "holdfast check --kubeconfig ~/.kube/config";
+  const told = await tryTyped(check);
+  expect(told.code).toBe(1);
+  expect(told.stdout).toContain(`definition: the definition ${NAME} is being deleted`);
+  expect(told.stdout).toContain("docs/uninstall.md");
+
+  const [wayOut] = codeBlocks("docs/uninstall.md", "A definition that is being deleted") as [string];
+  await typed(wayOut);
+  await cluster.api.create(ALLOCATIONS, HELD);
+  expect((await tryTyped(check)).stdout).not.toContain("is being deleted");
+});
+
+test("docs/uninstall.md: the ledger goes too when it is told to, and an install begins anew", async () => {
+  const [uninstall] = codeBlocks("docs/uninstall.md", "In a cluster") as [string];
+  const [ledger] = codeBlocks("docs/uninstall.md", "The ledger too") as [string];
+  await typed(uninstall);
+  await typed(ledger);
+  expect(await found(`${DEFINITIONS}/${NAME}`)).toBe(false);
+  await typed("kubectl apply -k deploy/crds && kubectl apply -k deploy");
+  expect((await cluster.api.get(ALLOCATIONS)).items).toEqual([]);
+});

@@ -74,7 +74,7 @@ export type ImportResult =
       /** Whether the IPNetwork says what was covered; false where its installed definition is of an earlier release. */
       readonly listed: boolean;
       readonly addresses: readonly ImportedAddress[];
-      /** What was not recorded, and why, a sentence each. */
+      /** What could not be read, or was refused, a sentence each. */
       readonly problems: readonly string[];
     };
 
@@ -100,16 +100,17 @@ export async function importNetwork(
   const all = candidates.all();
   const addresses = await recordAll(api, network, all, options);
   const taken = addresses.filter(({ outcome }) => outcome === "taken");
-  const problems = [
-    ...candidates.problems,
-    ...taken.map(({ address, foundIn, by }) => `${address}, in use by ${foundIn}, is held by ${by}`),
-  ];
+  const { problems } = candidates;
   const created = addresses.filter(({ outcome }) => outcome === "recorded").length;
   const refused = candidates.refusedCount;
   const result = { kind: "imported", created, existed: all.length - created, refused } as const;
   if (options.dryRun) return { ...result, listed: false, addresses, problems };
-  for (const problem of problems.slice(0, PROBLEMS_LOGGED_MAX))
+  const conflicts = taken.map(
+    ({ address, foundIn, by }) => `${address}, in use by ${foundIn}, is held by ${by}`,
+  );
+  for (const problem of [...conflicts, ...problems].slice(0, PROBLEMS_LOGGED_MAX)) {
     log.warn({ network, problem }, "not imported");
+  }
   const listed = await setImported(api, network, {
     sources,
     nodes,
@@ -119,7 +120,7 @@ export async function importNetwork(
   });
   const { existed } = result;
   log.info(
-    { network, created, existed, refused, notImported: problems.length },
+    { network, created, existed, refused, notImported: conflicts.length + problems.length },
     "addresses in use are imported",
   );
   if (!listed) {

@@ -8,7 +8,7 @@ import {
   type WatchEnd,
   type WatchRequest,
 } from "../../store/kubernetes/kube-api.ts";
-import { CLAIMS_PATH } from "../../store/kubernetes/objects.ts";
+import { CLAIMS_PATH, WHEREABOUTS_POOLS_PATH } from "../../store/kubernetes/objects.ts";
 import { isNoSuchObject } from "../kube/read-object.ts";
 import { CUDNS_PATH, UDNS_PATH } from "../udn/udn-object.ts";
 import {
@@ -25,7 +25,7 @@ const EXPLAIN_MS = 3_000;
 const FORBIDDEN = 403;
 const NOT_FOUND = 404;
 /** Nobody needs these to use Holdfast. */
-const OPTIONAL_PATHS: readonly string[] = [CLAIMS_PATH, UDNS_PATH, CUDNS_PATH];
+const OPTIONAL_PATHS: readonly string[] = [CLAIMS_PATH, UDNS_PATH, CUDNS_PATH, WHEREABOUTS_POOLS_PATH];
 
 export interface AskingOptions {
   /** For messages. */

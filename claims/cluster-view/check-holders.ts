@@ -1,11 +1,13 @@
-import { type Address, formatAddress } from "../../ipam/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { placeOf } from "../../ipam/range-set.ts";
 import { allocationName } from "../../store/kubernetes/object-names.ts";
 import type { IPAllocation } from "../../store/kubernetes/objects.ts";
 import { fromAllocationOwner } from "../../store/kubernetes/owners.ts";
 import { describeOwner } from "../../store/owner.ts";
 import type { Finding } from "../../store/records.ts";
 import { POD_ADDRESSES_MAX } from "../held-addresses.ts";
+import { nodeDefinitionsOf } from "../import-sources.ts";
 import type { ClaimViewWithFact } from "../sweep/caches.ts";
 import { isPod } from "../sweep/facts.ts";
 import type { Grace } from "./grace.ts";
@@ -15,6 +17,10 @@ const CLAIM_HINT =
   "the controller takes in what nobody else has; where somebody else has it, the conditions of the claim tell what to do";
 const POD_HINT =
   "the daemon of its node repairs what it can within five minutes; recreate the pod if this stays";
+
+const UNRECORDED = "has no IPAllocation";
+const UNRECORDED_HINT =
+  "the controller records it within a minute, and holdfast import --kubeconfig does it now; recreate the pod if this stays";
 
 /** I2: every address that a claim lists is allocated to it. */
 export function checkClaims(look: Look, grace: Grace): Finding[] {
@@ -39,19 +45,58 @@ export function checkPods(look: Look, grace: Grace): Finding[] {
     // What is being deleted may have given its addresses back already; what has ended reports none.
     if (pod.beingDeleted || !grace.isOver(pod.creationTimestamp)) continue;
     if (pod.addressesCut) findings.push(tooMany(pod));
-    for (const { nad, address } of pod.held) {
-      const network = nad === null ? null : look.book.networkOfNad(`${nad.namespace}/${nad.name}`);
-      if (network === null) continue;
+    const unrecorded = new Map<string, string[]>();
+    for (const { network, address } of reportedBy(look, pod)) {
       const problem = podProblem(look, pod, { network, address }, grace);
       if (problem === null) continue;
+      if (problem === UNRECORDED) {
+        unrecorded.set(network, [...(unrecorded.get(network) ?? []), formatAddress(address)]);
+        continue;
+      }
       findings.push({
         invariant: "I2",
         message: `${formatAddress(address)} of network ${network}, in use by pod ${pod.key}, ${problem}`,
         hint: POD_HINT,
       });
     }
+    for (const [network, addresses] of unrecorded) findings.push(notRecorded(pod, network, addresses));
   }
   return findings;
+}
+
+/** The addresses that a pod reports, with the network of ours that each is of. */
+function reportedBy(
+  { book, networks }: Look,
+  pod: LookedPod,
+): { readonly network: string; readonly address: Address }[] {
+  return pod.addresses.flatMap(({ address: text, nad, network: named }) => {
+    const address = parseAddress(text);
+    if (nad !== null) {
+      const network = book.networkOfNad(nad);
+      return network === null ? [] : [{ network, address }];
+    }
+    // Networks that the nodes' own configuration defines.
+    return [...networks.values()].flatMap((object) => {
+      const definitions = nodeDefinitionsOf(object);
+      const holds = definitions.some(({ rangeSets }) => placeOf(rangeSets, address) !== null);
+      const { network } = object.spec;
+      return holds || (definitions.length > 0 && network === named) ? [{ network, address }] : [];
+    });
+  });
+}
+
+/** One finding for a pod and network: an annotation has room for thousands. */
+function notRecorded({ key }: LookedPod, network: string, addresses: readonly string[]): Finding {
+  const [first = "", ...others] = addresses;
+  if (others.length === 0) {
+    const message = `${first} of network ${network}, in use by pod ${key}, ${UNRECORDED}`;
+    return { invariant: "I2", message, hint: UNRECORDED_HINT };
+  }
+  return {
+    invariant: "I2",
+    message: `${first} and ${others.length} other addresses of network ${network}, in use by pod ${key} as it reports, have no IPAllocation`,
+    hint: "an interface has one address of each subnet; holdfast import --dry-run --kubeconfig tells why they are not recorded, and the pod's annotations who claims them",
+  };
 }
 
 function tooMany({ key }: LookedPod): Finding {
@@ -96,7 +141,7 @@ function podProblem(
   grace: Grace,
 ): string | null {
   const object = objectOf(look, network, address);
-  if (!object) return "has no IPAllocation";
+  if (!object) return UNRECORDED;
   const { owner } = object.spec;
   if (object.status?.state !== "Bound") {
     // A sandbox that is made anew gives its address back first.

@@ -11,7 +11,6 @@ import {
 } from "../../store/kubernetes/objects.ts";
 import { projectClaim } from "../claim-view.ts";
 import { DefinitionBook, projectNad } from "../definition-book.ts";
-import { type HeldAddress, statusAddresses } from "../held-addresses.ts";
 import { networkObjectOf } from "../network-object.ts";
 import { readOwner } from "../network-owner.ts";
 import { MalformedObjectError } from "../object-metadata.ts";
@@ -28,10 +27,9 @@ export interface Definitions {
   readonly networks: ReadonlyMap<string, IPNetwork>;
 }
 
-/** A pod, and the addresses that it reports. */
+/** A pod, and whether it is on its way out. */
 export interface LookedPod extends SweptPod {
   readonly beingDeleted: boolean;
-  readonly held: readonly HeldAddress[];
 }
 
 /** One reading of everything that decides whether a cluster is in order. */
@@ -144,6 +142,5 @@ async function readAll<T extends { readonly key: string }>(
 
 function lookedPod(object: unknown): LookedPod {
   const view = projectPod(object, { addresses: true });
-  const { held } = statusAddresses(view);
-  return { ...sweptPod(view), beingDeleted: view.deletionTimestamp !== null, held };
+  return { ...sweptPod(view), beingDeleted: view.deletionTimestamp !== null };
 }

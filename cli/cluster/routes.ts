@@ -1,6 +1,7 @@
 import { checkCluster } from "../../claims/cluster-view/check.ts";
 import { ClusterProblem } from "../../claims/cluster-view/cluster-problem.ts";
 import { clusterHistory } from "../../claims/cluster-view/history.ts";
+import { importCluster } from "../../claims/cluster-view/import-report.ts";
 import { readAllocations, readDefinitions, readObjects } from "../../claims/cluster-view/look.ts";
 import { clusterNetworks } from "../../claims/cluster-view/network-views.ts";
 import { udnNetworks } from "../../claims/cluster-view/udn-networks.ts";
@@ -33,11 +34,6 @@ const RELEASE_MS_MAX = 600_000;
 const MOVE_MS_MAX = 30_000;
 /** An RFC 1123 label. */
 const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
-const IMPORT_ON_NODES = {
-  key: "import",
-  value: "asked of a cluster",
-  remedy: "host-local's addresses are on the nodes; run it there, with --socket or without --kubeconfig",
-} as const;
 
 interface Context {
   readonly api: KubeApi;
@@ -66,7 +62,7 @@ export function routeOf(context: Context, { method, path, query, body }: Cluster
     case "POST networks":
       return ownNetwork(api, decodeURIComponent(name ?? ""), body);
     case "POST import":
-      throw new RefusalError(refuse("REQUEST_INVALID", IMPORT_ON_NODES));
+      return importByHand(api, body);
     default:
       throw new Error(`${method} ${path} is no question to a cluster`);
   }
@@ -190,6 +186,21 @@ async function release({ api, silenceMs }: Context, body: unknown): Promise<unkn
   );
   if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
   return { addresses: outcome.addresses, holder: outcome.holder };
+}
+
+/** host-local's folders are on the nodes: `dataDir` is a question to a daemon. */
+function importByHand(api: KubeApi, body: unknown) {
+  const { network, dataDir, dryRun = false } = readBody(body, ["network", "dataDir", "dryRun"]);
+  if (network !== undefined && typeof network !== "string")
+    invalid("network", network, "expected the name of a network");
+  if (dataDir !== undefined)
+    invalid(
+      "dataDir",
+      dataDir,
+      "host-local's addresses are on the nodes; run it there, without --kubeconfig",
+    );
+  const time = () => new Date().toISOString();
+  return importCluster(api, { ...(network === undefined ? {} : { network }), dryRun: dryRun === true, time });
 }
 
 function definedOnly(query: ClusterRequest["query"]): object {

@@ -300,6 +300,7 @@ describe("check", () => {
         "import: network unused is not imported: addresses from before Holdfast may not be recorded, and none is given",
         "object: IPAllocation 16477688c0e00699-0a00004e (10.0.0.78 of network blue) has no state, or an owner without UID",
         "object: IPAllocation unreadable names no network and address that can be read",
+        "owner: nobody has recorded whose network unused is: until then it is namespace shop's, which has the oldest definition",
         "stuck: claim shop/stuck is being deleted since <time> and keeps 10.0.0.92/29 of network blue, though no pod names it",
       ]
     `);

@@ -282,3 +282,51 @@ test("without the right to read whereabouts' pools nothing is given, and the ref
     await api.patch(path, { rules });
   }
 });
+
+test("the command line: what is in use and not recorded, what an import would record, and the import by hand", async () => {
+  const network = networkOf("byhand", "10.32.0.0/29");
+  await scene.kubevirt.createNad(NAMESPACE, "byhand", network.config);
+  const holder = await scene.pod("byhand-new", "node-a", network, { ips: ["10.32.0.6/29"] });
+  await scene.given(holder, network);
+  // Reported when the import was over, and no controller runs.
+  await leftovers.pod("byhand-late", `${NAMESPACE}/byhand`, ["10.32.0.2"]);
+  await leftovers.pod("byhand-thief", `${NAMESPACE}/byhand`, ["10.32.0.6", "10.32.0.4", "10.32.0.5"]);
+  const kubeconfig = scene.cluster.kubeconfig("admin");
+  const cli = async (...args: string[]) => {
+    const { code, stdout } = await scene
+      .node("node-a")
+      .daemon.cli(...args, "--kubeconfig", kubeconfig, "-o", "json");
+    return { code, answer: JSON.parse(stdout) };
+  };
+  const findings = async () => {
+    const { answer } = await cli("check", "--grace", "0");
+    const messages = answer.findings.map(({ message }: KubeObject) => message);
+    return messages.filter((message: string) => message.includes("network byhand"));
+  };
+  expect(await findings()).toEqual([
+    "10.32.0.2 of network byhand, in use by pod shop/byhand-late, has no IPAllocation",
+    "10.32.0.6 of network byhand, in use by pod shop/byhand-thief, belongs to pod shop/byhand-new (net1)",
+    "10.32.0.4 and 1 other addresses of network byhand, in use by pod shop/byhand-thief as it reports, have no IPAllocation",
+  ]);
+  const would = await cli("import", "--dry-run", "--network", "byhand");
+  expect(would.code).toBe(1);
+  const source = "Pod shop/byhand-late";
+  const late = { network: "byhand", address: "10.32.0.2/29", user: "pod shop/byhand-late (net1)", source };
+  expect(would.answer.items).toContainEqual({ ...late, action: "would-record", detail: "" });
+  expect(would.answer.items).toContainEqual(
+    expect.objectContaining({
+      action: "conflict",
+      address: "10.32.0.6/29",
+      user: "pod shop/byhand-thief (net1)",
+    }),
+  );
+  expect(would.answer.problems).toHaveLength(1);
+  expect(would.answer.problems[0].message).toMatch(/reports 2 more addresses than its interfaces/);
+  expect(await scene.allocation(network, "10.32.0.2/29")).toBeNull();
+  const done = await cli("import", "--network", "byhand");
+  expect(done.answer.items).toContainEqual({ ...late, action: "recorded-now", detail: "" });
+  expect((await scene.allocation(network, "10.32.0.2/29"))?.status.state).toBe("Bound");
+  const again = await cli("import", "--network", "byhand");
+  expect(again.answer.items).toContainEqual({ ...late, action: "recorded-before", detail: "" });
+  expect((await findings())[0]).toContain("byhand-thief");
+});

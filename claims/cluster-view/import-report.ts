@@ -1,0 +1,83 @@
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
+import { sameAllocationOwner } from "../../store/kubernetes/allocation-object.ts";
+import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
+import { allocationName } from "../../store/kubernetes/object-names.ts";
+import type { IPAllocation, IPNetwork } from "../../store/kubernetes/objects.ts";
+import { fromAllocationOwner } from "../../store/kubernetes/owners.ts";
+import { describeOwner } from "../../store/owner.ts";
+import { type ImportedAddress, importNetwork } from "../import.ts";
+import { nodeDefinitionsOf } from "../import-sources.ts";
+import { readAllocations, readDefinitions } from "./look.ts";
+
+export interface ClusterImportOptions {
+  /** Default: every network that is ours. */
+  readonly network?: string;
+  readonly dryRun: boolean;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+}
+
+/**
+ * Records, by hand, what claims, living pods and whereabouts have on the networks that are ours; a dry run only tells.
+ * Throws what the API throws, and RefusalError NOT_FOUND.
+ */
+export async function importCluster(
+  api: KubeApi,
+  { network: wanted, dryRun, time }: ClusterImportOptions,
+): Promise<ImportReport> {
+  const { book, networks } = await readDefinitions(api);
+  const byNodes = nodeNetworks(networks.values());
+  const ours = [...new Set([...book.networks(), ...byNodes.keys()])].sort();
+  if (wanted !== undefined && !ours.includes(wanted))
+    throw new RefusalError(refuse("NOT_FOUND", { what: `network ${wanted}` }));
+  const known = new Map<string, IPAllocation>();
+  for (const one of dryRun ? await readAllocations(api) : []) known.set(one.metadata.name, one);
+  const items: ImportItem[] = [];
+  const problems: { code: string; message: string; hint: string }[] = [];
+  for (const network of wanted === undefined ? ours : [wanted]) {
+    for (const nodes of byNodes.get(network) ?? [null]) {
+      const log = { info() {}, warn() {} };
+      const options = { definitions: book, nodes, again: true, dryRun, time, log };
+      const result = await importNetwork(api, network, options);
+      if (result.kind !== "imported") continue;
+      items.push(...result.addresses.map((one) => itemOf(network, one, known)));
+      for (const message of result.problems) {
+        const hint = "it is not recorded; see whether it is in use, and who wrote it";
+        problems.push({ code: "", message: `network ${network}: ${message}`, hint });
+      }
+    }
+  }
+  return { items, problems };
+}
+
+/** The ranges of networks that the nodes' own configuration defines, as imports have met them. */
+function nodeNetworks(objects: Iterable<IPNetwork>): Map<string, ReturnType<typeof nodeDefinitionsOf>> {
+  const found = new Map<string, ReturnType<typeof nodeDefinitionsOf>>();
+  for (const object of objects) {
+    const definitions = nodeDefinitionsOf(object);
+    if (definitions.length > 0) found.set(object.spec.network, definitions);
+  }
+  return found;
+}
+
+function itemOf(
+  network: string,
+  { address, owner, foundIn, outcome, by }: ImportedAddress,
+  known: ReadonlyMap<string, IPAllocation>,
+): ImportItem {
+  const item = { network, address, user: describeOwner(fromAllocationOwner(owner)), source: foundIn };
+  if (outcome === "recorded") return { ...item, action: "recorded-now", detail: "" };
+  if (outcome === "known") return { ...item, action: "recorded-before", detail: "" };
+  if (outcome === "taken") return { ...item, action: "conflict", detail: `held by ${by}` };
+  const object = known.get(allocationName(network, parseInterfaceAddress(address).address));
+  if (object !== undefined && sameAllocationOwner(object.spec.owner, owner)) {
+    return { ...item, action: "recorded-before", detail: "" };
+  }
+  if (object === undefined || object.status?.state === "Cooling") {
+    return { ...item, action: "would-record", detail: "" };
+  }
+  const holder = describeOwner(fromAllocationOwner(object.spec.owner));
+  return { ...item, action: "conflict", detail: `held by ${holder}` };
+}

@@ -17,6 +17,7 @@ export interface ControllerMetricSources {
 export class ControllerMetrics {
   readonly #registry = new Registry();
   readonly #carriedOut: Counter<"verdict" | "why">;
+  readonly #refused: Counter;
   readonly #requests: Counter<"verb" | "status">;
 
   constructor(sources: ControllerMetricSources) {
@@ -110,12 +111,22 @@ export class ControllerMetrics {
       labelNames: ["verdict", "why"],
       registers,
     });
+    this.#refused = new Counter({
+      name: "holdfast_controller_pod_addresses_refused_total",
+      help: "Addresses that pods' annotations report beyond what their interfaces on a network can have, as often as met",
+      registers,
+    });
     this.#requests = new Counter({
       name: "holdfast_controller_api_requests_total",
       help: "Requests to the API server, by verb and HTTP status; status away: no answer came",
       labelNames: ["verb", "status"],
       registers,
     });
+  }
+
+  /** Addresses that an import, or a look at a pod, did not record. */
+  refused(count: number): void {
+    this.#refused.inc(count);
   }
 
   carriedOut(verdict: string, why: string): void {

@@ -116,7 +116,15 @@ export class Controller {
     });
     const { claims, pods, allocations, networks, book: definitions } = watched;
     this.#adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
-    this.#podAdoption = new PodAdoption({ ...shared, pods, allocations, networks, definitions, events });
+    this.#podAdoption = new PodAdoption({
+      ...shared,
+      pods,
+      allocations,
+      networks,
+      definitions,
+      events,
+      onRefused: (count) => this.#metrics.refused(count),
+    });
     const graceSeconds = settings.sweepGraceSeconds;
     this.#whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const keepSeconds = Math.max(settings.coolingKeepSeconds, graceSeconds);
@@ -233,6 +241,7 @@ export class Controller {
         await this.#recordOwner(network);
         const covered = editions();
         const result = await importNetwork(this.#api, network, { definitions, time, log: this.#log });
+        if (result.kind === "imported") this.#metrics.refused(result.refused);
         if (result.kind === "imported" && !result.listed) this.#unlisted.set(network, covered);
       } catch (error) {
         // One network's failure is its own; the others are imported and counted.

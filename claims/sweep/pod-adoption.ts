@@ -28,6 +28,8 @@ export interface PodAdoptionOptions {
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad" | "nadsOf">;
   readonly events: Pick<EventWriter, "warn">;
+  /** Addresses that a pod reports and cannot have. */
+  readonly onRefused: (count: number) => void;
   /** Why nothing may be written now, or null. */
   readonly idle: () => string | null;
   /** RFC 3339, for people. */
@@ -140,6 +142,7 @@ export class PodAdoption {
         const { namespace, name, uid } = pod;
         events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, "IPAddressConflict", message);
       }
+      if (candidates.refusedCount > 0) this.#options.onRefused(candidates.refusedCount);
       for (const problem of candidates.problems) log.warn({ network, problem }, "not recorded");
     }
   }

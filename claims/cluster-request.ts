@@ -142,8 +142,7 @@ async function definitionOf(
   }
   const verdict: NadVerdict = key === null ? { kind: "unknown" } : book.verdict(key);
   if (verdict.kind === "broken") throw new RefusalError(verdict.refusal);
-  // A configuration that is no NAD's is a file on the nodes.
-  const byNodes = key === null || verdict.kind === "not-ours";
+  const byNodes = key === null || book.isFromFile(key);
   await owners.learn(network, { byNodes, deadlineMs });
   if (whyNotIn(parts, request, element, pod) !== null)
     await owners.learn(network, { fresh: true, deadlineMs });
@@ -171,16 +170,10 @@ function whyNotIn(
   const owner = book.ownerOf(network);
   if (owner === null) return null;
   const nad = element?.nad ?? null;
-  const byNodes =
-    nad !== null &&
-    owner.definedIn === NODES_OWN &&
-    !book.definesNetwork(`${nad.namespace}/${nad.name}`, network);
-  if (
-    byNodes ||
-    (nad === null && (pod === null || interfaceName === PRIMARY_INTERFACE || owner.definedIn === NODES_OWN))
-  ) {
-    return null;
-  }
+  const isOfNodes = owner.definedIn === NODES_OWN;
+  // Whoever writes a NAD may have changed it since the runtime has read it: only a file on the nodes is the administrators'.
+  if (nad !== null && isOfNodes && book.isFromFile(`${nad.namespace}/${nad.name}`)) return null;
+  if (nad === null && (pod === null || interfaceName === PRIMARY_INTERFACE || isOfNodes)) return null;
   const namespace = nad?.namespace ?? pod?.namespace ?? "";
   const told = { network, namespace, owner: describeNetworkOwner(owner) };
   if (!book.permits(network, namespace)) {

@@ -140,6 +140,11 @@ export class DefinitionBook {
     return { definedIn: owner.definedIn, sharedWith };
   }
 
+  /** Whether a NAD leaves its configuration to a file on the nodes. */
+  isFromFile(nadKey: string): boolean {
+    return this.#entries.get(nadKey)?.nad.config.trim() === "";
+  }
+
   /** Whether a NAD is one of the network's, permitted or not. */
   definesNetwork(nadKey: string, network: string): boolean {
     this.#readLong();

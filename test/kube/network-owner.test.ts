@@ -188,6 +188,28 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
   });
 });
 
+test("a network of the nodes' own configuration: every pod's primary interface has it, no namespace's definition joins", async () => {
+  const network: TestNetwork = { name: "podnet", config: configOf("podnet", { subnets: "10.30.0.0/24" }) };
+  const primary = { ifname: "eth0" };
+  for (const namespace of [NAMESPACE, "evil"]) {
+    const pod = await scene.kubevirt.createPod(namespace, fresh("primary"), { node: "node-a" });
+    await scene.given(pod, network, primary);
+  }
+  expect((await networkObject("podnet"))?.spec.definedIn).toBe("");
+  const { stdout } = await admin("networks", "-o", "json");
+  expect(JSON.parse(stdout).items.find(({ name }: KubeObject) => name === "podnet")?.definedIn).toBe("");
+  await evil.nad("podnet", configOf("podnet", { subnets: "10.31.0.0/24" }));
+  // As if it had been edited after the runtime had read it.
+  await evil.nad("edited", HOST_LOCAL);
+  for (const nad of ["podnet", "edited"]) {
+    const pod = await evil.pod(fresh("joiner"), "node-b", nad);
+    expect(await scene.refused(pod, network, 7)).toContain("belongs to the cluster's administrators");
+  }
+  // The configuration of this one is a file on the nodes, which administrators write.
+  await evil.nad("from-file", "");
+  await scene.given(await evil.pod(fresh("by-file"), "node-b", "from-file"), network);
+});
+
 describe("shared", () => {
   test("by the owner's annotation, with some or everybody, and no longer", async () => {
     const network = await owned("shared");

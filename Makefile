@@ -39,10 +39,10 @@ build: dist/bin/holdfast dist/bin/holdfast-ipam
 node_modules/.installed: package.json package-lock.json
 	@tools/check-tools
 	@echo "installing npm packages; compiling SQLite takes a minute or two"
-	$(NODE_HEADERS) npm install --no-save --no-progress
+	npm_config_build_from_source=true $(NODE_HEADERS) npm install --no-save --no-progress
 	@touch $@
 
-dist/bin/holdfast: node_modules/.installed tools/bundle.mjs $(BUNDLED)
+dist/bin/holdfast: node_modules/.installed tools/bundle.mjs tools/supply.mjs $(BUNDLED)
 	node tools/bundle.mjs
 	@touch $@
 
@@ -89,7 +89,7 @@ install: build
 	chmod 0755 $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
 	install -m 0644 dist/lib/*.cjs dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
-	install -m 0644 dist/package.json $(DESTDIR)$(PREFIX)/lib/holdfast/package.json
+	install -m 0644 dist/package.json dist/THIRD-PARTY-NOTICES dist/sbom.cdx.json $(DESTDIR)$(PREFIX)/lib/holdfast/
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
 	install -m 0755 dist/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new
 	mv -f $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(CNI_BIN)/holdfast-ipam

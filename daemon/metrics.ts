@@ -5,6 +5,7 @@ import type { NodeStore } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";
 import type { ListenerDesk } from "./listener-desk.ts";
 import { addListenerMetrics } from "./listener-metrics.ts";
+import { ADDRESS_STATES, seriesOf } from "./network-series.ts";
 
 /** Buckets around what an ADD costs: well below a millisecond in the daemon, up to the deadline when it has to wait. */
 const SECONDS_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10];
@@ -134,17 +135,12 @@ export class Metrics {
 
   /** Networks are read once for all their gauges, so that one answer is one moment. */
   async #refreshNetworks(): Promise<void> {
-    const networks = await networksOf(this.#store);
+    const { attachments, ranges } = seriesOf(await networksOf(this.#store));
     for (const gauge of [this.#size, this.#addresses, this.#attachments]) gauge.reset();
-    for (const network of networks) {
-      this.#attachments.set({ network: network.name }, network.attachments);
-      for (const range of network.ranges) {
-        const labels = { network: network.name, subnets: range.subnets.join(",") };
-        this.#size.set(labels, Number(range.size));
-        for (const state of ["allocated", "cooling", "free", "excluded"] as const) {
-          this.#addresses.set({ ...labels, state }, Number(range[state]));
-        }
-      }
+    for (const [network, count] of attachments) this.#attachments.set({ network }, count);
+    for (const { network, subnets, size, states } of ranges) {
+      this.#size.set({ network, subnets }, size);
+      for (const state of ADDRESS_STATES) this.#addresses.set({ network, subnets, state }, states[state]);
     }
   }
 

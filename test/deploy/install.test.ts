@@ -34,6 +34,13 @@ test("what is installed runs without the source tree: daemon, plugin binary, com
   expect((await daemon).code).toBe(0);
 });
 
+test("licences of others and the SBOM are installed beside what they are about", () => {
+  for (const file of ["THIRD-PARTY-NOTICES", "sbom.cdx.json"]) {
+    const installed = readFileSync(join(target, "usr/local/lib/holdfast", file), "utf8");
+    expect(installed).toBe(readFileSync(join(ROOT, "dist", file), "utf8"));
+  }
+});
+
 test("what is installed runs with the Node that it was built with, whatever is in PATH", async () => {
   const holdfast = join(target, "usr/local/lib/holdfast/bin/holdfast");
   const [first] = readFileSync(holdfast, "utf8").split("\n", 1);

@@ -1,0 +1,65 @@
+import { createHash } from "node:crypto";
+import type { NetworkView } from "../store/records.ts";
+
+/**
+ * Ranges with time series of their own: whoever may write NetworkAttachmentDefinitions makes networks, and a monitoring system
+ * keeps every series that it ever saw. A node serves tens of networks.
+ */
+const RANGES_SHOWN_MAX = 500;
+/** Longest list of subnets in a label, characters; a longer one is cut and told apart by its hash. */
+const LABEL_CHARS_MAX = 200;
+/** No network can be called so. */
+export const OTHERS = "(others)";
+
+export const ADDRESS_STATES = ["allocated", "cooling", "free", "excluded"] as const;
+
+/** The counts of one range, or of all that have no series of their own, as labels and numbers. */
+interface RangeSeries {
+  readonly network: string;
+  readonly subnets: string;
+  readonly size: number;
+  readonly states: Readonly<Record<(typeof ADDRESS_STATES)[number], number>>;
+}
+
+export interface NetworkSeries {
+  readonly attachments: ReadonlyMap<string, number>;
+  readonly ranges: readonly RangeSeries[];
+}
+
+/** What `GET /metrics` tells of networks. Those that containers of this node use come first; what exceeds the bound is one sum. */
+export function seriesOf(networks: readonly NetworkView[]): NetworkSeries {
+  const attachments = new Map<string, number>();
+  const ranges: RangeSeries[] = [];
+  const others: RangeSeries[] = [];
+  const ordered = networks.toSorted(
+    (a, b) => Number(b.attachments > 0) - Number(a.attachments > 0) || (a.name < b.name ? -1 : 1),
+  );
+  for (const { name, attachments: count, ranges: own } of ordered) {
+    const fits = ranges.length + own.length <= RANGES_SHOWN_MAX && attachments.size < RANGES_SHOWN_MAX;
+    const network = fits ? name : OTHERS;
+    attachments.set(network, (attachments.get(network) ?? 0) + count);
+    for (const { subnets, size, ...counts } of own) {
+      const states = Object.fromEntries(ADDRESS_STATES.map((state) => [state, Number(counts[state])]));
+      (fits ? ranges : others).push({
+        network,
+        subnets: fits ? labelOf(subnets.join(",")) : "",
+        size: Number(size),
+        states: states as RangeSeries["states"],
+      });
+    }
+  }
+  return { attachments, ranges: others.length === 0 ? ranges : [...ranges, others.reduce(sum)] };
+}
+
+function sum(a: RangeSeries, b: RangeSeries): RangeSeries {
+  const states = Object.fromEntries(
+    ADDRESS_STATES.map((state) => [state, a.states[state] + b.states[state]]),
+  );
+  return { ...a, size: a.size + b.size, states: states as RangeSeries["states"] };
+}
+
+function labelOf(subnets: string): string {
+  if (subnets.length <= LABEL_CHARS_MAX) return subnets;
+  const hash = createHash("sha256").update(subnets).digest("hex").slice(0, 16);
+  return `${subnets.slice(0, LABEL_CHARS_MAX)}… ${hash}`;
+}

@@ -6,7 +6,7 @@ import type { Clock } from "../clock.ts";
 import { describeOwner } from "../owner.ts";
 import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { LeaseBook, LeaseVerdict } from "./lease-book.ts";
-import { folderVersion, LeaseProblem, readLeases, removeLease } from "./lease-files.ts";
+import { folderVersion, type Lease, LeaseProblem, readLeases, removeLease } from "./lease-files.ts";
 
 /** The kernel stamps folders with a clock that ticks every 1 to 10 ms: within one tick two changes look like one. */
 const TICK_MS_MAX = 50;
@@ -37,6 +37,8 @@ interface Reading {
   /** What has ended since the version before was ended here too. */
   readonly followed: boolean;
   readonly leases: readonly JudgedLease[];
+  /** Those of addresses that somebody else has. */
+  readonly conflicts: readonly Lease[];
 }
 
 /**
@@ -201,9 +203,7 @@ export class HostLocalTakeover {
     if (reading === undefined || !reading.settled || (following && !reading.followed)) return false;
     if (reading.version !== version || reading.fingerprint !== definition.fingerprint) return false;
     // Whoever had an address when it was read may have released it, and the file still says that it is in use.
-    return !reading.leases.some(
-      ({ lease, verdict }) => verdict.kind === "other" && this.#book.mayBeFree(definition, lease),
-    );
+    return !reading.conflicts.some((lease) => this.#book.mayBeFree(definition, lease));
   }
 
   /** A reading that begins from now on: those who ask while one is under way share the next. */
@@ -260,7 +260,8 @@ export class HostLocalTakeover {
     const settled = startedMs - firstSeenMs >= TICK_MS_MAX && folderVersion(folder) === version;
     const followed = following || (before?.version === version && before.followed);
     const { fingerprint } = definition;
-    this.#readings.set(key, { version, firstSeenMs, settled, fingerprint, followed, leases });
+    const conflicts = leases.flatMap(({ lease, verdict }) => (verdict.kind === "other" ? [lease] : []));
+    this.#readings.set(key, { version, firstSeenMs, settled, fingerprint, followed, leases, conflicts });
   }
 
   #report(network: string, folder: string, leases: readonly JudgedLease[]): void {

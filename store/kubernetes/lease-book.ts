@@ -13,6 +13,7 @@ import {
 import type { Lease } from "../host-local/lease-files.ts";
 import { killPoint } from "../kill-point.ts";
 import type { NodeContext } from "../node-context.ts";
+import type { Owner } from "../owner.ts";
 import {
   addressesOfRow,
   isInUse,
@@ -55,6 +56,10 @@ interface Parts {
  */
 export class KubernetesLeaseBook implements LeaseBook {
   readonly #parts: Parts;
+  /** Leases whose objects this process has seen or made. */
+  readonly #made = new Set<string>();
+  /** Who has the address of a lease instead, as it was last read: a pod, as a rule. */
+  readonly #others = new Map<string, Owner>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -93,6 +98,9 @@ export class KubernetesLeaseBook implements LeaseBook {
     if (placeOf(definition.rangeSets, lease.address) === null) return { kind: "outside" };
     const known = knownLease(folder.ledger, definition.name, lease);
     if (known !== null) return known;
+    const key = keyOf(definition, lease);
+    const other = this.#others.get(key);
+    if (other !== undefined && !this.mayBeFree(definition, lease)) return { kind: "other", holder: other };
     const deadlineMs = performance.now() + ONE_MS_MAX;
     const reading = await client.read(definition.name, lease.address, deadlineMs);
     if (reading?.object.status?.state !== "Bound") return { kind: "free" };
@@ -103,7 +111,9 @@ export class KubernetesLeaseBook implements LeaseBook {
     const attachments = Object.values(object.status?.attachments ?? {});
     const used = attachments.some(({ containerID }) => containerID === holder.containerId);
     const own = isHeldBy(owner, holder) || isHeldBy(owner, unknownHolder(lease.address));
-    return own || used ? { kind: "recorded" } : { kind: "other", holder: owner };
+    if (own || used) return { kind: "recorded" };
+    this.#others.set(key, owner);
+    return { kind: "other", holder: owner };
   }
 
   async take(
@@ -114,7 +124,10 @@ export class KubernetesLeaseBook implements LeaseBook {
     const verdicts: LeaseVerdict[] = [];
     for (const lease of leases) verdicts.push(await this.judge(definition, lease));
     const free = leases.filter((_, at) => verdicts[at]?.kind === "free");
-    const own = leases.filter((_, at) => verdicts[at]?.kind === "recorded");
+    // Journaled by a process that was killed before it made the object: looked at once by each process.
+    const own = leases.filter(
+      (lease, at) => verdicts[at]?.kind === "recorded" && !this.#made.has(keyOf(definition, lease)),
+    );
     if (free.length + own.length === 0) return verdicts;
     const { ledger } = this.#parts.folder;
     const space = ledger.networks.get(definition.name);
@@ -153,7 +166,10 @@ export class KubernetesLeaseBook implements LeaseBook {
     await this.#journal(definition, holder, leases);
     killPoint("after-intent");
     for (const lease of leases) {
-      if (await this.#create(definition, holder, lease)) continue;
+      if (await this.#create(definition, holder, lease)) {
+        this.#made.add(keyOf(definition, lease));
+        continue;
+      }
       await this.#journal(
         definition,
         holder,
@@ -231,4 +247,8 @@ export class KubernetesLeaseBook implements LeaseBook {
     }
     throw new ApiAway(`others kept writing ${formatAddress(one.address)} of network ${definition.name}`);
   }
+}
+
+function keyOf({ name }: NetworkDefinition, { path, fileId }: Lease): string {
+  return `${name} ${path} ${fileId}`;
 }

@@ -23,6 +23,7 @@ import { isBefore, type Stamp } from "../stamp.ts";
 import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
+import { isExactRepeat } from "./attachment-journal.ts";
 import { checkLedger } from "./check.ts";
 import { detach, endById } from "./detach.ts";
 import { dropRested, PRUNE_STEPS_MAX, prune } from "./housekeeping.ts";
@@ -67,13 +68,29 @@ export class SqliteStore extends JournalReader implements NodeStore {
     if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
     try {
       const applied = this.appliedDefinition(want.network)?.definition;
-      const takingOver = this.hostLocal.ensure(applied ?? want.definition, want.definition);
+      const takingOver = this.#takeOver(applied ?? want.definition, want);
       if (takingOver !== null) await takingOver;
       return await this.folder.write((ledger, transaction) => attach(ledger, transaction, want));
     } catch (error) {
       // Thrown from inside the transaction, so that what was reserved for half of the attachment is rolled back.
       if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };
       throw error;
+    }
+  }
+
+  /** What host-local gave comes first, except to a repeat, which is given nothing. */
+  #takeOver(definition: NetworkDefinition, want: AttachWant): Promise<void> | null {
+    const unlessRepeated = (error: unknown) => {
+      const { ledger } = this.folder;
+      const space = ledger.networks.get(want.network);
+      const former = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
+      if (former === undefined || !isExactRepeat(former, want)) throw error;
+    };
+    try {
+      return this.hostLocal.ensure(definition, want.definition)?.catch(unlessRepeated) ?? null;
+    } catch (error) {
+      unlessRepeated(error);
+      return null;
     }
   }
 

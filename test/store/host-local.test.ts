@@ -310,6 +310,10 @@ describe("addresses that host-local gave", () => {
     expect((await problems()).join()).toContain("cannot be read");
     rmSync(join(leases, "10.88.0.2"), { recursive: true });
     expect(answer(await add("new-1"))).toBe("10.88.0.2/29");
+    // A repeat is given nothing new, so nothing has to be known.
+    make(join(leases, "10.88.0.3"));
+    expect(answer(await add("new-1"))).toBe("10.88.0.2/29");
+    expect(answer(await add("new-2"))).toBe("HOST_LOCAL_UNREADABLE");
   });
 
   test("a file in the place of the folder refuses ADDs", async () => {

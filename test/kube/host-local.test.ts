@@ -1,0 +1,149 @@
+/** Nodes whose containers have addresses of host-local's when Holdfast takes their networks over. */
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { until } from "../harness/daemon.ts";
+import type { NodeDaemon, NodeOptions } from "../harness/node.ts";
+import { added, addedInTheEnd, checked, NAMESPACE, type Net, Scene } from "./fault-scene.ts";
+
+let scene: Scene;
+/** host-local's folders of the nodes of one test. */
+let root: string;
+let count = 0;
+
+beforeAll(async () => {
+  scene = await Scene.start();
+});
+afterAll(async () => {
+  await scene?.stop();
+});
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "holdfast-lease-"));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+async function start(more: Partial<NodeOptions> = {}): Promise<NodeDaemon> {
+  count += 1;
+  const name = `leased-${count}`;
+  return scene.node(name, { args: ["--host-local-dirs", join(root, name)], ...more });
+}
+
+/** As host-local writes it. */
+function lease(node: Pick<NodeDaemon, "name">, network: string, address: string, container: string): string {
+  const folder = join(root, node.name, network);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, address), `${container}\r\neth0`);
+  return join(folder, address);
+}
+
+async function bound(net: Net): Promise<string[]> {
+  return (await scene.bound(net)).map((one) => one.replace("/29", ""));
+}
+
+async function boundIs(net: Net, wanted: readonly string[]): Promise<void> {
+  let seen: string[] = [];
+  const same = async () => {
+    seen = await bound(net);
+    return JSON.stringify(seen) === JSON.stringify(wanted);
+  };
+  await until(same, "what is Bound", 30_000).catch(() => expect(seen).toEqual(wanted));
+}
+
+test("old containers keep their addresses, as objects of theirs, until they are deleted by either plugin", async () => {
+  const net = await scene.net("leased", "10.60.0.0/29");
+  const node = await start();
+  const file = lease(node, "leased", "10.60.0.1", "old-1");
+  const other = lease(node, "leased", "10.60.0.2", "old-2");
+  const dry = await node.daemon.cli("import", "--dry-run", "--network", "leased");
+  expect(dry.stdout).toMatch(/leased +10\.60\.0\.1 +container old-1 \(eth0\) +would be recorded/);
+  expect(await bound(net)).toEqual([]);
+  const pods = [];
+  for (let i = 0; i < 4; i += 1) pods.push(await scene.pod(net, node.name));
+  const given = await Promise.all(pods.map((pod) => added(node, pod)));
+  const uids = pods.map(({ pod }, at) => `${given[at]?.[0]?.replace("/29", "")} ${pod.metadata.uid}`);
+  await boundIs(net, ["10.60.0.1 old-1", "10.60.0.2 old-2", ...uids].sort());
+  const object = (await scene.allocations(net)).find(({ spec }) => spec.owner.uid === "old-1");
+  expect(object?.spec.owner).toMatchObject({ kind: "Container", uid: "old-1", interface: "eth0" });
+  expect(Object.values(object?.status?.attachments ?? {})).toMatchObject([
+    { containerID: "old-1", interface: "eth0", node: node.name },
+  ]);
+  const full = await node.add((await scene.pod(net, node.name)).pod, { config: net.config });
+  expect(full.json()).toMatchObject({ code: 11, msg: expect.stringContaining("no free address") });
+  await checked(node);
+  // This one's runtime calls Holdfast, that one's calls host-local.
+  expect((await node.daemon.cni("DEL", "old-1", { config: net.config })).code).toBe(0);
+  expect(existsSync(file)).toBe(false);
+  rmSync(other);
+  await boundIs(net, uids.sort());
+  await checked(node);
+});
+
+test("a daemon that is killed in the middle of it leaks nothing and gives nothing twice", async () => {
+  const net = await scene.net("leased-crash", "10.61.0.0/29");
+  const node = await start();
+  const file = lease(node, "leased-crash", "10.61.0.1", "old-1");
+  lease(node, "leased-crash", "10.61.0.2", "old-2");
+  const pod = await scene.pod(net, node.name);
+  for (const point of ["after-intent:1", "after-reserve:1"]) {
+    await node.restart("SIGKILL", { env: { HOLDFAST_KILL_POINT: point } });
+    expect((await node.add(pod.pod, { config: net.config })).code).not.toBe(0);
+  }
+  await node.restart("SIGKILL", { env: {} });
+  const [ip = ""] = await addedInTheEnd(node, pod);
+  expect(["10.61.0.1/29", "10.61.0.2/29"]).not.toContain(ip);
+  const own = `${ip.replace("/29", "")} ${pod.pod.metadata.uid}`;
+  await boundIs(net, ["10.61.0.1 old-1", "10.61.0.2 old-2", own]);
+  rmSync(file);
+  await boundIs(net, ["10.61.0.2 old-2", own]);
+  await checked(node);
+});
+
+test("a network that only files on the nodes define is taken over by the first ADD", async () => {
+  const node = await start();
+  const config = {
+    cniVersion: "1.0.0",
+    name: "cbr0",
+    type: "bridge",
+    ipam: { type: "holdfast-ipam", subnet: "10.62.0.0/29" },
+  };
+  lease(node, "cbr0", "10.62.0.2", "old-1");
+  const pod = await scene.kubevirt.createPod(NAMESPACE, "primary", { node: node.name });
+  const answer = await node.add(pod, { config, ifname: "eth0" });
+  expect(answer.code, answer.stdout).toBe(0);
+  expect(answer.json().ips[0].address).not.toBe("10.62.0.2/29");
+  const net = { name: "cbr0", config };
+  expect(await bound(net)).toContain("10.62.0.2 old-1");
+  // A container that no pod stands for, started again, has its address back.
+  const again = await node.daemon.cni("ADD", "old-1", { config });
+  expect(again.json().ips[0].address).toBe("10.62.0.2/29");
+});
+
+test("an address that another node's container has already is reported, and nobody else's for as long", async () => {
+  const net = await scene.net("leased-twice", "10.63.0.0/29");
+  const [a, b] = [await start(), await start()];
+  lease(a, "leased-twice", "10.63.0.1", "on-a");
+  lease(b, "leased-twice", "10.63.0.1", "on-b");
+  const [pa, pb] = [await scene.pod(net, a.name), await scene.pod(net, b.name)];
+  expect([...(await added(a, pa)), ...(await added(b, pb))]).not.toContain("10.63.0.1/29");
+  expect(await bound(net)).toContain("10.63.0.1 on-a");
+  expect(b.log).toContain("says that container on-b (eth0) has the address, which is held by container on-a");
+  const { stdout, code } = await b.daemon.cli("import", "--network", "leased-twice");
+  expect(stdout).toMatch(/10\.63\.0\.1 +container on-b \(eth0\) +CONFLICT +held by container on-a/);
+  expect(code).toBe(1);
+});
+
+test("what the daemon cannot see, or cannot read, refuses the network with what to do", async () => {
+  const node = await start();
+  const hidden = await scene.net("leased-hidden", "10.64.0.0/29", { dataDir: "/srv/elsewhere" });
+  const pod = await scene.pod(hidden, node.name);
+  const answer = await node.add(pod.pod, { config: hidden.config });
+  expect(answer.json()).toMatchObject({ code: 7, msg: expect.stringContaining("hostLocalDirs") });
+  const broken = await scene.net("leased-broken", "10.65.0.0/29");
+  mkdirSync(join(root, node.name, "leased-broken", "10.65.0.3"), { recursive: true });
+  const other = await scene.pod(broken, node.name);
+  const refused = await node.add(other.pod, { config: broken.config });
+  expect(refused.json()).toMatchObject({ code: 7, msg: expect.stringContaining("is not a regular file") });
+  rmSync(join(root, node.name, "leased-broken", "10.65.0.3"), { recursive: true });
+  expect((await node.add(other.pod, { config: broken.config })).code).toBe(0);
+});

@@ -13,7 +13,7 @@ import { type ClaimFeatures, claimStatusPatch } from "./claim-status-patch.ts";
 import { type ClaimView, projectClaim, vmOwners } from "./claim-view.ts";
 import { claimObject, type EventWriter, reasonOf } from "./kube/events.ts";
 import type { PodDirectory } from "./pod-directory.ts";
-import type { PodView } from "./pod-view.ts";
+import { isStaticUid, type PodView } from "./pod-view.ts";
 import { mayUse, sameVm } from "./vm-identity.ts";
 
 /** Time for a status write that nobody waits for, ms. */
@@ -91,6 +91,7 @@ export class KubeClaimDesk implements ClaimDesk {
     const { pod } = attachment;
     if (!pod) return "in-use";
     const theirs = await this.#pods.look(pod.namespace, pod.name, deadlineMs);
+    if (theirs === null && isStaticUid(pod.uid)) return "in-use";
     const gone =
       theirs === null || (theirs.uid !== pod.uid && theirs.staticUid !== pod.uid) || theirs.terminal;
     if (gone) return "gone";

@@ -85,8 +85,8 @@ export async function readClusterRequest(
   const byElement = element?.claim ? { namespace, name: element.claim } : null;
   const mac = element?.mac ?? asked.mac ?? null;
   return {
-    // The API object's UID: of a static pod the runtime names another one.
-    pod: found === null || named === null ? null : { ...named, uid: found.view.uid },
+    // Of a static pod the kubelet's own UID, which outlives its objects in the API.
+    pod: found === null || named === null ? null : { ...named, uid: found.view.staticUid ?? found.view.uid },
     claim: byElement ?? (hasClaimInConfig(conf) ? asked.claim : null),
     requested: withElement(asked.requested, element),
     ...(mac === null ? {} : { mac }),

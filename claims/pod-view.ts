@@ -22,6 +22,14 @@ export interface PodView extends ObjectMetadata {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
+/**
+ * Whether a UID is the kubelet's own of a static pod: a hash of its manifest, while those of the API server are UUIDs. Such a pod
+ * runs whether or not there is an object of it in the API: that there is none says nothing of its containers.
+ */
+export function isStaticUid(uid: string): boolean {
+  return /^[0-9a-f]{16,64}$/.test(uid);
+}
+
 const STATIC_UID_ANNOTATION = "kubernetes.io/config.mirror";
 const TERMINAL_PHASES = ["Succeeded", "Failed"];
 const CONTAINER_STATUSES = [

@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import { isStaticUid } from "../claims/pod-view.ts";
 import type { Clock } from "../store/clock.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../store/records.ts";
@@ -60,11 +61,12 @@ export class Witness {
   }
 
   /**
-   * No namespace outlives the boot it was made in, so one that is still there is of this boot whatever its stamp says. Of an attachment that a lost journal had to learn from the API nobody
-   * knows the namespace: the end of its pod, which is asked next, is all the evidence there will ever be.
+   * No namespace outlives the boot it was made in, so one that is still there is of this boot whatever its stamp says. Of an
+   * attachment that a lost journal had to learn from the API nobody knows the namespace: the end of its pod, which is asked
+   * next, is all the evidence there will ever be, and of a static pod its object is none.
    */
   #isGone({ stamp, netns, pod }: Attachment): boolean {
-    const learnt = netns.path === "" && stamp.us === 0 && pod !== null;
+    const learnt = netns.path === "" && stamp.us === 0 && pod !== null && !isStaticUid(pod.uid);
     const state = namespaceState(netns);
     return learnt || state === "gone" || (stamp.bootId !== this.#bootId && state !== "alive");
   }

@@ -62,6 +62,11 @@ export class NetworkSpace {
     this.#pools.delete(definition.fingerprint);
   }
 
+  /** Forgets all pools: they are built from the store again. Marks of what is being tried at this moment are lost with them. */
+  forgetPools(): void {
+    this.#pools.clear();
+  }
+
   /** Keeps pools that somebody else has filled (the sliced load at start). */
   adopt(definition: NetworkDefinition, pools: readonly Pool[]): void {
     if (this.#pools.size >= DEFINITIONS_KEPT_MAX) {

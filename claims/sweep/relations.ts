@@ -5,6 +5,7 @@ import {
   BOUND_FINALIZER,
   type IPAllocation,
 } from "../../store/kubernetes/objects.ts";
+import { isStaticUid } from "../pod-view.ts";
 import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact } from "./facts.ts";
 
 /*
@@ -30,6 +31,7 @@ import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact } from 
  *   Bound    Pod        gone                       none attached                  release pod-gone
  *                                                  node exists                    keep    container-may-run *
  *                                                  node gone                      release pod-gone
+ *                       gone, of a static pod      node exists, or none attached  keep    container-may-run
  *   Bound    Container  (nobody to ask)            a node exists                  keep    container-may-run
  *                                                  every node gone                release node-gone
  *                                                  none attached, imported        keep    recorded-elsewhere
@@ -203,6 +205,8 @@ function judgePods(allocation: IPAllocation, facts: Facts, rules: Rules): Verdic
     if (!pod.it.terminal) return { kind: "keep", why: "pod-alive" };
     return { kind: "release", why: "pod-completed", afterSeconds: rules.graceSeconds };
   }
+  if (attachmentsOf(allocation).length === 0 && mayRunUnseen({ namespace, name, uid }, facts))
+    return { kind: "keep", why: "container-may-run" };
   const end = containersEnd(allocation, facts, rules);
   return end.kind === "keep" ? end : { kind: "release", why: "pod-gone", afterSeconds: end.afterSeconds };
 }
@@ -236,6 +240,8 @@ function containersEnd(
     const node = nodeState(one, facts);
     if (node === "unknown") return { kind: "keep", why: "unknown" };
     if (node === "absent") continue;
+    if (one.pod !== undefined && mayRunUnseen(one.pod, facts))
+      return { kind: "keep", why: "container-may-run" };
     // Without its pod nobody can tell whether it runs on a partitioned node, and for how long.
     if (rules.podGoneReleaseSeconds === 0 || one.pod === undefined) {
       return { kind: "keep", why: "container-may-run" };
@@ -243,6 +249,13 @@ function containersEnd(
     afterSeconds = Math.max(afterSeconds, rules.podGoneReleaseSeconds);
   }
   return { kind: "ended", afterSeconds };
+}
+
+/** Whether it is a static pod without its object: it runs for as long as its node has its manifest, and only another manifest of its name ends it. */
+function mayRunUnseen(pod: { namespace: string; name: string; uid: string }, facts: Facts): boolean {
+  if (!isStaticUid(pod.uid)) return false;
+  const found = facts.pod(pod.namespace, pod.name);
+  return found.kind !== "present" || found.it.staticUid === null;
 }
 
 /** Of an attachment's pod. An attachment without a pod counts as one whose pod is gone: its node decides. */

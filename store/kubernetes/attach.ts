@@ -115,10 +115,7 @@ export async function answerFromJournal(
 ): Promise<AttachOutcome | null> {
   const { ledger } = folder;
   const space = ledger.networks.get(want.network);
-  if (isOvertaken(ledger, want)) {
-    const { containerId } = want;
-    return refused(refuse("SUPERSEDED", { containerId, interface: want.interface, later: "a later DEL" }));
-  }
+  if (isOvertaken(ledger, want)) return refused(supersededByDel(want));
   const former = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
   if (!former || former.lost === 1) return null;
   const same = claimKnown ? isExactRepeat(former, want) : isSamePod(former, want);
@@ -199,8 +196,10 @@ async function allocate(
       deadlineMs,
       announce: async (addresses) => {
         intentId = await folder.write((ledger, transaction) => {
+          // Whoever has overtaken it has taken its intent away: what it reserved from now on nobody would give back.
+          if (isOvertaken(ledger, want)) throw new RefusalError(supersededByDel(want));
           if (intentId === null) return openIntent(ledger, transaction, want, attacher.owner, addresses);
-          extendIntent(ledger, intentId, addresses);
+          if (!extendIntent(ledger, intentId, addresses)) throw new RefusalError(supersededByDel(want));
           return intentId;
         });
         killPoint("after-intent");
@@ -283,6 +282,10 @@ async function returned(work: Promise<Reserved | "again">): Promise<Reserved | "
     if (!(error instanceof RefusalError)) throw error;
     return { kind: "refused", refusal: error.refusal, reserved: [] };
   }
+}
+
+function supersededByDel({ containerId, interface: interfaceName }: AttachWant): Refusal {
+  return refuse("SUPERSEDED", { containerId, interface: interfaceName, later: "a later DEL" });
 }
 
 function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {

@@ -137,8 +137,10 @@ export class Hint {
       // In one piece it was too much for the server: page by page takes longer, and comes to an end.
       await this.#api.list(list);
     }
-    for (const [key, { entries }] of this.#networks) {
+    for (const [key, { entries, space }] of this.#networks) {
       for (const [text, entry] of entries) if (entry.seen < round - 0.5) this.#remove(key, text);
+      // Built from the entries again at the next look: a mark that an ADD has left behind goes with the old ones.
+      space.forgetPools();
     }
     this.#refreshedMs = this.#clock.monotonicMs();
   }

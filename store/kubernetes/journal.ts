@@ -1,4 +1,4 @@
-import { type Address, addressBytes } from "../../ipam/address.ts";
+import { type Address, addressBytes, formatAddress } from "../../ipam/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.ts";
 import type { AttachWant, DetachOutcome, DetachWant, EndReason } from "../allocations.ts";
 import type { Owner } from "../owner.ts";
@@ -34,8 +34,9 @@ export function openIntent(
   return Number(lastInsertRowid);
 }
 
-export function extendIntent(ledger: Ledger, id: number, addresses: readonly InterfaceAddress[]): void {
-  ledger.sql.updateIntent.run(textOf(addresses), id);
+/** Returns whether the intent is still there: a DEL ends it, and a journal that began anew does not know it. */
+export function extendIntent(ledger: Ledger, id: number, addresses: readonly InterfaceAddress[]): boolean {
+  return ledger.sql.updateIntent.run(textOf(addresses), id).changes === 1;
 }
 
 export function addressesOf(row: IntentRow): InterfaceAddress[] {
@@ -103,12 +104,16 @@ export function abandonForgotten(ledger: Ledger, nowUs: number, underWay: Readon
   }
 }
 
-/** Ends an attachment in the journal; its addresses are owed to the API server, except to an owner that attaches anew. */
-export function endRow(ledger: Ledger, row: AttachmentRow, reason: EndReason, tell: boolean): void {
+/** Ends an attachment in the journal; its addresses are owed to the API server, except those that its owner keeps in a new one. */
+export function endRow(
+  ledger: Ledger,
+  row: AttachmentRow,
+  reason: EndReason,
+  kept: ReadonlySet<string> = new Set(),
+): void {
   const { sql, context } = ledger;
   ledger.attachments.remove(row);
   sql.endHistory.run(context.clock.wallMs(), reason, row.history_id, row.history_id + row.history_count);
-  if (!tell) return;
   const {
     network,
     owner,
@@ -118,6 +123,7 @@ export function endRow(ledger: Ledger, row: AttachmentRow, reason: EndReason, te
   } = attachmentOf(row, ledger.networkById(row.network_id).name);
   for (const ip of ips) {
     const { address } = parseInterfaceAddress(ip.address);
+    if (kept.has(formatAddress(address))) continue;
     owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
   }
 }
@@ -138,17 +144,17 @@ export function journalDetach(ledger: Ledger, want: DetachWant): DetachOutcome {
   const ended = [...sql.attachmentsOfContainer.all(want.containerId, want.interface), ...nameless].filter(
     concerns,
   );
-  for (const row of ended) endRow(ledger, row, want.reason, true);
+  for (const row of ended) endRow(ledger, row, want.reason);
   const intents = sql.intentsOfContainer.all(want.containerId, want.interface).filter(concerns);
   for (const row of intents) abandonIntent(ledger, row);
   return { ended: ended.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name)) };
 }
 
 /** Ends one attachment that was looked at before, unless it has been asked for again since. */
-export function journalEnd(ledger: Ledger, which: Attachment, reason: EndReason, tell = true): boolean {
+export function journalEnd(ledger: Ledger, which: Attachment, reason: EndReason): boolean {
   const row = ledger.sql.attachmentById.get(which.id);
   if (!row || row.boot_us !== which.stamp.us) return false;
-  endRow(ledger, row, reason, tell);
+  endRow(ledger, row, reason);
   return true;
 }
 

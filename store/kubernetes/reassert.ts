@@ -74,6 +74,12 @@ export async function reassert(parts: AttachParts, afterGap: boolean): Promise<R
               lost.push(attachment);
               await missing.note(attachment.network);
             }
+          } else if (rows.some(({ id, lost: known }) => id === attachment.id && known === 1)) {
+            // Whoever had it let go, and all of it is the attachment's again.
+            await parts.folder.write((now) => {
+              const row = now.sql.attachmentById.get(attachment.id);
+              if (row !== undefined) now.attachments.markFound(row);
+            });
           }
         }),
       );

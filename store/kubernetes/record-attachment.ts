@@ -45,7 +45,7 @@ export async function recordAttachment(
     }
     for (const { row, reason } of superseded) {
       const continues = sameOwner(ownerOf(row), owner);
-      endRow(ledger, row, row.lost === 1 ? "lost to another owner" : reason, !continues);
+      endRow(ledger, row, row.lost === 1 ? "lost to another owner" : reason, continues ? kept : undefined);
     }
     const attachment = record(
       ledger,

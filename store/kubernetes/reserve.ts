@@ -50,7 +50,12 @@ export async function reserve(reservation: Reservation, slots: Slots): Promise<R
   const searches = slots.map((slot) => new Search(reservation, slot));
   const tried: InterfaceAddress[] = [];
   for (const search of searches) if (search.next()) tried.push(search.present);
-  await reservation.announce(tried);
+  try {
+    await reservation.announce(tried);
+  } catch (error) {
+    for (const search of searches) search.leave();
+    throw error;
+  }
   // What is certainly somebody else's was not reserved, and nothing of it is owed.
   const announceInstead = (lost: InterfaceAddress, next: InterfaceAddress) => {
     tried.splice(tried.indexOf(lost), 1, next);
@@ -115,7 +120,7 @@ class Search {
   ): Promise<InterfaceAddress> {
     let lost: InterfaceAddress | null = null;
     for (let conflicts = 0; this.#present !== null; conflicts += 1) {
-      if (lost !== null) await announceInstead(lost, this.#present);
+      if (lost !== null) await this.#announce(lost, announceInstead);
       if (conflicts === CONFLICTS_TO_FOLLOW) this.#reservation.follow();
       try {
         if (await this.#take(this.#present)) return this.#present;
@@ -132,6 +137,24 @@ class Search {
         network: this.#reservation.definition.name,
       }),
     );
+  }
+
+  /** The mark of a candidate that was not tried and will not be: without it somebody else may try it. */
+  leave(): void {
+    this.#unmark();
+    this.#unmark = () => {};
+  }
+
+  async #announce(
+    lost: InterfaceAddress,
+    announceInstead: (lost: InterfaceAddress, next: InterfaceAddress) => Promise<void>,
+  ): Promise<void> {
+    try {
+      await announceInstead(lost, this.present);
+    } catch (error) {
+      this.leave();
+      throw error;
+    }
   }
 
   /** Whether the candidate is the holder's now. */

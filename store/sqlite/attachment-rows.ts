@@ -39,6 +39,7 @@ export class AttachmentRows {
   readonly #insert: Database.Statement<unknown[]>;
   readonly #refresh: Database.Statement<[string, number, string, string, number, number]>;
   readonly #markLost: Database.Statement<[number]>;
+  readonly #markFound: Database.Statement<[number]>;
   readonly #renameBoot: Database.Statement<[string, string]>;
   readonly #remove: Database.Statement<[number]>;
   readonly #nameInterface: Database.Statement<[string, string, number]>;
@@ -53,6 +54,7 @@ export class AttachmentRows {
       "UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?",
     );
     this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
+    this.#markFound = db.prepare("UPDATE attachments SET lost = 0 WHERE id = ?");
     this.#renameBoot = db.prepare("UPDATE attachments SET boot_id = ? WHERE boot_id = ?");
     this.#nameInterface = db.prepare(
       "UPDATE attachments SET interface = ?, owner_interface = ? WHERE id = ?",
@@ -81,6 +83,12 @@ export class AttachmentRows {
     const news = this.#markLost.run(id).changes === 1;
     if (news) this.#changed(networkId);
     return news;
+  }
+
+  /** All of its addresses are its own again. */
+  markFound({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {
+    this.#markFound.run(id);
+    this.#changed(networkId);
   }
 
   /** The same boot under another name. */

@@ -121,6 +121,8 @@ function naming(creationTimestamp: string, attachedTo: string | null = null): Fo
   ]);
 }
 
+/** The kubelet's own UID of a static pod: a hash. */
+const STATIC = { ...POD, uid: "0123456789abcdef0123456789abcdef" };
 const NODE = present(null);
 const NOBODY = present([]);
 const LISTED = claim(["10.0.0.5"]);
@@ -346,6 +348,45 @@ const CASES: readonly (readonly [
     { podGoneReleaseSeconds: 900 },
   ],
   ["gone with its node", allocation(POD, [attached()]), { pod: ABSENT, node: ABSENT }, "release pod-gone"],
+  [
+    "a static pod whose object was deleted runs on, whatever time the operator has set",
+    allocation(STATIC, [attached("n1", STATIC.uid)]),
+    { pod: ABSENT, node: NODE },
+    "keep container-may-run",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "a static pod whose name another pod has taken in the API runs on",
+    allocation(STATIC, [attached("n1", STATIC.uid)]),
+    { pod: present(pod()), node: NODE },
+    "keep container-may-run",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "a static pod from before Holdfast, without its object",
+    allocation(STATIC),
+    { pod: ABSENT },
+    "keep container-may-run",
+  ],
+  [
+    "a static pod whose object was made again",
+    allocation(STATIC, [attached("n1", STATIC.uid)]),
+    { pod: present(pod({ uid: "mirror-2", staticUid: STATIC.uid })) },
+    "keep pod-alive",
+  ],
+  [
+    "a static pod whose manifest was changed",
+    allocation(STATIC, [attached("n1", STATIC.uid)]),
+    { pod: present(pod({ uid: "mirror-2", staticUid: "fedcba9876543210fedcba9876543210" })), node: NODE },
+    "release pod-gone after 900",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "a static pod, gone with its node",
+    allocation(STATIC, [attached("n1", STATIC.uid)]),
+    { pod: ABSENT, node: ABSENT },
+    "release pod-gone",
+  ],
   [
     "a container on a node of the cluster",
     allocation(CONTAINER, [attached("n1", null)]),

@@ -41,7 +41,7 @@ export class NodeStage {
       log: { info: say, warn: say, error: say },
       api,
       // No test here has a claim.
-      desk: {} as never,
+      desk: { podState: async () => "living" } as never,
       definitions: { definitionOf: () => null, networks: () => [] },
       continuity: steadyContinuity(),
       addDeadlineMs: 2_000,

@@ -1,0 +1,50 @@
+/** Static pods: the kubelet runs them, and their object in the API comes and goes. One identity, the kubelet's own. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { NodeDaemon } from "../harness/node.ts";
+import { added, deleted, type Guest, type Net, pause, Scene } from "./fault-scene.ts";
+
+const HASH = "5f0c1e0bd3a94c4e8d2a1b7c6e9f0a12";
+const MIRROR = {
+  annotations: { "kubernetes.io/config.mirror": HASH, "kubernetes.io/config.hash": HASH },
+};
+
+let scene: Scene;
+let node: NodeDaemon;
+
+beforeAll(async () => {
+  scene = await Scene.start();
+  await scene.controller({ podGoneReleaseSeconds: 1 });
+  node = await scene.node("node-a", {
+    args: ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"],
+  });
+});
+afterAll(async () => {
+  await scene?.stop();
+});
+
+/** The mirror pod in the API, as the runtime knows the pod behind it. */
+async function mirror(net: Net): Promise<{ guest: Guest; asRuntime: Guest }> {
+  const guest = await scene.pod(net, node.name, "static-node-a", MIRROR);
+  const metadata = { ...guest.pod.metadata, uid: HASH };
+  return { guest, asRuntime: { ...guest, pod: { ...guest.pod, metadata } } };
+}
+
+test("a deleted mirror frees nothing, and every sandbox of the pod has one address", async () => {
+  const net = await scene.net("static", "10.75.0.0/24", { cooldownSeconds: 0 });
+  const { guest, asRuntime } = await mirror(net);
+  const ips = await added(node, asRuntime, { containerId: "one" });
+  const held = [`${ips[0]} ${HASH}`];
+  expect(await scene.bound(net)).toEqual(held);
+  // The API server forgets the mirror; the containers run on. Several graces of the controller and looks of the witness.
+  await scene.kubevirt.removePod(guest.pod);
+  await pause(6_000);
+  expect(await scene.bound(net)).toEqual(held);
+  const again = await mirror(net);
+  expect(again.guest.pod.metadata.uid).not.toBe(guest.pod.metadata.uid);
+  expect(await added(node, again.asRuntime, { containerId: "one" })).toEqual(ips);
+  expect(await added(node, again.asRuntime, { containerId: "two" })).toEqual(ips);
+  await deleted(node, again.asRuntime, { containerId: "one" });
+  expect(await scene.bound(net)).toEqual(held);
+  await deleted(node, again.asRuntime, { containerId: "two" });
+  await scene.settled(net, []);
+});

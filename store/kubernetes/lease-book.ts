@@ -149,7 +149,7 @@ export class KubernetesLeaseBook implements LeaseBook {
       const space = ledger.networks.get(network);
       if (space === undefined) return [];
       const sorted = sortLeases(ledger, space, folder, present);
-      for (const row of sorted.gone) endRow(ledger, row, "DEL by host-local", true);
+      for (const row of sorted.gone) endRow(ledger, row, "DEL by host-local");
       for (const row of sorted.stale) ledger.leases.delete(row);
       return sorted.ended;
     });
@@ -198,7 +198,10 @@ export class KubernetesLeaseBook implements LeaseBook {
       for (const lease of leases) putLease(ledger, space, holder, lease);
       if (former !== undefined && without.size === 0 && addressesOfRow(former).length === addresses.size)
         return;
-      if (former !== undefined) endRow(ledger, former, "used again", false);
+      if (former !== undefined) {
+        const kept = new Set(addressesOfRow(former).map(({ address }) => formatAddress(address)));
+        endRow(ledger, former, "used again", kept);
+      }
       if (addresses.size > 0) recordLeases(ledger, space, definition, holder, [...addresses.values()]);
     });
   }

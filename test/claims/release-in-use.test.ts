@@ -9,7 +9,7 @@ import { parseAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
 import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
-import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, ManualClock } from "../store/subjects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
@@ -94,6 +94,20 @@ describe.each([
   test("is refused for a static pod, which the runtime knows by another UID", async () => {
     pod("mirror", { phase: "Running" }, { "kubernetes.io/config.mirror": "p1" });
     expect(await release(false)).toBe(IN_USE);
+  });
+
+  test("is refused for a claim's while the definition of claims is missing, by force too", async () => {
+    const owner = { kind: "IPAMClaim", namespace: "shop", name: "vm1", uid: "c1", interface: "" } as const;
+    const one = parseInterfaceAddress(`${ADDRESS}/24`);
+    api.put(
+      ALLOCATIONS_PATH,
+      newAllocation("blue", one, { owner, attachment: null }, "2026-01-01T00:00:00Z"),
+    );
+    api.missing.add(namespacedPath(CLAIMS_PATH, "shop"));
+    expect(await release(true)).toBe("IN_USE: 10.0.0.5 is in use by claim shop/vm1");
+    expect(state()).toBe("Bound");
+    api.missing.clear();
+    expect(await release(false)).toBe("released");
   });
 
   test.each([

@@ -1,6 +1,7 @@
 import { isAbsolute } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { readManifest, readReference } from "../claims/manifest.ts";
+import type { NetworkMetadata } from "../ipam/metadata-key.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { ApplyAction } from "../store/manifests.ts";
 import type { NodeStore } from "../store/node-store.ts";
@@ -177,12 +178,18 @@ async function applyOne({ store, waiting }: ApiContext, object: unknown): Promis
       return { ...named(object), action };
     }
     const action = await store.applyDefinition(read.definition);
-    const metadata = store.definition(read.definition.network)?.metadata;
-    const note = metadata?.kind === "refused" ? { note: `its VMs get no metadata: ${metadata.reason}` } : {};
-    return { ...named(object), action, ...note };
+    const note = noteOn(store.definition(read.definition.network)?.metadata ?? null);
+    return { ...named(object), action, ...(note === null ? {} : { note }) };
   } catch (error) {
     return { ...named(object), error: errorOf(error) };
   }
+}
+
+/** What somebody who asks for metadata may not expect of it; null: nothing. */
+function noteOn(metadata: NetworkMetadata | null): string | null {
+  if (metadata?.kind === "refused") return `its VMs get no metadata: ${metadata.reason}`;
+  if (metadata?.kind !== "on" || metadata.tokens !== "required") return null;
+  return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
 }
 
 async function deleteOne({ store }: ApiContext, object: unknown): Promise<AppliedResult> {

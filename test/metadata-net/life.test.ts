@@ -255,7 +255,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
       expect(bad).toEqual([]);
       expect(count).toBeGreaterThan(100);
     }
-  }, 300_000);
+  }, 600_000);
 
   test("a new VM costs little, and no reload", async () => {
     const others: Guest[] = [];

@@ -377,10 +377,10 @@ test("while the API is away: what is known is told, what is not known is not gue
   const annotations = { "user-data": "secret/boot" };
   const guest = await stage.guest(namespace, "web", { annotations });
   const before = await source.look(guest.identity);
-  const fresh = await stage.source({ syncMsMax: 500 });
+  const fresh = await stage.source({ syncMsMax: 2_000 });
   const unknown = await stage.namespace();
   const stranger = await stage.guest(unknown, "db", { annotations });
-  // Half a second is much for nobody, and little for a busy machine: it asks until it knows.
+  // On a busy machine one question may not be answered in time: it asks until it knows.
   await until(async () => (await fresh.look(guest.identity).catch(() => null)) !== null, "what it knows");
   const closed = await stage.namespace({ tenant: false });
   const shut = await stage.guest(closed, "web", { annotations });

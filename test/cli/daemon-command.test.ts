@@ -3,7 +3,7 @@ import { isBuiltin } from "node:module";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { SETTING_NAMES } from "../../daemon/config.ts";
-import { HOLDFAST, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { HOLDFAST, newFolder, run, TestDaemon, until } from "../harness/daemon.ts";
 
 function kebab(name: string): string {
   return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
@@ -21,7 +21,8 @@ test("flags reach the daemon, and win over its file", async () => {
   const config = join(folder, "daemon.yaml");
   writeFileSync(config, "node: from-file\nlogLevel: error\n");
   const daemon = await TestDaemon.start({ folder, args: ["--config", config, "--log-level", "info"] });
-  expect(daemon.log).toContain('"node":"from-file"');
+  // What the daemon has printed may come after its first answer.
+  await until(() => daemon.log.includes('"node":"from-file"'), "the node's name in the log");
   await daemon.stop();
 });
 

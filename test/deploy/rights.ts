@@ -39,7 +39,6 @@ const BOTH = [
 const NEITHER = [
   ...rights("", "secrets", "get list watch create", SYSTEM),
   ...rights("", "secrets", "get list"),
-  ...rights(OURS, "ipnetworks", "delete"),
   ...rights(CNI, "ipamclaims", "create update patch delete"),
   ...rights(CNI, "network-attachment-definitions", "update delete"),
   ...rights("", "pods", "create update patch delete"),
@@ -56,6 +55,7 @@ export const MAY = {
   "holdfast-controller": [
     ...BOTH,
     ...rights(OURS, "ipallocations", "delete"),
+    ...rights(OURS, "ipnetworks", "delete"),
     ...rights(CNI, "ipamclaims", "watch"),
     ...rights("", "nodes", "get list watch"),
     ...rights("coordination.k8s.io", "leases", "get create update", SYSTEM),
@@ -85,6 +85,7 @@ export const MAY_NOT = {
   "holdfast-node": [
     ...NEITHER,
     ...rights(OURS, "ipallocations", "delete deletecollection"),
+    ...rights(OURS, "ipnetworks", "delete deletecollection"),
     ...rights(CNI, "ipamclaims", "watch"),
     ...rights("", "nodes", "list"),
     ...rights("coordination.k8s.io", "leases", "get create update", SYSTEM),

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { newFolder, TestDaemon } from "../harness/daemon.ts";
+import { newFolder, TestDaemon, until } from "../harness/daemon.ts";
 
 let daemon: TestDaemon | null = null;
 afterEach(() => daemon?.stop());
@@ -21,7 +21,10 @@ test("a database that is gone after a clean stop is a loss: nothing is given unt
   await first.end();
   rmSync(join(first.state, "holdfast.db"));
   daemon = await TestDaemon.start({ folder: first.folder, wait: false });
-  await expect.poll(() => daemon?.log).toContain("holdfast.db is gone or empty");
+  const { log, get } = { log: () => daemon?.log ?? "", get: () => daemon?.get("/readyz") };
+  await until(() => log().includes("holdfast.db is gone or empty"), "the loss to be found");
+  // It listens a moment after it has looked.
+  await until(async () => (await get()?.catch(() => null))?.status === 503, "the socket");
   const refused = await daemon.cni("ADD", "c2");
   expect(refused.json()).toMatchObject({ code: 11 });
   expect((await daemon.post("/v1/rebuild", { empty: true })).status).toBe(200);

@@ -1,0 +1,40 @@
+import { afterAll, expect, test } from "vitest";
+import { Machine, whyNoMachine } from "../harness/machine.ts";
+import { installHoldfast } from "../harness/machine-parts.ts";
+
+/** The shipped unit under a real systemd on a system container, over whose kernel boot ID a file of its own lies. */
+
+const reason = whyNoMachine();
+if (reason !== null && process.env.CI) throw new Error(reason);
+
+const CONFIG = JSON.stringify({
+  cniVersion: "1.0.0",
+  name: "blue",
+  type: "bridge",
+  ipam: { type: "holdfast-ipam", subnets: "10.9.0.0/24" },
+});
+
+let machine: Machine | null = null;
+afterAll(() => machine?.stop());
+
+test.skipIf(reason !== null)(
+  "a restart of the unit ends no attachment, and gives no address again",
+  async () => {
+    const here = await Machine.start({ bootId: "own" });
+    machine = here;
+    await installHoldfast(here);
+    await here.out("systemctl restart holdfast");
+    const add = async (id: string) => {
+      const call = `CNI_COMMAND=ADD CNI_CONTAINERID=${id} CNI_NETNS=/run/netns/${id} CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin`;
+      const answer = await here.out(
+        `ip netns add ${id}; echo '${CONFIG}' | ${call} /opt/cni/bin/holdfast-ipam`,
+      );
+      return JSON.parse(answer).ips[0].address;
+    };
+    const first = await add("a");
+    await here.out("systemctl restart holdfast");
+    expect(await add("b")).not.toBe(first);
+    expect(await here.out("holdfast list")).toContain(first);
+    expect(await here.out("journalctl -u holdfast -o cat")).not.toContain("started anew");
+  },
+);

@@ -8,6 +8,7 @@ import { cniArgs } from "../harness/node.ts";
 import { BOOT } from "../metadata-node/boot.ts";
 import { Containers, whyNotReal } from "../network/containers.ts";
 import { NAMESPACE, Scenario } from "./scenario.ts";
+import { configOf } from "./scenario-parts.ts";
 
 const FIRMWARE = "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11";
 /** After how many requests of the boot the target pod is attached, the guest moves, and the source ends. */
@@ -61,7 +62,14 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
   }
 
   test("every request of its boot is answered, with one instance ID, on whichever node it runs", async () => {
-    const { config } = await scene.network("blue", { metadata: true, subnets: "10.77.0.0/24" });
+    const ipam = { metadata: true, subnets: "10.77.0.0/24" };
+    const { config } = await scene.network("blue", ipam, { bridge: on("a").bridge });
+    // Both nodes are this machine, so each has a bridge of its own name: the network's owner has to say both.
+    await scene.kubevirt.createNad(
+      NAMESPACE,
+      "blue-on-b",
+      configOf("blue", ipam, { bridge: on("b").bridge }),
+    );
     const vm: Vm = await scene.vm("vm1", { name: "blue", config });
     const { vmi, pod } = await scene.kubevirt.startVm(vm, "a");
     await scene.cluster.api.call(

@@ -255,10 +255,16 @@ export class ImportCandidates {
     };
   }
 
-  /** The addresses of a pod on this network, those that the kubelet reports first. */
+  /**
+   * The addresses of a pod on this network, those that the kubelet reports first. A network's bare name in an annotation
+   * counts only where the nodes' own configuration defines that network: else a pod of any namespace could write it.
+   */
   #heldHere({ pod, held }: ReportingPod): HeldAddress[] {
+    const byNodes = this.#options.nodes !== null;
     const reported = held.filter((one) =>
-      one.nad === null ? one.network === this.#network : this.#networkOf(one.nad) === this.#network,
+      one.nad === null
+        ? byNodes && one.network === this.#network
+        : this.#networkOf(one.nad) === this.#network,
     );
     const own = this.#primaryAddresses(pod).flatMap((address): HeldAddress[] => {
       const same = held.filter((one) => sameAddress(one.address, address));

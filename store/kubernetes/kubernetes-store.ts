@@ -145,9 +145,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     return this.folder.status.kind === "ready" && isSettled(this.folder.ledger);
   }
 
-  /** See recoverJournal. Before anything is settled the Node object is asked whose name this is. Throws OtherNode. */
+  /** See recoverJournal. At every start the Node object is asked first whose name this is. Throws OtherNode. */
   async recoverJournal(): Promise<number> {
-    if (!this.isSettled) await this.#identify();
+    await this.#identify();
     const recovered = await recoverJournal(this.#recovery);
     this.#outbox.begin();
     return recovered;
@@ -167,7 +167,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   async #identify(): Promise<boolean> {
     const identity = await readNodeIdentity(this.#options.api, this.#options.context);
     if (identity.kind === "other") throw new OtherNode(identity.problem);
-    if (identity.kind === "unknown")
+    if (identity.kind === "unknown" && !this.isSettled)
       this.#options.log.warn(`${identity.problem}; nothing is released for a restart of the machine`);
     return identity.kind === "ours";
   }

@@ -168,6 +168,33 @@ test.each(["a former journal", "no journal"])(
   },
 );
 
+test("a machine that gets another node's name within its boot records and releases nothing", async () => {
+  const { stage, ips } = await started("elsewhere", "own");
+  // The Node of this name is another machine's, and so is one of its containers.
+  await forget(stage, "elsewhere");
+  stage.reportBoot(NEXT_BOOT);
+  await stage.open();
+  const before = stage.bound;
+  await expect(stage.settle()).rejects.toThrow(OtherNode);
+  await stage.store.detach(detachWant("own"));
+  await stage.store.housekeeping(1e15);
+  expect(stage.bound).toEqual(before);
+  expect(stage.journal).toEqual([]);
+  // Under its own name again it is told what it owes.
+  stage.reportBoot(BOOT);
+  await stage.settle();
+  expect(stage.bound).toEqual([`${ips[0]}: elsewhere.eth0`]);
+});
+
+test("a start within the boot that settled says nothing of a Node that reports no boot ID", async () => {
+  const { stage } = await started("a");
+  const warnings = stage.said.length;
+  expect(warnings).toBe(1);
+  await stage.open();
+  await stage.settle();
+  expect(stage.said.slice(warnings)).toEqual([]);
+});
+
 test("a new sandbox whose journal entry came from the API continues with the same address", async () => {
   const { stage, ips } = await started("a");
   await lost(stage);

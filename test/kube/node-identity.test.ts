@@ -1,5 +1,5 @@
 /** Whose name a machine has: the boot that the Node object reports must be its own before anything is settled. */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestDaemon, until } from "../harness/daemon.ts";
@@ -19,8 +19,13 @@ afterAll(async () => {
 
 /** Starts the node's machine again, in its next boot, under a name. */
 async function restartAs(node: NodeDaemon, name: string): Promise<void> {
+  writeFileSync(join(node.daemon.folder, "boot-id"), `${NEXT_BOOT}\n`);
+  await startAs(node, name);
+}
+
+/** Starts the node's daemon again under a name, in the boot that its file tells. */
+async function startAs(node: NodeDaemon, name: string): Promise<void> {
   const file = join(node.daemon.folder, "boot-id");
-  writeFileSync(file, `${NEXT_BOOT}\n`);
   await node.daemon.end("SIGKILL");
   node.daemon = await TestDaemon.start({
     folder: node.daemon.folder,
@@ -80,6 +85,22 @@ test("a node that was restarted waits until its kubelet has reported the new boo
     env,
   });
   expect(answer.json().ips.map(({ address }: { address: string }) => address)).toEqual(ips);
+});
+
+test("a daemon that gets another node's name within its boot is not ready, and records nothing of that node's", async () => {
+  const net = await scene.net("renamed", "10.75.0.0/24");
+  const [a, b] = [await scene.node("node-e"), await scene.node("node-f")];
+  await scene.kubevirt.reportBoot(a.name, NEXT_BOOT);
+  const guest = await scene.pod(net, a.name);
+  await added(a, guest);
+  const bound = await scene.bound(net);
+
+  writeFileSync(join(b.daemon.folder, "boot-id"), readFileSync("/proc/sys/kernel/random/boot_id"));
+  await startAs(b, a.name);
+  expect(await whyNotReady(b)).toContain(`Node ${a.name} reports boot ${NEXT_BOOT}`);
+  await b.restart("SIGKILL");
+  expect(await scene.bound(net)).toEqual(bound);
+  await checked(b);
 });
 
 test("a Node that reports no boot ID is served all the same", async () => {

@@ -1,5 +1,5 @@
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
-import { parseNadConfigIfOurs } from "../ipam/network-definition.ts";
+import { networkNameIn, parseNadConfigIfOurs } from "../ipam/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
@@ -53,7 +53,13 @@ export type NadVerdict =
 type Reading =
   | { readonly kind: "ours"; readonly definition: NetworkDefinition }
   | { readonly kind: "not-ours" }
-  | { readonly kind: "broken"; readonly refusal: Refusal };
+  | ({ readonly kind: "broken" } & BrokenNad);
+
+/** Why a NAD defines nothing, and the network that it names all the same; null: it cannot be told. */
+interface BrokenNad {
+  readonly network: string | null;
+  readonly refusal: Refusal;
+}
 
 interface Entry {
   readonly nad: NadView;
@@ -243,9 +249,10 @@ export class DefinitionBook {
   }
 
   /** NADs that are ours and wrong. */
-  broken(): { readonly key: string; readonly refusal: Refusal }[] {
+  broken(): ({ readonly key: string } & BrokenNad)[] {
+    this.#readLong();
     return [...this.#entries].flatMap(([key, { reading }]) =>
-      reading.kind === "broken" ? [{ key, refusal: reading.refusal }] : [],
+      reading.kind === "broken" ? [{ key, network: reading.network, refusal: reading.refusal }] : [],
     );
   }
 
@@ -309,12 +316,12 @@ function read(config: string): Reading {
   try {
     const nad = parseNadConfigIfOurs(config);
     if (nad === null) return { kind: "not-ours" };
-    if (nad.definition.rangeSets.length === 0) {
-      return { kind: "broken", refusal: refuse("NETWORK_UNDEFINED", { network: nad.network }) };
-    }
-    return { kind: "ours", definition: nad.definition };
+    const { network, definition } = nad;
+    if (definition.rangeSets.length > 0) return { kind: "ours", definition };
+    return { kind: "broken", network, refusal: refuse("NETWORK_UNDEFINED", { network }) };
   } catch (error) {
-    if (error instanceof RefusalError) return { kind: "broken", refusal: error.refusal };
+    if (error instanceof RefusalError)
+      return { kind: "broken", network: networkNameIn(config), refusal: error.refusal };
     throw error;
   }
 }

@@ -10,7 +10,8 @@ import {
   TOP_LEVEL_KEYS,
 } from "./definition-keys.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
-import { parsePluginConfig } from "./plugin-config.ts";
+import { isNetworkName, parsePluginConfig } from "./plugin-config.ts";
+import { RefusalError } from "./refusals.ts";
 
 /** Longest `spec.config` that is read, characters: room for ten thousand excluded subnets, and what all daemons read in a moment. */
 const CONFIG_CHARS_MAX = 1 << 18;
@@ -44,6 +45,18 @@ export function parseNadConfigIfOurs(text: string): NadConfig | null {
   const conf = parseJsonObject(text);
   const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
   return plugins.some(isOurs) ? read(conf) : null;
+}
+
+/** The network that a `spec.config` names, although the rest of it is wrong; null: it cannot be told. */
+export function networkNameIn(text: string): string | null {
+  if (text.length > CONFIG_CHARS_MAX) return null;
+  try {
+    const { name } = parseJsonObject(text);
+    return typeof name === "string" && isNetworkName(name) ? name : null;
+  } catch (error) {
+    if (error instanceof RefusalError) return null;
+    throw error;
+  }
 }
 
 /** The configuration of our plugin in a NetworkAttachmentDefinition that was read before: bridge, VLAN and the like. */

@@ -2,7 +2,7 @@ import type { NetworkMetadata } from "./metadata-key.ts";
 import type { RangeSet } from "./range-set.ts";
 import type { Dns, Route } from "./routes-and-dns.ts";
 
-export { ourPluginOf, parseNadConfig, parseNadConfigIfOurs } from "./nad-config.ts";
+export { networkNameIn, ourPluginOf, parseNadConfig, parseNadConfigIfOurs } from "./nad-config.ts";
 export {
   DEFAULT_COOLDOWN_SECONDS,
   hasRanges,

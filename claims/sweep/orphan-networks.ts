@@ -12,13 +12,14 @@ import {
 import { DefinitionBook, projectNad } from "../definition-book.ts";
 import { IMPORTED, isImported, nodeDefinitionsOf } from "../import-sources.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import { MalformedObjectError, objectAt } from "../object-metadata.ts";
 import type { Cache, CachedAllocation } from "./caches.ts";
 
 const CONFLICT = 409;
 
 export interface OrphanNetworksOptions {
   readonly api: KubeApi;
-  readonly definitions: Pick<DefinitionBook, "networks">;
+  readonly definitions: Pick<DefinitionBook, "networks" | "broken">;
   readonly allocations: Cache<CachedAllocation>;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
@@ -29,6 +30,14 @@ export interface OrphanNetworksOptions {
   readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
+/** What NetworkAttachmentDefinitions that are wrong, and define nothing until they are corrected, may be meant for. */
+interface WrongDefinitions {
+  /** Networks that they name. */
+  readonly networks: ReadonlySet<string>;
+  /** Namespaces of those whose network cannot be told. */
+  readonly namespaces: ReadonlySet<string>;
+}
+
 interface Counts {
   allocated: number;
   cooling: number;
@@ -37,7 +46,8 @@ interface Counts {
 /**
  * IPNetworks that no NetworkAttachmentDefinition defines any more: they tell how many addresses are left, and go when there
  * are none. One that was never used was made beforehand by an administrator, and one that the nodes' own configuration
- * defines may be needed at any time: both stay.
+ * defines may be needed at any time: both stay. So does one whose definition is there and wrong: its owner is about to
+ * correct it, and the IPNetwork says whose the name is.
  */
 export class OrphanNetworks {
   readonly #options: OrphanNetworksOptions;
@@ -57,11 +67,12 @@ export class OrphanNetworks {
       .map(({ object }) => object)
       .filter((object) => !defined.has(object.spec?.network) && nodeDefinitionsOf(object).length === 0);
     const counts = orphans.length === 0 ? new Map<string, Counts>() : countAll(allocations.items.values());
+    const wrong = wrongDefinitions(definitions.broken());
     const empty = new Map<string, number>();
     for (const object of orphans) {
       if (signal.aborted || idle() !== null) return;
       const { allocated, cooling } = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
-      if (allocated + cooling > 0 || !mayGo(object)) {
+      if (allocated + cooling > 0 || !mayGo(object) || mayBeDefined(object, wrong)) {
         await this.#show(object, allocated, cooling);
         continue;
       }
@@ -94,8 +105,9 @@ export class OrphanNetworks {
     });
   }
 
-  async #delete({ metadata, spec }: IPNetwork): Promise<void> {
-    if (!(await this.#isUnused(spec.network))) return;
+  async #delete(object: IPNetwork): Promise<void> {
+    if (!(await this.#isUnused(object))) return;
+    const { metadata, spec } = object;
     const { uid, resourceVersion } = metadata;
     const done = await this.#send(metadata.name, {
       method: "DELETE",
@@ -105,15 +117,16 @@ export class OrphanNetworks {
       this.#options.log.info({ network: spec.network }, "nothing defines or uses the network any more");
   }
 
-  /** By quorum: no allocation of whatever state, and no NAD. */
-  async #isUnused(network: string): Promise<boolean> {
+  /** By quorum: no allocation of whatever state, and no NAD that defines the network or may be meant to. */
+  async #isUnused(network: IPNetwork): Promise<boolean> {
     const { api } = this.#options;
+    const name = network.spec.network;
     let allocations = 0;
     await api.list({
       path: ALLOCATIONS_PATH,
-      query: { labelSelector: labelSelector(LABEL_NETWORK, network) },
+      query: { labelSelector: labelSelector(LABEL_NETWORK, name) },
       each: (object: IPAllocation) => {
-        if (object.spec?.network === network) allocations += 1;
+        if (object.spec?.network === name) allocations += 1;
       },
       restarted: () => {
         allocations = 0;
@@ -121,12 +134,22 @@ export class OrphanNetworks {
     });
     if (allocations > 0) return false;
     const book = new DefinitionBook();
+    const unreadable = new Set<string>();
     const nads = await api.list({
       path: NADS_PATH,
-      each: (object) => book.upsert(projectNad(object)),
+      each: (object) => {
+        try {
+          book.upsert(projectNad(object));
+        } catch (error) {
+          if (!(error instanceof MalformedObjectError)) throw error;
+          unreadable.add(namespaceOf(object));
+        }
+      },
       restarted: () => {},
     });
-    return nads.kind === "listed" && !book.networks().includes(network);
+    if (nads.kind !== "listed" || book.networks().includes(name)) return false;
+    const { networks, namespaces } = wrongDefinitions(book.broken());
+    return !mayBeDefined(network, { networks, namespaces: new Set([...namespaces, ...unreadable]) });
   }
 
   async #send(
@@ -153,6 +176,28 @@ function mayGo(object: IPNetwork): boolean {
     ({ type, status }) => type !== IMPORTED && status === "True",
   );
   return isImported(object, []) && !underWay;
+}
+
+function wrongDefinitions(broken: ReturnType<DefinitionBook["broken"]>): WrongDefinitions {
+  const networks = new Set<string>();
+  const namespaces = new Set<string>();
+  for (const { key, network } of broken) {
+    if (network === null) namespaces.add(key.split("/")[0] ?? "");
+    else networks.add(network);
+  }
+  return { networks, namespaces };
+}
+
+/** Of a wrong definition that names no network, any network of its namespace may be meant; of unknown owners, all of them. */
+function mayBeDefined({ spec }: IPNetwork, { networks, namespaces }: WrongDefinitions): boolean {
+  if (networks.has(spec.network)) return true;
+  return spec.definedIn === undefined ? namespaces.size > 0 : namespaces.has(spec.definedIn);
+}
+
+/** Of an object that makes no sense otherwise. */
+function namespaceOf(object: unknown): string {
+  const { namespace } = objectAt(object, "metadata", "NetworkAttachmentDefinition");
+  return String(namespace);
 }
 
 function countAll(allocations: Iterable<CachedAllocation>): Map<string, Counts> {

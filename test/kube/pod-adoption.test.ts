@@ -107,6 +107,14 @@ test("what only whereabouts records is held while it does, and released when its
 
 test("a network whose NAD and pods are gone shows what is left, and goes with the last address", async () => {
   await stage.network("leaving", "10.53.0.0/24");
+  await stage.network("mistyped", "10.54.0.0/24");
+  const wrong = {
+    ...config("mistyped", "10.54.0.0/24"),
+    ipam: { type: "holdfast-ipam", subnets: "10.54.0" },
+  };
+  await stage.cluster.api.patch(namespacedPath(NADS_PATH, NAMESPACE, "mistyped"), {
+    spec: { config: JSON.stringify(wrong) },
+  });
   const path = namespacedPath(NADS_PATH, NAMESPACE, "leaving");
   const claim = await stage.claim("leaving", "leaving", ["10.53.0.4/24"]);
   await stage.becomes("leaving", "10.53.0.4/24", "Bound");
@@ -126,6 +134,7 @@ test("a network whose NAD and pods are gone shows what is left, and goes with th
   const resting = await stage.allocation("leaving", "10.53.0.4/24");
   await stage.cluster.api.delete(`${ALLOCATIONS_PATH}/${resting?.metadata.name}`);
   await until(async () => (await stage.networkObject("leaving")) === null, "the IPNetwork to go");
+  expect(await stage.networkObject("mistyped"), "its definition is there, and wrong").not.toBeNull();
   // Made beforehand by an administrator, and never used.
   const made = { metadata: { name: "reserved" }, spec: { network: "reserved" } };
   await stage.cluster.api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {

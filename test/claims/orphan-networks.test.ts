@@ -1,0 +1,112 @@
+import { describe, expect, test } from "vitest";
+import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { OrphanNetworks, type OrphanNetworksOptions } from "../../claims/sweep/orphan-networks.ts";
+
+const KEEP_SECONDS = 60;
+const ipam = { type: "holdfast-ipam", subnet: "10.31.0.0/24" };
+
+/** A NetworkAttachmentDefinition as the API server sends it. */
+function nad(namespace: string, spec: unknown) {
+  const metadata = { namespace, name: "blue", uid: `uid-${namespace}`, resourceVersion: "1" };
+  return { metadata: { ...metadata, creationTimestamp: "2026-01-01T00:00:00Z" }, spec };
+}
+
+function configured(namespace: string, config: string) {
+  return nad(namespace, { config });
+}
+
+function conf(more: object): string {
+  return JSON.stringify({ name: "blue", type: "bridge", ipam, ...more });
+}
+
+/**
+ * Three looks at network blue, which has no address: the first, one before its time and one after it. `watched` is what
+ * the controller has seen, `listed` what the server has. Returns the methods of what was sent.
+ */
+async function looks({
+  watched,
+  listed = watched,
+  owner = "shop",
+}: {
+  readonly watched: readonly object[];
+  readonly listed?: readonly object[];
+  readonly owner?: string | null;
+}): Promise<string[]> {
+  const definitions = new DefinitionBook();
+  for (const one of watched) definitions.upsert(projectNad(one));
+  const definedIn = owner === null ? {} : { definedIn: owner };
+  const object = {
+    metadata: { name: "blue", uid: "n", resourceVersion: "5" },
+    spec: { network: "blue", ...definedIn },
+    status: {
+      allocated: "0",
+      cooling: "0",
+      importedFrom: [],
+      conditions: [{ type: "Imported", status: "True" }],
+    },
+  };
+  const sent: string[] = [];
+  const api = {
+    send: async ({ method }: { method: string }) => {
+      sent.push(method);
+      return { status: 200, body: {} };
+    },
+    list: async ({ path, each }: { path: string; each(object: unknown): void }) => {
+      if (path.includes("network-attachment")) listed.forEach(each);
+      return { kind: "listed" };
+    },
+  };
+  let nowMs = 0;
+  const orphans = new OrphanNetworks({
+    api: api as unknown as OrphanNetworksOptions["api"],
+    definitions,
+    allocations: { known: true, items: new Map() } as unknown as OrphanNetworksOptions["allocations"],
+    networks: {
+      known: true,
+      items: new Map([["blue", { object }]]),
+    } as unknown as OrphanNetworksOptions["networks"],
+    keepSeconds: KEEP_SECONDS,
+    idle: () => null,
+    monotonicMs: () => nowMs,
+    log: { info: () => {}, warn: () => {} },
+  });
+  for (const seconds of [0, KEEP_SECONDS - 1, KEEP_SECONDS + 1]) {
+    nowMs = seconds * 1_000;
+    await orphans.turn(new AbortController().signal);
+  }
+  return sent;
+}
+
+describe("an IPNetwork without an address", () => {
+  test.each([
+    [conf({ ipam: { ...ipam, allowPersistentIPs: true } }), "a key at the wrong place"],
+    [conf({ ipam: { ...ipam, subnet: "10.31.0.1/24" } }), "a subnet that is none"],
+    [conf({ ipam: { type: "holdfast-ipam" } }), "no ranges"],
+    [conf({}).slice(0, -1), "a brace that is missing"],
+    [conf({ name: "blue network" }), "a name that is none"],
+  ])("stays while its owner's definition is wrong: %s", async (config, reason) => {
+    const definition = configured("shop", config);
+    expect(await looks({ watched: [definition] }), reason).toEqual([]);
+    expect(await looks({ watched: [], listed: [definition] }), `${reason}, not seen yet`).toEqual([]);
+  });
+
+  test("stays while a definition of its owner's namespace is no object that can be read", async () => {
+    expect(await looks({ watched: [], listed: [nad("shop", "{}")] })).toEqual([]);
+  });
+
+  test("stays while its owner is unknown and any definition is unreadable", async () => {
+    expect(await looks({ watched: [configured("bank", "{")], owner: null })).toEqual([]);
+  });
+
+  test.each([
+    [[], "nothing defines anything"],
+    [[configured("bank", "{")], "another namespace's definition is unreadable"],
+    [
+      [configured("shop", conf({ name: "red", ipam: { type: "holdfast-ipam" } }))],
+      "another network's is wrong",
+    ],
+    [[configured("shop", conf({ ipam: { type: "host-local" } }))], "another plugin serves it"],
+  ])("goes after its time when no definition may be meant for it", async (watched, reason) => {
+    expect(await looks({ watched }), reason).toEqual(["DELETE"]);
+  });
+});

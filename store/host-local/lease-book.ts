@@ -14,8 +14,11 @@ export type LeaseVerdict =
   | { readonly kind: "recorded" }
   /** Its container has ended here, and only the file is left. */
   | { readonly kind: "ended" }
-  /** Somebody else has the address. */
-  | { readonly kind: "other"; readonly holder: Owner }
+  /**
+   * Somebody else has the address. `byItsPod`: a pod that was recorded while it ran, before any container of it was known
+   * here. The container in the file is that pod's, as far as anybody can tell: files of host-local's do not name pods.
+   */
+  | { readonly kind: "other"; readonly holder: Owner; readonly byItsPod?: boolean }
   /** In no subnet of the network, so not ours to give. */
   | { readonly kind: "outside" }
   /** Nothing defines the network, so nobody can tell. */

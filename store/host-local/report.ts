@@ -15,6 +15,8 @@ type ImportAction =
   | "recorded-before"
   /** Its container has ended here; what said that it is in use is only left over. */
   | "ended"
+  /** The address is recorded for the pod that the container is of. */
+  | "held-by-pod"
   /** Somebody else has the address. */
   | "conflict"
   /** In no subnet of the network. */
@@ -116,6 +118,7 @@ function itemOf(network: string, { lease, verdict }: JudgedLease): ImportItem {
     case "undefined":
       return { ...item, action: "undefined", detail: "recorded by the network's first ADD" };
     case "other":
+      if (verdict.byItsPod) return { ...item, action: "held-by-pod", detail: describeOwner(verdict.holder) };
       return { ...item, action: "conflict", detail: `held by ${describeOwner(verdict.holder)}` };
   }
 }

@@ -274,6 +274,7 @@ export class HostLocalTakeover {
       );
     for (const { lease, verdict } of leases) {
       if (verdict.kind === "other") {
+        if (verdict.byItsPod) continue;
         this.#sayOnce(
           `network ${network}: ${lease.path} says that ${describeLease(lease)} has the address, which is held by ${describeOwner(verdict.holder)}`,
         );

@@ -1,5 +1,7 @@
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
+import { leaseFindings } from "../host-local/findings.ts";
+import type { HostLocalTakeover } from "../host-local/takeover.ts";
 import { describeOwner, type Owner } from "../owner.ts";
 import type { Finding, PodIdentity } from "../records.ts";
 import { checkDatabase } from "../sqlite/check.ts";
@@ -18,6 +20,8 @@ export interface CheckNodeParts {
   podState(pod: PodIdentity): Promise<PodState>;
   /** Networks on which nobody new gets an address now. */
   readonly recovering: readonly string[];
+  /** Files that host-local has left on this node. */
+  readonly hostLocal: HostLocalTakeover;
   /** `status.ips` of a claim; null: it is gone, or nobody can tell. */
   listOf(claim: Owner): Promise<readonly string[] | null>;
 }
@@ -26,7 +30,7 @@ export interface CheckNodeParts {
 export async function checkNode(
   ledger: Ledger,
   api: KubeApi,
-  { owedCount, podState, recovering, listOf }: CheckNodeParts,
+  { owedCount, podState, recovering, listOf, hostLocal }: CheckNodeParts,
 ): Promise<Finding[]> {
   const findings = checkDatabase(ledger);
   for (const network of recovering) {
@@ -51,10 +55,9 @@ export async function checkNode(
     });
   } catch (error) {
     if (!(error instanceof ApiAway)) throw error;
-    const message = `the API server cannot be asked: ${error.message}`;
-    return [...findings, { invariant: "api", message, hint: "check the API server and the way to it" }];
+    return [...findings, apiAway(error)];
   }
-  findings.push(...(await checkDefinitions(api)));
+  findings.push(...(await checkDefinitions(api)), ...(await checkLeases(hostLocal)));
   for (const row of ledger.sql.attachmentsAfter.all(0, Number.MAX_SAFE_INTEGER)) {
     const attachment = attachmentOf(row, ledger.networkById(row.network_id).name);
     const key = attachmentKey(attachment.containerId, attachment.interface);
@@ -79,6 +82,21 @@ export async function checkNode(
     }
   }
   return findings;
+}
+
+/** An address in a file that this node has not recorded is looked up in the API. */
+async function checkLeases(hostLocal: HostLocalTakeover): Promise<Finding[]> {
+  try {
+    return await leaseFindings(hostLocal);
+  } catch (error) {
+    if (!(error instanceof ApiAway)) throw error;
+    return [apiAway(error)];
+  }
+}
+
+function apiAway({ message: problem }: ApiAway): Finding {
+  const message = `the API server cannot be asked: ${problem}`;
+  return { invariant: "api", message, hint: "check the API server and the way to it" };
 }
 
 /** What such a pod had may be released and given on while its sandbox stays: reassert ends the attachment. */

@@ -271,9 +271,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
       const claim = await desk.read(owner, performance.now() + READ_MS_MAX).catch(() => null);
       return claim?.uid === owner.uid ? claim.ips : null;
     };
-    const { owedCount } = this;
+    const { owedCount, hostLocal } = this;
     const { recovering } = continuity;
-    return checkNode(this.folder.ledger, api, { owedCount, podState, recovering, listOf });
+    return checkNode(this.folder.ledger, api, { owedCount, podState, recovering, listOf, hostLocal });
   }
 
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {

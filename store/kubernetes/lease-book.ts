@@ -1,9 +1,10 @@
-import { formatAddress } from "../../ipam/address.ts";
+import { type Address, addressBytes, formatAddress } from "../../ipam/address.ts";
 import type { InterfaceAddress } from "../../ipam/cidr.ts";
 import type { LeaseHolder } from "../../ipam/host-local-lease.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import { placeOf } from "../../ipam/range-set.ts";
 import {
+  holderOf,
   isHeldBy,
   type LeaseBook,
   type LeaseVerdict,
@@ -13,7 +14,6 @@ import {
 import type { Lease } from "../host-local/lease-files.ts";
 import { killPoint } from "../kill-point.ts";
 import type { NodeContext } from "../node-context.ts";
-import type { Owner } from "../owner.ts";
 import {
   addressesOfRow,
   isInUse,
@@ -31,7 +31,7 @@ import { newAllocation, takenOver, withAttachment } from "./allocation-object.ts
 import type { Hint } from "./hint.ts";
 import { endRow } from "./journal.ts";
 import { ApiAway } from "./kube-api.ts";
-import { attachmentKey } from "./objects.ts";
+import { type AllocationAttachment, attachmentKey, type IPAllocation } from "./objects.ts";
 import { fromAllocationOwner, toAllocationOwner } from "./owners.ts";
 import type { ClusterDefinitions } from "./views.ts";
 
@@ -50,6 +50,12 @@ interface Parts {
   owed(): void;
 }
 
+interface Judged {
+  readonly verdict: LeaseVerdict;
+  /** Recorded, and for the container of the file itself. */
+  readonly own: boolean;
+}
+
 /**
  * host-local's leases of this node as IPAllocation objects. The journal comes first: what it has and the API server has not
  * is made good by every comparison of the two, so that a crash in between loses no container's address.
@@ -59,7 +65,7 @@ export class KubernetesLeaseBook implements LeaseBook {
   /** Leases whose objects this process has seen or made. */
   readonly #made = new Set<string>();
   /** Who has the address of a lease instead, as it was last read: a pod, as a rule. */
-  readonly #others = new Map<string, Owner>();
+  readonly #others = new Map<string, LeaseVerdict>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -94,26 +100,7 @@ export class KubernetesLeaseBook implements LeaseBook {
   }
 
   async judge(definition: NetworkDefinition, lease: Lease): Promise<LeaseVerdict> {
-    const { folder, client, hint } = this.#parts;
-    if (placeOf(definition.rangeSets, lease.address) === null) return { kind: "outside" };
-    const known = knownLease(folder.ledger, definition.name, lease);
-    if (known !== null) return known;
-    const key = keyOf(definition, lease);
-    const other = this.#others.get(key);
-    if (other !== undefined && !this.mayBeFree(definition, lease)) return { kind: "other", holder: other };
-    const deadlineMs = performance.now() + ONE_MS_MAX;
-    const reading = await client.read(definition.name, lease.address, deadlineMs);
-    if (reading?.object.status?.state !== "Bound") return { kind: "free" };
-    const { object } = reading;
-    const owner = fromAllocationOwner(object.spec.owner);
-    hint.note(definition.name, lease.address, owner.uid, false, object.metadata.resourceVersion);
-    const holder = lease.holder ?? unknownHolder(lease.address);
-    const attachments = Object.values(object.status?.attachments ?? {});
-    const used = attachments.some(({ containerID }) => containerID === holder.containerId);
-    const own = isHeldBy(owner, holder) || isHeldBy(owner, unknownHolder(lease.address));
-    if (own || used) return { kind: "recorded" };
-    this.#others.set(key, owner);
-    return { kind: "other", holder: owner };
+    return (await this.#judge(definition, lease)).verdict;
   }
 
   async take(
@@ -121,23 +108,26 @@ export class KubernetesLeaseBook implements LeaseBook {
     holder: LeaseHolder,
     leases: readonly Lease[],
   ): Promise<LeaseVerdict[]> {
-    const verdicts: LeaseVerdict[] = [];
-    for (const lease of leases) verdicts.push(await this.judge(definition, lease));
-    const free = leases.filter((_, at) => verdicts[at]?.kind === "free");
-    // Journaled by a process that was killed before it made the object: looked at once by each process.
-    const own = leases.filter(
-      (lease, at) => verdicts[at]?.kind === "recorded" && !this.#made.has(keyOf(definition, lease)),
-    );
-    if (free.length + own.length === 0) return verdicts;
-    const { ledger } = this.#parts.folder;
-    const space = ledger.networks.get(definition.name);
-    const former = space && ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
-    const strangers = former !== undefined && !isTakenOver(former);
-    if (strangers) {
-      // The container has other addresses of ours: whoever has this one, the file knows more than we.
-      for (const lease of free) await this.#takeAll(definition, unknownHolder(lease.address), [lease]);
-    } else await this.#takeAll(definition, holder, [...own, ...free]);
-    return verdicts.map((verdict) => (verdict.kind === "free" ? { kind: "taken" } : verdict));
+    const judged = new Map<Lease, Judged>();
+    for (const lease of leases) judged.set(lease, await this.#judge(definition, lease));
+    const free = leases.filter((lease) => judged.get(lease)?.verdict.kind === "free");
+    // Journaled by a process that was killed before it made the object, or by a journal that was lost: once for each process.
+    const own = leases.filter((lease) => judged.get(lease)?.own && !this.#made.has(keyOf(definition, lease)));
+    const lost = new Map<Lease, LeaseVerdict>();
+    if (free.length + own.length > 0) {
+      const { ledger } = this.#parts.folder;
+      const space = ledger.networks.get(definition.name);
+      const former = space && ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
+      if (former !== undefined && !isTakenOver(former)) {
+        // The container has other addresses of ours: whoever has this one, the file knows more than we.
+        for (const lease of free)
+          await this.#takeAll(definition, unknownHolder(lease.address), [lease], lost);
+      } else await this.#takeAll(definition, holder, [...own, ...free], lost);
+    }
+    return leases.map((lease) => {
+      const { verdict } = judged.get(lease) as Judged;
+      return lost.get(lease) ?? (verdict.kind === "free" ? { kind: "taken" } : verdict);
+    });
   }
 
   async settle(
@@ -157,26 +147,71 @@ export class KubernetesLeaseBook implements LeaseBook {
     return ended;
   }
 
-  /** Journal, then objects. Somebody who was faster keeps the address, and the journal forgets it. */
+  async #judge(definition: NetworkDefinition, lease: Lease): Promise<Judged> {
+    const { folder, client } = this.#parts;
+    if (placeOf(definition.rangeSets, lease.address) === null) return foreign({ kind: "outside" });
+    const holder = holderOf(lease);
+    const known = knownLease(folder.ledger, definition.name, lease);
+    if (known !== null) {
+      const space = folder.ledger.networks.get(definition.name);
+      const row = space && folder.ledger.leases.get(space.id, addressBytes(lease.address));
+      return { verdict: known, own: known.kind === "recorded" && row?.container_id === holder.containerId };
+    }
+    const other = this.#others.get(keyOf(definition, lease));
+    if (other !== undefined && !this.mayBeFree(definition, lease)) return foreign(other);
+    const deadlineMs = performance.now() + ONE_MS_MAX;
+    const reading = await client.read(definition.name, lease.address, deadlineMs);
+    if (reading?.object.status?.state !== "Bound") return foreign({ kind: "free" });
+    return this.#relate(definition, lease, holder, reading.object);
+  }
+
+  /** What the address is to a holder while `object` binds it. */
+  #relate(definition: NetworkDefinition, lease: Lease, holder: LeaseHolder, object: IPAllocation): Judged {
+    const { folder, hint } = this.#parts;
+    const owner = fromAllocationOwner(object.spec.owner);
+    hint.note(definition.name, lease.address, owner.uid, false, object.metadata.resourceVersion);
+    if (this.#isOf(object, holder, lease)) return { verdict: { kind: "recorded" }, own: true };
+    const attachments = attachmentsOf(object.status);
+    const used = attachments.some(({ containerID }) => containerID === holder.containerId);
+    if (used && !isUnknown(holder, lease)) return foreign({ kind: "recorded" });
+    const unknown = unknownHolder(lease.address);
+    const space = folder.ledger.networks.get(definition.name);
+    const stands =
+      space && folder.ledger.sql.attachment.get(unknown.containerId, unknown.interface, space.id);
+    // The file named nobody when it was read first.
+    if (stands !== undefined && this.#isOf(object, unknown, lease)) return foreign({ kind: "recorded" });
+    const unattached = owner.kind === "pod" && attachments.length === 0;
+    const byItsPod = unattached && (holder.interface === "" || holder.interface === owner.interface);
+    const other = { kind: "other", holder: owner, ...(byItsPod ? { byItsPod } : {}) } as const;
+    this.#others.set(keyOf(definition, lease), other);
+    return foreign(other);
+  }
+
+  /** A file that names no container stands for this node's container: on another node it is another one. */
+  #isOf({ spec, status }: IPAllocation, holder: LeaseHolder, lease: Lease): boolean {
+    if (!isHeldBy(fromAllocationOwner(spec.owner), holder)) return false;
+    return (
+      !isUnknown(holder, lease) ||
+      attachmentsOf(status).every(({ node }) => node === this.#parts.context.node)
+    );
+  }
+
+  /** Journal, then objects. Somebody who was faster keeps the address: the journal forgets it, and `lost` gets what it is now. */
   async #takeAll(
     definition: NetworkDefinition,
     holder: LeaseHolder,
     leases: readonly Lease[],
+    lost: Map<Lease, LeaseVerdict>,
   ): Promise<void> {
     await this.#journal(definition, holder, leases);
     killPoint("after-intent");
     for (const lease of leases) {
-      if (await this.#create(definition, holder, lease)) {
-        this.#made.add(keyOf(definition, lease));
-        continue;
-      }
-      await this.#journal(
-        definition,
-        holder,
-        leases.filter((one) => one !== lease),
-        [lease],
-      );
+      const verdict = await this.#create(definition, holder, lease);
+      if (verdict === null) this.#made.add(keyOf(definition, lease));
+      else lost.set(lease, verdict);
     }
+    const others = leases.filter((lease) => lost.has(lease));
+    if (others.length > 0) await this.#forget(definition, holder, others);
     killPoint("after-reserve");
   }
 
@@ -184,30 +219,50 @@ export class KubernetesLeaseBook implements LeaseBook {
     definition: NetworkDefinition,
     holder: LeaseHolder,
     leases: readonly Lease[],
-    lost: readonly Lease[] = [],
   ): Promise<void> {
     await this.#parts.folder.write((ledger, transaction) => {
       const space = ledger.networkOf(definition.name, transaction);
       const former = ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
-      const without = new Set(lost.map(({ address }) => formatAddress(address)));
+      const before = addressesOfRow(former);
       const addresses = new Map<string, InterfaceAddress>();
-      for (const one of [...addressesOfRow(former), ...leases.map((lease) => placed(definition, lease))]) {
-        const text = formatAddress(one.address);
-        if (!without.has(text)) addresses.set(text, one);
-      }
+      for (const one of [...before, ...leases.map((lease) => placed(definition, lease))])
+        addresses.set(formatAddress(one.address), one);
       for (const lease of leases) putLease(ledger, space, holder, lease);
-      if (former !== undefined && without.size === 0 && addressesOfRow(former).length === addresses.size)
-        return;
-      if (former !== undefined) {
-        const kept = new Set(addressesOfRow(former).map(({ address }) => formatAddress(address)));
-        endRow(ledger, former, "used again", kept);
-      }
-      if (addresses.size > 0) recordLeases(ledger, space, definition, holder, [...addresses.values()]);
+      if (former !== undefined && before.length === addresses.size) return;
+      if (former !== undefined) endRow(ledger, former, "used again", textsOf(before));
+      recordLeases(ledger, space, definition, holder, [...addresses.values()]);
     });
   }
 
-  /** Whether the address is the container's now. Throws ApiAway and RefusalError. */
-  async #create(definition: NetworkDefinition, holder: LeaseHolder, lease: Lease): Promise<boolean> {
+  /**
+   * Leases whose addresses were not to be had. Their rows go as well: one without an attachment says that its container has
+   * ended, and the file would be removed. Nothing is owed, because nothing was ours.
+   */
+  async #forget(definition: NetworkDefinition, holder: LeaseHolder, lost: readonly Lease[]): Promise<void> {
+    await this.#parts.folder.write((ledger, transaction) => {
+      const space = ledger.networkOf(definition.name, transaction);
+      for (const { address, path, fileId } of lost) {
+        const row = ledger.leases.get(space.id, addressBytes(address));
+        if (row?.path === path && row.file_id === fileId) ledger.leases.delete(row);
+      }
+      const former = ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
+      // A DEL, or an ADD, of the container may have come meanwhile.
+      if (former === undefined || !isTakenOver(former)) return;
+      const before = addressesOfRow(former);
+      const without = textsOf(lost);
+      const kept = before.filter(({ address }) => !without.has(formatAddress(address)));
+      if (kept.length === before.length) return;
+      endRow(ledger, former, "used again", textsOf(before));
+      if (kept.length > 0) recordLeases(ledger, space, definition, holder, kept);
+    });
+  }
+
+  /** null: the address is the container's now; else what it is. Throws ApiAway and RefusalError. */
+  async #create(
+    definition: NetworkDefinition,
+    holder: LeaseHolder,
+    lease: Lease,
+  ): Promise<LeaseVerdict | null> {
     const { client, context, hint } = this.#parts;
     const one = placed(definition, lease);
     const { containerId, interface: interfaceName } = holder;
@@ -231,8 +286,9 @@ export class KubernetesLeaseBook implements LeaseBook {
       const reading = await client.read(definition.name, one.address, deadlineMs);
       const object = reading?.object;
       if (object?.status?.state === "Bound") {
-        if (!isHeldBy(fromAllocationOwner(object.spec.owner), holder)) return false;
-        if (attachmentKey(containerId, interfaceName) in (object.status.attachments ?? {})) return true;
+        const { verdict, own } = this.#relate(definition, lease, holder, object);
+        if (!own) return verdict;
+        if (attachmentKey(containerId, interfaceName) in (object.status.attachments ?? {})) return null;
       }
       const written =
         object === undefined
@@ -246,10 +302,27 @@ export class KubernetesLeaseBook implements LeaseBook {
       if (written.kind === "changed") continue;
       const { resourceVersion } = written.object.metadata;
       hint.note(definition.name, one.address, containerId, false, resourceVersion);
-      return true;
+      return null;
     }
     throw new ApiAway(`others kept writing ${formatAddress(one.address)} of network ${definition.name}`);
   }
+}
+
+function isUnknown(holder: LeaseHolder, { address }: Lease): boolean {
+  return holder.containerId === unknownHolder(address).containerId;
+}
+
+function attachmentsOf(status: IPAllocation["status"]): AllocationAttachment[] {
+  return Object.values(status?.attachments ?? {});
+}
+
+/** Nothing that this node has to record. */
+function foreign(verdict: LeaseVerdict): Judged {
+  return { verdict, own: false };
+}
+
+function textsOf(some: readonly { readonly address: Address }[]): Set<string> {
+  return new Set(some.map(({ address }) => formatAddress(address)));
 }
 
 function keyOf({ name }: NetworkDefinition, { path, fileId }: Lease): string {

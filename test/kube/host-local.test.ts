@@ -131,6 +131,12 @@ test("an address that another node's container has already is reported, and nobo
   const { stdout, code } = await b.daemon.cli("import", "--network", "leased-twice");
   expect(stdout).toMatch(/10\.63\.0\.1 +container on-b \(eth0\) +CONFLICT +held by container on-a/);
   expect(code).toBe(1);
+  const check = await b.daemon.cli("check");
+  expect(check.stdout + check.stderr).toContain(
+    "10.63.0.1 of network leased-twice is held by container on-a",
+  );
+  expect(check.code).toBe(1);
+  await checked(a);
 });
 
 test("what the daemon cannot see, or cannot read, refuses the network with what to do", async () => {

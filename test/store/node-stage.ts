@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
+import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { AttachWant } from "../../store/allocations.ts";
 import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, NODES_PATH } from "../../store/kubernetes/objects.ts";
@@ -19,12 +20,17 @@ export class NodeStage {
   readonly clock = new ManualClock();
   readonly folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   readonly said: string[] = [];
+  /** Where host-local may have kept addresses; none of this machine's. */
+  readonly hostLocalDir = mkdtempSync(join(tmpdir(), "holdfast-lease-"));
+  /** Networks that the cluster defines. */
+  readonly definitions = new Map<string, NetworkDefinition>();
   store!: KubernetesStore;
 
   constructor() {
     onTestFinished(async () => {
       await this.store?.close();
       rmSync(this.folder, { recursive: true, force: true });
+      rmSync(this.hostLocalDir, { recursive: true, force: true });
     });
   }
 
@@ -34,15 +40,20 @@ export class NodeStage {
     const say = (message: string) => {
       this.said.push(message);
     };
-    const { api, clock } = this;
+    const { api, clock, definitions } = this;
+    const definitionOf = (network: string) => {
+      const definition = definitions.get(network);
+      return definition === undefined ? null : { definition, by: "a test", source: "" };
+    };
+    const hostLocalDirs = { standard: this.hostLocalDir, allowed: null };
     this.store = new KubernetesStore({
       folder: this.folder,
-      context: { clock, node: NODE, bootId, namespaceGone: () => false },
+      context: { clock, node: NODE, bootId, namespaceGone: () => false, hostLocalDirs },
       log: { info: say, warn: say, error: say },
       api,
       // No test here has a claim.
       desk: { podState: async () => "living" } as never,
-      definitions: { definitionOf: () => null, networks: () => [] },
+      definitions: { definitionOf, networks: () => [...definitions.keys()] },
       continuity: steadyContinuity(),
       addDeadlineMs: 2_000,
       watchNetwork: () => () => {},

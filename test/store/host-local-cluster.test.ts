@@ -1,0 +1,222 @@
+/** host-local's files on a node of a cluster, where another node or a pod may have an address of theirs. */
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, describe, expect, test } from "vitest";
+import { reserveInUse } from "../../claims/create-allocation.ts";
+import { parseAddress } from "../../ipam/address.ts";
+import { importLeases } from "../../store/host-local/report.ts";
+import type { IPAllocation } from "../../store/kubernetes/objects.ts";
+import { NodeStage } from "./node-stage.ts";
+import { BOOT, detachWant, want } from "./subjects.ts";
+
+let stage: NodeStage;
+
+beforeEach(async () => {
+  stage = new NodeStage();
+  stage.reportBoot(BOOT);
+  stage.definitions.set("blue", want("any").definition);
+  mkdirSync(join(stage.hostLocalDir, "blue"));
+  await open();
+});
+
+async function open(): Promise<void> {
+  await stage.open();
+  await stage.store.recoverJournal();
+}
+
+/** As host-local writes it. */
+function lease(address: string, container: string, interfaceName = "eth0"): string {
+  const path = join(stage.hostLocalDir, "blue", address);
+  writeFileSync(path, container === "" ? "" : `${container}\r\n${interfaceName}`);
+  return path;
+}
+
+/** Another node records an address for a container of its own at the moment in which this node creates the object. */
+function loseCreatesOf(container: string, addresses: readonly string[], by = "on-b"): void {
+  const left = new Set(addresses.map((address) => `${address}/29`));
+  stage.api.before = async ({ method, body, path, priority, deadlineMs }) => {
+    if (method !== "POST") return;
+    const object = body as IPAllocation;
+    if (object.spec.owner.uid !== container || !left.delete(object.spec.address)) return;
+    const text = JSON.stringify(object).replaceAll(container, by).replaceAll("node-a", "node-b");
+    await stage.api.send({ method, path, priority, deadlineMs, body: JSON.parse(text) });
+  };
+}
+
+/** What an import of a pod that ran before leaves: no container of it is known. */
+async function importPod(name: string, address: string, interfaceName = "eth0"): Promise<void> {
+  const one = { address: parseAddress(address), prefixLength: 29 };
+  const owner = {
+    kind: "Pod",
+    namespace: "shop",
+    name,
+    uid: `${name}-uid`,
+    interface: interfaceName,
+  } as const;
+  const time = "2026-01-01T00:00:00Z";
+  await reserveInUse(stage.api, "blue", one, { owner, attachment: null }, time);
+}
+
+async function housekeeping(): Promise<void> {
+  stage.clock.nowMs += 100;
+  await stage.store.housekeeping(1_000);
+  await stage.store.drainOutbox();
+}
+
+async function report(dryRun = true): Promise<string[]> {
+  stage.clock.nowMs += 100;
+  const { items } = await importLeases(stage.store.hostLocal, { dryRun });
+  return items.map(({ address, action, detail }) => `${address} ${action} ${detail}`.trim());
+}
+
+async function problems(): Promise<string[]> {
+  const found = await stage.store.check();
+  return found.filter(({ invariant }) => invariant === "host-local").map(({ message }) => message);
+}
+
+/** `container: addresses` of the journal. */
+function journal(): string[] {
+  return stage.store
+    .attachmentsAfter(0, 1_000)
+    .map(({ containerId, ips }) => `${containerId}: ${ips.map(({ address }) => address).join()}`)
+    .sort();
+}
+
+describe("an address that another node recorded first", () => {
+  test("is reported, and the file of the running container stays", async () => {
+    const file = lease("10.0.0.5", "old-1");
+    loseCreatesOf("old-1", ["10.0.0.5"]);
+    await stage.added(want("new-1", { pod: "p1" }));
+    expect(stage.bound).toContain("10.0.0.5/29: on-b.eth0");
+    expect(journal()).toEqual(["new-1: 10.0.0.6/29"]);
+    const conflict = expect.stringContaining(
+      "container old-1 (eth0) has the address, which is held by container on-b (eth0)",
+    );
+    expect(stage.said).toContainEqual(conflict);
+    expect(stage.said).not.toContainEqual(expect.stringContaining("are taken over"));
+    expect(await report()).toEqual(["10.0.0.5 conflict held by container on-b (eth0)"]);
+    expect(await problems()).toEqual([
+      expect.stringMatching(/10\.0\.0\.5 of network blue is held by .*on-b/),
+    ]);
+    await housekeeping();
+    await open();
+    await housekeeping();
+    expect(await report(false)).toEqual(["10.0.0.5 conflict held by container on-b (eth0)"]);
+    expect(existsSync(file)).toBe(true);
+    expect(stage.bound).toContain("10.0.0.5/29: on-b.eth0");
+  });
+
+  test("becomes this node's container's once the other one has released it", async () => {
+    const file = lease("10.0.0.5", "old-1");
+    loseCreatesOf("old-1", ["10.0.0.5"]);
+    await stage.added(want("new-1", { pod: "p1" }));
+    const object = stage.allocations.find(({ spec }) => spec.address === "10.0.0.5/29") as IPAllocation;
+    stage.api.objects.delete([...stage.api.objects].find(([, one]) => one === object)?.[0] as string);
+    await stage.store.hint.refresh();
+    await stage.added(want("new-2", { pod: "p2" }));
+    expect(stage.bound).toContain("10.0.0.5/29: old-1.eth0");
+    expect(journal()).toContain("old-1: 10.0.0.5/29");
+    expect(existsSync(file)).toBe(true);
+  });
+
+  test("takes nothing from the container's other addresses", async () => {
+    for (const address of ["10.0.0.3", "10.0.0.4", "10.0.0.5"]) lease(address, "old-1");
+    loseCreatesOf("old-1", ["10.0.0.3", "10.0.0.4"]);
+    await stage.added(want("new-1", { pod: "p1" }));
+    expect(journal()).toEqual(["new-1: 10.0.0.6/29", "old-1: 10.0.0.5/29"]);
+    expect((await report()).sort()).toEqual([
+      "10.0.0.3 conflict held by container on-b (eth0)",
+      "10.0.0.4 conflict held by container on-b (eth0)",
+      "10.0.0.5 recorded-before",
+    ]);
+    await housekeeping();
+    await stage.store.detach(detachWant("old-1"));
+    await stage.store.drainOutbox();
+    expect(stage.bound.sort()).toEqual([
+      "10.0.0.3/29: on-b.eth0",
+      "10.0.0.4/29: on-b.eth0",
+      "10.0.0.6/29: new-1.eth0",
+    ]);
+  });
+
+  test("is not shared by two files of two nodes that name no container", async () => {
+    const file = lease("10.0.0.5", "");
+    // The other node's daemon has the same name for such a container.
+    loseCreatesOf("host-local-10.0.0.5", ["10.0.0.5"], "host-local-10.0.0.5");
+    await stage.added(want("new-1", { pod: "p1" }));
+    expect(journal()).toEqual(["new-1: 10.0.0.6/29"]);
+    expect(await report()).toEqual([expect.stringMatching(/^10\.0\.0\.5 conflict /)]);
+    rmSync(file);
+    await housekeeping();
+    expect(stage.bound).toContain("10.0.0.5/29: host-local-10.0.0.5.");
+  });
+});
+
+describe("an address that was imported for a running pod", () => {
+  test("is no conflict with the file of the pod's sandbox", async () => {
+    const file = lease("10.0.0.3", "sandbox-of-web");
+    await importPod("web", "10.0.0.3");
+    await stage.store.hint.refresh();
+    await stage.added(want("new-1", { pod: "p1" }));
+    expect(stage.said).toEqual([]);
+    expect(await report()).toEqual(["10.0.0.3 held-by-pod pod shop/web (eth0)"]);
+    expect(await report(false)).toEqual(["10.0.0.3 held-by-pod pod shop/web (eth0)"]);
+    expect(await problems()).toEqual([]);
+    await housekeeping();
+    expect(existsSync(file)).toBe(true);
+    expect(stage.said).toEqual([]);
+  });
+
+  test("is a conflict when the pod has it on another interface than the file's container", async () => {
+    lease("10.0.0.3", "old-1", "eth0");
+    await importPod("web", "10.0.0.3", "net1");
+    await stage.added(want("new-1", { pod: "p1" }));
+    expect(await report()).toEqual(["10.0.0.3 conflict held by pod shop/web (net1)"]);
+    expect(await problems()).toHaveLength(1);
+  });
+
+  test("is a conflict when the pod's own container is known here", async () => {
+    await stage.added(want("new-1", { pod: "p1", requested: ["10.0.0.3"] }));
+    lease("10.0.0.3", "old-1");
+    await stage.added(want("new-2", { pod: "p2" }));
+    expect(await report()).toEqual([expect.stringMatching(/^10\.0\.0\.3 conflict held by pod shop\/p1/)]);
+  });
+
+  test("is held for the container in the file when the pod is released and the file is still there", async () => {
+    lease("10.0.0.3", "sandbox-of-web");
+    await importPod("web", "10.0.0.3");
+    await stage.added(want("new-1", { pod: "p1" }));
+    for (const [path, object] of stage.api.objects)
+      if (object.spec?.address === "10.0.0.3/29") stage.api.objects.delete(path);
+    await stage.store.hint.refresh();
+    await housekeeping();
+    expect(stage.bound).toContain("10.0.0.3/29: sandbox-of-web.eth0");
+  });
+});
+
+describe("check on a node", () => {
+  test("names an address in a file that is recorded for nobody, and changes nothing", async () => {
+    lease("10.0.0.3", "old-1");
+    expect(await problems()).toEqual([
+      expect.stringContaining("10.0.0.3 of network blue is in use by container old-1 (eth0)"),
+    ]);
+    expect(stage.bound).toEqual([]);
+    await stage.added(want("new-1", { pod: "p1" }));
+    expect(await problems()).toEqual([]);
+  });
+
+  test("names a folder that is gone with its containers running", async () => {
+    lease("10.0.0.3", "old-1");
+    await stage.added(want("new-1", { pod: "p1" }));
+    rmSync(join(stage.hostLocalDir, "blue"), { recursive: true });
+    await housekeeping();
+    expect(await problems()).toEqual([expect.stringContaining("is gone")]);
+    expect(stage.bound).toContain("10.0.0.3/29: old-1.eth0");
+  });
+
+  test("says that the API server is away once, and nothing of what it could not compare", async () => {
+    lease("10.0.0.3", "old-1");
+    stage.api.away = true;
+    expect((await stage.store.check()).map(({ invariant }) => invariant)).toEqual(["api"]);
+  });
+});

@@ -63,6 +63,8 @@ export class HostLocalTakeover {
   readonly #running = new Map<string, Promise<void>>();
   readonly #next = new Map<string, Promise<void>>();
   readonly #said = new Set<string>();
+  /** Counts how often the book was opened: what was recorded in the one before may not be in this one. */
+  #bookOpened = 0;
   /** What ADDs were told of networks that nothing else defines. */
   readonly #definitions = new Map<string, NetworkDefinition>();
 
@@ -76,6 +78,12 @@ export class HostLocalTakeover {
     this.#clock = parts.clock;
     this.#dirs = parts.dirs ?? HOST_LOCAL_DIRS;
     this.#log = parts.log;
+  }
+
+  /** The book may be another one now, for example from a backup: every folder is read again before an address of its network is given. */
+  bookOpened(): void {
+    this.#bookOpened += 1;
+    this.#readings.clear();
   }
 
   /**
@@ -239,6 +247,7 @@ export class HostLocalTakeover {
   async #read(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
     const network = definition.name;
     const key = keyOf(network, folder);
+    const bookOpened = this.#bookOpened;
     const startedMs = this.#clock.monotonicMs();
     const version = folderVersion(folder);
     if (version === null) return;
@@ -254,6 +263,7 @@ export class HostLocalTakeover {
         leases.push({ lease, verdict: verdicts[at] as LeaseVerdict });
     }
     await this.#book.remember(network, folder);
+    if (bookOpened !== this.#bookOpened) return this.#read(definition, folder, following);
     this.#report(network, folder, leases);
     const before = this.#readings.get(key);
     const firstSeenMs = before?.version === version ? before.firstSeenMs : startedMs;

@@ -38,6 +38,7 @@ export type NewAttachmentRow = Pick<AttachmentRow, (typeof COLUMNS)[number]>;
 export class AttachmentRows {
   readonly #insert: Database.Statement<unknown[]>;
   readonly #refresh: Database.Statement<[string, number, string, string, number, number]>;
+  readonly #bringUpToDate: Database.Statement<unknown[]>;
   readonly #markLost: Database.Statement<[number]>;
   readonly #markFound: Database.Statement<[number]>;
   readonly #renameBoot: Database.Statement<[string, string]>;
@@ -52,6 +53,10 @@ export class AttachmentRows {
     this.#insert = db.prepare(`INSERT INTO attachments (${COLUMNS.join(", ")}) VALUES (${places})`);
     this.#refresh = db.prepare(
       "UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?",
+    );
+    this.#bringUpToDate = db.prepare(
+      `UPDATE attachments SET ips = ?, boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ?, node = ?,
+         mac = ? WHERE id = ?`,
     );
     this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
     this.#markFound = db.prepare("UPDATE attachments SET lost = 0 WHERE id = ?");
@@ -76,6 +81,13 @@ export class AttachmentRows {
   refresh(row: AttachmentRow, stamp: Stamp, { path, id, witnessed }: NamespaceIdentity): void {
     this.#refresh.run(stamp.bootId, stamp.us, path, id, witnessed ? 1 : 0, row.id);
     if (path !== row.netns_path) this.#changed(row.network_id);
+  }
+
+  /** What is recorded now of the same attachment, of which this database has an earlier record. */
+  bringUpToDate(row: AttachmentRow, now: AttachmentRow): void {
+    const { ips, boot_id: bootId, boot_us: us, netns_path: path, netns_id: id } = now;
+    this.#bringUpToDate.run(ips, bootId, us, path, id, now.netns_witnessed, now.node, now.mac, row.id);
+    this.#changed(row.network_id);
   }
 
   /** An address of it is in somebody else's hands. Returns whether that is news. */

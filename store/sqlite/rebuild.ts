@@ -26,7 +26,8 @@ export function copyOf(folder: string, backup: string): string {
     throw new Error(`backup ${backup} does not exist on the daemon's machine; give its absolute path`);
   const copy = join(folder, "holdfast.db.rebuilding");
   try {
-    rmSync(copy, { force: true });
+    // A log that a crash has left beside an earlier copy would be taken for this one's.
+    for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
     copyFileSync(backup, copy);
     verify(copy, backup);
     const fd = openSync(copy, "r+");

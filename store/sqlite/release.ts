@@ -8,6 +8,9 @@ import { attachmentsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, cidrTextOf, interfaceAddressOf, ownerOf, timeText } from "./rows.ts";
 
+/** How the history says that an operator took an address away from somebody who used it. */
+export const FORCED = "forced by an operator";
+
 export type ReleaseOutcome =
   | { readonly kind: "released"; readonly addresses: readonly string[]; readonly holder: string }
   | { readonly kind: "refused"; readonly refusal: Refusal };
@@ -40,7 +43,7 @@ export function releaseAddress(
     const holder = [...new Set([describeOwner(owner), ...users])].join(", ");
     return { kind: "refused", refusal: refuse("IN_USE", { address: text, holder }) };
   }
-  const reason = which.force ? "forced by an operator" : "released by an operator";
+  const reason = which.force ? FORCED : "released by an operator";
   for (const attachment of attachments) endAttachment(ledger, transaction, attachment, reason, owner);
   const held = sql.boundOfOwnerSlowly.all(row.network_id, owner.uid, owner.interface, owner.kind);
   for (const one of held) {

@@ -47,6 +47,9 @@ export class SqliteStore extends JournalReader implements NodeStore {
     this.#context = context;
     const { clock, hostLocalDirs: dirs } = context;
     this.hostLocal = new HostLocalTakeover({ book: new SqliteLeaseBook(this.folder), clock, dirs, log });
+    this.folder.watchAttachments((network) => {
+      if (network === null) this.hostLocal.bookOpened();
+    });
   }
 
   /** See StateFolder.open. */

@@ -16,7 +16,7 @@ import { GroupCommit, type Transaction } from "./group-commit.ts";
 import { Ledger } from "./ledger.ts";
 import { loadNetworks } from "./load.ts";
 import { copyOf, rebuildFrom } from "./rebuild.ts";
-import { refuseAttachedSince } from "./replace.ts";
+import { carryRunning } from "./replace.ts";
 
 /** Pause before a database that could not be reopened is tried again, ms. */
 const REOPEN_PAUSE_MS = 1_000;
@@ -180,7 +180,7 @@ export class StateFolder {
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
   }
 
-  /** Nothing is changed unless the backup is sound and knows of every container that runs. */
+  /** Nothing is changed unless the backup is sound and knows every container that runs, with its addresses. */
   async #replace(backup: string): Promise<void> {
     let copy: string;
     try {
@@ -191,7 +191,7 @@ export class StateFolder {
       );
     }
     try {
-      refuseAttachedSince(this.ledger, copy);
+      carryRunning(this.ledger, copy);
     } catch (error) {
       rmSync(copy, { force: true });
       throw error;

@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { attachedTo } from "../faults/truth.ts";
 import { HOLDFAST, network, newFolder, run, TestDaemon, until } from "../harness/daemon.ts";
 
 let daemon: TestDaemon;
@@ -125,6 +126,67 @@ test("a backup is refused while a container runs that it does not know", async (
   await daemon.cni("DEL", "web", { config: network("blue") });
   expect(await inFolder("rebuild", "--from", "old.db", "--replace")).toMatchObject({ code: 0 });
   expect(await daemon.cni("ADD", "next", { config: network("blue") })).toMatchObject({ code: 0 });
+});
+
+/** A file in the place of a container's network namespace: a daemon sees whether it is the one it saw at the ADD. */
+function namespaceFile(name: string): string {
+  const path = join(daemon.folder, name);
+  writeFileSync(path, "");
+  return path;
+}
+
+test("a container that was stopped and started since the backup is not ended after going back", async () => {
+  daemon = await TestDaemon.start({
+    folder: newFolder(),
+    args: ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"],
+  });
+  const config = network("blue");
+  const first = namespaceFile("first");
+  const before = await daemon.cni("ADD", "web", { config, netns: first });
+  const canary = namespaceFile("canary");
+  await daemon.cni("ADD", "canary", { config, netns: canary });
+  expect(await inFolder("backup", "old.db")).toMatchObject({ code: 0 });
+  await daemon.cni("DEL", "web", { config, netns: first });
+  const second = namespaceFile("second");
+  rmSync(first);
+  expect(await daemon.cni("ADD", "web", { config, netns: second })).toMatchObject({ stdout: before.stdout });
+
+  expect(await inFolder("rebuild", "--from", "old.db", "--replace")).toMatchObject({ code: 0, stderr: "" });
+  rmSync(canary);
+  const attached = async () => await attachedTo(daemon, "blue");
+  await until(async () => !(await attached()).includes("canary"), "the end of the container that has ended");
+  expect(await attached()).toEqual(["web"]);
+  expect(await daemon.cli("check")).toMatchObject({ code: 0 });
+});
+
+test("a container that was started again by a reboot since the backup keeps its address", async () => {
+  const folder = newFolder();
+  const env = { HOLDFAST_BOOT_ID_FILE: join(folder, "boot") };
+  const boot = (id: string) => writeFileSync(env.HOLDFAST_BOOT_ID_FILE, `${id}\n`);
+  const args = ["--boot-id-file", env.HOLDFAST_BOOT_ID_FILE];
+  const config = network("blue", { subnets: "10.10.0.0/29", cooldownSeconds: 0 });
+  boot("11111111-2222-4333-8444-555555555555");
+  daemon = await TestDaemon.start({ folder, args });
+  const first = namespaceFile("first");
+  const before = await daemon.cni("ADD", "web", { config, env, netns: first });
+  expect(await inFolder("backup", "old.db")).toMatchObject({ code: 0 });
+  await daemon.end();
+
+  boot("22222222-3333-4444-8555-666666666666");
+  const second = namespaceFile("second");
+  rmSync(first);
+  daemon = await TestDaemon.start({ folder, args });
+  const ip = before.json().ips[0].address.split("/")[0];
+  const after = await daemon.cni("ADD", "web", { config, env, netns: second, args: `IP=${ip}` });
+  expect(after).toMatchObject({ code: 0, stdout: before.stdout });
+
+  expect(await inFolder("rebuild", "--from", "old.db", "--replace")).toMatchObject({ code: 0, stderr: "" });
+  for (let n = 1; n <= 6; n += 1) {
+    const { code, stdout } = await daemon.cni("ADD", `new-${n}`, { config, env });
+    expect({ n, code, stdout }).toMatchObject({ n, code: n === 6 ? 1 : 0 });
+    expect(stdout).not.toContain(`"${ip}/`);
+  }
+  expect(await daemon.cli("check")).toMatchObject({ code: 0 });
 });
 
 test("a damaged database: every command says what to do, and a backup brings everything back", async () => {

@@ -9,7 +9,7 @@ import { parse, parseAllDocuments } from "yaml";
 import { Playground } from "./playground.mjs";
 
 const examples = join(import.meta.dirname, "..");
-const networkFile = join(examples, "tenantblue-network.yaml");
+const networkFile = join(import.meta.dirname, "tenantblue-network.yaml");
 const claimFile = join(examples, "vm1-claim.yaml");
 const metadataFile = join(examples, "metadata-network.yaml");
 const configOf = (document) => JSON.parse(document.spec.config);

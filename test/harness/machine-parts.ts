@@ -17,6 +17,6 @@ export async function preparePodman(machine: Machine): Promise<void> {
     printf '[storage]\\ndriver="vfs"\\nrunroot="/run/containers/storage"\\ngraphroot="/var/lib/containers/storage"\\n' > /etc/containers/storage.conf
     printf '[network]\\nnetwork_backend="cni"\\n[engine]\\ncgroup_manager="cgroupfs"\\nevents_logger="file"\\n[containers]\\nlog_driver="k8s-file"\\n' > /etc/containers/containers.conf
     mkdir -p /tmp/image/bin && cp "$(command -v busybox)" /tmp/image/bin/ && ln -s busybox /tmp/image/bin/sh && ln -s busybox /tmp/image/bin/sleep
-    ln -s busybox /tmp/image/bin/ping && tar -C /tmp/image -c . | podman import -q - docker.io/library/busybox
+    ln -s busybox /tmp/image/bin/ping && ln -s busybox /tmp/image/bin/wget && tar -C /tmp/image -c . | podman import -q - docker.io/library/busybox
     podman tag docker.io/library/busybox localhost/busybox`);
 }

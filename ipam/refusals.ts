@@ -77,7 +77,7 @@ export const REFUSALS = {
   NOT_READY: {
     cniCode: 11,
     say: "holdfast is not ready: {reason}",
-    hint: "the runtime tries again; GET /readyz on the socket tells when it is ready",
+    hint: "try again when GET /readyz on the socket answers 200 (a kubelet does so by itself)",
   },
   NETWORK_RECOVERING: {
     cniCode: 11,

@@ -113,7 +113,7 @@ describe.skipIf(why !== null)(
         ["again", "cni DEL c2\ncni ADD c2"],
         ["same", BY_NAMESPACE],
         ["del", del as string],
-        ["list", "holdfast list --network blue"],
+        ["list", "holdfast list --network orange"],
       ]);
       const step = (name: string) => steps.get(name) ?? "";
       expect(step("addresses")).toBe("c1 192.168.40.2/24\nc2 192.168.40.3/24\nc3 192.168.40.4/24\n");

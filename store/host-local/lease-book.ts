@@ -39,6 +39,8 @@ export interface LeaseBook {
   definitions(): readonly NetworkDefinition[];
   /** Folders that were read before, also by an earlier process. */
   folders(): readonly { readonly network: string; readonly folder: string }[];
+  /** Whether containers of a network were taken over, and nothing is known of the folder: the journal was lost, and began anew. */
+  hasForgotten(network: string): boolean;
   /** Whether somebody who had the address of a lease may have released it: asked at every ADD, so at no cost. */
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean;
   /** Whether containers that were taken over from the folder have not ended. */

@@ -102,12 +102,15 @@ export class HostLocalTakeover {
 
   /** Looks at every folder that was read before. One network's trouble is its own. */
   async follow(): Promise<void> {
-    const definitions = new Map(this.definitions.map((one) => [one.name, one]));
-    for (const { network, folder } of this.#book.folders()) {
-      const definition = definitions.get(network);
-      if (definition === undefined) continue;
+    for (const definition of this.definitions) {
+      const { name } = definition;
       try {
-        if (!this.#isCurrent(definition, folder, true)) await this.#bring(definition, folder, true);
+        const read = this.#book
+          .folders()
+          .flatMap(({ network, folder }) => (network === name ? [folder] : []));
+        const folders = this.#book.hasForgotten(name) ? [this.#folderOf(definition)] : read;
+        for (const folder of folders)
+          if (!this.#isCurrent(definition, folder, true)) await this.#bring(definition, folder, true);
       } catch (error) {
         if (!(error instanceof RefusalError)) throw error;
         this.#sayOnce(error.refusal.message);

@@ -80,6 +80,13 @@ export class KubernetesLeaseBook implements LeaseBook {
     return this.#parts.folder.ledger.leases.folders();
   }
 
+  hasForgotten(network: string): boolean {
+    const { ledger } = this.#parts.folder;
+    const space = ledger.networks.get(network);
+    if (space === undefined || this.folders().some((one) => one.network === network)) return false;
+    return ledger.leases.hasTakenOver(space.id);
+  }
+
   /** As far as this node knows: who has the address as a pod loses it by the controller, of which nobody tells us. */
   mayBeFree(definition: NetworkDefinition, { address }: Lease): boolean {
     const space = this.#parts.hint.space(definition.name);

@@ -21,6 +21,11 @@ export class SqliteLeaseBook implements LeaseBook {
     return this.#folder.ledger.leases.folders();
   }
 
+  /** Folders and attachments are in one database. */
+  hasForgotten(): boolean {
+    return false;
+  }
+
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean {
     return judgeLease(this.#folder.ledger, definition, lease).kind === "free";
   }

@@ -119,6 +119,36 @@ test("a network that only files on the nodes define is taken over by the first A
   expect(again.json().ips[0].address).toBe("10.62.0.2/29");
 });
 
+test("running pods of a default network that host-local served are no conflicts with their sandboxes' files", async () => {
+  const node = await start();
+  const config = {
+    cniVersion: "1.0.0",
+    name: "podnet",
+    type: "bridge",
+    ipam: { type: "holdfast-ipam", subnet: "10.66.0.0/29" },
+  };
+  const net = { name: "podnet", config };
+  const old = await scene.kubevirt.createPod(NAMESPACE, "old-web", { node: node.name });
+  const podIPs = [{ ip: "10.66.0.2" }];
+  const path = `/api/v1/namespaces/${NAMESPACE}/pods/old-web/status`;
+  await scene.cluster.api.patch(path, { status: { phase: "Running", podIP: "10.66.0.2", podIPs } });
+  const file = lease(node, "podnet", "10.66.0.2", "sandbox-of-old-web");
+  const pod = await scene.kubevirt.createPod(NAMESPACE, "new-web", { node: node.name });
+  await addedInTheEnd(node, { pod, net, options: { config, ifname: "eth0" }, vm: null });
+  expect(await bound(net)).toContain(`10.66.0.2 ${old.metadata.uid}`);
+  const { stdout, code } = await node.daemon.cli("import", "--network", "podnet");
+  expect(stdout).toMatch(
+    /10\.66\.0\.2 +container sandbox-of-old-web \(eth0\) +held by its pod +pod shop\/old-web/,
+  );
+  expect(code).toBe(0);
+  expect(node.log).not.toContain("sandbox-of-old-web");
+  await checked(node);
+  // Its runtime calls Holdfast with the network's present configuration: the file goes as with host-local's own DEL.
+  const del = await node.daemon.cni("DEL", "sandbox-of-old-web", { config });
+  expect(del.code).toBe(0);
+  expect(existsSync(file)).toBe(false);
+});
+
 test("an address that another node's container has already is reported, and nobody else's for as long", async () => {
   const net = await scene.net("leased-twice", "10.63.0.0/29");
   const [a, b] = [await start(), await start()];

@@ -194,6 +194,41 @@ describe("an address that was imported for a running pod", () => {
   });
 });
 
+describe("a journal that was lost", () => {
+  async function loseJournal(): Promise<void> {
+    await stage.store.close();
+    rmSync(stage.folder, { recursive: true });
+    mkdirSync(stage.folder);
+    await open();
+  }
+
+  test("learns host-local's folders again without an ADD, and follows them", async () => {
+    const [first, second] = [lease("10.0.0.3", "old-1"), lease("10.0.0.4", "old-2")];
+    await stage.added(want("new-1", { pod: "p1" }));
+    await loseJournal();
+    await housekeeping();
+    rmSync(first);
+    await housekeeping();
+    expect(stage.bound).toEqual(["10.0.0.4/29: old-2.eth0", expect.stringContaining("new-1.eth0")]);
+    // A DEL that comes to us takes the file with it again.
+    await stage.store.detach(detachWant("old-2"));
+    await stage.store.drainOutbox();
+    expect(stage.bound).toEqual([expect.stringContaining("new-1.eth0")]);
+    expect(existsSync(second)).toBe(false);
+  });
+
+  test("releases nothing for a file that went before it was read again", async () => {
+    const [first] = [lease("10.0.0.3", "old-1"), lease("10.0.0.4", "old-2")];
+    await stage.added(want("new-1", { pod: "p1" }));
+    await stage.store.close();
+    rmSync(first as string);
+    await loseJournal();
+    await housekeeping();
+    await housekeeping();
+    expect(stage.bound).toContain("10.0.0.3/29: old-1.eth0");
+  });
+});
+
 describe("check on a node", () => {
   test("names an address in a file that is recorded for nobody, and changes nothing", async () => {
     lease("10.0.0.3", "old-1");

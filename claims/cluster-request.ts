@@ -1,4 +1,6 @@
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import { isBridgeGateway } from "../ipam/bridge-gateway.ts";
+import { differenceFrom } from "../ipam/definition-difference.ts";
+import { hasRanges, type NetworkDefinition } from "../ipam/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/requested-address.ts";
 import { refusedBy } from "../store/kubernetes/allocation-client.ts";
@@ -125,7 +127,8 @@ async function elementOf(
 /**
  * The network's definition, once its owner is known to let this interface in. The NAD that the interface comes through
  * decides whether it may; without a NAD, the namespace of the pod, unless it is the primary interface, which the nodes'
- * own configuration gives to every pod.
+ * own configuration gives to every pod. Where that configuration gives ranges itself, a NAD of the same name may not say
+ * something else: whoever writes NADs could define every pod's primary interface.
  */
 async function definitionOf(
   parts: Parts,
@@ -150,7 +153,9 @@ async function definitionOf(
   if (refusal !== null) throw new RefusalError(refusal);
   const now = key === null ? verdict : book.verdict(key);
   if (now.kind === "conflict" && now.network === network) {
-    throw new RefusalError(conflict(now.other, now.by, network));
+    const { other, by: definition } = now;
+    const remedy = "give one of them another name";
+    throw new RefusalError(refuse("DEFINITION_CONFLICT", { other, network, definition, remedy }));
   }
   return book.definitionOf(network) ?? request.ownDefinition();
 }
@@ -162,14 +167,25 @@ function namedBy(verdict: NadVerdict): string | null {
 
 /** Why this interface may not use its network, as far as its owner is known; null: it may. */
 function whyNotIn(
+  parts: Parts,
+  request: RuntimeRequest,
+  element: SelectionElement | null,
+  pod: PodView | null,
+): Refusal | null {
+  const nad = element?.nad ?? null;
+  const byFile = nad === null || parts.book.isFromFile(`${nad.namespace}/${nad.name}`);
+  return whyNotLetIn(parts, request, nad, pod) ?? (byFile ? whyNotDefined(parts, request) : null);
+}
+
+/** Why the owner of the network does not let this interface in; null: it does. */
+function whyNotLetIn(
   { book }: Parts,
   { network, interface: interfaceName }: RuntimeRequest,
-  element: SelectionElement | null,
+  nad: ObjectName | null,
   pod: PodView | null,
 ): Refusal | null {
   const owner = book.ownerOf(network);
   if (owner === null) return null;
-  const nad = element?.nad ?? null;
   const isOfNodes = owner.definedIn === NODES_OWN;
   // Whoever writes a NAD may have changed it since the runtime has read it: only a file on the nodes is the administrators'.
   if (nad !== null && isOfNodes && book.isFromFile(`${nad.namespace}/${nad.name}`)) return null;
@@ -182,6 +198,25 @@ function whyNotIn(
   }
   const foreign = nad !== null && namespace !== owner.definedIn;
   return foreign && book.definitionOf(network) === null ? refuse("DEFINITION_MISSING", told) : null;
+}
+
+/** Why the definition that counts may not stand for the configuration on the node, which came with the request; null: it may. */
+function whyNotDefined(
+  { book, node }: Parts,
+  { network, conf, ownDefinition }: RuntimeRequest,
+): Refusal | null {
+  const counting = book.definitionOf(network);
+  if (counting === null || !hasRanges(conf)) return null;
+  const difference = differenceFrom(ownDefinition().definition, counting.definition, {
+    bridgeIsGateway: isBridgeGateway(conf),
+  });
+  if (difference === null) return null;
+  return refuse("DEFINITION_CONFLICT", {
+    other: `the configuration on node ${node}`,
+    network,
+    definition: `NetworkAttachmentDefinition ${counting.by} (other ${difference})`,
+    remedy: `remove the ranges from the nodes' configuration; where the network is the nodes' own, an administrator takes it from ${counting.by.split("/")[0]}: holdfast networks own ${network} --administrators`,
+  });
 }
 
 /** A NAD younger than what the watch has told so far. */
@@ -197,10 +232,6 @@ async function readNad(
   else if (answer.status !== 404) {
     throw refusedBy(answer, `read NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`);
   }
-}
-
-function conflict(other: string, definition: string, network: string): Refusal {
-  return refuse("DEFINITION_CONFLICT", { other, network, definition });
 }
 
 /** Outside Kubernetes CNI_ARGS may name a claim; here only the pod and its network's configuration do. */

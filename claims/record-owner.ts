@@ -77,7 +77,7 @@ export async function readRecordedOwner(
 }
 
 /**
- * An administrator gives a network to another namespace. Returns the former owner's, null where none was recorded. Throws
+ * An administrator gives a network to another namespace, or to the administrators (NODES_OWN). Returns the former owner's, null where none was recorded. Throws
  * RefusalError NOT_FOUND when the network has no IPNetwork, API_REFUSED, and ApiAway.
  */
 export async function moveNetwork(

@@ -45,7 +45,7 @@ export const REFUSALS = {
   DEFINITION_CONFLICT: {
     cniCode: 7,
     say: "{other} defines network {network} differently from {definition}, which counts",
-    hint: "make the two equal, or give one of them another name",
+    hint: "make the two equal, or {remedy}",
   },
   NETWORK_NOT_SHARED: {
     cniCode: 7,

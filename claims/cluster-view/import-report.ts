@@ -9,7 +9,13 @@ import { fromAllocationOwner } from "../../store/kubernetes/owners.ts";
 import { describeOwner } from "../../store/owner.ts";
 import { type ImportedAddress, importNetwork } from "../import.ts";
 import { nodeDefinitionsOf } from "../import-sources.ts";
+import { recordOwner } from "../record-owner.ts";
 import { readAllocations, readDefinitions } from "./look.ts";
+
+/** For recording whose a network is, ms: where it is in use already, its allocations and all pods are listed. */
+const OWNER_MS_MAX = 60_000;
+/** The report says what matters. */
+const SILENT = { info() {}, warn() {} };
 
 export interface ClusterImportOptions {
   /** Default: every network that is ours. */
@@ -20,7 +26,8 @@ export interface ClusterImportOptions {
 }
 
 /**
- * Records, by hand, what claims, living pods and whereabouts have on the networks that are ours; a dry run only tells.
+ * Records, by hand, what claims, living pods and whereabouts have on the networks that are ours, and before that whose each
+ * network is: an IPNetwork without it would look like one from before owners were recorded. A dry run only tells.
  * Throws what the API throws, and RefusalError NOT_FOUND.
  */
 export async function importCluster(
@@ -37,9 +44,18 @@ export async function importCluster(
   const items: ImportItem[] = [];
   const problems: { code: string; message: string; hint: string }[] = [];
   for (const network of wanted === undefined ? ours : [wanted]) {
+    if (!dryRun) {
+      const deadlineMs = performance.now() + OWNER_MS_MAX;
+      const owner = await recordOwner(api, network, {
+        book,
+        byNodes: byNodes.has(network),
+        deadlineMs,
+        log: SILENT,
+      });
+      book.setOwner(network, owner);
+    }
     for (const nodes of byNodes.get(network) ?? [null]) {
-      const log = { info() {}, warn() {} };
-      const options = { definitions: book, nodes, again: true, dryRun, time, log };
+      const options = { definitions: book, nodes, again: true, dryRun, time, log: SILENT };
       const result = await importNetwork(api, network, options);
       if (result.kind !== "imported") continue;
       items.push(...result.addresses.map((one) => itemOf(network, one, known)));

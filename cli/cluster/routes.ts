@@ -5,6 +5,7 @@ import { importCluster } from "../../claims/cluster-view/import-report.ts";
 import { readAllocations, readDefinitions, readObjects } from "../../claims/cluster-view/look.ts";
 import { clusterNetworks } from "../../claims/cluster-view/network-views.ts";
 import { udnNetworks } from "../../claims/cluster-view/udn-networks.ts";
+import { NODES_OWN } from "../../claims/network-owner.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { moveNetwork } from "../../claims/record-owner.ts";
 import { invalid, readAddress, readBody, readLimit, readQuery } from "../../daemon/api-query.ts";
@@ -88,12 +89,17 @@ async function oneNetwork(api: KubeApi, wanted: string): Promise<NetworkView> {
   return found;
 }
 
-/** Moves a network to another namespace; what is allocated on it stays. */
+/** Moves a network to another namespace, or to the administrators; what is allocated on it stays. */
 async function ownNetwork(api: KubeApi, network: string, body: unknown): Promise<object> {
-  const { namespace } = readBody(body, ["namespace"]);
+  const { namespace, administrators = false } = readBody(body, ["namespace", "administrators"]);
+  const deadlineMs = performance.now() + MOVE_MS_MAX;
+  if (administrators === true && namespace === undefined)
+    return moveNetwork(api, network, NODES_OWN, deadlineMs);
+  if (administrators !== false)
+    invalid("administrators", administrators, "expected true, and no namespace beside it");
   if (typeof namespace !== "string" || !NAMESPACE_NAME.test(namespace))
     invalid("namespace", namespace, "expected the name of a namespace");
-  return moveNetwork(api, network, namespace, performance.now() + MOVE_MS_MAX);
+  return moveNetwork(api, network, namespace, deadlineMs);
 }
 
 /** All in one page whatever the limit: the cluster was read as a whole, and each page would read it again. */

@@ -5,7 +5,12 @@ import { rangeColumns, rangeLines } from "../network-ranges.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 import { print } from "../terminal.ts";
 
-/** `holdfast networks`: every network, a line for each of its ranges; `networks own` moves one to another namespace. */
+interface NewOwner {
+  readonly namespace?: string;
+  readonly administrators?: boolean;
+}
+
+/** `holdfast networks`: every network, a line for each of its ranges; `networks own` moves one to another owner. */
 export function addNetworks(program: Command): void {
   const networks = withOutput(program.command("networks"));
   networks
@@ -23,22 +28,30 @@ export function addNetworks(program: Command): void {
     });
   networks
     .command("own")
-    .description("in a cluster: gives a network to another namespace, whose definition counts from then on")
+    .description(
+      "in a cluster: gives a network to another namespace, whose definition counts from then on, or to the administrators, whose configuration on the nodes does",
+    )
     .argument("<network>", "name of the network, as `holdfast networks` shows it")
-    .requiredOption("-n, --namespace <namespace>", "the namespace that it belongs to from now on")
-    .action(async (name: string, { namespace }: { namespace: string }, command: Command) => {
+    .option("-n, --namespace <namespace>", "the namespace that it belongs to from now on")
+    .option("--administrators", "it is the nodes' own: no namespace's definition counts")
+    .action(async (name: string, { namespace, administrators = false }: NewOwner, command: Command) => {
+      if ((namespace !== undefined) === administrators)
+        command.error("error: the new owner is either --namespace NAMESPACE or --administrators");
       const client = clientOf(command);
       if (client.kind === "node")
         command.error(
           "error: a network belongs to a namespace in a cluster only\nhint: name the cluster, as an administrator: --kubeconfig FILE",
         );
       const path = `/v1/networks/${encodeURIComponent(name)}`;
-      const { from, to } = await client.post<{ from: string | null; to: string }>(path, { namespace });
-      const former = from === null ? "" : `, formerly of ${from === "" ? "the administrators" : from}`;
-      print(
-        from === to
-          ? `network ${name} belongs to ${to} already\n`
-          : `network ${name} belongs to ${to}${former}\n`,
+      const { from, to } = await client.post<{ from: string | null; to: string }>(
+        path,
+        administrators ? { administrators } : { namespace },
       );
+      const former = from === null ? "" : `, formerly of ${named(from)}`;
+      print(`network ${name} belongs to ${named(to)}${from === to ? " already" : former}\n`);
     });
+}
+
+function named(owner: string): string {
+  return owner === "" ? "the administrators" : owner;
 }

@@ -21,7 +21,12 @@ export function applyDefinition(
     const other = `${row.namespace}/${row.name}`;
     if (other === self || recordedDefinitionIn(row).fingerprint === definition.fingerprint) continue;
     throw new RefusalError(
-      refuse("DEFINITION_CONFLICT", { other: self, network: applied.network, definition: other }),
+      refuse("DEFINITION_CONFLICT", {
+        other: self,
+        network: applied.network,
+        definition: other,
+        remedy: "give one of them another name",
+      }),
     );
   }
   const known = sql.definition.get(applied.namespace, applied.name);

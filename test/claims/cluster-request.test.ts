@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import { readClusterRequest } from "../../claims/cluster-request.ts";
+import { parseCniArgs } from "../../claims/cni-args.ts";
+import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { projectPod } from "../../claims/pod-view.ts";
+import { formatCidr } from "../../ipam/cidr.ts";
+import { parsePluginConfig } from "../../ipam/network-definition.ts";
+import { RefusalError } from "../../ipam/refusals.ts";
+import { pod } from "./objects.ts";
+
+const RANGES = { subnets: "10.30.0.0/24,fd00:30::/64" };
+const ROUTED = { ...RANGES, routes: [{ dst: "0.0.0.0/0" }] };
+
+type Ipam = Readonly<Record<string, unknown>>;
+
+function configuration(ipam: Ipam, plugin: Ipam = {}) {
+  const { name = "podnet", ...more } = plugin;
+  return { cniVersion: "1.0.0", name, type: "bridge", ...more, ipam: { type: "holdfast-ipam", ...ipam } };
+}
+
+/**
+ * What pod shop/web gets on its primary interface: `node` is the configuration that the runtime passes on, `defined` that of
+ * the NetworkAttachmentDefinition evil/x, in the namespace that the network belongs to. The subnets, or the refusal.
+ */
+async function primary(
+  node: object,
+  defined: object,
+  { interface: name = "eth0", annotations = {}, others = [] as object[], owner = "evil" } = {},
+): Promise<string> {
+  const book = new DefinitionBook();
+  const metadata = { namespace: "evil", name: "x", uid: "u", resourceVersion: "1" };
+  const creationTimestamp = "2026-01-01T00:00:00Z";
+  const spec = { config: JSON.stringify(defined) };
+  book.upsert(projectNad({ metadata: { ...metadata, creationTimestamp }, spec }));
+  for (const one of others) book.upsert(projectNad(one));
+  book.setOwner("podnet", { definedIn: owner, sharedWith: [] });
+  const view = projectPod(pod({ metadata: { annotations } }));
+  const parts = {
+    api: { send: async () => ({ status: 404, body: {} }) },
+    pods: { find: async () => ({ view, fresh: true }) },
+    book,
+    owners: { learn: async () => {} },
+    node: "node-a",
+  };
+  const request = {
+    interface: name,
+    args: parseCniArgs("K8S_POD_NAME=web;K8S_POD_NAMESPACE=shop;K8S_POD_UID=uid-1"),
+    conf: node as Record<string, unknown>,
+    network: "podnet",
+    ownDefinition: () => ({ definition: parsePluginConfig(node), source: "" }),
+  };
+  try {
+    const deadlineMs = performance.now() + 60_000;
+    const { definition } = await readClusterRequest(parts as never, request, deadlineMs);
+    const { rangeSets } = definition;
+    return rangeSets.flatMap(({ subnets }) => subnets.map(({ cidr }) => formatCidr(cidr))).join(",");
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+    const { code, message, hint } = error.refusal;
+    return `${code}: ${message}; ${hint}`;
+  }
+}
+
+describe("a primary interface, whose network a NetworkAttachmentDefinition defines too", () => {
+  test("is refused where the two say something else, with both named and what an administrator does", async () => {
+    const said = await primary(configuration(RANGES), configuration({ subnets: "10.31.0.0/24" }));
+    expect(said).toContain("DEFINITION_CONFLICT: the configuration on node node-a defines network podnet");
+    expect(said).toContain(
+      "differently from NetworkAttachmentDefinition evil/x (other ranges), which counts",
+    );
+    expect(said).toContain("holdfast networks own podnet --administrators");
+  });
+
+  test.each([
+    ["ranges", RANGES, { subnets: "10.30.0.0/24" }, "a subnet is missing"],
+    ["ranges", RANGES, { subnets: "10.30.0.0/24,fd00:30::/64,10.31.0.0/24" }, "one is added"],
+    ["ranges", { ...RANGES, excludeSubnets: "10.30.0.0/28" }, RANGES, "what is excluded would be given"],
+    ["ranges", { ...RANGES, reservedSubnets: "10.30.0.0/28" }, RANGES, "what is reserved would be given"],
+    ["gateway", { ...RANGES, gateway: "10.30.0.1" }, { ...RANGES, gateway: "10.30.0.66" }, "another one"],
+    ["routes", RANGES, ROUTED, "a route that the node does not have"],
+    ["DNS", RANGES, { ...RANGES, dns: { nameservers: ["10.30.0.66"] } }, "a resolver"],
+    ["metadata", RANGES, { ...RANGES, metadata: true }, "somebody's metadata service"],
+  ])("is refused for other %s", async (what, node, defined, reason) => {
+    const said = await primary(configuration(node), configuration(defined));
+    expect(said, reason).toContain(`evil/x (other ${what})`);
+  });
+
+  test.each([
+    [{}, RANGES, {}, "the node's configuration has no ranges"],
+    [ROUTED, ROUTED, {}, "the two are equal"],
+    [{ ...ROUTED, subnets: ["10.30.0.0/24", "fd00:30::/64"] }, ROUTED, {}, "in another spelling"],
+    [RANGES, { ...RANGES, excludeSubnets: "10.30.0.0/28" }, {}, "fewer addresses are given"],
+    [RANGES, { ...RANGES, gateway: "10.30.0.1" }, {}, "the gateway stands beside the list's plugins"],
+    [RANGES, { ...RANGES, cooldownSeconds: 5 }, {}, "keys that no interface gets to see"],
+    [RANGES, RANGES, { isGateway: true }, "the bridge's own gateway, which the definition does not mention"],
+  ])("has the definition's addresses: %j beside %j, plugin %j", async (node, defined, plugin, reason) => {
+    expect(await primary(configuration(node, plugin), configuration(defined)), reason).toBe(RANGES.subnets);
+  });
+
+  test("has those of the nodes' configuration once the network is the administrators'", async () => {
+    const defined = configuration({ subnets: "10.31.0.0/24" });
+    expect(await primary(configuration(RANGES), defined, { owner: "" })).toBe(RANGES.subnets);
+  });
+});
+
+test("an interface through a NetworkAttachmentDefinition whose configuration is a file on the nodes is held to the same", async () => {
+  const nads = JSON.stringify([{ name: "file", namespace: "evil" }]);
+  const metadata = { namespace: "evil", name: "file", uid: "f", resourceVersion: "1" };
+  const creationTimestamp = "2026-01-02T00:00:00Z";
+  const options = {
+    interface: "net1",
+    annotations: { "k8s.v1.cni.cncf.io/networks": nads },
+    others: [{ metadata: { ...metadata, creationTimestamp }, spec: {} }],
+  };
+  const defined = configuration(RANGES);
+  expect(await primary(configuration(RANGES), defined, options)).toBe(RANGES.subnets);
+  const said = await primary(configuration({ subnets: "10.31.0.0/24" }), defined, options);
+  expect(said).toContain("evil/x (other ranges)");
+});

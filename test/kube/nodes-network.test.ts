@@ -1,0 +1,113 @@
+/** A network of the nodes' own CNI configuration, and NetworkAttachmentDefinitions that have its name. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { HOLDFAST, run, until } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { NAMESPACE, Scenario } from "./scenario.ts";
+import { configOf, type TestNetwork } from "./scenario-parts.ts";
+import { Leftovers } from "./switch-stage.ts";
+import { Tenant } from "./tenant.ts";
+
+const PRIMARY = { ifname: "eth0" };
+
+let scene: Scenario;
+let evil: Tenant;
+let leftovers: Leftovers;
+let kubeconfig: string;
+let count = 0;
+
+beforeAll(async () => {
+  // No controller: the daemons and administrators record whose a network is.
+  scene = await Scenario.start({ nodes: ["node-a"] });
+  evil = await Tenant.create(scene.cluster, "evil");
+  leftovers = new Leftovers(scene);
+  kubeconfig = scene.cluster.kubeconfig("admin");
+});
+afterAll(async () => {
+  evil?.close();
+  await scene?.stop();
+});
+
+const admin = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, ...args]);
+
+/** A pod that has only its primary interface. */
+function pod(): Promise<KubeObject> {
+  count += 1;
+  return scene.kubevirt.createPod(NAMESPACE, `primary-${count}`, { node: "node-a" });
+}
+
+test("a tenant that defined the name first changes no primary interface, and an administrator takes the name back", async () => {
+  const network: TestNetwork = { name: "podnet", config: configOf("podnet", { subnets: "10.30.0.0/24" }) };
+  await evil.nad("x", configOf("podnet", { subnets: "10.31.0.0/24", gateway: "10.31.0.66" }));
+  // Recorded before the nodes were switched over.
+  const early = await evil.pod("early", "node-a", "x");
+  await scene.given(early, network);
+  expect((await leftovers.networkObject("podnet"))?.spec.definedIn).toBe("evil");
+  const web = await pod();
+  const said = await scene.refused(web, network, 7, PRIMARY);
+  expect(said).toContain("the configuration on node node-a defines network podnet differently");
+  expect(said).toContain("NetworkAttachmentDefinition evil/x (other ranges), which counts");
+  expect(said).toContain("holdfast networks own podnet --administrators");
+  expect(await scene.untilEvent(web, "DefinitionConflict")).toContain("evil/x");
+  const own = () => admin("networks", "own", "podnet", "--administrators");
+  expect(await own()).toMatchObject({
+    code: 0,
+    stdout: "network podnet belongs to the administrators, formerly of evil\n",
+  });
+  expect(await own()).toMatchObject({
+    stdout: "network podnet belongs to the administrators already\n",
+  });
+  // Without waiting: whoever is refused asks again whose the network is.
+  expect((await scene.given(web, network, PRIMARY))[0]).toMatch(/^10\.30\.0\./);
+  const late = await evil.pod("late", "node-a", "x");
+  await until(
+    async () => (await scene.add(late, network)).code !== 0,
+    "the tenant's definition not to count",
+  );
+  expect(await scene.refused(late, network, 7)).toContain("belongs to the cluster's administrators");
+});
+
+test("a definition beside the nodes' configuration counts where that one has no ranges, or the same", async () => {
+  const network = await scene.network("both", { subnets: "10.32.0.0/24" });
+  const { ipam, ...plugin } = JSON.parse(network.config);
+  const bare = JSON.stringify({ ...plugin, ipam: { type: ipam.type } });
+  const spelled = JSON.stringify({
+    ...plugin,
+    ipam: { type: ipam.type, subnets: ["10.32.0.0/24"] },
+  });
+  for (const config of [bare, network.config, spelled]) {
+    expect((await scene.given(await pod(), { ...network, config }, PRIMARY))[0]).toMatch(/^10\.32\.0\./);
+  }
+});
+
+test("the new owner is a namespace or the administrators, not both and not nobody", async () => {
+  for (const flags of [[], ["--administrators", "--namespace", "evil"]]) {
+    const { code, stderr } = await admin("networks", "own", "podnet", ...flags);
+    expect(code).not.toBe(0);
+    expect(stderr).toContain("either --namespace NAMESPACE or --administrators");
+  }
+});
+
+test("an import by hand records whose the network is before it makes anything", async () => {
+  const config = configOf("byhand", { subnets: "10.33.0.0/24" });
+  await scene.kubevirt.createNad(NAMESPACE, "byhand", config);
+  await leftovers.pod("byhand-old", `${NAMESPACE}/byhand`, ["10.33.0.9"]);
+  // Times are in whole seconds: the owner's is certainly older.
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await evil.nad("byhand", config);
+  await evil.pod("byhand-thief", "node-a", "byhand", {
+    "k8s.v1.cni.cncf.io/network-status": JSON.stringify([
+      { name: "evil/byhand", interface: "net1", ips: ["10.33.0.8"] },
+    ]),
+  });
+  expect((await admin("import", "--network", "byhand", "--dry-run")).code).toBe(0);
+  expect(await leftovers.networkObject("byhand"), "a dry run writes nothing").toBeNull();
+  const { code, stdout } = await admin("import", "--network", "byhand", "-o", "json");
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout).items.map(({ address }: KubeObject) => address)).toEqual(["10.33.0.9/24"]);
+  const { spec, status } = (await leftovers.networkObject("byhand")) as KubeObject;
+  expect(spec).toMatchObject({ definedIn: NAMESPACE });
+  expect(spec.sharedWith ?? [], "nobody used it before it had an owner").toEqual([]);
+  expect(status.importedFrom.map(({ definition }: KubeObject) => definition)).toEqual([
+    `${NAMESPACE}/byhand`,
+  ]);
+});

@@ -5,7 +5,8 @@ import { TestCluster } from "../harness/cluster.ts";
 import { run, until } from "../harness/daemon.ts";
 import { codeBlocks } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { SAMPLE } from "./ledger.ts";
+import { KubePods } from "../harness/kube-pods.ts";
+import { NETWORK, SAMPLE } from "./ledger.ts";
 
 /** The kubectl commands of the documentation on a real API server with its controllers; each test goes on from the one before. */
 
@@ -13,6 +14,8 @@ const PROJECT = join(import.meta.dirname, "../..");
 const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
 const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NAME = "ipallocations.ipam.holdfast.dev";
+const DAEMONS = "/apis/apps/v1/namespaces/holdfast-system/daemonsets/holdfast-node";
+const CONTROLLER = "/apis/apps/v1/namespaces/holdfast-system/deployments/holdfast-controller";
 const finalizers = ["ipam.holdfast.dev/bound"];
 const HELD: KubeObject = { ...SAMPLE, metadata: { ...SAMPLE.metadata, finalizers } };
 
@@ -40,6 +43,29 @@ function tryTyped(text: string) {
   const path = `${join(PROJECT, "dist/bin")}:${process.env.PATH}`;
   const script = `cd ${folder} && set -euo pipefail\n${text}`;
   return run("bash", ["-c", script], { HOME: folder, PATH: path, KUBECONFIG: join(folder, ".kube/config") });
+}
+
+/** A living pod on a network of which the IPNetwork says that everything was imported. */
+async function podOfImportedNetwork(name: string, address: string): Promise<void> {
+  const pods = new KubePods(cluster.api);
+  await pods.createNamespace("shop");
+  const nad = await pods.createNad("shop", "old", {
+    cniVersion: "1.0.0",
+    name: "old",
+    type: "bridge",
+    ipam: { type: "holdfast-ipam", subnets: "10.66.0.0/24" },
+  });
+  const { uid, generation } = nad.metadata as unknown as { uid: string; generation: number };
+  const [, imported] = NETWORK.status.conditions;
+  await cluster.api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
+    ...NETWORK,
+    metadata: { name: "old" },
+    spec: { network: "old", definedIn: "shop" },
+    status: { conditions: [imported], importedFrom: [{ definition: "shop/old", uid, generation }] },
+  });
+  const status = [{ name: "shop/old", interface: "net1", ips: [address] }];
+  const annotations = { "k8s.v1.cni.cncf.io/network-status": JSON.stringify(status) };
+  await pods.createPod("shop", name, { node: "n1", networks: [{ name: "old" }], annotations });
 }
 
 const found = async (path: string) => (await cluster.api.call("GET", path)).status === 200;
@@ -86,8 +112,16 @@ test("a definition that is being deleted: holdfast check says so, and the docume
   expect(told.stdout).toContain(`definition: the definition ${NAME} is being deleted`);
   expect(told.stdout).toContain("docs/uninstall.md");
 
+  await podOfImportedNetwork("survivor", "10.66.0.7");
   const [wayOut] = codeBlocks("docs/uninstall.md", "A definition that is being deleted") as [string];
-  await typed(wayOut);
+  const [before, after] = wayOut.split(/^(?=kubectl apply -k deploy$)/m) as [string, string];
+  await typed(before);
+  // Recorded while no daemon and no controller can be there.
+  expect([await found(DAEMONS), await found(CONTROLLER)]).toEqual([false, false]);
+  const recorded = (await cluster.api.get(ALLOCATIONS)).items.map(({ spec }: KubeObject) => spec);
+  expect(recorded).toMatchObject([{ address: "10.66.0.7/24", owner: { kind: "Pod", name: "survivor" } }]);
+  await typed(after.replace(/^holdfast check .*$/m, ""));
+  expect([await found(DAEMONS), await found(CONTROLLER)]).toEqual([true, true]);
   await cluster.api.create(ALLOCATIONS, HELD);
   expect((await tryTyped(check)).stdout).not.toContain("is being deleted");
 });

@@ -1,8 +1,9 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
-import { network, newFolder, TestDaemon } from "../harness/daemon.ts";
+import { network, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { codeBlocks } from "../harness/documents.ts";
 
 const STATE = readFileSync(join(import.meta.dirname, "state/0.1.0.sql"), "utf8");
 
@@ -32,6 +33,22 @@ test("a state of 0.1.0 is taken up: claims, containers and definitions are what 
     expect((await daemon.cni("ADD", "new", { config: blue })).json().ips).toEqual([
       { address: "10.8.0.3/24" },
     ]);
+  } finally {
+    await daemon.stop();
+  }
+});
+
+test("docs/upgrade.md: the way back moves everything of the journal away, also after a crash, and leaves the spool", async () => {
+  const daemon = await TestDaemon.start();
+  try {
+    await daemon.cni("ADD", "web", { config: network("blue", { subnets: "10.8.0.0/24" }) });
+    await daemon.end("SIGKILL");
+    const [, move] = codeBlocks("docs/upgrade.md", "Back to the release before") as [string, string];
+    const script = move.replaceAll("/var/lib/holdfast", daemon.state);
+    expect(await run("bash", ["-euc", script])).toMatchObject({ code: 0 });
+    expect(readdirSync(daemon.state).sort()).toEqual(["newer", "reserve", "spool"]);
+    const moved = ["holdfast.db", "holdfast.db-wal", "holdfast.initialised", "holdfast.open"];
+    expect(readdirSync(join(daemon.state, "newer")).sort()).toEqual(moved);
   } finally {
     await daemon.stop();
   }

@@ -39,6 +39,7 @@ export class Workbench {
     this.folder = folder;
     this.daemon = daemon;
     this.#hostLocalData = join(folder, "host-local");
+    mkdirSync(this.#hostLocalData);
     this.#netns = join(folder, "netns");
     writeFileSync(this.#netns, "");
     this.holdfast = { stdin: this.#configFile("holdfast-ipam"), command: [SHIM] };
@@ -116,6 +117,7 @@ export class Workbench {
 
   emptyHostLocal(): void {
     rmSync(this.#hostLocalData, { recursive: true, force: true });
+    mkdirSync(this.#hostLocalData);
   }
 
   /** Writes reservations as host-local does, one file for each address, from 10.0.0.2 on (plugins/ipam/host-local/backend/disk). */

@@ -40,7 +40,7 @@ export const REFUSALS = {
   HOST_LOCAL_UNREADABLE: {
     cniCode: 7,
     say: "{path}, where host-local keeps addresses of network {network}, cannot be read: {problem}",
-    hint: "make it readable for the daemon; or, if no container has an address of host-local's any more, remove it. holdfast import --dry-run --network {network} shows what it holds",
+    hint: "{remedy}; nothing is given there before, because it might be in use",
   },
   DEFINITION_CONFLICT: {
     cniCode: 7,

@@ -4,6 +4,7 @@ import { formatAddress } from "../../ipam/address.ts";
 import { isNetworkName, type NetworkDefinition } from "../../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { describeOwner } from "../owner.ts";
+import { refuseHidden } from "./data-dir.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";
 
@@ -74,7 +75,10 @@ export async function importLeases(
   }
   if (dryRun) {
     for (const folder of undefinedFolders(takeover, network, dataDir)) {
-      await attempt(folder.network, () => takeover.lookAt(folder.network, folder.path));
+      await attempt(folder.network, async () => {
+        if (dataDir !== undefined) refuseHidden({ network: folder.network, dataDir }, () => false);
+        return takeover.lookAt(folder.network, folder.path);
+      });
     }
   } else if (network !== undefined && defined.length === 0) {
     throw new RefusalError(refuse("NOT_FOUND", { what: `definition of network ${network}` }));

@@ -1,9 +1,9 @@
-import { join } from "node:path";
 import { HOST_LOCAL_DATA_DIR } from "../../ipam/host-local-lease.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
-import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { RefusalError } from "../../ipam/refusals.ts";
 import type { Clock } from "../clock.ts";
 import { describeOwner } from "../owner.ts";
+import { dataFolder, unreadable } from "./data-dir.ts";
 import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { LeaseBook, LeaseVerdict } from "./lease-book.ts";
 import { folderVersion, type Lease, LeaseProblem, readLeases, removeLease } from "./lease-files.ts";
@@ -53,6 +53,7 @@ interface Reading {
  *   gone     as it was taken over  host-local's DEL ran: ended here too
  *   gone     attached by us since  good: the file is not needed any more
  *   folder gone or unreadable      no evidence of anything: nothing ends; unreadable, nothing is given either
+ *   dataDir not to be seen         the same as unreadable, unless it was read before (data-dir.ts)
  */
 export class HostLocalTakeover {
   readonly #book: LeaseBook;
@@ -185,13 +186,10 @@ export class HostLocalTakeover {
     return this.#dirs.standard;
   }
 
-  #folderOf({ name, dataDir }: Pick<NetworkDefinition, "name" | "dataDir">): string {
-    const { standard, allowed } = this.#dirs;
-    if (dataDir !== undefined && allowed !== null && !allowed.includes(dataDir)) {
-      const remedy = `this daemon reads host-local's addresses in ${allowed.join(", ")} only; if containers of this network still have some, let the daemon see the folder and name it in the setting hostLocalDirs, else remove the key`;
-      throw new RefusalError(refuse("CONFIG_INVALID", { key: "ipam.dataDir", value: dataDir, remedy }));
-    }
-    return join(dataDir ?? standard, name);
+  #folderOf({ name: network, dataDir }: Pick<NetworkDefinition, "name" | "dataDir">): string {
+    return dataFolder({ network, dataDir }, this.#dirs, (folder) =>
+      this.#book.folders().some((one) => one.network === network && one.folder === folder),
+    );
   }
 
   /** `following`: also what has ended was ended here. */
@@ -318,9 +316,7 @@ export class HostLocalTakeover {
 
   #unreadable(network: string, error: unknown): unknown {
     if (!(error instanceof LeaseProblem)) return error;
-    const { path, message: problem } = error;
-    const refusal = refuse("HOST_LOCAL_UNREADABLE", { network, path, problem });
-    return new RefusalError(refusal);
+    return new RefusalError(unreadable(network, error));
   }
 
   #sayOnce(message: string, level: "info" | "error" = "error"): void {

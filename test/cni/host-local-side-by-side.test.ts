@@ -1,6 +1,6 @@
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, onTestFinished } from "vitest";
+import { afterAll, describe, expect } from "vitest";
 import { type CniAnswer, newFolder, run, type TestDaemon, tableTestWith } from "./scene.ts";
 
 /*
@@ -80,9 +80,8 @@ class Both {
   constructor(daemon: TestDaemon, config: object, ipam: object) {
     this.#daemon = daemon;
     this.#config = config;
-    const folder = newFolder();
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    this.#dataDir = folder;
+    // It stays until the daemon stops, whose check at the end would miss it.
+    this.#dataDir = mkdtempSync(join(daemon.folder, "host-local-"));
     this.#ipam = ipam;
   }
 

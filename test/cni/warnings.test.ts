@@ -1,3 +1,4 @@
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { network, TestDaemon } from "../harness/daemon.ts";
@@ -10,14 +11,28 @@ afterAll(() => daemon.stop());
 
 const said = (text: string) => daemon.log.split(text).length - 1;
 
-test("a dataDir that is not there is reported, once", async () => {
-  const config = network("migrated", {
-    subnets: undefined,
-    subnet: "10.40.0.0/24",
-    dataDir: join(daemon.folder, "no-such-folder"),
-  });
+test("a dataDir without a folder of the network is reported, once", async () => {
+  const config = network("migrated", { subnets: undefined, subnet: "10.40.0.0/24", dataDir: daemon.folder });
   for (const id of ["w1", "w2"]) expect((await daemon.cni("ADD", id, { config })).code).toBe(0);
-  expect(said("no-such-folder/migrated, so no address of host-local")).toBe(1);
+  expect(said("/migrated, so no address of host-local")).toBe(1);
+});
+
+test("a dataDir that the daemon does not see refuses ADDs with what to do, and check names it", async () => {
+  const dataDir = join(daemon.folder, "no-such-folder");
+  const config = network("elsewhere", { subnets: undefined, subnet: "10.43.0.0/24", dataDir });
+  const refused = await daemon.cni("ADD", "w5", { config });
+  expect(refused.json()).toMatchObject({
+    code: 7,
+    msg: `${dataDir}, where host-local keeps addresses of network elsewhere, cannot be read: the daemon sees no such folder`,
+    details: expect.stringContaining("remove the key ipam.dataDir, or create the folder, empty"),
+  });
+  expect((await daemon.cli("check")).stdout).toContain(`host-local: ${dataDir}, where host-local keeps`);
+  expect((await daemon.cni("DEL", "w5", { config })).code).toBe(0);
+  const { stderr, code } = await daemon.cli("import", "--dry-run", "--network", "elsewhere");
+  expect(stderr).toContain("the daemon sees no such folder");
+  expect(code).toBe(1);
+  mkdirSync(dataDir);
+  expect((await daemon.cni("ADD", "w5", { config })).code).toBe(0);
 });
 
 test("ranges of the runtime that differ from the applied ones are reported, once, and do not count", async () => {

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parsePluginConfig } from "../../ipam/network-definition.ts";
 import { parseRequestedAddress } from "../../ipam/requested-address.ts";
 import type { AttachOutcome, DetachOutcome } from "../../store/allocations.ts";
+import { hidingMount } from "../../store/host-local/data-dir.ts";
 import { migrate } from "../../store/sqlite/migrations.ts";
 import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
 import { BOOT, ManualClock } from "./subjects.ts";
@@ -322,6 +323,55 @@ describe("addresses that host-local gave", () => {
     expect(answer(await add("new-1"))).toBe("HOST_LOCAL_UNREADABLE");
     rmSync(leases);
     expect(answer(await add("new-1"))).toBe("10.88.0.2/29");
+  });
+
+  test("nothing is given while a dataDir is not to be seen", async () => {
+    const hidden = join(root, "hidden");
+    const conf = configuration({ dataDir: hidden });
+    const outcome = await add("new-1", { conf });
+    expect(answer(outcome)).toBe("HOST_LOCAL_UNREADABLE");
+    expect((await problems()).join()).toContain(
+      `${hidden}, where host-local keeps addresses of network blue`,
+    );
+    mkdirSync(join(hidden, "blue"), { recursive: true });
+    lease("10.88.0.2", "old-1", "eth0", join(hidden, "blue"));
+    expect(answer(await add("new-1", { conf }))).toBe("10.88.0.3/29");
+    // What was in it is recorded now.
+    rmSync(hidden, { recursive: true });
+    expect(answer(await add("new-2", { conf }))).toBe("10.88.0.4/29");
+    expect((await problems()).join()).toContain("is gone");
+    await reopen();
+    expect(answer(await add("new-3", { conf }))).toBe("10.88.0.5/29");
+  });
+
+  test("a dataDir without a folder for the network is empty, and so is host-local's own where it was never used", async () => {
+    rmSync(join(root, "networks"), { recursive: true });
+    expect(answer(await add("new-1", { conf: configuration({ dataDir: root }) }))).toBe("10.88.0.2/29");
+    const standard = configuration({ dataDir: join(root, "networks") });
+    expect(answer(await add("new-2", { conf: standard }))).toBe("10.88.0.3/29");
+  });
+
+  test.each([
+    ["/tmp/cni", "/tmp"],
+    ["/tmp", "/tmp"],
+    ["/var/tmp/cni", "/var/tmp"],
+    ["/home/cni", "/home"],
+    ["/home/my cni/x", null],
+    ["/tmp/seen/cni", null],
+    ["/tmpfiles", null],
+    ["/srv/cni", null],
+  ])("a unit's sandbox over %s is recognised at %s", (path, point) => {
+    const mountinfo = [
+      "30 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw",
+      "31 30 0:29 / /tmp rw shared:2 - tmpfs tmpfs rw",
+      "40 31 0:29 /systemd-private-5f1c-holdfast.service-Ab12cd/tmp /tmp rw - tmpfs tmpfs rw",
+      "41 30 8:1 /var/tmp/systemd-private-5f1c-holdfast.service-Ef34gh/tmp /var/tmp rw - ext4 /dev/vda1 rw",
+      "42 30 0:24 /systemd/inaccessible/dir /home ro - tmpfs tmpfs rw",
+      "43 42 8:1 /home/my\\040cni /home/my\\040cni rw - ext4 /dev/vda1 rw",
+      "44 40 0:29 /seen /tmp/seen rw - tmpfs tmpfs rw",
+      "",
+    ].join("\n");
+    expect(hidingMount(path, mountinfo)).toBe(point);
   });
 
   test("nothing ends when the whole folder is gone", async () => {

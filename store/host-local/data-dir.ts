@@ -1,0 +1,84 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
+import { folderVersion, LeaseProblem } from "./lease-files.ts";
+
+/** What systemd mounts over folders that a unit must not see: PrivateTmp=, and ProtectHome= or InaccessiblePaths=. */
+const SANDBOX_ROOT = /\/systemd-private-[^/]+\/tmp$|\/systemd\/inaccessible\//;
+
+/** Where host-local keeps a network's addresses on this node. Throws RefusalError when its `dataDir` says nothing here. */
+export function dataFolder(
+  { network, dataDir }: { readonly network: string; readonly dataDir: string | undefined },
+  { standard, allowed }: { readonly standard: string; readonly allowed: readonly string[] | null },
+  readBefore: (folder: string) => boolean,
+): string {
+  if (dataDir === undefined) return join(standard, network);
+  if (allowed !== null && !allowed.includes(dataDir)) {
+    const remedy = `this daemon reads host-local's addresses in ${allowed.join(", ")} only; if containers of this network still have some, let the daemon see the folder and name it in the setting hostLocalDirs, else remove the key`;
+    throw new RefusalError(refuse("CONFIG_INVALID", { key: "ipam.dataDir", value: dataDir, remedy }));
+  }
+  // host-local's own default, written out, need not be there before host-local has run.
+  if (dataDir !== standard) refuseHidden({ network, dataDir }, readBefore);
+  return join(dataDir, network);
+}
+
+/**
+ * Throws RefusalError when this process cannot see a `dataDir` that a configuration names: that it is absent here is no
+ * evidence that no container has an address in it. `readBefore`: everything that was in it is recorded.
+ */
+export function refuseHidden(
+  { network, dataDir }: { readonly network: string; readonly dataDir: string },
+  readBefore: (folder: string) => boolean,
+): void {
+  const folder = join(dataDir, network);
+  try {
+    if (folderVersion(folder) !== null || readBefore(folder)) return;
+    const hiddenBy = hidingMount(dataDir, ownMounts());
+    const hidden = hiddenBy !== null;
+    if (!hidden && folderVersion(dataDir) !== null) return;
+    const problem = hidden
+      ? `the daemon's service unit hides ${hiddenBy} from it (PrivateTmp=, ProtectHome=)`
+      : "the daemon sees no such folder";
+    const remedy = hidden
+      ? "let the daemon see the folder with a drop-in for its unit (docs/switching.md) and restart it; if no container has an address of host-local's there, remove the key ipam.dataDir"
+      : "if no container has an address of host-local's there, remove the key ipam.dataDir, or create the folder, empty; else let the daemon see the folder, or correct the key";
+    throw new RefusalError(refuse("HOST_LOCAL_UNREADABLE", { network, path: dataDir, problem, remedy }));
+  } catch (error) {
+    if (error instanceof LeaseProblem) throw new RefusalError(unreadable(network, error));
+    throw error;
+  }
+}
+
+/** What cannot be read may be any container's address. */
+export function unreadable(network: string, { path, message: problem }: LeaseProblem): Refusal {
+  const remedy = `make it readable for the daemon; or, if no container has an address of host-local's any more, remove it (holdfast import --dry-run --network ${network} shows what it holds)`;
+  return refuse("HOST_LOCAL_UNREADABLE", { network, path, problem, remedy });
+}
+
+/** The mount point over `path` that hides what the machine has there; null: none does. `mountinfo` as in proc(5). */
+export function hidingMount(path: string, mountinfo: string): string | null {
+  let over = { root: "", point: "" };
+  for (const line of mountinfo.split("\n")) {
+    const [, , , root = "", escaped = ""] = line.split(" ");
+    const point = escaped.replace(/\\([0-7]{3})/g, (_, octal: string) =>
+      String.fromCharCode(Number.parseInt(octal, 8)),
+    );
+    const covers = point !== "" && `${path}/`.startsWith(point === "/" ? point : `${point}/`);
+    // Of two mounts in one place the later one is seen.
+    if (covers && point.length >= over.point.length) over = { root, point };
+  }
+  return SANDBOX_ROOT.test(over.root) ? over.point : null;
+}
+
+let mounts: string | null = null;
+
+/** Read once: a unit's sandbox is complete when its process starts. */
+function ownMounts(): string {
+  if (mounts !== null) return mounts;
+  try {
+    mounts = readFileSync("/proc/self/mountinfo", "utf8");
+  } catch (error) {
+    throw new LeaseProblem("/proc/self/mountinfo", (error as Error).message);
+  }
+  return mounts;
+}

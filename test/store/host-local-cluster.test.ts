@@ -152,6 +152,24 @@ describe("an address that another node recorded first", () => {
   });
 });
 
+test("a file that named no container when it was read first is its container's address afterwards, and stays", async () => {
+  const file = lease("10.0.0.5", "");
+  await stage.added(want("new-1", { pod: "p1" }));
+  expect(stage.bound).toContain("10.0.0.5/29: host-local-10.0.0.5.");
+  lease("10.0.0.5", "old-1");
+  stage.clock.nowMs += 100;
+  await stage.added(want("new-2", { pod: "p2" }));
+  for (let look = 0; look < 3; look += 1) {
+    await housekeeping();
+    expect(existsSync(file)).toBe(true);
+  }
+  expect(stage.bound).toContain("10.0.0.5/29: old-1.eth0");
+  await stage.store.detach(detachWant("old-1"));
+  await stage.store.drainOutbox();
+  expect(existsSync(file)).toBe(false);
+  expect(stage.bound).toHaveLength(2);
+});
+
 describe("an address that was imported for a running pod", () => {
   test("is no conflict with the file of the pod's sandbox", async () => {
     const file = lease("10.0.0.3", "sandbox-of-web");

@@ -66,6 +66,21 @@ test("a tenant that defined the name first changes no primary interface, and an 
   expect(await scene.refused(late, network, 7)).toContain("belongs to the cluster's administrators");
 });
 
+test("a name that administrators have reserved beforehand is the nodes' own", async () => {
+  await scene.cluster.api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
+    apiVersion: "ipam.holdfast.dev/v1alpha1",
+    kind: "IPNetwork",
+    metadata: { name: "cbr0" },
+    spec: { network: "cbr0", definedIn: "" },
+  });
+  const network: TestNetwork = { name: "cbr0", config: configOf("cbr0", { subnets: "10.34.0.0/24" }) };
+  await evil.nad("cbr0", configOf("cbr0", { subnets: "10.35.0.0/24" }));
+  expect(await scene.refused(await evil.pod("first", "node-a", "cbr0"), network, 7)).toContain(
+    "belongs to the cluster's administrators",
+  );
+  expect((await scene.given(await pod(), network, PRIMARY))[0]).toMatch(/^10\.34\.0\./);
+});
+
 test("a definition beside the nodes' configuration counts where that one has no ranges, or the same", async () => {
   const network = await scene.network("both", { subnets: "10.32.0.0/24" });
   const { ipam, ...plugin } = JSON.parse(network.config);

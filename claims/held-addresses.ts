@@ -106,14 +106,14 @@ function readNetworkStatus(text: string | undefined, found: Found): void {
   const list = parse(text, NETWORK_STATUS_ANNOTATION, found);
   if (list === undefined) return;
   if (!Array.isArray(list)) {
-    found.problem(`${NETWORK_STATUS_ANNOTATION}: a list is wanted`);
+    found.problem(`${NETWORK_STATUS_ANNOTATION}: expected a list`);
     return;
   }
   for (const [index, entry] of list.entries()) {
     const place = `${NETWORK_STATUS_ANNOTATION}[${index}]`;
     const nad = isObject(entry) ? readNad(entry.name) : undefined;
     if (!isObject(entry) || nad === undefined) {
-      found.problem(`${place}: an object with name, interface and ips is wanted`);
+      found.problem(`${place}: expected an object with name, interface and ips`);
       continue;
     }
     const interfaceName = typeof entry.interface === "string" ? entry.interface : "";
@@ -127,14 +127,14 @@ function readPodNetworks(text: string | undefined, found: Found): void {
   const map = parse(text, POD_NETWORKS_ANNOTATION, found);
   if (map === undefined) return;
   if (!isObject(map)) {
-    found.problem(`${POD_NETWORKS_ANNOTATION}: an object is wanted`);
+    found.problem(`${POD_NETWORKS_ANNOTATION}: expected an object`);
     return;
   }
   for (const [key, entry] of Object.entries(map)) {
     const place = `${POD_NETWORKS_ANNOTATION}["${key.slice(0, 520)}"]`;
     const nad = readNad(key);
     if (!isObject(entry) || nad === undefined) {
-      found.problem(`${place}: "namespace/name" with an object is wanted`);
+      found.problem(`${place}: expected "namespace/name" with an object`);
       continue;
     }
     const ips = entry.ip_addresses ?? (entry.ip_address === undefined ? [] : [entry.ip_address]);
@@ -151,7 +151,7 @@ type Source = Omit<HeldAddress, "address" | "prefixLength"> & { readonly place: 
 function addAll(ips: unknown, { place, ...source }: Source, found: Found): void {
   if (ips === undefined || ips === null) return;
   if (!Array.isArray(ips)) {
-    found.problem(`${place}: a list of addresses is wanted`);
+    found.problem(`${place}: expected a list of addresses`);
     return;
   }
   for (const ip of ips) {

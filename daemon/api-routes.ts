@@ -158,7 +158,7 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
     readQuery(request.query, []);
     const { from, empty = false, replace = false } = readBody(request.body, ["from", "empty", "replace"]);
     if (typeof replace !== "boolean" || (replace && from === undefined))
-      invalid("replace", replace, "true, with from, or false is wanted");
+      invalid("replace", replace, "expected true, together with from, or false");
     if ((from === undefined) === (empty !== true))
       invalid("from", from, "either from (a backup) or empty: true is wanted");
     if (from !== undefined && (typeof from !== "string" || !isAbsolute(from))) {

@@ -8,7 +8,7 @@ import { invalid } from "./api-query.ts";
  */
 export function refuseOtherFolder(path: string, folder: unknown): void {
   if (folder === undefined) return;
-  if (typeof folder !== "string") invalid("folder", folder, '"device:inode" of the folder is wanted');
+  if (typeof folder !== "string") invalid("folder", folder, 'expected "device:inode" of the folder');
   const here = folderIdentity(path);
   if (here === null || here === folder) return;
   invalid(

@@ -58,7 +58,7 @@ const settings = z.strictObject({
   reassertIntervalSeconds: whole(1, 86_400).default(300),
   /** `host:port` of /healthz, /readyz and /metrics, `:port` for every address, or off. */
   metricsAddress: z
-    .union([z.literal("off"), z.string().regex(HOST_PORT, 'host:port is wanted, or "off"')])
+    .union([z.literal("off"), z.string().regex(HOST_PORT, 'expected host:port or "off"')])
     .default("off"),
   /** After allocations were found to be taken away: until the last node may have put back what its containers use. */
   recoverySeconds: whole(1, 3_600).default(30),

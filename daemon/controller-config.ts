@@ -20,7 +20,7 @@ const settings = z.strictObject({
   /** Name of this process in the lease. Default: the host name and something random. */
   identity: text.optional(),
   /** `host:port` of /healthz, /readyz and /metrics; `:port` is every address. */
-  metricsAddress: text.regex(HOST_PORT, "host:port is wanted").default("127.0.0.1:9808"),
+  metricsAddress: text.regex(HOST_PORT, "expected host:port").default("127.0.0.1:9808"),
   /** How often everything is judged, besides soon after events. */
   sweepIntervalSeconds: whole(1, 3_600).default(10),
   /** How long a reason to free an address must have stood. */

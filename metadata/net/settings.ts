@@ -40,7 +40,7 @@ const settings = z.strictObject({
     .default(0),
   /** `host:port` of /healthz, /readyz and /metrics, or `off`. */
   metricsAddress: text
-    .regex(new RegExp(`^off$|${HOST_PORT.source}`), "host:port or off is wanted")
+    .regex(new RegExp(`^off$|${HOST_PORT.source}`), "expected host:port or off")
     .default("127.0.0.1:9809"),
   logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
 });

@@ -10,7 +10,7 @@ const IN_CLUSTER = "in-cluster";
 
 const text = z.string().min(1);
 const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
-const hostPort = text.regex(HOST_PORT, "host:port is wanted");
+const hostPort = text.regex(HOST_PORT, "expected host:port");
 
 /** Every setting of the metadata server. The same names as `--kebab-case` flags and as `HOLDFAST_UPPER_CASE`. */
 const settings = z.strictObject({
@@ -91,7 +91,7 @@ export function loadMetadataSettings(
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const key = String(issue?.path[0] ?? "");
-    const why = key === "metricsAddress" ? "host:port is wanted, or off" : issue?.message;
+    const why = key === "metricsAddress" ? "expected host:port or off" : issue?.message;
     throw refused(key, why ?? "not usable");
   }
   const { kubeconfig, metricsAddress, network, listen, novaUrl, ...rest } = parsed.data;

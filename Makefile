@@ -100,7 +100,9 @@ uninstall:
 	rm -f $(DESTDIR)$(CNI_BIN)/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(PREFIX)/bin/holdfast
 	rm -rf $(DESTDIR)$(PREFIX)/lib/holdfast
 	rm -f $(UNITS)/holdfast.service $(UNITS)/holdfast-metadata.service $(UNITS)/holdfast-metadata.socket $(UNITS)/holdfast-metadata-net.service
-	rm -rf $(UNITS)/holdfast.service.d $(UNITS)/holdfast-metadata.service.d $(UNITS)/holdfast-metadata-net.service.d
+	rm -f $(UNITS)/holdfast.service.d/identity.conf $(UNITS)/holdfast.service.d/identity-group.conf $(UNITS)/holdfast.service.d/metrics.conf
+	@for folder in $(UNITS)/holdfast.service.d $(UNITS)/holdfast-metadata.service.d $(UNITS)/holdfast-metadata-net.service.d; do \
+	  test ! -d $$folder || rmdir $$folder 2>/dev/null || echo "left: $$folder"; done
 	rm -f $(DESTDIR)/usr/lib/sysusers.d/holdfast-metadata.conf
 	test -n "$(DESTDIR)" || ! test -d /run/systemd/system || systemctl daemon-reload
 	@for path in /var/lib/holdfast /var/lib/holdfast-metadata /etc/holdfast /run/holdfast; do \

@@ -106,7 +106,12 @@ test.skipIf(reason !== null)(
   async () => {
     await machine.out("podman rm -f -t 0 web; ip netns delete vm1");
     const [uninstall, rest] = codeBlocks("docs/uninstall.md", "On one node") as [string, string];
+    // What an administrator has added is not thrown away unasked.
+    const own = "/etc/systemd/system/holdfast.service.d/own.conf";
+    await machine.out(`echo '[Service]' > ${own}`);
     const said = await typed(uninstall);
+    expect(await machine.out(`cat ${own}`)).toBe("[Service]\n");
+    expect(said).toContain("left: /etc/systemd/system/holdfast.service.d\n");
     for (const path of ["/var/lib/holdfast", "/var/lib/holdfast-metadata", "/etc/holdfast", "/run/holdfast"])
       expect(said).toContain(`left: ${path}\n`);
     await typed(rest);

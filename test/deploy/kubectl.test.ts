@@ -128,7 +128,7 @@ test("a definition that is being deleted: holdfast check says so, and the docume
 
 test("docs/uninstall.md: the ledger goes too when it is told to, and an install begins anew", async () => {
   const [uninstall] = codeBlocks("docs/uninstall.md", "In a cluster") as [string];
-  const [ledger] = codeBlocks("docs/uninstall.md", "The ledger too") as [string];
+  const [ledger] = codeBlocks("docs/uninstall.md", "Removing the ledger") as [string];
   await typed(uninstall);
   await typed(ledger);
   expect(await found(`${DEFINITIONS}/${NAME}`)).toBe(false);

@@ -1,12 +1,12 @@
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { run } from "../harness/daemon.ts";
+import { newFolder, run } from "../harness/daemon.ts";
 
 // What of others is shipped is known, named with its licence, and compiled here from the sources that the lock file names.
 
@@ -95,6 +95,7 @@ test("each has its licence among the notices", () => {
 
 test("SQLite is compiled here: its install asks nobody for a binary that somebody else made", async () => {
   const asked: string[] = [];
+  const cache = newFolder();
   const server = createServer((request, answer) => {
     asked.push(request.url ?? "");
     answer.writeHead(404).end();
@@ -116,7 +117,7 @@ test("SQLite is compiled here: its install asks nobody for a binary that somebod
       ],
       {
         npm_config_better_sqlite3_binary_host: `http://127.0.0.1:${port}`,
-        npm_config_cache: "/nonexistent",
+        npm_config_cache: cache,
       },
     );
   try {
@@ -127,5 +128,6 @@ test("SQLite is compiled here: its install asks nobody for a binary that somebod
     expect(asked).not.toEqual([]);
   } finally {
     server.close();
+    rmSync(cache, { recursive: true, force: true });
   }
 });

@@ -1,5 +1,5 @@
 import { allocatedCondition, type ClaimCondition } from "../ipam/claim-conditions.ts";
-import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
+import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import type { AttachWant } from "../store/allocations.ts";
 import { conditionOfRefusal } from "../store/claim-condition.ts";
 import type { Clock } from "../store/clock.ts";
@@ -106,6 +106,16 @@ export class KubeClaimDesk implements ClaimDesk {
 
   podState(pod: PodIdentity, deadlineMs: number): Promise<PodState> {
     return this.#pods.stateOf(pod, deadlineMs);
+  }
+
+  async hasEnded(pod: PodIdentity, deadlineMs: number): Promise<boolean> {
+    try {
+      const state = await this.#pods.stateOf(pod, deadlineMs);
+      return state === "completed" || (state === "gone" && !isStaticUid(pod.uid));
+    } catch (error) {
+      if (error instanceof RefusalError) return false;
+      throw error;
+    }
   }
 
   async publish(

@@ -149,11 +149,12 @@ export class Settlement {
     if (!this.#mayBegin() || this.#cluster.notReady() !== null) return;
     const sameBoot = store.isSettled;
     this.#logRecovered(await store.recoverJournal(), "the journal was empty");
-    const owed = await store.settleFormerBoot();
+    const { owed, recorded } = await store.settleFormerBoot();
+    this.#logRecovered(recorded, "the journal last served an earlier boot and did not have all");
     if (owed > 0)
       this.#log.warn(
         { owed },
-        "the machine was started anew in the middle of ADDs; what they had reserved is given back",
+        "the machine was started anew in the middle of ADDs; what they had reserved for pods that have ended is given back",
       );
     await store.drainOutbox();
     // Damaged meanwhile: it comes again.

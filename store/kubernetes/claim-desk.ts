@@ -39,6 +39,8 @@ export interface ClaimDesk {
   ): Promise<OtherAttachment>;
   /** A quorum read. Throws RefusalError too, when the API server refuses it. */
   podState(pod: PodIdentity, deadlineMs: number): Promise<PodState>;
+  /** Whether no container of a pod can be alive on a node that its kubelet keeps, by a quorum read. Unknown is false. */
+  hasEnded(pod: PodIdentity, deadlineMs: number): Promise<boolean>;
   /** Writes `status.ips` where there were none, against the version that was read. `changed`: read again and decide anew. */
   publish(
     claim: ClaimReading,

@@ -154,7 +154,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   /** See settleFormerBoot. Throws OtherNode. */
-  async settleFormerBoot(): Promise<number> {
+  async settleFormerBoot(): ReturnType<typeof settleFormerBoot> {
     return settleFormerBoot(this.#recovery, { ours: !this.isSettled && (await this.#identify()) });
   }
 
@@ -173,9 +173,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   get #recovery() {
-    const { api, context, definitions } = this.#options;
+    const { api, context, definitions, desk } = this.#options;
     const definitionOf = (network: string) => definitions.definitionOf(network);
-    return { api, folder: this.folder, context, definitionOf };
+    return { api, folder: this.folder, context, definitionOf, desk };
   }
 
   /** See reassert. */

@@ -5,6 +5,7 @@ import { type NetworkDefinition, parsePluginConfig } from "../../ipam/network-de
 import { placeOf } from "../../ipam/range-set.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
+import type { PodIdentity } from "../records.ts";
 import { record } from "../sqlite/attachment-journal.ts";
 import { BOOT } from "../sqlite/former-boots.ts";
 import type { Transaction } from "../sqlite/group-commit.ts";
@@ -12,6 +13,7 @@ import type { Ledger } from "../sqlite/ledger.ts";
 import type { StateFolder } from "../sqlite/state-folder.ts";
 import type { AllocationClient } from "./allocation-client.ts";
 import { isSound } from "./allocation-object.ts";
+import type { ClaimDesk } from "./claim-desk.ts";
 import { owe } from "./journal.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { ALLOCATIONS_PATH, type AllocationAttachment, attachmentKey, type IPAllocation } from "./objects.ts";
@@ -21,10 +23,14 @@ import { fromAllocationOwner } from "./owners.ts";
  * What the API has of this node and the journal has not: no attachment, no ADD under way, no release that is owed.
  *
  *   a DEL of the container was seen                         owed: the container is gone
- *   first start in this boot, and the node is surely ours   owed: intents outlive the process but not the power, so it was reserved
- *                                                           by an ADD that the power cut short; no container of before is alive
- *   otherwise                                               recorded: the journal was lost, in whole or in part, and a container
- *                                                           may be running; its DEL, or the end of its pod, ends it
+ *   first start in this boot, the node is surely ours,      owed: intents outlive the process but not the power, so it was reserved
+ *   and its pod has ended                                   by an ADD that the power cut short
+ *   otherwise                                               recorded: the journal was lost, in whole or in part, or is a copy, and a
+ *                                                           container may be running; the next sandbox of its pod takes it up, its
+ *                                                           DEL, or the end of its pod, ends it
+ *
+ * That the journal last served another boot is no evidence that nothing of this one runs: a copy of an earlier boot (a disk that
+ * was restored from a snapshot) says so too.
  *
  * All of it is one transaction, together with the note of the boot that the journal serves from then on. A journal without that
  * note knows nothing for certain: a crash in between leaves it so, and the next start does everything again.
@@ -41,6 +47,7 @@ interface Parts {
   readonly api: KubeApi;
   readonly folder: StateFolder;
   readonly context: NodeContext;
+  readonly desk: Pick<ClaimDesk, "hasEnded">;
   definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
 }
 
@@ -52,13 +59,13 @@ export function isSettled({ sql, context }: Ledger): boolean {
 /** For a journal that is new: damaged, lost, or of a node that was installed just now. Returns how many were recorded. Throws ApiAway. */
 export async function recoverJournal(parts: Parts): Promise<number> {
   if (parts.folder.ledger.sql.meta.get(BOOT) !== undefined) return 0;
-  return (await settle(parts, { nothingRuns: false })).recorded;
+  return (await settle(parts, { formerBoot: false })).recorded;
 }
 
-/** Once after a reboot. `ours`: the API is sure to speak of this machine. Returns how many addresses are owed. Throws ApiAway. */
-export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: boolean }): Promise<number> {
-  if (isSettled(parts.folder.ledger)) return 0;
-  return (await settle(parts, { nothingRuns: ours })).owed;
+/** Once after a reboot. `ours`: the API is sure to speak of this machine. Returns how many addresses are owed, and how many recorded. Throws ApiAway. */
+export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: boolean }): Promise<Counts> {
+  if (isSettled(parts.folder.ledger)) return { recorded: 0, owed: 0 };
+  return settle(parts, { formerBoot: ours });
 }
 
 /**
@@ -83,25 +90,52 @@ export async function recoverUnknown(parts: Parts & { readonly client: Allocatio
   }
   if (confirmed.length === 0) return 0;
   const { recorded } = await folder.write((ledger, transaction) =>
-    settleAll(ledger, transaction, confirmed, parts, { nothingRuns: false }),
+    settleAll(ledger, transaction, confirmed, parts, NONE),
   );
   return recorded;
 }
 
 const READ_MS_MAX = 10_000;
+/** Pods asked for at once. */
+const TOGETHER_MAX = 8;
+const NONE: ReadonlySet<string> = new Set();
 
 interface Counts {
+  /** Attachments. */
   readonly recorded: number;
+  /** Addresses. */
   readonly owed: number;
 }
 
-async function settle(parts: Parts, how: { readonly nothingRuns: boolean }): Promise<Counts> {
+async function settle(parts: Parts, { formerBoot }: { readonly formerBoot: boolean }): Promise<Counts> {
   const found = await listOfNode(parts, {});
+  const ended = formerBoot ? await endedPods(parts, found) : NONE;
   return parts.folder.write((ledger, transaction) => {
-    const counts = settleAll(ledger, transaction, found, parts, how);
+    const counts = settleAll(ledger, transaction, found, parts, ended);
     ledger.sql.putMeta.run(BOOT, parts.context.bootId);
     return counts;
   });
+}
+
+/** UIDs of the pods that have ended, of what the journal does not know. */
+async function endedPods(parts: Parts, found: readonly Found[]): Promise<Set<string>> {
+  const pods = new Map<string, PodIdentity>();
+  for (const one of found) {
+    const { pod } = one.attachment;
+    if (pod !== undefined && !isKnown(parts.folder.ledger, one)) pods.set(pod.uid, pod);
+  }
+  const asked = [...pods.values()];
+  const ended = new Set<string>();
+  for (let from = 0; from < asked.length; from += TOGETHER_MAX) {
+    const some = asked.slice(from, from + TOGETHER_MAX);
+    const deadlineMs = performance.now() + READ_MS_MAX;
+    await Promise.all(
+      some.map(async (pod) => {
+        if (await parts.desk.hasEnded(pod, deadlineMs)) ended.add(pod.uid);
+      }),
+    );
+  }
+  return ended;
 }
 
 async function listOfNode(parts: Parts, query: Readonly<Record<string, string>>): Promise<Found[]> {
@@ -129,12 +163,13 @@ function settleAll(
   transaction: Transaction,
   all: readonly Found[],
   parts: Parts,
-  { nothingRuns }: { readonly nothingRuns: boolean },
+  ended: ReadonlySet<string>,
 ): Counts {
   let [recorded, owed] = [0, 0];
   for (const one of all) {
     if (isKnown(ledger, one)) continue;
-    if (nothingRuns || wasDeleted(ledger, one)) {
+    const { pod } = one.attachment;
+    if ((pod !== undefined && ended.has(pod.uid)) || wasDeleted(ledger, one)) {
       owed += oweAll(ledger, one);
       continue;
     }

@@ -70,6 +70,30 @@ async function compare(): Promise<object> {
   return { restored, lost: lost.length, over: over.length };
 }
 
+const STATIC_UID = "deadbeefdeadbeef";
+
+test.each([
+  ["lives", { phase: "Running" }, "job-uid", 200, false],
+  ["has completed", { phase: "Succeeded", ...ENDED }, "job-uid", 200, true],
+  ["is another of its name by now", { phase: "Running" }, "former-uid", 200, true],
+  ["is static and has no object", { phase: "Running" }, STATIC_UID, 200, false],
+  ["may not be read", { phase: "Succeeded", ...ENDED }, "job-uid", 403, false],
+])("whether a pod that %s has ended for certain", async (_, status, uid, answer, ended) => {
+  pod(status);
+  const send = api.send.bind(api);
+  api.send = async (request) =>
+    answer === 200 ? send(request) : { status: answer, body: { message: "forbidden" }, serverMs: null };
+  const desk = new KubeClaimDesk({
+    api,
+    pods: new PodDirectory(api, () => undefined),
+    clock: new ManualClock(),
+    warn: () => {},
+  });
+  expect(await desk.hasEnded({ namespace: "shop", name: "job", uid }, performance.now() + 10_000)).toBe(
+    ended,
+  );
+});
+
 const NOTHING = { restored: 0, lost: 0, over: 0 };
 
 describe("a completed pod whose sandbox stays", () => {

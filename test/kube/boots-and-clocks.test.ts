@@ -1,5 +1,5 @@
 /** Nodes that boot anew, and nodes whose wall clocks are minutes apart. */
-import { mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -143,6 +143,30 @@ test("the power goes in the middle of an ADD: what the journal never heard of is
   await node.daemon.end("SIGKILL");
   await bootAnew(node);
   await scene.settled(net, [[living, ips]]);
+});
+
+test("a journal that was copied in an earlier boot: what runs in this one keeps its addresses", async () => {
+  const net = await scene.net("copied", "10.68.0.0/24");
+  const node = await scene.node("node-copied", { args: WITNESS });
+  const former = await scene.pod(net, node.name);
+  const formerIps = await added(node, former);
+  await node.daemon.end("SIGTERM");
+  const copy = join(folder, "copy");
+  cpSync(node.daemon.state, copy, { recursive: true });
+  await bootAnew(node);
+  const now = await scene.pod(net, node.name);
+  const nowIps = await inNewBoot(node, "ADD", now, "now");
+  await node.daemon.end("SIGTERM");
+  rmSync(node.daemon.state, { recursive: true });
+  cpSync(copy, node.daemon.state, { recursive: true });
+  await bootAnew(node);
+  await until(() => node.log.includes("is recorded again"), "what runs to be recorded");
+  await scene.settled(net, [
+    [former, formerIps],
+    [now, nowIps],
+  ]);
+  await inNewBoot(node, "DEL", now, "now");
+  await scene.settled(net, [[former, formerIps]]);
 });
 
 /** A daemon whose wall clock is off by so much. */

@@ -8,6 +8,7 @@ import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import type { AttachWant } from "../../store/allocations.ts";
 import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, NODES_PATH } from "../../store/kubernetes/objects.ts";
+import type { PodIdentity } from "../../store/records.ts";
 import type { StateFolder } from "../../store/sqlite/state-folder.ts";
 import { FakeKubeApi } from "../claims/fake-kube-api.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
@@ -24,6 +25,8 @@ export class NodeStage {
   readonly hostLocalDir = mkdtempSync(join(tmpdir(), "holdfast-lease-"));
   /** Networks that the cluster defines. */
   readonly definitions = new Map<string, NetworkDefinition>();
+  /** UIDs of pods that are gone; all others live. */
+  readonly endedPods = new Set<string>();
   store!: KubernetesStore;
 
   constructor() {
@@ -52,7 +55,10 @@ export class NodeStage {
       log: { info: say, warn: say, error: say },
       api,
       // No test here has a claim.
-      desk: { podState: async () => "living" } as never,
+      desk: {
+        podState: async ({ uid }: PodIdentity) => (this.endedPods.has(uid) ? "gone" : "living"),
+        hasEnded: async ({ uid }: PodIdentity) => this.endedPods.has(uid),
+      } as never,
       definitions: { definitionOf, networks: () => [...definitions.keys()] },
       continuity: steadyContinuity(),
       addDeadlineMs: 2_000,
@@ -71,9 +77,9 @@ export class NodeStage {
   /** What a daemon does before it serves. */
   async settle(): Promise<{ recovered: number; owed: number }> {
     const recovered = await this.store.recoverJournal();
-    const owed = await this.store.settleFormerBoot();
+    const { recorded, owed } = await this.store.settleFormerBoot();
     await this.store.drainOutbox();
-    return { recovered, owed };
+    return { recovered: recovered + recorded, owed };
   }
 
   /** The Node object as its kubelet keeps it. */

@@ -1,7 +1,8 @@
 /** What a journal learns from the API at a start: after it was lost, after a reboot, and at every other one. */
-import { rmSync } from "node:fs";
+import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { ApiAway } from "../../store/kubernetes/kube-api.ts";
 import { OtherNode } from "../../store/kubernetes/node-identity.ts";
 import { ALLOCATIONS_PATH } from "../../store/kubernetes/objects.ts";
 import { NODE, NodeStage } from "./node-stage.ts";
@@ -115,13 +116,70 @@ test("every start: an ADD that is under way is not taken for something lost", as
   expect(stage.journal).toEqual(["a"]);
 });
 
-test("after a reboot of a node that surely is ours, what the journal does not know is given back", async () => {
+test("after a reboot of a node that surely is ours, what the journal does not know is given back where its pod has ended", async () => {
   const { stage, ips } = await started("a", "b");
   await forget(stage, "a");
+  stage.endedPods.add("a-uid");
   stage.reportBoot(NEXT_BOOT);
   await stage.open({ bootId: NEXT_BOOT });
   expect(await stage.settle()).toEqual({ recovered: 0, owed: 1 });
   expect(stage.bound).toEqual([`${ips[1]}: b.eth0`]);
+});
+
+test("after a reboot, what the journal does not know of a living pod is recorded, and the pod's next sandbox takes it up", async () => {
+  const { stage, ips } = await started("a", "b");
+  await forget(stage, "a");
+  stage.reportBoot(NEXT_BOOT);
+  await stage.open({ bootId: NEXT_BOOT });
+  expect(await stage.settle()).toEqual({ recovered: 1, owed: 0 });
+  expect(stage.bound).toEqual([`${ips[0]}: a.eth0`, `${ips[1]}: b.eth0`].sort());
+  expect(await stage.added(want("again", { pod: "a", bootId: NEXT_BOOT }))).toEqual([ips[0]]);
+  expect(stage.bound).toEqual([`${ips[0]}: again.eth0`, `${ips[1]}: b.eth0`].sort());
+});
+
+test("a container without a pod that an earlier boot's journal does not know is recorded: nobody can be asked", async () => {
+  const { stage } = await started();
+  const ips = await stage.added(want("alone"));
+  await forget(stage, "alone");
+  stage.reportBoot(NEXT_BOOT);
+  await stage.open({ bootId: NEXT_BOOT });
+  expect(await stage.settle()).toEqual({ recovered: 1, owed: 0 });
+  expect(stage.bound).toEqual([`${ips[0]}: alone.eth0`]);
+});
+
+test("a journal copied in an earlier boot releases nothing of what runs in this one", async () => {
+  const { stage, ips } = await started("former");
+  stage.reportBoot(NEXT_BOOT);
+  await stage.store.close();
+  const copy = `${stage.folder}-copy`;
+  onTestFinished(() => rmSync(copy, { recursive: true, force: true }));
+  cpSync(stage.folder, copy, { recursive: true });
+  await stage.open({ bootId: NEXT_BOOT });
+  await stage.settle();
+  const [now] = await stage.added(want("now", { pod: "now", bootId: NEXT_BOOT }));
+  await stage.store.close();
+  rmSync(stage.folder, { recursive: true });
+  cpSync(copy, stage.folder, { recursive: true });
+  await stage.open({ bootId: NEXT_BOOT });
+  expect(await stage.settle()).toEqual({ recovered: 1, owed: 0 });
+  expect(stage.bound).toEqual([`${ips[0]}: former.eth0`, `${now}: now.eth0`].sort());
+  await stage.store.detach(detachWant("now", { bootId: NEXT_BOOT }));
+  await stage.store.drainOutbox();
+  expect(stage.bound).toEqual([`${ips[0]}: former.eth0`]);
+});
+
+test("pods are asked before anything is settled: an API server that goes away meanwhile settles nothing", async () => {
+  const { stage } = await started("a");
+  await forget(stage, "a");
+  const before = stage.bound;
+  stage.reportBoot(NEXT_BOOT);
+  await stage.open({ bootId: NEXT_BOOT });
+  stage.endedPods.has = () => {
+    throw new ApiAway("the test says so");
+  };
+  await expect(stage.settle()).rejects.toThrow(ApiAway);
+  expect(stage.store.isSettled).toBe(false);
+  expect(stage.bound).toEqual(before);
 });
 
 test.each([
@@ -153,6 +211,7 @@ test.each(["a former journal", "no journal"])(
       await stage.store.close();
     }
     const before = stage.bound;
+    stage.endedPods.add("a-uid");
     stage.reportBoot(BOOT);
     await stage.open({ bootId: NEXT_BOOT });
     await expect(stage.settle()).rejects.toThrow(OtherNode);

@@ -97,8 +97,13 @@ export class Settlement {
     const { contact, store } = this.#cluster;
     await contact.probe();
     const { gap } = contact.continuity;
-    const { restored, lost, stillLost, over, republished } = await store.reassert(afterGap);
+    const { restored, lost, stillLost, over, republished, problems } = await store.reassert(afterGap);
     contact.continuity.noteCompared(gap);
+    if (problems.length > 0)
+      this.#log.error(
+        { problems },
+        "what this node holds could not be compared or put back for all of its attachments: the API server refuses it (a webhook, a policy, an object that is not sound); tried again every reassertIntervalSeconds, and holdfast check names the addresses",
+      );
     if (republished.length > 0)
       this.#log.warn({ claims: republished }, "claims that had lost their list of addresses have it again");
     if (restored > 0)

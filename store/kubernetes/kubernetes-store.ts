@@ -76,6 +76,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   readonly #turns = new Turns();
   /** ADDs of this process that have not come to their end: see abandonForgotten. */
   readonly #underWay = new Set<string>();
+  readonly #unrestored = new Set<string>();
   readonly #reads: AllocationClient;
 
   constructor(options: KubernetesStoreOptions) {
@@ -180,7 +181,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
 
   /** See reassert. */
   reassert(afterGap = false): Promise<Reasserted> {
-    return reassert(this.#parts, afterGap);
+    return reassert(this.#parts, afterGap, this.#unrestored);
   }
 
   async attach(want: AttachWant): Promise<AttachOutcome> {

@@ -1,4 +1,5 @@
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { RefusalError } from "../../ipam/refusals.ts";
 import type { Attachment } from "../records.ts";
 import { attachmentOf, timeText } from "../sqlite/rows.ts";
 import { newAllocation, sameAllocationOwner, takenOver, withAttachment } from "./allocation-object.ts";
@@ -23,15 +24,30 @@ export interface Reasserted {
   readonly republished: readonly string[];
   /** Attachments that were ended: their address had been released because all containers of their pod have ended. */
   readonly over: readonly Attachment[];
+  /** Why something could not be compared or put back, and stays as it is until the next time: what the API server refuses for good. */
+  readonly problems: readonly string[];
 }
 
 /**
  * Compares what this node believes to hold with the API: what is missing is created again by name, what belongs to
  * somebody else is lost, and the journal says so. What a pod had that has ended is neither: its sandbox may stay for long, and
- * the controller has let its address go by the same rule (PodView.terminal). Throws ApiAway.
+ * the controller has let its address go by the same rule (PodView.terminal). What is refused for good is told and left: it
+ * must not keep all else from being compared. `unrestored` remembers it between calls, so that its network is marked once.
+ * Throws ApiAway.
  */
-export async function reassert(parts: AttachParts, afterGap: boolean): Promise<Reasserted> {
-  const missing = new Missing(parts);
+export async function reassert(
+  parts: AttachParts,
+  afterGap: boolean,
+  unrestored: Set<string>,
+): Promise<Reasserted> {
+  const missing = new Missing(parts, unrestored);
+  const problems: string[] = [];
+  const orRefused = <T>({ network, containerId }: Attachment, ip: string, work: Promise<T>) =>
+    work.catch((error: unknown): "refused" => {
+      if (!(error instanceof RefusalError || error instanceof TypeError)) throw error;
+      problems.push(`${ip} of network ${network}, container ${containerId}: ${error.message}`);
+      return "refused";
+    });
   const republished: string[] = [];
   let restored = 0;
   let stillLost = 0;
@@ -42,7 +58,7 @@ export async function reassert(parts: AttachParts, afterGap: boolean): Promise<R
     const last = rows[rows.length - 1];
     if (!last) {
       await missing.finish();
-      return { restored, lost, stillLost, over, republished };
+      return { restored, lost, stillLost, over, republished, problems };
     }
     after = last.id;
     const { ledger } = parts.folder;
@@ -52,12 +68,18 @@ export async function reassert(parts: AttachParts, afterGap: boolean): Promise<R
       await Promise.all(
         some.map(async (attachment) => {
           const states = await Promise.all(
-            attachment.ips.map((ip) => reassertOne(parts, missing, attachment, ip.address)),
+            attachment.ips.map(({ address }) =>
+              orRefused(attachment, address, reassertOne(parts, missing, attachment, address)),
+            ),
           );
           const back = states.filter((state) => state === "restored").length;
           restored += back;
-          const isHeld = !states.includes("over") && !states.includes("lost");
-          if (isHeld && (afterGap || back > 0) && (await republish(parts, attachment)))
+          const isHeld = states.every((state) => state === "held" || state === "restored");
+          if (
+            isHeld &&
+            (afterGap || back > 0) &&
+            (await orRefused(attachment, "the list of its claim", republish(parts, attachment))) === true
+          )
             republished.push(`${attachment.owner.namespace}/${attachment.owner.name}`);
           if (states.includes("over")) {
             if (await parts.folder.write((now) => journalEnd(now, attachment, "pod ended")))
@@ -74,7 +96,7 @@ export async function reassert(parts: AttachParts, afterGap: boolean): Promise<R
               lost.push(attachment);
               await missing.note(attachment.network);
             }
-          } else if (rows.some(({ id, lost: known }) => id === attachment.id && known === 1)) {
+          } else if (isHeld && rows.some(({ id, lost: known }) => id === attachment.id && known === 1)) {
             // Whoever had it let go, and all of it is the attachment's again.
             await parts.folder.write((now) => {
               const row = now.sql.attachmentById.get(attachment.id);
@@ -90,11 +112,30 @@ export async function reassert(parts: AttachParts, afterGap: boolean): Promise<R
 /** Tells of the networks on which something was missing: at once of the first, and of all at the end. */
 class Missing {
   readonly #parts: AttachParts;
+  readonly #unrestored: Set<string>;
   readonly #counts = new Map<string, number>();
   readonly #told = new Map<string, Promise<void>>();
 
-  constructor(parts: AttachParts) {
+  constructor(parts: AttachParts, unrestored: Set<string>) {
     this.#parts = parts;
+    this.#unrestored = unrestored;
+  }
+
+  /** Of an address that is about to be put back. One that was refused before was told then. */
+  async noteAddress(network: string, address: string): Promise<void> {
+    const key = `${network} ${address}`;
+    if (this.#unrestored.has(key)) return;
+    this.#unrestored.add(key);
+    try {
+      await this.note(network);
+    } catch (error) {
+      this.#unrestored.delete(key);
+      throw error;
+    }
+  }
+
+  putBack(network: string, address: string): void {
+    this.#unrestored.delete(`${network} ${address}`);
   }
 
   async note(network: string): Promise<void> {
@@ -153,12 +194,15 @@ async function reassertOne(
     const holder = { owner, attachment: ours };
     const isOurs = reading !== null && sameAllocationOwner(reading.object.spec.owner, owner);
     const bound = reading?.object.status?.state === "Bound";
-    if (isOurs && bound && key in (reading.object.status?.attachments ?? {})) return "held";
+    if (isOurs && bound && key in (reading.object.status?.attachments ?? {})) {
+      missing.putBack(attachment.network, ip);
+      return "held";
+    }
     if (attachment.pod !== null && (await desk.podState(attachment.pod, deadlineMs)) === "completed")
       return "over";
     // One that rests is nobody's, whoever had it before: a restored server knows nothing of who took it over since.
     if (reading !== null && !isOurs && reading.object.status?.state !== "Cooling") return "lost";
-    if (reading === null || !bound) await missing.note(attachment.network);
+    if (reading === null || !bound) await missing.noteAddress(attachment.network, ip);
     const written =
       reading === null
         ? await client.create(newAllocation(attachment.network, one, holder, time), deadlineMs)
@@ -167,6 +211,7 @@ async function reassertOne(
             deadlineMs,
           );
     if (written.kind === "changed") continue;
+    missing.putBack(attachment.network, ip);
     hint.note(attachment.network, one.address, owner.uid, false, written.object.metadata.resourceVersion);
     if (isStillThere(parts, attachment)) return "restored";
     // Its DEL came while it was being restored, and found nothing to release.

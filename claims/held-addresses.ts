@@ -40,6 +40,12 @@ const PROBLEMS_MAX = 20;
  */
 export const POD_ADDRESSES_MAX = 512;
 
+/** Linux: at most 15 bytes, no slash and no blank. Records keep it. */
+const INTERFACE_NAME = /^[^/\s\p{C}]{0,15}$/u;
+const NO_INTERFACE_NAME = "no name of an interface, which has at most 15 characters, without / and blanks";
+/** Up to the 20 octets of InfiniBand. */
+const MAC = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){0,19}$/i;
+
 /** Each view is of one version of its pod, and many ask. */
 const read = new WeakMap<PodView, StatusAddresses>();
 
@@ -116,9 +122,16 @@ function readNetworkStatus(text: string | undefined, found: Found): void {
       found.problem(`${place}: expected an object with name, interface and ips`);
       continue;
     }
-    const interfaceName = typeof entry.interface === "string" ? entry.interface : "";
+    const interfaceName = textOf(entry.interface) ?? "";
+    if (!INTERFACE_NAME.test(interfaceName)) found.problem(`${place}.interface: ${NO_INTERFACE_NAME}`);
     const network = nad === null ? textOf(entry.name) : null;
-    const source = { place: `${place}.ips`, nad, network, interface: interfaceName, mac: textOf(entry.mac) };
+    const source = {
+      place: `${place}.ips`,
+      nad,
+      network,
+      interface: nameOf(interfaceName),
+      mac: macOf(entry.mac),
+    };
     addAll(entry.ips, source, found);
   }
 }
@@ -140,7 +153,7 @@ function readPodNetworks(text: string | undefined, found: Found): void {
     const ips = entry.ip_addresses ?? (entry.ip_address === undefined ? [] : [entry.ip_address]);
     addAll(
       ips,
-      { place: `${place}.ip_addresses`, nad, network: null, interface: "", mac: textOf(entry.mac_address) },
+      { place: `${place}.ip_addresses`, nad, network: null, interface: "", mac: macOf(entry.mac_address) },
       found,
     );
   }
@@ -191,6 +204,17 @@ function parse(text: string | undefined, annotation: string, found: Found): unkn
     found.problem(`${annotation}: ${(error as Error).message}`);
   }
   return undefined;
+}
+
+/** "": none that a record could keep. */
+function nameOf(text: string): string {
+  return INTERFACE_NAME.test(text) ? text : "";
+}
+
+/** What is no MAC is left out; the address counts all the same. */
+function macOf(value: unknown): string | null {
+  const text = textOf(value);
+  return text !== null && MAC.test(text) ? text : null;
 }
 
 function textOf(value: unknown): string | null {

@@ -8,6 +8,7 @@ import type { DefinitionBook } from "./definition-book.ts";
 import { type HeldAddress, statusAddresses } from "./held-addresses.ts";
 import { listedAddress, withMask } from "./listed-address.ts";
 import { elementFor, type NetworkSelection, readNetworkSelection } from "./network-selection.ts";
+import { POD_INTERFACES_MAX, withinBounds } from "./pod-bounds.ts";
 import { type PodView, projectPod } from "./pod-view.ts";
 import { readPool, type WhereaboutsEntry } from "./whereabouts.ts";
 
@@ -25,6 +26,8 @@ export interface CandidateOptions {
   readonly nodes: NetworkDefinition | null;
   /** What becomes of a pod's address whose claim was not added: "pod" (default) gives it to the pod. */
   readonly unknownClaim?: "pod" | "skip";
+  /** Addresses of the network that a pod's own records hold already. */
+  readonly recordedOf?: (pod: PodView) => readonly Address[];
 }
 
 /** A pod, and what it reports. */
@@ -42,7 +45,7 @@ const PRIMARY_INTERFACE = "eth0";
  */
 export class ImportCandidates {
   readonly problems: string[] = [];
-  /** Addresses that pods report beyond what their interfaces on the network can have; of `all` or `ofPods`. */
+  /** Addresses that pods report and cannot have on the network; of `all` or `ofPods`. */
   refusedCount = 0;
   readonly #network: string;
   readonly #options: CandidateOptions;
@@ -135,8 +138,10 @@ export class ImportCandidates {
 
   #ofPod(reporting: ReportingPod): ImportCandidate[] {
     const { pod } = reporting;
+    // Until its kubelet has taken it, everything that it says is the word of whoever created it.
+    if (!pod.taken) return [];
     const selection = this.#attempt(() => readNetworkSelection(pod.annotations, pod.namespace));
-    return this.#bounded(pod, this.#heldHere(reporting), selection).flatMap((held) => {
+    return this.#bounded(reporting, selection).flatMap((held) => {
       const holder = this.#holderOf(pod, held, selection);
       if (holder === null) return [];
       const one = withMask(held.address, held.prefixLength, this.#definition);
@@ -144,41 +149,39 @@ export class ImportCandidates {
     });
   }
 
-  /**
-   * An annotation is the tenant's own word: an interface on the network has one address of each range set and no more.
-   * A pod that selects none of the network's definitions, any more, has one interface.
-   */
-  #bounded(
-    pod: PodView,
-    held: readonly HeldAddress[],
-    selection: NetworkSelection | null,
-  ): readonly HeldAddress[] {
+  /** A pod that selects none of the network's definitions, any more, has one interface. */
+  #bounded(reporting: ReportingPod, selection: NetworkSelection | null): readonly HeldAddress[] {
+    const { pod } = reporting;
     const selected = [...(selection?.elements ?? []), selection?.primary ?? null].filter(
       (one) => one?.nad && this.#networkOf(one.nad) === this.#network,
     ).length;
     const interfaceCount = Math.max(1, selected + (this.#options.nodes === null ? 0 : 1));
-    const taken = new Map<string, Set<string>>();
-    const refused: HeldAddress[] = [];
-    const kept = held.filter((one) => {
-      const place = placeOf(this.#definition?.rangeSets ?? [], one.address);
-      const bucket = place === null ? `outside, IPv${one.address.family}` : `${place.index}`;
-      const interfaces = taken.get(bucket) ?? new Set();
-      taken.set(bucket, interfaces);
-      const name = one.interface || `${one.nad?.namespace}/${one.nad?.name}`;
-      if (interfaces.has(name) || interfaces.size >= interfaceCount) {
-        refused.push(one);
-        return false;
-      }
-      interfaces.add(name);
-      return true;
+    const own = this.#primaryAddresses(pod);
+    const { kept, surplus, neverGiven } = withinBounds(this.#heldHere(reporting), {
+      rangeSets: this.#definition?.rangeSets ?? [],
+      interfaceCount,
+      recorded: this.#options.recordedOf?.(pod) ?? [],
+      isKubelets: ({ nad, address }) => nad === null && own.some((one) => sameAddress(one, address)),
     });
-    if (refused[0] !== undefined) {
-      this.refusedCount += refused.length;
-      this.problems.push(
-        `Pod ${pod.key} reports ${refused.length} more addresses than its interfaces on the network can have (${interfaceCount} of each subnet): ${formatAddress(refused[0].address)}${refused.length > 1 ? " and others" : ""}`,
-      );
-    }
+    const limit = Math.min(interfaceCount, POD_INTERFACES_MAX);
+    this.#refuse(
+      pod,
+      surplus,
+      `more addresses than its interfaces on the network can have (${limit} of each subnet)`,
+    );
+    this.#refuse(
+      pod,
+      neverGiven,
+      "addresses that the network never gives (gateway, excluded or outside of its subnets)",
+    );
     return kept;
+  }
+
+  #refuse(pod: PodView, refused: readonly HeldAddress[], why: string): void {
+    if (refused[0] === undefined) return;
+    this.refusedCount += refused.length;
+    const which = `${formatAddress(refused[0].address)}${refused.length > 1 ? " and others" : ""}`;
+    this.problems.push(`Pod ${pod.key} reports ${refused.length} ${why}: ${which}`);
   }
 
   /** The claim that the pod's selection names for the interface, where it exists; else the pod. null: nobody can say yet. */

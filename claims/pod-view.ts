@@ -9,12 +9,14 @@ export interface PodView extends ObjectMetadata {
   readonly node: string | null;
   /** "" while nobody has written one. */
   readonly phase: string;
+  /** Whether a kubelet has begun with it (see isTaken). */
+  readonly taken: boolean;
   /** See hasEnded. */
   readonly terminal: boolean;
   readonly hostNetwork: boolean;
   /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
   readonly podIPs: readonly string[];
-  /** The kubelet's own UID of a static pod, which CNI_ARGS carry in place of the API object's. */
+  /** The kubelet's own UID of a static pod, which CNI_ARGS carry in place of the API object's. Only of one that its node owns. */
   readonly staticUid: string | null;
   /** The KubeVirt VMI that this pod runs. */
   readonly vmi: { readonly name: string; readonly uid: string } | null;
@@ -54,16 +56,20 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     ...SELECTION_ANNOTATIONS,
     ...(options.addresses ? [NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION] : []),
   ];
-  const vmis = readOwners(object, "Pod").filter(({ kind }) => kind === "VirtualMachineInstance");
+  const owners = readOwners(object, "Pod");
+  const vmis = owners.filter(({ kind }) => kind === "VirtualMachineInstance");
   const vmi = vmis.find(({ controller }) => controller) ?? vmis[0];
+  const node = typeof spec.nodeName === "string" && spec.nodeName !== "" ? spec.nodeName : null;
+  const ofNode = owners.some(({ kind, name }) => kind === "Node" && name === node);
   return {
     ...metadata,
-    node: typeof spec.nodeName === "string" && spec.nodeName !== "" ? spec.nodeName : null,
+    node,
     phase: typeof phase === "string" ? phase : "",
+    taken: node !== null && isTaken(status),
     terminal: hasEnded(status),
     hostNetwork: spec.hostNetwork === true,
     podIPs: options.addresses && spec.hostNetwork !== true ? readPodIPs(status) : [],
-    staticUid: annotations.get(STATIC_UID_ANNOTATION) || null,
+    staticUid: ofNode ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,
     vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
     annotations: Object.fromEntries(
       kept.flatMap((key) => {
@@ -72,6 +78,21 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
       }),
     ),
   };
+}
+
+/** A kubelet's hash, or what a manifest says; every record of the pod's addresses carries it. */
+function readStaticUid(text: string | undefined): string | null {
+  return text !== undefined && /^[\w.-]{1,128}$/.test(text) ? text : null;
+}
+
+/**
+ * Whether a kubelet has begun with the pod: it has left Pending, or the status lists its containers, which the kubelet writes before it
+ * asks for a network. The API server alone writes neither, also where the creator of the pod has named a node.
+ */
+function isTaken(status: JsonObject): boolean {
+  const { phase } = status;
+  if (typeof phase === "string" && phase !== "" && phase !== "Pending") return true;
+  return CONTAINER_STATUSES.some((key) => Array.isArray(status[key]) && status[key].length > 0);
 }
 
 /** At most one of each family, which the API server sees to. */

@@ -111,7 +111,12 @@ export class NodeImports {
   /** Returns how many addresses of this node's own pods had no record. */
   async #recordOwnPods(network: string, nodes: NetworkDefinition): Promise<number> {
     const { api, book: definitions, hint, pods, time, log } = this.#options;
-    const candidates = new ImportCandidates(network, { definitions, nodes, unknownClaim: "skip" });
+    const candidates = new ImportCandidates(network, {
+      definitions,
+      nodes,
+      unknownClaim: "skip",
+      recordedOf: ({ uid, staticUid }) => hint.ownedBy(network, staticUid ?? uid),
+    });
     for (const pod of pods()) candidates.addPodView(pod);
     const unknown = candidates.ofPods().filter(({ one, holder }) => {
       const known = hint.ownedBy(network, holder.owner.uid);

@@ -1,4 +1,4 @@
-import { parseAddress } from "../../ipam/address.ts";
+import { type Address, parseAddress } from "../../ipam/address.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import { placeOf } from "../../ipam/range-set.ts";
 import { ApiAway, type KubeApi } from "../../store/kubernetes/kube-api.ts";
@@ -60,6 +60,7 @@ export class PodAdoption {
     const { pods, allocations, networks, idle } = this.#options;
     if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
     const byNodes = this.#nodeNetworks();
+    const records = new PodRecords(allocations.items);
     const breather = new Breather();
     let looked = 0;
     for (const pod of [...pods.items.values()]) {
@@ -69,7 +70,7 @@ export class PodAdoption {
       const wanting = this.#wanting(pod, byNodes);
       if (wanting.size > 0) {
         looked += 1;
-        await this.#settle(pod, wanting);
+        await this.#settle(pod, wanting, records);
       }
       this.#settled.add(pod);
     }
@@ -117,7 +118,11 @@ export class PodAdoption {
     return isImported(object, sourcesOf(definitions, network, null));
   }
 
-  async #settle(seen: SweptPod, wanting: ReadonlyMap<string, NetworkDefinition | null>): Promise<void> {
+  async #settle(
+    seen: SweptPod,
+    wanting: ReadonlyMap<string, NetworkDefinition | null>,
+    records: PodRecords,
+  ): Promise<void> {
     const { api, definitions, time, log, events } = this.#options;
     const path = namespacedPath(PODS_PATH, seen.namespace, seen.name);
     const read = await readObject(api, path);
@@ -127,7 +132,12 @@ export class PodAdoption {
     // What is being deleted may have given its addresses back already.
     if (pod.uid !== seen.uid || pod.deletionTimestamp !== null) return;
     for (const [network, nodes] of wanting) {
-      const candidates = new ImportCandidates(network, { definitions, nodes, unknownClaim: "skip" });
+      const candidates = new ImportCandidates(network, {
+        definitions,
+        nodes,
+        unknownClaim: "skip",
+        recordedOf: () => records.of(network, seen),
+      });
       for (const claim of seen.claims) {
         const found = await readObject(api, namespacedPath(CLAIMS_PATH, seen.namespace, claim));
         if (found.kind === "present") candidates.addClaim(found.it);
@@ -145,6 +155,39 @@ export class PodAdoption {
       if (candidates.refusedCount > 0) this.#options.onRefused(candidates.refusedCount);
       for (const problem of candidates.problems) log.warn({ network, problem }, "not recorded");
     }
+  }
+}
+
+/**
+ * What pods have on each network, and claims by their names, as far as it is known: a pod that changes its annotations again and again gets
+ * no more than once.
+ */
+class PodRecords {
+  readonly #items: ReadonlyMap<string, CachedAllocation>;
+  #byOwner: Map<string, Address[]> | null = null;
+
+  constructor(items: ReadonlyMap<string, CachedAllocation>) {
+    this.#items = items;
+  }
+
+  of(network: string, { namespace, uid, staticUid, claims }: SweptPod): Address[] {
+    this.#byOwner ??= this.#read();
+    const owners = [uid, staticUid ?? uid, ...claims.map((name) => `${namespace}/${name}`)];
+    return [...new Set(owners)].flatMap((owner) => this.#byOwner?.get(`${network} ${owner}`) ?? []);
+  }
+
+  #read(): Map<string, Address[]> {
+    const found = new Map<string, Address[]>();
+    for (const { object, address } of this.#items.values()) {
+      if (address === null || object.status?.state !== "Bound") continue;
+      const { network, owner } = object.spec;
+      if (owner.kind === "Container") continue;
+      const key = `${network} ${owner.kind === "Pod" ? owner.uid : `${owner.namespace}/${owner.name}`}`;
+      const known = found.get(key) ?? [];
+      known.push(parseAddress(address));
+      found.set(key, known);
+    }
+    return found;
   }
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
 import { ImportCandidates } from "../../claims/import-candidates.ts";
+import { parseAddress } from "../../ipam/address.ts";
 import { formatInterfaceAddress } from "../../ipam/cidr.ts";
 import { parsePluginConfig } from "../../ipam/network-definition.ts";
 import { pod } from "./objects.ts";
@@ -8,12 +9,15 @@ import { pod } from "./objects.ts";
 const conf = { name: "blue", type: "bridge", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } };
 
 /** Network blue, which namespace shop defines by a NetworkAttachmentDefinition. */
-function ownedByShop(): DefinitionBook {
+function ownedByShop(ipam: object = conf.ipam): DefinitionBook {
   const book = new DefinitionBook();
   const metadata = { namespace: "shop", name: "blue", uid: "u", resourceVersion: "1" };
   const creationTimestamp = "2026-01-01T00:00:00Z";
   book.upsert(
-    projectNad({ metadata: { ...metadata, creationTimestamp }, spec: { config: JSON.stringify(conf) } }),
+    projectNad({
+      metadata: { ...metadata, creationTimestamp },
+      spec: { config: JSON.stringify({ ...conf, ipam }) },
+    }),
   );
   book.setOwner("blue", { definedIn: "shop", sharedWith: [] });
   return book;
@@ -51,4 +55,87 @@ describe("a status entry that names a network without a NAD", () => {
     candidates.addPod(reporting({ name: "blue" }));
     expect(found(candidates)).toEqual(["10.31.0.77/24 Pod evil/liar"]);
   });
+});
+
+const STATUS = "k8s.v1.cni.cncf.io/network-status";
+const NETWORKS = "k8s.v1.cni.cncf.io/networks";
+
+/** A pod of namespace evil that selects shop/blue once for each interface and reports one address on each. */
+function withInterfaces(ips: readonly string[], given: { spec?: object; status?: object } = {}) {
+  const interfaces = ips.map((ip, index) => ({ ip, interface: `i${index}` }));
+  const named = interfaces.map((one) => ({ name: "blue", namespace: "shop", interface: one.interface }));
+  const status = interfaces.map((one) => ({ name: "shop/blue", interface: one.interface, ips: [one.ip] }));
+  const annotations = { [NETWORKS]: JSON.stringify(named), [STATUS]: JSON.stringify(status) };
+  return pod({ metadata: { namespace: "evil", name: "liar", annotations }, ...given });
+}
+
+function hosts(first: number, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `10.31.0.${first + index}`);
+}
+
+describe("what a pod's annotations claim", () => {
+  const candidatesOf = (object: object, ipam: object = {}, recorded: readonly string[] = []) => {
+    const definitions = ownedByShop({ ...conf.ipam, ...ipam });
+    const recordedOf = () => recorded.map(parseAddress);
+    const candidates = new ImportCandidates("blue", { definitions, nodes: null, recordedOf });
+    candidates.addPod(object);
+    return { candidates, addresses: found(candidates).map((one) => one.split(" ")[0]) };
+  };
+
+  test.each([
+    ["gateway", { gateway: "10.31.0.1" }, "10.31.0.1"],
+    ["excluded address", { excludeSubnets: "10.31.0.96/28" }, "10.31.0.100"],
+    ["address outside of the subnets", {}, "10.99.0.1"],
+    ["network address", {}, "10.31.0.0"],
+  ])("is not recorded as the network's %s, and counted", (_, ipam, ip) => {
+    const { candidates, addresses } = candidatesOf(withInterfaces(["10.31.0.77", ip]), ipam);
+    expect(addresses).toEqual(["10.31.0.77/24"]);
+    expect(candidates.refusedCount).toBe(1);
+    expect(candidates.problems).toEqual([
+      `Pod evil/liar reports 1 addresses that the network never gives (gateway, excluded or outside of its subnets): ${ip}`,
+    ]);
+  });
+
+  test("is not recorded before a kubelet has begun with the pod", () => {
+    const ips = hosts(10, 1);
+    const pending = { phase: "Pending" };
+    expect(
+      candidatesOf(withInterfaces(ips, { spec: { nodeName: undefined }, status: pending })).addresses,
+    ).toEqual([]);
+    expect(
+      candidatesOf(withInterfaces(ips, { spec: { nodeName: "none" }, status: pending })).addresses,
+    ).toEqual([]);
+    const pulling = {
+      ...pending,
+      containerStatuses: [{ state: { waiting: { reason: "ContainerCreating" } } }],
+    };
+    expect(candidatesOf(withInterfaces(ips, { status: pulling })).addresses).toEqual(["10.31.0.10/24"]);
+    expect(candidatesOf(withInterfaces(ips)).addresses).toEqual(["10.31.0.10/24"]);
+  });
+
+  test("is recorded for eight interfaces at most, however many it selects", () => {
+    const { candidates, addresses } = candidatesOf(withInterfaces(hosts(10, 200)));
+    expect(addresses).toEqual(hosts(10, 8).map((ip) => `${ip}/24`));
+    expect(candidates.refusedCount).toBe(192);
+  });
+
+  test("is recorded for eight addresses at most, what was recorded before included", () => {
+    const before = hosts(100, 7);
+    const { addresses } = candidatesOf(withInterfaces([...before.slice(0, 2), ...hosts(10, 3)]), {}, before);
+    expect(addresses).toEqual(["10.31.0.100/24", "10.31.0.101/24", "10.31.0.10/24"]);
+  });
+});
+
+test("of a network that a file on the nodes defines the first address is nobody's, unless the kubelet says so", () => {
+  const of = (status: object) => {
+    const options = { definitions: new DefinitionBook(), nodes: parsePluginConfig(conf) };
+    const candidates = new ImportCandidates("blue", options);
+    const annotations = {
+      [STATUS]: JSON.stringify([{ name: "blue", interface: "net1", ips: ["10.31.0.1"] }]),
+    };
+    candidates.addPod(pod({ metadata: { annotations }, status }));
+    return found(candidates);
+  };
+  expect(of({})).toEqual([]);
+  expect(of({ podIPs: [{ ip: "10.31.0.1" }] })).toEqual(["10.31.0.1/24 Pod shop/web"]);
 });

@@ -18,6 +18,7 @@ test("a plain pod", () => {
     deletionTimestamp: null,
     node: "node-a",
     phase: "Running",
+    taken: true,
     terminal: false,
     hostNetwork: false,
     podIPs: [],
@@ -26,6 +27,11 @@ test("a plain pod", () => {
     annotations: {},
   });
 });
+
+/** What calls itself the mirror of a static pod. */
+function mirror(uid: string, ...ownerReferences: object[]) {
+  return pod({ metadata: { ownerReferences, annotations: { "kubernetes.io/config.mirror": uid } } });
+}
 
 describe("of a pod is kept", () => {
   const vmi = owner("VirtualMachineInstance", "vmi-1");
@@ -47,11 +53,26 @@ describe("of a pod is kept", () => {
       { deletionTimestamp: "2026-11-20T11:00:00Z" },
       "on its way out",
     ],
+    [mirror("abc", owner("Node", "n", { name: "node-a" })), { uid: "uid-1", staticUid: "abc" }, "two UIDs"],
+    [mirror("abc"), { staticUid: null }, "an annotation alone makes no static pod"],
+    [mirror("abc", owner("Node", "n", { name: "node-b" })), { staticUid: null }, "of another node"],
+    [mirror("abc", owner("ReplicaSet", "n", { name: "node-a" })), { staticUid: null }, "no node owns it"],
+    [mirror("a".repeat(129), owner("Node", "n", { name: "node-a" })), { staticUid: null }, "too long"],
+    [mirror("a b", owner("Node", "n", { name: "node-a" })), { staticUid: null }, "no UID at all"],
+    [pod({ spec: { nodeName: undefined } }), { taken: false }, "Running, and nowhere"],
+    [pod({ status: { phase: "Pending" } }), { taken: false }, "a node is named, and nobody has begun"],
+    [pod({ status: { phase: undefined } }), { taken: false }, "before any status"],
     [
-      pod({ metadata: { annotations: { "kubernetes.io/config.mirror": "abc" } } }),
-      { uid: "uid-1", staticUid: "abc", annotations: {} },
-      "a static pod has two UIDs",
+      pod({ status: { phase: "Pending", containerStatuses: [{ state: { waiting: {} } }] } }),
+      { taken: true },
+      "its kubelet pulls the image: it has its addresses",
     ],
+    [
+      pod({ status: { phase: "Pending", initContainerStatuses: [{ state: { running: {} } }] } }),
+      { taken: true },
+      "an init container runs",
+    ],
+    [pod({ status: { phase: "Unknown" } }), { taken: true }, "its node is away"],
     [pod({ metadata: { ownerReferences: [owner("ReplicaSet", "rs-1")] } }), { vmi: null }, "another owner"],
     [pod({ metadata: { ownerReferences: [vmi] } }), { vmi: { name: "vm-a", uid: "vmi-1" } }, "a VM's pod"],
     [
@@ -211,6 +232,17 @@ describe("addresses a pod has, by its annotations", () => {
     ],
   ])("case %#", (status, podNetworks, lines, reason) => {
     expect(read(status, podNetworks), reason).toEqual({ lines, problems: [] });
+  });
+
+  test.each([
+    [{ mac: "02:00:00:00:00:01" }, "nets/blue net1 10.0.0.5/null 02:00:00:00:00:01", []],
+    [{ mac: "x".repeat(100_000) }, "nets/blue net1 10.0.0.5/null null", []],
+    [{ interface: "n".repeat(100_000) }, "nets/blue - 10.0.0.5/null null", [/at most 15 characters/]],
+    [{ interface: "a/b" }, "nets/blue - 10.0.0.5/null null", [/no name of an interface/]],
+  ])("case %#: what no interface can have is left out, its address counts", (more, line, wanted) => {
+    const { lines, problems } = read([{ name: "nets/blue", interface: "net1", ips: ["10.0.0.5"], ...more }]);
+    expect(lines).toEqual([line]);
+    expect(problems).toEqual(wanted.map((one) => expect.stringMatching(one)));
   });
 
   test.each([

@@ -10,6 +10,7 @@ import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
 import { KubernetesStore } from "../../store/kubernetes/kubernetes-store.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { mirrorOf } from "../harness/kube-pods.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, ManualClock } from "../store/subjects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
@@ -28,9 +29,9 @@ beforeEach(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-function pod(uid: string, status: object, annotations: object = {}): void {
+function pod(uid: string, status: object, more: object = {}): void {
   api.put(namespacedPath(PODS_PATH, "shop"), {
-    metadata: { name: "web", namespace: "shop", uid, annotations },
+    metadata: { name: "web", namespace: "shop", uid, ...more },
     spec: { nodeName: "n1" },
     status,
   });
@@ -92,7 +93,7 @@ describe.each([
   });
 
   test("is refused for a static pod, which the runtime knows by another UID", async () => {
-    pod("mirror", { phase: "Running" }, { "kubernetes.io/config.mirror": "p1" });
+    pod("mirror", { phase: "Running" }, mirrorOf("p1", "n1"));
     expect(await release(false)).toBe(IN_USE);
   });
 

@@ -32,6 +32,16 @@ function nodeInfo(bootID: string): object {
   return { ...Object.fromEntries([...texts, ...more].map((key) => [key, ""])), bootID };
 }
 
+/** What makes a pod the mirror of a static pod that a node's kubelet runs under a UID of its own. */
+export function mirrorOf(uid: string, node: string): Pick<PodOptions, "annotations" | "ownerReferences"> {
+  return {
+    annotations: { "kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid },
+    ownerReferences: [
+      { apiVersion: "v1", kind: "Node", name: node, uid: `uid-of-${node}`, controller: true },
+    ],
+  };
+}
+
 /** The path of a namespaced object of the core group or, with `group`, of another one. */
 export function pathOf(namespace: string, plural: string, name = "", group = ""): string {
   const root = group === "" ? "/api/v1" : `/apis/${group}`;

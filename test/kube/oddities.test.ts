@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { KubeObject } from "../harness/kube-api.ts";
+import { mirrorOf } from "../harness/kube-pods.ts";
 import { interfaceOf } from "../harness/kubevirt.ts";
 import { NAMESPACE, Scenario } from "./scenario.ts";
 import { configOf, type TestNetwork } from "./scenario-parts.ts";
@@ -69,14 +70,14 @@ test("a static pod: the runtime knows it by another UID than the API", async () 
   const mirror = await scene.kubevirt.createPod(NAMESPACE, "static-node-a", {
     node: "node-a",
     networks: [{ name: "static" }],
-    annotations: { "kubernetes.io/config.mirror": mirrored },
+    ...mirrorOf(mirrored, "node-a"),
   });
   const pod = { ...mirror, metadata: { ...mirror.metadata, uid: mirrored } };
   const ips = await scene.given(pod, network);
   expect(await scene.given(pod, network)).toEqual(ips);
   const second = { containerId: "static-second" };
   expect(await scene.given(pod, network, second)).toEqual(ips);
-  expect((await scene.allocation(network, ips[0] as string)).spec.owner.uid).toBe(mirror.metadata.uid);
+  expect((await scene.allocation(network, ips[0] as string)).spec.owner.uid).toBe(mirrored);
   await scene.del(pod, network, second);
   await scene.untilState(network, ips[0] as string, "Cooling");
 });

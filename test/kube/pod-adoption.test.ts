@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { ALLOCATIONS_PATH, NADS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { pathOf } from "../harness/kube-pods.ts";
+import { mirrorOf, pathOf } from "../harness/kube-pods.ts";
 import { ControllerStage, config, NAMESPACE } from "./controller-stage.ts";
+import { Tenant } from "./tenant.ts";
 
 const STATUS = "k8s.v1.cni.cncf.io/network-status";
 const POOLS = "whereabouts.cni.cncf.io/v1alpha1";
@@ -157,4 +158,65 @@ test("a NAD that joins an imported network is imported, and each later edition o
   const path = namespacedPath(NADS_PATH, NAMESPACE, "rejoined-too");
   await stage.cluster.api.patch(path, { spec: { config: `${nad.spec.config} ` } });
   await until(async () => (await covered())?.some((one: KubeObject) => one.generation === 2), "the edition");
+});
+
+test("what a tenant writes into its pods takes no gateway, and no more than eight addresses of a subnet", async () => {
+  const evil = await Tenant.create(stage.cluster, "evil");
+  const host = (n: number) => `10.55.${n >> 8}.${n & 255}`;
+  const notes = (first: number, count: number) => {
+    const interfaces = Array.from({ length: count }, (_, i) => ({
+      interface: `i${first + i}`,
+      n: first + i,
+    }));
+    const named = interfaces.map((one) => ({
+      name: "victim",
+      namespace: NAMESPACE,
+      interface: one.interface,
+    }));
+    const status = interfaces.map((one) => ({
+      name: `${NAMESPACE}/victim`,
+      interface: one.interface,
+      ips: [host(one.n)],
+    }));
+    return { "k8s.v1.cni.cncf.io/networks": JSON.stringify(named), [STATUS]: JSON.stringify(status) };
+  };
+  const bound = async () => {
+    const all = await stage.cluster.api.list(ALLOCATIONS_PATH);
+    return all.filter(({ spec, status }) => spec.network === "victim" && status.state === "Bound");
+  };
+  const path = pathOf("evil", "pods");
+  const create = (name: string, spec: object, metadata: object) =>
+    evil.api.create(path, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "evil", ...metadata },
+      spec: { schedulerName: "nobody", containers: [{ name: "main", image: "none" }], ...spec },
+    });
+  try {
+    await stage.network("victim", "10.55.0.0/22", { gateway: "10.55.0.1" });
+    await create("unscheduled", {}, { annotations: notes(1, 250) });
+    const mirror = mirrorOf("deadbeefdeadbeef", "no-such-node");
+    await create(
+      "mirror",
+      { nodeName: "no-such-node" },
+      {
+        ownerReferences: mirror.ownerReferences,
+        annotations: { ...mirror.annotations, ...notes(300, 250) },
+      },
+    );
+    // One that runs. Each new version of it claims others.
+    const running = await create("running", { nodeName: "n1" }, { annotations: notes(1, 250) });
+    await stage.pods.setPhase(running, "Running");
+    await stage.becomes("victim", `${host(2)}/22`, "Bound");
+    expect(await stage.state("victim", `${host(1)}/22`)).toBe("none");
+    await until(async () => (await bound()).length === 8, "what it may have to be recorded");
+    for (const first of [600, 700]) {
+      await evil.api.patch(`${path}/running`, { metadata: { annotations: notes(first, 90) } });
+      await stage.stays("victim", `${host(2)}/22`);
+    }
+    const owners = (await bound()).map(({ spec }) => spec.owner.uid);
+    expect(owners).toEqual(Array(8).fill(running.metadata.uid));
+  } finally {
+    evil.close();
+  }
 });

@@ -1,12 +1,10 @@
 /** Static pods: the kubelet runs them, and their object in the API comes and goes. One identity, the kubelet's own. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { mirrorOf } from "../harness/kube-pods.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { added, deleted, type Guest, type Net, pause, Scene } from "./fault-scene.ts";
 
 const HASH = "5f0c1e0bd3a94c4e8d2a1b7c6e9f0a12";
-const MIRROR = {
-  annotations: { "kubernetes.io/config.mirror": HASH, "kubernetes.io/config.hash": HASH },
-};
 
 let scene: Scene;
 let node: NodeDaemon;
@@ -24,7 +22,7 @@ afterAll(async () => {
 
 /** The mirror pod in the API, as the runtime knows the pod behind it. */
 async function mirror(net: Net): Promise<{ guest: Guest; asRuntime: Guest }> {
-  const guest = await scene.pod(net, node.name, "static-node-a", MIRROR);
+  const guest = await scene.pod(net, node.name, "static-node-a", mirrorOf(HASH, node.name));
   const metadata = { ...guest.pod.metadata, uid: HASH };
   return { guest, asRuntime: { ...guest, pod: { ...guest.pod, metadata } } };
 }

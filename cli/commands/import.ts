@@ -40,6 +40,8 @@ export function addImport(program: Command): void {
         empty: "nothing is in use from before",
         document: report,
       });
+      if (dryRun && report.folders !== undefined && (format === "table" || format === "wide"))
+        noteFolders(report.folders);
       for (const { message, hint } of problems) printError(message, hint);
       if (format === "table" || format === "wide") summarise(items);
       if (problems.length > 0 || items.some(({ action }) => action === "conflict"))
@@ -59,6 +61,12 @@ const COLUMNS: readonly Column<ImportItem>[] = [
   { header: "DETAIL", cell: ({ detail }) => printable(detail) },
   { header: "FROM", cell: ({ source }) => printable(source) },
 ];
+
+/** "Nothing is in use" is true of these folders only: a network that nothing defines yet may have had another `dataDir`. */
+function noteFolders(folders: readonly string[]): void {
+  if (folders.length > 0) note(`looked in ${folders.map(printable).join(", ")}`);
+  note("if host-local had another dataDir: holdfast import --dry-run --network NAME --data-dir FOLDER");
+}
 
 function summarise(items: readonly ImportItem[]): void {
   const of = (wanted: ImportItem["action"]) => items.filter(({ action }) => action === wanted).length;

@@ -20,6 +20,9 @@ Files that are replaced stay in the state folder under names that end in .damage
 const EMPTY_WARNING =
   "warning: what running containers use is not known any more and may be given again: restart them, and apply saved claims now";
 
+const BACKUP_WARNING =
+  "warning: containers that were attached since that backup was made are not known, and their addresses may be given again: restart those that still run before new ones start";
+
 function rebuildRequest(from: string | undefined, replace: boolean | undefined): object {
   if (from === undefined) return { empty: true };
   return replace ? { from, replace } : { from };
@@ -51,5 +54,7 @@ export function addRebuild(program: Command): void {
           : `rebuilt from ${from}; the daemon serves again\n`,
       );
       if (from === undefined) note(EMPTY_WARNING);
+      // In the place of a sound state the daemon has compared the two, and would have refused.
+      else if (options.replace !== true) note(BACKUP_WARNING);
     });
 }

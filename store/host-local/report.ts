@@ -39,6 +39,8 @@ export interface ImportItem {
 
 /** What `POST /v1/import` answers: every address, and what could not be read at all. */
 export interface ImportReport {
+  /** Where host-local's addresses were looked for; left out where nothing is read from folders. */
+  readonly folders?: readonly string[];
   readonly items: readonly ImportItem[];
   readonly problems: readonly { readonly code: string; readonly message: string; readonly hint: string }[];
 }
@@ -57,6 +59,7 @@ export async function importLeases(
   { network, dataDir, dryRun }: ImportRequest,
 ): Promise<ImportReport> {
   const items: ImportItem[] = [];
+  const folders = new Set<string>();
   const problems: { code: string; message: string; hint: string }[] = [];
   const attempt = async (name: string, judge: () => Promise<readonly JudgedLease[]>) => {
     try {
@@ -69,14 +72,17 @@ export async function importLeases(
   };
   const defined = takeover.definitions.filter(({ name }) => network === undefined || name === network);
   for (const definition of defined) {
-    await attempt(definition.name, () =>
-      dryRun ? takeover.look(definition, dataDir) : takeover.takeOver(definition, dataDir),
-    );
+    await attempt(definition.name, () => {
+      for (const folder of takeover.foldersOf(definition, dataDir)) folders.add(folder);
+      return dryRun ? takeover.look(definition, dataDir) : takeover.takeOver(definition, dataDir);
+    });
   }
   if (dryRun) {
+    if (network === undefined) folders.add(takeover.standardDir);
     for (const folder of undefinedFolders(takeover, network, dataDir)) {
       await attempt(folder.network, async () => {
         if (dataDir !== undefined) refuseHidden({ network: folder.network, dataDir }, () => false);
+        folders.add(folder.path);
         return takeover.lookAt(folder.network, folder.path);
       });
     }
@@ -84,7 +90,7 @@ export async function importLeases(
     throw new RefusalError(refuse("NOT_FOUND", { what: `definition of network ${network}` }));
   }
   const order = ({ network: name, source }: ImportItem) => `${name}\n${source}`;
-  return { items: items.sort((a, b) => (order(a) < order(b) ? -1 : 1)), problems };
+  return { items: items.sort((a, b) => (order(a) < order(b) ? -1 : 1)), problems, folders: [...folders] };
 }
 
 /** Folders of networks that are not ours yet, or not defined: what their first ADD would meet. */

@@ -23,8 +23,10 @@ import { type AllocationRow, type AttachmentRow, cidrTextOf, ownerOf } from "./r
  * And nobody holds a gateway's address.
  */
 export function checkLedger(ledger: Ledger): Finding[] {
+  const damage = checkDatabase(ledger);
+  // Whatever a damaged file says of addresses is no evidence.
+  if (damage.length > 0) return damage;
   return [
-    ...checkDatabase(ledger),
     ...checkUniqueness(ledger),
     ...checkClaims(ledger),
     ...checkAttachments(ledger),
@@ -35,7 +37,7 @@ export function checkLedger(ledger: Ledger): Finding[] {
 }
 
 export function checkDatabase(ledger: Ledger): Finding[] {
-  const verdict = ledger.db.pragma("quick_check(1)", { simple: true });
+  const verdict = quickCheck(ledger);
   if (verdict === "ok") return [];
   return [
     {
@@ -44,6 +46,18 @@ export function checkDatabase(ledger: Ledger): Finding[] {
       hint: "stop the daemon, keep a copy of the state folder, start it again and rebuild from a backup (holdfast rebuild --from FILE)",
     },
   ];
+}
+
+/** "ok", or what is wrong. Pages that SQLite has cached are read from the file again: it may have changed under them. */
+function quickCheck({ db }: Ledger): unknown {
+  try {
+    db.pragma("shrink_memory");
+    return db.pragma("quick_check(1)", { simple: true });
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message: string };
+    if (/^SQLITE_(CORRUPT|NOTADB)/.test(String(code))) return message;
+    throw error;
+  }
 }
 
 /** I1 from the rows themselves, past the index that is meant to guarantee it. */

@@ -31,6 +31,9 @@ test("a dataDir that the daemon does not see refuses ADDs with what to do, and c
   const { stderr, code } = await daemon.cli("import", "--dry-run", "--network", "elsewhere");
   expect(stderr).toContain("the daemon sees no such folder");
   expect(code).toBe(1);
+  const elsewhere = await daemon.cli("import", "--dry-run");
+  expect(elsewhere.stderr).toMatch(/^looked in .*\/var\/lib\/cni\/networks/m);
+  expect(elsewhere.stderr).toContain("--data-dir FOLDER");
   mkdirSync(dataDir);
   expect((await daemon.cni("ADD", "w5", { config })).code).toBe(0);
 });

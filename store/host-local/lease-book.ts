@@ -52,10 +52,11 @@ export interface LeaseBook {
   /** Records the free ones of the leases of one holder, all at once. Harmless when done twice. The verdicts are in their order. */
   take(definition: NetworkDefinition, holder: LeaseHolder, leases: readonly Lease[]): Promise<LeaseVerdict[]>;
   /**
-   * Ends containers whose files are all gone from a folder that could be read, `present` being path → file ID. Returns the
-   * recorded leases whose container has ended here although its file is there.
+   * Ends containers whose files are all gone from a folder that could be read, `present` being path → lease. A file that was
+   * written anew for the same container is not gone, nor is one that named nobody. Returns the recorded leases whose
+   * container has ended here although its file is there.
    */
-  settle(network: string, folder: string, present: ReadonlyMap<string, string>): Promise<RecordedLease[]>;
+  settle(network: string, folder: string, present: ReadonlyMap<string, Lease>): Promise<RecordedLease[]>;
 }
 
 /** Who has a lease: its container, or the file itself where it names none. Such a holder ends with the file only. */

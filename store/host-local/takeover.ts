@@ -254,7 +254,7 @@ export class HostLocalTakeover {
     if (version === null) return;
     const found = await readLeases(folder);
     if (following) {
-      const present = new Map(found.map(({ path, fileId }) => [path, fileId]));
+      const present = new Map(found.map((lease) => [lease.path, lease]));
       for (const ended of await this.#book.settle(network, folder, present)) this.#remove(ended);
     }
     const leases: JudgedLease[] = [];

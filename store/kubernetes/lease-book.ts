@@ -140,7 +140,7 @@ export class KubernetesLeaseBook implements LeaseBook {
   async settle(
     network: string,
     folder: string,
-    present: ReadonlyMap<string, string>,
+    present: ReadonlyMap<string, Lease>,
   ): Promise<RecordedLease[]> {
     const ended = await this.#parts.folder.write((ledger) => {
       const space = ledger.networks.get(network);
@@ -174,19 +174,16 @@ export class KubernetesLeaseBook implements LeaseBook {
 
   /** What the address is to a holder while `object` binds it. */
   #relate(definition: NetworkDefinition, lease: Lease, holder: LeaseHolder, object: IPAllocation): Judged {
-    const { folder, hint } = this.#parts;
+    const { hint } = this.#parts;
     const owner = fromAllocationOwner(object.spec.owner);
     hint.note(definition.name, lease.address, owner.uid, false, object.metadata.resourceVersion);
     if (this.#isOf(object, holder, lease)) return { verdict: { kind: "recorded" }, own: true };
     const attachments = attachmentsOf(object.status);
     const used = attachments.some(({ containerID }) => containerID === holder.containerId);
     if (used && !isUnknown(holder, lease)) return foreign({ kind: "recorded" });
-    const unknown = unknownHolder(lease.address);
-    const space = folder.ledger.networks.get(definition.name);
-    const stands =
-      space && folder.ledger.sql.attachment.get(unknown.containerId, unknown.interface, space.id);
-    // The file named nobody when it was read first.
-    if (stands !== undefined && this.#isOf(object, unknown, lease)) return foreign({ kind: "recorded" });
+    // The file named nobody when it was read first: one write passes the address over, so that nobody gets it in between.
+    if (attachments.length > 0 && this.#isOf(object, unknownHolder(lease.address), lease))
+      return { verdict: { kind: "recorded" }, own: true };
     const unattached = owner.kind === "pod" && attachments.length === 0;
     const byItsPod = unattached && (holder.interface === "" || holder.interface === owner.interface);
     const other = { kind: "other", holder: owner, ...(byItsPod ? { byItsPod } : {}) } as const;
@@ -234,7 +231,13 @@ export class KubernetesLeaseBook implements LeaseBook {
       const addresses = new Map<string, InterfaceAddress>();
       for (const one of [...before, ...leases.map((lease) => placed(definition, lease))])
         addresses.set(formatAddress(one.address), one);
-      for (const lease of leases) putLease(ledger, space, holder, lease);
+      for (const lease of leases) {
+        const unnamed = unknownHolder(lease.address).containerId;
+        const row =
+          unnamed === holder.containerId ? undefined : ledger.sql.attachment.get(unnamed, "", space.id);
+        if (row !== undefined) endRow(ledger, row, "used again", textsOf([lease]));
+        putLease(ledger, space, holder, lease);
+      }
       if (former !== undefined && before.length === addresses.size) return;
       if (former !== undefined) endRow(ledger, former, "used again", textsOf(before));
       recordLeases(ledger, space, definition, holder, [...addresses.values()]);
@@ -283,12 +286,8 @@ export class KubernetesLeaseBook implements LeaseBook {
         namespace: "",
         name: "",
       } as const;
-      const attachment = {
-        containerID: containerId,
-        interface: interfaceName,
-        node: context.node,
-        since: time,
-      };
+      const { node } = context;
+      const attachment = { containerID: containerId, interface: interfaceName, node, since: time };
       const wanted = { owner: toAllocationOwner(owner), attachment };
       const reading = await client.read(definition.name, one.address, deadlineMs);
       const object = reading?.object;
@@ -301,7 +300,7 @@ export class KubernetesLeaseBook implements LeaseBook {
         object === undefined
           ? await client.create(newAllocation(definition.name, one, wanted, time), deadlineMs)
           : await client.replace(
-              object.status?.state === "Bound"
+              object.status?.state === "Bound" && this.#isOf(object, holder, lease)
                 ? withAttachment(object, attachment)
                 : takenOver(object, one, wanted, time),
               deadlineMs,

@@ -30,7 +30,7 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
     const { containerId } = want;
     return refused(refuse("SUPERSEDED", { containerId, interface: want.interface, later: "a later DEL" }));
   }
-  nameInterface(ledger, want.containerId, want.interface);
+  nameInterface(ledger, want);
   const former = sql.attachment.get(want.containerId, want.interface, space.id);
   if (former && isExactRepeat(former, want)) return repeat(ledger, space, definition, former, want);
   if (definition.rangeSets.length === 0) {

@@ -14,7 +14,7 @@ export function detach(ledger: Ledger, transaction: Transaction, want: DetachWan
   if (bootId === context.bootId) {
     sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
   }
-  nameInterface(ledger, want.containerId, want.interface);
+  nameInterface(ledger, want);
   const ended = sql.attachmentsOfContainer
     .all(want.containerId, want.interface)
     .filter((row) => want.network === null || ledger.networkById(row.network_id).name === want.network)

@@ -30,7 +30,7 @@ export function judgeLease(ledger: Ledger, definition: NetworkDefinition, lease:
   const bound = allocation?.state === "Bound" ? ownerOf(allocation) : null;
   const seen = knownLease(ledger, definition.name, lease);
   if (seen !== null) return seen;
-  if (bound === null) return { kind: "free" };
+  if (bound === null || namesHolder(ledger, space, lease) !== null) return { kind: "free" };
   const holder = lease.holder ?? unknownHolder(lease.address);
   const uses = ledger.sql.usersOnNetwork.all(bytes, space.id);
   const known =
@@ -38,6 +38,17 @@ export function judgeLease(ledger: Ledger, definition: NetworkDefinition, lease:
     isHeldBy(bound, unknownHolder(lease.address)) ||
     uses.some((one) => one.container_id === holder.containerId);
   return known ? { kind: "recorded" } : { kind: "other", holder: bound };
+}
+
+/** What stands for the holder of a file that named nobody and names one now, where the address can pass over to that one. */
+function namesHolder({ sql, leases }: Ledger, { id }: NetworkSpace, lease: Lease): AttachmentRow | null {
+  const { address, path, holder } = lease;
+  const row = leases.get(id, addressBytes(address));
+  if (holder === null || row === undefined || row.path !== path || !isUnknownHolder(row)) return null;
+  const own = sql.attachment.get(holder.containerId, holder.interface, id);
+  return own !== undefined && !isTakenOver(own)
+    ? null
+    : (sql.attachment.get(row.container_id, "", id) ?? null);
 }
 
 /** What became of a lease that was recorded before; null: this one was not. */
@@ -61,6 +72,10 @@ export function takeLeases(
   const verdicts = leases.map((lease) => judgeLease(ledger, definition, lease));
   const free = leases.filter((_, at) => verdicts[at]?.kind === "free");
   if (free.length === 0) return verdicts;
+  for (const lease of free) {
+    const unnamed = namesHolder(ledger, space, lease);
+    if (unnamed !== null) endAttachment(ledger, transaction, unnamed, "used again");
+  }
   const former = ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
   if (former !== undefined && !isTakenOver(former)) {
     // The container has other addresses of ours: whoever has this one, the file knows more than we.
@@ -160,10 +175,13 @@ export function sortLeases(
   ledger: Ledger,
   space: NetworkSpace,
   folder: string,
-  present: ReadonlyMap<string, string>,
+  present: ReadonlyMap<string, Lease>,
 ): { readonly gone: AttachmentRow[]; readonly stale: LeaseRow[]; readonly ended: RecordedLease[] } {
   const rows = ledger.leases.ofNetwork(space.id);
-  const isPresent = (row: LeaseRow) => dirname(row.path) !== folder || present.get(row.path) === row.file_id;
+  const lives = ({ container_id: id, interface: name, network_id: network }: LeaseRow) =>
+    ledger.sql.attachment.get(id, name, network);
+  const isPresent = (row: LeaseRow) =>
+    dirname(row.path) !== folder || isSame(row, present.get(row.path), lives(row));
   const sameHolder = (row: LeaseRow, other: LeaseRow) =>
     other.container_id === row.container_id && other.interface === row.interface;
   const gone = new Map<number, AttachmentRow>();
@@ -171,8 +189,11 @@ export function sortLeases(
   const ended: RecordedLease[] = [];
   for (const row of rows) {
     if (dirname(row.path) !== folder) continue;
-    const attachment = ledger.sql.attachment.get(row.container_id, row.interface, row.network_id);
+    const attachment = lives(row);
     if (isPresent(row)) {
+      const { fileId } = present.get(row.path) as Lease;
+      // Touched, or restored from elsewhere.
+      if (!isUnknownHolder(row) && fileId !== row.file_id) ledger.leases.put({ ...row, file_id: fileId });
       if (attachment === undefined) ended.push(recorded(row));
       continue;
     }
@@ -186,13 +207,28 @@ export function sortLeases(
   return { gone: [...gone.values()], stale, ended };
 }
 
+/** Whether a file is still the one of a row: its inode and times tell nothing of a container that has not ended. */
+function isSame(row: LeaseRow, lease: Lease | undefined, attachment: AttachmentRow | undefined): boolean {
+  if (lease === undefined || lease.fileId === row.file_id) return lease !== undefined;
+  if (attachment === undefined) return false;
+  if (isUnknownHolder(row)) return true;
+  if (lease.holder?.containerId !== row.container_id) return false;
+  const { interface: name } = lease.holder;
+  return name === "" || row.interface === "" || name === row.interface;
+}
+
+/** A row of a file that named no container. */
+function isUnknownHolder({ address, container_id: id }: LeaseRow): boolean {
+  return id === unknownHolder(addressFromBytes(address)).containerId;
+}
+
 /** Carries out what sortLeases finds, where this database is the truth. Returns what has ended although its file is there. */
 export function settleLeases(
   ledger: Ledger,
   transaction: Transaction,
   network: string,
   folder: string,
-  present: ReadonlyMap<string, string>,
+  present: ReadonlyMap<string, Lease>,
 ): RecordedLease[] {
   const space = ledger.networks.get(network);
   if (space === undefined) return [];
@@ -213,10 +249,14 @@ export function isInUse(ledger: Ledger, network: string, folder: string): boolea
   });
 }
 
-/** A request says which interface the files of its container are of, where host-local was too old to record it. */
-export function nameInterface(ledger: Ledger, containerId: string, interfaceName: string): void {
-  for (const row of ledger.leases.namelessOf(containerId)) {
-    const { network_id: networkId } = row;
+/** A request says which interface its container's files of the network are of, where host-local was too old to record it. */
+export function nameInterface(
+  ledger: Ledger,
+  request: { readonly containerId: string; readonly interface: string; readonly network: string | null },
+): void {
+  const { containerId, interface: interfaceName, network } = request;
+  for (const { network_id: networkId } of ledger.leases.namelessOf(containerId)) {
+    if (network !== null && ledger.networkById(networkId).name !== network) continue;
     const nameless = ledger.sql.attachment.get(containerId, "", networkId);
     const taken = ledger.sql.attachment.get(containerId, interfaceName, networkId);
     if (nameless === undefined || taken !== undefined) continue;

@@ -57,7 +57,7 @@ export class SqliteLeaseBook implements LeaseBook {
     );
   }
 
-  settle(network: string, folder: string, present: ReadonlyMap<string, string>): Promise<RecordedLease[]> {
+  settle(network: string, folder: string, present: ReadonlyMap<string, Lease>): Promise<RecordedLease[]> {
     return this.#folder.write((ledger, transaction) =>
       settleLeases(ledger, transaction, network, folder, present),
     );

@@ -1,5 +1,5 @@
 /** Nodes whose containers have addresses of host-local's when Holdfast takes their networks over. */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -76,6 +76,38 @@ test("old containers keep their addresses, as objects of theirs, until they are 
   expect(existsSync(file)).toBe(false);
   rmSync(other);
   await boundIs(net, uids.sort());
+  await checked(node);
+});
+
+test("a file that changes under its running container, or is written late, costs nobody an address", async () => {
+  const net = await scene.net("leased-touched", "10.67.0.0/29");
+  const node = await start();
+  const [touched, ended, late] = (
+    [
+      ["10.67.0.1", "run-1"],
+      ["10.67.0.2", "old-2"],
+      ["10.67.0.3", "run-3"],
+    ] as const
+  ).map(([address, container]) => lease(node, "leased-touched", address, container)) as [
+    string,
+    string,
+    string,
+  ];
+  // host-local makes a file and writes it then.
+  writeFileSync(late, "");
+  const [ip = ""] = await added(node, await scene.pod(net, node.name));
+  expect(await bound(net)).toContain("10.67.0.3 host-local-10.67.0.3");
+  const versionOf = async (uid: string) =>
+    (await scene.allocations(net)).find(({ spec }) => spec.owner.uid === uid)?.metadata.resourceVersion;
+  const before = await versionOf("run-1");
+  writeFileSync(late, "run-3\r\neth0");
+  utimesSync(touched, new Date(), new Date());
+  rmSync(ended);
+  const pod = (await bound(net)).find((one) => one.startsWith(ip.replace("/29", ""))) ?? "";
+  await boundIs(net, ["10.67.0.1 run-1", "10.67.0.3 run-3", pod]);
+  expect(existsSync(touched) && existsSync(late)).toBe(true);
+  expect(await versionOf("run-1")).toBe(before);
+  expect(node.log).not.toContain("which is held by");
   await checked(node);
 });
 

@@ -1,5 +1,5 @@
 /** host-local's files on a node of a cluster, where another node or a pod may have an address of theirs. */
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { reserveInUse } from "../../claims/create-allocation.ts";
@@ -168,6 +168,50 @@ test("a file that named no container when it was read first is its container's a
   await stage.store.drainOutbox();
   expect(existsSync(file)).toBe(false);
   expect(stage.bound).toHaveLength(2);
+});
+
+test("a file that is touched, or written by the container that host-local had made it for, frees nothing at any moment", async () => {
+  lease("10.0.0.3", "old-1");
+  lease("10.0.0.4", "");
+  lease("10.0.0.5", "old-2");
+  await stage.added(want("new-1", { pod: "p1" }));
+  const cooled: string[] = [];
+  stage.api.before = async ({ method, body }) => {
+    const { spec, status } = (body ?? {}) as Partial<IPAllocation>;
+    if (method === "PUT" && status?.state !== "Bound") cooled.push(spec?.address ?? "");
+  };
+  utimesSync(join(stage.hostLocalDir, "blue", "10.0.0.3"), 1, 1);
+  lease("10.0.0.4", "old-3");
+  rmSync(join(stage.hostLocalDir, "blue", "10.0.0.5"));
+  await housekeeping();
+  await housekeeping();
+  expect(cooled).toEqual(["10.0.0.5/29"]);
+  expect(stage.bound).toEqual(expect.arrayContaining(["10.0.0.3/29: old-1.eth0", "10.0.0.4/29: old-3.eth0"]));
+  expect(journal()).toEqual(expect.arrayContaining(["old-1: 10.0.0.3/29", "old-3: 10.0.0.4/29"]));
+  expect(journal()).toHaveLength(3);
+  for (const address of ["10.0.0.3", "10.0.0.4"])
+    expect(existsSync(join(stage.hostLocalDir, "blue", address))).toBe(true);
+  expect(stage.said).not.toContainEqual(expect.stringContaining("held by"));
+  expect(await problems()).toEqual([]);
+});
+
+test("a file's address that could not pass over to its container for now passes over later", async () => {
+  const file = lease("10.0.0.4", "");
+  await stage.added(want("new-1", { pod: "p1" }));
+  lease("10.0.0.4", "old-3");
+  rmSync(lease("10.0.0.6", "gone"));
+  stage.api.before = async ({ method }) => {
+    if (method === "PUT") stage.api.away = true;
+  };
+  await housekeeping().catch(() => {});
+  stage.api.before = async () => {};
+  stage.api.away = false;
+  await open();
+  await housekeeping();
+  await housekeeping();
+  expect(stage.bound).toContain("10.0.0.4/29: old-3.eth0");
+  expect(journal()).toEqual([expect.stringContaining("new-1"), "old-3: 10.0.0.4/29"]);
+  expect(existsSync(file)).toBe(true);
 });
 
 describe("an address that was imported for a running pod", () => {

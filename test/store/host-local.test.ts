@@ -1,11 +1,20 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parsePluginConfig } from "../../ipam/network-definition.ts";
 import { parseRequestedAddress } from "../../ipam/requested-address.ts";
-import type { AttachOutcome, DetachOutcome } from "../../store/allocations.ts";
+import type { AttachOutcome, AttachWant, DetachOutcome } from "../../store/allocations.ts";
 import { hidingMount } from "../../store/host-local/data-dir.ts";
 import { migrate } from "../../store/sqlite/migrations.ts";
 import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
@@ -69,7 +78,11 @@ function add(
   { conf = configuration(), ip = "", bootId = BOOT } = {},
 ): Promise<AttachOutcome> {
   clock.nowMs += 100;
-  return store.attach({
+  return store.attach(wantOf(container, conf, ip, bootId));
+}
+
+function wantOf(container: string, conf: object, ip = "", bootId = BOOT): AttachWant {
+  return {
     network: "blue",
     definition: parsePluginConfig(conf),
     definitionSource: JSON.stringify(conf),
@@ -81,7 +94,7 @@ function add(
     claim: null,
     requested: ip === "" ? [] : [parseRequestedAddress(ip, "test")],
     onePerFamily: false,
-  });
+  };
 }
 
 function del(container: string, bootId = BOOT): Promise<DetachOutcome> {
@@ -235,6 +248,35 @@ describe("addresses that host-local gave", () => {
     await del("old-2");
     expect(await held()).toEqual(["10.88.0.4/29 Bound new-1 eth0"]);
     expect(readdirSync(leases)).toEqual([]);
+  });
+
+  test("without the interface are not named by an ADD of the container on another network", async () => {
+    writeFileSync(join(leases, "10.88.0.2"), "old-1");
+    await add("new-1");
+    const other = { name: "green", ipam: { type: "holdfast-ipam", subnet: "10.89.0.0/29" } };
+    await store.attach({ ...wantOf("old-1", other), network: "green", interface: "net1" });
+    expect((await held())[0]).toBe("10.88.0.2/29 Bound old-1 ");
+    expect(answer(await add("old-1"))).toBe("10.88.0.2/29");
+  });
+
+  test("stay when a file is touched, or restored from elsewhere, and end with their files", async () => {
+    lease("10.88.0.2", "old-1");
+    lease("10.88.0.3", "old-2");
+    lease("10.88.0.4", "old-3");
+    await add("new-1");
+    const listed = async () => (await store.list({ network: "blue" }, { limit: 100 })).items;
+    const [allocated, before] = [await held(), (await listed()).slice(0, 2)];
+    utimesSync(join(leases, "10.88.0.2"), 1, 1);
+    rmSync(join(leases, "10.88.0.3"));
+    lease("10.88.0.3", "old-2");
+    rmSync(join(leases, "10.88.0.4"));
+    await housekeeping();
+    expect(await held()).toEqual(allocated.filter((one) => !one.includes("old-3")));
+    expect((await listed()).slice(0, 2)).toEqual(before);
+    await del("old-1");
+    await del("old-2");
+    expect(readdirSync(leases)).toEqual([]);
+    expect(await held()).toEqual(["10.88.0.5/29 Bound new-1 eth0"]);
   });
 
   test("are found again when host-local was the network's plugin for a while", async () => {

@@ -152,8 +152,10 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
       20_000,
     );
     expect((await victim.ask("/")).status).toBe(200);
-    const line = node.log.split("\n").find((one) => one.includes('"what":"link"'));
-    expect(line).toContain(`"network":"blue"`);
-    expect(line).toContain(`"link":"${link}"`);
+    // The gate is there before the look has ended that tells of it.
+    const said = () => node.log.split("\n").find((one) => one.includes('"what":"link"'));
+    await until(() => said() !== undefined, `what was put back; log: ${node.log}`, 20_000);
+    expect(said()).toContain(`"network":"blue"`);
+    expect(said()).toContain(`"link":"${link}"`);
   });
 });

@@ -247,10 +247,10 @@ describe("addresses a pod has, by its annotations", () => {
 
   test.each([
     ["[{", /network-status: /, "JSON that breaks off"],
-    [{}, /a list is wanted/, "no list"],
-    [[7], /\[0\]: an object/, "no object"],
-    [[{ ips: ["10.0.0.5"] }], /\[0\]: an object with name/, "no name"],
-    [[{ name: "A/B", ips: [] }], /\[0\]: an object with name/, "a name that cannot exist"],
+    [{}, /expected a list/, "no list"],
+    [[7], /\[0\]: expected an object/, "no object"],
+    [[{ ips: ["10.0.0.5"] }], /\[0\]: expected an object with name/, "no name"],
+    [[{ name: "A/B", ips: [] }], /\[0\]: expected an object with name/, "a name that cannot exist"],
     [[{ name: "nets/blue", ips: "10.0.0.5" }], /a list of addresses/, "addresses as one text"],
     [[{ name: "nets/blue", ips: [7, "::ffff:10.0.0.1"] }], /not an IP address.*IPv4-mapped/s, "no addresses"],
     [`${"[".repeat(100_000)}${"]".repeat(100_000)}`, /nested/, "deep nesting"],
@@ -261,7 +261,7 @@ describe("addresses a pod has, by its annotations", () => {
   });
 
   test.each([
-    ["7", /an object is wanted/, "a number"],
+    ["7", /expected an object/, "a number"],
     [
       { "a/b": 5, "nets/blue": { ip_addresses: ["10.0.0.5/33"] } },
       /"namespace\/name" with an object.*prefix length/s,

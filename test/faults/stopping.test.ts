@@ -9,8 +9,10 @@ import { podArgs, postCni, wireRequest } from "./wire.ts";
 
 const PLAIN = network("plain", { subnets: "10.10.0.0/18" });
 const VMS = network("vms", { subnets: "10.12.0.0/24" }, { allowPersistentIPs: true });
-/** Far below the deadline of the ADDs that wait. */
-const STOP_MS_MAX = 8_000;
+/** For the ADDs that wait, ms. */
+const DEADLINE_MS = 50_000;
+/** Well below their deadline, however slow the machine is: whoever waits must not hold up the end. */
+const STOP_MS_MAX = DEADLINE_MS / 2;
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
@@ -18,7 +20,7 @@ function pause(ms: number): Promise<void> {
 
 test("SIGTERM under load", async () => {
   const stage = new Stage();
-  const daemon = await stage.daemon({ args: ["--add-deadline-ms", "50000"] });
+  const daemon = await stage.daemon({ args: ["--add-deadline-ms", String(DEADLINE_MS)] });
   const waiting = Array.from({ length: 20 }, (_, index) =>
     postCni(daemon, "ADD", `vm-${index}`, { config: VMS, args: podArgs(`vm-${index}`, `absent-${index}`) }),
   );
@@ -47,7 +49,8 @@ test("SIGTERM under load", async () => {
     }
   };
   const load = Promise.all(Array.from({ length: 12 }, worker));
-  await pause(500);
+  // The signal comes in the middle of it, on a slow machine too.
+  await until(async () => answered.size > 50, "answers under load");
   const startMs = performance.now();
   expect(await daemon.end("SIGTERM")).toBe(0);
   expect(performance.now() - startMs).toBeLessThan(STOP_MS_MAX);
@@ -68,7 +71,6 @@ test("SIGTERM under load", async () => {
     "holdfast.initialised",
   ]);
 
-  expect(answered.size).toBeGreaterThan(50);
   const again = await stage.daemon();
   expect(await attachedTo(again, "plain")).toEqual([...answered.keys()].sort());
   for (const [id, body] of [...answered].slice(0, 50)) {

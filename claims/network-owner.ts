@@ -3,6 +3,11 @@ import type { IPNetwork } from "../store/kubernetes/objects.ts";
 
 /** On the NetworkAttachmentDefinition that defines a network: namespaces whose NADs may join it, "ns1,ns2" or "*". */
 export const SHARED_WITH_ANNOTATION = "ipam.holdfast.dev/shared-with";
+/**
+ * On an IPNetwork: the owner that Holdfast recorded by itself. Any other owner in `spec.definedIn`, or none here, is the word
+ * of an administrator, whatever tool has written it.
+ */
+export const RECORDED_OWNER_ANNOTATION = "ipam.holdfast.dev/recorded-owner";
 /** The owner of a network that the nodes' own CNI configuration defines, or a ClusterUserDefinedNetwork: administrators. */
 export const NODES_OWN = "";
 
@@ -23,6 +28,11 @@ export function readOwner(object: Pick<IPNetwork, "spec"> | null): NetworkOwner 
   const { definedIn, sharedWith } = spec;
   const texts = Array.isArray(sharedWith) ? sharedWith.filter((one) => typeof one === "string") : [];
   return { definedIn, sharedWith: texts };
+}
+
+/** Whether an administrator said whose the network is: beforehand, by moving it, or by an edit. */
+export function isAdministratorsWord({ metadata, spec }: Pick<IPNetwork, "metadata" | "spec">): boolean {
+  return spec.definedIn !== undefined && metadata.annotations?.[RECORDED_OWNER_ANNOTATION] !== spec.definedIn;
 }
 
 /** The namespaces in a value of the annotation. */

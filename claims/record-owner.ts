@@ -16,7 +16,13 @@ import {
 import type { DefinitionBook } from "./definition-book.ts";
 import { readObject } from "./kube/read-object.ts";
 import { readNetworkObject } from "./network-object.ts";
-import { type NetworkOwner, NODES_OWN, readOwner } from "./network-owner.ts";
+import {
+  isAdministratorsWord,
+  type NetworkOwner,
+  NODES_OWN,
+  RECORDED_OWNER_ANNOTATION,
+  readOwner,
+} from "./network-owner.ts";
 import { readNetworkSelection } from "./network-selection.ts";
 import { projectPod } from "./pod-view.ts";
 import { CUDNS_PATH, UDNS_PATH } from "./udn/udn-object.ts";
@@ -76,37 +82,46 @@ export async function readRecordedOwner(
   return readOwner(await readNetworkObject(api, network, deadlineMs));
 }
 
+/** Whose a network was (null: nobody had recorded it) and is, and the name of the IPNetwork that says so. */
+interface MovedNetwork {
+  readonly from: string | null;
+  readonly to: string;
+  readonly object: string;
+}
+
 /**
- * An administrator gives a network to another namespace, or to the administrators (NODES_OWN). Returns the former owner's, null where none was recorded. Throws
- * RefusalError NOT_FOUND when the network has no IPNetwork, API_REFUSED, and ApiAway.
+ * An administrator gives a network to another namespace, or to the administrators (NODES_OWN), for as long as its IPNetwork
+ * exists. Throws RefusalError NOT_FOUND when the network has no IPNetwork, API_REFUSED, and ApiAway.
  */
 export async function moveNetwork(
   api: KubeApi,
   network: string,
   namespace: string,
   deadlineMs: number,
-): Promise<{ readonly from: string | null; readonly to: string }> {
+): Promise<MovedNetwork> {
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
     const object = await readNetworkObject(api, network, deadlineMs);
     if (object === null)
       throw new RefusalError(refuse("NOT_FOUND", { what: `IPNetwork of network ${network}` }));
+    const { name, resourceVersion } = object.metadata;
     const from = readOwner(object)?.definedIn ?? null;
-    if (from === namespace) return { from, to: namespace };
-    const path = objectPath(NETWORKS_PATH, object.metadata.name);
+    const moved = { from, to: namespace, object: name };
+    if (from === namespace && isAdministratorsWord(object)) return moved;
+    const path = objectPath(NETWORKS_PATH, name);
     const answer = await api.send({
       method: "PATCH",
       patch: "merge",
       path,
       body: {
-        metadata: { resourceVersion: object.metadata.resourceVersion },
+        metadata: { resourceVersion, annotations: { [RECORDED_OWNER_ANNOTATION]: null } },
         spec: { definedIn: namespace },
       },
       priority: "housekeeping",
       deadlineMs,
     });
     if (answer.status === CONFLICT) continue;
-    if (answer.status !== 200) throw refusedBy(answer, `write IPNetwork ${object.metadata.name}`);
-    return { from, to: namespace };
+    if (answer.status !== 200) throw refusedBy(answer, `write IPNetwork ${name}`);
+    return moved;
   }
   throw new ApiAway(`network ${network} could not be moved: others kept writing its IPNetwork`);
 }
@@ -198,6 +213,7 @@ async function write(
   const name = known?.metadata.name ?? networkObjectName(network);
   const { definedIn, sharedWith } = owner;
   const spec = sharedWith.length === 0 ? { definedIn } : { definedIn, sharedWith };
+  const annotations = { [RECORDED_OWNER_ANNOTATION]: definedIn };
   const { status, body } = await api.send({
     ...(known === null
       ? {
@@ -206,7 +222,7 @@ async function write(
           body: {
             apiVersion: API_VERSION,
             kind: "IPNetwork",
-            metadata: { name },
+            metadata: { name, annotations },
             spec: { network, ...spec },
           },
         }
@@ -214,7 +230,7 @@ async function write(
           method: "PATCH",
           patch: "merge",
           path: objectPath(NETWORKS_PATH, name),
-          body: { metadata: { resourceVersion: known.metadata.resourceVersion }, spec },
+          body: { metadata: { resourceVersion: known.metadata.resourceVersion, annotations }, spec },
         }),
     priority: "add",
     deadlineMs,

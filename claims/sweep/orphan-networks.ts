@@ -12,6 +12,7 @@ import {
 import { DefinitionBook, projectNad } from "../definition-book.ts";
 import { IMPORTED, isImported, nodeDefinitionsOf } from "../import-sources.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import { isAdministratorsWord } from "../network-owner.ts";
 import { MalformedObjectError, objectAt } from "../object-metadata.ts";
 import type { Cache, CachedAllocation } from "./caches.ts";
 
@@ -45,9 +46,9 @@ interface Counts {
 
 /**
  * IPNetworks that no NetworkAttachmentDefinition defines any more: they tell how many addresses are left, and go when there
- * are none. One that was never used was made beforehand by an administrator, and one that the nodes' own configuration
- * defines may be needed at any time: both stay. So does one whose definition is there and wrong: its owner is about to
- * correct it, and the IPNetwork says whose the name is.
+ * are none. One that says an administrator's word, beforehand or later, is the administrator's to delete, and one that the
+ * nodes' own configuration defines may be needed at any time: both stay. So does one whose definition is there and wrong:
+ * its owner is about to correct it, and the IPNetwork says whose the name is.
  */
 export class OrphanNetworks {
   readonly #options: OrphanNetworksOptions;
@@ -170,12 +171,12 @@ export class OrphanNetworks {
   }
 }
 
-/** It was in use once, and nothing is under way on it. */
+/** It was in use once, nothing is under way on it, and no administrator has decided whose it is. */
 function mayGo(object: IPNetwork): boolean {
   const underWay = (object.status?.conditions ?? []).some(
     ({ type, status }) => type !== IMPORTED && status === "True",
   );
-  return isImported(object, []) && !underWay;
+  return isImported(object, []) && !underWay && !isAdministratorsWord(object);
 }
 
 function wrongDefinitions(broken: ReturnType<DefinitionBook["broken"]>): WrongDefinitions {

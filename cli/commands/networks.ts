@@ -10,6 +10,13 @@ interface NewOwner {
   readonly administrators?: boolean;
 }
 
+/** Whose it was (null: nobody's yet) and is, "" for the administrators, and the name of the IPNetwork that says so. */
+interface Moved {
+  readonly from: string | null;
+  readonly to: string;
+  readonly object: string;
+}
+
 /** `holdfast networks`: every network, a line for each of its ranges; `networks own` moves one to another owner. */
 export function addNetworks(program: Command): void {
   const networks = withOutput(program.command("networks"));
@@ -43,12 +50,13 @@ export function addNetworks(program: Command): void {
           "error: a network belongs to a namespace in a cluster only\nhint: name the cluster, as an administrator: --kubeconfig FILE",
         );
       const path = `/v1/networks/${encodeURIComponent(name)}`;
-      const { from, to } = await client.post<{ from: string | null; to: string }>(
+      const { from, to, object } = await client.post<Moved>(
         path,
         administrators ? { administrators } : { namespace },
       );
       const former = from === null ? "" : `, formerly of ${named(from)}`;
       print(`network ${name} belongs to ${named(to)}${from === to ? " already" : former}\n`);
+      print(`it stays so when nothing uses it any more; kubectl delete ipnetwork ${object} ends that then\n`);
     });
 }
 

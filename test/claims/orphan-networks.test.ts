@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
 import { OrphanNetworks, type OrphanNetworksOptions } from "../../claims/sweep/orphan-networks.ts";
 
 const KEEP_SECONDS = 60;
@@ -27,16 +28,20 @@ async function looks({
   watched,
   listed = watched,
   owner = "shop",
+  recorded = owner,
 }: {
   readonly watched: readonly object[];
   readonly listed?: readonly object[];
   readonly owner?: string | null;
+  /** The owner that Holdfast recorded by itself; null: none. */
+  readonly recorded?: string | null;
 }): Promise<string[]> {
   const definitions = new DefinitionBook();
   for (const one of watched) definitions.upsert(projectNad(one));
   const definedIn = owner === null ? {} : { definedIn: owner };
+  const annotations = recorded === null ? {} : { [RECORDED_OWNER_ANNOTATION]: recorded };
   const object = {
-    metadata: { name: "blue", uid: "n", resourceVersion: "5" },
+    metadata: { name: "blue", uid: "n", resourceVersion: "5", annotations },
     spec: { network: "blue", ...definedIn },
     status: {
       allocated: "0",
@@ -108,5 +113,21 @@ describe("an IPNetwork without an address", () => {
     [[configured("shop", conf({ ipam: { type: "host-local" } }))], "another plugin serves it"],
   ])("goes after its time when no definition may be meant for it", async (watched, reason) => {
     expect(await looks({ watched }), reason).toEqual(["DELETE"]);
+  });
+
+  test.each([
+    ["shop", null, "created beforehand, or moved by `holdfast networks own`"],
+    ["", null, "the administrators' own"],
+    ["shop", "bank", "moved by an edit"],
+    ["", "shop", "taken back by an edit"],
+  ])(
+    "stays where an administrator said that it is %o's: %s recorded, %s",
+    async (owner, recorded, reason) => {
+      expect(await looks({ watched: [], owner, recorded }), reason).toEqual([]);
+    },
+  );
+
+  test("goes where nobody said whose it is", async () => {
+    expect(await looks({ watched: [], owner: null })).toEqual(["DELETE"]);
   });
 });

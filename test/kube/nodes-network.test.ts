@@ -51,11 +51,9 @@ test("a tenant that defined the name first changes no primary interface, and an 
   const own = () => admin("networks", "own", "podnet", "--administrators");
   expect(await own()).toMatchObject({
     code: 0,
-    stdout: "network podnet belongs to the administrators, formerly of evil\n",
+    stdout: expect.stringMatching(/^network podnet belongs to the administrators, formerly of evil\n/),
   });
-  expect(await own()).toMatchObject({
-    stdout: "network podnet belongs to the administrators already\n",
-  });
+  expect((await own()).stdout).toMatch(/^network podnet belongs to the administrators already\n/);
   // Without waiting: whoever is refused asks again whose the network is.
   expect((await scene.given(web, network, PRIMARY))[0]).toMatch(/^10\.30\.0\./);
   const late = await evil.pod("late", "node-a", "x");

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ALLOCATIONS_PATH, NADS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
-import { until } from "../harness/daemon.ts";
+import { HOLDFAST, run, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { mirrorOf, pathOf } from "../harness/kube-pods.ts";
 import { ControllerStage, config, NAMESPACE } from "./controller-stage.ts";
@@ -106,7 +106,23 @@ test("what only whereabouts records is held while it does, and released when its
   await stage.stays("recorded", "10.51.0.2/24");
 });
 
+const NETWORKS = "/apis/ipam.holdfast.dev/v1alpha1/ipnetworks";
+
+/** An IPNetwork as an administrator makes one with kubectl. */
+function reserve(name: string, spec: object = {}): Promise<KubeObject> {
+  const head = { apiVersion: "ipam.holdfast.dev/v1alpha1", kind: "IPNetwork", metadata: { name } };
+  return stage.cluster.api.create(NETWORKS, { ...head, spec: { network: name, ...spec } });
+}
+
 test("a network whose NAD and pods are gone shows what is left, and goes with the last address", async () => {
+  // Used and left behind like the other one, but an administrator said whose they are.
+  await reserve("beforehand", { definedIn: NAMESPACE });
+  for (const name of ["beforehand", "moved"]) await stage.network(name, "10.56.0.0/24");
+  const flags = ["--kubeconfig", stage.cluster.kubeconfig("admin")];
+  const own = [...flags, "networks", "own", "moved", "--namespace", "bank"];
+  expect((await run(process.execPath, [HOLDFAST, ...own])).stdout).toContain("moved belongs to bank");
+  for (const name of ["beforehand", "moved"])
+    await stage.cluster.api.delete(namespacedPath(NADS_PATH, NAMESPACE, name));
   await stage.network("leaving", "10.53.0.0/24");
   await stage.network("mistyped", "10.54.0.0/24");
   const wrong = {
@@ -137,14 +153,16 @@ test("a network whose NAD and pods are gone shows what is left, and goes with th
   await until(async () => (await stage.networkObject("leaving")) === null, "the IPNetwork to go");
   expect(await stage.networkObject("mistyped"), "its definition is there, and wrong").not.toBeNull();
   // Made beforehand by an administrator, and never used.
-  const made = { metadata: { name: "reserved" }, spec: { network: "reserved" } };
-  await stage.cluster.api.create("/apis/ipam.holdfast.dev/v1alpha1/ipnetworks", {
-    apiVersion: "ipam.holdfast.dev/v1alpha1",
-    kind: "IPNetwork",
-    ...made,
-  });
+  await reserve("reserved");
   await new Promise((resolve) => setTimeout(resolve, 6_000));
-  expect(await stage.networkObject("reserved")).not.toBeNull();
+  for (const [name, definedIn] of [
+    ["reserved", undefined],
+    ["beforehand", NAMESPACE],
+    ["moved", "bank"],
+  ]) {
+    expect((await stage.networkObject(name as string))?.spec, name).toMatchObject({ network: name });
+    expect((await stage.networkObject(name as string))?.spec.definedIn).toBe(definedIn);
+  }
 });
 
 test("a NAD that joins an imported network is imported, and each later edition of it", async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import {
   cooled,
@@ -306,8 +307,8 @@ describe("an IPAllocation: a stolen token of node a may not", () => {
 });
 
 describe("an IPNetwork", () => {
-  const network = (spec: object, status: object = {}) => ({
-    metadata: { name: "blue" },
+  const network = (spec: object, status: object = {}, annotations?: object) => ({
+    metadata: { name: "blue", ...(annotations && { annotations }) },
     spec: { network: "blue", ...spec },
     status,
   });
@@ -322,6 +323,14 @@ describe("an IPNetwork", () => {
     [
       "whose owner is recorded now",
       { resource, before: network({}), after: network({ definedIn: "shop", sharedWith: ["b"] }) },
+    ],
+    [
+      "whose owner is recorded now, with a note that says so",
+      {
+        resource,
+        before: network({}),
+        after: network({ definedIn: "shop" }, {}, { [RECORDED_OWNER_ANNOTATION]: "shop" }),
+      },
     ],
     [
       "of an owner that stays",
@@ -345,6 +354,14 @@ describe("an IPNetwork", () => {
       },
     ],
     ["for another network", { resource, before: network({}), after: network({ network: "red" }) }],
+    [
+      "as if no administrator had moved it",
+      {
+        resource,
+        before: network({ definedIn: "shop" }),
+        after: network({ definedIn: "shop" }, {}, { [RECORDED_OWNER_ANNOTATION]: "shop" }),
+      },
+    ],
   ])("%s is refused", (_, written) => expect(refusals(written)).toHaveLength(1));
 });
 

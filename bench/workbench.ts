@@ -24,7 +24,8 @@ export interface Side {
 
 /**
  * A daemon on an empty state folder, and host-local on an empty data folder, both with one and the same plugin
- * configuration but for its `type`: a /8, whose gateway is not given.
+ * configuration but for its `type`: a /8, whose gateway is not given. Holdfast is not told of host-local's folder: it would
+ * respect what is in it, as after a switch, and follow each change that host-local makes beside it.
  */
 export class Workbench {
   readonly folder: string;
@@ -143,7 +144,11 @@ export class Workbench {
   }
 
   #config(type: string): string {
-    const ipam = { type, subnet: "10.0.0.0/8", dataDir: this.#hostLocalData };
+    const ipam = {
+      type,
+      subnet: "10.0.0.0/8",
+      ...(type === "host-local" && { dataDir: this.#hostLocalData }),
+    };
     return JSON.stringify({ cniVersion: "1.0.0", name: NETWORK, type: "bridge", ipam });
   }
 

@@ -1,11 +1,15 @@
 import { constants, lstatSync, statSync, unlinkSync } from "node:fs";
 import { open, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import type { Address } from "../../ipam/address.ts";
 import { LEASE_BYTES_MAX, type LeaseHolder, leaseAddress, leaseHolder } from "../../ipam/host-local-lease.ts";
 
 /** Files read side by side: the folder of a large network is read within seconds, and others use the disk too. */
 const READ_AT_ONCE = 32;
+
+/** Files looked at, at some microseconds each, before other work gets its turn. */
+const LOOKS_PER_TURN = 200;
 
 /** One address that host-local has given: a file. */
 export interface Lease {
@@ -42,18 +46,29 @@ export function folderVersion(folder: string): string | null {
   }
 }
 
-/** Every lease of a folder, in no order. Throws LeaseProblem: one that cannot be read may be any container's. */
-export async function readLeases(folder: string): Promise<Lease[]> {
+/**
+ * Every lease of a folder, in no order. Files that are the same as in `former` are not opened again: a runtime that ends a
+ * thousand containers one by one changes the folder a thousand times. Throws LeaseProblem: a lease that cannot be read may be
+ * any container's.
+ */
+export async function readLeases(folder: string, former: readonly Lease[] = []): Promise<Lease[]> {
   const names = await readdir(folder).catch((error: unknown) => {
     throw problemOf(folder, error);
   });
-  const wanted = names.flatMap((name) => {
-    const address = leaseAddress(name);
-    return address === null ? [] : [{ address, path: join(folder, name) }];
-  });
+  const known = new Map(former.map((lease) => [lease.path, lease]));
   const leases: Lease[] = [];
+  const changed: Pick<Lease, "address" | "path">[] = [];
+  for (const [at, name] of names.entries()) {
+    if (at % LOOKS_PER_TURN === LOOKS_PER_TURN - 1) await setImmediate();
+    const path = join(folder, name);
+    const before = known.get(path);
+    const address = before === undefined ? leaseAddress(name) : before.address;
+    if (address === null) continue;
+    if (before !== undefined && isUnchanged(before)) leases.push(before);
+    else changed.push({ address, path });
+  }
   const worker = async () => {
-    for (let next = wanted.pop(); next !== undefined; next = wanted.pop()) {
+    for (let next = changed.pop(); next !== undefined; next = changed.pop()) {
       const read = await readLease(next.path);
       if (read !== null) leases.push({ ...next, ...read });
     }
@@ -67,6 +82,16 @@ export async function readLeases(folder: string): Promise<Lease[]> {
 export function removeLease(path: string, fileId: string): void {
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
   if (found?.isFile() && fileIdOf(found) === fileId) unlinkSync(path);
+}
+
+/** Whether the file is the one that was read. What cannot be told is read again, and says what is wrong. */
+function isUnchanged({ path, fileId }: Lease): boolean {
+  try {
+    const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+    return found?.isFile() === true && fileIdOf(found) === fileId;
+  } catch {
+    return false;
+  }
 }
 
 /** Null when it has gone meanwhile. Never waits for a pipe's writer and never follows a link out of the folder. */

@@ -252,7 +252,9 @@ export class HostLocalTakeover {
     const startedMs = this.#clock.monotonicMs();
     const version = folderVersion(folder);
     if (version === null) return;
-    const found = await readLeases(folder);
+    const before = this.#readings.get(key);
+    // Within a tick of the clock a file may have become another one that looks the same.
+    const found = await readLeases(folder, before?.settled ? before.leases.map(({ lease }) => lease) : []);
     if (following) {
       const present = new Map(found.map((lease) => [lease.path, lease]));
       for (const ended of await this.#book.settle(network, folder, present)) this.#remove(ended);
@@ -266,7 +268,6 @@ export class HostLocalTakeover {
     await this.#book.remember(network, folder);
     if (bookOpened !== this.#bookOpened) return this.#read(definition, folder, following);
     this.#report(network, folder, leases);
-    const before = this.#readings.get(key);
     const firstSeenMs = before?.version === version ? before.firstSeenMs : startedMs;
     const settled = startedMs - firstSeenMs >= TICK_MS_MAX && folderVersion(folder) === version;
     const followed = following || (before?.version === version && before.followed);

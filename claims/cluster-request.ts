@@ -1,6 +1,4 @@
-import { isBridgeGateway } from "../ipam/bridge-gateway.ts";
-import { differenceFrom } from "../ipam/definition-difference.ts";
-import { hasRanges, type NetworkDefinition } from "../ipam/network-definition.ts";
+import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/requested-address.ts";
 import { refusedBy } from "../store/kubernetes/allocation-client.ts";
@@ -14,6 +12,7 @@ import { type DefinitionBook, type NadVerdict, projectNad } from "./definition-b
 import { describeNetworkOwner, NODES_OWN } from "./network-owner.ts";
 import type { NetworkOwners } from "./network-owners.ts";
 import { elementFor, readNetworkSelection } from "./network-selection.ts";
+import { differenceOf, differenceRemedy, type NodeConfigurations } from "./node-configurations.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import type { PodView } from "./pod-view.ts";
 import type { SelectionElement } from "./selection-element.ts";
@@ -48,6 +47,7 @@ interface Parts {
   readonly pods: PodDirectory;
   readonly book: DefinitionBook;
   readonly owners: Pick<NetworkOwners, "learn">;
+  readonly configurations: Pick<NodeConfigurations, "note">;
   /** Name of the Node object that this daemon serves. */
   readonly node: string;
 }
@@ -146,6 +146,7 @@ async function definitionOf(
   const verdict: NadVerdict = key === null ? { kind: "unknown" } : book.verdict(key);
   if (verdict.kind === "broken") throw new RefusalError(verdict.refusal);
   const byNodes = key === null || book.isFromFile(key);
+  if (byNodes) parts.configurations.note(request);
   await owners.learn(network, { byNodes, deadlineMs });
   if (whyNotIn(parts, request, element, pod) !== null)
     await owners.learn(network, { fresh: true, deadlineMs });
@@ -201,21 +202,16 @@ function whyNotLetIn(
 }
 
 /** Why the definition that counts may not stand for the configuration on the node, which came with the request; null: it may. */
-function whyNotDefined(
-  { book, node }: Parts,
-  { network, conf, ownDefinition }: RuntimeRequest,
-): Refusal | null {
+function whyNotDefined({ book, node }: Parts, request: RuntimeRequest): Refusal | null {
+  const { network } = request;
   const counting = book.definitionOf(network);
-  if (counting === null || !hasRanges(conf)) return null;
-  const difference = differenceFrom(ownDefinition().definition, counting.definition, {
-    bridgeIsGateway: isBridgeGateway(conf),
-  });
-  if (difference === null) return null;
+  const difference = counting === null ? null : differenceOf(request, counting);
+  if (counting === null || difference === null) return null;
   return refuse("DEFINITION_CONFLICT", {
     other: `the configuration on node ${node}`,
     network,
     definition: `NetworkAttachmentDefinition ${counting.by} (other ${difference})`,
-    remedy: `remove the ranges from the nodes' configuration; where the network is the nodes' own, an administrator takes it from ${counting.by.split("/")[0]}: holdfast networks own ${network} --administrators`,
+    remedy: differenceRemedy(network, counting),
   });
 }
 

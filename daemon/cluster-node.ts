@@ -7,6 +7,7 @@ import { loadKubeConfig } from "../claims/kube/kube-config.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../claims/kube/read-object.ts";
 import { Reflector } from "../claims/kube/reflector.ts";
 import { NetworkOwners } from "../claims/network-owners.ts";
+import { NodeConfigurations } from "../claims/node-configurations.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
 import { type PodView, projectPod } from "../claims/pod-view.ts";
 import { ourPluginOf } from "../ipam/network-definition.ts";
@@ -24,7 +25,7 @@ import {
   PODS_PATH,
 } from "../store/kubernetes/objects.ts";
 import type { NodeContext } from "../store/node-context.ts";
-import type { PodIdentity } from "../store/records.ts";
+import type { Finding, PodIdentity } from "../store/records.ts";
 import { timeText } from "../store/sqlite/rows.ts";
 import { ClusterContinuity } from "./cluster-continuity.ts";
 import { type AskedPlan, readPlan } from "./listener-plan.ts";
@@ -60,6 +61,7 @@ export class ClusterNode {
   readonly pods: PodDirectory;
   readonly book = new DefinitionBook();
   readonly owners: NetworkOwners;
+  readonly configurations = new NodeConfigurations();
   readonly contact: ClusterContinuity;
   readonly store: KubernetesStore;
   readonly imports: NodeImports;
@@ -187,6 +189,17 @@ export class ClusterNode {
     this.contact.stop();
     await Promise.all([this.#podWatch.stop(), this.#nadWatch.stop()]);
     this.#http.close();
+  }
+
+  /** What of this node's own configuration somebody has to look at. Throws ApiAway. */
+  findings(): Promise<Finding[]> {
+    const { book, node, store } = this;
+    return this.configurations.findings({
+      book,
+      node,
+      isUsed: (network) => store.attachmentsOfNetwork(network).length > 0,
+      holderOf: (network, address) => store.holderOf(network, address),
+    });
   }
 
   /** Where the owner of a network has put it: one plan for each of the NADs of the namespace that it belongs to. */

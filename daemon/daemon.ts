@@ -162,9 +162,10 @@ export class Daemon {
       version,
       notReady,
       spool,
-      findings: () => [
+      findings: async () => [
         ...bootAgreement.findings(),
         ...(this.#settlement?.findings() ?? []),
+        ...((await this.#cluster?.findings()) ?? []),
         ...this.#listeners.findings(),
       ],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),

@@ -156,7 +156,7 @@ function podProblem(
   return named ? null : belongsTo(object);
 }
 
-function objectOf({ allocations }: Look, network: string, address: Address): IPAllocation | undefined {
+export function objectOf({ allocations }: Look, network: string, address: Address): IPAllocation | undefined {
   return allocations.get(allocationName(network, address))?.object;
 }
 

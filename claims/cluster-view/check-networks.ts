@@ -6,13 +6,13 @@ import type { Finding, RangeView } from "../../store/records.ts";
 import { gatewayHeld } from "../../store/sqlite/check.ts";
 import { describeSource, isImported, sourcesOf, uncovered } from "../import-sources.ts";
 import { nameTakenBy, networkObjectOf } from "../network-object.ts";
-import { describeNetworkOwner, SHARED_WITH_ANNOTATION } from "../network-owner.ts";
+import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../network-owner.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
 import type { ClusterNetworkView } from "./network-views.ts";
 
-/** Namespaces that one finding names. */
-const NAMESPACES_SHOWN_MAX = 5;
+/** Namespaces or definitions that one finding names. */
+const SHOWN_MAX = 5;
 
 /** I5: the counts of every range add up, and those that `kubectl get ipnetworks` shows can be true. */
 export function checkCounts({ networks }: Look, views: readonly ClusterNetworkView[]): Finding[] {
@@ -50,6 +50,24 @@ export function checkBroken({ book }: Look): Finding[] {
     message: `NetworkAttachmentDefinition ${key} is refused: ${refusal.message}`,
     hint: refusal.hint,
   }));
+}
+
+/** Definitions that disagree with the one that counts: every ADD through them fails. */
+export function checkConflicts({ book }: Look): Finding[] {
+  return book.networks().flatMap((network) => {
+    const counting = book.definitionOf(network);
+    const others = book.nadsOf(network).filter(({ key }) => book.verdict(key).kind === "conflict");
+    if (counting === null || others.length === 0) return [];
+    const shown = shortened(others.map(({ key }) => key).sort());
+    const define = others.length === 1 ? ` ${shown} defines` : `s ${shown} define`;
+    return [
+      {
+        invariant: "network",
+        message: `NetworkAttachmentDefinition${define} network ${network} differently from ${counting.by}, which counts: ADDs through ${others.length === 1 ? "it" : "them"} are refused`,
+        hint: "make them equal, or give one of them another network name",
+      },
+    ];
+  });
 }
 
 /** Nobody holds a gateway's address: it answers for itself. */
@@ -98,6 +116,11 @@ function numberOf(text: string | undefined): bigint | null {
   return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
 }
 
+function shortened(names: readonly string[]): string {
+  const shown = names.slice(0, SHOWN_MAX).join(", ");
+  return names.length > SHOWN_MAX ? `${shown}, and ${names.length - SHOWN_MAX} more` : shown;
+}
+
 /** Networks whose owner is not recorded or defines them no longer, and NADs that may not use the network they name. */
 export function checkOwners({ book, madeAt }: Look, grace: Grace): Finding[] {
   return book.networks().flatMap((network): Finding[] => {
@@ -112,7 +135,8 @@ export function checkOwners({ book, madeAt }: Look, grace: Grace): Finding[] {
         hint: "the controller records it, or the first attachment does; see their logs, and whether deploy/crds of this release is applied",
       });
     }
-    if (book.definitionOf(network) === null) {
+    // The administrators' own is defined on the nodes.
+    if (owner.definedIn !== NODES_OWN && book.definitionOf(network) === null) {
       findings.push({
         invariant: "owner",
         message: `network ${network} belongs to ${whose}, where no NetworkAttachmentDefinition defines it now`,
@@ -121,12 +145,9 @@ export function checkOwners({ book, madeAt }: Look, grace: Grace): Finding[] {
     }
     const refused = book.namespacesOf(network).filter((namespace) => !book.permits(network, namespace));
     if (refused.length > 0) {
-      const shown = refused.slice(0, NAMESPACES_SHOWN_MAX).join(", ");
-      const more =
-        refused.length > NAMESPACES_SHOWN_MAX ? `, and ${refused.length - NAMESPACES_SHOWN_MAX} more` : "";
       findings.push({
         invariant: "owner",
-        message: `network ${network} belongs to ${whose}, and NetworkAttachmentDefinitions of ${shown}${more} name it: ADDs through those are refused`,
+        message: `network ${network} belongs to ${whose}, and NetworkAttachmentDefinitions of ${shortened(refused)} name it: ADDs through those are refused`,
         hint: `where that is meant, share it (annotation ${SHARED_WITH_ANNOTATION} on its definition); else those must use another network name`,
       });
     }

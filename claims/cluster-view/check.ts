@@ -3,9 +3,17 @@ import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
 import type { Finding } from "../../store/records.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkNames } from "./check-names.ts";
-import { checkBroken, checkCounts, checkGateways, checkImports, checkOwners } from "./check-networks.ts";
+import {
+  checkBroken,
+  checkConflicts,
+  checkCounts,
+  checkGateways,
+  checkImports,
+  checkOwners,
+} from "./check-networks.ts";
 import { checkReasons } from "./check-reasons.ts";
 import { checkRecovery } from "./check-recovery.ts";
+import { checkWhereabouts } from "./check-whereabouts.ts";
 import { Grace } from "./grace.ts";
 import { type Look, lookAt } from "./look.ts";
 import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
@@ -18,6 +26,8 @@ export interface CheckOptions {
   readonly nowMs: () => number;
   /** What is younger is not reported. */
   readonly graceSeconds: number;
+  /** Between two looks, ms; tests shorten it. */
+  readonly lookAgainMs?: number;
 }
 
 export interface ClusterCheck {
@@ -36,7 +46,7 @@ export async function checkCluster(api: KubeApi, options: CheckOptions): Promise
   const definitions = await checkDefinitions(api);
   const first = judged(await lookAt(api), options, definitions);
   if (first.findings.length === 0) return first;
-  await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+  await new Promise((resolve) => setTimeout(resolve, options.lookAgainMs ?? LOOK_AGAIN_MS));
   const before = new Set(first.findings.map(({ message }) => message));
   const second = judged(await lookAt(api), options, definitions);
   return { ...second, findings: second.findings.filter(({ message }) => before.has(message)) };
@@ -62,6 +72,8 @@ function judged(
     ...checkRecovery(look, grace),
     ...checkGateways(look),
     ...checkBroken(look),
+    ...checkConflicts(look),
+    ...checkWhereabouts(look, grace),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));
   return { findings, counted: { ...countedOf(look, views), allocations: boundCount(look) } };
 }

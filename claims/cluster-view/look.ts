@@ -1,4 +1,4 @@
-import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
+import { type KubeApi, ListRefused } from "../../store/kubernetes/kube-api.ts";
 import {
   ALLOCATIONS_PATH,
   CLAIMS_PATH,
@@ -8,6 +8,7 @@ import {
   NETWORKS_PATH,
   NODES_PATH,
   PODS_PATH,
+  WHEREABOUTS_POOLS_PATH,
 } from "../../store/kubernetes/objects.ts";
 import { projectClaim } from "../claim-view.ts";
 import { DefinitionBook, projectNad } from "../definition-book.ts";
@@ -17,6 +18,8 @@ import { MalformedObjectError } from "../object-metadata.ts";
 import { projectPod } from "../pod-view.ts";
 import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../sweep/caches.ts";
 import { claimFact, type SweptPod, sweptPod } from "../sweep/fact-views.ts";
+import { readPool, type WhereaboutsPool } from "../whereabouts.ts";
+import { ClusterProblem } from "./cluster-problem.ts";
 
 /** The networks of the cluster. */
 export interface Definitions {
@@ -40,6 +43,8 @@ export interface Look extends Definitions {
   readonly claims: Readable<ClaimViewWithFact>;
   readonly pods: Readable<LookedPod>;
   readonly nodes: ReadonlySet<string>;
+  /** whereabouts' IPPools; a string tells why one cannot be read. */
+  readonly pools: readonly (WhereaboutsPool | string)[];
 }
 
 interface Readable<T> {
@@ -49,7 +54,7 @@ interface Readable<T> {
 
 /** Lists everything, each resource from the quorum. Throws what the API throws. */
 export async function lookAt(api: KubeApi): Promise<Look> {
-  const [definitions, claims, pods, allocations, nodes] = await Promise.all([
+  const [definitions, claims, pods, allocations, nodes, pools] = await Promise.all([
     readDefinitions(api),
     readAll(api, CLAIMS_PATH, (object): ClaimViewWithFact => {
       const view = projectClaim(object);
@@ -58,11 +63,13 @@ export async function lookAt(api: KubeApi): Promise<Look> {
     readAll(api, PODS_PATH, lookedPod),
     readAllocations(api),
     readNodes(api),
+    readPools(api),
   ]);
   return {
     ...definitions,
     claims,
     pods,
+    pools,
     allocations: new Map(allocations.map((object) => [object.metadata.name, projectAllocation(object)])),
     nodes,
   };
@@ -99,6 +106,18 @@ async function readNetworkObjects(api: KubeApi): Promise<Map<string, IPNetwork>>
 async function readNodes(api: KubeApi): Promise<Set<string>> {
   const objects = await readObjects<{ metadata: { name: string } }>(api, NODES_PATH, true);
   return new Set(objects.map(({ metadata }) => metadata.name));
+}
+
+/** None where whereabouts is not installed, or its pools may not be read: the right is younger than the first release. */
+async function readPools(api: KubeApi): Promise<(WhereaboutsPool | string)[]> {
+  try {
+    return (await readObjects<unknown>(api, WHEREABOUTS_POOLS_PATH)).map(readPool);
+  } catch (error) {
+    const refused =
+      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
+    if (refused) return [];
+    throw error;
+  }
 }
 
 export async function readObjects<T>(api: KubeApi, path: string, metadataOnly = false): Promise<T[]> {

@@ -40,6 +40,7 @@ async function primary(
     pods: { find: async () => ({ view, fresh: true }) },
     book,
     owners: { learn: async () => {} },
+    configurations: { note: () => {} },
     node: "node-a",
   };
   const request = {

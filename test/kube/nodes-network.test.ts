@@ -48,6 +48,12 @@ test("a tenant that defined the name first changes no primary interface, and an 
   expect(said).toContain("NetworkAttachmentDefinition evil/x (other ranges), which counts");
   expect(said).toContain("holdfast networks own podnet --administrators");
   expect(await scene.untilEvent(web, "DefinitionConflict")).toContain("evil/x");
+  const check = () => scene.node("node-a").daemon.cli("check");
+  expect((await check()).stdout).toContain(
+    "network: the configuration on node node-a defines network podnet differently from NetworkAttachmentDefinition evil/x, " +
+      "which counts (ranges 10.30.0.0/24 here, 10.31.0.0/24 there): ADDs that come by it are refused\n" +
+      "    do: make them the same, or remove the ranges from the nodes' configuration;",
+  );
   const own = () => admin("networks", "own", "podnet", "--administrators");
   expect(await own()).toMatchObject({
     code: 0,
@@ -56,6 +62,7 @@ test("a tenant that defined the name first changes no primary interface, and an 
   expect((await own()).stdout).toMatch(/^network podnet belongs to the administrators already\n/);
   // Without waiting: whoever is refused asks again whose the network is.
   expect((await scene.given(web, network, PRIMARY))[0]).toMatch(/^10\.30\.0\./);
+  expect((await check()).stdout).not.toContain("podnet differently");
   const late = await evil.pod("late", "node-a", "x");
   await until(
     async () => (await scene.add(late, network)).code !== 0,
@@ -90,6 +97,19 @@ test("a definition beside the nodes' configuration counts where that one has no 
   for (const config of [bare, network.config, spelled]) {
     expect((await scene.given(await pod(), { ...network, config }, PRIMARY))[0]).toMatch(/^10\.32\.0\./);
   }
+});
+
+test("a bridge that is the gateway by the node's configuration alone is named by the node's check", async () => {
+  const network = await scene.network("bridged", { subnets: "10.36.0.0/24" });
+  const { ipam, ...plugin } = JSON.parse(network.config);
+  const config = JSON.stringify({ ...plugin, isGateway: true, ipam: { type: ipam.type } });
+  await scene.given(await pod(), { ...network, config }, PRIMARY);
+  const says =
+    "configuration of network bridged on node node-a says isGateway, and NetworkAttachmentDefinition";
+  const check = async () => (await scene.node("node-a").daemon.cli("check")).stdout;
+  expect(await check()).toContain(says);
+  await leftovers.editNad("bridged", JSON.stringify({ ...plugin, isGateway: true, ipam }));
+  await until(async () => !(await check()).includes(says), "the node to know the corrected definition");
 });
 
 test("the new owner is a namespace or the administrators, not both and not nobody", async () => {

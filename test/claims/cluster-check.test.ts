@@ -1,0 +1,159 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { checkCluster } from "../../claims/cluster-view/check.ts";
+import { ClusterProblem } from "../../claims/cluster-view/cluster-problem.ts";
+import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { ListRefused } from "../../store/kubernetes/kube-api.ts";
+import { allocationName } from "../../store/kubernetes/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  NADS_PATH,
+  NETWORKS_PATH,
+  namespacedPath,
+  PODS_PATH,
+  WHEREABOUTS_POOLS_PATH,
+} from "../../store/kubernetes/objects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+const RANGE = "10.0.0.0/24";
+let api: FakeKubeApi;
+
+beforeEach(() => {
+  api = new FakeKubeApi();
+});
+
+async function findings(): Promise<string[]> {
+  const nowMs = () => Date.parse("2026-01-02T00:00:00Z");
+  const { findings: found } = await checkCluster(api, { nowMs, graceSeconds: 120, lookAgainMs: 0 });
+  return found.map(({ invariant, message, hint }) => `${invariant}: ${message}; do: ${hint}`);
+}
+
+function nad(namespace: string, name: string, ipam: object, network = "blue", metadata: object = {}) {
+  const config = JSON.stringify({
+    cniVersion: "1.0.0",
+    name: network,
+    type: "bridge",
+    ipam: { type: "holdfast-ipam", ...ipam },
+  });
+  const own = { namespace, name, generation: 1, ...metadata };
+  return api.put(namespacedPath(NADS_PATH, namespace), { metadata: own, spec: { config } });
+}
+
+/** A network that was switched over: its NAD, imported, and whose it is. */
+function switchedOver(network = "blue", { definedIn = "shop" } = {}) {
+  const { metadata } = nad("shop", network, { subnets: RANGE }, network);
+  api.put(NETWORKS_PATH, {
+    metadata: { name: network },
+    spec: { network, definedIn },
+    status: {
+      conditions: [{ type: "Imported", status: "True" }],
+      importedFrom: [{ definition: `shop/${network}`, uid: metadata.uid, generation: 1 }],
+    },
+  });
+}
+
+function pool(allocations: Readonly<Record<string, object>>, range = RANGE) {
+  const metadata = { namespace: "kube-system", name: "10.0.0.0-24" };
+  api.put(namespacedPath(WHEREABOUTS_POOLS_PATH, "kube-system"), { metadata, spec: { range, allocations } });
+}
+
+function pod(name: string, ips: readonly string[], more: { metadata?: object; phase?: string } = {}) {
+  const status = [{ name: "shop/blue", interface: "net1", ips }];
+  const annotations = { "k8s.v1.cni.cncf.io/network-status": JSON.stringify(status) };
+  return api.put(namespacedPath(PODS_PATH, "shop"), {
+    metadata: { namespace: "shop", name, annotations, ...more.metadata },
+    spec: { nodeName: "n1" },
+    status: { phase: more.phase ?? "Running" },
+  });
+}
+
+function allocation(network: string, address: string, state = "Bound") {
+  const owner = { kind: "Container", namespace: "shop", name: "gone-0", uid: "sandbox-1", interface: "net1" };
+  api.put(ALLOCATIONS_PATH, {
+    metadata: { name: allocationName(network, parseInterfaceAddress(address).address) },
+    spec: { network, address, owner },
+    status: { state, since: "2026-01-01T00:00:00Z", attachments: {} },
+  });
+}
+
+const entry = (podref: string) => ({ id: "sandbox-1", ifname: "net1", podref });
+
+describe("whereabouts' records on a network that was switched over", () => {
+  test("an entry without an IPAllocation is named, with its IPPool, its pod and what to do", async () => {
+    switchedOver();
+    pool({ 5: entry("shop/gone-0") });
+    expect(await findings()).toEqual([
+      "import: 10.0.0.5 of network blue, in use by pod shop/gone-0 as whereabouts' IPPool kube-system/10.0.0.0-24 says, has " +
+        "no Bound IPAllocation and may be given again; do: holdfast import --network blue --kubeconfig F records it; where " +
+        "its container is certainly gone, remove the entry from the IPPool (as whereabouts' ip-reconciler does)",
+    ]);
+  });
+
+  test("many of one pool are one finding, and one that rests is not recorded either", async () => {
+    switchedOver();
+    pool({ 5: entry("shop/gone-0"), 6: entry("shop/gone-1"), 7: { id: "x" } });
+    allocation("blue", "10.0.0.6/24", "Cooling");
+    const found = await findings();
+    expect(found.filter((one) => one.startsWith("import:"))).toEqual([
+      expect.stringContaining("10.0.0.5 and 2 more of network blue, in use by pod shop/gone-0"),
+    ]);
+  });
+
+  test("recorded entries, those of another range, and those of pods that are judged by themselves are in order", async () => {
+    switchedOver();
+    switchedOver("red");
+    const deletionTimestamp = "2026-01-01T23:00:00Z";
+    pod("ending", [], { metadata: { deletionTimestamp } });
+    pod("young", [], { metadata: { creationTimestamp: "2026-01-01T23:59:00Z" } });
+    pod("done", [], { phase: "Succeeded" });
+    pool({ 5: entry("shop/gone-0"), 6: entry("shop/ending"), 7: entry("shop/young"), 8: entry("shop/done") });
+    allocation("red", "10.0.0.5/24");
+    expect((await findings()).filter((one) => one.includes("whereabouts"))).toEqual([]);
+    pool({ 5: entry("shop/gone-0") }, "10.9.0.0/24");
+    expect((await findings()).filter((one) => one.includes("whereabouts"))).toEqual([]);
+  });
+
+  test("an address that its pod reports is one finding, not two", async () => {
+    switchedOver();
+    pod("web", ["10.0.0.5"]);
+    pool({ 5: entry("shop/web") });
+    expect(await findings()).toEqual([
+      expect.stringContaining("in use by pod shop/web, has no IPAllocation"),
+    ]);
+  });
+
+  test("a pool that cannot be read is named; without the right to list pools nothing is said", async () => {
+    switchedOver();
+    pool({}, "nonsense");
+    expect(await findings()).toEqual([
+      expect.stringContaining("import: whereabouts' IPPool kube-system/10.0.0.0-24: spec.range: "),
+    ]);
+    for (const problem of [new ListRefused("forbidden", 403), new ClusterProblem("refused", "no", "ask")]) {
+      api.before = ({ path }) => {
+        if (path === WHEREABOUTS_POOLS_PATH) throw problem;
+      };
+      expect(await findings()).toEqual([]);
+    }
+  });
+});
+
+describe("definitions of one network", () => {
+  test("those that disagree with the one that counts are named", async () => {
+    switchedOver();
+    for (let i = 0; i < 7; i++) nad("shop", `other-${i}`, { subnets: "10.1.0.0/24" });
+    nad("shop", "same", { subnets: [RANGE] });
+    expect((await findings()).filter((one) => one.startsWith("network:"))).toEqual([
+      "network: NetworkAttachmentDefinitions shop/other-0, shop/other-1, shop/other-2, shop/other-3, shop/other-4, and 2 " +
+        "more define network blue differently from shop/blue, which counts: ADDs through them are refused; do: make them " +
+        "equal, or give one of them another network name",
+    ]);
+  });
+
+  test("the administrators' network needs no definition; that others name it is one finding", async () => {
+    switchedOver("blue", { definedIn: "" });
+    expect((await findings()).filter((one) => one.startsWith("owner:"))).toEqual([
+      expect.stringContaining(
+        "network blue belongs to the cluster's administrators, and NetworkAttachmentDefinitions of shop",
+      ),
+    ]);
+  });
+});

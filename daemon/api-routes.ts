@@ -154,6 +154,11 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
     return { path, bytes: await store.backup(path) };
   });
 
+  server.get("/v1/rebuild", async (request) => {
+    readQuery(request.query, []);
+    return { comparable: store.isComparable };
+  });
+
   server.post("/v1/rebuild", async (request) => {
     readQuery(request.query, []);
     const { from, empty = false, replace = false } = readBody(request.body, ["from", "empty", "replace"]);

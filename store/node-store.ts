@@ -23,6 +23,8 @@ export interface NodeStore extends Allocations {
   open(): Promise<void>;
   close(): void | Promise<void>;
   rebuild(backup: string | null, replace: boolean): Promise<void>;
+  /** See StateFolder. */
+  readonly isComparable: boolean;
   /** Writes a consistent copy of the state database. Resolves with its size, bytes. */
   backup(path: string): Promise<number>;
   housekeeping(nowUs: number): Promise<void>;

@@ -12,7 +12,8 @@ go on with. Nothing is guessed: an empty database would give away addresses that
   holdfast rebuild --from BACKUP   goes on with a file that holdfast backup wrote
   holdfast rebuild --from BACKUP --replace
                                    the same with a state that is sound: on a new machine, or to undo a mistake.
-                                   Refused while a container runs that was attached after the backup was made
+                                   Refused while a container runs that was attached after the backup was made,
+                                   as far as the state is not damaged: then nothing can be compared
   holdfast rebuild --empty         starts anew; then restore the claims: holdfast apply -f claims.yaml
 
 Files that are replaced stay in the state folder under names that end in .damaged-<time> or .replaced-<time>.`;
@@ -22,6 +23,9 @@ const EMPTY_WARNING =
 
 const BACKUP_WARNING =
   "warning: containers that were attached since that backup was made are not known, and their addresses may be given again: restart those that still run before new ones start";
+
+const NOT_COMPARED =
+  "warning: the state is damaged and cannot tell which containers run: they are not compared with the backup";
 
 function rebuildRequest(from: string | undefined, replace: boolean | undefined): object {
   if (from === undefined) return { empty: true };
@@ -46,6 +50,10 @@ export function addRebuild(program: Command): void {
           exitCode: EXIT.usage,
         });
       }
+      const isCompared =
+        options.replace === true &&
+        (await client.patient().get<{ comparable: boolean }>("/v1/rebuild")).comparable;
+      if (options.replace === true && !isCompared) note(NOT_COMPARED);
       const work = client.patient().post("/v1/rebuild", rebuildRequest(from, options.replace));
       await withProgress(() => "rebuilding", work);
       print(
@@ -54,7 +62,7 @@ export function addRebuild(program: Command): void {
           : `rebuilt from ${from}; the daemon serves again\n`,
       );
       if (from === undefined) note(EMPTY_WARNING);
-      // In the place of a sound state the daemon has compared the two, and would have refused.
-      else if (options.replace !== true) note(BACKUP_WARNING);
+      // Else the daemon has compared the two, and would have refused.
+      else if (!isCompared) note(BACKUP_WARNING);
     });
 }

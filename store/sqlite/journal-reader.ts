@@ -22,6 +22,11 @@ export class JournalReader {
     return this.folder.status;
   }
 
+  /** See StateFolder. */
+  get isComparable(): boolean {
+    return this.folder.isComparable;
+  }
+
   history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[] {
     const { sql } = this.folder.ledger;
     const network = which.network ?? null;

@@ -3,6 +3,7 @@ import type Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
+import { checkDatabase } from "./check.ts";
 import {
   acceptRebuild,
   closeDatabase,
@@ -148,6 +149,11 @@ export class StateFolder {
     this.#log.info("the disk has room again; ADD is served");
   }
 
+  /** Whether the state can be believed about which containers run: a rebuild compares them with the backup. Throws StorageAway. */
+  get isComparable(): boolean {
+    return this.#status.kind !== "rebuild-required" && checkDatabase(this.ledger).length === 0;
+  }
+
   /**
    * Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. `replace`: a
    * backup also in the place of a sound one, which is kept.
@@ -160,14 +166,8 @@ export class StateFolder {
     }
     if (replace && backup !== null && this.#status.kind === "ready") return this.#replace(backup);
     if (this.#status.kind !== "rebuild-required") {
-      throw new RefusalError(
-        refuse("REQUEST_INVALID", {
-          key: "rebuild",
-          value: this.#status.kind,
-          remedy:
-            "the state database is in use and sound; only one that was put aside is rebuilt (--from BACKUP --replace goes back to a backup all the same)",
-        }),
-      );
+      const [key, value] = backup === null ? ["empty", "true"] : ["replace", String(replace)];
+      throw new RefusalError(refuse("REQUEST_INVALID", { key, value, remedy: this.#whyNotRebuilt() }));
     }
     try {
       rebuildFrom(this.path, backup);
@@ -180,7 +180,15 @@ export class StateFolder {
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
   }
 
-  /** Nothing is changed unless the backup is sound and knows every container that runs, with its addresses. */
+  #whyNotRebuilt(): string {
+    if (this.#status.kind !== "ready")
+      return `${this.#unavailable()}; only one that was put aside is rebuilt`;
+    if (!this.isComparable)
+      return "the state database is damaged and still in use; go on with --from BACKUP --replace, or restart the daemon, which puts it aside";
+    return "the state database is in use and sound; only one that was put aside is rebuilt (--from BACKUP --replace goes back to a backup all the same)";
+  }
+
+  /** Nothing is changed unless the backup is sound and knows every container that is known to run, with its addresses. */
   async #replace(backup: string): Promise<void> {
     let copy: string;
     try {
@@ -190,17 +198,22 @@ export class StateFolder {
         refuse("REQUEST_INVALID", { key: "from", value: backup, remedy: (error as Error).message }),
       );
     }
+    const { isComparable } = this;
     try {
       carryRunning(this.ledger, copy);
     } catch (error) {
-      rmSync(copy, { force: true });
-      throw error;
+      // A damaged one may not even be read; whom it still names is believed.
+      if (isComparable || error instanceof RefusalError) {
+        rmSync(copy, { force: true });
+        throw error;
+      }
     }
     this.#status = { kind: "opening" };
     this.#forgetDatabase();
     const kept = putSoundAside(this.path);
     acceptRebuild(this.path, copy);
     this.#log.info(`the state database was replaced by ${backup}; it was kept as ${kept.join(" and ")}`);
+    if (!isComparable) this.#log.error(`it was damaged: what runs now could not be compared with ${backup}`);
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
   }
 

@@ -230,6 +230,40 @@ test("a damaged database: every command says what to do, and a backup brings eve
   expect(await daemon.cli("check")).toMatchObject({ code: 0 });
 });
 
+const NOT_COMPARED =
+  "warning: the state is damaged and cannot tell which containers run: they are not compared with the backup\n";
+
+test("a damaged database that is replaced: what cannot be compared is said before", async () => {
+  daemon = await TestDaemon.start({ folder: newFolder() });
+  await daemon.cni("ADD", "web", { config: network("blue") });
+  expect(await inFolder("backup", "good.db")).toMatchObject({ code: 0 });
+  await ruin();
+  const missing = await inFolder("rebuild", "--from", "nothing.db", "--replace");
+  expect(missing.code).toBe(1);
+  expect(missing.stderr.startsWith(`${NOT_COMPARED}error: from is `), missing.stderr).toBe(true);
+  const { code, stderr } = await inFolder("rebuild", "--from", "good.db", "--replace");
+  expect(code).toBe(0);
+  expect(stderr.startsWith(`${NOT_COMPARED}warning: containers that were attached since`), stderr).toBe(true);
+  expect((await daemon.cli("list")).stdout).toContain("10.10.0.1/24");
+});
+
+test("a database that is damaged while the daemon runs is replaced too, and not called sound", async () => {
+  daemon = await TestDaemon.start({ folder: newFolder() });
+  await daemon.cni("ADD", "web", { config: network("blue") });
+  expect(await inFolder("backup", "good.db")).toMatchObject({ code: 0 });
+  await daemon.end();
+  daemon = await TestDaemon.start({ folder: daemon.folder });
+  const file = join(daemon.state, "holdfast.db");
+  writeFileSync(file, Buffer.alloc(statSync(file).size, 0x5a), { flag: "r+" });
+  expect((await inFolder("rebuild", "--from", "good.db")).stderr).toContain(
+    "error: replace is false: the state database is damaged and still in use; go on with --from BACKUP --replace",
+  );
+  const { code, stderr } = await inFolder("rebuild", "--from", "good.db", "--replace");
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(NOT_COMPARED) });
+  expect((await daemon.cli("list")).stdout).toContain("10.10.0.1/24");
+  expect(await daemon.cli("check")).toMatchObject({ code: 0 });
+});
+
 test("rebuilding empty warns of what is not known any more", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
   await daemon.cni("ADD", "web", { config: network("blue") });
@@ -247,9 +281,12 @@ test("rebuilding empty warns of what is not known any more", async () => {
 
 test("a sound database is not rebuilt", async () => {
   daemon = await TestDaemon.start({ folder: newFolder() });
-  for (const args of [["--empty"], ["--from", "x.db"]]) {
+  for (const [says, ...args] of [
+    ["empty is true", "--empty"],
+    ["replace is false", "--from", "x.db"],
+  ] as const) {
     const { code, stdout, stderr } = await daemon.cli("rebuild", ...args);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain("the state database is in use and sound");
+    expect(stderr).toContain(`error: ${says}: the state database is in use and sound`);
   }
 });

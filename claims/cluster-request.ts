@@ -11,7 +11,7 @@ import type { CniArgs } from "./cni-args.ts";
 import { type DefinitionBook, type NadVerdict, projectNad } from "./definition-book.ts";
 import { describeNetworkOwner, NODES_OWN } from "./network-owner.ts";
 import type { NetworkOwners } from "./network-owners.ts";
-import { elementFor, readNetworkSelection } from "./network-selection.ts";
+import { elementFor, PRIMARY_INTERFACE, readNetworkSelection } from "./network-selection.ts";
 import { differenceOf, differenceRemedy, type NodeConfigurations } from "./node-configurations.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import type { PodView } from "./pod-view.ts";
@@ -38,9 +38,6 @@ export interface RuntimeRequest {
   /** Of the configuration on stdin, for networks that no NAD defines. Throws RefusalError when it is wrong. */
   ownDefinition(): { readonly definition: NetworkDefinition; readonly source: string };
 }
-
-/** The pod's own network, by the name that every runtime gives it. */
-const PRIMARY_INTERFACE = "eth0";
 
 interface Parts {
   readonly api: KubeApi;

@@ -1,6 +1,6 @@
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
-import { networkNameIn, parseNadConfigIfOurs } from "../ipam/network-definition.ts";
-import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import type { Refusal } from "../ipam/refusals.ts";
+import { type BrokenNad, type NadReading, readNadConfig } from "./nad-reading.ts";
 import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 
@@ -50,20 +50,9 @@ export type NadVerdict =
   /** The network is another namespace's, where nothing defines it now. */
   | { readonly kind: "undefined"; readonly network: string; readonly owner: NetworkOwner };
 
-type Reading =
-  | { readonly kind: "ours"; readonly definition: NetworkDefinition }
-  | { readonly kind: "not-ours" }
-  | ({ readonly kind: "broken" } & BrokenNad);
-
-/** Why a NAD defines nothing, and the network that it names all the same; null: it cannot be told. */
-interface BrokenNad {
-  readonly network: string | null;
-  readonly refusal: Refusal;
-}
-
 interface Entry {
   readonly nad: NadView;
-  readonly reading: Reading;
+  readonly reading: NadReading;
   /** When its configuration was read, ms of the monotonic clock. */
   readonly readMs: number;
 }
@@ -151,6 +140,12 @@ export class DefinitionBook {
     return this.#entries.get(nadKey)?.nad.config.trim() === "";
   }
 
+  /** The namespaces that have NADs which leave their configuration to files on the nodes, in no order. */
+  namespacesFromFile(): string[] {
+    const fromFile = [...this.#entries.values()].filter(({ nad }) => nad.config.trim() === "");
+    return [...new Set(fromFile.map(({ nad }) => nad.namespace))];
+  }
+
   /** Whether a NAD is one of the network's, permitted or not. */
   definesNetwork(nadKey: string, network: string): boolean {
     this.#readLong();
@@ -186,7 +181,7 @@ export class DefinitionBook {
     const known = this.#entries.get(nad.key);
     const unchanged =
       known?.nad.config === nad.config && known.nad.creationTimestamp === nad.creationTimestamp;
-    const reading = unchanged ? known.reading : read(nad.config);
+    const reading = unchanged ? known.reading : readNadConfig(nad.config);
     const readMs = unchanged ? known.readMs : this.#monotonicMs();
     this.remove(nad.key);
     this.#entries.set(nad.key, { nad, reading, readMs });
@@ -308,21 +303,6 @@ export class DefinitionBook {
     // No namespace is called NODES_OWN.
     const own = entries.filter(({ nad }) => nad.namespace === definedIn);
     shelf.counting = own.length === 0 ? null : own.reduce(older);
-  }
-}
-
-/** A network without ranges is wrong: in Kubernetes nothing else could give them. */
-function read(config: string): Reading {
-  try {
-    const nad = parseNadConfigIfOurs(config);
-    if (nad === null) return { kind: "not-ours" };
-    const { network, definition } = nad;
-    if (definition.rangeSets.length > 0) return { kind: "ours", definition };
-    return { kind: "broken", network, refusal: refuse("NETWORK_UNDEFINED", { network }) };
-  } catch (error) {
-    if (error instanceof RefusalError)
-      return { kind: "broken", network: networkNameIn(config), refusal: error.refusal };
-    throw error;
   }
 }
 

@@ -1,5 +1,6 @@
 import { isObject } from "../ipam/definition-keys.ts";
 import type { IPNetwork } from "../store/kubernetes/objects.ts";
+import { DEFAULT_NETWORK_NAMESPACE } from "./network-selection.ts";
 
 /** On the NetworkAttachmentDefinition that defines a network: namespaces whose NADs may join it, "ns1,ns2" or "*". */
 export const SHARED_WITH_ANNOTATION = "ipam.holdfast.dev/shared-with";
@@ -11,7 +12,7 @@ export const RECORDED_OWNER_ANNOTATION = "ipam.holdfast.dev/recorded-owner";
 /** The owner of a network that the nodes' own CNI configuration defines, or a ClusterUserDefinedNetwork: administrators. */
 export const NODES_OWN = "";
 
-const EVERYBODY = "*";
+export const EVERYBODY = "*";
 
 /** Whose a network is: who defines it, and whose NADs may join it besides. */
 export interface NetworkOwner {
@@ -45,6 +46,14 @@ export function readSharedWith(text: string | undefined): readonly string[] {
 
 export function isSharedWith(sharedWith: readonly string[], namespace: string): boolean {
   return sharedWith.includes(namespace) || sharedWith.includes(EVERYBODY);
+}
+
+/**
+ * Whether every pod's primary interface may have the networks of an owner although no NAD stands for it: Multus gives those of
+ * its own namespace to any pod, and the nodes' administrators decide what is there.
+ */
+export function isForPrimaryInterfaces(definedIn: string): boolean {
+  return definedIn === NODES_OWN || definedIn === DEFAULT_NETWORK_NAMESPACE;
 }
 
 /** For messages: `namespace shop`, or the nodes' administrators. */

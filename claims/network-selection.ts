@@ -14,15 +14,17 @@ export const SELECTION_ANNOTATIONS = [
   PRIMARY_CLAIM_ANNOTATION,
 ] as const;
 
+/** Where Multus looks for the NAD of the cluster's default network, and of a pod's when its annotation has no namespace. */
+export const DEFAULT_NETWORK_NAMESPACE = "kube-system";
+/** The pod's own network, by the name that every runtime gives it. */
+export const PRIMARY_INTERFACE = "eth0";
+
 export interface NetworkSelection {
   readonly elements: readonly SelectionElement[];
   readonly primary: SelectionElement | null;
 }
 
 export type Annotations = Readonly<Record<string, string>>;
-
-/** Where Multus looks for the NAD of a default network when the annotation has no namespace. */
-const DEFAULT_NETWORK_NAMESPACE = "kube-system";
 
 /**
  * Reads the network selection of a pod. Throws RefusalError: CONFIG_INVALID that names the annotation, also when two
@@ -53,7 +55,7 @@ export function readNetworkSelection(annotations: Annotations, podNamespace: str
 export function elementFor(
   selection: NetworkSelection,
   interfaceName: string,
-  { primary = "eth0" }: { readonly primary?: string } = {},
+  { primary = PRIMARY_INTERFACE }: { readonly primary?: string } = {},
 ): SelectionElement | null {
   const element = selection.elements.find((one) => interfaceOf(one) === interfaceName);
   return element ?? (interfaceName === primary ? selection.primary : null);

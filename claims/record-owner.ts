@@ -1,17 +1,13 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { refusedBy } from "../store/kubernetes/allocation-client.ts";
 import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
-import { labelSelector, networkObjectName } from "../store/kubernetes/object-names.ts";
+import { networkObjectName } from "../store/kubernetes/object-names.ts";
 import {
-  ALLOCATIONS_PATH,
   API_VERSION,
-  type IPAllocation,
   type IPNetwork,
-  LABEL_NETWORK,
   NETWORKS_PATH,
   namespacedPath,
   objectPath,
-  PODS_PATH,
 } from "../store/kubernetes/objects.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 import { readObject } from "./kube/read-object.ts";
@@ -23,8 +19,7 @@ import {
   RECORDED_OWNER_ANNOTATION,
   readOwner,
 } from "./network-owner.ts";
-import { readNetworkSelection } from "./network-selection.ts";
-import { projectPod } from "./pod-view.ts";
+import { namespacesInUse } from "./network-users.ts";
 import { CUDNS_PATH, UDNS_PATH } from "./udn/udn-object.ts";
 
 /** Writers that may come in between: each is one of few controllers and daemons. */
@@ -136,14 +131,12 @@ async function chooseOwner(
   object: IPNetwork | null,
   { book, byNodes = false }: RecordOwnerOptions,
 ): Promise<NetworkOwner | null> {
-  const namespaces = book.namespacesOf(network);
   const before = object?.status?.definedBy?.split("/")[0] || undefined;
   const byName = before ?? (await udnNamespace(api, network));
-  const definedIn = byName ?? namespaces[0] ?? (byNodes ? NODES_OWN : undefined);
+  const definedIn = byName ?? book.namespacesOf(network)[0] ?? (byNodes ? NODES_OWN : undefined);
   if (definedIn === undefined) return null;
-  const others = namespaces.filter((one) => one !== definedIn);
-  if (object === null || others.length === 0) return { definedIn, sharedWith: [] };
-  return { definedIn, sharedWith: (await namespacesInUse(api, network, book, others)).sort() };
+  if (object === null) return { definedIn, sharedWith: [] };
+  return { definedIn, sharedWith: await namespacesInUse(api, network, { book, definedIn }) };
 }
 
 /** The namespace of the UserDefinedNetwork that a network's name stands for, NODES_OWN for a cluster's; undefined: there is none. */
@@ -157,49 +150,6 @@ async function udnNamespace(api: KubeApi, network: string): Promise<string | und
     : namespacedPath(UDNS_PATH, namespace, network.slice(cut + 1));
   // Not installed, no such object, or no right to read it: then it is a network like any other.
   return (await readObject(api, path)).kind === "present" ? namespace : undefined;
-}
-
-/** Those of `namespaces` through whose NADs, or in which, the network is used. */
-async function namespacesInUse(
-  api: KubeApi,
-  network: string,
-  book: DefinitionBook,
-  namespaces: readonly string[],
-): Promise<string[]> {
-  const used = new Set<string>();
-  await api.list({
-    path: ALLOCATIONS_PATH,
-    query: { labelSelector: labelSelector(LABEL_NETWORK, network) },
-    each: ({ spec, status }: IPAllocation) => {
-      if (spec?.network !== network || status?.state !== "Bound") return;
-      used.add(spec.owner.namespace);
-      for (const { pod } of Object.values(status.attachments ?? {})) used.add(pod?.namespace ?? "");
-    },
-    restarted: () => {},
-  });
-  // A pod may use the NAD of another namespace than its own.
-  await api.list({
-    path: PODS_PATH,
-    each: (object) => {
-      for (const key of nadsOf(object)) {
-        if (book.definesNetwork(key, network)) used.add(key.split("/")[0] ?? "");
-      }
-    },
-    restarted: () => {},
-  });
-  return namespaces.filter((one) => used.has(one));
-}
-
-/** `namespace/name` of the NADs that a living pod selects; none of what cannot be understood. */
-function nadsOf(object: unknown): string[] {
-  try {
-    const pod = projectPod(object);
-    if (pod.terminal) return [];
-    const { elements } = readNetworkSelection(pod.annotations, pod.namespace);
-    return elements.flatMap(({ nad }) => (nad ? [`${nad.namespace}/${nad.name}`] : []));
-  } catch {
-    return [];
-  }
 }
 
 /** "again": somebody else wrote or made it meanwhile. */

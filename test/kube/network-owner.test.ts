@@ -304,7 +304,8 @@ describe("an upgrade from a release that recorded no owner", () => {
   }
 
   test("shares with exactly those that use it", async () => {
-    for (const namespace of ["user", "idle", "lender"]) await scene.kubevirt.createNamespace(namespace);
+    for (const namespace of ["user", "idle", "lender", "filed"])
+      await scene.kubevirt.createNamespace(namespace);
     const config = configOf("upgraded");
     const network: TestNetwork = { name: "upgraded", config };
     await before("upgraded", `${NAMESPACE}/upgraded`);
@@ -314,6 +315,12 @@ describe("an upgrade from a release that recorded no owner", () => {
     await scene.kubevirt.createNad("user", "upgraded", config);
     await scene.kubevirt.createNad("lender", "upgraded", config);
     const userPod = await scene.kubevirt.createPod("user", "u", {
+      node: "node-a",
+      networks: [{ name: "upgraded" }],
+    });
+    // The configuration of this one's is a file on the nodes, which Multus finds by the NAD's name.
+    await scene.kubevirt.createNad("filed", "upgraded", "");
+    const filedPod = await scene.kubevirt.createPod("filed", "f", {
       node: "node-a",
       networks: [{ name: "upgraded" }],
     });
@@ -327,9 +334,10 @@ describe("an upgrade from a release that recorded no owner", () => {
     expect((await networkObject("upgraded"))?.spec).toEqual({
       network: "upgraded",
       definedIn: NAMESPACE,
-      sharedWith: ["lender", "user"],
+      sharedWith: ["filed", "lender", "user"],
     });
     await scene.given(userPod, network);
+    await scene.given(filedPod, network);
     const late = await scene.kubevirt.createPod("idle", "late", {
       node: "node-b",
       networks: [{ name: "upgraded" }],

@@ -1,0 +1,93 @@
+import type { KubeApi } from "../store/kubernetes/kube-api.ts";
+import { labelSelector } from "../store/kubernetes/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  type IPAllocation,
+  LABEL_NETWORK,
+  PODS_PATH,
+} from "../store/kubernetes/objects.ts";
+import type { DefinitionBook } from "./definition-book.ts";
+import { EVERYBODY, isForPrimaryInterfaces } from "./network-owner.ts";
+import { PRIMARY_INTERFACE, readNetworkSelection } from "./network-selection.ts";
+import { type PodView, projectPod } from "./pod-view.ts";
+
+/** As many as the definition of IPNetworks has room for. */
+const SHARED_WITH_MAX = 1_000;
+
+type Book = Pick<DefinitionBook, "namespacesOf" | "namespacesFromFile" | "definesNetwork" | "isFromFile">;
+
+/** Who holds addresses of a network: namespaces, and by `namespace/name` the pods that have one on their primary interface. */
+interface Holders {
+  readonly namespaces: ReadonlySet<string>;
+  readonly primaries: ReadonlySet<string>;
+}
+
+/**
+ * The namespaces besides `definedIn` that use a network today and could not without a share: through NADs of their own, those
+ * too whose configuration is a file on the nodes, or on primary interfaces that no NAD stands for. Everybody where they are
+ * more than an IPNetwork can name. Throws ApiAway.
+ */
+export async function namespacesInUse(
+  api: KubeApi,
+  network: string,
+  { book, definedIn }: { readonly book: Book; readonly definedIn: string },
+): Promise<string[]> {
+  const { namespaces, primaries } = await readHolders(api, network);
+  const unnamed = isForPrimaryInterfaces(definedIn) ? new Set<string>() : primaries;
+  const naming = new Set([...book.namespacesOf(network), ...book.namespacesFromFile()]);
+  naming.delete(definedIn);
+  if (naming.size === 0 && unnamed.size === 0) return [];
+  const used = new Set([...naming].filter((one) => namespaces.has(one)));
+  await eachLivingPod(api, (pod) => {
+    const { elements, primary } = readNetworkSelection(pod.annotations, pod.namespace);
+    for (const { nad } of [...elements, ...(primary === null ? [] : [primary])]) {
+      if (nad !== null && isNetworkOf(book, nad, network)) used.add(nad.namespace);
+    }
+    if (unnamed.has(pod.key) && !primary?.nad) used.add(pod.namespace);
+  });
+  used.delete(definedIn);
+  return used.size > SHARED_WITH_MAX ? [EVERYBODY] : [...used].sort();
+}
+
+/** Whether pods attach to the network through a NAD. Multus takes the file on the node whose network has the NAD's own name. */
+function isNetworkOf(book: Book, nad: { namespace: string; name: string }, network: string): boolean {
+  const key = `${nad.namespace}/${nad.name}`;
+  return book.definesNetwork(key, network) || (nad.name === network && book.isFromFile(key));
+}
+
+async function readHolders(api: KubeApi, network: string): Promise<Holders> {
+  const namespaces = new Set<string>();
+  const primaries = new Set<string>();
+  const add = (pod: { namespace: string; name: string } | undefined, interfaceName: string) => {
+    if (pod === undefined) return;
+    namespaces.add(pod.namespace);
+    if (interfaceName === PRIMARY_INTERFACE) primaries.add(`${pod.namespace}/${pod.name}`);
+  };
+  await api.list({
+    path: ALLOCATIONS_PATH,
+    query: { labelSelector: labelSelector(LABEL_NETWORK, network) },
+    each: ({ spec, status }: IPAllocation) => {
+      if (spec?.network !== network || status?.state !== "Bound") return;
+      add(spec.owner, spec.owner.interface);
+      for (const one of Object.values(status.attachments ?? {})) add(one.pod, one.interface);
+    },
+    restarted: () => {},
+  });
+  return { namespaces, primaries };
+}
+
+/** Leaves out what cannot be understood. */
+async function eachLivingPod(api: KubeApi, each: (pod: PodView) => void): Promise<void> {
+  await api.list({
+    path: PODS_PATH,
+    each: (object) => {
+      try {
+        const pod = projectPod(object);
+        if (!pod.terminal) each(pod);
+      } catch {
+        // Such a pod gets no network either.
+      }
+    },
+    restarted: () => {},
+  });
+}

@@ -1,0 +1,145 @@
+import { describe, expect, test } from "vitest";
+import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { NETWORKS_ANNOTATION } from "../../claims/network-selection.ts";
+import { recordOwner } from "../../claims/record-owner.ts";
+import { parseAddress } from "../../ipam/address.ts";
+import { allocationName } from "../../store/kubernetes/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  NETWORKS_PATH,
+  namespacedPath,
+  PODS_PATH,
+} from "../../store/kubernetes/objects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+const DEFAULT_NETWORK = "v1.multus-cni.io/default-network";
+const BLUE = JSON.stringify({
+  name: "blue",
+  type: "bridge",
+  ipam: { type: "holdfast-ipam", subnet: "10.0.0.0/24" },
+});
+const BY_FILE = "";
+
+/** Network blue as 0.1.0 left it, defined by a NAD of `definer`, before whoever records its owner. */
+class Upgrade {
+  readonly api = new FakeKubeApi();
+  readonly book = new DefinitionBook();
+  #host = 1;
+
+  constructor(definer = "shop") {
+    this.nad(definer, "blue", BLUE);
+    this.api.put(NETWORKS_PATH, {
+      metadata: { name: "blue" },
+      spec: { network: "blue" },
+      status: { definedBy: `${definer}/blue` },
+    });
+  }
+
+  nad(namespace: string, name: string, config: string): this {
+    const metadata = { namespace, name, uid: `${namespace}-${name}`, resourceVersion: "1" };
+    this.book.upsert(
+      projectNad({ metadata: { ...metadata, creationTimestamp: "2026-01-01T00:00:00Z" }, spec: { config } }),
+    );
+    return this;
+  }
+
+  /** A pod, with an address of blue when `interface` says on which. */
+  pod(
+    namespace: string,
+    annotations: Record<string, string>,
+    { interface: name = null as string | null, phase = "Running" } = {},
+  ): this {
+    const at = { namespace, name: `pod-${this.#host++}` };
+    const status = {
+      phase,
+      containerStatuses: [{ state: phase === "Running" ? { running: {} } : { terminated: {} } }],
+    };
+    const spec = { nodeName: "n" };
+    const made = this.api.put(namespacedPath(PODS_PATH, namespace), {
+      metadata: { ...at, annotations },
+      spec,
+      status,
+    });
+    return name === null ? this : this.holds({ ...at, uid: made.metadata.uid }, name);
+  }
+
+  holds(
+    pod: { namespace: string; name: string; uid: string },
+    interfaceName: string,
+    imported = false,
+  ): this {
+    const address = `10.0.0.${this.#host++}`;
+    const owner = { kind: "Pod", ...pod, interface: interfaceName };
+    const attachment = { containerID: "c", interface: interfaceName, node: "n", pod, since: "" };
+    const attachments = imported ? {} : { [`c.${interfaceName}`]: attachment };
+    this.api.put(ALLOCATIONS_PATH, {
+      metadata: { name: allocationName("blue", parseAddress(address)) },
+      spec: { network: "blue", address: `${address}/24`, owner },
+      status: { state: "Bound", attachments },
+    });
+    return this;
+  }
+
+  async sharedWith(): Promise<readonly string[] | undefined> {
+    const silent = { info() {}, warn() {} };
+    await recordOwner(this.api, "blue", {
+      book: this.book,
+      deadlineMs: performance.now() + 60_000,
+      log: silent,
+    });
+    return this.api.at(`${NETWORKS_PATH}/blue`).spec.sharedWith;
+  }
+}
+
+const through = (...nads: string[]) => ({ [NETWORKS_ANNOTATION]: nads.join(",") });
+
+describe("the upgrade shares a network with", () => {
+  test("namespaces whose pods have it through definitions that files on the nodes stand for", async () => {
+    const upgrade = new Upgrade()
+      .nad("bank", "blue", BY_FILE)
+      .pod("bank", through("blue"))
+      // Whatever its name is: the pod's address says it.
+      .nad("store", "uplink", BY_FILE)
+      .pod("store", through("uplink"), { interface: "net1" })
+      .nad("imported", "blue", BY_FILE);
+    const uid = "before";
+    upgrade.holds({ namespace: "imported", name: "gone", uid }, "net1", true);
+    expect(await upgrade.sharedWith()).toEqual(["bank", "imported", "store"]);
+  });
+
+  test("nobody whose definition is another file's, or whose pods have ended", async () => {
+    const upgrade = new Upgrade()
+      .nad("bank", "red", BY_FILE)
+      .pod("bank", through("red"))
+      .nad("store", "blue", BY_FILE)
+      .pod("store", through("blue"), { phase: "Succeeded" });
+    expect(await upgrade.sharedWith()).toBeUndefined();
+  });
+
+  test("namespaces whose pods have it on a primary interface, without a definition", async () => {
+    const upgrade = new Upgrade()
+      .pod("bank", {}, { interface: "eth0" })
+      // By the owner's own definition, for which nothing has to be shared.
+      .pod("store", { [DEFAULT_NETWORK]: "shop/blue" }, { interface: "eth0" })
+      .pod("mart", through("shop/blue"), { interface: "net1" })
+      .pod("shop", {}, { interface: "eth0" });
+    expect(await upgrade.sharedWith()).toEqual(["bank"]);
+  });
+
+  test("those through whose definition a pod has its primary interface", async () => {
+    const upgrade = new Upgrade().nad("bank", "blue", BLUE).pod("store", { [DEFAULT_NETWORK]: "bank/blue" });
+    expect(await upgrade.sharedWith()).toEqual(["bank"]);
+  });
+
+  test("no namespace where Multus's own defines it: every primary interface may have it", async () => {
+    const upgrade = new Upgrade("kube-system").pod("bank", {}, { interface: "eth0" });
+    expect(await upgrade.sharedWith()).toBeUndefined();
+  });
+
+  test("everybody, where those that use it are more than an IPNetwork can name", async () => {
+    const upgrade = new Upgrade();
+    for (let index = 0; index <= 1_000; index += 1)
+      upgrade.nad(`ns-${index}`, "blue", BY_FILE).pod(`ns-${index}`, through("blue"));
+    expect(await upgrade.sharedWith()).toEqual(["*"]);
+  });
+});

@@ -209,6 +209,7 @@ export class ImportCandidates {
     return {
       owner: { kind: "Pod", namespace, name, uid, interface: interfaceName },
       attachment: null,
+      ...(pod.node === null ? {} : { node: pod.node }),
       ...mac,
     };
   }

@@ -13,6 +13,8 @@ export interface PodView extends ObjectMetadata {
   readonly taken: boolean;
   /** See hasEnded. */
   readonly terminal: boolean;
+  /** See hasStopped. */
+  readonly stopped: boolean;
   readonly hostNetwork: boolean;
   /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
   readonly podIPs: readonly string[];
@@ -67,6 +69,7 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     phase: typeof phase === "string" ? phase : "",
     taken: node !== null && isTaken(status),
     terminal: hasEnded(status),
+    stopped: hasStopped(status, metadata.deletionTimestamp !== null),
     hostNetwork: spec.hostNetwork === true,
     podIPs: options.addresses && spec.hostNetwork !== true ? readPodIPs(status) : [],
     staticUid: ofNode ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,
@@ -108,17 +111,40 @@ function readPodIPs({ podIP, podIPs }: JsonObject): string[] {
  * a VM may take an hour to shut down. Whatever cannot be read counts as running.
  */
 function hasEnded(status: JsonObject): boolean {
-  if (!TERMINAL_PHASES.includes(String(status.phase))) return false;
+  return TERMINAL_PHASES.includes(String(status.phase)) && everyContainer(status, containerHasEnded);
+}
+
+/**
+ * Whether a pod has ended, or is being deleted and all its containers are terminated. That is how a kubelet leaves a pod which it was
+ * told to delete, before its object goes: it starts nothing of such a pod again. Kubelets before 1.27 leave the phase of it Running.
+ */
+function hasStopped(status: JsonObject, beingDeleted: boolean): boolean {
+  if (hasEnded(status)) return true;
+  const { containerStatuses } = status;
+  const isReported = Array.isArray(containerStatuses) && containerStatuses.length > 0;
+  // One that waits for an init container would be started by a kubelet that has not heard of the deletion.
+  return beingDeleted && isReported && everyContainer(status, isTerminated);
+}
+
+function everyContainer(status: JsonObject, holds: (container: unknown) => boolean): boolean {
   return CONTAINER_STATUSES.every((key) => {
     const list = status[key] ?? [];
-    return Array.isArray(list) && list.every(containerHasEnded);
+    return Array.isArray(list) && list.every(holds);
   });
 }
 
 function containerHasEnded(container: unknown): boolean {
-  const state = isObject(container) && isObject(container.state) ? container.state : {};
-  if (isObject(state.running)) return false;
-  if (isObject(state.terminated)) return true;
+  const { running, waiting } = stateOf(container);
   // Of a pod whose init container failed the others wait for ever.
-  return isObject(state.waiting) && state.waiting.reason === NEVER_STARTED;
+  const neverStarted = !isObject(running) && isObject(waiting) && waiting.reason === NEVER_STARTED;
+  return neverStarted || isTerminated(container);
+}
+
+function isTerminated(container: unknown): boolean {
+  const { running, terminated } = stateOf(container);
+  return !isObject(running) && isObject(terminated);
+}
+
+function stateOf(container: unknown): JsonObject {
+  return isObject(container) && isObject(container.state) ? container.state : {};
 }

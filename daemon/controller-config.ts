@@ -27,7 +27,7 @@ const settings = z.strictObject({
   sweepGraceSeconds: whole(1, 86_400).default(30),
   /** How much longer than its rest a released address keeps its object. */
   coolingKeepSeconds: whole(0, 604_800).default(600),
-  /** How long a pod must have been gone before its container counts as ended, on a node that exists; 0: never. */
+  /** How long a pod must have been gone, and its node unreachable, before its container counts as ended; 0: never. */
   podGoneReleaseSeconds: whole(0, 604_800).default(0),
   logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
 });

@@ -31,7 +31,8 @@ export function checkReasons(look: Look, grace: Grace): Finding[] {
     allocations: { items: allocations, known: true },
     claims: { items: claims.items, known: claims.complete },
     pods: { items: pods.items, known: pods.complete },
-    nodes: { items: new Map([...nodes].map((name) => [name, name])), known: true },
+    nodes: { items: new Map([...nodes].map((name) => [name, { unreachable: false }])), known: true },
+    stoppedPods: { has: () => false },
     book,
   });
   const rules: Rules = {
@@ -51,18 +52,33 @@ export function checkReasons(look: Look, grace: Grace): Finding[] {
 }
 
 function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {
+  const { network, address, owner } = object.spec ?? {};
+  const held = () =>
+    `${address} of network ${network} is held by ${describeOwner(fromAllocationOwner(owner))}`;
+  const release = () =>
+    `holdfast release ${address.split("/")[0]} --network ${network} takes it back, once nothing uses it`;
+  if (isUnattendedPod(object, verdict)) {
+    const node = object.status?.node ? `node ${object.status.node}` : "a node that is not recorded";
+    return {
+      invariant: "I3",
+      message: `${held()}, which is gone and had it before Holdfast: its containers may run on ${node}`,
+      hint: `the controller releases it within a minute where it has seen them end; else ${release()}`,
+    };
+  }
   const reported = verdict.kind === "release" || verdict.kind === "repair" || verdict.kind === "report";
   // What its name does not say is a matter of I1.
   if (!reported || verdict.why === "unsound") return null;
-  const { network, address, owner } = object.spec;
   return {
     invariant: "I3",
-    message: `${address} of network ${network} is held by ${describeOwner(fromAllocationOwner(owner))}, ${WHY[verdict.why]}`,
-    hint:
-      verdict.kind === "report"
-        ? `holdfast release ${address.split("/")[0]} --network ${network} takes it back, once nothing uses it`
-        : RELEASE_HINT,
+    message: `${held()}, ${WHY[verdict.why]}`,
+    hint: verdict.kind === "report" ? release() : RELEASE_HINT,
   };
+}
+
+/** Nothing on its node tells when its containers end. */
+function isUnattendedPod({ spec, status }: IPAllocation, { why }: Verdict): boolean {
+  const isAttached = Object.keys(status?.attachments ?? {}).length > 0;
+  return why === "container-may-run" && spec.owner.kind === "Pod" && !isAttached;
 }
 
 function stuckClaims({ book, claims }: Look, facts: Facts, grace: Grace): Finding[] {

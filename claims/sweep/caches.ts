@@ -3,8 +3,18 @@ import type { IPAllocation } from "../../store/kubernetes/objects.ts";
 import type { ClaimView } from "../claim-view.ts";
 import type { DefinitionBook } from "../definition-book.ts";
 import type { SweptPod } from "./fact-views.ts";
-import { ABSENT, type ClaimFact, type Facts, type Found, type NamingPod, present, UNKNOWN } from "./facts.ts";
+import {
+  ABSENT,
+  type ClaimFact,
+  type Facts,
+  type Found,
+  type NamingPod,
+  type NodeFact,
+  present,
+  UNKNOWN,
+} from "./facts.ts";
 import type { JudgedAllocation } from "./relations.ts";
+import type { StoppedPods } from "./stopped-pods.ts";
 
 /** A copy of a resource's objects that is followed. `known` is false until it is complete, and while it cannot be trusted. */
 export interface Cache<T> {
@@ -24,7 +34,8 @@ export interface Caches {
   readonly allocations: Cache<CachedAllocation>;
   readonly claims: Cache<ClaimViewWithFact>;
   readonly pods: Cache<SweptPod>;
-  readonly nodes: Cache<unknown>;
+  readonly nodes: Cache<NodeFact>;
+  readonly stoppedPods: Pick<StoppedPods, "has">;
   readonly book: Pick<DefinitionBook, "networkOfNad">;
 }
 
@@ -50,7 +61,8 @@ export function cachedFacts(caches: Caches): Facts {
   return {
     claim: (namespace, name) => find(caches.claims, `${namespace}/${name}`, ({ fact }) => fact),
     pod: (namespace, name) => find(caches.pods, `${namespace}/${name}`, (pod) => pod),
-    node: (name) => find(caches.nodes, name, () => null),
+    node: (name) => find(caches.nodes, name, (node) => node),
+    wasSeenStopped: (podUid) => caches.stoppedPods.has(podUid),
     networkOfNad: (nad) => {
       const network = caches.book.networkOfNad(nad);
       return network === null ? UNKNOWN : present(network);

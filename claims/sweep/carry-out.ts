@@ -1,10 +1,14 @@
-import { cooled, soundAddress, withoutAttachments } from "../../store/kubernetes/allocation-object.ts";
+import {
+  cooled,
+  soundAddress,
+  withNode,
+  withoutAttachments,
+} from "../../store/kubernetes/allocation-object.ts";
 import { ApiAway, type KubeApi, type KubeRequest } from "../../store/kubernetes/kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../store/kubernetes/objects.ts";
 import { timeText } from "../../store/sqlite/rows.ts";
 import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
-import type { SweptPod } from "./fact-views.ts";
-import { decideFresh } from "./fresh-facts.ts";
+import { decideFresh, type Remembered } from "./fresh-facts.ts";
 import { identityOf } from "./observations.ts";
 import { judge, type Rules, type Verdict } from "./relations.ts";
 
@@ -16,10 +20,9 @@ export type Outcome =
   | { readonly kind: "changed" }
   | { readonly kind: "failed"; readonly problem: string };
 
-export interface CarryOutContext {
+export interface CarryOutContext extends Remembered {
   readonly api: KubeApi;
   readonly rules: Rules;
-  readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
   /** RFC 3339, for people. */
   readonly time: () => string;
 }
@@ -40,7 +43,7 @@ export async function carryOut(
   if (read.kind === "unknown") return { kind: "failed", problem: read.problem };
   if (read.kind === "absent") return { kind: "changed" };
   const object: IPAllocation = read.it;
-  const fresh = await decideFresh(api, context.attachedToClaim, (facts) =>
+  const fresh = await decideFresh(api, context, (facts) =>
     judge({ object, address: soundAddress(object) }, facts, context.rules),
   );
   if (fresh.kind === "keep" && fresh.why === "unknown") {
@@ -78,6 +81,8 @@ function writeOf(
       return { method: "PUT", body: cooled(object, time) };
     case "repair":
       return { method: "PUT", body: cooled(object, object.status?.since ?? time) };
+    case "record":
+      return { method: "PUT", body: withNode(object, verdict.node) };
     case "prune":
       return { method: "PUT", body: withoutAttachments(object, verdict.keys) };
     case "delete":

@@ -1,10 +1,11 @@
 import { type Address, formatAddress, parseAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { isObject } from "../../ipam/definition-keys.ts";
 import type { ClaimView } from "../claim-view.ts";
 import { type HeldAddress, statusAddresses } from "../held-addresses.ts";
 import { claimsNamedBy } from "../network-selection.ts";
 import { type PodView, projectPod } from "../pod-view.ts";
-import type { ClaimFact, PodFact, ReportedAddress } from "./facts.ts";
+import type { ClaimFact, NodeFact, PodFact, ReportedAddress } from "./facts.ts";
 
 /** What the controller keeps of a pod: what decides about addresses, read once when the pod changes. */
 export interface SweptPod extends PodFact {
@@ -13,6 +14,8 @@ export interface SweptPod extends PodFact {
   readonly namespace: string;
   readonly name: string;
   readonly resourceVersion: string;
+  /** Nothing of it runs, and nothing will be started (PodView). */
+  readonly stopped: boolean;
   /** Claims of its namespace that its network selection names. */
   readonly claims: readonly string[];
 }
@@ -23,7 +26,18 @@ export function projectSweptPod(object: unknown): SweptPod {
 }
 
 export function sweptPod(view: PodView): SweptPod {
-  const { key, namespace, name, uid, resourceVersion, creationTimestamp, terminal, staticUid } = view;
+  const {
+    key,
+    namespace,
+    name,
+    uid,
+    resourceVersion,
+    creationTimestamp,
+    node,
+    terminal,
+    stopped,
+    staticUid,
+  } = view;
   const { held, cut } = statusAddresses(view);
   return {
     key,
@@ -32,7 +46,9 @@ export function sweptPod(view: PodView): SweptPod {
     uid,
     resourceVersion,
     creationTimestamp,
+    node,
     terminal,
+    stopped,
     staticUid,
     claims: claimsNamedBy(view.annotations, namespace),
     addresses: reported(view, held),
@@ -61,6 +77,14 @@ function canonical(text: string): string {
   } catch {
     return "";
   }
+}
+
+/** What a node says about what runs on it. One whose kubelet has never reported counts as reachable: nobody knows of a failure. */
+export function nodeFact(object: { readonly status?: unknown }): NodeFact {
+  const status = isObject(object.status) ? object.status : {};
+  const conditions = Array.isArray(status.conditions) ? status.conditions : [];
+  const ready = conditions.find((one) => isObject(one) && one.type === "Ready");
+  return { unreachable: ready?.status === "Unknown" };
 }
 
 /** What a claim says about addresses. Entries that cannot be read count, and name no address. */

@@ -34,9 +34,17 @@ export interface ClaimFact {
   readonly addresses: readonly string[];
 }
 
+/** A node, as far as it decides about an address. */
+export interface NodeFact {
+  /** Its kubelet has not been heard for a while: the node's condition Ready is Unknown. */
+  readonly unreachable: boolean;
+}
+
 /** A pod, as far as it decides about an address. */
 export interface PodFact {
   readonly uid: string;
+  /** null: not scheduled yet. */
+  readonly node: string | null;
   /** UID by which the runtime knows a static pod, whose object in the API has another; null for others. */
   readonly staticUid: string | null;
   /** Succeeded or Failed, and none of its containers runs or will run again. */
@@ -54,11 +62,13 @@ export interface NamingPod extends PodFact {
   attachedToClaim(claimUid: string): boolean;
 }
 
-/** Everything that `judge` asks about the world. Nothing is remembered between two questions. */
+/** Everything that `judge` asks about the world. */
 export interface Facts {
   claim(namespace: string, name: string): Found<ClaimFact>;
   pod(namespace: string, name: string): Found<PodFact>;
-  node(name: string): Found<null>;
+  node(name: string): Found<NodeFact>;
+  /** Whether a pod of this UID that is gone was seen with all its containers ended (StoppedPods). False is no evidence. */
+  wasSeenStopped(podUid: string): boolean;
   /** The network that a NAD (`namespace/name`) belongs to; unknown also when it is not one of ours. */
   networkOfNad(nad: string): Found<string>;
   /** Pods of the namespace that are not terminal and name the claim; `present` with an empty list means there are none. */

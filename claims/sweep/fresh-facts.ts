@@ -11,13 +11,18 @@ import { projectClaim } from "../claim-view.ts";
 import { DefinitionBook, projectNad } from "../definition-book.ts";
 import { readObject } from "../kube/read-object.ts";
 import { projectPod } from "../pod-view.ts";
-import { claimFact, type SweptPod, sweptPod } from "./fact-views.ts";
+import { claimFact, nodeFact, type SweptPod, sweptPod } from "./fact-views.ts";
 import { ABSENT, type Facts, type Found, present, UNKNOWN } from "./facts.ts";
 
 /** Questions that one judgement may ask, one after the other; more attachments than anybody has. */
 const ROUNDS_MAX = 64;
 
-type AttachedToClaim = (pod: SweptPod, claimUid: string) => boolean;
+/** What no read of the API tells. */
+export interface Remembered {
+  /** Whether the pod is attached to an address of the claim. */
+  readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
+  readonly wasSeenStopped: Facts["wasSeenStopped"];
+}
 
 /**
  * Lets `judge` decide on quorum reads alone: what it asks and nobody has read yet is read, then it is asked again, until
@@ -25,7 +30,7 @@ type AttachedToClaim = (pod: SweptPod, claimUid: string) => boolean;
  */
 export async function decideFresh<T>(
   api: KubeApi,
-  attachedToClaim: AttachedToClaim,
+  { attachedToClaim, wasSeenStopped }: Remembered,
   decide: (facts: Facts) => T,
 ): Promise<T> {
   const answers = new Map<string, Found<unknown>>();
@@ -50,7 +55,11 @@ export async function decideFresh<T>(
           return found.kind === "present" && found.it !== null ? present(found.it) : UNKNOWN;
         });
       },
-      node: (name) => ask(`node ${name}`, () => read(api, objectPath(NODES_PATH, name), () => null)),
+      node: (name) =>
+        ask(`node ${name}`, () =>
+          read(api, objectPath(NODES_PATH, name), (it) => nodeFact(it as { status?: unknown })),
+        ),
+      wasSeenStopped,
       podsNaming: (namespace, claim) => {
         const pods = ask(`pods ${namespace}`, () => listPods(api, namespace));
         if (pods.kind !== "present") return UNKNOWN;

@@ -6,7 +6,7 @@ import {
   type IPAllocation,
 } from "../../store/kubernetes/objects.ts";
 import { isStaticUid } from "../pod-view.ts";
-import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact } from "./facts.ts";
+import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOWN } from "./facts.ts";
 
 /*
  * Every relation between an allocation, its owner, the pods and the nodes, and what is done about it. "living" is a
@@ -28,10 +28,15 @@ import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact } from 
  *                                                  all ended                      release claim-gone
  *   Bound    Pod        living (also terminating)  any                            keep    pod-alive
  *   Bound    Pod        ended                      any                            release pod-completed
- *   Bound    Pod        gone                       none attached                  release pod-gone
- *                                                  node exists                    keep    container-may-run *
+ *   Bound    Pod        living                     none attached, no node         record  node-not-recorded
+ *   Bound    Pod        gone                       node exists                    keep    container-may-run *
  *                                                  node gone                      release pod-gone
- *                       gone, of a static pod      node exists, or none attached  keep    container-may-run
+ *                                                  none attached, but last seen   release pod-gone
+ *                                                  with all containers ended
+ *                                                  none attached, no node         keep    container-may-run
+ *                       gone, of a static pod      node exists                    keep    container-may-run
+ *                                                  none attached, another static  release pod-gone
+ *                                                  pod has its name
  *   Bound    Container  (nobody to ask)            a node exists                  keep    container-may-run
  *                                                  every node gone                release node-gone
  *                                                  none attached, imported        keep    recorded-elsewhere
@@ -43,8 +48,11 @@ import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact } from 
  *                                                  being deleted by somebody      keep    being-deleted
  *   not what its name says, no address, no state                                  report  unsound
  *
- *   * unless the operator has set how long after the end of a pod its container counts as ended too:
- *     then released, with the same word as when the node is gone, once that has been observed for so long.
+ *   Where nothing is attached, the pod had its address before Holdfast: its node is the one that the record names.
+ *
+ *   * unless the operator has set how long after a pod is gone its container counts as ended on a node that is not
+ *     reachable: then released, with the same word as when the node is gone, once both have been observed for so long.
+ *     A node that is reachable ends its attachments itself, and puts back what is taken from them meanwhile.
  *
  * A younger claim of the same name does not make pods that are younger than itself, or attached to it, hold what its
  * predecessor had.
@@ -54,7 +62,7 @@ import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact } from 
 export interface Rules {
   /** Every verdict that changes something must have been observed for so long. */
   readonly graceSeconds: number;
-  /** After which a container whose pod is gone, on a node that exists, counts as ended; 0: never. */
+  /** After which a container whose pod is gone, on a node that exists and is unreachable, counts as ended; 0: never. */
   readonly podGoneReleaseSeconds: number;
   /** How much longer than its rest a Cooling object is kept, so that its history can be looked at. */
   readonly coolingKeepSeconds: number;
@@ -86,6 +94,13 @@ export type Verdict =
       readonly keys: readonly string[];
       readonly afterSeconds: number;
     }
+  /** The node of a pod from before Holdfast, which the record of its address lacks. */
+  | {
+      readonly kind: "record";
+      readonly why: "node-not-recorded";
+      readonly node: string;
+      readonly afterSeconds: number;
+    }
   | { readonly kind: "repair"; readonly why: "cooling-with-finalizer"; readonly afterSeconds: number }
   | { readonly kind: "delete"; readonly why: "cooling-expired"; readonly afterSeconds: number }
   /** Nobody can tell what it is: kept, and shown to the operator. */
@@ -100,7 +115,7 @@ export interface JudgedAllocation {
 
 type PodState = "living" | "completed" | "gone" | "unknown";
 
-const UNKNOWN_KEPT: Verdict = { kind: "keep", why: "unknown" };
+const UNKNOWN_KEPT = { kind: "keep", why: "unknown" } as const;
 
 /** Judges one allocation by what is known. Pure; never throws, whatever the object looks like. */
 export function judge(
@@ -202,12 +217,15 @@ function judgePods(allocation: IPAllocation, facts: Facts, rules: Rules): Verdic
   const pod = facts.pod(namespace, name);
   if (pod.kind === "unknown") return UNKNOWN_KEPT;
   if (pod.kind === "present" && isPod(pod.it, uid)) {
-    if (!pod.it.terminal) return { kind: "keep", why: "pod-alive" };
-    return { kind: "release", why: "pod-completed", afterSeconds: rules.graceSeconds };
+    const afterSeconds = rules.graceSeconds;
+    if (pod.it.terminal) return { kind: "release", why: "pod-completed", afterSeconds };
+    const { node } = pod.it;
+    if (node === null || allocation.status?.node || attachmentsOf(allocation).length > 0)
+      return { kind: "keep", why: "pod-alive" };
+    return { kind: "record", why: "node-not-recorded", node, afterSeconds };
   }
-  if (attachmentsOf(allocation).length === 0 && mayRunUnseen({ namespace, name, uid }, facts))
-    return { kind: "keep", why: "container-may-run" };
-  const end = containersEnd(allocation, facts, rules);
+  const isAttached = attachmentsOf(allocation).length > 0;
+  const end = (isAttached ? containersEnd : unattachedEnd)(allocation, facts, rules);
   return end.kind === "keep" ? end : { kind: "release", why: "pod-gone", afterSeconds: end.afterSeconds };
 }
 
@@ -225,30 +243,50 @@ function judgeContainers(allocation: IPAllocation, facts: Facts, rules: Rules): 
   return { kind: "release", why: "node-gone", afterSeconds: rules.graceSeconds };
 }
 
-/** Whether all containers of the allocation have ended, and how long that has to be observed before it is believed. */
-function containersEnd(
-  allocation: IPAllocation,
-  facts: Facts,
-  rules: Rules,
-): Extract<Verdict, { kind: "keep" }> | { readonly kind: "ended"; readonly afterSeconds: number } {
+/** Whether containers have ended, and how long that has to be observed before it is believed. */
+type End = Extract<Verdict, { kind: "keep" }> | { readonly kind: "ended"; readonly afterSeconds: number };
+
+/** Of all containers that are attached. */
+function containersEnd(allocation: IPAllocation, facts: Facts, rules: Rules): End {
   let afterSeconds = rules.graceSeconds;
   for (const one of attachmentsOf(allocation)) {
     const pod = podState(one, facts);
-    if (pod === "unknown") return { kind: "keep", why: "unknown" };
+    if (pod === "unknown") return UNKNOWN_KEPT;
     if (pod === "living") return { kind: "keep", why: "pod-alive" };
     if (pod === "completed") continue;
-    const node = nodeState(one, facts);
-    if (node === "unknown") return { kind: "keep", why: "unknown" };
-    if (node === "absent") continue;
-    if (one.pod !== undefined && mayRunUnseen(one.pod, facts))
-      return { kind: "keep", why: "container-may-run" };
-    // Without its pod nobody can tell whether it runs on a partitioned node, and for how long.
-    if (rules.podGoneReleaseSeconds === 0 || one.pod === undefined) {
-      return { kind: "keep", why: "container-may-run" };
-    }
-    afterSeconds = Math.max(afterSeconds, rules.podGoneReleaseSeconds);
+    const end = endWithNode(one, facts, rules);
+    if (end.kind === "keep") return end;
+    afterSeconds = Math.max(afterSeconds, end.afterSeconds);
   }
   return { kind: "ended", afterSeconds };
+}
+
+/**
+ * Of the containers of a pod that is gone, had its address before Holdfast and was never attached here: no DEL and no witness tells
+ * that they ended. Whether a kubelet has ended them, only the last version of the pod said.
+ */
+function unattachedEnd(allocation: IPAllocation, facts: Facts, rules: Rules): End {
+  const { owner } = allocation.spec;
+  const hasEnded = isStaticUid(owner.uid) ? !mayRunUnseen(owner, facts) : facts.wasSeenStopped(owner.uid);
+  if (hasEnded) return { kind: "ended", afterSeconds: rules.graceSeconds };
+  const node = allocation.status?.node ?? "";
+  if (node === "") return { kind: "keep", why: "container-may-run" };
+  return endWithNode({ node, pod: owner }, facts, rules);
+}
+
+/** Of a container whose pod is gone: nobody has seen it end, so it may run for as long as its node does. */
+function endWithNode(
+  { node: name, pod }: Pick<AllocationAttachment, "node" | "pod">,
+  facts: Facts,
+  rules: Rules,
+): End {
+  const node = name ? facts.node(name) : UNKNOWN;
+  if (node.kind === "unknown") return UNKNOWN_KEPT;
+  if (node.kind === "absent") return { kind: "ended", afterSeconds: rules.graceSeconds };
+  // Without its pod nobody can tell for how long it has been on its own.
+  const isTimed = rules.podGoneReleaseSeconds > 0 && pod !== undefined && !mayRunUnseen(pod, facts);
+  if (!isTimed || !node.it.unreachable) return { kind: "keep", why: "container-may-run" };
+  return { kind: "ended", afterSeconds: Math.max(rules.graceSeconds, rules.podGoneReleaseSeconds) };
 }
 
 /** Whether it is a static pod without its object: it runs for as long as its node has its manifest, and only another manifest of its name ends it. */

@@ -134,7 +134,11 @@ export class Sweeper {
         this.#due.delete(name);
         this.#inHand.add(name);
         try {
-          const context = { ...this.#options, attachedToClaim: this.#attachedToClaim };
+          const context = {
+            ...this.#options,
+            attachedToClaim: this.#attachedToClaim,
+            wasSeenStopped: (podUid: string) => this.#options.caches.stoppedPods.has(podUid),
+          };
           await this.#carryOut(context, next.object, next.verdict);
         } finally {
           this.#inHand.delete(name);

@@ -21,7 +21,9 @@ import {
   type ClaimViewWithFact,
   projectAllocation,
 } from "./caches.ts";
-import { claimFact, projectSweptPod, type SweptPod } from "./fact-views.ts";
+import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "./fact-views.ts";
+import type { NodeFact } from "./facts.ts";
+import { StoppedPods } from "./stopped-pods.ts";
 
 /** Called when something that matters to them has changed. */
 export interface WatchedEvents {
@@ -37,7 +39,7 @@ export interface WatchedEvents {
 }
 
 type ReflectorLog = ReflectorOptions<Reflected>["log"];
-interface CachedNode extends Reflected {}
+interface CachedNode extends Reflected, NodeFact {}
 interface CachedNetwork extends Reflected {
   readonly object: IPNetwork;
 }
@@ -51,6 +53,7 @@ export class Watched implements Caches {
   readonly pods: Cache<SweptPod>;
   readonly nodes: Cache<CachedNode>;
   readonly networks: Cache<CachedNetwork>;
+  readonly stoppedPods = new StoppedPods();
   readonly book = new DefinitionBook();
   readonly #api: KubeApi;
   readonly #log: ReflectorLog;
@@ -81,11 +84,16 @@ export class Watched implements Caches {
         if (pod.terminal && previous?.terminal === false) events.somethingEnded();
         if (pod.addressesCut && !previous?.addressesCut) events.podAddressesCut(pod);
       },
-      onDelete: events.somethingEnded,
+      onDelete: (pod) => {
+        this.stoppedPods.noteGone(pod);
+        events.somethingEnded();
+      },
     });
     this.nodes = this.#follow<CachedNode>("nodes", NODES_PATH, {
-      metadataOnly: true,
-      project: ({ metadata: { name, uid, resourceVersion } }) => ({ key: name, uid, resourceVersion }),
+      project: (object) => {
+        const { name, uid, resourceVersion } = object.metadata;
+        return { key: name, uid, resourceVersion, ...nodeFact(object) };
+      },
       onUpsert: () => {},
       onDelete: events.somethingEnded,
     });
@@ -164,7 +172,6 @@ export class Watched implements Caches {
       readonly project: (object: any) => T;
       readonly onUpsert: (item: T, previous: T | undefined) => void;
       readonly onDelete: (item: T) => void;
-      readonly metadataOnly?: boolean;
     },
   ): Cache<T> {
     const reflector = new Reflector<T>({

@@ -16,7 +16,7 @@ const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
   ],
   [
     "--pod-gone-release-seconds <seconds>",
-    "how long a pod must be gone before its container on an existing node counts as ended; 0 is never (default: 0)",
+    "how long a pod must be gone, and its node unreachable, before its container counts as ended; 0 is never (default: 0)",
   ],
   ["--log-level <level>", "debug, info, warn, error or silent (default: info)"],
 ];

@@ -22,6 +22,8 @@ export interface Holder {
   readonly mac?: string | undefined;
   /** null: nothing is attached yet (imported, adopted). */
   readonly attachment: AllocationAttachment | null;
+  /** Where a pod runs that nothing is attached for: its container may run for as long as that node does. */
+  readonly node?: string;
   readonly adopted?: boolean;
   /** Another system's record of a container that nobody attaches here; while that record stands, the address is held. */
   readonly importedFrom?: string;
@@ -56,7 +58,7 @@ export function newAllocation(
       state: "Bound",
       since: time,
       attachments: holder.attachment === null ? {} : keyed(holder.attachment),
-      node: holder.attachment?.node ?? "",
+      node: holder.attachment?.node ?? holder.node ?? "",
     },
   };
 }
@@ -82,6 +84,11 @@ export function withAttachment(object: IPAllocation, attachment: AllocationAttac
   const { adopted: _, ...rest } = object.spec;
   const attachments = { ...object.status?.attachments, ...keyed(attachment) };
   return { ...object, spec: rest, status: { ...object.status, attachments, node: attachment.node } };
+}
+
+/** The object of a pod that nothing is attached for, and the node that it runs on. */
+export function withNode(object: IPAllocation, node: string): object {
+  return { ...object, status: { ...object.status, node } };
 }
 
 /** The object without some attachments. */

@@ -81,6 +81,7 @@ export interface IPAllocation {
     readonly state?: "Bound" | "Cooling";
     readonly since?: string;
     readonly attachments?: Readonly<Record<string, AllocationAttachment>>;
+    /** Of the latest attachment; where there has been none, the node of the pod that the address was recorded from. */
     readonly node?: string;
   };
 }

@@ -20,6 +20,7 @@ test("a plain pod", () => {
     phase: "Running",
     taken: true,
     terminal: false,
+    stopped: false,
     hostNetwork: false,
     podIPs: [],
     staticUid: null,
@@ -162,6 +163,35 @@ describe("a pod has ended when its phase and all its containers say so", () => {
     [{ phase: "Running", containerStatuses: [terminated] }, false, "it may be restarted"],
   ])("%j: %s", (status, terminal, reason) => {
     expect(projectPod(pod({ status })).terminal, reason).toBe(terminal);
+  });
+
+  const deletionTimestamp = "2026-11-20T11:00:00Z";
+  test.each([
+    [{ phase: "Succeeded", containerStatuses: [terminated] }, null, true, "it has ended"],
+    [{ phase: "Running", containerStatuses: [terminated] }, deletionTimestamp, true, "deleted, and ended"],
+    [{ phase: "Running", containerStatuses: [terminated] }, null, false, "it may be restarted"],
+    [{ phase: "Running", containerStatuses: [terminated, running] }, deletionTimestamp, false, "one runs"],
+    [
+      { phase: "Running", containerStatuses: [terminated], initContainerStatuses: [running] },
+      deletionTimestamp,
+      false,
+      "a sidecar runs, which is an init container",
+    ],
+    [
+      {
+        phase: "Pending",
+        containerStatuses: [waiting("PodInitializing")],
+        initContainerStatuses: [terminated],
+      },
+      deletionTimestamp,
+      false,
+      "between two init containers",
+    ],
+    [{ phase: "Running", containerStatuses: [] }, deletionTimestamp, false, "nothing is said of containers"],
+    [{ phase: "Running" }, deletionTimestamp, false, "no list"],
+  ])("%j, deleted %s: whether it has stopped is %s", (status, deleted, stopped, reason) => {
+    const metadata = deleted === null ? {} : { deletionTimestamp: deleted };
+    expect(projectPod(pod({ status, metadata })).stopped, reason).toBe(stopped);
   });
 });
 

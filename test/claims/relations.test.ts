@@ -6,6 +6,7 @@ import {
   type Facts,
   type Found,
   type NamingPod,
+  type NodeFact,
   type PodFact,
   present,
   type ReportedAddress,
@@ -42,26 +43,35 @@ const CONTAINER: AllocationOwner = {
 interface World {
   readonly claim?: Found<ClaimFact>;
   readonly pod?: Found<PodFact>;
-  readonly node?: Found<null>;
+  readonly node?: Found<NodeFact>;
+  /** By name, before `node`. */
+  readonly nodes?: Readonly<Record<string, Found<NodeFact>>>;
   readonly naming?: Found<readonly NamingPod[]>;
+  /** UIDs of pods that were seen with all their containers ended. */
+  readonly stopped?: readonly string[];
 }
 
 function factsOf(world: World): Facts {
   return {
     claim: () => world.claim ?? UNKNOWN,
     pod: () => world.pod ?? UNKNOWN,
-    node: () => world.node ?? UNKNOWN,
+    node: (name) => world.nodes?.[name] ?? world.node ?? UNKNOWN,
+    wasSeenStopped: (uid) => world.stopped?.includes(uid) ?? false,
     networkOfNad: (nad) =>
       nad === "shop/red" ? present("red") : nad === "shop/blue" ? present("blue") : UNKNOWN,
     podsNaming: () => world.naming ?? UNKNOWN,
   };
 }
 
-function allocation(owner: AllocationOwner, attachments: readonly AllocationAttachment[] = []): IPAllocation {
+function allocation(
+  owner: AllocationOwner,
+  attachments: readonly AllocationAttachment[] = [],
+  holder: { readonly node?: string } = {},
+): IPAllocation {
   const base = newAllocation(
     "blue",
     parseInterfaceAddress("10.0.0.5/24"),
-    { owner, attachment: null },
+    { owner, attachment: null, ...holder },
     SINCE,
   ) as unknown as IPAllocation;
   return {
@@ -106,6 +116,7 @@ function reported(address: string, nad: string | null = "shop/blue"): ReportedAd
 function pod(change: Partial<PodFact> = {}): PodFact {
   return {
     uid: "p1",
+    node: "n1",
     staticUid: null,
     terminal: false,
     creationTimestamp: "2026-01-01T00:00:05Z",
@@ -123,7 +134,8 @@ function naming(creationTimestamp: string, attachedTo: string | null = null): Fo
 
 /** The kubelet's own UID of a static pod: a hash. */
 const STATIC = { ...POD, uid: "0123456789abcdef0123456789abcdef" };
-const NODE = present(null);
+const NODE = present({ unreachable: false });
+const LOST_NODE = present({ unreachable: true });
 const NOBODY = present([]);
 const LISTED = claim(["10.0.0.5"]);
 const cooling = (owner: AllocationOwner) => cooled(allocation(owner), SINCE) as IPAllocation;
@@ -265,16 +277,23 @@ const CASES: readonly (readonly [
     "release claim-gone",
   ],
   [
-    "the operator's time for pods that are gone",
+    "the operator's time for pods that are gone, on a node that is unreachable",
+    allocation(CLAIM, [attached()]),
+    { claim: ABSENT, naming: NOBODY, pod: ABSENT, node: LOST_NODE },
+    "release claim-gone after 900",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "a node that is reachable ends its attachments itself, whatever time the operator has set",
     allocation(CLAIM, [attached()]),
     { claim: ABSENT, naming: NOBODY, pod: ABSENT, node: NODE },
-    "release claim-gone after 900",
+    "keep container-may-run",
     { podGoneReleaseSeconds: 900 },
   ],
   [
     "that time never applies without a pod to be gone",
     allocation(CLAIM, [attached("n1", null)]),
-    { claim: ABSENT, naming: NOBODY, node: NODE },
+    { claim: ABSENT, naming: NOBODY, node: LOST_NODE },
     "keep container-may-run",
     { podGoneReleaseSeconds: 900 },
   ],
@@ -327,13 +346,76 @@ const CASES: readonly (readonly [
     { pod: present(pod({ terminal: true })) },
     "release pod-completed",
   ],
-  ["a pod that went after its DEL", allocation(POD), { pod: ABSENT }, "release pod-gone"],
   [
-    "a stateful set made its successor",
-    allocation(POD),
-    { pod: present(pod({ uid: "p2" })) },
+    "a pod from before Holdfast whose kubelet ended its containers",
+    allocation(POD, [], { node: "n1" }),
+    { pod: ABSENT, node: NODE, stopped: ["p1"] },
     "release pod-gone",
   ],
+  [
+    "one whose node is not recorded, too",
+    allocation(POD),
+    { pod: ABSENT, stopped: ["p1"] },
+    "release pod-gone",
+  ],
+  [
+    "its stateful set has made the successor",
+    allocation(POD, [], { node: "n1" }),
+    { pod: present(pod({ uid: "p2" })), node: NODE, stopped: ["p1"] },
+    "release pod-gone",
+  ],
+  [
+    "a pod from before Holdfast that nobody saw end may run on its node",
+    allocation(POD, [], { node: "n1" }),
+    { pod: ABSENT, node: NODE, stopped: ["p2"] },
+    "keep container-may-run",
+  ],
+  [
+    "a successor under its name says nothing of it",
+    allocation(POD, [], { node: "n1" }),
+    { pod: present(pod({ uid: "p2" })), node: NODE },
+    "keep container-may-run",
+  ],
+  [
+    "a pod from before Holdfast, gone with its node",
+    allocation(POD, [], { node: "n1" }),
+    { pod: ABSENT, node: ABSENT },
+    "release pod-gone",
+  ],
+  [
+    "a pod from before Holdfast, the operator's time",
+    allocation(POD, [], { node: "n1" }),
+    { pod: ABSENT, node: LOST_NODE },
+    "release pod-gone after 900",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "that time needs a node that is unreachable",
+    allocation(POD, [], { node: "n1" }),
+    { pod: ABSENT, node: NODE },
+    "keep container-may-run",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "an earlier release recorded no node, and nobody saw the pod end",
+    allocation(POD),
+    { pod: ABSENT, node: LOST_NODE },
+    "keep container-may-run",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "an earlier release recorded no node, and the pod still says it",
+    allocation(POD),
+    { pod: present(pod()) },
+    "record node-not-recorded",
+  ],
+  [
+    "a pod from before Holdfast that lives",
+    allocation(POD, [], { node: "n1" }),
+    { pod: present(pod()) },
+    "keep pod-alive",
+  ],
+  ["a pod that has no node yet", allocation(POD), { pod: present(pod({ node: null })) }, "keep pod-alive"],
   [
     "force-deleted, the container may run",
     allocation(POD, [attached()]),
@@ -343,30 +425,63 @@ const CASES: readonly (readonly [
   [
     "force-deleted, the operator's time",
     allocation(POD, [attached()]),
-    { pod: ABSENT, node: NODE },
+    { pod: ABSENT, node: LOST_NODE },
     "release pod-gone after 900",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "force-deleted, on a node that is reachable, which would put its address back",
+    allocation(POD, [attached()]),
+    { pod: ABSENT, node: NODE },
+    "keep container-may-run",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "force-deleted, on two nodes of which one is reachable",
+    allocation(POD, [attached("n1"), attached("n2")]),
+    { pod: ABSENT, nodes: { n1: LOST_NODE, n2: NODE } },
+    "keep container-may-run",
     { podGoneReleaseSeconds: 900 },
   ],
   ["gone with its node", allocation(POD, [attached()]), { pod: ABSENT, node: ABSENT }, "release pod-gone"],
   [
     "a static pod whose object was deleted runs on, whatever time the operator has set",
     allocation(STATIC, [attached("n1", STATIC.uid)]),
-    { pod: ABSENT, node: NODE },
+    { pod: ABSENT, node: LOST_NODE },
     "keep container-may-run",
     { podGoneReleaseSeconds: 900 },
   ],
   [
     "a static pod whose name another pod has taken in the API runs on",
     allocation(STATIC, [attached("n1", STATIC.uid)]),
-    { pod: present(pod()), node: NODE },
+    { pod: present(pod()), node: LOST_NODE },
     "keep container-may-run",
     { podGoneReleaseSeconds: 900 },
   ],
   [
     "a static pod from before Holdfast, without its object",
+    allocation(STATIC, [], { node: "n1" }),
+    { pod: ABSENT, node: LOST_NODE, stopped: [STATIC.uid] },
+    "keep container-may-run",
+    { podGoneReleaseSeconds: 900 },
+  ],
+  [
+    "one whose node is not recorded, without its object",
     allocation(STATIC),
     { pod: ABSENT },
     "keep container-may-run",
+  ],
+  [
+    "a static pod from before Holdfast, gone with its node",
+    allocation(STATIC, [], { node: "n1" }),
+    { pod: ABSENT, node: ABSENT },
+    "release pod-gone",
+  ],
+  [
+    "a static pod from before Holdfast whose manifest was changed",
+    allocation(STATIC, [], { node: "n1" }),
+    { pod: present(pod({ uid: "mirror-2", staticUid: "fedcba9876543210fedcba9876543210" })), node: NODE },
+    "release pod-gone",
   ],
   [
     "a static pod whose object was made again",
@@ -377,7 +492,10 @@ const CASES: readonly (readonly [
   [
     "a static pod whose manifest was changed",
     allocation(STATIC, [attached("n1", STATIC.uid)]),
-    { pod: present(pod({ uid: "mirror-2", staticUid: "fedcba9876543210fedcba9876543210" })), node: NODE },
+    {
+      pod: present(pod({ uid: "mirror-2", staticUid: "fedcba9876543210fedcba9876543210" })),
+      node: LOST_NODE,
+    },
     "release pod-gone after 900",
     { podGoneReleaseSeconds: 900 },
   ],
@@ -480,6 +598,7 @@ test("each fact that a release rests on, made unknown, keeps the address", () =>
 test("nothing is released while any fact that was asked for is unknown", () => {
   const pods = fc.record({
     uid: fc.constantFrom("p1", "p2"),
+    node: fc.constantFrom("n1", null),
     staticUid: fc.constantFrom(null, "p1"),
     terminal: fc.boolean(),
     creationTimestamp: fc.constantFrom(
@@ -511,13 +630,21 @@ test("nothing is released while any fact that was asked for is unknown", () => {
         maxLength: 2,
       }),
       fc.record({ claim: found(claims), pods: fc.array(found(pods), { minLength: 6, maxLength: 6 }) }),
-      fc.array(found(fc.constant(null)), { minLength: 2, maxLength: 2 }),
+      fc.array(found(fc.record({ unreachable: fc.boolean() })), { minLength: 2, maxLength: 2 }),
       found(fc.array(pods, { maxLength: 2 })),
-      fc.constantFrom(0, 900),
-      (owner, places, { claim: claimFound, pods: podsFound }, nodes, namingFound, podGoneReleaseSeconds) => {
+      fc.record({ podGoneReleaseSeconds: fc.constantFrom(0, 900), wasSeenStopped: fc.boolean() }),
+      (
+        owner,
+        places,
+        { claim: claimFound, pods: podsFound },
+        nodes,
+        namingFound,
+        { podGoneReleaseSeconds, wasSeenStopped },
+      ) => {
         const object = allocation(
           owner,
           places.map(([node, uid], i) => ({ ...attached(node, uid), containerID: `c${i}` })),
+          { node: "n1" },
         );
         const unknown: string[] = [];
         const note = <T>(what: string, answer: Found<T>): Found<T> => {
@@ -528,7 +655,8 @@ test("nothing is released while any fact that was asked for is unknown", () => {
           claim: () => note("claim", claimFound),
           pod: (_, name) => note("pod", podsFound[name.length % 6] as Found<PodFact>),
           networkOfNad: (nad) => (nad === "shop/red" ? present("red") : present("blue")),
-          node: (name) => note("node", nodes[name === "n1" ? 0 : 1] as Found<null>),
+          node: (name) => note("node", nodes[name === "n1" ? 0 : 1] as Found<NodeFact>),
+          wasSeenStopped: () => wasSeenStopped,
           podsNaming: () =>
             note(
               "naming",
@@ -560,6 +688,7 @@ function recording(facts: Facts, asked: Set<keyof World>): Facts {
     claim: note("claim", facts.claim),
     pod: note("pod", facts.pod),
     node: note("node", facts.node),
+    wasSeenStopped: facts.wasSeenStopped,
     networkOfNad: facts.networkOfNad,
     podsNaming: note("naming", facts.podsNaming),
   };

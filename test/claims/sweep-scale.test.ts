@@ -84,6 +84,7 @@ class Scene {
       claims: none,
       pods,
       nodes: none,
+      stoppedPods: { has: () => true },
       book: { networkOfNad: () => null },
     };
     this.#pods = pods.items;
@@ -106,7 +107,8 @@ class Scene {
     const address = { family: 6 as const, value: (0xfdn << 120n) + BigInt(index) };
     const name = `p-${index}`;
     const owner = { kind: "Pod", namespace: "shop", name, uid: `u-${index}`, interface: "net1" } as const;
-    const made = newAllocation("blue", { address, prefixLength: 64 }, { owner, attachment: null }, "");
+    const holder = { owner, attachment: null, node: "n1" };
+    const made = newAllocation("blue", { address, prefixLength: 64 }, holder, "");
     const object = lives
       ? { ...made, metadata: { uid: `a-${index}`, resourceVersion: "1", ...made.metadata } }
       : this.api.put(ALLOCATIONS_PATH, made);

@@ -2,8 +2,9 @@ import { expect, test } from "vitest";
 import { projectClaim } from "../../claims/claim-view.ts";
 import type { Cache, Caches } from "../../claims/sweep/caches.ts";
 import { projectAllocation } from "../../claims/sweep/caches.ts";
-import { claimFact, projectSweptPod } from "../../claims/sweep/fact-views.ts";
+import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../claims/sweep/fact-views.ts";
 import type { Rules } from "../../claims/sweep/relations.ts";
+import { StoppedPods } from "../../claims/sweep/stopped-pods.ts";
 import { Sweeper } from "../../claims/sweep/sweeper.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { newAllocation, withAttachment } from "../../store/kubernetes/allocation-object.ts";
@@ -38,6 +39,7 @@ class Scene {
   idle: string | null = null;
   doubt: string | null = null;
   #caches = new Map<string, ReadonlyMap<string, unknown>>();
+  readonly #stoppedPods = new StoppedPods();
 
   constructor(api = new FakeKubeApi(), rules: Partial<Rules> = {}) {
     this.api = api;
@@ -55,6 +57,7 @@ class Scene {
       claims: cache("claims"),
       pods: cache("pods"),
       nodes: cache("nodes"),
+      stoppedPods: this.#stoppedPods,
       book: { networkOfNad: () => null },
     };
     this.sweeper = new Sweeper({
@@ -75,21 +78,18 @@ class Scene {
     const all = [...this.api.objects];
     const of = (part: string) => all.filter(([path]) => path.includes(part)).map(([, object]) => object);
     const claims = of("/ipamclaims/").map((object) => projectClaim(object));
+    const pods = of("/pods/").map((one) => projectSweptPod(one));
+    const uids = new Set(pods.map(({ uid }) => uid));
+    const known = (this.#caches.get("pods") ?? new Map()) as ReadonlyMap<string, SweptPod>;
+    for (const pod of known.values()) if (!uids.has(pod.uid)) this.#stoppedPods.noteGone(pod);
     this.#caches = new Map<string, ReadonlyMap<string, unknown>>([
       [
         "allocations",
         new Map(of("/ipallocations/").map((one) => [one.metadata.name, projectAllocation(one)])),
       ],
       ["claims", new Map(claims.map((one) => [one.key, { ...one, fact: claimFact(one) }]))],
-      [
-        "pods",
-        new Map(
-          of("/pods/")
-            .map((one) => projectSweptPod(one))
-            .map((one) => [one.key, one]),
-        ),
-      ],
-      ["nodes", new Map(of("/nodes/").map((one) => [one.metadata.name, one]))],
+      ["pods", new Map(pods.map((one) => [one.key, one]))],
+      ["nodes", new Map(of("/nodes/").map((one) => [one.metadata.name, nodeFact(one)]))],
     ]);
   }
 
@@ -107,12 +107,20 @@ class Scene {
     await this.sweeper.carryOutDue(signal);
   }
 
-  allocate(owner: AllocationOwner, attachment: AllocationAttachment | null = null): IPAllocation {
+  /** Without an attachment it is one from before Holdfast, of a pod on `node`; null: an earlier release recorded none. */
+  allocate(
+    owner: AllocationOwner,
+    attachment: AllocationAttachment | null = null,
+    node: string | null = "n1",
+  ): IPAllocation {
     const one = parseInterfaceAddress("10.0.0.5/24");
-    return this.api.put(
-      ALLOCATIONS_PATH,
-      newAllocation("blue", one, { owner, attachment }, "2026-01-01T00:00:00Z"),
-    );
+    const holder = { owner, attachment, ...(node === null ? {} : { node }) };
+    return this.api.put(ALLOCATIONS_PATH, newAllocation("blue", one, holder, "2026-01-01T00:00:00Z"));
+  }
+
+  node(ready: "True" | "False" | "Unknown"): void {
+    const status = { conditions: [{ type: "Ready", status: ready }] };
+    this.api.put(NODES_PATH, { metadata: { name: "n1" }, status });
   }
 
   claim(ips: readonly string[], uid = "c1"): void {
@@ -123,7 +131,11 @@ class Scene {
     });
   }
 
-  pod(uid: string, claim: string | null, phase = "Running"): void {
+  removePod(): void {
+    this.api.objects.delete(`${PODS}/web`);
+  }
+
+  pod(uid: string, claim: string | null, status: object = { phase: "Running" }, metadata: object = {}): void {
     const networks = JSON.stringify([
       { name: "blue", ...(claim === null ? {} : { "ipam-claim-reference": claim }) },
     ]);
@@ -134,15 +146,20 @@ class Scene {
         uid,
         creationTimestamp: "2026-01-01T00:00:00Z",
         annotations: { "k8s.v1.cni.cncf.io/networks": networks },
+        ...metadata,
       },
       spec: { nodeName: "n1" },
-      status: { phase },
+      status,
     });
   }
 
-  get state(): string | undefined {
+  get allocation(): IPAllocation | undefined {
     const [path] = [...this.api.objects.keys()].filter((one) => one.startsWith(ALLOCATIONS_PATH));
-    return path === undefined ? "deleted" : this.api.at(path).status.state;
+    return path === undefined ? undefined : this.api.at(path);
+  }
+
+  get state(): string | undefined {
+    return this.allocation === undefined ? "deleted" : this.allocation.status?.state;
   }
 }
 
@@ -310,6 +327,78 @@ test("attachments on a node that is gone are pruned; the claim keeps the address
     state: "Bound",
     attachments: {},
   });
+});
+
+const DELETED = { deletionTimestamp: "2026-01-01T00:00:30Z" };
+const ENDED = { phase: "Running", containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
+const RUNNING = { phase: "Running", containerStatuses: [{ state: { running: {} } }] };
+
+test("an address from before Holdfast: freed after its kubelet has ended the pod", async () => {
+  const scene = new Scene();
+  scene.node("True");
+  scene.allocate(POD);
+  scene.pod("p1", null, ENDED, DELETED);
+  await scene.sweepFor(0);
+  expect(scene.state).toBe("Bound");
+  scene.removePod();
+  await scene.sweepFor(40);
+  expect(scene.state).toBe("Cooling");
+});
+
+test.each([
+  ["was deleted by force", RUNNING, DELETED],
+  ["was deleted by force between two starts of its container", ENDED, {}],
+])(
+  "an address from before Holdfast whose pod %s: held until its node is gone",
+  async (_, status, metadata) => {
+    const scene = new Scene();
+    scene.node("True");
+    scene.allocate(POD);
+    scene.pod("p1", null, status, metadata);
+    await scene.sweepFor(0);
+    scene.removePod();
+    await scene.sweepFor(100);
+    expect(scene.api.writes).toHaveLength(0);
+    scene.api.objects.delete(`${NODES_PATH}/n1`);
+    await scene.sweepFor(40);
+    expect(scene.state).toBe("Cooling");
+  },
+);
+
+test("a controller that was started after the end of a pod from before Holdfast holds its address", async () => {
+  const scene = new Scene();
+  scene.node("True");
+  scene.allocate(POD);
+  await scene.sweepFor(100);
+  expect(scene.api.writes).toHaveLength(0);
+});
+
+test("an address that an earlier release has recorded without its node gets it while the pod lives", async () => {
+  const scene = new Scene();
+  scene.node("True");
+  scene.allocate(POD, null, null);
+  scene.pod("p1", null);
+  await scene.sweepFor(40);
+  expect(scene.allocation?.status).toMatchObject({ state: "Bound", node: "n1", attachments: {} });
+  expect(scene.api.writes).toHaveLength(1);
+  await scene.sweepFor(100);
+  expect(scene.api.writes).toHaveLength(1);
+});
+
+test("the operator's time for pods that are gone runs only while their node is unreachable", async () => {
+  const scene = new Scene(new FakeKubeApi(), { podGoneReleaseSeconds: 60 });
+  scene.allocate(POD, ATTACHMENT);
+  scene.node("True");
+  await scene.sweepFor(200);
+  scene.node("Unknown");
+  await scene.sweepFor(40);
+  scene.node("False");
+  await scene.sweepFor(0);
+  scene.node("Unknown");
+  await scene.sweepFor(50);
+  expect(scene.api.writes).toHaveLength(0);
+  await scene.sweepFor(20);
+  expect(scene.state).toBe("Cooling");
 });
 
 test("counts say how many allocations there are of each verdict", async () => {

@@ -79,6 +79,13 @@ export class KubePods {
     await this.api.patch(`/api/v1/nodes/${name}/status`, { status: { nodeInfo: nodeInfo(bootID) } });
   }
 
+  /** What the node's kubelet says; "Unknown": the control plane, which has not heard it for a while. */
+  async reportReady(name: string, status: "True" | "False" | "Unknown"): Promise<void> {
+    await this.api.patch(`/api/v1/nodes/${name}/status`, {
+      status: { conditions: [{ type: "Ready", status }] },
+    });
+  }
+
   /** The node leaves the cluster; its pods stay, as without a pod garbage collector. */
   async deleteNode(name: string): Promise<void> {
     await this.api.delete(`/api/v1/nodes/${name}`);
@@ -133,7 +140,16 @@ export class KubePods {
     await this.api.delete(this.#path(pod));
   }
 
-  /** The pod object goes, at once. Nothing happens when another pod has its name by now. */
+  /** An ordinary deletion, as a kubelet carries it out: the containers are reported as terminated, then the object goes. */
+  async endPod(pod: KubeObject): Promise<void> {
+    await this.terminatePod(pod);
+    const ended = { name: "main", ready: false, restartCount: 0, image: "none", imageID: "" };
+    const containerStatuses = [{ ...ended, state: { terminated: { exitCode: 0 } } }];
+    await this.api.patch(`${this.#path(pod)}/status`, { status: { containerStatuses } });
+    await this.removePod(pod);
+  }
+
+  /** The pod object goes, at once: deleted by force. Nothing happens when another pod has its name by now. */
   async removePod(pod: KubeObject): Promise<void> {
     const { uid } = pod.metadata;
     const answer = await this.api.call("DELETE", this.#path(pod), {

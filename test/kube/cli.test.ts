@@ -292,7 +292,7 @@ describe("check", () => {
         "I2: 10.1.0.1 of network green, in use by pod shop/virt-launcher-vm1-2, belongs to pod shop/web (net1)",
         "I2: 10.1.0.6 of network green, in use by pod shop/web, has no IPAllocation",
         "I3: 10.0.0.79/29 of network blue is held by claim shop/nowhere, which is gone, with every pod that used it",
-        "I3: 10.0.0.80/29 of network blue is held by pod shop/never (), which is gone, with its containers",
+        "I3: 10.0.0.80/29 of network blue is held by pod shop/never (), which is gone and had it before Holdfast: its containers may run on a node that is not recorded",
         "I3: 10.0.0.81/29 of network blue is held by pod / (), of which name or namespace is missing: nobody can tell whether it lives",
         "I3: 10.0.0.82/29 of network blue is held by container u4 (), of which no node is recorded: nobody can tell whether it runs",
         "I3: 10.0.0.83/29 of network blue is held by pod shop/web (net1), which has let go of it; it rests, but cannot be deleted: our finalizer is still on it",

@@ -34,7 +34,7 @@ test("a rest that is long over is deleted", async () => {
   await stage.network("short", "10.1.0.0/24", { cooldownSeconds: 1 });
   const pod = await stage.pods.createPod(NAMESPACE, "short", { node: "n1" });
   await stage.allocate("short", "10.1.0.5/24", podOwner(pod));
-  await stage.pods.removePod(pod);
+  await stage.pods.endPod(pod);
   await stage.becomes("short", "10.1.0.5/24", "none");
   const { body } = await text(controller.port, "/metrics");
   expect(body).toMatch(/holdfast_controller_carried_out_total\{verdict="release",why="pod-gone"\} 1/);
@@ -47,12 +47,18 @@ test("a rest that is long over is deleted", async () => {
   expect(performance.now() - startMs).toBeLessThan(3_000);
 });
 
-test("a pod that is gone lets go after the operator's time", async () => {
+test("a pod that is gone lets go after the operator's time, on a node that is unreachable", async () => {
   const controller = await stage.controller({ podGoneReleaseSeconds: 2 });
   await stage.network("timed", "10.2.0.0/24");
-  const pod = await stage.pods.createPod(NAMESPACE, "timed", { node: "n1" });
+  await stage.pods.createNode("n2");
+  const pod = await stage.pods.createPod(NAMESPACE, "timed", { node: "n2" });
   await stage.allocate("timed", "10.2.0.5/24", podOwner(pod), attachmentOf(pod));
   await stage.pods.removePod(pod);
+  // A node that answers ends its attachments itself, and would put this one back.
+  await stage.stays("timed", "10.2.0.5/24");
+  await stage.pods.reportReady("n2", "False");
+  await stage.stays("timed", "10.2.0.5/24");
+  await stage.pods.reportReady("n2", "Unknown");
   await stage.becomes("timed", "10.2.0.5/24", "Cooling");
   await controller.stop();
 });
@@ -167,7 +173,8 @@ test("while the definition of claims is not installed, their addresses are kept"
   await until(async () => (await stage.cluster.api.call("GET", CLAIMS_PATH)).status === 404, "it to be gone");
   await controller.stop();
   const next = await stage.controller();
-  await stage.pods.removePod(pod);
+  await until(async () => (await text(next.port, "/readyz")).status === 200, "it to have seen the pod");
+  await stage.pods.endPod(pod);
   await stage.becomes("bare", "10.8.0.8/24", "Cooling");
   await stage.stays("bare", "10.8.0.7/24");
   await next.stop();

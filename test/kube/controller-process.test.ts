@@ -84,7 +84,7 @@ test("one that is frozen is replaced, does no harm when it goes on, and ends in 
   const second = await start("second");
   const pod = await stage.pods.createPod(NAMESPACE, "web", { node: "n1" });
   await stage.allocate("blue", "10.1.0.5/24", podOwner(pod));
-  await stage.pods.removePod(pod);
+  await stage.pods.endPod(pod);
   await stage.becomes("blue", "10.1.0.5/24", "Cooling");
   first.child.kill("SIGCONT");
   const next = await stage.claim("next", "blue", ["10.1.0.5/24"]);

@@ -3,7 +3,7 @@ import { ALLOCATIONS_PATH, NADS_PATH, namespacedPath } from "../../store/kuberne
 import { HOLDFAST, run, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { mirrorOf, pathOf } from "../harness/kube-pods.ts";
-import { ControllerStage, config, NAMESPACE } from "./controller-stage.ts";
+import { ControllerStage, config, NAMESPACE, podOwner } from "./controller-stage.ts";
 import { Tenant } from "./tenant.ts";
 
 const STATUS = "k8s.v1.cni.cncf.io/network-status";
@@ -46,8 +46,31 @@ test("a pod that reports an address after its network was imported: recorded, an
   });
   const thief = await pod("thief", "adopted", ["10.50.0.7"]);
   expect(await eventOf(thief, "IPAddressConflict")).toContain("held by pod shop/late (net1)");
-  await stage.pods.removePod(late);
+  await stage.pods.endPod(late);
   await stage.becomes("adopted", "10.50.0.7/24", "Cooling");
+});
+
+test("a pod from before that is deleted by force holds its address until its node is gone", async () => {
+  await stage.pods.createNode("n2");
+  await stage.network("forced", "10.55.0.0/24");
+  const annotations = (ip: string) => ({
+    [STATUS]: JSON.stringify([{ name: `${NAMESPACE}/forced`, interface: "net1", ips: [ip] }]),
+  });
+  const forced = await stage.pods.createPod(NAMESPACE, "forced", {
+    node: "n2",
+    annotations: annotations("10.55.0.7"),
+  });
+  await stage.becomes("forced", "10.55.0.7/24", "Bound");
+  // Recorded by an earlier release, which said nothing of the node.
+  const older = await stage.pods.createPod(NAMESPACE, "older", { node: "n2" });
+  await stage.allocate("forced", "10.55.0.8/24", podOwner(older));
+  const nodeOf = async (address: string) => (await stage.allocation("forced", address))?.status.node;
+  expect(await nodeOf("10.55.0.7/24")).toBe("n2");
+  await until(async () => (await nodeOf("10.55.0.8/24")) === "n2", "its node to be recorded");
+  for (const pod of [forced, older]) await stage.pods.removePod(pod);
+  for (const host of [7, 8]) await stage.stays("forced", `10.55.0.${host}/24`);
+  await stage.pods.deleteNode("n2");
+  for (const host of [7, 8]) await stage.becomes("forced", `10.55.0.${host}/24`, "Cooling");
 });
 
 test("a pod of the default network, by what the kubelet reports", async () => {

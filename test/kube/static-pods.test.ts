@@ -33,6 +33,7 @@ test("a deleted mirror frees nothing, and every sandbox of the pod has one addre
   const ips = await added(node, asRuntime, { containerId: "one" });
   const held = [`${ips[0]} ${HASH}`];
   expect(await scene.bound(net)).toEqual(held);
+  await scene.kubevirt.reportReady(node.name, "Unknown");
   // The API server forgets the mirror; the containers run on. Several graces of the controller and looks of the witness.
   await scene.kubevirt.removePod(guest.pod);
   await pause(6_000);

@@ -25,6 +25,8 @@ export interface ClusterRequest {
   readonly mac?: string;
   readonly definition: NetworkDefinition;
   readonly definitionSource: string;
+  /** The NAD that the interface comes through, `namespace/name`; null: none. */
+  readonly nad: string | null;
   /** The configuration on the node named the network, and no NAD: what it says of its ranges. */
   readonly nodes: NetworkDefinition | null;
 }
@@ -91,6 +93,7 @@ export async function readClusterRequest(
     ...(mac === null ? {} : { mac }),
     definition,
     definitionSource: source,
+    nad: nad || null,
     nodes: parts.book.networkOfNad(nad) === request.network ? null : definition,
   };
 }

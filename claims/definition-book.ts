@@ -1,6 +1,12 @@
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import type { Refusal } from "../ipam/refusals.ts";
-import { type BrokenNad, type NadReading, readNadConfig } from "./nad-reading.ts";
+import {
+  type BrokenNad,
+  follows,
+  givesSameAddresses,
+  type NadReading,
+  readNadConfig,
+} from "./nad-reading.ts";
 import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 
@@ -55,6 +61,16 @@ interface Entry {
   readonly reading: NadReading;
   /** When its configuration was read, ms of the monotonic clock. */
   readonly readMs: number;
+  /** See NetworkNad; of one that is not ours its own generation. */
+  readonly joinedAt: number;
+  /** Interruptions before it was taken in. */
+  readonly interruptions: number;
+}
+
+/** A NAD through which pods attach to a network. */
+export interface NetworkNad extends NadView {
+  /** The generation since which each edition of it was seen here to be ours, on this network, with these addresses. */
+  readonly joinedAt: number;
 }
 
 /** A configuration that is longer is not read at each change: whoever may write one could keep every daemon busy with edits. */
@@ -62,10 +78,9 @@ const READ_AT_ONCE_CHARS_MAX = 16_384;
 /** A long configuration that changes all the time is read at most so often, ms. Until then what it said before counts. */
 const READ_PAUSE_MS = 5_000;
 
-interface OwnEntry {
-  readonly nad: NadView;
-  readonly reading: { readonly kind: "ours"; readonly definition: NetworkDefinition };
-}
+type OwnEntry = Pick<Entry, "nad" | "joinedAt"> & {
+  readonly reading: Extract<NadReading, { kind: "ours" }>;
+};
 
 /** The NADs of one network, by key. The one that counts is known at any time: every ADD asks for it. */
 interface Shelf {
@@ -87,6 +102,7 @@ export class DefinitionBook {
   readonly #unread = new Map<string, NadView>();
   readonly #monotonicMs: () => number;
   #reading = false;
+  #interruptions = 0;
   /** By network. */
   readonly #shelves = new Map<string, Shelf>();
   /** As recorded, by network. */
@@ -170,6 +186,11 @@ export class DefinitionBook {
     return [...new Set([shelf.counting, ...own].map(({ nad }) => nad.config))];
   }
 
+  /** What was followed may have been replaced meanwhile, by a restored etcd: whatever edition comes next proves nothing of those before. */
+  interrupted(): void {
+    this.#interruptions += 1;
+  }
+
   /** Takes in a NAD, new or changed. A long one is read when somebody asks, and not again for a while. */
   upsert(nad: NadView): void {
     const isRead = this.#entries.get(nad.key)?.nad.config === nad.config;
@@ -183,9 +204,12 @@ export class DefinitionBook {
       known?.nad.config === nad.config && known.nad.creationTimestamp === nad.creationTimestamp;
     const reading = unchanged ? known.reading : readNadConfig(nad.config);
     const readMs = unchanged ? known.readMs : this.#monotonicMs();
+    const unbroken = known?.interruptions === this.#interruptions;
+    const stays = known && follows(known.nad, nad, unbroken) && givesSameAddresses(known.reading, reading);
+    const joinedAt = stays ? known.joinedAt : nad.generation;
     this.remove(nad.key);
-    this.#entries.set(nad.key, { nad, reading, readMs });
-    if (reading.kind === "ours") this.#shelve({ nad, reading });
+    this.#entries.set(nad.key, { nad, reading, readMs, joinedAt, interruptions: this.#interruptions });
+    if (reading.kind === "ours") this.#shelve({ nad, reading, joinedAt });
   }
 
   /** Before every answer. */
@@ -261,9 +285,11 @@ export class DefinitionBook {
   }
 
   /** The NADs through which pods attach to a network, in no order; those that disagree with its definition too. */
-  nadsOf(network: string): NadView[] {
+  nadsOf(network: string): NetworkNad[] {
     const entries = [...(this.#shelves.get(network)?.entries.values() ?? [])];
-    return entries.map(({ nad }) => nad).filter(({ key }) => this.networkOfNad(key) === network);
+    return entries
+      .filter(({ nad }) => this.networkOfNad(nad.key) === network)
+      .map(({ nad, joinedAt }) => ({ ...nad, joinedAt }));
   }
 
   /** The names of all networks that are ours, sorted. */

@@ -8,6 +8,11 @@ export const IMPORTED = "Imported";
 /** Former ones that are remembered; one that is forgotten is imported again, which does no harm. */
 const FORMER_MAX = 500;
 
+/** A definition of a network as somebody sees it who follows it: an import of any edition from `joinedAt` on covers it. */
+export type SeenSource =
+  | (Extract<ImportSource, { definition: string }> & { readonly joinedAt: number })
+  | Extract<ImportSource, { subnets: string }>;
+
 /**
  * The definitions through which a network is used, as the importer sees them. `nodes`: what the configuration on a node
  * says, where a pod attaches without a NAD.
@@ -16,35 +21,55 @@ export function sourcesOf(
   definitions: Pick<DefinitionBook, "nadsOf">,
   network: string,
   nodes: NetworkDefinition | null,
-): ImportSource[] {
+): SeenSource[] {
   const nads = definitions
     .nadsOf(network)
-    .map(({ key, uid, generation }) => ({ definition: key, uid, generation }));
+    .map(({ key, uid, generation, joinedAt }) => ({ definition: key, uid, generation, joinedAt }));
   return nodes === null ? nads : [...nads, { subnets: subnetsOf(nodes) }];
 }
 
 /** Whether everybody who uses the network through these definitions was imported. */
-export function isImported(object: IPNetwork | null, sources: readonly ImportSource[]): boolean {
+export function isImported(object: IPNetwork | null, sources: readonly SeenSource[]): boolean {
   const condition = object?.status?.conditions?.find(({ type }) => type === IMPORTED);
   return condition?.status === "True" && uncovered(object, sources).length === 0;
 }
 
 /** Those that the last imports did not cover; all of them for an object of release 0.1.0, which has no list. */
-export function uncovered(object: IPNetwork | null, sources: readonly ImportSource[]): ImportSource[] {
+export function uncovered(object: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
   const covered = importedFrom(object);
   return sources.filter((wanted) => !covered.some((one) => covers(one, wanted)));
 }
 
 /** What is covered after an import of `added`: an older edition of the same definition is replaced. */
-export function joined(object: IPNetwork | null, added: readonly ImportSource[]): ImportSource[] {
+export function joined(object: IPNetwork | null, added: readonly SeenSource[]): ImportSource[] {
   const kept = importedFrom(object).filter((one) => !added.some((two) => keyOf(one) === keyOf(two)));
-  const newest = added.map((one) => importedFrom(object).find((known) => covers(known, one)) ?? one);
+  const newest = added.map((one) => {
+    const known = importedFrom(object).find((other) => covers(other, one));
+    return known === undefined || isNewer(one, known) ? recorded(one) : known;
+  });
   return [...kept.slice(-FORMER_MAX), ...newest];
 }
 
-/** Identity of one edition of a definition, for those who remember it. */
-export function editionOf(source: ImportSource): string {
-  return "subnets" in source ? keyOf(source) : `${keyOf(source)} ${source.uid} ${source.generation}`;
+/**
+ * The list with the present editions of definitions that it covers already: for whoever did not see each edition, after a
+ * restart, and would have to import them. null: it has them.
+ */
+export function broughtUpToDate(
+  object: IPNetwork | null,
+  sources: readonly SeenSource[],
+): ImportSource[] | null {
+  const newer = (known: ImportSource) => sources.find((one) => covers(known, one) && isNewer(one, known));
+  const listed = importedFrom(object);
+  if (!listed.some(newer)) return null;
+  return listed.map((known) => {
+    const one = newer(known);
+    return one === undefined ? known : recorded(one);
+  });
+}
+
+/** Identity of a definition from when it joined its network, for those who remember what is covered. */
+export function editionOf(source: SeenSource): string {
+  return "subnets" in source ? keyOf(source) : `${keyOf(source)} ${source.uid} ${source.joinedAt}`;
 }
 
 /** For messages. */
@@ -81,11 +106,21 @@ function keyOf(source: ImportSource): string {
   return "subnets" in source ? `nodes ${source.subnets}` : `nad ${source.definition}`;
 }
 
-function covers(known: ImportSource, wanted: ImportSource): boolean {
+/** Since `joinedAt` nobody else gave addresses through the definition: an import of any edition from then on saw them all. */
+function covers(known: ImportSource, wanted: SeenSource): boolean {
   if ("subnets" in known || "subnets" in wanted) return keyOf(known) === keyOf(wanted);
   return (
-    known.definition === wanted.definition &&
-    known.uid === wanted.uid &&
-    known.generation >= wanted.generation
+    known.definition === wanted.definition && known.uid === wanted.uid && known.generation >= wanted.joinedAt
   );
+}
+
+/** Of two editions of one definition. */
+function isNewer(one: ImportSource, other: ImportSource): boolean {
+  return "generation" in one && "generation" in other && one.generation > other.generation;
+}
+
+function recorded(source: SeenSource): ImportSource {
+  if ("subnets" in source) return source;
+  const { definition, uid, generation } = source;
+  return { definition, uid, generation };
 }

@@ -3,12 +3,15 @@ import { mergeCondition } from "../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { ApiAway, type KubeApi, ListRefused } from "../store/kubernetes/kube-api.ts";
-import { networkObjectName } from "../store/kubernetes/object-names.ts";
+import { labelSelector, networkObjectName } from "../store/kubernetes/object-names.ts";
 import {
+  ALLOCATIONS_PATH,
   type AllocationOwner,
   API_VERSION,
   CLAIMS_PATH,
-  type ImportSource,
+  type IPAllocation,
+  type IPNetwork,
+  LABEL_NETWORK,
   NETWORKS_PATH,
   objectPath,
   PODS_PATH,
@@ -19,9 +22,21 @@ import { describeOwner } from "../store/owner.ts";
 import { reserveInUse } from "./create-allocation.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
-import { IMPORTED, isImported, joined, sourcesOf, subnetsOf, uncovered } from "./import-sources.ts";
+import {
+  broughtUpToDate,
+  IMPORTED,
+  isImported,
+  joined,
+  type SeenSource,
+  sourcesOf,
+  subnetsOf,
+  uncovered,
+} from "./import-sources.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "./kube/read-object.ts";
 import { readNetworkObject } from "./network-object.ts";
+import { claimsNamedBy } from "./network-selection.ts";
+import { OwnerRecords } from "./owner-records.ts";
+import type { PodView } from "./pod-view.ts";
 
 /** Objects created side by side: an import of thousands must end within minutes, and others use the server too. */
 const CREATED_AT_ONCE = 16;
@@ -41,6 +56,8 @@ export interface ImportOptions {
   readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad" | "nadsOf">;
   /** What the configuration on a node says of the network, where a pod attaches without a NAD. */
   readonly nodes?: NetworkDefinition | null;
+  /** Nothing is imported when these are covered already; default: all definitions. */
+  readonly needed?: readonly SeenSource[];
   /** RFC 3339, for people. */
   readonly time: () => string;
   /** Also when it was done before: by hand. */
@@ -92,11 +109,19 @@ export async function importNetwork(
   const { definitions, nodes = null, log } = options;
   // Before anything is listed: a definition that joins later is not covered by what was listed before.
   const sources = sourcesOf(definitions, network, nodes);
-  if (!options.again && isImported(await readNetworkObject(api, network), sources)) {
-    return { kind: "done-before" };
+  if (!options.again) {
+    const known = await readNetworkObject(api, network);
+    if (isImported(known, options.needed ?? sources)) {
+      if (known !== null) await bringUpToDate(api, known, sources);
+      return { kind: "done-before" };
+    }
   }
-  const candidates = new ImportCandidates(network, { definitions, nodes });
+  const records = new OwnerRecords();
+  const recordedOf = (pod: PodView) =>
+    records.of(network, { ...pod, claims: claimsNamedBy(pod.annotations, pod.namespace) });
+  const candidates = new ImportCandidates(network, { definitions, nodes, recordedOf });
   await readCandidates(api, network, candidates);
+  await readRecords(api, network, records);
   const all = candidates.all();
   const addresses = await recordAll(api, network, all, options);
   const taken = addresses.filter(({ outcome }) => outcome === "taken");
@@ -198,8 +223,36 @@ async function readCandidates(api: KubeApi, network: string, candidates: ImportC
   if (pods.kind === "missing") throw new ApiAway("the server does not know pods");
 }
 
+/** What pods have already counts towards what they may have. After the pods, because others import at the same time. */
+async function readRecords(api: KubeApi, network: string, records: OwnerRecords): Promise<void> {
+  await api.list({
+    path: ALLOCATIONS_PATH,
+    query: { labelSelector: labelSelector(LABEL_NETWORK, network) },
+    each: (object: IPAllocation) => records.add(object),
+    restarted: () => records.forget(),
+  });
+}
+
+/** Whoever comes in between has written another list: the next look brings that one up to date. */
+async function bringUpToDate(
+  api: KubeApi,
+  { metadata, ...known }: IPNetwork,
+  sources: readonly SeenSource[],
+): Promise<void> {
+  const importedFrom = broughtUpToDate({ metadata, ...known }, sources);
+  if (importedFrom === null) return;
+  await api.send({
+    method: "PATCH",
+    patch: "merge",
+    path: objectPath(NETWORKS_PATH, metadata.name),
+    body: { metadata: { resourceVersion: metadata.resourceVersion }, status: { importedFrom } },
+    priority: "housekeeping",
+    deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
+  });
+}
+
 interface Covered {
-  readonly sources: readonly ImportSource[];
+  readonly sources: readonly SeenSource[];
   readonly nodes: NetworkDefinition | null;
   readonly count: number;
   readonly refused: number;

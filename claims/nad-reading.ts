@@ -27,3 +27,32 @@ export function readNadConfig(config: string): NadReading {
     throw error;
   }
 }
+
+/**
+ * Whether an edit leaves a NAD ours, on its network and with the same addresses: one that could not be given before, such as
+ * a gateway or one outside of the subnets, was not imported either.
+ */
+export function givesSameAddresses(before: NadReading, after: NadReading): boolean {
+  if (before.kind !== "ours" || after.kind !== "ours") return false;
+  const addressesOf = ({ rangeSets }: NetworkDefinition) => rangeSets.map((set) => set.fingerprint).join();
+  return (
+    before.definition.name === after.definition.name &&
+    addressesOf(before.definition) === addressesOf(after.definition)
+  );
+}
+
+interface Edition {
+  readonly uid: string;
+  readonly generation: number;
+  readonly config: string;
+}
+
+/**
+ * Whether no edition of a NAD was missed between these two: generations count by one, and start anew with the UID. `unbroken`:
+ * nothing has interrupted the watch between them.
+ */
+export function follows(known: Edition, next: Edition, unbroken: boolean): boolean {
+  if (next.uid !== known.uid) return false;
+  if (next.generation === known.generation) return next.config === known.config;
+  return unbroken && next.generation === known.generation + 1;
+}

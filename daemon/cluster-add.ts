@@ -48,7 +48,7 @@ export async function clusterAdd(
       },
       deadlineMs,
     );
-    await cluster.imports.ensure(base.network, request.nodes, deadlineMs);
+    await cluster.imports.ensure(base.network, request, deadlineMs);
     const definition = base.bridgeIsGateway ? withBridgeGateways(request.definition) : request.definition;
     const definitionLacksGateway = definition !== request.definition;
     if (definitionLacksGateway) {

@@ -127,6 +127,9 @@ export class ClusterNode {
       project: projectNad,
       onUpsert: (nad) => this.book.upsert(nad),
       onDelete: (nad) => this.book.remove(nad.key),
+      onState: (state) => {
+        if (state !== "watching") this.book.interrupted();
+      },
       log,
     });
     this.pods = new PodDirectory(this.api, (key) => this.#podWatch.items.get(key));

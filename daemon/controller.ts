@@ -1,18 +1,14 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { POD_ADDRESSES_MAX } from "../claims/held-addresses.ts";
-import { importNetwork } from "../claims/import.ts";
-import { editionOf, isImported, sourcesOf } from "../claims/import-sources.ts";
 import { pause } from "../claims/kube/backoff.ts";
 import { EventWriter } from "../claims/kube/events.ts";
 import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
 import { loadKubeConfig } from "../claims/kube/kube-config.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../claims/kube/read-object.ts";
-import { networkObjectOf } from "../claims/network-object.ts";
-import { recordOwner } from "../claims/record-owner.ts";
 import { Adoption } from "../claims/sweep/adoption.ts";
 import type { SweptPod } from "../claims/sweep/fact-views.ts";
 import { LEASE_RETRY_MS, Lease } from "../claims/sweep/lease.ts";
+import { NetworkImports } from "../claims/sweep/network-imports.ts";
 import { NetworkStatus } from "../claims/sweep/network-status.ts";
 import { OrphanNetworks } from "../claims/sweep/orphan-networks.ts";
 import { OwnerPods } from "../claims/sweep/owner-pods.ts";
@@ -57,13 +53,12 @@ export class Controller {
   readonly #podAdoption: PodAdoption;
   readonly #whereabouts: WhereaboutsRecords;
   readonly #ownerPods: OwnerPods;
+  readonly #networkImports: NetworkImports;
   readonly #networkStatus: NetworkStatus;
   readonly #orphanNetworks: OrphanNetworks;
   readonly #udnConditions: UdnConditions;
   readonly #paces: Readonly<Record<Work, Pace>>;
   readonly #server: FastifyInstance;
-  /** Imported editions that the installed definition of IPNetworks has no room for, by network. */
-  readonly #unlisted = new Map<string, string>();
   #stopping = false;
 
   /** Throws when the kubeconfig cannot be used. */
@@ -116,6 +111,7 @@ export class Controller {
     });
     const { claims, pods, allocations, networks, book: definitions } = watched;
     this.#adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
+    const onRefused = (count: number) => this.#metrics.refused(count);
     this.#podAdoption = new PodAdoption({
       ...shared,
       pods,
@@ -123,8 +119,9 @@ export class Controller {
       networks,
       definitions,
       events,
-      onRefused: (count) => this.#metrics.refused(count),
+      onRefused,
     });
+    this.#networkImports = new NetworkImports({ ...shared, definitions, networks, onRefused });
     const graceSeconds = settings.sweepGraceSeconds;
     this.#whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const keepSeconds = Math.max(settings.coolingKeepSeconds, graceSeconds);
@@ -212,41 +209,8 @@ export class Controller {
   }
 
   async #networksTurn(signal: AbortSignal): Promise<void> {
-    if (this.#watched.definitionsKnown && this.#watched.networks.known) await this.#importAll(signal);
+    if (this.#watched.definitionsKnown) await this.#networkImports.turn(signal);
     await this.#networkStatus.turn(signal, { writes: this.#idle() === null });
     if (this.#watched.definitionsKnown) await this.#orphanNetworks.turn(signal);
-  }
-
-  /** Whose a network is comes before everything else: the pods of a namespace that may not use it bring nothing along. */
-  async #recordOwner(network: string): Promise<void> {
-    const { book } = this.#watched;
-    if (book.hasRecordedOwner(network)) return;
-    const deadlineMs = performance.now() + HOUSEKEEPING_DEADLINE_MS;
-    const owner = await recordOwner(this.#api, network, { book, deadlineMs, log: this.#log });
-    book.setOwner(network, owner);
-  }
-
-  async #importAll(signal: AbortSignal): Promise<void> {
-    const { book: definitions, networks } = this.#watched;
-    const time = () => new Date(systemClock.wallMs()).toISOString();
-    for (const network of definitions.networks()) {
-      if (signal.aborted || this.#idle() !== null) return;
-      const known = networkObjectOf(network, (name) => networks.items.get(name)?.object);
-      const editions = () => sourcesOf(definitions, network, null).map(editionOf).sort().join();
-      const isDone =
-        isImported(known, sourcesOf(definitions, network, null)) ||
-        this.#unlisted.get(network) === editions();
-      if (isDone && definitions.hasRecordedOwner(network)) continue;
-      try {
-        await this.#recordOwner(network);
-        const covered = editions();
-        const result = await importNetwork(this.#api, network, { definitions, time, log: this.#log });
-        if (result.kind === "imported") this.#metrics.refused(result.refused);
-        if (result.kind === "imported" && !result.listed) this.#unlisted.set(network, covered);
-      } catch (error) {
-        // One network's failure is its own; the others are imported and counted.
-        this.#log.warn({ network, err: error as Error }, "not imported yet; trying again");
-      }
-    }
   }
 }

@@ -1,7 +1,9 @@
 import type { DefinitionBook } from "../claims/definition-book.ts";
 import { importNetwork, recordAll } from "../claims/import.ts";
 import { ImportCandidates } from "../claims/import-candidates.ts";
-import { editionOf, sourcesOf } from "../claims/import-sources.ts";
+import { ImportPace } from "../claims/import-pace.ts";
+import { describeSource, editionOf, type SeenSource, sourcesOf } from "../claims/import-sources.ts";
+import { pause } from "../claims/kube/backoff.ts";
 import type { PodView } from "../claims/pod-view.ts";
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
@@ -28,15 +30,33 @@ interface NodeImportsOptions {
   readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
+/** What an ADD attaches through. */
+export interface ImportNeeds {
+  /** The NAD, `namespace/name`; null: none. */
+  readonly nad: string | null;
+  /** What this node's configuration says of the network, where the pod attaches without a NAD. */
+  readonly nodes: NetworkDefinition | null;
+}
+
+interface Covered {
+  readonly isNad: boolean;
+  /** When that was read, ms. */
+  readonly readMs: number;
+  /** Of a NAD the edition that the IPNetwork has, as far as is known; 0 else. */
+  readonly generation: number;
+}
+
 /** Which networks' addresses from before Holdfast are recorded, and by which definitions; imports the others. */
 export class NodeImports {
   readonly #options: NodeImportsOptions;
-  /** By network the editions that are covered, and when that was read, ms. */
-  readonly #covered = new Map<string, Map<string, number>>();
+  readonly #pace: ImportPace;
+  /** By network the editions that are covered. */
+  readonly #covered = new Map<string, Map<string, Covered>>();
   readonly #importing = new Map<string, Promise<void>>();
 
   constructor(options: NodeImportsOptions) {
     this.#options = options;
+    this.#pace = new ImportPace(options.monotonicMs);
   }
 
   /** Imports every network that has a NAD. One network's failure is its own: an ADD there tries again, and the others are served. */
@@ -44,7 +64,7 @@ export class NodeImports {
     const { book, log } = this.#options;
     for (const network of book.networks()) {
       try {
-        await this.#import(network, null);
+        await this.#import(network, null, sourcesOf(book, network, null));
       } catch (error) {
         log.warn({ network, err: error as Error }, "addresses in use from before are not imported yet");
       }
@@ -53,19 +73,63 @@ export class NodeImports {
 
   /**
    * A network's addresses from before Holdfast are recorded, those behind each of its definitions, before a new one is
-   * given. `nodes`: what this node's configuration says, where the pod attaches without a NAD. Throws ApiAway, RefusalError.
+   * given. Of another's definition that joins again and again nobody but itself waits for each import (ImportPace).
+   * Throws ApiAway, RefusalError.
    */
-  async ensure(network: string, nodes: NetworkDefinition | null, deadlineMs: number): Promise<void> {
-    while (this.#isOpen(network, nodes))
-      await this.#before(deadlineMs, network, this.#import(network, nodes));
+  async ensure(network: string, needs: ImportNeeds, deadlineMs: number): Promise<void> {
+    for (;;) {
+      const sources = sourcesOf(this.#options.book, network, needs.nodes);
+      const open = this.#open(network, sources);
+      const due = open.filter((one) => this.#waitMs(network, one) === 0);
+      if (due.length > 0) {
+        await this.#before(deadlineMs, network, this.#import(network, needs.nodes, due));
+        continue;
+      }
+      const own = open.find((one) => "definition" in one && one.definition === needs.nad);
+      if (own === undefined) return this.#bringUpToDate(network, sources);
+      await this.#waitForTurn(network, own, deadlineMs);
+    }
   }
 
-  #isOpen(network: string, nodes: NetworkDefinition | null): boolean {
+  #open(network: string, sources: readonly SeenSource[]): SeenSource[] {
     const covered = this.#covered.get(network);
     const oldestMs = this.#options.monotonicMs() - NODES_BELIEVED_MS;
-    return sourcesOf(this.#options.book, network, nodes).some((source) => {
-      const readMs = covered?.get(editionOf(source));
-      return readMs === undefined || ("subnets" in source && readMs < oldestMs);
+    return sources.filter((source) => {
+      const known = covered?.get(editionOf(source));
+      return known === undefined || ("subnets" in source && known.readMs < oldestMs);
+    });
+  }
+
+  #waitMs(network: string, source: SeenSource): number {
+    return this.#isEverybodys(network, source) ? 0 : this.#pace.waitMs(network, source);
+  }
+
+  /** What says which addresses there are: nothing is given before it is covered. */
+  #isEverybodys(network: string, source: SeenSource): boolean {
+    return "subnets" in source || this.#options.book.definitionOf(network)?.by === source.definition;
+  }
+
+  async #waitForTurn(network: string, source: SeenSource, deadlineMs: number): Promise<void> {
+    const waitMs = this.#waitMs(network, source);
+    if (performance.now() + waitMs < deadlineMs) return pause(waitMs);
+    const seconds = Math.ceil(waitMs / 1_000);
+    const reason = `${describeSource(source)} has joined network ${network} several times in a row; its pods' addresses are imported in ${seconds} s`;
+    throw new RefusalError(refuse("NOT_READY", { reason }));
+  }
+
+  /** Editions that this node has followed, for the time after a restart, in the background. */
+  #bringUpToDate(network: string, sources: readonly SeenSource[]): void {
+    const covered = this.#covered.get(network);
+    const isNew = (one: SeenSource) => {
+      const known = covered?.get(editionOf(one));
+      return known !== undefined && generationOf(one) > known.generation;
+    };
+    if (!sources.some(isNew) || !this.#pace.takeUpdate(network)) return;
+    this.#import(network, null, []).catch((error: Error) => {
+      this.#options.log.warn(
+        { network, err: error },
+        "the editions of its definitions are not written down yet",
+      );
     });
   }
 
@@ -84,27 +148,46 @@ export class NodeImports {
   }
 
   /** One at a time for a network: who waited for another's import looks again whether it covered its own definition. */
-  #import(network: string, nodes: NetworkDefinition | null): Promise<void> {
+  #import(network: string, nodes: NetworkDefinition | null, needed: readonly SeenSource[]): Promise<void> {
     const running = this.#importing.get(network);
     if (running !== undefined) return running;
-    const started = this.#importNow(network, nodes).finally(() => this.#importing.delete(network));
+    const started = this.#importNow(network, nodes, needed).finally(() => this.#importing.delete(network));
     this.#importing.set(network, started);
     return started;
   }
 
-  async #importNow(network: string, nodes: NetworkDefinition | null): Promise<void> {
+  /** Nothing is listed where the `needed` are covered already. */
+  async #importNow(
+    network: string,
+    nodes: NetworkDefinition | null,
+    needed: readonly SeenSource[],
+  ): Promise<void> {
     const { api, book: definitions, learnOwner, hint, time, log, monotonicMs } = this.#options;
     await learnOwner(network);
     const sources = sourcesOf(definitions, network, nodes);
     const nowMs = monotonicMs();
-    const result = await importNetwork(api, network, { definitions, nodes, time, log });
+    const result = await importNetwork(api, network, { definitions, nodes, needed, time, log });
     let recorded = result.kind === "imported" ? result.created : 0;
+    if (result.kind === "imported") {
+      const ofOthers = needed.filter((one) => !this.#isEverybodys(network, one));
+      this.#pace.imported(network, ofOthers);
+    }
     // Others may have imported before this node's own configuration changed hands.
     if (result.kind === "done-before" && nodes !== null) recorded = await this.#recordOwnPods(network, nodes);
     // What was just created is not in the picture yet.
     if (recorded > 0) await hint.refresh();
-    const covered = this.#covered.get(network) ?? new Map<string, number>();
-    for (const source of sources) covered.set(editionOf(source), nowMs);
+    this.#note(network, sources, result.kind === "imported" ? sources : needed, nowMs);
+  }
+
+  #note(network: string, sources: readonly SeenSource[], read: readonly SeenSource[], readMs: number): void {
+    const before = this.#covered.get(network) ?? new Map<string, Covered>();
+    // Editions that are gone do not come back; what the node's configuration says may.
+    const covered = new Map([...before].filter(([, { isNad }]) => !isNad));
+    for (const one of sources) {
+      const known = before.get(editionOf(one));
+      if (known !== undefined) covered.set(editionOf(one), { ...known, generation: generationOf(one) });
+    }
+    for (const one of read) covered.set(editionOf(one), coveredBy(one, readMs));
     this.#covered.set(network, covered);
   }
 
@@ -129,4 +212,12 @@ export class NodeImports {
     }
     return found.filter(({ outcome }) => outcome === "recorded").length;
   }
+}
+
+function coveredBy(source: SeenSource, readMs: number): Covered {
+  return { isNad: "definition" in source, readMs, generation: generationOf(source) };
+}
+
+function generationOf(source: SeenSource): number {
+  return "subnets" in source ? 0 : source.generation;
 }

@@ -92,12 +92,13 @@ export function checkImports(look: Look, grace: Grace): Finding[] {
     const name = networkObjectName(network);
     // Without any of them imported, the network is meant as a whole.
     const open = uncovered(object, sources);
-    const missing = open.length < sources.length ? open.map(describeSource).join(", ") : "";
+    const missing = open.length < sources.length ? ` for ${open.map(describeSource).join(", ")}` : "";
+    const consequence = missing === "" ? ", and none is given" : "";
     const other = nameTakenBy(network, (one) => look.networks.get(one));
     return [
       {
         invariant: "import",
-        message: `network ${network} is not imported${missing === "" ? "" : ` for ${missing}`}: addresses from before Holdfast may not be recorded, and none is given`,
+        message: `network ${network} is not imported${missing}: addresses from before Holdfast may not be recorded${consequence}`,
         hint:
           other === null
             ? "the controller imports it, or the first attachment does; see their logs"

@@ -1,4 +1,4 @@
-import { type Address, parseAddress } from "../../ipam/address.ts";
+import { parseAddress } from "../../ipam/address.ts";
 import type { NetworkDefinition } from "../../ipam/network-definition.ts";
 import { placeOf } from "../../ipam/range-set.ts";
 import { ApiAway, type KubeApi } from "../../store/kubernetes/kube-api.ts";
@@ -12,6 +12,7 @@ import { Breather } from "../kube/breather.ts";
 import type { EventWriter } from "../kube/events.ts";
 import { readObject } from "../kube/read-object.ts";
 import { networkObjectOf } from "../network-object.ts";
+import { OwnerRecords } from "../owner-records.ts";
 import { projectPod } from "../pod-view.ts";
 import type { Cache, CachedAllocation } from "./caches.ts";
 import type { SweptPod } from "./fact-views.ts";
@@ -60,7 +61,7 @@ export class PodAdoption {
     const { pods, allocations, networks, idle } = this.#options;
     if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
     const byNodes = this.#nodeNetworks();
-    const records = new PodRecords(allocations.items);
+    let records: OwnerRecords | null = null;
     const breather = new Breather();
     let looked = 0;
     for (const pod of [...pods.items.values()]) {
@@ -70,6 +71,7 @@ export class PodAdoption {
       const wanting = this.#wanting(pod, byNodes);
       if (wanting.size > 0) {
         looked += 1;
+        records ??= recordsOf(allocations.items);
         await this.#settle(pod, wanting, records);
       }
       this.#settled.add(pod);
@@ -100,7 +102,7 @@ export class PodAdoption {
       };
       if (nad !== null) {
         const network = this.#options.definitions.networkOfNad(nad);
-        if (network !== null && this.#isImported(network)) want(network, null);
+        if (network !== null && this.#isImported(network, nad)) want(network, null);
         continue;
       }
       for (const [network, definitions] of byNodes) {
@@ -111,17 +113,21 @@ export class PodAdoption {
     return wanting;
   }
 
-  /** Otherwise the import brings it. */
-  #isImported(network: string): boolean {
+  /** Otherwise the import brings it. Another definition that has joined may wait for its import: that is its own affair. */
+  #isImported(network: string, nad: string): boolean {
     const { networks, definitions } = this.#options;
     const object = networkObjectOf(network, (name) => networks.items.get(name)?.object);
-    return isImported(object, sourcesOf(definitions, network, null));
+    const sources = sourcesOf(definitions, network, null);
+    return isImported(
+      object,
+      sources.filter((one) => "definition" in one && one.definition === nad),
+    );
   }
 
   async #settle(
     seen: SweptPod,
     wanting: ReadonlyMap<string, NetworkDefinition | null>,
-    records: PodRecords,
+    records: OwnerRecords,
   ): Promise<void> {
     const { api, definitions, time, log, events } = this.#options;
     const path = namespacedPath(PODS_PATH, seen.namespace, seen.name);
@@ -158,37 +164,10 @@ export class PodAdoption {
   }
 }
 
-/**
- * What pods have on each network, and claims by their names, as far as it is known: a pod that changes its annotations again and again gets
- * no more than once.
- */
-class PodRecords {
-  readonly #items: ReadonlyMap<string, CachedAllocation>;
-  #byOwner: Map<string, Address[]> | null = null;
-
-  constructor(items: ReadonlyMap<string, CachedAllocation>) {
-    this.#items = items;
-  }
-
-  of(network: string, { namespace, uid, staticUid, claims }: SweptPod): Address[] {
-    this.#byOwner ??= this.#read();
-    const owners = [uid, staticUid ?? uid, ...claims.map((name) => `${namespace}/${name}`)];
-    return [...new Set(owners)].flatMap((owner) => this.#byOwner?.get(`${network} ${owner}`) ?? []);
-  }
-
-  #read(): Map<string, Address[]> {
-    const found = new Map<string, Address[]>();
-    for (const { object, address } of this.#items.values()) {
-      if (address === null || object.status?.state !== "Bound") continue;
-      const { network, owner } = object.spec;
-      if (owner.kind === "Container") continue;
-      const key = `${network} ${owner.kind === "Pod" ? owner.uid : `${owner.namespace}/${owner.name}`}`;
-      const known = found.get(key) ?? [];
-      known.push(parseAddress(address));
-      found.set(key, known);
-    }
-    return found;
-  }
+function recordsOf(items: ReadonlyMap<string, CachedAllocation>): OwnerRecords {
+  const records = new OwnerRecords();
+  for (const { object, address } of items.values()) records.add(object, address);
+  return records;
 }
 
 /** Whether an allocation is the pod's: its own, one that it is attached to, or of a claim that it names. */

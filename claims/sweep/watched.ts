@@ -180,7 +180,10 @@ export class Watched implements Caches {
       // What belongs to a network must not be missed; there are few of them.
       ...(resource === "nads" ? {} : { query: { resourceVersion: "0" } }),
       log: this.#log,
-      onState: (state) => this.#states.set(resource, state),
+      onState: (state) => {
+        this.#states.set(resource, state);
+        if (resource === "nads" && state !== "watching") this.book.interrupted();
+      },
       ...hooks,
     });
     this.#reflectors.set(resource, reflector as unknown as Reflector<never>);

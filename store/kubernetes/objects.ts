@@ -92,7 +92,7 @@ export type ImportSource =
       /** `namespace/name` of a NetworkAttachmentDefinition. */
       readonly definition: string;
       readonly uid: string;
-      /** Its `metadata.generation`: after an edit others may have given addresses there. */
+      /** Its `metadata.generation`: after a later edit others may have given addresses there (DefinitionBook tells). */
       readonly generation: number;
     }
   /** The configuration on the nodes, which no NetworkAttachmentDefinition holds: the subnets it had, separated by commas. */

@@ -143,6 +143,34 @@ describe("whose a network is", () => {
   });
 });
 
+describe("since when a NAD is on its network", () => {
+  const edition = (generation: number, text = BLUE_SPELLED, more: Partial<NadView> = {}) => ({
+    ...nad("n/a", 1, text),
+    generation,
+    ...more,
+  });
+  const since = (...editions: NadView[]) => book(...editions).nadsOf("blue")[0]?.joinedAt;
+
+  test.each([
+    [[edition(4)], 4, "nobody saw the editions before"],
+    [[edition(4), edition(5, BLUE), edition(6)], 4, "each edition after it was seen"],
+    [
+      [edition(4), edition(4, BLUE_SPELLED, { sharedWith: ["m"] }), edition(5)],
+      4,
+      "an annotation is no edition",
+    ],
+    [[edition(4), edition(6)], 6, "nobody knows what the fifth said"],
+    [[edition(4), edition(5, RED), edition(6)], 6, "it was on another network"],
+    [[edition(4), edition(5, FOREIGN), edition(6)], 6, "another plugin served it"],
+    [[edition(4), edition(5, WRONG), edition(6)], 6, "it was refused"],
+    [[edition(4), edition(5, BLUE_OTHER)], 5, "it has other addresses"],
+    [[edition(4), edition(5, BLUE, { uid: "other" })], 5, "it is another object"],
+    [[edition(5), edition(4), edition(5)], 4, "an older one was heard of late"],
+  ])("case %#", (editions, joinedAt, reason) => {
+    expect(since(...editions), reason).toBe(joinedAt);
+  });
+});
+
 describe("an ADD through a NAD", () => {
   const made = book(
     nad("n/a", 1, BLUE),

@@ -188,17 +188,29 @@ test("a network whose NAD and pods are gone shows what is left, and goes with th
   }
 });
 
-test("a NAD that joins an imported network is imported, and each later edition of it", async () => {
+test("a NAD that joins an imported network is imported, and again when another plugin may have served it", async () => {
   await stage.network("rejoined", "10.52.0.0/24");
   await pod("rejoined", "rejoined-too", ["10.52.0.3"]);
   const nad = await stage.pods.createNad(NAMESPACE, "rejoined-too", config("rejoined", "10.52.0.0/24"));
   await stage.becomes("rejoined", "10.52.0.3/24", "Bound");
-  const covered = async () => (await stage.networkObject("rejoined"))?.status.importedFrom;
-  await until(async () => (await covered())?.length === 2, "both NADs to be covered");
-  // An edit by which another plugin may have served it in between.
-  const path = namespacedPath(NADS_PATH, NAMESPACE, "rejoined-too");
-  await stage.cluster.api.patch(path, { spec: { config: `${nad.spec.config} ` } });
-  await until(async () => (await covered())?.some((one: KubeObject) => one.generation === 2), "the edition");
+  const status = async () => (await stage.networkObject("rejoined"))?.status;
+  const covers = (generation: number) =>
+    until(
+      async () => (await status())?.importedFrom.some((one: KubeObject) => one.generation === generation),
+      `generation ${generation} to be covered`,
+    );
+  await until(async () => (await status())?.importedFrom.length === 2, "both NADs to be covered");
+  await pod("rejoined-later", "rejoined-too", ["10.52.0.4"]);
+  await stage.becomes("rejoined", "10.52.0.4/24", "Bound");
+  const edit = (text: string) =>
+    stage.cluster.api.patch(namespacedPath(NADS_PATH, NAMESPACE, "rejoined-too"), { spec: { config: text } });
+  await edit(`${nad.spec.config} `);
+  await covers(2);
+  expect((await status()).conditions[0].message, "nothing is imported").toMatch(/^1 addresses/);
+  await edit(nad.spec.config.replace("holdfast-ipam", "whereabouts"));
+  await edit(nad.spec.config);
+  await covers(4);
+  expect((await status()).conditions[0].message).toMatch(/^2 addresses/);
 });
 
 test("what a tenant writes into its pods takes no gateway, and no more than eight addresses of a subnet", async () => {

@@ -1,0 +1,114 @@
+import { beforeEach, expect, test } from "vitest";
+import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { projectPod } from "../../claims/pod-view.ts";
+import { sweptPod } from "../../claims/sweep/fact-views.ts";
+import { NetworkImports } from "../../claims/sweep/network-imports.ts";
+import { PodAdoption } from "../../claims/sweep/pod-adoption.ts";
+import {
+  ALLOCATIONS_PATH,
+  NETWORKS_PATH,
+  namespacedPath,
+  PODS_PATH,
+} from "../../store/kubernetes/objects.ts";
+import { FakeKubeApi } from "./fake-kube-api.ts";
+
+const OURS = JSON.stringify({ name: "blue", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } });
+const WHEREABOUTS = JSON.stringify({ name: "blue", ipam: { type: "whereabouts" } });
+
+let api: FakeKubeApi;
+let book: DefinitionBook;
+let imports: NetworkImports;
+let nowMs: number;
+let podLists: number;
+
+const shared = () => ({
+  api,
+  definitions: book,
+  networks: {
+    get items() {
+      const object = api.at(`${NETWORKS_PATH}/blue`);
+      return new Map(object === undefined ? [] : [["blue", { object }]]);
+    },
+    known: true,
+  },
+  onRefused: () => {},
+  idle: () => null,
+  monotonicMs: () => nowMs,
+  time: () => "2026-01-01T00:00:00.000Z",
+  log: { info() {}, warn() {} },
+});
+
+beforeEach(() => {
+  api = new FakeKubeApi();
+  book = new DefinitionBook();
+  nowMs = 1_000_000;
+  podLists = 0;
+  api.before = ({ path, method }) => {
+    if (path === PODS_PATH && method === "GET") podLists += 1;
+  };
+  imports = new NetworkImports(shared());
+  book.setOwner("blue", { definedIn: "shop", sharedWith: ["*"] });
+  see("shop", 1, OURS);
+});
+
+/** One edition of a NetworkAttachmentDefinition, as a watch brings it. */
+function see(namespace: string, generation: number, config: string): void {
+  const creationTimestamp = "2026-01-01T00:00:00Z";
+  const metadata = { namespace, name: "blue", uid: `uid-${namespace}`, generation, creationTimestamp };
+  book.upsert(projectNad({ metadata: { ...metadata, resourceVersion: "1" }, spec: { config } }));
+}
+
+const turn = () => imports.turn(new AbortController().signal);
+const covered = () => api.at(`${NETWORKS_PATH}/blue`).status.importedFrom;
+
+test("200 edits that leave a definition on its network: nothing is imported, and the last edition is written down", async () => {
+  see("evil", 1, OURS);
+  for (let generation = 1; generation <= 200; generation++) {
+    see("evil", generation, `${OURS}${" ".repeat(generation)}`);
+    nowMs += 100;
+    await turn();
+  }
+  const writes = api.writes.filter(({ path }) => path.startsWith(NETWORKS_PATH)).length;
+  expect({ podLists, writes }).toEqual({ podLists: 1, writes: 2 });
+  nowMs += 60_000;
+  await turn();
+  expect(covered()).toContainEqual({ definition: "evil/blue", uid: "uid-evil", generation: 200 });
+});
+
+test("a definition that leaves and joins 200 times has all pods listed few times, and is covered in the end", async () => {
+  for (let generation = 2; generation <= 401; generation += 2) {
+    see("evil", generation, WHEREABOUTS);
+    see("evil", generation + 1, OURS);
+    nowMs += 100;
+    await turn();
+  }
+  // 20 s: the first time, four at once, then after 1, 2, 4 and 8 s.
+  expect(podLists).toBeLessThanOrEqual(10);
+  nowMs += 60_000;
+  await turn();
+  expect(covered()).toContainEqual({ definition: "evil/blue", uid: "uid-evil", generation: 401 });
+});
+
+test("what pods of one definition report is recorded while another one waits for its import", async () => {
+  await turn();
+  see("evil", 1, OURS);
+  const report = [{ name: "shop/blue", interface: "net1", ips: ["10.31.0.9"] }];
+  const annotations = { "k8s.v1.cni.cncf.io/network-status": JSON.stringify(report) };
+  const object = api.put(namespacedPath(PODS_PATH, "shop"), {
+    metadata: { namespace: "shop", name: "late", annotations },
+    spec: { nodeName: "node-x" },
+    status: { phase: "Running" },
+  });
+  const pod = sweptPod(projectPod(object, { addresses: true }));
+  const pods = { items: new Map([[pod.key, pod]]), known: true };
+  const allocations = { items: new Map(), known: true };
+  const adoption = new PodAdoption({
+    ...shared(),
+    pods,
+    allocations,
+    events: { warn: async () => {} } as never,
+  });
+  await adoption.turn(new AbortController().signal);
+  const recorded = [...api.objects.entries()].filter(([path]) => path.startsWith(ALLOCATIONS_PATH));
+  expect(recorded.map(([, one]) => one.spec.address)).toEqual(["10.31.0.9/24"]);
+});

@@ -1,12 +1,6 @@
 import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import type { Refusal } from "../ipam/refusals.ts";
-import {
-  type BrokenNad,
-  follows,
-  givesSameAddresses,
-  type NadReading,
-  readNadConfig,
-} from "./nad-reading.ts";
+import { type BrokenNad, type NadReading, readNadConfig, stays } from "./nad-reading.ts";
 import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 
@@ -205,8 +199,7 @@ export class DefinitionBook {
     const reading = unchanged ? known.reading : readNadConfig(nad.config);
     const readMs = unchanged ? known.readMs : this.#monotonicMs();
     const unbroken = known?.interruptions === this.#interruptions;
-    const stays = known && follows(known.nad, nad, unbroken) && givesSameAddresses(known.reading, reading);
-    const joinedAt = stays ? known.joinedAt : nad.generation;
+    const joinedAt = known && stays(known, { nad, reading }, unbroken) ? known.joinedAt : nad.generation;
     this.remove(nad.key);
     this.#entries.set(nad.key, { nad, reading, readMs, joinedAt, interruptions: this.#interruptions });
     if (reading.kind === "ours") this.#shelve({ nad, reading, joinedAt });

@@ -2,7 +2,7 @@ import type { SeenSource } from "./import-sources.ts";
 
 /** Imports that a namespace's definitions open without a pause: who switches several of them does it one after the other. */
 const AT_ONCE_MAX = 4;
-/** The pause after one more, ms; it doubles with each further one … */
+/** The pause after the last of these, ms; it doubles with each further one … */
 const PAUSE_MS_MIN = 1_000;
 /** … up to this. After as long a time without any, all is forgotten. */
 const PAUSE_MS_MAX = 60_000;
@@ -16,9 +16,9 @@ interface Turn {
 
 /**
  * Who may create or edit NetworkAttachmentDefinitions could have all pods listed each time, and everybody on the network wait for
- * it. So the definitions of one namespace open a few imports of a network, and after each further one a pause begins that grows.
- * Until it is over a definition that has joined meanwhile counts as not joined: nothing is given through it, and nobody else waits for it. What
- * its pods have from another plugin is then as little protected as it was before the definition named the network.
+ * it. So the definitions of one namespace open a few imports of a network, and after each further one a pause begins that
+ * grows. Until it is over a definition that has joined meanwhile counts as not joined: nothing is given through it, and
+ * nobody else waits for it. What its pods have from another plugin is as little protected as before it named the network.
  */
 export class ImportPace {
   readonly #monotonicMs: () => number;
@@ -57,7 +57,7 @@ export class ImportPace {
 }
 
 function pauseMsOf({ count }: Turn): number {
-  return count <= AT_ONCE_MAX ? 0 : Math.min(PAUSE_MS_MIN * 2 ** (count - AT_ONCE_MAX - 1), PAUSE_MS_MAX);
+  return count < AT_ONCE_MAX ? 0 : Math.min(PAUSE_MS_MIN * 2 ** (count - AT_ONCE_MAX), PAUSE_MS_MAX);
 }
 
 function isOver(turn: Turn, nowMs: number): boolean {

@@ -28,31 +28,29 @@ export function readNadConfig(config: string): NadReading {
   }
 }
 
+/** One edition of a NAD. */
+interface Edition {
+  readonly nad: { readonly uid: string; readonly generation: number; readonly config: string };
+  readonly reading: NadReading;
+}
+
 /**
- * Whether an edit leaves a NAD ours, on its network and with the same addresses: one that could not be given before, such as
- * a gateway or one outside of the subnets, was not imported either.
+ * Whether a NAD was ours, on one network and with the same addresses, from one edition to the other: what could not be given
+ * before, such as a gateway or an address outside of the subnets, was not imported either. `unbroken`: nothing has
+ * interrupted the watch in between.
  */
-export function givesSameAddresses(before: NadReading, after: NadReading): boolean {
-  if (before.kind !== "ours" || after.kind !== "ours") return false;
+export function stays(before: Edition, after: Edition, unbroken: boolean): boolean {
+  const [old, now] = [before.reading, after.reading];
+  if (old.kind !== "ours" || now.kind !== "ours" || !follows(before.nad, after.nad, unbroken)) return false;
   const addressesOf = ({ rangeSets }: NetworkDefinition) => rangeSets.map((set) => set.fingerprint).join();
   return (
-    before.definition.name === after.definition.name &&
-    addressesOf(before.definition) === addressesOf(after.definition)
+    old.definition.name === now.definition.name && addressesOf(old.definition) === addressesOf(now.definition)
   );
 }
 
-interface Edition {
-  readonly uid: string;
-  readonly generation: number;
-  readonly config: string;
-}
-
-/**
- * Whether no edition of a NAD was missed between these two: generations count by one, and start anew with the UID. `unbroken`:
- * nothing has interrupted the watch between them.
- */
-export function follows(known: Edition, next: Edition, unbroken: boolean): boolean {
-  if (next.uid !== known.uid) return false;
-  if (next.generation === known.generation) return next.config === known.config;
-  return unbroken && next.generation === known.generation + 1;
+/** Whether no edition was missed in between: generations count by one, and start anew with the UID. */
+function follows(before: Edition["nad"], after: Edition["nad"], unbroken: boolean): boolean {
+  if (after.uid !== before.uid) return false;
+  if (after.generation === before.generation) return after.config === before.config;
+  return unbroken && after.generation === before.generation + 1;
 }

@@ -28,7 +28,7 @@ export function parseCniArgs(text: string): CniArgs {
   const ignore = args.get("IgnoreUnknown") ?? "";
   const tolerant = /^(1|true|t|yes|y|on)$/i.test(ignore);
   if (!tolerant && !/^(0|false|f|no|n|off)?$/i.test(ignore)) {
-    invalid(`CNI_ARGS: IgnoreUnknown is "${ignore}"; 1 or 0 is wanted, and ";" between the pairs`);
+    invalid(`CNI_ARGS: IgnoreUnknown is "${ignore}": expected 1 or 0, with ";" between the pairs`);
   }
   const unknown = [...args.keys()].filter((key) => !KNOWN_KEYS.has(key));
   if (unknown.length > 0 && !tolerant) {

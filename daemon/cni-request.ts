@@ -60,7 +60,9 @@ export function readConfig(text: string, verb: string, since: string): PluginCon
   const cniVersion = isGiven(conf.cniVersion) ? conf.cniVersion : "0.1.0";
   if (typeof cniVersion !== "string") {
     throw new RefusalError(
-      refuse("CONFIG_UNREADABLE", { problem: `cniVersion is ${JSON.stringify(cniVersion)}, not a string` }),
+      refuse("CONFIG_UNREADABLE", {
+        problem: `cniVersion is ${JSON.stringify(cniVersion)}: expected a string`,
+      }),
     );
   }
   const known = CNI_VERSIONS.indexOf(cniVersion as (typeof CNI_VERSIONS)[number]);

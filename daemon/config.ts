@@ -7,7 +7,7 @@ import { HOST_LOCAL_DATA_DIR } from "../ipam/host-local-lease.ts";
 import type { HostLocalDirs } from "../store/host-local/takeover.ts";
 import { BOOT_ID_FILE_DEFAULT } from "./boot-id.ts";
 import { findGid } from "./groups.ts";
-import { HOST_PORT, type HostPort, parseHostPort } from "./host-port.ts";
+import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "./host-port.ts";
 
 /** Read when it is there and --config names no other. */
 const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
@@ -58,7 +58,8 @@ const settings = z.strictObject({
   reassertIntervalSeconds: whole(1, 86_400).default(300),
   /** `host:port` of /healthz, /readyz and /metrics, `:port` for every address, or off. */
   metricsAddress: z
-    .union([z.literal("off"), z.string().regex(HOST_PORT, 'expected host:port or "off"')])
+    .string()
+    .refine((given) => given === "off" || isHostPort(given), `${HOST_PORT_EXPECTED}, or "off"`)
     .default("off"),
   /** After allocations were found to be taken away: until the last node may have put back what its containers use. */
   recoverySeconds: whole(1, 3_600).default(30),
@@ -98,6 +99,15 @@ export const SETTING_NAMES = Object.keys(settings.shape) as readonly (keyof z.in
 /** A setting that cannot be used; the message names it, its value and where it came from. */
 export class SettingsError extends Error {}
 
+/** The one form in which a setting is refused: where it was given, its name, its value, and what is expected. */
+export function settingRefused(
+  source: string,
+  { key, value }: { readonly key: string; readonly value: unknown },
+  remedy: string,
+): SettingsError {
+  return new SettingsError(`${source}: ${key} is ${JSON.stringify(value) ?? "absent"}: ${remedy}`);
+}
+
 /** Flags win over the environment, which wins over the file. Throws SettingsError. */
 export function loadSettings(
   flags: Readonly<Record<string, unknown>>,
@@ -117,14 +127,14 @@ export function loadSettings(
     }
   }
   const merged = Object.assign({}, ...sources.map(([, values]) => values)) as Record<string, unknown>;
+  const refused = (key: string, remedy: string) => {
+    const source = sources.findLast(([, values]) => key in values)?.[0] ?? "default";
+    return settingRefused(source, { key, value: merged[key] }, remedy);
+  };
   const parsed = settings.safeParse(merged);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    const key = String(issue?.path[0] ?? "");
-    const source = sources.findLast(([, values]) => key in values)?.[0] ?? "default";
-    throw new SettingsError(
-      `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
-    );
+    throw refused(String(issue?.path[0] ?? ""), issue?.message ?? "not usable");
   }
   const { spool, node, kubeconfig, identitySocket, identityGroup, metricsAddress, hostLocalDirs, ...rest } =
     parsed.data;
@@ -133,8 +143,8 @@ export function loadSettings(
     ...rest,
     hostLocalDirs: hostLocalDirsOf(hostLocalDirs, kubernetes !== null),
     identitySocket: identitySocketOf(identitySocket, rest.socket),
-    identityGroup: identityGroup ? gidOf(identityGroup) : null,
-    metricsAddress: metricsAddress === "off" ? null : addressOf(metricsAddress),
+    identityGroup: identityGroup ? gidOf(identityGroup, (why) => refused("identityGroup", why)) : null,
+    metricsAddress: metricsAddress === "off" ? null : parseHostPort(metricsAddress),
     spool: spool ?? join(rest.state, "spool"),
     node: node ?? hostname(),
     kubernetes,
@@ -146,25 +156,17 @@ function identitySocketOf(given: string | undefined, socket: string): string | n
   return given === "" || given === "off" ? null : given;
 }
 
-function addressOf(text: string): HostPort {
-  try {
-    return parseHostPort(text);
-  } catch (error) {
-    throw new SettingsError(`metricsAddress is "${text}": ${(error as Error).message}`);
-  }
-}
-
 /** A cluster's configurations are written by its tenants, and what is not mounted would look empty: only what an operator names. */
 function hostLocalDirsOf(given: readonly string[] | undefined, inCluster: boolean): HostLocalDirs {
   const [standard = HOST_LOCAL_DATA_DIR] = given ?? [];
   return { standard, allowed: given ?? (inCluster ? [HOST_LOCAL_DATA_DIR] : null) };
 }
 
-function gidOf(group: string): number {
+function gidOf(group: string, refused: (why: string) => SettingsError): number {
   const gid = findGid(group);
   if (gid !== null) return gid;
-  throw new SettingsError(
-    `identityGroup is "${group}": there is no such group in /etc/group; add it (groupadd --system ${group}), or give a number`,
+  throw refused(
+    `there is no such group in /etc/group; add it (groupadd --system ${group}), or give a number`,
   );
 }
 

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { z } from "zod";
-import { SETTING_NAMES as DAEMON_SETTING_NAMES, SettingsError } from "./config.ts";
-import { HOST_PORT } from "./host-port.ts";
+import { SETTING_NAMES as DAEMON_SETTING_NAMES, SettingsError, settingRefused } from "./config.ts";
+import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "./host-port.ts";
 
 /** In `kubeconfig`: as a pod of the cluster, also the default. */
 const IN_CLUSTER = "in-cluster";
@@ -20,7 +20,7 @@ const settings = z.strictObject({
   /** Name of this process in the lease. Default: the host name and something random. */
   identity: text.optional(),
   /** `host:port` of /healthz, /readyz and /metrics; `:port` is every address. */
-  metricsAddress: text.regex(HOST_PORT, "expected host:port").default("127.0.0.1:9808"),
+  metricsAddress: text.refine(isHostPort, HOST_PORT_EXPECTED).default("127.0.0.1:9808"),
   /** How often everything is judged, besides soon after events. */
   sweepIntervalSeconds: whole(1, 3_600).default(10),
   /** How long a reason to free an address must have stood. */
@@ -38,7 +38,7 @@ export interface ControllerSettings extends Omit<Parsed, "kubeconfig" | "metrics
   readonly kubeconfig: string | null;
   readonly namespace: string;
   readonly identity: string;
-  readonly metricsAddress: { readonly host: string; readonly port: number };
+  readonly metricsAddress: HostPort;
 }
 
 export const CONTROLLER_SETTING_NAMES: readonly string[] = Object.keys(settings.shape);
@@ -60,20 +60,15 @@ export function loadControllerSettings(
     const [issue] = parsed.error.issues;
     const key = String(issue?.path[0] ?? "");
     const source = key in flags ? "command line" : "environment";
-    throw new SettingsError(
-      `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
-    );
+    throw settingRefused(source, { key, value: merged[key] }, issue?.message ?? "not usable");
   }
   const { kubeconfig, namespace, identity, metricsAddress, ...rest } = parsed.data;
-  const colon = metricsAddress.lastIndexOf(":");
-  const port = Number(metricsAddress.slice(colon + 1));
-  if (port > 65_535) throw new SettingsError(`metricsAddress is "${metricsAddress}": no such port`);
   return {
     ...rest,
     kubeconfig: kubeconfig === IN_CLUSTER ? null : kubeconfig,
     namespace: namespace ?? (env.POD_NAMESPACE || NAMESPACE_DEFAULT),
     identity: identity ?? `${hostname()}_${randomUUID()}`,
-    metricsAddress: { host: metricsAddress.slice(0, colon).replace(/^\[|\]$/g, ""), port },
+    metricsAddress: parseHostPort(metricsAddress),
   };
 }
 

@@ -5,12 +5,24 @@ export interface HostPort {
 }
 
 /** `host:port`, `:port`, `[fd00::1]:port`, and `fd00::1:port` as it comes of a pod's status.hostIP. */
-export const HOST_PORT = /^(\[[0-9a-fA-F:]+\]|[0-9a-fA-F]*:[0-9a-fA-F:]*|[^:[\]]*):\d{1,5}$/;
+const HOST_PORT = /^(\[[0-9a-fA-F:]+\]|[0-9a-fA-F]*:[0-9a-fA-F:]*|[^:[\]]*):\d{1,5}$/;
 
-/** Reads what HOST_PORT matches. Throws an Error when there is no such port. */
+const PORT_MAX = 65_535;
+
+/** For messages about what isHostPort refuses. */
+export const HOST_PORT_EXPECTED = `expected host:port, with a port up to ${PORT_MAX}`;
+
+export function isHostPort(text: string): boolean {
+  return HOST_PORT.test(text) && portOf(text) <= PORT_MAX;
+}
+
+/** Reads what isHostPort accepts. */
 export function parseHostPort(text: string): HostPort {
   const colon = text.lastIndexOf(":");
-  const port = Number(text.slice(colon + 1));
-  if (port > 65_535) throw new Error("no such port");
+  const port = portOf(text);
   return { host: text.slice(0, colon).replace(/^\[|\]$/g, ""), port };
+}
+
+function portOf(text: string): number {
+  return Number(text.slice(text.lastIndexOf(":") + 1));
 }

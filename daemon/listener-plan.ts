@@ -34,10 +34,10 @@ export function readPlan(conf: Readonly<Record<string, unknown>>): AskedPlan {
     };
   }
   if (typeof bridge !== "string" || !isInterfaceName(bridge || BRIDGE_DEFAULT)) {
-    return { refused: `bridge is ${shown(bridge)}, which is no name of an interface` };
+    return { refused: `bridge is ${shown(bridge)}: expected the name of an interface` };
   }
   if (typeof vlan !== "number" || !Number.isInteger(vlan) || vlan < 0 || vlan > VLAN_MAX) {
-    return { refused: `vlan is ${shown(vlan)}; 1 to ${VLAN_MAX} is wanted` };
+    return { refused: `vlan is ${shown(vlan)}: expected a whole number from 1 to ${VLAN_MAX}` };
   }
   return {
     plan: {

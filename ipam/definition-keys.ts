@@ -162,7 +162,10 @@ export function readTexts(found: Found, countMax: number): readonly { key: strin
 }
 
 export function tooMany(key: string, count: number, countMax: number): never {
-  invalid({ key, value: count }, `that many entries are too many; at most ${countMax} are taken`);
+  const value = `a list of ${count} entries`;
+  throw new RefusalError(
+    refuse("CONFIG_INVALID", { key, value, remedy: `at most ${countMax} entries are taken` }),
+  );
 }
 
 /** Runs one of the address parsers; its complaint becomes the remedy. */

@@ -118,11 +118,11 @@ function pluginOfList(list: JsonObject): JsonObject {
   if (!Array.isArray(list.plugins)) invalid({ key: "plugins", value: list.plugins }, "a list is wanted");
   const [plugin, second] = list.plugins.filter(isOurs);
   if (plugin === undefined) {
-    invalid({ key: "plugins", value: list.plugins.length }, `none of them has ipam.type "${PLUGIN_TYPE}"`);
+    invalid({ key: "plugins", value: list.plugins }, `none of them has ipam.type "${PLUGIN_TYPE}"`);
   }
   if (second !== undefined) {
     invalid(
-      { key: "plugins", value: list.plugins.length },
+      { key: "plugins", value: list.plugins },
       `one plugin of a list may have ipam.type "${PLUGIN_TYPE}"`,
     );
   }

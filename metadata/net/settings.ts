@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { SettingsError } from "../../daemon/config.ts";
-import { HOST_PORT } from "../../daemon/host-port.ts";
+import { SettingsError, settingRefused } from "../../daemon/config.ts";
+import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../../daemon/host-port.ts";
 import { METADATA_SETTING_NAMES } from "../server/settings.ts";
 import { readEnvironment } from "../settings-environment.ts";
 
@@ -40,7 +40,7 @@ const settings = z.strictObject({
     .default(0),
   /** `host:port` of /healthz, /readyz and /metrics, or `off`. */
   metricsAddress: text
-    .regex(new RegExp(`^off$|${HOST_PORT.source}`), "expected host:port or off")
+    .refine((given) => given === "off" || isHostPort(given), `${HOST_PORT_EXPECTED}, or off`)
     .default("127.0.0.1:9809"),
   logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
 });
@@ -48,7 +48,7 @@ const settings = z.strictObject({
 type Parsed = z.output<typeof settings>;
 export interface NetSettings extends Omit<Parsed, "metricsAddress"> {
   /** null: not served. */
-  readonly metricsAddress: { readonly host: string; readonly port: number } | null;
+  readonly metricsAddress: HostPort | null;
 }
 
 const NAMES: readonly string[] = Object.keys(settings.shape);
@@ -73,17 +73,8 @@ export function loadNetSettings(
     const [issue] = parsed.error.issues;
     const key = String(issue?.path[0] ?? "");
     const source = key in flags ? "command line" : "environment";
-    throw new SettingsError(
-      `${source}: ${key} is ${JSON.stringify(merged[key])}: ${issue?.message ?? "not usable"}`,
-    );
+    throw settingRefused(source, { key, value: merged[key] }, issue?.message ?? "not usable");
   }
   const { metricsAddress, ...rest } = parsed.data;
-  return { ...rest, metricsAddress: metricsAddress === "off" ? null : hostAndPort(metricsAddress) };
-}
-
-function hostAndPort(address: string): { host: string; port: number } {
-  const colon = address.lastIndexOf(":");
-  const port = Number(address.slice(colon + 1));
-  if (port > 65_535) throw new SettingsError(`metricsAddress is "${address}": no such port`);
-  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port };
+  return { ...rest, metricsAddress: metricsAddress === "off" ? null : parseHostPort(metricsAddress) };
 }

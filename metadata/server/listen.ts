@@ -29,7 +29,9 @@ export async function listenForGroup(
   const wanted = group ?? GROUP_DEFAULT;
   const gid = findGid(wanted);
   if (gid === null && group !== undefined)
-    throw new Error(`metadataSocketGroup is "${group}": there is no such group on this machine`);
+    throw new Error(
+      `metadataSocketGroup is "${group}": there is no such group on this machine; add it (groupadd --system ${group}), or give a number`,
+    );
   try {
     await listenOnSocket({ listen: (where) => listen(server, where) }, path, { flag: FLAG, gid });
   } catch (error) {

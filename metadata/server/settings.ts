@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { SettingsError } from "../../daemon/config.ts";
-import { HOST_PORT } from "../../daemon/host-port.ts";
+import { SettingsError, settingRefused } from "../../daemon/config.ts";
+import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../../daemon/host-port.ts";
 import { readEnvironment } from "../settings-environment.ts";
 
 /** In `kubeconfig`: as a pod of the cluster. */
@@ -10,7 +10,6 @@ const IN_CLUSTER = "in-cluster";
 
 const text = z.string().min(1);
 const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
-const hostPort = text.regex(HOST_PORT, "expected host:port");
 
 /** Every setting of the metadata server. The same names as `--kebab-case` flags and as `HOLDFAST_UPPER_CASE`. */
 const settings = z.strictObject({
@@ -41,20 +40,17 @@ const settings = z.strictObject({
   /** Fixed by its deployment, the network of all requests; they come by TCP then, see `listen`. */
   network: text.optional(),
   /** `host:port` served instead of the socket, together with `network`. */
-  listen: hostPort.optional(),
+  listen: text.refine(isHostPort, HOST_PORT_EXPECTED).optional(),
   /** IMDSv2 tokens of that network, whose definition is not ours to read them from. Default: optional. */
   tokens: z.enum(["off", "optional", "required"]).optional(),
   /** `host:port` of /healthz, /readyz and /metrics, or off. */
-  metricsAddress: z.union([z.literal("off"), hostPort]).default("127.0.0.1:9810"),
+  metricsAddress: text
+    .refine((given) => given === "off" || isHostPort(given), `${HOST_PORT_EXPECTED}, or off`)
+    .default("127.0.0.1:9810"),
   logLevel: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
 });
 
 type Parsed = z.output<typeof settings>;
-
-interface HostPort {
-  readonly host: string;
-  readonly port: number;
-}
 
 export interface MetadataSettings
   extends Omit<Parsed, "kubeconfig" | "metricsAddress" | "listen" | "network" | "novaUrl"> {
@@ -85,14 +81,11 @@ export function loadMetadataSettings(
     );
   const merged: Record<string, unknown> = { ...readEnvironment(env, METADATA_SETTING_NAMES), ...flags };
   const source = (key: string) => (key in flags ? "command line" : "environment");
-  const refused = (key: string, why: string) =>
-    new SettingsError(`${source(key)}: ${key} is ${JSON.stringify(merged[key])}: ${why}`);
+  const refused = (key: string, why: string) => settingRefused(source(key), { key, value: merged[key] }, why);
   const parsed = settings.safeParse(merged);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    const key = String(issue?.path[0] ?? "");
-    const why = key === "metricsAddress" ? "expected host:port or off" : issue?.message;
-    throw refused(key, why ?? "not usable");
+    throw refused(String(issue?.path[0] ?? ""), issue?.message ?? "not usable");
   }
   const { kubeconfig, metricsAddress, network, listen, novaUrl, ...rest } = parsed.data;
   if ((network === undefined) !== (listen === undefined)) {
@@ -111,12 +104,8 @@ export function loadMetadataSettings(
     node: rest.node ?? hostname(),
     novaUrl: novaUrl === undefined ? null : readBackendUrl(novaUrl, (why) => refused("novaUrl", why)),
     kubernetes: kubernetesOf(kubeconfig, env),
-    fixed:
-      network === undefined || listen === undefined
-        ? null
-        : { network, listen: readHostPort(listen, (why) => refused("listen", why)) },
-    metricsAddress:
-      metricsAddress === "off" ? null : readHostPort(metricsAddress, (why) => refused("metricsAddress", why)),
+    fixed: network === undefined || listen === undefined ? null : { network, listen: parseHostPort(listen) },
+    metricsAddress: metricsAddress === "off" ? null : parseHostPort(metricsAddress),
   };
 }
 
@@ -129,13 +118,6 @@ function readBackendUrl(given: string, refused: (why: string) => SettingsError):
   if (url.pathname !== "/" || url.search !== "" || url.hash !== "")
     throw refused(`the path of the guest's request goes to it; write ${url.origin}`);
   return url;
-}
-
-function readHostPort(given: string, refused: (why: string) => SettingsError): HostPort {
-  const colon = given.lastIndexOf(":");
-  const port = Number(given.slice(colon + 1));
-  if (port > 65_535) throw refused("no such port");
-  return { host: given.slice(0, colon).replace(/^\[|\]$/g, ""), port };
 }
 
 function kubernetesOf(

@@ -322,18 +322,18 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   applyClaim(): Promise<never> {
-    return elsewhere("an IPAMClaim");
+    return elsewhere("IPAMClaim");
   }
 
   deleteClaim(): Promise<never> {
-    return elsewhere("an IPAMClaim");
+    return elsewhere("IPAMClaim");
   }
 
   applyDefinition(): Promise<never> {
-    return elsewhere("a NetworkAttachmentDefinition");
+    return elsewhere("NetworkAttachmentDefinition");
   }
 
   deleteDefinition(): Promise<never> {
-    return elsewhere("a NetworkAttachmentDefinition");
+    return elsewhere("NetworkAttachmentDefinition");
   }
 }

@@ -64,7 +64,7 @@ describe("bodies", () => {
     ["/v1/delete", { objects: "vm1" }, 'objects is "vm1"'],
     ["/v1/backup", { path: "relative.db" }, 'path is "relative.db": an absolute path is wanted'],
     ["/v1/rebuild", {}, "from is absent: either from (a backup) or empty: true is wanted"],
-    ["/v1/rebuild", { empty: true }, "rebuild"],
+    ["/v1/rebuild", { empty: true }, "empty is true: the state database is in use and sound"],
   ];
   test.for(BODIES)("%s %j", async ([path, body, message], { daemon }) => {
     const answer = await daemon.post(path, body);

@@ -35,7 +35,11 @@ const SUBNETS: [string, object, string][] = [
     { subnets: "10.1.0.0/16,10.1.5.0/24" },
     'ipam.subnets is "10.1.5.0/24": it overlaps 10.1.0.0/16',
   ],
-  ["seventeen", { subnets: Array.from({ length: 17 }, (_, i) => `10.${i}.0.0/24`) }, "ipam.subnets is 17: "],
+  [
+    "seventeen",
+    { subnets: Array.from({ length: 17 }, (_, i) => `10.${i}.0.0/24`) },
+    "ipam.subnets is a list of 17 entries: at most 16",
+  ],
   [
     "beside host-local's subnet",
     { subnets: "10.10.0.0/24", subnet: "10.2.0.0/24" },

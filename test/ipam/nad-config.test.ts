@@ -94,7 +94,7 @@ describe("refuses", () => {
         ],
       }),
       "CONFIG_INVALID",
-      "plugins is 2",
+      `plugins is [{"type":"a",`,
       "two of ours for one interface",
     ],
     [

@@ -460,8 +460,8 @@ describe("settings", () => {
     [{ runDir: `/${"x".repeat(90)}` }, "at most 80 bytes"],
     [{ metadataSocket: "/a b" }, "metadataSocket"],
     [{ haproxyUser: "a b" }, "haproxyUser"],
-    [{ metricsAddress: "127.0.0.1:70000" }, "no such port"],
-    [{ metricsAddress: "here" }, "host:port or off"],
+    [{ metricsAddress: "127.0.0.1:70000" }, "a port up to 65535"],
+    [{ metricsAddress: "here" }, "expected host:port, "],
     [{ nonsense: "1" }, "unknown setting nonsense"],
   ])("%j is refused: %s", (flags, says) => {
     expect(() => loadNetSettings(flags, {})).toThrow(says);

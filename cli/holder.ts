@@ -17,12 +17,11 @@ export function podName(pod: PodIdentity): string {
   return `${pod.namespace}/${pod.name || pod.uid}`;
 }
 
-/** Who uses what its holder holds, where that says more than the holder's name: the pods of a claim, the containers of a pod. */
+/** Who uses what its holder holds: the pods of a claim, else the containers. */
 export function usersOf(
   owner: Owner,
   attachments: readonly Pick<AttachmentView, "pod" | "containerID" | "interface">[],
 ): string {
-  if (owner.kind === "container") return "";
   return distinct(
     attachments.map(({ pod, containerID, interface: name }) =>
       owner.kind === "claim" && pod !== null

@@ -42,7 +42,8 @@ test.each([
   ["a VM outside Kubernetes", claim, [use(null)], "container 3fa9c21b07de… (net1)"],
   ["a pod without a name", claim, [use("")], "pod default/uid-"],
   ["a pod: its sandbox", pod, [use("web-0")], "container 3fa9c21b07de… (net1)"],
-  ["a container: the holder says it all", container, [use(null)], ""],
+  ["a container without a pod", container, [use(null)], "container 3fa9c21b07de… (net1)"],
+  ["a container that has ended", container, [], ""],
 ])("used by: %s", (_what, owner, attachments, text) => {
   expect(usersOf(owner, attachments)).toBe(text);
 });

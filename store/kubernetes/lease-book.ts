@@ -19,6 +19,7 @@ import {
   isInUse,
   isTakenOver,
   knownLease,
+  ownerOfLease,
   placed,
   putLease,
   recordLeases,
@@ -32,6 +33,7 @@ import type { Hint } from "./hint.ts";
 import { endRow } from "./journal.ts";
 import { ApiAway } from "./kube-api.ts";
 import { type AllocationAttachment, attachmentKey, type IPAllocation } from "./objects.ts";
+import { isOnlyOwed } from "./outbox.ts";
 import { fromAllocationOwner, toAllocationOwner } from "./owners.ts";
 import type { ClusterDefinitions } from "./views.ts";
 
@@ -131,6 +133,7 @@ export class KubernetesLeaseBook implements LeaseBook {
           await this.#takeAll(definition, unknownHolder(lease.address), [lease], lost);
       } else await this.#takeAll(definition, holder, [...own, ...free], lost);
     }
+    if (free.length > 0) this.#parts.owed();
     return leases.map((lease) => {
       const { verdict } = judged.get(lease) as Judged;
       return lost.get(lease) ?? (verdict.kind === "free" ? { kind: "taken" } : verdict);
@@ -142,15 +145,16 @@ export class KubernetesLeaseBook implements LeaseBook {
     folder: string,
     present: ReadonlyMap<string, Lease>,
   ): Promise<RecordedLease[]> {
-    const ended = await this.#parts.folder.write((ledger) => {
+    const { ended, passesOver } = await this.#parts.folder.write((ledger) => {
       const space = ledger.networks.get(network);
-      if (space === undefined) return [];
+      if (space === undefined) return { ended: [], passesOver: false };
       const sorted = sortLeases(ledger, space, folder, present);
       for (const row of sorted.gone) endRow(ledger, row, "DEL by host-local");
       for (const row of sorted.stale) ledger.leases.delete(row);
-      return sorted.ended;
+      return { ended: sorted.ended, passesOver: sorted.stale.some(({ path }) => present.has(path)) };
     });
-    this.#parts.owed();
+    // A file that names another container now: its address passes over in one write (take), unless it is released before.
+    if (!passesOver) this.#parts.owed();
     return ended;
   }
 
@@ -184,6 +188,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     // The file named nobody when it was read first: one write passes the address over, so that nobody gets it in between.
     if (attachments.length > 0 && this.#isOf(object, unknownHolder(lease.address), lease))
       return { verdict: { kind: "recorded" }, own: true };
+    if (isOnlyOwed(this.#parts.folder.ledger, object, lease.address)) return foreign({ kind: "free" });
     const unattached = owner.kind === "pod" && attachments.length === 0;
     const byItsPod = unattached && (holder.interface === "" || holder.interface === owner.interface);
     const other = { kind: "other", holder: owner, ...(byItsPod ? { byItsPod } : {}) } as const;
@@ -279,22 +284,16 @@ export class KubernetesLeaseBook implements LeaseBook {
     const deadlineMs = performance.now() + ONE_MS_MAX;
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const time = timeText(context.clock.wallMs());
-      const owner = {
-        kind: "container",
-        uid: containerId,
-        interface: interfaceName,
-        namespace: "",
-        name: "",
-      } as const;
       const { node } = context;
       const attachment = { containerID: containerId, interface: interfaceName, node, since: time };
-      const wanted = { owner: toAllocationOwner(owner), attachment };
+      const wanted = { owner: toAllocationOwner(ownerOfLease(holder)), attachment };
       const reading = await client.read(definition.name, one.address, deadlineMs);
       const object = reading?.object;
       if (object?.status?.state === "Bound") {
         const { verdict, own } = this.#relate(definition, lease, holder, object);
-        if (!own) return verdict;
-        if (attachmentKey(containerId, interfaceName) in (object.status.attachments ?? {})) return null;
+        if (!own && verdict.kind !== "free") return verdict;
+        if (own && attachmentKey(containerId, interfaceName) in (object.status.attachments ?? {}))
+          return null;
       }
       const written =
         object === undefined

@@ -1,4 +1,4 @@
-import { addressFromBytes, sameAddress } from "../../ipam/address.ts";
+import { type Address, addressBytes, addressFromBytes, sameAddress } from "../../ipam/address.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import type { Clock } from "../clock.ts";
@@ -208,6 +208,20 @@ function isUsed(ledger: Ledger, row: OwedRow): boolean {
         sameAddress(parseInterfaceAddress(ip.address).address, address),
       ),
     );
+}
+
+/**
+ * Whether all that an object binds its address to is a container of this node that has ended, of which the API server is
+ * still to be told.
+ */
+export function isOnlyOwed(ledger: Ledger, object: IPAllocation, address: Address): boolean {
+  const attachments = Object.entries(object.status?.attachments ?? {});
+  return ledger.sql.owedOf.all(object.spec.network, addressBytes(address)).some((row) => {
+    const own = attachmentKey(row.container_id, row.interface);
+    const isAll = attachments.every(([key, { node }]) => key === own && node === ledger.context.node);
+    const hasEnded = !isUsed(ledger, row) && !isBeingAdded(ledger, row);
+    return row.owner_kind === "container" && isOwnedBy(object, row) && isAll && hasEnded;
+  });
 }
 
 /** An intent is opened before an ADD's first write and closed together with the record of its attachment. */

@@ -140,7 +140,7 @@ export function recordLeases(
   record(ledger, space, definition, ownerOfLease(holder), wantOf(ledger, definition, holder), inOrder);
 }
 
-function ownerOfLease({ containerId, interface: interfaceName }: LeaseHolder): Owner {
+export function ownerOfLease({ containerId, interface: interfaceName }: LeaseHolder): Owner {
   return { kind: "container", uid: containerId, interface: interfaceName, namespace: "", name: "" };
 }
 

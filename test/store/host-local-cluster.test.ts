@@ -195,6 +195,39 @@ test("a file that is touched, or written by the container that host-local had ma
   expect(await problems()).toEqual([]);
 });
 
+test("a file that names another container than before passes its address over in one write", async () => {
+  const file = lease("10.0.0.5", "old-1");
+  await stage.added(want("new-1", { pod: "p1" }));
+  const written: string[] = [];
+  stage.api.before = async ({ method, body }) => {
+    const { spec, status } = (body ?? {}) as Partial<IPAllocation>;
+    if (method === "PUT") written.push(`${spec?.address} ${status?.state} ${spec?.owner.uid}`);
+  };
+  rmSync(file);
+  lease("10.0.0.5", "old-2");
+  await housekeeping();
+  await housekeeping();
+  expect(written).toEqual(["10.0.0.5/29 Bound old-2"]);
+  expect(stage.bound).toContain("10.0.0.5/29: old-2.eth0");
+  expect(journal()).toContain("old-2: 10.0.0.5/29");
+  expect(stage.said).not.toContainEqual(expect.stringContaining("held by"));
+  expect(existsSync(file)).toBe(true);
+  expect(stage.store.owedCount).toBe(0);
+});
+
+test("a file that names another container while the former one runs again takes nothing from it", async () => {
+  lease("10.0.0.5", "old-1");
+  await stage.added(want("new-1", { pod: "p1" }));
+  // Its runtime asks us now: from then on it is ours, and the file is not.
+  await stage.added(want("old-1"));
+  const [holder] = stage.bound.filter((one) => one.endsWith("old-1.eth0"));
+  lease("10.0.0.5", "old-2");
+  await housekeeping();
+  await housekeeping();
+  expect(stage.bound).toContain(holder);
+  expect(journal()).not.toContainEqual(expect.stringContaining("old-2: 10.0.0.5"));
+});
+
 test("a file's address that could not pass over to its container for now passes over later", async () => {
   const file = lease("10.0.0.4", "");
   await stage.added(want("new-1", { pod: "p1" }));

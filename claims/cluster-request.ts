@@ -9,7 +9,7 @@ import { readAttachmentRequest } from "./attachment-request.ts";
 import { DEFAULT_NAMESPACE, type ObjectName } from "./claim-reference.ts";
 import type { CniArgs } from "./cni-args.ts";
 import { type DefinitionBook, type NadVerdict, projectNad } from "./definition-book.ts";
-import { describeNetworkOwner, NODES_OWN } from "./network-owner.ts";
+import { describeNetworkOwner, isForPrimaryInterfaces, NODES_OWN } from "./network-owner.ts";
 import type { NetworkOwners } from "./network-owners.ts";
 import { elementFor, PRIMARY_INTERFACE, readNetworkSelection } from "./network-selection.ts";
 import { differenceOf, differenceRemedy, type NodeConfigurations } from "./node-configurations.ts";
@@ -27,7 +27,7 @@ export interface ClusterRequest {
   readonly definitionSource: string;
   /** The NAD that the interface comes through, `namespace/name`; null: none. */
   readonly nad: string | null;
-  /** The configuration on the node named the network, and no NAD: what it says of its ranges. */
+  /** The configuration on the node named the network, no NAD did, and it is the nodes' to define: with these ranges. */
   readonly nodes: NetworkDefinition | null;
 }
 
@@ -45,7 +45,7 @@ interface Parts {
   readonly api: KubeApi;
   readonly pods: PodDirectory;
   readonly book: DefinitionBook;
-  readonly owners: Pick<NetworkOwners, "learn">;
+  readonly owners: Pick<NetworkOwners, "learn" | "listAsNodes">;
   readonly configurations: Pick<NodeConfigurations, "note">;
   /** Name of the Node object that this daemon serves. */
   readonly node: string;
@@ -75,13 +75,12 @@ export async function readClusterRequest(
   if (found !== null) refuseOtherNode(found.view, parts.node);
   const element =
     found === null || named === null ? null : await elementOf(parts, request, named, found, deadlineMs);
-  const { definition, source } = await definitionOf(
+  const { definition, source, isOfNodes } = await definitionOf(
     parts,
     request,
     { element, pod: found?.view ?? null },
     deadlineMs,
   );
-  const nad = element?.nad ? `${element.nad.namespace}/${element.nad.name}` : "";
   const namespace = named?.namespace ?? DEFAULT_NAMESPACE;
   const byElement = element?.claim ? { namespace, name: element.claim } : null;
   const mac = element?.mac ?? asked.mac ?? null;
@@ -93,8 +92,8 @@ export async function readClusterRequest(
     ...(mac === null ? {} : { mac }),
     definition,
     definitionSource: source,
-    nad: nad || null,
-    nodes: parts.book.networkOfNad(nad) === request.network ? null : definition,
+    nad: element?.nad ? `${element.nad.namespace}/${element.nad.name}` : null,
+    nodes: isOfNodes ? definition : null,
   };
 }
 
@@ -126,16 +125,16 @@ async function elementOf(
 
 /**
  * The network's definition, once its owner is known to let this interface in. The NAD that the interface comes through
- * decides whether it may; without a NAD, the namespace of the pod, unless it is the primary interface, which the nodes'
- * own configuration gives to every pod. Where that configuration gives ranges itself, a NAD of the same name may not say
- * something else: whoever writes NADs could define every pod's primary interface.
+ * decides whether it may; without a NAD, the namespace of the pod, unless the network is the nodes' own, which they give to
+ * every pod: a pod's annotation may be gone since the runtime has read it. Where the nodes' configuration gives ranges itself,
+ * a NAD of the same name may not say something else: whoever writes NADs could define every pod's primary interface.
  */
 async function definitionOf(
   parts: Parts,
   request: RuntimeRequest,
   { element, pod }: { readonly element: SelectionElement | null; readonly pod: PodView | null },
   deadlineMs: number,
-): Promise<{ definition: NetworkDefinition; source: string }> {
+): Promise<{ definition: NetworkDefinition; source: string; isOfNodes: boolean }> {
   const { api, book, owners } = parts;
   const { network } = request;
   const key = element?.nad ? `${element.nad.namespace}/${element.nad.name}` : null;
@@ -158,7 +157,23 @@ async function definitionOf(
     const remedy = "give one of them another name";
     throw new RefusalError(refuse("DEFINITION_CONFLICT", { other, network, definition, remedy }));
   }
-  return book.definitionOf(network) ?? request.ownDefinition();
+  const isOfNodes = (key === null || book.networkOfNad(key) !== network) && areNodes(parts, request);
+  return { ...(book.definitionOf(network) ?? request.ownDefinition()), isOfNodes };
+}
+
+/**
+ * Whether the nodes' own configuration gives this interface its network: the network belongs to administrators, or the
+ * IPNetwork lists these very subnets as the nodes', from before a namespace had it.
+ */
+function areNodes(
+  { book, owners }: Parts,
+  { network, interface: name, ownDefinition }: RuntimeRequest,
+): boolean {
+  const owner = book.ownerOf(network);
+  if (owner === null || owner.definedIn === NODES_OWN) return true;
+  if (name !== PRIMARY_INTERFACE) return false;
+  if (isForPrimaryInterfaces(owner.definedIn)) return true;
+  return owners.listAsNodes(network, (book.definitionOf(network) ?? ownDefinition()).definition);
 }
 
 /** The network that a NAD names; null: none of ours. */
@@ -180,25 +195,31 @@ function whyNotIn(
 
 /** Why the owner of the network does not let this interface in; null: it does. */
 function whyNotLetIn(
-  { book }: Parts,
-  { network, interface: interfaceName }: RuntimeRequest,
+  parts: Parts,
+  request: RuntimeRequest,
   nad: ObjectName | null,
   pod: PodView | null,
 ): Refusal | null {
+  const { book } = parts;
+  const { network, interface: interfaceName } = request;
   const owner = book.ownerOf(network);
   if (owner === null) return null;
-  const isOfNodes = owner.definedIn === NODES_OWN;
+  if (nad === null && areNodes(parts, request)) return null;
   // Whoever writes a NAD may have changed it since the runtime has read it: only a file on the nodes is the administrators'.
-  if (nad !== null && isOfNodes && book.isFromFile(`${nad.namespace}/${nad.name}`)) return null;
-  if (nad === null && (pod === null || interfaceName === PRIMARY_INTERFACE || isOfNodes)) return null;
-  const namespace = nad?.namespace ?? pod?.namespace ?? "";
-  const told = { network, namespace, owner: describeNetworkOwner(owner) };
-  if (!book.permits(network, namespace)) {
-    const user = nad ? `NetworkAttachmentDefinition ${nad.namespace}/${nad.name}` : `pod ${pod?.key}`;
-    return refuse("NETWORK_NOT_SHARED", { ...told, user });
+  if (nad !== null && owner.definedIn === NODES_OWN && book.isFromFile(`${nad.namespace}/${nad.name}`))
+    return null;
+  const namespace = nad?.namespace ?? pod?.namespace ?? null;
+  const told = { network, owner: describeNetworkOwner(owner) };
+  // Without a pod it is an administrator of the node who asks.
+  if (namespace !== null && !book.permits(network, namespace)) {
+    const user = nad
+      ? `NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`
+      : `pod ${pod?.key}, whose ${interfaceName} has no NetworkAttachmentDefinition,`;
+    const isPrimary = nad === null && interfaceName === PRIMARY_INTERFACE;
+    const to = isPrimary ? "--administrators (the cluster's default network)" : `--namespace ${namespace}`;
+    return refuse("NETWORK_NOT_SHARED", { ...told, namespace, user, to });
   }
-  const foreign = nad !== null && namespace !== owner.definedIn;
-  return foreign && book.definitionOf(network) === null ? refuse("DEFINITION_MISSING", told) : null;
+  return book.definitionOf(network) === null ? refuse("DEFINITION_MISSING", told) : null;
 }
 
 /** Why the definition that counts may not stand for the configuration on the node, which came with the request; null: it may. */

@@ -1,6 +1,8 @@
+import type { NetworkDefinition } from "../ipam/network-definition.ts";
 import type { KubeApi } from "../store/kubernetes/kube-api.ts";
 import type { IPNetwork } from "../store/kubernetes/objects.ts";
 import type { DefinitionBook } from "./definition-book.ts";
+import { nodeDefinitionsOf, subnetsOf } from "./import-sources.ts";
 import type { NetworkOwner } from "./network-owner.ts";
 import { type RecordOwnerOptions, recordOwner } from "./record-owner.ts";
 
@@ -17,6 +19,8 @@ export class NetworkOwners {
   readonly #log: RecordOwnerOptions["log"];
   readonly #seen: (network: string, object: IPNetwork | null) => void;
   readonly #readMs = new Map<string, number>();
+  /** Subnets that the IPNetwork lists as the nodes', by network; those of one configuration are one text. */
+  readonly #nodes = new Map<string, readonly string[]>();
   readonly #reading = new Map<string, Promise<NetworkOwner | null>>();
 
   /** `seen` hears of every IPNetwork that is read. */
@@ -47,9 +51,19 @@ export class NetworkOwners {
     await (under ?? this.#read(network, byNodes, deadlineMs));
   }
 
+  /** Whether the nodes' own configuration is known to have given the network with these very subnets. */
+  listAsNodes(network: string, definition: NetworkDefinition): boolean {
+    return this.#nodes.get(network)?.includes(subnetsOf(definition)) ?? false;
+  }
+
   #read(network: string, byNodes: boolean, deadlineMs: number): Promise<NetworkOwner | null> {
     const beganMs = performance.now();
-    const seen = (object: IPNetwork | null) => this.#seen(network, object);
+    const seen = (object: IPNetwork | null) => {
+      const nodes = object === null ? [] : nodeDefinitionsOf(object).map(subnetsOf);
+      if (nodes.length > 0) this.#nodes.set(network, nodes);
+      else this.#nodes.delete(network);
+      this.#seen(network, object);
+    };
     const options = { book: this.#book, byNodes, seen, deadlineMs, log: this.#log };
     const reading = recordOwner(this.#api, network, options)
       .then((owner) => {

@@ -50,13 +50,13 @@ export const REFUSALS = {
   NETWORK_NOT_SHARED: {
     cniCode: 7,
     say: "{user} asks for network {network}, which belongs to {owner}",
-    hint: 'its owner shares it: annotation ipam.holdfast.dev/shared-with: "{namespace}" on the NetworkAttachmentDefinition that defines it; or use another network name; an administrator moves it: holdfast networks own {network} --namespace {namespace}',
+    hint: 'its owner shares it: annotation ipam.holdfast.dev/shared-with: "{namespace}" on the NetworkAttachmentDefinition that defines it; or use another network name; an administrator moves it: holdfast networks own {network} {to}',
     claimReason: "NetworkNotFound",
   },
   DEFINITION_MISSING: {
     cniCode: 7,
     say: "network {network} belongs to {owner}, where no NetworkAttachmentDefinition defines it now",
-    hint: "create the definition there again; an administrator gives the network to another namespace: holdfast networks own {network} --namespace NAMESPACE",
+    hint: "create the definition there again; an administrator gives the network to another namespace, or to the nodes' own configuration: holdfast networks own {network} --namespace NAMESPACE, or --administrators",
     claimReason: "NetworkNotFound",
   },
   CLAIM_OTHER_NAMESPACE: {

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { readClusterRequest } from "../../claims/cluster-request.ts";
 import { parseCniArgs } from "../../claims/cni-args.ts";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { subnetsOf } from "../../claims/import-sources.ts";
 import { projectPod } from "../../claims/pod-view.ts";
-import { formatCidr } from "../../ipam/cidr.ts";
-import { parsePluginConfig } from "../../ipam/network-definition.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../../ipam/network-definition.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { pod } from "./objects.ts";
 
@@ -20,47 +20,61 @@ function configuration(ipam: Ipam, plugin: Ipam = {}) {
 
 /**
  * What pod shop/web gets on its primary interface: `node` is the configuration that the runtime passes on, `defined` that of
- * the NetworkAttachmentDefinition evil/x, in the namespace that the network belongs to. The subnets, or the refusal.
+ * the NetworkAttachmentDefinition evil/x, in the namespace that the network belongs to and shares with shop. `listed` are the
+ * subnets that the IPNetwork has as the nodes'. The subnets, or the refusal, and whether an import takes them for the nodes'.
  */
-async function primary(
+async function ask(
   node: object,
   defined: object,
-  { interface: name = "eth0", annotations = {}, others = [] as object[], owner = "evil" } = {},
-): Promise<string> {
+  {
+    interface: name = "eth0",
+    annotations = {},
+    others = [] as object[],
+    owner = "evil",
+    definer = "evil",
+    sharedWith = ["shop"],
+    listed = "",
+    args = "K8S_POD_NAME=web;K8S_POD_NAMESPACE=shop;K8S_POD_UID=uid-1",
+  } = {},
+): Promise<{ text: string; isOfNodes: boolean }> {
   const book = new DefinitionBook();
-  const metadata = { namespace: "evil", name: "x", uid: "u", resourceVersion: "1" };
+  const metadata = { namespace: definer, name: "x", uid: "u", resourceVersion: "1" };
   const creationTimestamp = "2026-01-01T00:00:00Z";
   const spec = { config: JSON.stringify(defined) };
   book.upsert(projectNad({ metadata: { ...metadata, creationTimestamp }, spec }));
   for (const one of others) book.upsert(projectNad(one));
-  book.setOwner("podnet", { definedIn: owner, sharedWith: [] });
+  book.setOwner("podnet", { definedIn: owner, sharedWith });
   const view = projectPod(pod({ metadata: { annotations } }));
   const parts = {
     api: { send: async () => ({ status: 404, body: {} }) },
     pods: { find: async () => ({ view, fresh: true }) },
     book,
-    owners: { learn: async () => {} },
+    owners: {
+      learn: async () => {},
+      listAsNodes: (_: string, one: NetworkDefinition) => subnetsOf(one) === listed,
+    },
     configurations: { note: () => {} },
     node: "node-a",
   };
   const request = {
     interface: name,
-    args: parseCniArgs("K8S_POD_NAME=web;K8S_POD_NAMESPACE=shop;K8S_POD_UID=uid-1"),
+    args: parseCniArgs(args),
     conf: node as Record<string, unknown>,
     network: "podnet",
     ownDefinition: () => ({ definition: parsePluginConfig(node), source: "" }),
   };
   try {
     const deadlineMs = performance.now() + 60_000;
-    const { definition } = await readClusterRequest(parts as never, request, deadlineMs);
-    const { rangeSets } = definition;
-    return rangeSets.flatMap(({ subnets }) => subnets.map(({ cidr }) => formatCidr(cidr))).join(",");
+    const { definition, nodes } = await readClusterRequest(parts as never, request, deadlineMs);
+    return { text: subnetsOf(definition), isOfNodes: nodes !== null };
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;
     const { code, message, hint } = error.refusal;
-    return `${code}: ${message}; ${hint}`;
+    return { text: `${code}: ${message}; ${hint}`, isOfNodes: false };
   }
 }
+
+const primary = async (...asked: Parameters<typeof ask>) => (await ask(...asked)).text;
 
 describe("a primary interface, whose network a NetworkAttachmentDefinition defines too", () => {
   test("is refused where the two say something else, with both named and what an administrator does", async () => {
@@ -117,4 +131,66 @@ test("an interface through a NetworkAttachmentDefinition whose configuration is 
   expect(await primary(configuration(RANGES), defined, options)).toBe(RANGES.subnets);
   const said = await primary(configuration({ subnets: "10.31.0.0/24" }), defined, options);
   expect(said).toContain("evil/x (other ranges)");
+});
+
+describe("an interface without a NetworkAttachmentDefinition, as when its annotation went after the runtime had read it", () => {
+  const defined = configuration(RANGES);
+
+  test.each(["eth0", "net1"])("%s is refused on a network that is another namespace's", async (name) => {
+    const said = await primary(defined, defined, { interface: name, sharedWith: [] });
+    expect(said).toContain(
+      `NETWORK_NOT_SHARED: pod shop/web, whose ${name} has no NetworkAttachmentDefinition, asks for network podnet`,
+    );
+    expect(said).toContain("which belongs to namespace evil");
+    expect(said).toContain('ipam.holdfast.dev/shared-with: "shop"');
+    const owner = name === "eth0" ? "--administrators" : "--namespace shop";
+    expect(said).toContain(`holdfast networks own podnet ${owner}`);
+  });
+
+  test.each([
+    [{}, false, "is shared with the pod's namespace"],
+    [{ owner: "shop", definer: "shop", sharedWith: [] }, false, "belongs to the pod's namespace"],
+    [{ owner: "", sharedWith: [] }, true, "is the nodes' own"],
+    [{ owner: "", sharedWith: [], interface: "net1" }, true, "is the nodes' own, on any interface"],
+    [
+      { owner: "kube-system", definer: "kube-system", sharedWith: [] },
+      true,
+      "Multus's namespace gives to all",
+    ],
+    [{ sharedWith: [], listed: RANGES.subnets }, true, "was the nodes' with these subnets"],
+    [{ sharedWith: [], args: "" }, false, "a container without a pod is on"],
+  ])(
+    "may use a network, and counts as the nodes' where they give it: %j, %o",
+    async (options, isOfNodes, reason) => {
+      expect(await ask(defined, defined, options), reason).toEqual({ text: RANGES.subnets, isOfNodes });
+    },
+  );
+
+  test.each([
+    [{ sharedWith: [], listed: "10.30.0.0/24" }, "NETWORK_NOT_SHARED", "the nodes had it with other subnets"],
+    [
+      { sharedWith: [], listed: RANGES.subnets, interface: "net1" },
+      "NETWORK_NOT_SHARED",
+      "the nodes give primary interfaces",
+    ],
+    [
+      { owner: "kube-system", definer: "kube-system", sharedWith: [], interface: "net1" },
+      "NETWORK_NOT_SHARED",
+      "so does Multus",
+    ],
+    [{ owner: "bank" }, "DEFINITION_MISSING", "the pod's own configuration would be the definition"],
+  ])("is refused otherwise: %j, %s", async (options, code, reason) => {
+    expect(await primary(defined, defined, options), reason).toContain(`${code}: `);
+  });
+
+  test("a file on the nodes adds no source of the nodes' to a network that a namespace owns", async () => {
+    const metadata = { namespace: "evil", name: "podnet", uid: "f", resourceVersion: "1" };
+    const options = {
+      interface: "net1",
+      annotations: { "k8s.v1.cni.cncf.io/networks": "evil/podnet" },
+      others: [{ metadata: { ...metadata, creationTimestamp: "2026-01-02T00:00:00Z" }, spec: {} }],
+    };
+    expect(await ask(defined, defined, options)).toEqual({ text: RANGES.subnets, isOfNodes: false });
+    expect((await ask(defined, defined, { ...options, owner: "" })).isOfNodes).toBe(true);
+  });
 });

@@ -11,6 +11,7 @@ import { Tenant } from "./tenant.ts";
 import { metadataApi, serviceBackends } from "./udn-stage.ts";
 
 const SHARED_WITH = "ipam.holdfast.dev/shared-with";
+const DEFAULT_NETWORK = "v1.multus-cni.io/default-network";
 const SERVICE = "metadata.holdfast.dev/service";
 const HOST_LOCAL = JSON.stringify({ name: "old", type: "bridge", ipam: { type: "host-local" } });
 
@@ -168,6 +169,37 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
     await scene.node("node-b").restart();
     await scene.given(await scene.pod(fresh("later"), "node-b", network), network);
     expect((await scene.allocations(network)).length).toBe(before + 1);
+  });
+
+  test("does not join a network by an annotation that is gone when Multus has read it", async () => {
+    const network = await owned("stripped");
+    await evil.nad("stripped", network.config);
+    const before = (await scene.allocations(network)).length;
+    const primary = { ifname: "eth0" };
+    const pod = await evil.pods.createPod("evil", fresh("stripped"), {
+      node: "node-b",
+      annotations: { [DEFAULT_NETWORK]: "evil/stripped" },
+    });
+    expect(await scene.refused(pod, network, 7, primary)).toContain("evil/stripped");
+    await evil.api.patch(pathOf("evil", "pods", pod.metadata.name), {
+      metadata: { annotations: { [DEFAULT_NETWORK]: null } },
+    });
+    await until(
+      async () => (await scene.refused(pod, network, 7, primary)).includes(`pod evil/${pod.metadata.name},`),
+      "the pod to be seen without its annotation",
+    );
+    const said = await scene.refused(pod, network, 7, primary);
+    expect(said).toContain("asks for network stripped, which belongs to namespace shop");
+    expect(said).toContain('ipam.holdfast.dev/shared-with: "evil"');
+    expect(said).toContain("holdfast networks own stripped --administrators");
+    expect((await scene.allocations(network)).length).toBe(before);
+    await share("stripped", "evil");
+    await until(async () => (await scene.add(pod, network, primary)).code === 0, "the share to let it in");
+    const { importedFrom } = (await networkObject("stripped"))?.status ?? {};
+    expect(
+      importedFrom.filter((one: KubeObject) => one.subnets),
+      "no source of the nodes'",
+    ).toEqual([]);
   });
 
   test("does not squat the IPNetwork of another network", async () => {

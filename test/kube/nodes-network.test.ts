@@ -44,10 +44,12 @@ test("a tenant that defined the name first changes no primary interface, and an 
   expect((await leftovers.networkObject("podnet"))?.spec.definedIn).toBe("evil");
   const web = await pod();
   const said = await scene.refused(web, network, 7, PRIMARY);
-  expect(said).toContain("the configuration on node node-a defines network podnet differently");
-  expect(said).toContain("NetworkAttachmentDefinition evil/x (other ranges), which counts");
+  expect(said).toContain(
+    `pod ${NAMESPACE}/${web.metadata.name}, whose eth0 has no NetworkAttachmentDefinition,`,
+  );
+  expect(said).toContain("asks for network podnet, which belongs to namespace evil");
   expect(said).toContain("holdfast networks own podnet --administrators");
-  expect(await scene.untilEvent(web, "DefinitionConflict")).toContain("evil/x");
+  expect(await scene.untilEvent(web, "NetworkNotShared")).toContain("namespace evil");
   const check = () => scene.node("node-a").daemon.cli("check");
   expect((await check()).stdout).toContain(
     "network: the configuration on node node-a defines network podnet differently from NetworkAttachmentDefinition evil/x, " +
@@ -110,6 +112,37 @@ test("a bridge that is the gateway by the node's configuration alone is named by
   expect(await check()).toContain(says);
   await leftovers.editNad("bridged", JSON.stringify({ ...plugin, isGateway: true, ipam }));
   await until(async () => !(await check()).includes(says), "the node to know the corrected definition");
+});
+
+test("the cluster's default network, which a definition in Multus's namespace gives to every pod", async () => {
+  const network: TestNetwork = { name: "main", config: configOf("main", { subnets: "10.36.0.0/29" }) };
+  await scene.kubevirt.createNad("kube-system", "main", network.config);
+  // From before the switch: only the kubelet tells of them.
+  await leftovers.primaryPod("main-old", ["10.36.0.2"]);
+  const given = [];
+  for (const namespace of [NAMESPACE, "evil"]) {
+    const pod = await scene.kubevirt.createPod(namespace, `main-${namespace}`, { node: "node-a" });
+    given.push(...(await scene.given(pod, network, PRIMARY)));
+  }
+  expect(given).not.toContain("10.36.0.2/29");
+  const { spec, status } = (await leftovers.networkObject("main")) as KubeObject;
+  expect(spec).toEqual({ network: "main", definedIn: "kube-system" });
+  expect(status.importedFrom).toContainEqual({ subnets: "10.36.0.0/29" });
+});
+
+test("the nodes' network that a namespace has now stays every pod's, as long as its subnets are the same", async () => {
+  const network: TestNetwork = { name: "handed", config: configOf("handed", { subnets: "10.37.0.0/24" }) };
+  await scene.given(await pod(), network, PRIMARY);
+  expect((await admin("networks", "own", "handed", "--namespace", "evil")).code).toBe(0);
+  await evil.nad("handed", network.config);
+  const through = await evil.pod("handed", "node-a", "handed");
+  await until(async () => (await scene.add(through, network)).code === 0, "the new owner's pods");
+  await scene.given(await pod(), network, PRIMARY);
+  await evil.editNad("handed", { spec: { config: configOf("handed", { subnets: "10.38.0.0/24" }) } });
+  await until(
+    async () => (await scene.add(await pod(), network, PRIMARY)).code !== 0,
+    "other subnets to be refused",
+  );
 });
 
 test("the new owner is a namespace or the administrators, not both and not nobody", async () => {

@@ -89,9 +89,26 @@ function addReadRoutes(server: FastifyInstance, context: ApiContext): void {
   server.get("/v1/check", async (request) => {
     readQuery(request.query, []);
     const resolvers = await checkResolverFiles(store, resolverFiles);
-    const found = [...(await store.check()), ...checkSpool(spool()), ...resolvers];
-    return { findings: [...found, ...(await context.findings())] };
+    const found = [
+      ...(await store.check()),
+      ...checkSpool(spool()),
+      ...resolvers,
+      ...(await context.findings()),
+    ];
+    return { findings: [...found, ...checkReady(context.notReady(), found)] };
   });
+}
+
+/** Why no ADD is served now, unless a finding says it already. */
+function checkReady(reason: string | null, found: readonly Finding[]): Finding[] {
+  if (reason === null || found.some(({ message }) => message.includes(reason))) return [];
+  return [
+    {
+      invariant: "ready",
+      message: `the daemon gives no address now: ${reason}`,
+      hint: "mend what the reason names; the daemon serves again by itself, and its log says more",
+    },
+  ];
 }
 
 function checkSpool({ bad }: { bad: number }): Finding[] {

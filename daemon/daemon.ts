@@ -167,6 +167,7 @@ export class Daemon {
         ...(this.#settlement?.findings() ?? []),
         ...((await this.#cluster?.findings()) ?? []),
         ...this.#listeners.findings(),
+        ...this.#metricsServer.findings(),
       ],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),
     };

@@ -31,10 +31,17 @@ test("a port that is taken keeps nobody from an address, and is served once it i
   daemon = await TestDaemon.start({ env: { HOLDFAST_METRICS_ADDRESS: `127.0.0.1:${port}` } });
   expect(await daemon.cni("ADD", "web", { config: network("blue") })).toMatchObject({ code: 0 });
   await until(() => daemon.log.includes("metrics cannot be served at 127.0.0.1"), "the line in the log");
+  expect(await daemon.cli("check")).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(
+      /^metrics: metrics cannot be served at 127.*\n {4}do: Set metricsAddress to /,
+    ),
+  });
   await new Promise((done) => other.close(done));
   const answers = async () =>
     (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => null))?.status === 200;
   await until(answers, "the metrics");
+  expect(await daemon.cli("check")).toMatchObject({ code: 0 });
 });
 
 test.each([

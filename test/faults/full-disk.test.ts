@@ -66,6 +66,12 @@ async function expectFull(daemon: TestDaemon): Promise<void> {
   const status = await daemon.cni("STATUS", "", { config: { ...CONFIG, cniVersion: "1.1.0" } });
   expect(status.code).toBe(1);
   expect(status.json()).toMatchObject({ code: 50, msg: expect.stringMatching(/full/) });
+  expect((await daemon.get("/v1/check")).json().findings).toContainEqual(
+    expect.objectContaining({
+      invariant: "ready",
+      message: expect.stringMatching(/gives no address now: .*disk .*full/),
+    }),
+  );
   const refused = await daemon.cni("ADD", "late", { config: CONFIG });
   expect(refused.json()).toMatchObject({ code: 11 });
 }

@@ -38,7 +38,9 @@ export async function networksOf(daemon: TestDaemon): Promise<NetworkView[]> {
 export async function expectSound(daemon: TestDaemon): Promise<void> {
   const answer = await daemon.get("/v1/check");
   expect(answer.status, answer.body).toBe(200);
-  expect((answer.json() as { findings: Finding[] }).findings).toEqual([]);
+  // A full disk, or a start under way, says nothing against what is recorded.
+  const { findings } = answer.json() as { findings: Finding[] };
+  expect(findings.filter(({ invariant }) => invariant !== "ready")).toEqual([]);
   const [allocations, networks] = [await allAllocations(daemon), await networksOf(daemon)];
   const bound = allocations.filter((one) => one.state === "Bound");
   const places = bound.map((one) => `${one.network} ${bare(one.address)}`);

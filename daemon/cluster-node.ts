@@ -224,7 +224,10 @@ export class ClusterNode {
     this.#events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, reason, message);
   }
 
-  /** Whether the pod of an attachment has certainly ended. Unknown, and a container without a pod, is false. */
+  /**
+   * Whether no pod speaks for an attachment that there is other evidence against: its pod has certainly ended, or its container
+   * has none, as on a node without Kubernetes. False where the API cannot tell.
+   */
   async podHasEnded(pod: PodIdentity | null): Promise<boolean> {
     if (pod === null) return true;
     try {

@@ -17,6 +17,9 @@ export interface NamespaceIdentity {
   readonly witnessed: boolean;
 }
 
+/** Of an attachment whose ADD this journal has no record of. Nobody can say that it is gone. */
+export const UNSEEN_NAMESPACE: NamespaceIdentity = { path: "", id: "unseen", witnessed: false };
+
 /** One element of `ips` in a CNI result, without what depends on the version asked for. */
 export interface AnsweredAddress {
   /** CIDR with the subnet's mask, RFC 5952. */

@@ -5,7 +5,7 @@ import { type NetworkDefinition, parsePluginConfig } from "../../ipam/network-de
 import { placeOf } from "../../ipam/range-set.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
-import type { PodIdentity } from "../records.ts";
+import { type PodIdentity, UNSEEN_NAMESPACE } from "../records.ts";
 import { record } from "../sqlite/attachment-journal.ts";
 import { BOOT } from "../sqlite/former-boots.ts";
 import type { Transaction } from "../sqlite/group-commit.ts";
@@ -230,7 +230,7 @@ function wantOf(
     containerId: attachment.containerID,
     interface: attachment.interface,
     stamp: { bootId: context.bootId, us: 0 },
-    netns: { path: "", id: "", witnessed: false },
+    netns: UNSEEN_NAMESPACE,
     pod: attachment.pod ?? null,
     claim: owner.kind === "IPAMClaim" ? { namespace: owner.namespace, name: owner.name } : null,
     requested: [],

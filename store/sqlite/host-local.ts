@@ -10,15 +10,13 @@ import type { Lease } from "../host-local/lease-files.ts";
 import { killPoint } from "../kill-point.ts";
 import type { NetworkSpace } from "../network-space.ts";
 import type { Owner } from "../owner.ts";
+import { UNSEEN_NAMESPACE } from "../records.ts";
 import { record } from "./attachment-journal.ts";
 import { endAttachment } from "./end-attachment.ts";
 import type { Transaction } from "./group-commit.ts";
 import type { LeaseRow } from "./lease-rows.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, ownerOf } from "./rows.ts";
-
-/** What the plugin binary would have written of a namespace that nobody has seen: it never counts as gone. */
-const UNSEEN_NAMESPACE = { path: "", id: "unseen", witnessed: false } as const;
 
 /** What a lease is to this node's truth. */
 export function judgeLease(ledger: Ledger, definition: NetworkDefinition, lease: Lease): LeaseVerdict {

@@ -133,15 +133,26 @@ export class ClusterContinuity {
       `allocations were taken away: ${what}; nobody new gets an address there meanwhile`,
     );
     await markRecovering(api, network, what, timeText(wallMs()));
-    // Whoever reads the mark when it has stood long enough takes it off; there may be no ADD for hours.
+    this.#endIn(network, this.#options.recoveryMs);
+  }
+
+  /**
+   * Whoever reads the mark when it has stood long enough takes it off; there may be no ADD for hours. A mark that was read again
+   * after another one, as happens while several nodes write theirs, stands for longer.
+   */
+  #endIn(network: string, ms: number): void {
     clearTimeout(this.#ends.get(network));
-    const look = () => {
+    const { look, log } = this.#options;
+    const end = async () => {
       this.#ends.delete(network);
-      const deadlineMs = performance.now() + LOOK_MS_MAX;
-      this.#options
-        .look(network, deadlineMs)
-        .catch((error: Error) => log.warn({ network, err: error }, "the recovery goes on"));
+      try {
+        await look(network, performance.now() + LOOK_MS_MAX);
+      } catch (error) {
+        log.warn({ network, err: error as Error }, "the recovery goes on");
+      }
+      const leftMs = this.continuity.recoveryLeftMs(network);
+      if (leftMs > 0 && !this.#stopped && !this.#ends.has(network)) this.#endIn(network, leftMs);
     };
-    this.#ends.set(network, setTimeout(look, this.#options.recoveryMs + END_SPARE_MS).unref());
+    this.#ends.set(network, setTimeout(() => void end(), ms + END_SPARE_MS).unref());
   }
 }

@@ -1,0 +1,41 @@
+import pino from "pino";
+import { expect, onTestFinished, test } from "vitest";
+import { recoveryMark } from "../../claims/recovery.ts";
+import { ClusterContinuity } from "../../daemon/cluster-continuity.ts";
+import { networkObjectName } from "../../store/kubernetes/object-names.ts";
+import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../store/kubernetes/objects.ts";
+import { eventually } from "../claims/fake-api.ts";
+import { FakeKubeApi } from "../claims/fake-kube-api.ts";
+
+const PATH = objectPath(NETWORKS_PATH, networkObjectName("blue"));
+
+function stage({ recoveryMs = 4_000 } = {}) {
+  const api = new FakeKubeApi();
+  api.put(NETWORKS_PATH, { metadata: { name: networkObjectName("blue") }, spec: { network: "blue" } });
+  const contact: ClusterContinuity = new ClusterContinuity({
+    api,
+    node: "node-a",
+    recoveryMs,
+    wallMs: () => 0,
+    log: pino({ level: "silent" }),
+    look: async (network) => contact.seen(network, api.at(PATH) as IPNetwork),
+    relist: () => {},
+    compare: () => {},
+  });
+  onTestFinished(() => contact.stop());
+  return { api, contact, continuity: contact.continuity };
+}
+
+test("a mark that is read again after another node's is taken off all the same, without any ADD", async () => {
+  const { api, contact, continuity } = stage({ recoveryMs: 100 });
+  const own = "node-a: it has put back 2";
+  const marked = continuity.missing("blue", own);
+  // What was read before the mark was written, and the mark itself when its node would have taken it off already.
+  continuity.noteMark("blue", "node-b: its allocations are missing");
+  await marked;
+  await new Promise((resolve) => setTimeout(resolve, 550));
+  continuity.noteMark("blue", own);
+  await eventually(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
+  expect(continuity.recovering).toEqual([]);
+  contact.stop();
+});

@@ -4,6 +4,7 @@ import { endRecovery, markRecovering, recoveryMark } from "../claims/recovery.ts
 import { Continuity } from "../store/kubernetes/continuity.ts";
 import type { KubeApi } from "../store/kubernetes/kube-api.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../store/kubernetes/objects.ts";
+import { type Creation, hasServedSince } from "../store/kubernetes/served-since.ts";
 import { timeText } from "../store/sqlite/rows.ts";
 
 /**
@@ -69,10 +70,33 @@ export class ClusterContinuity {
       this.#away = true;
       this.continuity.lose();
       this.#probeSoon();
-    } else if (state === "watching") {
+    } else if (state === "watching" && this.#away) {
       this.#away = false;
       this.continuity.regain();
+      const { gap, inQuestion } = this.continuity;
+      if (inQuestion !== null) void this.#examine(gap, inQuestion);
     }
+  }
+
+  /**
+   * Whether the server was away at all, or only the connection was cut. Asked when the watch is there again, which from then on
+   * notices whatever comes: a server that is about to end closes its watches first, and still answers.
+   */
+  async #examine(gap: number, creation: Creation): Promise<void> {
+    const { continuity } = this;
+    const [current, served] = await Promise.all([
+      // An older version than one that was seen before is noticed there.
+      this.probe(PROBE_MS_MAX).catch(() => false),
+      hasServedSince(this.#options.api, creation, PROBE_MS_MAX),
+    ]);
+    if (!continuity.noteServed(gap, current && served)) return;
+    const { log } = this.#options;
+    if (current && served)
+      log.info("only a connection was cut: the API server was there all the time, and nobody waits");
+    else
+      log.info(
+        "the API server may have been away: nobody new gets an address until the nodes have had time to compare what they hold",
+      );
   }
 
   /** While the watch is broken, questions tell whether the server is there: a watch may be refused for long. */
@@ -107,8 +131,11 @@ export class ClusterContinuity {
       );
   }
 
-  /** Asks which version the API server is at: an older one than was seen tells that it was restored. Throws ApiAway. */
-  async probe(msMax = LOOK_MS_MAX): Promise<void> {
+  /**
+   * Asks which version the API server is at: an older one than was seen tells that it was restored. Returns whether it said.
+   * Throws ApiAway.
+   */
+  async probe(msMax = LOOK_MS_MAX): Promise<boolean> {
     const newestBefore = this.continuity.newest;
     const { status, body } = await this.#options.api.send({
       method: "GET",
@@ -118,6 +145,7 @@ export class ClusterContinuity {
       deadlineMs: performance.now() + msMax,
     });
     if (status === 200) this.continuity.noteCurrent(body?.metadata?.resourceVersion, newestBefore);
+    return status === 200;
   }
 
   stop(): void {

@@ -119,6 +119,7 @@ export class ClusterNode {
       onDelete: () => {},
       lostTouch,
       onState: (state) => this.contact.noteState(state),
+      onVersion: (version) => this.contact.continuity.noteWatched(version),
       log,
     });
     this.#nadWatch = new Reflector<NadView>({

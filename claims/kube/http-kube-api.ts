@@ -158,12 +158,9 @@ export class HttpKubeApi implements KubeApi {
       limit,
     });
     const status = response.statusCode ?? 0;
-    if (status === GONE) {
-      response.resume();
-      return { kind: "expired" };
-    }
     if (status !== 200) {
       const problem = problemOf(status, parseBody(await readBody(response), status));
+      if (status === GONE) return { kind: "expired", problem };
       return { kind: "failed", problem, status, retryAfterMs: retryAfterMs(response) };
     }
     limit.disarm();

@@ -34,6 +34,8 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
   readonly onSynced?: () => void;
   /** `problem` says why, for "away" and "forbidden". */
   readonly onState?: (state: ReflectorState, problem: string) => void;
+  /** Each event and bookmark of the watch brings a version. */
+  readonly onVersion?: (resourceVersion: string) => void;
   /** The server could not be heard for a while, and now can again: beliefs that rest on having heard everything need a new look. */
   readonly lostTouch?: () => void;
   /** [0, 1). */
@@ -289,6 +291,7 @@ export class Reflector<T extends Reflected> {
     if (version === undefined) return;
     this.#version = version;
     this.#lastVersion = version;
+    this.#options.onVersion?.(version);
   }
 
   /** After a watch: list again or not, now or later. */

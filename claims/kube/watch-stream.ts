@@ -66,7 +66,8 @@ function endOf(status: {
   readonly reason?: string;
   readonly details?: { readonly retryAfterSeconds?: number };
 }): WatchEnd {
-  if (status?.code === GONE || status?.reason === "Expired") return { kind: "expired" };
+  if (status?.code === GONE || status?.reason === "Expired")
+    return { kind: "expired", problem: status.message ?? status.reason ?? "" };
   const seconds = status?.details?.retryAfterSeconds;
   return {
     kind: "failed",

@@ -1,7 +1,7 @@
 import type { Address } from "../../ipam/address.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Continuity } from "./continuity.ts";
-import type { KubeAnswer, KubeApi, KubeRequest, Priority } from "./kube-api.ts";
+import { ApiAway, type KubeAnswer, type KubeApi, type KubeRequest, type Priority } from "./kube-api.ts";
 import { allocationName } from "./object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "./objects.ts";
 
@@ -76,18 +76,31 @@ export class AllocationClient {
 
   async #write(request: Omit<KubeRequest, "priority" | "unless">): Promise<KubeAnswer> {
     const continuity = this.#continuity;
-    const epoch = this.#epoch;
     const newestBefore = continuity?.newest ?? 0n;
-    const answer = await this.#api.send({
-      ...request,
-      priority: this.#priority,
-      ...(continuity === null || epoch === null ? {} : { unless: () => continuity.whyNot(epoch) }),
-    });
+    const answer = await this.#send({ ...request, priority: this.#priority });
     const version: string | undefined = answer.body?.metadata?.resourceVersion;
     // A PUT that changes nothing is answered with the version of before.
-    if (answer.status === 201) continuity?.noteCurrent(version, newestBefore);
-    else if (answer.status < 300) continuity?.noteVersion(version);
+    if (answer.status === 201) {
+      continuity?.noteCurrent(version, newestBefore);
+      continuity?.noteCreated(answer.body.metadata);
+    } else if (answer.status < 300) continuity?.noteVersion(version);
     return answer;
+  }
+
+  /** What was stopped because contact seemed lost goes on where it turns out that it was not. */
+  async #send(request: KubeRequest): Promise<KubeAnswer> {
+    const continuity = this.#continuity;
+    const epoch = this.#epoch;
+    if (continuity === null || epoch === null) return this.#api.send(request);
+    for (;;) {
+      await continuity.untilKnown(epoch, request.deadlineMs);
+      try {
+        return await this.#api.send({ ...request, unless: () => continuity.whyNot(epoch) });
+      } catch (error) {
+        const mayGoOn = error instanceof ApiAway && (await continuity.untilKnown(epoch, request.deadlineMs));
+        if (!mayGoOn || performance.now() >= request.deadlineMs) throw error;
+      }
+    }
   }
 }
 

@@ -209,9 +209,11 @@ async function allocate(
     decision.slots,
   );
   killPoint("after-reserve");
-  if (reserved.kind === "reserved" && continuity.whyNot(epoch) !== null) {
+  await continuity.untilKnown(epoch, deadlineMs);
+  const whyNot = continuity.whyNot(epoch);
+  if (reserved.kind === "reserved" && whyNot !== null) {
     await giveBack(parts, want, attacher, reserved.addresses, intentId);
-    throw new ApiAway(`${continuity.whyNot(epoch)}; what this ADD had reserved is given back`);
+    throw new ApiAway(`${whyNot}; what this ADD had reserved is given back`);
   }
   if (reserved.kind === "reserved") return reserved;
   await giveBack(parts, want, attacher, reserved.reserved, intentId);

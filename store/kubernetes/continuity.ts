@@ -1,4 +1,5 @@
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import type { Creation } from "./served-since.ts";
 
 /** How often an ADD that waits looks whether it may go on, ms. */
 const LOOK_AGAIN_MS = 50;
@@ -20,15 +21,25 @@ export interface ContinuityOptions {
   onWentBack(): void;
 }
 
+/** What counted before a gap, and counts again if the API server turns out to have been there all the time. */
+interface Before {
+  readonly validSince: number;
+  readonly compared: boolean;
+  readonly settledMs: number;
+}
+
 /**
  * Whether the API server still has what it had: a server that was restored from a backup knows nothing of what was
  * allocated since, and would let the address of a running container be created again. After every gap in contact nobody new
  * gets an address from this node before it has compared what it holds itself, and the others have had the time to; and nobody
- * does on a network that somebody has marked.
+ * does on a network that somebody has marked. A gap in which the API server was there, because only the connection was cut, is
+ * taken back.
  */
 export class Continuity {
   readonly #options: ContinuityOptions;
   #epoch = 0;
+  /** The first epoch of which what was decided is still true. */
+  #validSince = 0;
   #gap = 0;
   #lost = false;
   #compared = true;
@@ -36,6 +47,12 @@ export class Continuity {
   #settledMs = Number.NEGATIVE_INFINITY;
   /** The newest version of anything that was seen. */
   #newest = 0n;
+  /** The newest of this node's creations. */
+  #created: Creation | null = null;
+  /** The newest that the watch has outlived: contact was there when it happened, and afterwards. */
+  #reference: Creation | null = null;
+  /** While it is being found out whether the server was away: since the first gap of which that is not known. */
+  #before: Before | null = null;
   readonly #marks = new Map<string, { readonly mark: string; readonly seenMs: number }>();
   /** By network: the epoch in which its mark was read. */
   readonly #looked = new Map<string, number>();
@@ -44,7 +61,7 @@ export class Continuity {
     this.#options = options;
   }
 
-  /** Another number after each gap, and when something was missing: what was decided before may not be true any more. */
+  /** Another number after each gap, and when something was missing: what was decided before may not be true any more (`whyNot`). */
   get epoch(): number {
     return this.#epoch;
   }
@@ -63,6 +80,12 @@ export class Continuity {
   lose(): void {
     if (this.#lost) return;
     this.#lost = true;
+    if (this.#reference !== null)
+      this.#before ??= {
+        validSince: this.#validSince,
+        compared: this.#compared,
+        settledMs: this.#settledMs,
+      };
     this.#begin();
   }
 
@@ -72,6 +95,39 @@ export class Continuity {
     this.#lost = false;
     this.#settledMs = Math.max(this.#settledMs, this.#options.monotonicMs() + this.#options.settleMs);
     return true;
+  }
+
+  /** What an API server must have seen happen if there was no gap; null: there was none, or it cannot be found out. */
+  get inQuestion(): Creation | null {
+    return this.#before === null ? null : this.#reference;
+  }
+
+  /**
+   * The answer for a gap, by a question that was asked after the watch was there again. `served`: since before the gap an API
+   * server has run without a break, so none was restored, and all is as it was. Returns whether it came in time to count.
+   */
+  noteServed(gap: number, served: boolean): boolean {
+    if (this.#before === null || gap !== this.#gap || this.#lost) return false;
+    if (served) {
+      this.#validSince = this.#before.validSince;
+      this.#compared ||= this.#before.compared;
+      this.#settledMs = this.#before.settledMs;
+    } else this.#reference = null;
+    this.#before = null;
+    return true;
+  }
+
+  /** This node has created an allocation. */
+  noteCreated({ name, uid, resourceVersion }: { name: string; uid: string; resourceVersion: string }): void {
+    const version = versionOf(resourceVersion);
+    if (version !== null && version > 1n) this.#created = { name, uid, version };
+  }
+
+  /** The watch by which gaps are noticed has brought an event or a bookmark. */
+  noteWatched(resourceVersion: string): void {
+    const version = versionOf(resourceVersion);
+    if (this.#created === null || version === null || version < this.#created.version) return;
+    if (!this.#lost && this.#before === null) this.#reference = this.#created;
   }
 
   /** What this node holds was compared with the API, by a comparison that began after this gap. */
@@ -98,6 +154,7 @@ export class Continuity {
     const version = versionOf(resourceVersion);
     if (version !== null && version < newestBefore) {
       this.#newest = version;
+      this.#distrust();
       this.#begin();
       this.#settledMs = this.#options.monotonicMs() + this.#options.recoveryMs;
       this.#options.onWentBack();
@@ -120,7 +177,8 @@ export class Continuity {
 
   /** Something of this node's was missing: nobody new on the network, here at once and everywhere soon. Throws ApiAway. */
   async missing(network: string, what: string): Promise<void> {
-    this.#epoch += 1;
+    this.#distrust();
+    this.#beginEpoch();
     this.noteMark(network, what);
     await this.#options.mark(network, what);
   }
@@ -130,29 +188,53 @@ export class Continuity {
     for (;;) {
       const epoch = this.#epoch;
       const nowMs = this.#options.monotonicMs();
-      const leftMs = Math.max(this.#settledMs - nowMs, this.recoveryLeftMs(network));
+      const settleLeftMs = this.#settledMs - nowMs;
+      const recoveryLeftMs = this.recoveryLeftMs(network);
       const closed = this.#lost || !this.#compared;
-      if (!closed && leftMs <= 0) {
+      if (!closed && settleLeftMs <= 0 && recoveryLeftMs <= 0) {
         if (this.#looked.get(network) === epoch) return null;
         await this.#options.look(network, deadlineMs);
         this.#looked.set(network, epoch);
         continue;
       }
+      // While the gap is in question nobody knows whether there is anything to wait for.
+      const leftMs = this.#before === null ? Math.max(settleLeftMs, recoveryLeftMs) : recoveryLeftMs;
       const roomMs = deadlineMs - performance.now() - ADD_MS_MIN;
       if (leftMs > roomMs || roomMs <= 0) return this.#refusal(network, closed, leftMs);
-      await new Promise((resolve) => setTimeout(resolve, Math.min(LOOK_AGAIN_MS, roomMs)));
+      await pause(Math.min(LOOK_AGAIN_MS, roomMs));
     }
   }
 
   /** For writes of an ADD that was admitted in an epoch: why they must not be sent any more. */
   whyNot(epoch: number): string | null {
-    return epoch === this.#epoch ? null : "contact with the API server was lost meanwhile";
+    return epoch >= this.#validSince ? null : "contact with the API server was lost meanwhile";
+  }
+
+  /** Waits where the gap that ended an epoch is in question. Returns whether it was. */
+  async untilKnown(epoch: number, deadlineMs: number): Promise<boolean> {
+    const inQuestion = () =>
+      this.#before !== null && epoch >= this.#before.validSince && epoch < this.#validSince;
+    if (!inQuestion()) return false;
+    while (inQuestion() && performance.now() < deadlineMs) await pause(LOOK_AGAIN_MS);
+    return true;
   }
 
   #begin(): void {
-    this.#epoch += 1;
+    this.#beginEpoch();
     this.#gap += 1;
     this.#compared = false;
+  }
+
+  #beginEpoch(): void {
+    this.#epoch += 1;
+    this.#validSince = this.#epoch;
+  }
+
+  /** The server has been restored, or something else took away what it had: nothing from before proves anything. */
+  #distrust(): void {
+    this.#created = null;
+    this.#reference = null;
+    this.#before = null;
   }
 
   #refusal(network: string, closed: boolean, leftMs: number): Refusal {
@@ -164,6 +246,10 @@ export class Continuity {
         : `contact with the API server was lost, and other nodes compare what they hold with it, ${seconds} s more`;
     return refuse("NETWORK_RECOVERING", { network, reason });
   }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function versionOf(resourceVersion: string | undefined): bigint | null {

@@ -88,7 +88,8 @@ export interface WatchRequest {
  * absent when no answer came. `retryAfterMs`: how long it wants to be left alone.
  */
 export type WatchEnd =
-  | { readonly kind: "closed" | "expired" }
+  | { readonly kind: "closed" }
+  | { readonly kind: "expired"; readonly problem: string }
   | {
       readonly kind: "failed";
       readonly problem: string;

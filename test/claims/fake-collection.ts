@@ -97,7 +97,7 @@ export class FakeCollection {
         kind: "Status",
         code: 410,
         reason: "Expired",
-        message: "too old resource version",
+        message: `too old resource version: ${from} (${this.compactedTo})`,
       });
       return;
     }

@@ -5,6 +5,7 @@ import type {
   ListAnswer,
   ListRequest,
   WatchEnd,
+  WatchRequest,
 } from "../../store/kubernetes/kube-api.ts";
 import { ApiAway } from "../../store/kubernetes/kube-api.ts";
 
@@ -63,7 +64,7 @@ export class FakeKubeApi implements KubeApi {
     return { kind: "listed", resourceVersion: `${this.#version}` };
   }
 
-  async watch(): Promise<WatchEnd> {
+  async watch(_request: WatchRequest): Promise<WatchEnd> {
     return { kind: "failed", problem: "not here" };
   }
 

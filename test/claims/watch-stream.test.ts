@@ -21,8 +21,11 @@ test(`however a watch is cut, its events come out whole (seed ${seed})`, () => {
 });
 
 test.each([
-  [{ code: 410, reason: "Gone", message: "too old" }, { kind: "expired" }],
-  [{ reason: "Expired" }, { kind: "expired" }],
+  [
+    { code: 410, reason: "Gone", message: "too old" },
+    { kind: "expired", problem: "too old" },
+  ],
+  [{ reason: "Expired" }, { kind: "expired", problem: "Expired" }],
   [
     { code: 429, message: "busy", details: { retryAfterSeconds: 3 } },
     { kind: "failed", problem: "busy", status: 429, retryAfterMs: 3_000 },

@@ -6,7 +6,7 @@ import { Controller } from "../../daemon/controller.ts";
 import { loadControllerSettings } from "../../daemon/controller-config.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../store/kubernetes/objects.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
-import { TestCluster } from "../harness/cluster.ts";
+import { type ClusterOptions, TestCluster } from "../harness/cluster.ts";
 import { type CniAnswer, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { interfaceOf, KubeVirt, type Vm } from "../harness/kubevirt.ts";
@@ -43,8 +43,8 @@ export class Scene {
     this.kubevirt = new KubeVirt(cluster.api);
   }
 
-  static async start(): Promise<Scene> {
-    const scene = new Scene(await TestCluster.start());
+  static async start(options: ClusterOptions = {}): Promise<Scene> {
+    const scene = new Scene(await TestCluster.start(options));
     await scene.kubevirt.createNamespace(NAMESPACE);
     return scene;
   }

@@ -2,6 +2,7 @@ import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { recoveryMark } from "../../claims/recovery.ts";
 import { ClusterContinuity } from "../../daemon/cluster-continuity.ts";
+import type { WatchRequest } from "../../store/kubernetes/kube-api.ts";
 import { networkObjectName } from "../../store/kubernetes/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../store/kubernetes/objects.ts";
 import { eventually } from "../claims/fake-api.ts";
@@ -38,4 +39,32 @@ test("a mark that is read again after another node's is taken off all the same, 
   await eventually(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
   expect(continuity.recovering).toEqual([]);
   contact.stop();
+});
+
+test("whether the server was away is asked when the watch is there again, not before", async () => {
+  const { api, contact, continuity } = stage();
+  api.objects.set(NETWORKS_PATH, { metadata: { resourceVersion: "200" } });
+  const asked: WatchRequest[] = [];
+  api.watch = async (request) => {
+    asked.push(request);
+    if (request.resourceVersion === "1")
+      return { kind: "expired", problem: "too old resource version: 1 (90)" };
+    const metadata = { name: "blue-1", uid: "u1", resourceVersion: "100" };
+    request.event("ADDED", { metadata });
+    return { kind: "closed" };
+  };
+  contact.noteState("listing");
+  contact.noteState("watching");
+  continuity.noteCreated({ name: "blue-1", uid: "u1", resourceVersion: "100" });
+  continuity.noteWatched("101");
+  const { epoch } = continuity;
+  contact.noteState("away");
+  contact.noteState("listing");
+  expect(asked).toEqual([]);
+  contact.noteState("watching");
+  expect(asked).toHaveLength(2);
+  await eventually(() => continuity.inQuestion === null, "the answer");
+  expect(continuity.whyNot(epoch)).toBeNull();
+  contact.noteState("watching");
+  expect(asked, "once").toHaveLength(2);
 });

@@ -105,6 +105,143 @@ describe("a gap in contact", () => {
   });
 });
 
+describe("a connection that was cut, while the server was there", () => {
+  const CREATED = { name: "blue-1", uid: "u1", resourceVersion: "100" };
+
+  /** With a creation that the watch has outlived. */
+  async function watched() {
+    const all = stage();
+    expect(await all.open()).toBe(true);
+    all.continuity.noteCreated(CREATED);
+    all.continuity.noteWatched("101");
+    return all;
+  }
+
+  test("nobody waits, and what was decided before goes on", async () => {
+    const { continuity, open } = await watched();
+    const { epoch } = continuity;
+    continuity.lose();
+    expect(continuity.inQuestion).toEqual({ name: "blue-1", uid: "u1", version: 100n });
+    continuity.regain();
+    expect(await open(), "in question").toBe(false);
+    expect(continuity.whyNot(epoch)).not.toBeNull();
+    expect(continuity.noteServed(continuity.gap, true)).toBe(true);
+    expect(continuity.whyNot(epoch)).toBeNull();
+    expect(await open()).toBe(true);
+  });
+
+  test("whoever asked meanwhile gets in, also with less time than the others would need", async () => {
+    const { continuity } = await watched();
+    continuity.lose();
+    continuity.regain();
+    const waiting = continuity.admit("blue", performance.now() + 3_000);
+    continuity.noteServed(continuity.gap, true);
+    expect(await waiting).toBeNull();
+  });
+
+  test("it cannot be told: as after any gap", async () => {
+    const { continuity, open, reason, pass } = await watched();
+    const { epoch } = continuity;
+    continuity.lose();
+    continuity.regain();
+    continuity.noteCompared(continuity.gap);
+    expect(continuity.noteServed(continuity.gap, false)).toBe(true);
+    expect(continuity.whyNot(epoch)).toContain("lost");
+    expect(await reason()).toContain("other nodes compare what they hold with it, 4 s more");
+    pass(SETTLE_MS);
+    expect(await open()).toBe(true);
+  });
+
+  test("an answer that comes when contact is lost again is none; one answer is enough for both", async () => {
+    const { continuity, open } = await watched();
+    const { epoch } = continuity;
+    continuity.lose();
+    continuity.regain();
+    const { gap } = continuity;
+    continuity.lose();
+    expect(continuity.noteServed(gap, true)).toBe(false);
+    expect(continuity.noteServed(continuity.gap, true), "the watch is not there").toBe(false);
+    continuity.regain();
+    expect(continuity.noteServed(continuity.gap, true)).toBe(true);
+    expect(continuity.whyNot(epoch)).toBeNull();
+    expect(await open()).toBe(true);
+  });
+
+  test("a gap of before that others still need time for is not taken back", async () => {
+    const { continuity, open, reason } = stage();
+    continuity.lose();
+    continuity.regain();
+    const decided = continuity.epoch;
+    continuity.noteCreated(CREATED);
+    continuity.noteWatched("101");
+    continuity.lose();
+    continuity.regain();
+    continuity.noteServed(continuity.gap, true);
+    expect(continuity.whyNot(decided)).toBeNull();
+    expect(await reason()).toContain("is not compared with it yet");
+    continuity.noteCompared(continuity.gap);
+    expect(await open()).toBe(false);
+  });
+
+  test.each<[string, (continuity: Continuity) => void]>([
+    ["nothing was created by this node", () => {}],
+    ["the watch may have been dead when it was created", (one) => one.noteCreated(CREATED)],
+    [
+      "the watch has brought only older news since",
+      (one) => {
+        one.noteCreated(CREATED);
+        one.noteWatched("99");
+      },
+    ],
+    [
+      "the server went back meanwhile",
+      (one) => {
+        one.noteCreated(CREATED);
+        one.noteWatched("101");
+        one.noteVersion("101");
+        one.noteCurrent("90", one.newest);
+      },
+    ],
+    [
+      "something of this node's was missing meanwhile",
+      (one) => {
+        one.noteCreated(CREATED);
+        one.noteWatched("101");
+        void one.missing("red", "gone");
+      },
+    ],
+  ])("%s: it is not even asked", async (_why, prepare) => {
+    const { continuity } = stage();
+    prepare(continuity);
+    continuity.lose();
+    expect(continuity.inQuestion).toBeNull();
+    continuity.regain();
+    expect(continuity.noteServed(continuity.gap, true)).toBe(false);
+  });
+
+  test("what went back while it was in question is no answer", async () => {
+    const { continuity } = await watched();
+    continuity.noteVersion("101");
+    continuity.lose();
+    continuity.regain();
+    continuity.noteCurrent("90", continuity.newest);
+    expect(continuity.noteServed(continuity.gap, true)).toBe(false);
+  });
+
+  test("writes wait for the answer, up to their deadline", async () => {
+    const { continuity } = await watched();
+    const { epoch } = continuity;
+    expect(await continuity.untilKnown(epoch, performance.now() + 60_000), "no gap").toBe(false);
+    continuity.lose();
+    await continuity.untilKnown(epoch, performance.now());
+    continuity.regain();
+    const waiting = continuity.untilKnown(epoch, performance.now() + 60_000);
+    continuity.noteServed(continuity.gap, true);
+    expect(await waiting).toBe(true);
+    expect(continuity.whyNot(epoch)).toBeNull();
+  });
+});
+
 test("something of this node's is missing: the network is closed here before anybody is told", async () => {
   const { continuity, open, told, setMark } = stage();
   await open();

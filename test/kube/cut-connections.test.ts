@@ -1,0 +1,100 @@
+/** Connections to the API server are cut, as load balancers do: what tells that from a server that was away and restored. */
+import { afterEach, expect, test } from "vitest";
+import type { ApiProxy, ProxyRequest } from "../harness/api-proxy.ts";
+import type { ClusterOptions } from "../harness/cluster.ts";
+import { until } from "../harness/daemon.ts";
+import { pathOf } from "../harness/kube-pods.ts";
+import type { NodeDaemon } from "../harness/node.ts";
+import { added, addedInTheEnd, checked, type Guest, NAMESPACE, Scene } from "./fault-scene.ts";
+
+const CUT = "only a connection was cut";
+const AWAY = "the API server may have been away";
+const ARGS = ["--recovery-seconds", "4"];
+/** Longer than the daemon asks, ms. */
+const VERDICT_MS = 10_000;
+
+let scene: Scene;
+
+afterEach(async () => {
+  await scene?.stop();
+});
+
+async function start(options: ClusterOptions = {}) {
+  scene = await Scene.start(options);
+  const net = await scene.net("blue", "10.90.0.0/24");
+  const { node, proxy } = await scene.proxied("node-a", { args: ARGS });
+  return { net, node, proxy };
+}
+
+const count = (node: NodeDaemon, text: string) => node.log.split(text).length - 1;
+const verdicts = (node: NodeDaemon) => count(node, CUT) + count(node, AWAY);
+const isCreate = ({ method, path }: ProxyRequest) => method === "POST" && path.includes("/ipallocations");
+
+/** Something happens to a pod of the node, as it does after every ADD: its watch brings it. */
+async function touch({ pod }: Guest): Promise<void> {
+  const path = pathOf(NAMESPACE, "pods", pod.metadata.name);
+  await scene.cluster.api.patch(path, { metadata: { annotations: { touched: `${Math.random()}` } } });
+}
+
+/** Cuts until the node had something by which it could tell; what it says then. */
+async function cutAndJudged(node: NodeDaemon, proxy: ApiProxy, guest: Guest): Promise<void> {
+  const before = verdicts(node);
+  const judged = () => verdicts(node) > before;
+  await until(async () => {
+    await touch(guest);
+    const touches = count(node, "/api/v1/pods: in touch again");
+    proxy.cutConnections();
+    await until(() => count(node, "/api/v1/pods: in touch again") > touches, "the watch");
+    await until(judged, "a verdict", VERDICT_MS).catch(() => {});
+    return judged();
+  }, "a cut that can be judged");
+}
+
+test("the server was there all the time: nobody waits, and ADDs under way go on", async () => {
+  const { net, node, proxy } = await start();
+  const first = await scene.pod(net, node.name);
+  await added(node, first);
+  await cutAndJudged(node, proxy, first);
+  const second = await scene.pod(net, node.name);
+  await added(node, second);
+  await cutAndJudged(node, proxy, second);
+
+  // In the middle of an ADD: its own connection is cut, and the watch's.
+  const third = await scene.pod(net, node.name);
+  proxy.rule({ when: isCreate, times: 1, act: "hang" });
+  proxy.log.length = 0;
+  const adding = added(node, third);
+  await until(() => proxy.log.some(isCreate), "the ADD to be under way");
+  proxy.cutConnections();
+  await adding;
+  expect(count(node, CUT)).toBeGreaterThanOrEqual(3);
+  expect(count(node, AWAY)).toBe(0);
+  await checked(node);
+});
+
+test("restored from a backup that has all that this node knows, while another node's address is lost", async () => {
+  const { net, node, proxy } = await start();
+  const other = await scene.node("node-b", { args: ARGS });
+  const known = await scene.pod(net, node.name);
+  const knownIps = await added(node, known);
+  await cutAndJudged(node, proxy, known);
+  expect(count(node, AWAY)).toBe(0);
+  const [theirs, next] = [await scene.pod(net, other.name), await scene.pod(net, node.name)];
+  const saved = await scene.cluster.saveEtcd();
+  const theirIps = await added(other, theirs);
+  const cuts = count(node, CUT);
+  await scene.cluster.restoreEtcd(saved);
+  const nextIps = await addedInTheEnd(node, next);
+  expect(new Set([...knownIps, ...theirIps, ...nextIps]).size).toBe(3);
+  expect(count(node, CUT)).toBe(cuts);
+  await checked(node);
+});
+
+test("a server without a watch cache shows what etcd has, restored or not: it proves nothing", async () => {
+  const { net, node, proxy } = await start({ apiServerArgs: ["--watch-cache=false"] });
+  const pod = await scene.pod(net, node.name);
+  await added(node, pod);
+  await cutAndJudged(node, proxy, pod);
+  expect(count(node, CUT)).toBe(0);
+  await addedInTheEnd(node, await scene.pod(net, node.name));
+});

@@ -80,14 +80,15 @@ export class ClusterContinuity {
 
   /**
    * Whether the server was away at all, or only the connection was cut. Asked when the watch is there again, which from then on
-   * notices whatever comes: a server that is about to end closes its watches first, and still answers.
+   * notices whatever comes: a server that is about to end closes its watches first, and still answers. An answer that takes
+   * longer than the others are given time for is of no use.
    */
   async #examine(gap: number, creation: Creation): Promise<void> {
     const { continuity } = this;
     const [current, served] = await Promise.all([
       // An older version than one that was seen before is noticed there.
-      this.probe(PROBE_MS_MAX).catch(() => false),
-      hasServedSince(this.#options.api, creation, PROBE_MS_MAX),
+      this.probe(SETTLE_MS).catch(() => false),
+      hasServedSince(this.#options.api, creation, SETTLE_MS),
     ]);
     if (!continuity.noteServed(gap, current && served)) return;
     const { log } = this.#options;

@@ -1,4 +1,7 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { checkCluster } from "../../claims/cluster-view/check.ts";
 import { ClusterProblem } from "../../claims/cluster-view/cluster-problem.ts";
 import { parseInterfaceAddress } from "../../ipam/cidr.ts";
@@ -13,6 +16,18 @@ import {
   WHEREABOUTS_POOLS_PATH,
 } from "../../store/kubernetes/objects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
+
+interface CustomResourceDefinition {
+  readonly spec: {
+    readonly versions: readonly {
+      readonly schema: {
+        readonly openAPIV3Schema: {
+          readonly properties: Record<string, { readonly properties: Record<string, unknown> }>;
+        };
+      };
+    }[];
+  };
+}
 
 const RANGE = "10.0.0.0/24";
 let api: FakeKubeApi;
@@ -133,6 +148,35 @@ describe("whereabouts' records on a network that was switched over", () => {
       };
       expect(await findings()).toEqual([]);
     }
+  });
+});
+
+describe("the installed definitions", () => {
+  function install(change: (definition: CustomResourceDefinition) => void): void {
+    for (const name of ["ipallocations", "ipnetworks"]) {
+      const file = join(import.meta.dirname, `../../deploy/crds/${name}.yaml`);
+      const definition = parse(readFileSync(file, "utf8"));
+      change(definition);
+      api.put("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition);
+    }
+  }
+
+  test("those of this release are in order, and so is one that is not there or may not be read", async () => {
+    expect(await findings()).toEqual([]);
+    install(() => {});
+    expect(await findings()).toEqual([]);
+  });
+
+  test("one of an earlier release is named, with the fields that it drops", async () => {
+    install(({ spec }) => {
+      const { properties } = spec.versions[0]?.schema.openAPIV3Schema ?? {};
+      delete properties?.spec?.properties.definedIn;
+      delete properties?.status?.properties.importedFrom;
+    });
+    expect(await findings()).toEqual([
+      "definition: the installed definition ipnetworks.ipam.holdfast.dev is of an earlier release: it does not keep " +
+        "spec.definedIn, status.importedFrom; do: kubectl apply -k deploy/crds of this release",
+    ]);
   });
 });
 

@@ -149,7 +149,7 @@ describe("a daemon that does not answer", () => {
   test("leaves version with its own", async () => {
     expect(await daemon.cli("version", "--timeout", "1")).toMatchObject({
       code: 0,
-      stdout: "client   0.1.0\n",
+      stdout: "client   0.2.0\n",
     });
   });
 });
@@ -158,13 +158,13 @@ test("version works without a daemon", async () => {
   const socket = join(folder, "nothing.sock");
   expect(await cli(socket, "version")).toMatchObject({
     code: 0,
-    stdout: "client   0.1.0\n",
+    stdout: "client   0.2.0\n",
     stderr: expect.stringContaining(`the daemon is not reachable at ${socket}`),
   });
   const { code, stdout } = await cli(socket, "version", "-o", "json");
   expect({ code, answer: JSON.parse(stdout) }).toEqual({
     code: 0,
-    answer: { client: "0.1.0", daemon: null },
+    answer: { client: "0.2.0", daemon: null },
   });
 });
 

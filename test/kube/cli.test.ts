@@ -241,7 +241,7 @@ describe("what is there", () => {
   });
 
   test("version asks no daemon", async () => {
-    expect(await cli("version")).toMatchObject({ code: 0, stdout: "client   0.1.0\n", stderr: "" });
+    expect(await cli("version")).toMatchObject({ code: 0, stdout: "client   0.2.0\n", stderr: "" });
   });
 });
 

@@ -6,11 +6,7 @@ import { memoryBytesOf } from "../workbench.ts";
 
 const VMS = 1_000;
 const ADDS_IN_FLIGHT = 16;
-const PATHS = [
-  "/openstack/latest/meta_data.json",
-  "/openstack/latest/network_data.json",
-  "/latest/meta-data/",
-];
+const PATHS = ["/openstack/latest/meta_data.json", "/latest/meta-data/instance-id", "/latest/meta-data/"];
 const ROUNDS = 5;
 
 /** `holdfast metadata` after each of a thousand VMs of the node has asked it several times. */

@@ -22,7 +22,7 @@ HARDENED := -O2 -fPIE -static-pie -fstack-protector-strong -U_FORTIFY_SOURCE -D_
 	-Wl,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code
 SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
-BUNDLED := $(shell find cli metadata daemon claims store ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
+BUNDLED := $(shell find cli controller daemon admin cni metadata identity claims store kube platform ipam cni-shim version.ts -name '*.ts' 2>/dev/null)
 
 # Node's own headers, where they are installed beside it: nothing has to be downloaded to compile SQLite.
 NODE_PREFIX := $(shell node -p 'path.resolve(process.execPath, "../..")' 2>/dev/null)

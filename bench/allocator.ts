@@ -1,6 +1,6 @@
 import { decideAdd } from "../ipam/decide-add.ts";
-import { type NetworkDefinition, parsePluginConfig } from "../ipam/network-definition.ts";
-import { Pool } from "../ipam/pool.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../ipam/definition/network-definition.ts";
+import { Pool } from "../ipam/space/pool.ts";
 import { atMost, type Line, type Measurement, number } from "./line.ts";
 import { median, sum } from "./statistics.ts";
 

@@ -1,11 +1,11 @@
 import { rmSync } from "node:fs";
-import { buildIdentityDesk } from "../daemon/identity-build.ts";
-import type { IdentityDesk } from "../daemon/identity-desk.ts";
-import { ResolverFiles } from "../daemon/resolv-conf.ts";
-import { type Address, formatAddress, parseAddress } from "../ipam/address.ts";
-import { parsePluginConfig } from "../ipam/network-definition.ts";
-import { systemClock } from "../store/clock.ts";
-import { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { buildIdentityDesk } from "../daemon/build-identity.ts";
+import type { IdentityDesk } from "../identity/desk.ts";
+import { parsePluginConfig } from "../ipam/definition/network-definition.ts";
+import { type Address, formatAddress, parseAddress } from "../ipam/space/address.ts";
+import { ResolverFiles } from "../platform/resolv-conf.ts";
+import { systemClock } from "../platform/time.ts";
+import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import { atMost, type Line, type Measurement, number, told } from "./line.ts";
 import { median, quantile } from "./statistics.ts";
 import { newFolder } from "./workbench.ts";

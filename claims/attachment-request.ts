@@ -1,7 +1,7 @@
+import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { parseRequestedAddress, type RequestedAddress } from "../ipam/requested-address.ts";
+import { DEFAULT_NAMESPACE, type ObjectName, readClaimReference } from "../kube/views/claim-reference.ts";
 import type { PodIdentity } from "../store/records.ts";
-import { DEFAULT_NAMESPACE, type ObjectName, readClaimReference } from "./claim-reference.ts";
 import type { CniArgs } from "./cni-args.ts";
 
 /** What an attachment asks for beyond "an address of this network". */

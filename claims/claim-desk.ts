@@ -1,19 +1,19 @@
 import { allocatedCondition, type ClaimCondition } from "../ipam/claim-conditions.ts";
+import { conditionOfRefusal } from "../ipam/condition-of-refusal.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
+import { claimObject, type EventWriter, reasonOf } from "../kube/events.ts";
+import type { KubeApi, Priority } from "../kube/kube-api.ts";
+import { type AllocationAttachment, CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
+import { type ClaimFeatures, claimStatusPatch } from "../kube/views/claim-status-patch.ts";
+import { type ClaimView, projectClaim, vmOwners } from "../kube/views/claim-view.ts";
+import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
+import type { Clock } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
-import { conditionOfRefusal } from "../store/claim-condition.ts";
-import type { Clock } from "../store/clock.ts";
-import { refusedBy } from "../store/kubernetes/allocation-client.ts";
-import type { ClaimDesk, ClaimReading, OtherAttachment, PodState } from "../store/kubernetes/claim-desk.ts";
-import type { KubeApi, Priority } from "../store/kubernetes/kube-api.ts";
-import { type AllocationAttachment, CLAIMS_PATH, namespacedPath } from "../store/kubernetes/objects.ts";
+import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
+import type { ClaimDesk, ClaimReading, OtherAttachment, PodState } from "../store/cluster/claim-desk.ts";
+import { timeText } from "../store/journal/rows.ts";
 import type { PodIdentity } from "../store/records.ts";
-import { timeText } from "../store/sqlite/rows.ts";
-import { type ClaimFeatures, claimStatusPatch } from "./claim-status-patch.ts";
-import { type ClaimView, projectClaim, vmOwners } from "./claim-view.ts";
-import { claimObject, type EventWriter, reasonOf } from "./kube/events.ts";
 import type { PodDirectory } from "./pod-directory.ts";
-import { isStaticUid, type PodView } from "./pod-view.ts";
 import { mayUse, sameVm } from "./vm-identity.ts";
 
 /** Time for a status write that nobody waits for, ms. */

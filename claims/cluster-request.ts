@@ -1,21 +1,21 @@
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
-import { parseRequestedAddress, type RequestedAddress } from "../ipam/requested-address.ts";
-import { refusedBy } from "../store/kubernetes/allocation-client.ts";
-import type { KubeApi } from "../store/kubernetes/kube-api.ts";
-import { NADS_PATH, namespacedPath } from "../store/kubernetes/objects.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { NADS_PATH, namespacedPath } from "../kube/objects.ts";
+import { DEFAULT_NAMESPACE, type ObjectName } from "../kube/views/claim-reference.ts";
+import { elementFor, PRIMARY_INTERFACE, readNetworkSelection } from "../kube/views/network-selection.ts";
+import type { PodView } from "../kube/views/pod-view.ts";
+import type { SelectionElement } from "../kube/views/selection-element.ts";
+import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { readAttachmentRequest } from "./attachment-request.ts";
-import { DEFAULT_NAMESPACE, type ObjectName } from "./claim-reference.ts";
 import type { CniArgs } from "./cni-args.ts";
 import { type DefinitionBook, type NadVerdict, projectNad } from "./definition-book.ts";
 import { describeNetworkOwner, isForPrimaryInterfaces, NODES_OWN } from "./network-owner.ts";
 import type { NetworkOwners } from "./network-owners.ts";
-import { elementFor, PRIMARY_INTERFACE, readNetworkSelection } from "./network-selection.ts";
 import { differenceOf, differenceRemedy, type NodeConfigurations } from "./node-configurations.ts";
 import type { PodDirectory } from "./pod-directory.ts";
-import type { PodView } from "./pod-view.ts";
-import type { SelectionElement } from "./selection-element.ts";
 
 /** What an ADD asks for, as the cluster knows it. */
 export interface ClusterRequest {

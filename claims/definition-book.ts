@@ -1,8 +1,8 @@
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Refusal } from "../ipam/refusals.ts";
+import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "../kube/views/object-metadata.ts";
 import { type BrokenNad, type NadReading, readNadConfig, stays } from "./nad-reading.ts";
 import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
-import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 
 /** The fields kept of a network attachment definition (NAD). */
 export interface NadView extends ObjectMetadata {

@@ -1,8 +1,8 @@
-import { formatInterfaceAddress, parseInterfaceAddress } from "../ipam/cidr.ts";
-import { parseNadConfig } from "../ipam/nad-config.ts";
-import { isNetworkName } from "../ipam/network-definition.ts";
+import { parseNadConfig } from "../ipam/definition/nad-config.ts";
+import { isNetworkName } from "../ipam/definition/network-definition.ts";
+import { parseRequestedAddress } from "../ipam/definition/requested-address.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { parseRequestedAddress } from "../ipam/requested-address.ts";
+import { formatInterfaceAddress, parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import type { AppliedClaim, AppliedDefinition } from "../store/manifests.ts";
 
 /** An object of a manifest, understood. */

@@ -1,4 +1,8 @@
-import { type NetworkDefinition, networkNameIn, parseNadConfigIfOurs } from "../ipam/network-definition.ts";
+import {
+  type NetworkDefinition,
+  networkNameIn,
+  parseNadConfigIfOurs,
+} from "../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 
 /** What the configuration of a NAD says. */

@@ -1,7 +1,7 @@
-import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
-import { networkObjectName, networkObjectNames } from "../store/kubernetes/object-names.ts";
-import { type IPNetwork, NETWORKS_PATH, objectPath } from "../store/kubernetes/objects.ts";
-import { readObject } from "./kube/read-object.ts";
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { networkObjectName, networkObjectNames } from "../kube/object-names.ts";
+import { type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
+import { readObject } from "../kube/read-object.ts";
 
 type ByName = (objectName: string) => IPNetwork | null | undefined;
 

@@ -1,6 +1,6 @@
-import { isObject } from "../ipam/definition-keys.ts";
-import type { IPNetwork } from "../store/kubernetes/objects.ts";
-import { DEFAULT_NETWORK_NAMESPACE } from "./network-selection.ts";
+import { isObject } from "../ipam/definition/definition-keys.ts";
+import type { IPNetwork } from "../kube/objects.ts";
+import { DEFAULT_NETWORK_NAMESPACE } from "../kube/views/network-selection.ts";
 
 /** On the NetworkAttachmentDefinition that defines a network: namespaces whose NADs may join it, "ns1,ns2" or "*". */
 export const SHARED_WITH_ANNOTATION = "ipam.holdfast.dev/shared-with";

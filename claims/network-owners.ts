@@ -1,8 +1,8 @@
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
-import type { KubeApi } from "../store/kubernetes/kube-api.ts";
-import type { IPNetwork } from "../store/kubernetes/objects.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import type { IPNetwork } from "../kube/objects.ts";
 import type { DefinitionBook } from "./definition-book.ts";
-import { nodeDefinitionsOf, subnetsOf } from "./import-sources.ts";
+import { nodeDefinitionsOf, subnetsOf } from "./import/import-sources.ts";
 import type { NetworkOwner } from "./network-owner.ts";
 import { type RecordOwnerOptions, recordOwner } from "./record-owner.ts";
 

@@ -1,15 +1,10 @@
-import type { KubeApi } from "../store/kubernetes/kube-api.ts";
-import { labelSelector } from "../store/kubernetes/object-names.ts";
-import {
-  ALLOCATIONS_PATH,
-  type IPAllocation,
-  LABEL_NETWORK,
-  PODS_PATH,
-} from "../store/kubernetes/objects.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { labelSelector } from "../kube/object-names.ts";
+import { ALLOCATIONS_PATH, type IPAllocation, LABEL_NETWORK, PODS_PATH } from "../kube/objects.ts";
+import { PRIMARY_INTERFACE, readNetworkSelection } from "../kube/views/network-selection.ts";
+import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 import { EVERYBODY, isForPrimaryInterfaces } from "./network-owner.ts";
-import { PRIMARY_INTERFACE, readNetworkSelection } from "./network-selection.ts";
-import { type PodView, projectPod } from "./pod-view.ts";
 
 /** As many as the definition of IPNetworks has room for. */
 const SHARED_WITH_MAX = 1_000;

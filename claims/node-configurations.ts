@@ -1,13 +1,13 @@
-import { formatAddress } from "../ipam/address.ts";
-import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/bridge-gateway.ts";
-import { type Difference, differenceFrom } from "../ipam/definition-difference.ts";
-import { hasRanges, type NetworkDefinition } from "../ipam/network-definition.ts";
+import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
+import { type Difference, differenceFrom } from "../ipam/definition/definition-difference.ts";
+import { hasRanges, type NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { describeOwner, type Owner } from "../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
-import { describeOwner, type Owner } from "../store/owner.ts";
+import { formatAddress } from "../ipam/space/address.ts";
+import { gatewayHeld } from "../store/journal/check.ts";
 import type { Finding } from "../store/records.ts";
-import { gatewayHeld } from "../store/sqlite/check.ts";
 import type { CountingDefinition, DefinitionBook } from "./definition-book.ts";
-import { subnetsOf } from "./import-sources.ts";
+import { subnetsOf } from "./import/import-sources.ts";
 
 /** How long an ADD of a network that nothing here uses is remembered, ms: a kubelet whose ADD is refused tries again sooner. */
 const TRIED_MS = 600_000;

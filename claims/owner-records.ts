@@ -1,6 +1,6 @@
-import { type Address, parseAddress } from "../ipam/address.ts";
-import { soundAddress } from "../store/kubernetes/allocation-object.ts";
-import type { IPAllocation } from "../store/kubernetes/objects.ts";
+import { type Address, parseAddress } from "../ipam/space/address.ts";
+import type { IPAllocation } from "../kube/objects.ts";
+import { soundAddress } from "../store/cluster/allocations/allocation-object.ts";
 
 /** Whose records count as a pod's. */
 interface RecordedPod {

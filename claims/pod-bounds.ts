@@ -1,8 +1,8 @@
-import { type Address, formatAddress } from "../ipam/address.ts";
-import { cidrFirst } from "../ipam/cidr.ts";
-import type { RangeSet } from "../ipam/network-definition.ts";
-import { placeOf } from "../ipam/range-set.ts";
-import type { HeldAddress } from "./held-addresses.ts";
+import type { RangeSet } from "../ipam/definition/network-definition.ts";
+import { type Address, formatAddress } from "../ipam/space/address.ts";
+import { cidrFirst } from "../ipam/space/cidr.ts";
+import { placeOf } from "../ipam/space/range-set.ts";
+import type { HeldAddress } from "../kube/views/held-addresses.ts";
 
 /**
  * Addresses of one subnet that one pod is believed to have by its annotations, all that were recorded of it before

@@ -1,11 +1,11 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { refusedBy } from "../store/kubernetes/allocation-client.ts";
-import type { PodState } from "../store/kubernetes/claim-desk.ts";
-import type { KubeApi } from "../store/kubernetes/kube-api.ts";
-import { namespacedPath, PODS_PATH } from "../store/kubernetes/objects.ts";
-import { statusAddresses } from "./held-addresses.ts";
-import { readOwners } from "./object-metadata.ts";
-import { type PodView, projectPod } from "./pod-view.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { namespacedPath, PODS_PATH } from "../kube/objects.ts";
+import { statusAddresses } from "../kube/views/held-addresses.ts";
+import { readOwners } from "../kube/views/object-metadata.ts";
+import { type PodView, projectPod } from "../kube/views/pod-view.ts";
+import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
+import type { PodState } from "../store/cluster/claim-desk.ts";
 
 /** VMs remembered by the UID of their VMI, which never gets another owner. */
 const VMS_REMEMBERED_MAX = 10_000;

@@ -1,16 +1,10 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { refusedBy } from "../store/kubernetes/allocation-client.ts";
-import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
-import { networkObjectName } from "../store/kubernetes/object-names.ts";
-import {
-  API_VERSION,
-  type IPNetwork,
-  NETWORKS_PATH,
-  namespacedPath,
-  objectPath,
-} from "../store/kubernetes/objects.ts";
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { networkObjectName } from "../kube/object-names.ts";
+import { API_VERSION, type IPNetwork, NETWORKS_PATH, namespacedPath, objectPath } from "../kube/objects.ts";
+import { readObject } from "../kube/read-object.ts";
+import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
 import type { DefinitionBook } from "./definition-book.ts";
-import { readObject } from "./kube/read-object.ts";
 import { readNetworkObject } from "./network-object.ts";
 import {
   isAdministratorsWord,

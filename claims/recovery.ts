@@ -1,6 +1,6 @@
 import { type ClaimCondition, mergeCondition } from "../ipam/claim-conditions.ts";
-import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
-import { type IPNetwork, NETWORKS_PATH, objectPath } from "../store/kubernetes/objects.ts";
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
 import { readNetworkObject } from "./network-object.ts";
 
 /** The condition of an IPNetwork: allocations were taken away, and nobody new gets an address until all are put back. */

@@ -1,5 +1,5 @@
 import { type Refusal, refuse } from "../ipam/refusals.ts";
-import { type ClaimView, vmOwners } from "./claim-view.ts";
+import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
 
 /** What is known of the VM that a pod runs. */
 export interface VmIdentity {

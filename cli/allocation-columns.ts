@@ -1,4 +1,4 @@
-import { describeOwner } from "../store/owner.ts";
+import { describeOwner } from "../ipam/owner.ts";
 import type { AllocationView } from "../store/records.ts";
 import { distinct, podName, shortHolder, usersOf } from "./holder.ts";
 import { formatAge } from "./human.ts";

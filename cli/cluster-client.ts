@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import type { ClusterRequest } from "../admin/cluster/main.ts";
 import type { Client, Query } from "./client.ts";
-import type { ClusterRequest } from "./cluster/main.ts";
 import { EXIT, Failure } from "./failure.ts";
 
 /** A cluster without any daemon, with the rights of the kubeconfig's user. Its code is a bundle of its own, read only when asked. */
@@ -27,7 +27,7 @@ export class ClusterClient implements Client {
     const load = createRequire(import.meta.filename);
     const { askCluster } = load(
       join(import.meta.dirname, "../lib/cluster.cjs"),
-    ) as typeof import("./cluster/main.ts");
+    ) as typeof import("../admin/cluster/main.ts");
     const options = { kubeconfig: this.#kubeconfig, silenceMs: this.#silenceMs };
     const answer = await askCluster(options, request);
     if (answer.kind === "answered") return answer.body as T;

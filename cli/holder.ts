@@ -1,4 +1,4 @@
-import { describeOwner, type Owner } from "../store/owner.ts";
+import { describeOwner, type Owner } from "../ipam/owner.ts";
 import type { AttachmentView, PodIdentity } from "../store/records.ts";
 
 /** Enough of a container ID to find it: what docker and crictl show. */

@@ -1,4 +1,4 @@
-import type { IdentityAnswer, IdentityInterface, IdentityPod } from "../daemon/identity-wire.ts";
+import type { IdentityAnswer, IdentityInterface, IdentityPod } from "../identity/wire.ts";
 import { distinct, shortContainerId } from "./holder.ts";
 import type { Column } from "./table.ts";
 

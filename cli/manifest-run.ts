@@ -1,5 +1,5 @@
+import type { AppliedResult } from "../admin/routes.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
-import type { AppliedResult } from "../daemon/api-routes.ts";
 import type { Client } from "./client.ts";
 import { EXIT, Failure } from "./failure.ts";
 import { formatBytes } from "./human.ts";

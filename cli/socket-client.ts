@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { ApiError } from "../daemon/api-error.ts";
+import type { ApiError } from "../platform/api-error.ts";
 import type { Client, Query } from "./client.ts";
 import { EXIT, Failure } from "./failure.ts";
 import { unreachable } from "./unreachable.ts";

@@ -1,11 +1,11 @@
 import type { Logger } from "pino";
-import type { ReflectorState } from "../claims/kube/reflector.ts";
 import { endRecovery, markRecovering, recoveryMark } from "../claims/recovery.ts";
-import { Continuity } from "../store/kubernetes/continuity.ts";
-import type { KubeApi } from "../store/kubernetes/kube-api.ts";
-import { type IPNetwork, NETWORKS_PATH } from "../store/kubernetes/objects.ts";
-import { type Creation, hasServedSince } from "../store/kubernetes/served-since.ts";
-import { timeText } from "../store/sqlite/rows.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { type IPNetwork, NETWORKS_PATH } from "../kube/objects.ts";
+import type { ReflectorState } from "../kube/reflector.ts";
+import { Continuity } from "../store/cluster/allocations/continuity.ts";
+import { type Creation, hasServedSince } from "../store/cluster/allocations/served-since.ts";
+import { timeText } from "../store/journal/rows.ts";
 
 /**
  * After a gap in contact, ms, until every node has found out what it has lost: each asks again every PROBE_PAUSE_MS_MAX while

@@ -1,21 +1,16 @@
 import type { Logger } from "pino";
 import { KubeClaimDesk } from "../claims/claim-desk.ts";
 import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
-import { EventWriter, reasonOf } from "../claims/kube/events.ts";
-import { HttpKubeApi } from "../claims/kube/http-kube-api.ts";
-import { loadKubeConfig } from "../claims/kube/kube-config.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../claims/kube/read-object.ts";
-import { Reflector } from "../claims/kube/reflector.ts";
 import { NetworkOwners } from "../claims/network-owners.ts";
 import { NodeConfigurations } from "../claims/node-configurations.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
-import { type PodView, projectPod } from "../claims/pod-view.ts";
-import { ourPluginOf } from "../ipam/network-definition.ts";
+import { ourPluginOf } from "../ipam/definition/network-definition.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
-import type { Hint } from "../store/kubernetes/hint.ts";
-import { ApiAway, type KubeApi } from "../store/kubernetes/kube-api.ts";
-import { KubernetesStore } from "../store/kubernetes/kubernetes-store.ts";
-import { labelSelector } from "../store/kubernetes/object-names.ts";
+import { EventWriter, reasonOf } from "../kube/events.ts";
+import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../kube/http/kube-config.ts";
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { labelSelector } from "../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type IPNetwork,
@@ -23,12 +18,17 @@ import {
   NADS_PATH,
   type ObjectMeta,
   PODS_PATH,
-} from "../store/kubernetes/objects.ts";
+} from "../kube/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import { Reflector } from "../kube/reflector.ts";
+import { type PodView, projectPod } from "../kube/views/pod-view.ts";
+import { type AskedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";
+import type { Hint } from "../store/cluster/allocations/hint.ts";
+import { KubernetesStore } from "../store/cluster/cluster-store.ts";
+import { timeText } from "../store/journal/rows.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { Finding, PodIdentity } from "../store/records.ts";
-import { timeText } from "../store/sqlite/rows.ts";
 import { ClusterContinuity } from "./cluster-continuity.ts";
-import { type AskedPlan, readPlan } from "./listener-plan.ts";
 import { NodeImports } from "./node-imports.ts";
 
 /** Pause before the first list is tried again, ms. */

@@ -3,11 +3,11 @@ import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
-import { HOST_LOCAL_DATA_DIR } from "../ipam/host-local-lease.ts";
+import { HOST_LOCAL_DATA_DIR } from "../ipam/definition/host-local-lease.ts";
+import { BOOT_ID_FILE_DEFAULT } from "../platform/boot-id.ts";
+import { findGid } from "../platform/groups.ts";
+import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../platform/host-port.ts";
 import type { HostLocalDirs } from "../store/host-local/takeover.ts";
-import { BOOT_ID_FILE_DEFAULT } from "./boot-id.ts";
-import { findGid } from "./groups.ts";
-import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "./host-port.ts";
 
 /** Read when it is there and --config names no other. */
 const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";

@@ -1,8 +1,8 @@
 import type pino from "pino";
+import { makeLog } from "../platform/log.ts";
 import { VERSION } from "../version.ts";
 import { loadSettings, SettingsError } from "./config.ts";
 import { Daemon } from "./daemon.ts";
-import { makeLog } from "./log.ts";
 
 /** The socket that a daemon without flags serves. Throws SettingsError. */
 export function configuredSocket(): string {

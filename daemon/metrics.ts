@@ -1,10 +1,10 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { RefusalCode } from "../ipam/refusals.ts";
+import type { ListenerDesk } from "../metadata/listeners/desk.ts";
+import { addListenerMetrics } from "../metadata/listeners/metrics.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";
-import type { ListenerDesk } from "./listener-desk.ts";
-import { addListenerMetrics } from "./listener-metrics.ts";
 import { ADDRESS_STATES, seriesOf } from "./network-series.ts";
 
 /** Buckets around what an ADD costs: well below a millisecond in the daemon, up to the deadline when it has to wait. */

@@ -1,14 +1,14 @@
 import type { DefinitionBook } from "../claims/definition-book.ts";
-import { importNetwork, recordAll } from "../claims/import.ts";
-import { ImportCandidates } from "../claims/import-candidates.ts";
-import { ImportPace } from "../claims/import-pace.ts";
-import { describeSource, editionOf, type SeenSource, sourcesOf } from "../claims/import-sources.ts";
-import { pause } from "../claims/kube/backoff.ts";
-import type { PodView } from "../claims/pod-view.ts";
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import { importNetwork, recordAll } from "../claims/import/import.ts";
+import { ImportCandidates } from "../claims/import/import-candidates.ts";
+import { ImportPace } from "../claims/import/import-pace.ts";
+import { describeSource, editionOf, type SeenSource, sourcesOf } from "../claims/import/import-sources.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import type { Hint } from "../store/kubernetes/hint.ts";
-import type { KubeApi } from "../store/kubernetes/kube-api.ts";
+import { pause } from "../kube/backoff.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import type { PodView } from "../kube/views/pod-view.ts";
+import type { Hint } from "../store/cluster/allocations/hint.ts";
 
 /**
  * How long, ms, a configuration of the nodes is taken to be covered before its IPNetwork is read again: unlike a NAD it

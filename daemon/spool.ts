@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, renameSync, rmSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "pino";
+import { readWireRequest } from "../cni/request.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
-import { readWireRequest } from "./cni-request.ts";
-import { ensureFolder } from "./folders.ts";
+import { ensureFolder } from "../platform/folders.ts";
 
 /** How often the folder is looked at: a DEL in it has been answered already, only its address waits. */
 const DRAIN_INTERVAL_MS = 1_000;

@@ -1,9 +1,9 @@
 import type { Logger } from "pino";
-import { isStaticUid } from "../claims/pod-view.ts";
-import type { Clock } from "../store/clock.ts";
+import { isStaticUid } from "../kube/views/pod-view.ts";
+import { namespaceState } from "../platform/namespaces.ts";
+import type { Clock } from "../platform/time.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../store/records.ts";
-import { namespaceState } from "./namespaces.ts";
 
 /** Attachments looked at between two breaths of the event loop. */
 const PAGE = 200;

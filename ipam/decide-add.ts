@@ -1,10 +1,10 @@
-import { type Address, formatAddress, sameAddress } from "./address.ts";
-import { formatCidr, formatInterfaceAddress, type InterfaceAddress } from "./cidr.ts";
-import type { NetworkDefinition } from "./network-definition.ts";
-import type { Pool } from "./pool.ts";
-import { describeRangeSet, placeOf, type RangeSet } from "./range-set.ts";
+import type { NetworkDefinition } from "./definition/network-definition.ts";
+import type { RequestedAddress } from "./definition/requested-address.ts";
 import { type Refusal, refuse } from "./refusals.ts";
-import type { RequestedAddress } from "./requested-address.ts";
+import { type Address, formatAddress, sameAddress } from "./space/address.ts";
+import { formatCidr, formatInterfaceAddress, type InterfaceAddress } from "./space/cidr.ts";
+import type { Pool } from "./space/pool.ts";
+import { describeRangeSet, placeOf, type RangeSet } from "./space/range-set.ts";
 
 /** An address that the owner has on this network according to the store. */
 export interface HeldAddress extends InterfaceAddress {

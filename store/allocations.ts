@@ -1,9 +1,9 @@
-import type { Address } from "../ipam/address.ts";
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { RequestedAddress } from "../ipam/definition/requested-address.ts";
 import type { Refusal } from "../ipam/refusals.ts";
-import type { RequestedAddress } from "../ipam/requested-address.ts";
+import type { Address } from "../ipam/space/address.ts";
+import type { Stamp } from "../ipam/stamp.ts";
 import type { AllocationView, Attachment, NamespaceIdentity, Page, PodIdentity } from "./records.ts";
-import type { Stamp } from "./stamp.ts";
 
 /** What one ADD wants, with everything the store needs to decide it. */
 export interface AttachWant {

@@ -1,6 +1,6 @@
-import type { Address } from "../ipam/address.ts";
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
-import { Pool } from "../ipam/pool.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { Address } from "../ipam/space/address.ts";
+import { Pool } from "../ipam/space/pool.ts";
 
 /** Definitions of one network whose pools are kept at once: two configurations that disagree must not rebuild 100,000 entries at every ADD. */
 const DEFINITIONS_KEPT_MAX = 4;

@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../platform/time.ts";
 import type { HostLocalDirs } from "./host-local/takeover.ts";
 import type { NamespaceIdentity } from "./records.ts";
 

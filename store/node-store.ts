@@ -1,13 +1,13 @@
-import type { Address } from "../ipam/address.ts";
-import type { NetworkDefinition } from "../ipam/network-definition.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { Owner } from "../ipam/owner.ts";
+import type { Address } from "../ipam/space/address.ts";
+import type { Stamp } from "../ipam/stamp.ts";
 import type { Allocations, AttachOutcome, AttachWant, EndReason } from "./allocations.ts";
 import type { HostLocalTakeover } from "./host-local/takeover.ts";
+import type { StoreStatus } from "./journal/state-folder.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "./manifests.ts";
-import type { Owner } from "./owner.ts";
 import type { AddressUser, Attachment, Finding, HistoryView, NetworkView } from "./records.ts";
-import type { ReleaseOutcome } from "./sqlite/release.ts";
-import type { StoreStatus } from "./sqlite/state-folder.ts";
-import type { Stamp } from "./stamp.ts";
+import type { ReleaseOutcome } from "./standalone/release.ts";
 
 /** A network's plan from the present one and its attachments on this node; null: there is none yet. */
 export type DecidePlan = (known: string | null, attachments: readonly Attachment[]) => string | null;
@@ -45,7 +45,7 @@ export interface NodeStore extends Allocations {
    * called after the change is durable and before anybody is answered that it is, and only takes note.
    */
   watchAttachments(changed: (network: string | null) => void): void;
-  /** What daemon/listener-plan.ts keeps of networks, by name. */
+  /** What metadata/listeners/bridge-plan.ts keeps of networks, by name. */
   listenerPlans(): Map<string, string>;
   /** The same for one; null: there is none. */
   listenerPlan(network: string): string | null;

@@ -1,5 +1,5 @@
-import type { Owner } from "./owner.ts";
-import type { Stamp } from "./stamp.ts";
+import type { Owner } from "../ipam/owner.ts";
+import type { Stamp } from "../ipam/stamp.ts";
 
 /** A pod as the runtime named it in CNI_ARGS. */
 export interface PodIdentity {

@@ -1,14 +1,13 @@
-import { claimStatusPatch } from "../../claims/claim-status-patch.ts";
-import { projectClaim } from "../../claims/claim-view.ts";
-import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { allocatedCondition } from "../../ipam/claim-conditions.ts";
-import { type Holder, newAllocation } from "../../store/kubernetes/allocation-object.ts";
 import {
-  ALLOCATIONS_PATH,
-  type AllocationOwner,
-  CLAIMS_PATH,
-  namespacedPath,
-} from "../../store/kubernetes/objects.ts";
+  formatInterfaceAddress,
+  type InterfaceAddress,
+  parseInterfaceAddress,
+} from "../../ipam/space/cidr.ts";
+import { ALLOCATIONS_PATH, type AllocationOwner, CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
+import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
+import { projectClaim } from "../../kube/views/claim-view.ts";
+import { type Holder, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { TestCluster } from "../../test/harness/cluster.ts";
 import type { KubeApi, KubeObject } from "../../test/harness/kube-api.ts";
 import { claimName, type Vm } from "../../test/harness/kubevirt.ts";

@@ -1,6 +1,6 @@
-import type { Address } from "../../ipam/address.ts";
-import { type Holder, newAllocation } from "../../store/kubernetes/allocation-object.ts";
-import { ALLOCATIONS_PATH, type AllocationAttachment } from "../../store/kubernetes/objects.ts";
+import type { Address } from "../../ipam/space/address.ts";
+import { ALLOCATIONS_PATH, type AllocationAttachment } from "../../kube/objects.ts";
+import { type Holder, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { TestCluster } from "../../test/harness/cluster.ts";
 import { until } from "../../test/harness/daemon.ts";
 import { inParallel } from "./parallel.ts";

@@ -1,5 +1,5 @@
-import { addressOf } from "../../store/kubernetes/allocation-object.ts";
-import { ALLOCATIONS_PATH, type IPAllocation } from "../../store/kubernetes/objects.ts";
+import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
+import { addressOf } from "../../store/cluster/allocations/allocation-object.ts";
 import { until } from "../../test/harness/daemon.ts";
 import type { NodeDaemon } from "../../test/harness/node.ts";
 import { atMost, type Measurement, number, told } from "../line.ts";

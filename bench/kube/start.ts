@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { get as httpGet } from "node:http";
 import { Agent, get as httpsGet } from "node:https";
-import { formatInterfaceAddress } from "../../ipam/cidr.ts";
+import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import {
   ALLOCATIONS_PATH,
   CLAIMS_PATH,
@@ -11,7 +11,7 @@ import {
   NODES_PATH,
   namespacedPath,
   PODS_PATH,
-} from "../../store/kubernetes/objects.ts";
+} from "../../kube/objects.ts";
 import type { ClusterUser, TestCluster } from "../../test/harness/cluster.ts";
 import { HOLDFAST } from "../../test/harness/daemon.ts";
 import { freePorts } from "../../test/harness/kube-process.ts";

@@ -1,4 +1,4 @@
-import { type Cidr, cidrFirst, cidrLast } from "../../ipam/cidr.ts";
+import { type Cidr, cidrFirst, cidrLast } from "../../ipam/space/cidr.ts";
 import type { UdnFacts } from "./udn-facts.ts";
 import type { UdnFields } from "./udn-fields.ts";
 

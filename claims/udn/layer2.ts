@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains } from "../../ipam/cidr.ts";
+import { type Cidr, cidrContains } from "../../ipam/space/cidr.ts";
 import { holdsCidr, readIpam, readJoinSubnets, readMtu, readRole } from "./common-rules.ts";
 import type { UdnFacts } from "./udn-facts.ts";
 import type { UdnFields, WrittenCidr } from "./udn-fields.ts";

@@ -1,5 +1,5 @@
-import { type Cidr, formatCidr } from "../../ipam/cidr.ts";
-import { isObject } from "../../ipam/definition-keys.ts";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { type Cidr, formatCidr } from "../../ipam/space/cidr.ts";
 import { holdsCidr, readJoinSubnets, readMtu, readRole } from "./common-rules.ts";
 import type { UdnFacts, UdnSubnet } from "./udn-facts.ts";
 import type { UdnFields } from "./udn-fields.ts";

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../../ipam/definition-keys.ts";
+import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { readUdnCidr } from "./udn-fields.ts";
 import type { UdnView } from "./udn-object.ts";
 

@@ -1,9 +1,9 @@
-import { type Address, type Family, formatAddress, sameAddress } from "../../ipam/address.ts";
-import { type Cidr, cidrContains, formatCidr } from "../../ipam/cidr.ts";
-import { PLUGIN_TYPE } from "../../ipam/definition-keys.ts";
-import { type NetworkDefinition, parsePluginConfig } from "../../ipam/network-definition.ts";
+import { PLUGIN_TYPE } from "../../ipam/definition/definition-keys.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { hostAddresses } from "../../ipam/definition/subnet-ranges.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { hostAddresses } from "../../ipam/subnet-ranges.ts";
+import { type Address, type Family, formatAddress, sameAddress } from "../../ipam/space/address.ts";
+import { type Cidr, cidrContains, formatCidr } from "../../ipam/space/cidr.ts";
 import { describeProblems, readUdn, type UdnFacts } from "./udn-facts.ts";
 import type { UdnView } from "./udn-object.ts";
 

@@ -1,6 +1,6 @@
-import type { Address } from "../../ipam/address.ts";
-import type { Cidr } from "../../ipam/cidr.ts";
-import { isObject } from "../../ipam/definition-keys.ts";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import type { Address } from "../../ipam/space/address.ts";
+import type { Cidr } from "../../ipam/space/cidr.ts";
 import { readLayer2 } from "./layer2.ts";
 import { readLayer3 } from "./layer3.ts";
 import { readLocalnet } from "./localnet.ts";

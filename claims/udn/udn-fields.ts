@@ -1,6 +1,6 @@
-import { type Address, AddressSyntaxError, parseAddress } from "../../ipam/address.ts";
-import { type Cidr, networkOf, parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { isObject, type JsonObject } from "../../ipam/definition-keys.ts";
+import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { type Address, AddressSyntaxError, parseAddress } from "../../ipam/space/address.ts";
+import { type Cidr, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 
 /** One thing that is wrong with a (Cluster)UserDefinedNetwork. */
 export interface UdnProblem {

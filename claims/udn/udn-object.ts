@@ -1,6 +1,6 @@
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
-import { isObject, type JsonObject } from "../../ipam/definition-keys.ts";
-import { MalformedObjectError, objectAt, readTexts } from "../object-metadata.ts";
+import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { MalformedObjectError, objectAt, readTexts } from "../../kube/views/object-metadata.ts";
 
 const GROUP = "k8s.ovn.org/v1";
 export const UDNS_PATH = `/apis/${GROUP}/userdefinednetworks`;

@@ -1,5 +1,5 @@
-import type { KubeApi } from "../../store/kubernetes/kube-api.ts";
-import { Reflector, type ReflectorState } from "../kube/reflector.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { Reflector, type ReflectorState } from "../../kube/reflector.ts";
 import { CUDNS_PATH, projectUdn, UDNS_PATH, type UdnKind, type UdnView } from "./udn-object.ts";
 
 export interface UdnWatchOptions {

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ClusterCheck } from "../../claims/cluster-view/check.ts";
+import type { ClusterCheck } from "../../admin/cluster/check.ts";
 import type { Finding, NetworkView } from "../../store/records.ts";
 import { wholeArgument } from "../arguments.ts";
 import { type Client, clientOf } from "../client.ts";

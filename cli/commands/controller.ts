@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Command } from "commander";
 
-/** Settings of daemon/controller-config.ts. */
+/** Settings of controller/config.ts. */
 const SETTINGS: readonly (readonly [flags: string, description: string])[] = [
   ["--kubeconfig <file>", "how to reach the API server (default: in-cluster, as a pod of the cluster)"],
   ["--namespace <name>", "namespace of the lease (default: POD_NAMESPACE, else holdfast-system)"],
@@ -37,7 +37,7 @@ export function addController(program: Command): void {
       const load = createRequire(import.meta.filename);
       const { runController } = load(
         join(import.meta.dirname, "../lib/controller.cjs"),
-      ) as typeof import("../../daemon/controller-main.ts");
+      ) as typeof import("../../controller/main.ts");
       process.exitCode = await runController(kubeconfig === undefined ? flags : { ...flags, kubeconfig });
     });
 }

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import type { ClusterHistoryView } from "../../claims/cluster-view/history.ts";
-import { describeOwner } from "../../store/owner.ts";
+import type { ClusterHistoryView } from "../../admin/cluster/history.ts";
+import { describeOwner } from "../../ipam/owner.ts";
 import { addressArgument, wholeArgument } from "../arguments.ts";
 import { clientOf } from "../client.ts";
 import { podName, shortHolder, usersOf } from "../holder.ts";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ClusterNetworkView } from "../../claims/cluster-view/network-views.ts";
+import type { ClusterNetworkView } from "../../admin/cluster/network-views.ts";
 import type { AllocationView, MetadataView, NetworkView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";

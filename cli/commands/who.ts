@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import type { ClusterHistoryView as HistoryView } from "../../claims/cluster-view/history.ts";
-import type { IdentityAnswer } from "../../daemon/identity-wire.ts";
+import type { ClusterHistoryView as HistoryView } from "../../admin/cluster/history.ts";
+import type { IdentityAnswer } from "../../identity/wire.ts";
 import type { AllocationView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";

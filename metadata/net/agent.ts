@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { ListenerState, WantedListeners } from "../../daemon/listener-wire.ts";
+import type { ListenerState, WantedListeners } from "../listeners/wire.ts";
 import { exchange } from "./daemon-link.ts";
-import type { Haproxy } from "./haproxy.ts";
+import type { Haproxy } from "./haproxy/haproxy.ts";
 import type { Listeners } from "./listeners.ts";
 
 /** An administrator may have made a bridge anew. */

@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { z } from "zod";
-import type { ListenerReport, WantedListeners } from "../../daemon/listener-wire.ts";
+import type { ListenerReport, WantedListeners } from "../listeners/wire.ts";
 
 const wanted = z.object({
   version: z.string(),

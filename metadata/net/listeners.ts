@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
-import type { ListenerState, WantedListeners } from "../../daemon/listener-wire.ts";
-import type { Firewall } from "./firewall.ts";
-import type { FirewallListener } from "./firewall-text.ts";
-import type { Frontends } from "./frontends.ts";
-import { ensureListenerLink, removeListenerLink } from "./listener-link.ts";
-import type { Names } from "./names.ts";
-import { neighbourCommands, neighboursOf, presentNeighbours } from "./neighbours.ts";
-import { type ListenerPlan, planListeners } from "./plan.ts";
-import type { PortMemory } from "./port-memory.ts";
-import { mustRun } from "./run.ts";
-import { hasNamespace, hostLink, hostLinks, namespaceNames, portOf } from "./sysfs.ts";
+import type { ListenerState, WantedListeners } from "../listeners/wire.ts";
+import type { Frontends } from "./haproxy/frontends.ts";
+import type { Firewall } from "./kernel/firewall.ts";
+import type { FirewallListener } from "./kernel/firewall-text.ts";
+import { ensureListenerLink, removeListenerLink } from "./kernel/listener-link.ts";
+import type { Names } from "./kernel/names.ts";
+import { neighbourCommands, neighboursOf, presentNeighbours } from "./kernel/neighbours.ts";
+import { type ListenerPlan, planListeners } from "./kernel/plan.ts";
+import type { PortMemory } from "./kernel/port-memory.ts";
+import { mustRun } from "./kernel/run.ts";
+import { hasNamespace, hostLink, hostLinks, namespaceNames, portOf } from "./kernel/sysfs.ts";
 
 export interface ListenerParts {
   readonly names: Names;

@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
-import type { ListenerState } from "../../daemon/listener-wire.ts";
-import { ask } from "./command-socket.ts";
-import { parseShowStat } from "./haproxy-stat.ts";
+import type { ListenerState } from "../listeners/wire.ts";
+import { ask } from "./haproxy/command-socket.ts";
+import { parseShowStat } from "./haproxy/haproxy-stat.ts";
 
 export interface NetMetricSources {
   states(): readonly ListenerState[];

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { SettingsError, settingRefused } from "../../daemon/config.ts";
-import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../../daemon/host-port.ts";
+import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../../platform/host-port.ts";
+import { readEnvironment } from "../../platform/settings-environment.ts";
 import { METADATA_SETTING_NAMES } from "../server/settings.ts";
-import { readEnvironment } from "../settings-environment.ts";
 
 /** What one guest may need: its boot is 28 requests within a second, and it may boot twice. */
 const RATE_LIMIT_MIN = 60;

@@ -1,20 +1,20 @@
 import type { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import type { IdentityView } from "../../daemon/identity-wire.ts";
-import { formatAddress } from "../../ipam/address.ts";
-import { systemClock } from "../../store/clock.ts";
-import { ApiAway } from "../../store/kubernetes/kube-api.ts";
-import { type Answer, sentence } from "../answer.ts";
-import type { HeaderLine } from "../client-headers.ts";
-import { respond } from "../route.ts";
-import type { SignedIdentity } from "../signature.ts";
-import { IdentityAway, type IdentitySource } from "./identity-source.ts";
-import { instanceOf, projectOf, uuidOf } from "./instance-of.ts";
-import type { BackendProxy, ProxiedAnswer } from "./proxy.ts";
-import type { QuietLog } from "./quiet-log.ts";
+import { IdentityAway, type IdentitySource } from "../../identity/source.ts";
+import type { IdentityView } from "../../identity/wire.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import type { QuietLog } from "../../platform/quiet-log.ts";
+import { systemClock } from "../../platform/time.ts";
+import { type Answer, sentence } from "../documents/answer.ts";
+import { respond } from "../documents/route.ts";
+import type { HeaderLine } from "../proxy/client-headers.ts";
+import type { BackendProxy, ProxiedAnswer } from "../proxy/proxy.ts";
+import type { SignedIdentity } from "../proxy/signature.ts";
+import { instanceOf, projectOf, uuidOf } from "../tenant/instance-of.ts";
+import type { Backend, TenantSource } from "../tenant/tenant-source.ts";
 import type { Origin } from "./read-request.ts";
-import type { Backend, TenantSource } from "./tenant-source.ts";
 import type { TokenRules } from "./token-rules.ts";
 
 /** Everything that answers need, whatever the guest asks for. */

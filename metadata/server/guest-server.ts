@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Logger } from "pino";
-import { systemClock } from "../../store/clock.ts";
-import { type Answer, sentence } from "../answer.ts";
-import type { HeaderLine } from "../client-headers.ts";
+import { systemClock } from "../../platform/time.ts";
+import { type Answer, sentence } from "../documents/answer.ts";
+import type { HeaderLine } from "../proxy/client-headers.ts";
+import type { ProxiedAnswer } from "../proxy/proxy.ts";
+import { headerLines } from "../proxy/proxy-headers.ts";
 import { type AnswerContext, answerGuest } from "./answer-guest.ts";
-import type { ProxiedAnswer } from "./proxy.ts";
-import { headerLines } from "./proxy-headers.ts";
 import { type Origin, REQUEST_BODY_BYTES_MAX, readBody } from "./read-request.ts";
 import { type ServerMetrics, type Tree, treeOf } from "./server-metrics.ts";
 import { TokenRules } from "./token-rules.ts";

@@ -1,9 +1,9 @@
 import type { Buffer } from "node:buffer";
 import type { Logger } from "pino";
-import { ensureFolder } from "../../daemon/folders.ts";
+import { ensureFolder } from "../../platform/folders.ts";
+import { WatchedFile } from "../../platform/watched-file.ts";
 import { isOpen, makeKeyFile, parseKeys, parseSecret } from "./secret-files.ts";
 import type { MetadataSettings } from "./settings.ts";
-import { WatchedFile } from "./watched-file.ts";
 
 /** What the server must not tell: the keys of tokens, and what it shares with a backend. Read again on change. */
 export class KeyRing {

@@ -1,7 +1,7 @@
 import type { Server } from "node:http";
 import type { ListenOptions } from "node:net";
-import { findGid } from "../../daemon/groups.ts";
-import { listenOnSocket } from "../../daemon/socket.ts";
+import { findGid } from "../../platform/groups.ts";
+import { listenOnSocket } from "../../platform/socket.ts";
 
 /** The group that the listeners run as, with Debian's package. */
 const GROUP_DEFAULT = "haproxy";

@@ -1,17 +1,17 @@
 import type { Server } from "node:http";
 import type { Logger } from "pino";
-import { systemClock } from "../../store/clock.ts";
+import { QuietLog } from "../../platform/quiet-log.ts";
+import { systemClock } from "../../platform/time.ts";
+import { BackendProxy } from "../proxy/proxy.ts";
+import type { Backend } from "../tenant/tenant-source.ts";
 import { buildGuestServer } from "./guest-server.ts";
 import { buildHealthServer } from "./health-server.ts";
 import { KeyRing } from "./key-ring.ts";
 import { activationFd, listen, listenForGroup } from "./listen.ts";
-import { BackendProxy } from "./proxy.ts";
-import { QuietLog } from "./quiet-log.ts";
 import { originByConnection, originByListener } from "./read-request.ts";
 import { ServerMetrics } from "./server-metrics.ts";
 import type { MetadataSettings } from "./settings.ts";
 import { openSources, type Sources } from "./sources.ts";
-import type { Backend } from "./tenant-source.ts";
 
 /** Longer than an answer of ours takes; a backend that hangs does not hold up the end. */
 const STOP_GRACE_MS = 3_000;

@@ -1,8 +1,8 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
-import { readTarget } from "../request-path.ts";
-import type { IdentityOutcome } from "./identity-client.ts";
-import type { ProxyOutcome } from "./proxy.ts";
-import type { Backend } from "./tenant-source.ts";
+import type { IdentityOutcome } from "../../identity/client.ts";
+import { readTarget } from "../documents/request-path.ts";
+import type { ProxyOutcome } from "../proxy/proxy.ts";
+import type { Backend } from "../tenant/tenant-source.ts";
 
 /** What a request asked for. */
 export type Tree = "openstack" | "ec2" | "nocloud" | "token" | "other" | "proxied";

@@ -2,8 +2,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { SettingsError, settingRefused } from "../../daemon/config.ts";
-import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../../daemon/host-port.ts";
-import { readEnvironment } from "../settings-environment.ts";
+import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../../platform/host-port.ts";
+import { readEnvironment } from "../../platform/settings-environment.ts";
 
 /** In `kubeconfig`: as a pod of the cluster. */
 const IN_CLUSTER = "in-cluster";

@@ -1,11 +1,11 @@
 import type { Buffer } from "node:buffer";
 import type { Logger } from "pino";
-import { IdentityClient, type IdentityOutcome } from "./identity-client.ts";
-import type { IdentitySource } from "./identity-source.ts";
-import { Passwords } from "./passwords.ts";
+import { IdentityClient, type IdentityOutcome } from "../../identity/client.ts";
+import type { IdentitySource } from "../../identity/source.ts";
+import { Passwords } from "../tenant/passwords.ts";
+import { StandaloneSource } from "../tenant/standalone-source.ts";
+import type { TenantSource } from "../tenant/tenant-source.ts";
 import type { MetadataSettings } from "./settings.ts";
-import { StandaloneSource } from "./standalone-source.ts";
-import type { TenantSource } from "./tenant-source.ts";
 
 /** Where answers come from. */
 export interface Sources {
@@ -59,7 +59,7 @@ async function kubeTenants(
   kubeconfig: string | null,
 ): Promise<RunningTenants> {
   // Read only where there is a cluster: its packages take memory and time.
-  const { createKubeTenantSource } = await import("../kube/create-kube-tenant-source.ts");
+  const { createKubeTenantSource } = await import("../tenant/create-kube-tenant-source.ts");
   return createKubeTenantSource({ kubeconfig, node: settings.node, log: texts(log), secret: serviceSecret });
 }
 
@@ -70,9 +70,9 @@ async function openPodSources(
   network: string,
 ): Promise<Sources> {
   const [{ HttpKubeApi }, { loadKubeConfig }, { createOvnIdentity }] = await Promise.all([
-    import("../../claims/kube/http-kube-api.ts"),
-    import("../../claims/kube/kube-config.ts"),
-    import("../kube/ovn-identity.ts"),
+    import("../../kube/http/http-kube-api.ts"),
+    import("../../kube/http/kube-config.ts"),
+    import("../../identity/ovn/identity.ts"),
   ]);
   const tenants = await kubeTenants(options, kubeconfig);
   const api = new HttpKubeApi(loadKubeConfig(kubeconfig));

@@ -1,5 +1,5 @@
-import type { IdentityView } from "../../daemon/identity-wire.ts";
-import type { TokenOptions } from "../imds-tokens.ts";
+import type { IdentityView } from "../../identity/wire.ts";
+import type { TokenOptions } from "../documents/imds-tokens.ts";
 
 type Rule = TokenOptions["tokens"];
 

@@ -1,6 +1,6 @@
-import { formatAddress } from "../../ipam/address.ts";
+import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { describeOwner } from "../owner.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 import type { Finding } from "../records.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";

@@ -1,4 +1,4 @@
-import type { LeaseHolder } from "../../ipam/host-local-lease.ts";
+import type { LeaseHolder } from "../../ipam/definition/host-local-lease.ts";
 import { holderOf, type LeaseVerdict } from "./lease-book.ts";
 import type { Lease } from "./lease-files.ts";
 

@@ -1,7 +1,7 @@
-import { type Address, formatAddress } from "../../ipam/address.ts";
-import type { LeaseHolder } from "../../ipam/host-local-lease.ts";
-import type { NetworkDefinition } from "../../ipam/network-definition.ts";
-import type { Owner } from "../owner.ts";
+import type { LeaseHolder } from "../../ipam/definition/host-local-lease.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Owner } from "../../ipam/owner.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { Lease } from "./lease-files.ts";
 
 /** What a lease of host-local is to Holdfast. */

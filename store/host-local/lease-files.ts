@@ -2,8 +2,13 @@ import { constants, lstatSync, statSync, unlinkSync } from "node:fs";
 import { open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import type { Address } from "../../ipam/address.ts";
-import { LEASE_BYTES_MAX, type LeaseHolder, leaseAddress, leaseHolder } from "../../ipam/host-local-lease.ts";
+import {
+  LEASE_BYTES_MAX,
+  type LeaseHolder,
+  leaseAddress,
+  leaseHolder,
+} from "../../ipam/definition/host-local-lease.ts";
+import type { Address } from "../../ipam/space/address.ts";
 
 /** Files read side by side: the folder of a large network is read within seconds, and others use the disk too. */
 const READ_AT_ONCE = 32;

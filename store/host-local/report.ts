@@ -1,9 +1,9 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { formatAddress } from "../../ipam/address.ts";
-import { isNetworkName, type NetworkDefinition } from "../../ipam/network-definition.ts";
+import { isNetworkName, type NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import { describeOwner } from "../owner.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 import { refuseHidden } from "./data-dir.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";

@@ -1,8 +1,8 @@
-import { HOST_LOCAL_DATA_DIR } from "../../ipam/host-local-lease.ts";
-import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import { HOST_LOCAL_DATA_DIR } from "../../ipam/definition/host-local-lease.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import type { Clock } from "../clock.ts";
-import { describeOwner } from "../owner.ts";
+import type { Clock } from "../../platform/time.ts";
 import { dataFolder, unreadable } from "./data-dir.ts";
 import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { LeaseBook, LeaseVerdict } from "./lease-book.ts";

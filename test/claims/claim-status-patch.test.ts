@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { claimStatusPatch } from "../../claims/claim-status-patch.ts";
-import { projectClaim } from "../../claims/claim-view.ts";
 import { allocatedCondition, refusedCondition } from "../../ipam/claim-conditions.ts";
+import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
+import { projectClaim } from "../../kube/views/claim-view.ts";
 import { claim } from "./objects.ts";
 
 const THEN = "2026-11-20T10:00:00Z";

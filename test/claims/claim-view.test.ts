@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { claimAddresses, projectClaim } from "../../claims/claim-view.ts";
-import { formatInterfaceAddress } from "../../ipam/cidr.ts";
+import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { claimAddresses, projectClaim } from "../../kube/views/claim-view.ts";
 import { refusalOf } from "../ipam/definitions.ts";
 import { claim, owner } from "./objects.ts";
 

@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { checkCluster } from "../../claims/cluster-view/check.ts";
-import { ClusterProblem } from "../../claims/cluster-view/cluster-problem.ts";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { ListRefused } from "../../store/kubernetes/kube-api.ts";
-import { allocationName } from "../../store/kubernetes/object-names.ts";
+import { checkCluster } from "../../admin/cluster/check.ts";
+import { ClusterProblem } from "../../admin/cluster/cluster-problem.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { ListRefused } from "../../kube/kube-api.ts";
+import { allocationName } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   NADS_PATH,
@@ -14,7 +14,7 @@ import {
   namespacedPath,
   PODS_PATH,
   WHEREABOUTS_POOLS_PATH,
-} from "../../store/kubernetes/objects.ts";
+} from "../../kube/objects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 interface CustomResourceDefinition {

@@ -2,10 +2,10 @@ import { describe, expect, test } from "vitest";
 import { readClusterRequest } from "../../claims/cluster-request.ts";
 import { parseCniArgs } from "../../claims/cni-args.ts";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
-import { subnetsOf } from "../../claims/import-sources.ts";
-import { projectPod } from "../../claims/pod-view.ts";
-import { type NetworkDefinition, parsePluginConfig } from "../../ipam/network-definition.ts";
+import { subnetsOf } from "../../claims/import/import-sources.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../../ipam/definition/network-definition.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
 import { pod } from "./objects.ts";
 
 const RANGES = { subnets: "10.30.0.0/24,fd00:30::/64" };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EventWriter } from "../../claims/kube/events.ts";
+import { EventWriter } from "../../kube/events.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 const POD = { apiVersion: "v1", kind: "Pod", namespace: "shop", name: "web", uid: "p1" };

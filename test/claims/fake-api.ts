@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { HttpKubeApi, type HttpKubeApiOptions } from "../../claims/kube/http-kube-api.ts";
-import type { KubeConnection } from "../../claims/kube/kube-config.ts";
+import { HttpKubeApi, type HttpKubeApiOptions } from "../../kube/http/http-kube-api.ts";
+import type { KubeConnection } from "../../kube/http/kube-config.ts";
 
 export interface Asked {
   readonly method: string;

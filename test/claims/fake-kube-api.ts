@@ -6,8 +6,8 @@ import type {
   ListRequest,
   WatchEnd,
   WatchRequest,
-} from "../../store/kubernetes/kube-api.ts";
-import { ApiAway } from "../../store/kubernetes/kube-api.ts";
+} from "../../kube/kube-api.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind
 type Any = any;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ApiAway, type KubeRequest } from "../../store/kubernetes/kube-api.ts";
+import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
 import { eventually, FakeApi, json, within } from "./fake-api.ts";
 
 let api: FakeApi;

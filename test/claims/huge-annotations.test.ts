@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { statusAddresses } from "../../claims/held-addresses.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
-import { projectPod } from "../../claims/pod-view.ts";
-import { projectSweptPod } from "../../claims/sweep/fact-views.ts";
-import { projectOvnPod } from "../../metadata/kube/ovn-objects.ts";
+import { projectSweptPod } from "../../claims/reasons/fact-views.ts";
+import { projectOvnPod } from "../../identity/ovn/objects.ts";
+import { statusAddresses } from "../../kube/views/held-addresses.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 import { pod } from "./objects.ts";
 
 // Whoever may annotate a pod can write thousands of addresses. What that costs is counted in addresses that are looked at.
 
 const work = vi.hoisted(() => ({ addresses: 0 }));
-vi.mock(import("../../ipam/address.ts"), async (original) => {
+vi.mock(import("../../ipam/space/address.ts"), async (original) => {
   const real = await original();
   const counted = <F extends (...args: never[]) => unknown>(act: F): F =>
     ((...args) => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
-import { ImportCandidates } from "../../claims/import-candidates.ts";
-import { parseAddress } from "../../ipam/address.ts";
-import { formatInterfaceAddress } from "../../ipam/cidr.ts";
-import { parsePluginConfig } from "../../ipam/network-definition.ts";
+import { ImportCandidates } from "../../claims/import/import-candidates.ts";
+import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { pod } from "./objects.ts";
 
 const conf = { name: "blue", type: "bridge", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } };

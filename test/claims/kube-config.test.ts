@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-kubeconfig-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

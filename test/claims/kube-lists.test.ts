@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ApiAway } from "../../store/kubernetes/kube-api.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
 import { FakeApi, json, within } from "./fake-api.ts";
 import { FakeCollection } from "./fake-collection.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Lease } from "../../claims/sweep/lease.ts";
+import { Lease } from "../../controller/lease.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 const LEASE = "/apis/coordination.k8s.io/v1/namespaces/system/leases/holdfast-controller";

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { DefinitionBook, type NadView } from "../../claims/definition-book.ts";
-import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/network-definition.ts";
+import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/network-definition.ts";
 
 // Whoever may write a network can write a long one, and change it all the time; every daemon, controller and metadata
 // server of the cluster hears of each change. What that costs is counted in characters and addresses that are read.
 
 const work = vi.hoisted(() => ({ addresses: 0, general: 0 }));
-vi.mock(import("../../ipam/address.ts"), async (original) => {
+vi.mock(import("../../ipam/space/address.ts"), async (original) => {
   const real = await original();
   return {
     ...real,

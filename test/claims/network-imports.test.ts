@@ -1,15 +1,10 @@
 import { beforeEach, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
-import { projectPod } from "../../claims/pod-view.ts";
-import { sweptPod } from "../../claims/sweep/fact-views.ts";
-import { NetworkImports } from "../../claims/sweep/network-imports.ts";
-import { PodAdoption } from "../../claims/sweep/pod-adoption.ts";
-import {
-  ALLOCATIONS_PATH,
-  NETWORKS_PATH,
-  namespacedPath,
-  PODS_PATH,
-} from "../../store/kubernetes/objects.ts";
+import { sweptPod } from "../../claims/reasons/fact-views.ts";
+import { NetworkImports } from "../../controller/network-imports.ts";
+import { PodAdoption } from "../../controller/pod-adoption.ts";
+import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 const OURS = JSON.stringify({ name: "blue", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } });

@@ -1,17 +1,12 @@
 import { expect, test } from "vitest";
 import { networkObjectOf, readNetworkObject } from "../../claims/network-object.ts";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { isNetworkName } from "../../ipam/network-definition.ts";
-import { systemClock } from "../../store/clock.ts";
-import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
-import { Hint } from "../../store/kubernetes/hint.ts";
-import {
-  labelSelector,
-  labelValue,
-  networkObjectName,
-  networkObjectNames,
-} from "../../store/kubernetes/object-names.ts";
-import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH } from "../../store/kubernetes/objects.ts";
+import { isNetworkName } from "../../ipam/definition/network-definition.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { labelSelector, labelValue, networkObjectName, networkObjectNames } from "../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
+import { systemClock } from "../../platform/time.ts";
+import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
+import { Hint } from "../../store/cluster/allocations/hint.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 /** Names that Kubernetes does not take as they are, and one that is too long. */

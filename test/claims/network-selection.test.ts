@@ -7,7 +7,7 @@ import {
   NETWORKS_ANNOTATION,
   PRIMARY_CLAIM_ANNOTATION,
   readNetworkSelection,
-} from "../../claims/network-selection.ts";
+} from "../../kube/views/network-selection.ts";
 import { refusalOf } from "../ipam/definitions.ts";
 
 const networks = (value: unknown) => ({

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { NodeConfigurations } from "../../claims/node-configurations.ts";
-import { formatAddress } from "../../ipam/address.ts";
-import { parsePluginConfig } from "../../ipam/network-definition.ts";
-import type { Owner } from "../../store/owner.ts";
+import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import type { Owner } from "../../ipam/owner.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 
 const RANGES = { subnets: "10.30.0.0/24" };
 const ROUTED = { ...RANGES, routes: [{ dst: "0.0.0.0/0" }] };

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
 import { type ImportNeeds, NodeImports } from "../../daemon/node-imports.ts";
-import { parsePluginConfig } from "../../ipam/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { ALLOCATIONS_PATH, NETWORKS_PATH, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { ALLOCATIONS_PATH, NETWORKS_PATH, PODS_PATH } from "../../kube/objects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 const STATUS = "k8s.v1.cni.cncf.io/network-status";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
 import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
-import { OrphanNetworks, type OrphanNetworksOptions } from "../../claims/sweep/orphan-networks.ts";
+import { OrphanNetworks, type OrphanNetworksOptions } from "../../controller/orphan-networks.ts";
 
 const KEEP_SECONDS = 60;
 const ipam = { type: "holdfast-ipam", subnet: "10.31.0.0/24" };

@@ -1,17 +1,17 @@
 import { beforeEach, expect, test } from "vitest";
-import { projectClaim } from "../../claims/claim-view.ts";
-import { type Caches, projectAllocation } from "../../claims/sweep/caches.ts";
-import { claimFact, projectSweptPod } from "../../claims/sweep/fact-views.ts";
-import { OwnerPods } from "../../claims/sweep/owner-pods.ts";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { newAllocation, withAttachment } from "../../store/kubernetes/allocation-object.ts";
+import { type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
+import { claimFact, projectSweptPod } from "../../claims/reasons/fact-views.ts";
+import { OwnerPods } from "../../controller/owner-pods.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import {
   ALLOCATIONS_PATH,
   CLAIMS_PATH,
   type IPAllocation,
   namespacedPath,
   PODS_PATH,
-} from "../../store/kubernetes/objects.ts";
+} from "../../kube/objects.ts";
+import { projectClaim } from "../../kube/views/claim-view.ts";
+import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 // `status.ownerPod` of a claim follows the pod that uses it, also back to the source of a migration that failed.

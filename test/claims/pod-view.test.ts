@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { statusAddresses } from "../../claims/held-addresses.ts";
-import { projectPod } from "../../claims/pod-view.ts";
-import { formatAddress } from "../../ipam/address.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { statusAddresses } from "../../kube/views/held-addresses.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
 import { owner, pod } from "./objects.ts";
 
 const STATUS = "k8s.v1.cni.cncf.io/network-status";

@@ -1,15 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
-import { NETWORKS_ANNOTATION } from "../../claims/network-selection.ts";
 import { recordOwner } from "../../claims/record-owner.ts";
-import { parseAddress } from "../../ipam/address.ts";
-import { allocationName } from "../../store/kubernetes/object-names.ts";
-import {
-  ALLOCATIONS_PATH,
-  NETWORKS_PATH,
-  namespacedPath,
-  PODS_PATH,
-} from "../../store/kubernetes/objects.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import { NETWORKS_ANNOTATION } from "../../kube/views/network-selection.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 const DEFAULT_NETWORK = "v1.multus-cni.io/default-network";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../claims/kube/reflector.ts";
+import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../kube/reflector.ts";
 import { eventually, FakeApi, json } from "./fake-api.ts";
 import { FakeCollection, type FakeObject } from "./fake-collection.ts";
 

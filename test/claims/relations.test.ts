@@ -11,11 +11,11 @@ import {
   present,
   type ReportedAddress,
   UNKNOWN,
-} from "../../claims/sweep/facts.ts";
-import { type JudgedAllocation, judge, type Rules, type Verdict } from "../../claims/sweep/relations.ts";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { cooled, newAllocation, soundAddress } from "../../store/kubernetes/allocation-object.ts";
-import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../store/kubernetes/objects.ts";
+} from "../../claims/reasons/facts.ts";
+import { type JudgedAllocation, judge, type Rules, type Verdict } from "../../claims/reasons/relations.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../kube/objects.ts";
+import { cooled, newAllocation, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 
 const RULES: Rules = {
   graceSeconds: 30,

@@ -1,21 +1,21 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { type CachedAllocation, type Caches, projectAllocation } from "../../claims/sweep/caches.ts";
-import { countNetwork } from "../../claims/sweep/network-counts.ts";
-import { restMs } from "../../claims/sweep/pace.ts";
-import type { Rules } from "../../claims/sweep/relations.ts";
-import { LOOK_REST, Sweeper } from "../../claims/sweep/sweeper.ts";
-import { formatAddress } from "../../ipam/address.ts";
-import { parseNadConfigIfOurs } from "../../ipam/network-definition.ts";
-import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
-import { ApiAway } from "../../store/kubernetes/kube-api.ts";
-import { ALLOCATIONS_PATH, type IPAllocation } from "../../store/kubernetes/objects.ts";
+import { type CachedAllocation, type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
+import type { Rules } from "../../claims/reasons/relations.ts";
+import { countNetwork } from "../../controller/network-counts.ts";
+import { restMs } from "../../controller/pace.ts";
+import { LOOK_REST, Sweeper } from "../../controller/sweeper.ts";
+import { parseNadConfigIfOurs } from "../../ipam/definition/network-definition.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
+import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 // What a look at a large cluster costs, in counted work, and what becomes of a reason to free an address when looking or
 // carrying out takes long, on a clock of the test's own.
 
 const work = vi.hoisted(() => ({ names: 0, parsed: 0 }));
-vi.mock(import("../../store/kubernetes/object-names.ts"), async (original) => {
+vi.mock(import("../../kube/object-names.ts"), async (original) => {
   const real = await original();
   return {
     ...real,

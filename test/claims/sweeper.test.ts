@@ -1,13 +1,11 @@
 import { expect, test } from "vitest";
-import { projectClaim } from "../../claims/claim-view.ts";
-import type { Cache, Caches } from "../../claims/sweep/caches.ts";
-import { projectAllocation } from "../../claims/sweep/caches.ts";
-import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../claims/sweep/fact-views.ts";
-import type { Rules } from "../../claims/sweep/relations.ts";
-import { StoppedPods } from "../../claims/sweep/stopped-pods.ts";
-import { Sweeper } from "../../claims/sweep/sweeper.ts";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { newAllocation, withAttachment } from "../../store/kubernetes/allocation-object.ts";
+import type { Cache, Caches } from "../../claims/reasons/caches.ts";
+import { projectAllocation } from "../../claims/reasons/caches.ts";
+import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../claims/reasons/fact-views.ts";
+import type { Rules } from "../../claims/reasons/relations.ts";
+import { StoppedPods } from "../../claims/reasons/stopped-pods.ts";
+import { Sweeper } from "../../controller/sweeper.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
@@ -17,7 +15,9 @@ import {
   NODES_PATH,
   namespacedPath,
   PODS_PATH,
-} from "../../store/kubernetes/objects.ts";
+} from "../../kube/objects.ts";
+import { projectClaim } from "../../kube/views/claim-view.ts";
+import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 
 const RULES: Rules = {

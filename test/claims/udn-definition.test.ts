@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { defineUdn } from "../../claims/udn/udn-definition.ts";
 import type { UdnView } from "../../claims/udn/udn-object.ts";
-import { formatAddress } from "../../ipam/address.ts";
-import type { IntervalSet } from "../../ipam/interval-set.ts";
-import type { NetworkDefinition } from "../../ipam/network-definition.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import type { IntervalSet } from "../../ipam/space/interval-set.ts";
 import { cudn, layer2, layer3, localnet, udn } from "./udn-objects.ts";
 
 test("the example of the proposal: infrastructure never, reserved only on request", () => {

@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from "vitest";
-import { udnNetworks } from "../../claims/cluster-view/udn-networks.ts";
+import { udnNetworks } from "../../admin/cluster/udn-networks.ts";
 import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
-import { ListRefused } from "../../store/kubernetes/kube-api.ts";
-import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../store/kubernetes/objects.ts";
+import { ListRefused } from "../../kube/kube-api.ts";
+import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 import { layer2, layer3, PRIMARY } from "./udn-objects.ts";
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { readUdn } from "../../claims/udn/udn-facts.ts";
 import { projectUdn, type UdnView } from "../../claims/udn/udn-object.ts";
-import { formatAddress } from "../../ipam/address.ts";
-import { formatCidr } from "../../ipam/cidr.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { formatCidr } from "../../ipam/space/cidr.ts";
 import { cudn, layer2, layer3, localnet, PRIMARY, udn } from "./udn-objects.ts";
 
 test("networks are called as in the configurations that are rendered of them", () => {

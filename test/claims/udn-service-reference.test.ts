@@ -4,8 +4,8 @@ import {
   readNadServiceReference,
   readUdnServiceReference,
 } from "../../claims/udn/service-reference.ts";
-import { judgeService, projectService } from "../../claims/udn/service-rules.ts";
 import { SERVICE_ANNOTATION, type UdnView } from "../../claims/udn/udn-object.ts";
+import { judgeService, projectService } from "../../kube/views/service-view.ts";
 import { cudn, layer2, layer3, localnet, PRIMARY, udn } from "./udn-objects.ts";
 
 const ref = (metadataServiceRef: unknown) => ({ metadataServiceRef });

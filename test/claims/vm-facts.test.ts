@@ -1,8 +1,8 @@
 /** What the pod directory reads of the VM behind a launcher pod, once for each VMI. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { PodDirectory, readUuid } from "../../claims/pod-directory.ts";
-import { projectPod } from "../../claims/pod-view.ts";
-import type { KubeRequest } from "../../store/kubernetes/kube-api.ts";
+import type { KubeRequest } from "../../kube/kube-api.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 import { owner } from "./objects.ts";
 

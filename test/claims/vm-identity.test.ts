@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { projectClaim } from "../../claims/claim-view.ts";
 import { mayUse, sameVm } from "../../claims/vm-identity.ts";
+import { projectClaim } from "../../kube/views/claim-view.ts";
 import { claim, owner } from "./objects.ts";
 
 const CREATED = "2026-11-20T10:00:00Z";

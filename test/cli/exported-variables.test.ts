@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { loadControllerSettings } from "../../controller/config.ts";
 import { loadSettings } from "../../daemon/config.ts";
-import { loadControllerSettings } from "../../daemon/controller-config.ts";
 import { loadNetSettings } from "../../metadata/net/settings.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { HOLDFAST, run } from "../harness/daemon.ts";

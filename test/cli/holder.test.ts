@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { shortContainerId, shortHolder, usersOf } from "../../cli/holder.ts";
-import type { Owner } from "../../store/owner.ts";
+import type { Owner } from "../../ipam/owner.ts";
 
 const CONTAINER_ID = "3fa9c21b07de5f60aa11b2c4";
 const claim: Owner = { kind: "claim", uid: "u1", interface: "", namespace: "default", name: "vm1" };

@@ -1,6 +1,6 @@
 import { createServer } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { parseHostPort } from "../../daemon/host-port.ts";
+import { parseHostPort } from "../../platform/host-port.ts";
 import { network, TestDaemon, until } from "../harness/daemon.ts";
 import { freePorts } from "../harness/kube-process.ts";
 

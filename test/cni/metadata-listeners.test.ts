@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
-import type { ListenerState } from "../../daemon/listener-wire.ts";
+import type { ListenerState } from "../../metadata/listeners/wire.ts";
 import { runShim, TestDaemon } from "../harness/daemon.ts";
 import {
   ListenerClient,

@@ -2,8 +2,8 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test as plainTest } from "vitest";
-import { ResolverFiles } from "../../daemon/resolv-conf.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
+import { ResolverFiles } from "../../platform/resolv-conf.ts";
 import { errorOf, expectServing, newFolder, tableTestWith } from "./scene.ts";
 
 /*

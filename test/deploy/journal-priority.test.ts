@@ -1,6 +1,6 @@
 import { fstatSync } from "node:fs";
 import { expect, test } from "vitest";
-import { isJournal, withPriority } from "../../daemon/log.ts";
+import { isJournal, withPriority } from "../../platform/log.ts";
 
 test.each([
   [20, 7],

@@ -1,6 +1,6 @@
 /** SIGKILL at every step between reserving an address and answering with it, under load, again and again on one state folder. */
 import { expect, test } from "vitest";
-import type { KillPoint } from "../../store/kill-point.ts";
+import type { KillPoint } from "../../platform/kill-point.ts";
 import { seededRandom } from "./random.ts";
 import { readyOrEnded, Stage } from "./stage.ts";
 import { allAllocations, expectSound } from "./truth.ts";

@@ -1,5 +1,5 @@
 import { request } from "node:http";
-import type { ListenerState, WantedListener, WantedListeners } from "../../daemon/listener-wire.ts";
+import type { ListenerState, WantedListener, WantedListeners } from "../../metadata/listeners/wire.ts";
 import { type ApiAnswer, network, type TestDaemon, until } from "./daemon.ts";
 
 /** A bridge network whose VMs have metadata. */

@@ -1,4 +1,4 @@
-import { Continuity } from "../../store/kubernetes/continuity.ts";
+import { Continuity } from "../../store/cluster/allocations/continuity.ts";
 
 /** Of an API server that keeps what it has. */
 export function steadyContinuity(): Continuity {

@@ -1,6 +1,6 @@
 /** Who is behind an address, told by a daemon that stands alone: real plugin binary, real sockets. */
 import { describe, expect } from "vitest";
-import type { IdentityAnswer } from "../../daemon/identity-wire.ts";
+import type { IdentityAnswer } from "../../identity/wire.ts";
 import { apply, claim, withClaim } from "../cni/manifests.ts";
 import { network, pod, restart, type TestDaemon, test, testWith } from "../cni/scene.ts";
 import { askIdentity } from "./ask.ts";

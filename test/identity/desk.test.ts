@@ -1,20 +1,20 @@
 /** What the desk does while something changes under it, or is wrong: its parts are real but for who knows the VMs. */
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { IdentityDesk, type IdentityParts } from "../../daemon/identity-desk.ts";
-import type { IdentityQuery } from "../../daemon/identity-query.ts";
-import type { LocalVms } from "../../daemon/identity-sources.ts";
-import { StandaloneIdentities } from "../../daemon/identity-standalone.ts";
-import type { IdentityVm } from "../../daemon/identity-wire.ts";
-import { parseAddress } from "../../ipam/address.ts";
-import { parsePluginConfig } from "../../ipam/network-definition.ts";
+import { IdentityDesk, type IdentityParts } from "../../identity/desk.ts";
+import type { IdentityQuery } from "../../identity/query.ts";
+import type { LocalVms } from "../../identity/sources.ts";
+import { StandaloneIdentities } from "../../identity/standalone.ts";
+import type { IdentityVm } from "../../identity/wire.ts";
+import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import type { Owner } from "../../ipam/owner.ts";
 import type { RefusalError } from "../../ipam/refusals.ts";
-import { systemClock } from "../../store/clock.ts";
-import { ApiAway } from "../../store/kubernetes/kube-api.ts";
-import type { Owner } from "../../store/owner.ts";
-import type { AttachmentRow } from "../../store/sqlite/rows.ts";
-import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
-import type { StateFolder } from "../../store/sqlite/state-folder.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import { systemClock } from "../../platform/time.ts";
+import type { AttachmentRow } from "../../store/journal/rows.ts";
+import type { StateFolder } from "../../store/journal/state-folder.ts";
+import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { network, newFolder } from "../harness/daemon.ts";
 
 // One address, which never rests.

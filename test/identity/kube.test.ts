@@ -1,6 +1,6 @@
 /** Who is behind an address in a cluster: two nodes, a real API server, and what KubeVirt does when the test says so. */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import type { IdentityAnswer } from "../../daemon/identity-wire.ts";
+import type { IdentityAnswer } from "../../identity/wire.ts";
 import { HOLDFAST, run, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";

@@ -2,14 +2,14 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { generationPathOf, IdentityGeneration } from "../../daemon/identity-generation.ts";
-import { parseAddress } from "../../ipam/address.ts";
-import { parsePluginConfig } from "../../ipam/network-definition.ts";
-import { systemClock } from "../../store/clock.ts";
+import { generationPathOf, IdentityGeneration } from "../../identity/generation.ts";
+import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { systemClock } from "../../platform/time.ts";
+import type { AttachmentRow } from "../../store/journal/rows.ts";
+import type { StateFolder } from "../../store/journal/state-folder.ts";
 import type { Attachment } from "../../store/records.ts";
-import type { AttachmentRow } from "../../store/sqlite/rows.ts";
-import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
-import type { StateFolder } from "../../store/sqlite/state-folder.ts";
+import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { network, newFolder, until } from "../harness/daemon.ts";
 
 const CONFIG = network("blue", { subnets: "10.10.0.0/24" });

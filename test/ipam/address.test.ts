@@ -11,7 +11,7 @@ import {
   formatAddress,
   parseAddress,
   sameAddress,
-} from "../../ipam/address.ts";
+} from "../../ipam/space/address.ts";
 
 const anyIPv4 = fc.bigInt(0n, 0xffff_ffffn).map((value): Address => ({ family: 4, value }));
 /** Zero groups are likely, so that runs of them of every length and place appear. */

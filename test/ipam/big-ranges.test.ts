@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { formatAddress } from "../../ipam/address.ts";
-import { FreeIndex } from "../../ipam/free-index.ts";
-import { Pool } from "../../ipam/pool.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { FreeIndex } from "../../ipam/space/free-index.ts";
+import { Pool } from "../../ipam/space/pool.ts";
 import { define, firstRangeSet, ip, runs } from "./definitions.ts";
 
 /** CIDRs that together cover a network but for one address: the siblings on the way down to it. */

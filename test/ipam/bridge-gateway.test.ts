@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { formatAddress } from "../../ipam/address.ts";
-import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../../ipam/bridge-gateway.ts";
+import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 import { define, runs } from "./definitions.ts";
 
 test.each([

@@ -1,7 +1,7 @@
 import { BlockList } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { AddressSyntaxError, formatAddress, parseAddress } from "../../ipam/address.ts";
+import { AddressSyntaxError, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import {
   cidrContains,
   cidrFirst,
@@ -12,7 +12,7 @@ import {
   networkOf,
   parseCidr,
   parseInterfaceAddress,
-} from "../../ipam/cidr.ts";
+} from "../../ipam/space/cidr.ts";
 
 describe("parseCidr accepts", () => {
   test.each([

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CoolingQueue, type Resting } from "../../ipam/cooling-queue.ts";
+import { CoolingQueue, type Resting } from "../../ipam/space/cooling-queue.ts";
 
 test("keeps the order of ends of rest, whatever is added, taken out and put back", () => {
   const step = fc.record({

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Address, formatAddress } from "../../ipam/address.ts";
-import { cidrContains, formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/cidr.ts";
 import { type AddQuestion, decideAdd, type HeldAddress } from "../../ipam/decide-add.ts";
-import type { NetworkDefinition } from "../../ipam/network-definition.ts";
-import { Pool } from "../../ipam/pool.ts";
-import { parseRequestedAddress } from "../../ipam/requested-address.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import { cidrContains, formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { Pool } from "../../ipam/space/pool.ts";
 import { define, ip } from "./definitions.ts";
 
 const dual = define({

@@ -1,7 +1,11 @@
-import { formatAddress, parseAddress } from "../../ipam/address.ts";
-import type { IntervalSet } from "../../ipam/interval-set.ts";
-import { type NetworkDefinition, parsePluginConfig, type RangeSet } from "../../ipam/network-definition.ts";
+import {
+  type NetworkDefinition,
+  parsePluginConfig,
+  type RangeSet,
+} from "../../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
+import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import type { IntervalSet } from "../../ipam/space/interval-set.ts";
 
 /** A plugin configuration whose `ipam` block has these keys. */
 export function pluginConfig(ipam: object, topLevel: object = {}): Record<string, unknown> {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FreeIndex } from "../../ipam/free-index.ts";
-import { IntervalSet } from "../../ipam/interval-set.ts";
+import { FreeIndex } from "../../ipam/space/free-index.ts";
+import { IntervalSet } from "../../ipam/space/interval-set.ts";
 
 /** First of the sorted free numbers from `value` on, wrapping around: what `nextFrom` means. */
 function nextFromModel(free: ReadonlySet<bigint>, value: bigint): bigint | null {

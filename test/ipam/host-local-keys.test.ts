@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { formatAddress } from "../../ipam/address.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 import { define, firstRangeSet, runs } from "./definitions.ts";
 
 describe("host-local's keys mean what they mean there", () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Interval, IntervalSet } from "../../ipam/interval-set.ts";
+import { type Interval, IntervalSet } from "../../ipam/space/interval-set.ts";
 
 const HIGHEST = 40;
 const anyIntervals = fc.array(

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { formatInterfaceAddress } from "../../ipam/cidr.ts";
-import { type NetworkDefinition, parseNadConfig } from "../../ipam/network-definition.ts";
-import { Pool } from "../../ipam/pool.ts";
+import { type NetworkDefinition, parseNadConfig } from "../../ipam/definition/network-definition.ts";
+import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { Pool } from "../../ipam/space/pool.ts";
 import { define, pluginConfig, refusalOf, runs } from "./definitions.ts";
 
 /** `10.0.0.254/24 optional`, `refused: …`, `off`. */

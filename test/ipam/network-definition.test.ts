@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { formatAddress } from "../../ipam/address.ts";
-import { formatCidr } from "../../ipam/cidr.ts";
 import {
   DEFAULT_COOLDOWN_SECONDS,
   hasRanges,
   type NetworkDefinition,
   parsePluginConfig,
   parseRuntimeConfig,
-} from "../../ipam/network-definition.ts";
+} from "../../ipam/definition/network-definition.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { formatCidr } from "../../ipam/space/cidr.ts";
 import { define, firstRangeSet, pluginConfig, refusalOf, runs } from "./definitions.ts";
 
 function shapeOf(definition: NetworkDefinition): string[] {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type AddressState, Pool, type Undo } from "../../ipam/pool.ts";
-import type { RangeSet } from "../../ipam/range-set.ts";
+import { type AddressState, Pool, type Undo } from "../../ipam/space/pool.ts";
+import type { RangeSet } from "../../ipam/space/range-set.ts";
 import { firstRangeSet, ip } from "./definitions.ts";
 
 /** 32 addresses with one of everything: .0 and .31 by default, .1 gateway, .4 and .5 excluded, .24 to .27 reserved. */

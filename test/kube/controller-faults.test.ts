@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { CLAIMS_PATH } from "../../store/kubernetes/objects.ts";
+import { CLAIMS_PATH } from "../../kube/objects.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
 import {

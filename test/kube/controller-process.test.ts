@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { buildProgram } from "../../cli/program.ts";
-import { CONTROLLER_SETTING_NAMES } from "../../daemon/controller-config.ts";
+import { CONTROLLER_SETTING_NAMES } from "../../controller/config.ts";
 import { HOLDFAST, until } from "../harness/daemon.ts";
 import { freePorts } from "../harness/kube-process.ts";
 import { ControllerStage, NAMESPACE, podOwner } from "./controller-stage.ts";

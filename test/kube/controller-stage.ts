@@ -1,16 +1,16 @@
 import pino from "pino";
-import { Controller } from "../../daemon/controller.ts";
-import { type ControllerSettings, loadControllerSettings } from "../../daemon/controller-config.ts";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
-import { allocationName } from "../../store/kubernetes/object-names.ts";
+import { type ControllerSettings, loadControllerSettings } from "../../controller/config.ts";
+import { Controller } from "../../controller/controller.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { allocationName } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
   type AllocationOwner,
   CLAIMS_PATH,
   namespacedPath,
-} from "../../store/kubernetes/objects.ts";
+} from "../../kube/objects.ts";
+import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";

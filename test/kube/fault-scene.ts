@@ -2,9 +2,9 @@
 import { once } from "node:events";
 import pino from "pino";
 import { expect } from "vitest";
-import { Controller } from "../../daemon/controller.ts";
-import { loadControllerSettings } from "../../daemon/controller-config.ts";
-import { ALLOCATIONS_PATH, type IPAllocation } from "../../store/kubernetes/objects.ts";
+import { loadControllerSettings } from "../../controller/config.ts";
+import { Controller } from "../../controller/controller.ts";
+import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { type ClusterOptions, TestCluster } from "../harness/cluster.ts";
 import { type CniAnswer, until } from "../harness/daemon.ts";

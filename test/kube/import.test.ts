@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
-import { importNetwork } from "../../claims/import.ts";
-import { HttpKubeApi } from "../../claims/kube/http-kube-api.ts";
-import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
-import { labelValue, networkObjectName } from "../../store/kubernetes/object-names.ts";
-import { ALLOCATIONS_PATH, LABEL_NETWORK, NADS_PATH } from "../../store/kubernetes/objects.ts";
+import { importNetwork } from "../../claims/import/import.ts";
+import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { labelValue, networkObjectName } from "../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, LABEL_NETWORK, NADS_PATH } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { ControllerStage, config, NAMESPACE } from "./controller-stage.ts";
 

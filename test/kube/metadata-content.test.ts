@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createKubeTenantSource } from "../../metadata/kube/create-kube-tenant-source.ts";
-import type { KubeTenantSource } from "../../metadata/kube/kube-tenant-source.ts";
-import { hashedInterface } from "../../metadata/kube/vmi-view.ts";
-import { ApiAway } from "../../store/kubernetes/kube-api.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import { hashedInterface } from "../../kube/views/vmi-view.ts";
+import { createKubeTenantSource } from "../../metadata/tenant/create-kube-tenant-source.ts";
+import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";

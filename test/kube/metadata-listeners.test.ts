@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
-import { NETWORKS_PATH } from "../../store/kubernetes/objects.ts";
+import { NETWORKS_PATH } from "../../kube/objects.ts";
 import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { ListenerClient, wantedNow } from "../harness/listener-client.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { KubeTenantSource } from "../../metadata/kube/kube-tenant-source.ts";
+import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";

@@ -1,7 +1,7 @@
 /** Whose a network is: recorded when it is first defined, and what other namespaces can and cannot do to it. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { networkObjectName } from "../../store/kubernetes/object-names.ts";
-import { NETWORKS_PATH, objectPath } from "../../store/kubernetes/objects.ts";
+import { networkObjectName } from "../../kube/object-names.ts";
+import { NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
 import { HOLDFAST, run, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";

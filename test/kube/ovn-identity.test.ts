@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { HttpKubeApi } from "../../claims/kube/http-kube-api.ts";
-import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
-import { createOvnIdentity, type OvnIdentity } from "../../metadata/kube/ovn-identity.ts";
+import { createOvnIdentity, type OvnIdentity } from "../../identity/ovn/identity.ts";
+import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";

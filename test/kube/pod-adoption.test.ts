@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ALLOCATIONS_PATH, NADS_PATH, namespacedPath } from "../../store/kubernetes/objects.ts";
+import { ALLOCATIONS_PATH, NADS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { HOLDFAST, run, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { mirrorOf, pathOf } from "../harness/kube-pods.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { HttpKubeApi } from "../../claims/kube/http-kube-api.ts";
-import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
-import type { Reflected } from "../../claims/kube/reflected-items.ts";
-import { Reflector, type ReflectorOptions } from "../../claims/kube/reflector.ts";
-import { namespacedPath } from "../../store/kubernetes/objects.ts";
+import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import type { Reflected } from "../../kube/reflected-items.ts";
+import { Reflector, type ReflectorOptions } from "../../kube/reflector.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
 

@@ -1,9 +1,9 @@
 /** etcd is restored from a backup some seconds old, under daemons that go on, and pods start at once on every node. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { HttpKubeApi } from "../../claims/kube/http-kube-api.ts";
-import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
 import { markRecovering } from "../../claims/recovery.ts";
-import { CLAIMS_PATH, NETWORKS_PATH, namespacedPath, objectPath } from "../../store/kubernetes/objects.ts";
+import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { CLAIMS_PATH, NETWORKS_PATH, namespacedPath, objectPath } from "../../kube/objects.ts";
 import { HOLDFAST, run, until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { added, addedInTheEnd, checked, type Guest, NAMESPACE, type Net, Scene } from "./fault-scene.ts";

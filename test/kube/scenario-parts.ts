@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { allocationName } from "../../store/kubernetes/object-names.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { allocationName } from "../../kube/object-names.ts";
 import { type CniAnswer, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { AttachmentOptions, NodeDaemon } from "../harness/node.ts";

@@ -1,8 +1,8 @@
 import pino from "pino";
 import { expect } from "vitest";
-import { Controller } from "../../daemon/controller.ts";
-import { type ControllerSettings, loadControllerSettings } from "../../daemon/controller-config.ts";
-import { ALLOCATIONS_PATH } from "../../store/kubernetes/objects.ts";
+import { type ControllerSettings, loadControllerSettings } from "../../controller/config.ts";
+import { Controller } from "../../controller/controller.ts";
+import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { AdmissionServer, asDaemonOf } from "../harness/admission.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { type ClusterOptions, TestCluster } from "../harness/cluster.ts";

@@ -1,11 +1,6 @@
 /** Somebody takes allocations away: a plain delete, one by force, a restored etcd. Living addresses stay, lost ones are told. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  ALLOCATIONS_PATH,
-  BOUND_FINALIZER,
-  type IPAllocation,
-  objectPath,
-} from "../../store/kubernetes/objects.ts";
+import { ALLOCATIONS_PATH, BOUND_FINALIZER, type IPAllocation, objectPath } from "../../kube/objects.ts";
 import { until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { added, addedInTheEnd, checked, deleted, type Guest, type Net, pause, Scene } from "./fault-scene.ts";

@@ -1,10 +1,10 @@
 import { join } from "node:path";
-import { EventWriter } from "../../claims/kube/events.ts";
-import { HttpKubeApi } from "../../claims/kube/http-kube-api.ts";
-import { loadKubeConfig } from "../../claims/kube/kube-config.ts";
 import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
-import { KubeServiceBackends } from "../../metadata/kube/services.ts";
-import { namespacedPath } from "../../store/kubernetes/objects.ts";
+import { EventWriter } from "../../kube/events.ts";
+import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import { KubeServiceBackends } from "../../metadata/tenant/services.ts";
 import type { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";

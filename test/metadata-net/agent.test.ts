@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
-import type { WantedListeners } from "../../daemon/listener-wire.ts";
+import type { WantedListeners } from "../../metadata/listeners/wire.ts";
 import { Agent, type AgentParts } from "../../metadata/net/agent.ts";
 import { newFolder, until } from "../harness/daemon.ts";
 

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { LISTENER_HEADERS } from "../../metadata/listener-headers.ts";
-import { listenerNames } from "../../metadata/net/names.ts";
+import { listenerNames } from "../../metadata/net/kernel/names.ts";
+import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { run, until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { batch, type Guest, NetNode, network } from "./node.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { findHaproxy } from "../../metadata/net/haproxy-process.ts";
+import { findHaproxy } from "../../metadata/net/haproxy/haproxy-process.ts";
 import { newFolder, until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { IDENTITY_PREFIXES } from "../../metadata/client-headers.ts";
-import { LISTENER_HEADERS } from "../../metadata/listener-headers.ts";
-import { listenerNames } from "../../metadata/net/names.ts";
+import { listenerNames } from "../../metadata/net/kernel/names.ts";
+import { IDENTITY_PREFIXES } from "../../metadata/proxy/client-headers.ts";
+import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { listenTo } from "./frames.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { LISTENER_HEADERS } from "../../metadata/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { run, until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { type Guest, NetNode, network } from "./node.ts";

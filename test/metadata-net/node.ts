@@ -4,8 +4,8 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:
 import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ListenerReport, WantedAttachment, WantedListener } from "../../daemon/listener-wire.ts";
-import { namesOf } from "../../metadata/net/names.ts";
+import type { ListenerReport, WantedAttachment, WantedListener } from "../../metadata/listeners/wire.ts";
+import { namesOf } from "../../metadata/net/kernel/names.ts";
 import { cleanEnv, HOLDFAST, run, until } from "../harness/daemon.ts";
 import { mustRun } from "../network/containers.ts";
 
@@ -137,7 +137,7 @@ export class NetNode {
     await exited;
   }
 
-  /** The daemon's long poll, as daemon/listener-wire.ts has it. */
+  /** The daemon's long poll, as metadata/listeners/wire.ts has it. */
   async startDaemon(): Promise<void> {
     const server = createServer((request, answer) => {
       let body = "";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { LISTENER_HEADERS } from "../../metadata/listener-headers.ts";
-import { readLinks } from "../../metadata/net/guest-ports.ts";
-import { run as runLimited } from "../../metadata/net/run.ts";
+import { readLinks } from "../../metadata/net/kernel/guest-ports.ts";
+import { run as runLimited } from "../../metadata/net/kernel/run.ts";
+import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { batch, type Guest, NetNode, network } from "./node.ts";

@@ -3,7 +3,7 @@ import { chownSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { namesOf } from "../../metadata/net/names.ts";
+import { namesOf } from "../../metadata/net/kernel/names.ts";
 import { lockRunDir } from "../../metadata/net/run-lock.ts";
 import { newFolder } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { namesOf } from "../../metadata/net/names.ts";
+import { namesOf } from "../../metadata/net/kernel/names.ts";
 import { run, until } from "../harness/daemon.ts";
 import { ask } from "../harness/metadata-node.ts";
 import { drive, whyNoNewerCloudInit } from "../metadata/cloud-init/cloud-init.ts";

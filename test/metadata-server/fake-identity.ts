@@ -1,5 +1,5 @@
 import { createServer, type Server } from "node:http";
-import type { IdentityInterface, IdentityView } from "../../daemon/identity-wire.ts";
+import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
 
 /** The identity of a VM with one interface; override what matters to the test. */
 export function identity(

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { signInstanceId } from "../../metadata/signature.ts";
+import { signInstanceId } from "../../metadata/proxy/signature.ts";
 import { until } from "../harness/daemon.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { Stage } from "./stage.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, rmSync } from "node:fs";
 import { type Agent, type IncomingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
-import { LISTENER_HEADERS } from "../../metadata/listener-headers.ts";
+import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { cleanEnv, HOLDFAST, newFolder, until } from "../harness/daemon.ts";
 import { FakeIdentity } from "./fake-identity.ts";
 

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { isSignatureOf } from "../../metadata/signature.ts";
+import { isSignatureOf } from "../../metadata/proxy/signature.ts";
 import type { Certificate } from "../harness/certificate.ts";
 
 export interface NovaRequest {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type BackendOutcome, judgeBackend } from "../../metadata/backend-answer.ts";
+import { type BackendOutcome, judgeBackend } from "../../metadata/proxy/backend-answer.ts";
 
 /** The status that the guest sees: a passed one is the backend's own. */
 function seen(outcome: BackendOutcome, kind: "nova" | "service"): string {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type HeaderLine, isForbiddenHeader, strippedHeaders } from "../../metadata/client-headers.ts";
-import { identityHeaders } from "../../metadata/signature.ts";
+import { type HeaderLine, isForbiddenHeader, strippedHeaders } from "../../metadata/proxy/client-headers.ts";
+import { identityHeaders } from "../../metadata/proxy/signature.ts";
 
 const ours = Object.keys(
   identityHeaders(

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import { beforeEach, expect, test } from "vitest";
-import { keepGuestPassword } from "../../metadata/kube/guest-passwords.ts";
-import { ApiAway, type KubeAnswer, type KubeApi, type KubeRequest } from "../../store/kubernetes/kube-api.ts";
+import { ApiAway, type KubeAnswer, type KubeApi, type KubeRequest } from "../../kube/kube-api.ts";
+import { keepGuestPassword } from "../../metadata/tenant/guest-passwords.ts";
 
 /** One ConfigMap behind a client that forgets answers on request. */
 class OneConfigMap {

@@ -4,7 +4,7 @@ import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { IdentityClient } from "../../metadata/server/identity-client.ts";
+import { IdentityClient } from "../../identity/client.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 
 test("a daemon that hangs costs a guest one wait, also on a connection that was kept", async () => {

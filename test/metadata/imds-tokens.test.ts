@@ -1,8 +1,8 @@
 import { Buffer } from "node:buffer";
 import { describe, expect, test } from "vitest";
-import { makeToken, TOKEN_HEADER, TOKEN_TTL_HEADER } from "../../metadata/imds-tokens.ts";
-import type { Instance } from "../../metadata/instance.ts";
-import { type MetadataOptions, respond } from "../../metadata/route.ts";
+import { makeToken, TOKEN_HEADER, TOKEN_TTL_HEADER } from "../../metadata/documents/imds-tokens.ts";
+import type { Instance } from "../../metadata/documents/instance.ts";
+import { type MetadataOptions, respond } from "../../metadata/documents/route.ts";
 import { get, instance, NOW_MS, OPTIONS, request } from "./instances.ts";
 
 const PATH = "/latest/api/token";

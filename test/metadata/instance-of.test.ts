@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { IdentityInterface, IdentityView } from "../../daemon/identity-wire.ts";
-import { formatAddress } from "../../ipam/address.ts";
-import { firstIPv4 } from "../../metadata/instance.ts";
-import { networkData } from "../../metadata/network-data.ts";
-import { hostnameOfObject, validHostname } from "../../metadata/server/hostname.ts";
-import { instanceOf, projectOf, uuidOf } from "../../metadata/server/instance-of.ts";
-import type { TenantLink, TenantView } from "../../metadata/server/tenant-source.ts";
+import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { firstIPv4 } from "../../metadata/documents/instance.ts";
+import { networkData } from "../../metadata/documents/network-data.ts";
+import { hostnameOfObject, validHostname } from "../../metadata/tenant/hostname.ts";
+import { instanceOf, projectOf, uuidOf } from "../../metadata/tenant/instance-of.ts";
+import type { TenantLink, TenantView } from "../../metadata/tenant/tenant-source.ts";
 
 const FIRMWARE = "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11";
 const VM = "11111111-1111-4111-8111-111111111111";

@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
-import { parseAddress } from "../../ipam/address.ts";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import type { Instance, InstanceAddress, InstanceNetwork } from "../../metadata/instance.ts";
-import type { MetadataOptions, MetadataRequest } from "../../metadata/route.ts";
-import { respond } from "../../metadata/route.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { Instance, InstanceAddress, InstanceNetwork } from "../../metadata/documents/instance.ts";
+import type { MetadataOptions, MetadataRequest } from "../../metadata/documents/route.ts";
+import { respond } from "../../metadata/documents/route.ts";
 
 /** 2026-01-01T00:00:00Z */
 export const NOW_MS = 1_767_225_600_000;

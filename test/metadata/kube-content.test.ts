@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
 import { describe, expect, test } from "vitest";
-import { readContent, referencesIn, type TenantObjects } from "../../metadata/kube/content.ts";
-import { isHostname, isTenantId, parseContentReference } from "../../metadata/kube/content-annotations.ts";
-import { projectTenantObject } from "../../metadata/kube/tenant-objects.ts";
-import { hashedInterface, projectVmi } from "../../metadata/kube/vmi-view.ts";
+import { isHostname, isTenantId, parseContentReference } from "../../kube/views/content-annotations.ts";
+import { projectTenantObject } from "../../kube/views/tenant-objects.ts";
+import { hashedInterface, projectVmi } from "../../kube/views/vmi-view.ts";
+import { readContent, referencesIn, type TenantObjects } from "../../metadata/tenant/content.ts";
 
 const METADATA = { namespace: "shop", name: "it", uid: "u", resourceVersion: "1", creationTimestamp: "t" };
 

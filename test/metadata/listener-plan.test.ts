@@ -1,16 +1,16 @@
 import { describe, expect, test } from "vitest";
-import type { WantedListener } from "../../daemon/listener-wire.ts";
-import { IDENTITY_PREFIXES, isForbiddenHeader } from "../../metadata/client-headers.ts";
-import { parseShowProc } from "../../metadata/net/command-socket.ts";
-import { firewallChange, firewallSets, firewallText } from "../../metadata/net/firewall-text.ts";
-import { choosePorts } from "../../metadata/net/guest-ports.ts";
-import { parseShowStat } from "../../metadata/net/haproxy-stat.ts";
-import { haproxyText } from "../../metadata/net/haproxy-text.ts";
-import { innerCommands, vlanCommands } from "../../metadata/net/listener-link.ts";
-import { listenerNames, namesOf } from "../../metadata/net/names.ts";
-import { neighbourCommands, neighboursOf } from "../../metadata/net/neighbours.ts";
-import { type ListenerPlan, planListeners } from "../../metadata/net/plan.ts";
+import type { WantedListener } from "../../metadata/listeners/wire.ts";
+import { parseShowProc } from "../../metadata/net/haproxy/command-socket.ts";
+import { parseShowStat } from "../../metadata/net/haproxy/haproxy-stat.ts";
+import { haproxyText } from "../../metadata/net/haproxy/haproxy-text.ts";
+import { firewallChange, firewallSets, firewallText } from "../../metadata/net/kernel/firewall-text.ts";
+import { choosePorts } from "../../metadata/net/kernel/guest-ports.ts";
+import { innerCommands, vlanCommands } from "../../metadata/net/kernel/listener-link.ts";
+import { listenerNames, namesOf } from "../../metadata/net/kernel/names.ts";
+import { neighbourCommands, neighboursOf } from "../../metadata/net/kernel/neighbours.ts";
+import { type ListenerPlan, planListeners } from "../../metadata/net/kernel/plan.ts";
 import { loadNetSettings } from "../../metadata/net/settings.ts";
+import { IDENTITY_PREFIXES, isForbiddenHeader } from "../../metadata/proxy/client-headers.ts";
 
 const NAMES = namesOf("/run/holdfast/metadata-net");
 

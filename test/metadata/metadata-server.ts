@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Instance } from "../../metadata/instance.ts";
-import { type MetadataOptions, respond } from "../../metadata/route.ts";
+import type { Instance } from "../../metadata/documents/instance.ts";
+import { type MetadataOptions, respond } from "../../metadata/documents/route.ts";
 import { NOW_MS } from "./instances.ts";
 
 /** `respond` behind a real socket of loopback. */

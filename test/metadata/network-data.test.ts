@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { formatAddress, parseAddress } from "../../ipam/address.ts";
-import { formatCidr, networkOf } from "../../ipam/cidr.ts";
-import type { InstanceNetwork } from "../../metadata/instance.ts";
-import { networkConfig } from "../../metadata/network-config.ts";
-import { netmask, networkData } from "../../metadata/network-data.ts";
+import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import { formatCidr, networkOf } from "../../ipam/space/cidr.ts";
+import type { InstanceNetwork } from "../../metadata/documents/instance.ts";
+import { networkConfig } from "../../metadata/documents/network-config.ts";
+import { netmask, networkData } from "../../metadata/documents/network-data.ts";
 import { address, BARE, instance, MAC, network } from "./instances.ts";
 import { violations } from "./json-schema.ts";
 

@@ -2,9 +2,9 @@ import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { generationPathOf, IdentityGeneration } from "../../daemon/identity-generation.ts";
-import { RememberedIdentities } from "../../metadata/server/remembered-identities.ts";
-import type { Clock } from "../../store/clock.ts";
+import { generationPathOf, IdentityGeneration } from "../../identity/generation.ts";
+import { RememberedIdentities } from "../../identity/remembered.ts";
+import type { Clock } from "../../platform/time.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 
 let folder: string;

@@ -1,8 +1,8 @@
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Instance } from "../../metadata/instance.ts";
-import { respond } from "../../metadata/route.ts";
+import type { Instance } from "../../metadata/documents/instance.ts";
+import { respond } from "../../metadata/documents/route.ts";
 import { BARE, get, instance, NOW_MS, OPTIONS } from "./instances.ts";
 
 const HOSTNAME = get("/latest/meta-data/hostname").text;

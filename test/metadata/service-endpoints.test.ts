@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { localEndpoints, projectSlice } from "../../metadata/kube/services-endpoints.ts";
+import { localEndpoints, projectSlice } from "../../metadata/tenant/services-endpoints.ts";
 
 const metadata = { namespace: "shop", name: "md-1", uid: "u", resourceVersion: "1", creationTimestamp: "t" };
 const HTTP = [{ name: "http", port: 8080, protocol: "TCP" }];

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import { describe, expect, test } from "vitest";
-import { parseAddress } from "../../ipam/address.ts";
-import { identityHeaders, isSignatureOf, signInstanceId } from "../../metadata/signature.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { identityHeaders, isSignatureOf, signInstanceId } from "../../metadata/proxy/signature.ts";
 
 /** Made with Python's hmac module, as Nova does. */
 const VECTORS = [

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { WatchedFile } from "../../metadata/server/watched-file.ts";
+import { WatchedFile } from "../../platform/watched-file.ts";
 
 let root: string;
 let folder: string;

@@ -1,8 +1,8 @@
 /** ADDs that something comes in between of: a DEL, a failing disk, a long sleep, a lost answer. Nothing is left behind. */
 import { expect, test } from "vitest";
+import { ApiAway } from "../../kube/kube-api.ts";
+import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { StorageFault } from "../../store/allocations.ts";
-import { ApiAway } from "../../store/kubernetes/kube-api.ts";
-import { ALLOCATIONS_PATH } from "../../store/kubernetes/objects.ts";
 import { NodeStage } from "./node-stage.ts";
 import { detachWant, nextUs, want } from "./subjects.ts";
 

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { AllocationAttachment, IPAllocation } from "../../kube/objects.ts";
 import {
   cooled,
   newAllocation,
   takenOver,
   withAttachment,
   withoutAttachments,
-} from "../../store/kubernetes/allocation-object.ts";
-import type { AllocationAttachment, IPAllocation } from "../../store/kubernetes/objects.ts";
+} from "../../store/cluster/allocations/allocation-object.ts";
 import { type AdmissionRequest, review, shippedPolicies } from "../harness/admission.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { parseInterfaceAddress } from "../../ipam/cidr.ts";
-import { AllocationClient } from "../../store/kubernetes/allocation-client.ts";
-import { newAllocation } from "../../store/kubernetes/allocation-object.ts";
-import { ApiAway, type KubeRequest } from "../../store/kubernetes/kube-api.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
+import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
+import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { FakeKubeApi } from "../claims/fake-kube-api.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 

@@ -2,9 +2,9 @@ import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { recoveryMark } from "../../claims/recovery.ts";
 import { ClusterContinuity } from "../../daemon/cluster-continuity.ts";
-import type { WatchRequest } from "../../store/kubernetes/kube-api.ts";
-import { networkObjectName } from "../../store/kubernetes/object-names.ts";
-import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../store/kubernetes/objects.ts";
+import type { WatchRequest } from "../../kube/kube-api.ts";
+import { networkObjectName } from "../../kube/object-names.ts";
+import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
 import { eventually } from "../claims/fake-api.ts";
 import { FakeKubeApi } from "../claims/fake-kube-api.ts";
 

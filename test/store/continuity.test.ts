@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { Continuity } from "../../store/kubernetes/continuity.ts";
+import { Continuity } from "../../store/cluster/allocations/continuity.ts";
 
 const SETTLE_MS = 4_000;
 const RECOVERY_MS = 30_000;

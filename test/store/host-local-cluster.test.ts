@@ -2,10 +2,10 @@
 import { existsSync, mkdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { reserveInUse } from "../../claims/create-allocation.ts";
-import { parseAddress } from "../../ipam/address.ts";
+import { reserveInUse } from "../../claims/import/create-allocation.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
 import { importLeases } from "../../store/host-local/report.ts";
-import type { IPAllocation } from "../../store/kubernetes/objects.ts";
 import { NodeStage } from "./node-stage.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
 

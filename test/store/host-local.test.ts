@@ -12,12 +12,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { parsePluginConfig } from "../../ipam/network-definition.ts";
-import { parseRequestedAddress } from "../../ipam/requested-address.ts";
+import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
 import type { AttachOutcome, AttachWant, DetachOutcome } from "../../store/allocations.ts";
 import { hidingMount } from "../../store/host-local/data-dir.ts";
-import { migrate } from "../../store/sqlite/migrations.ts";
-import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
+import { migrate } from "../../store/journal/migrations.ts";
+import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { BOOT, ManualClock } from "./subjects.ts";
 
 /** What release 0.1.0 knows. */

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { formatAddress } from "../../ipam/address.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 import { type Lease, readLeases } from "../../store/host-local/lease-files.ts";
 
 /** A folder of a thousand leases that nobody has touched for a minute. */

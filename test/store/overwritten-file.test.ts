@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
+import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { BOOT, ManualClock } from "./subjects.ts";
 
 const root = mkdtempSync(join(tmpdir(), "holdfast-overwritten-"));

@@ -2,9 +2,9 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { ApiAway } from "../../store/kubernetes/kube-api.ts";
-import { OtherNode } from "../../store/kubernetes/node-identity.ts";
-import { ALLOCATIONS_PATH } from "../../store/kubernetes/objects.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
+import { OtherNode } from "../../store/cluster/node-identity.ts";
 import { NODE, NodeStage } from "./node-stage.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
 

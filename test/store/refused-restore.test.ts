@@ -1,7 +1,7 @@
 /** What the API server refuses to restore for good: told, and in nobody's way. */
 import { expect, test, vi } from "vitest";
-import { Continuity } from "../../store/kubernetes/continuity.ts";
-import { ALLOCATIONS_PATH, objectPath } from "../../store/kubernetes/objects.ts";
+import { ALLOCATIONS_PATH, objectPath } from "../../kube/objects.ts";
+import { Continuity } from "../../store/cluster/allocations/continuity.ts";
 import { NodeStage } from "./node-stage.ts";
 
 test("an allocation that may not be created again is told, its network marked once, and all others are restored", async () => {

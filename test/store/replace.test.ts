@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { parseAddress } from "../../ipam/address.ts";
-import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { BOOT, detachWant, ManualClock, said, type WantOptions, want } from "./subjects.ts";
 
 const NEXT_BOOT = "boot-next";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { hasServedSince } from "../../store/kubernetes/served-since.ts";
+import { hasServedSince } from "../../store/cluster/allocations/served-since.ts";
 import { FakeApi, json } from "../claims/fake-api.ts";
 import { FakeCollection, type FakeObject } from "../claims/fake-collection.ts";
 

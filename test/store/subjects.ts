@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type NetworkDefinition, parsePluginConfig } from "../../ipam/network-definition.ts";
-import { parseRequestedAddress } from "../../ipam/requested-address.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { Allocations, AttachOutcome, AttachWant } from "../../store/allocations.ts";
-import type { Clock } from "../../store/clock.ts";
-import { MemoryAllocations } from "../../store/memory-allocations.ts";
 import type { NamespaceIdentity } from "../../store/records.ts";
-import { SqliteStore } from "../../store/sqlite/sqlite-store.ts";
+import { SqliteStore } from "../../store/standalone/standalone-store.ts";
+import { MemoryAllocations } from "./memory-allocations.ts";
 
 export const BOOT = "boot-now";
 

@@ -1,0 +1,105 @@
+import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
+import {
+  ApiAway,
+  type KubeAnswer,
+  type KubeApi,
+  type KubeRequest,
+  type ListAnswer,
+  type ListRequest,
+  type WatchEnd,
+  type WatchRequest,
+} from "../../kube/kube-api.ts";
+import { CLAIMS_PATH, WHEREABOUTS_POOLS_PATH } from "../../kube/objects.ts";
+import { isNoSuchObject } from "../../kube/read-object.ts";
+import {
+  away,
+  type ClusterProblem,
+  forbidden,
+  silent,
+  unknownResource,
+  unknownUser,
+} from "./cluster-problem.ts";
+
+/** For the question why a list failed, ms. */
+const EXPLAIN_MS = 3_000;
+const FORBIDDEN = 403;
+const NOT_FOUND = 404;
+/** Nobody needs these to use Holdfast. */
+const OPTIONAL_PATHS: readonly string[] = [CLAIMS_PATH, UDNS_PATH, CUDNS_PATH, WHEREABOUTS_POOLS_PATH];
+
+export interface AskingOptions {
+  /** For messages. */
+  readonly server: string;
+  /** Without an object for so long, ms, a list is given up; 0: never. */
+  readonly silenceMs: number;
+}
+
+/** The Kubernetes API for somebody who waits for the answer: what goes wrong is thrown as a ClusterProblem. */
+export class AskingApi implements KubeApi {
+  readonly #api: KubeApi;
+  readonly #options: AskingOptions;
+
+  constructor(api: KubeApi, options: AskingOptions) {
+    this.#api = api;
+    this.#options = options;
+  }
+
+  get lastContactMs(): number {
+    return this.#api.lastContactMs;
+  }
+
+  async send(request: KubeRequest): Promise<KubeAnswer> {
+    const answer = await this.#api.send(request).catch((error: unknown) => {
+      throw error instanceof ApiAway ? this.#away(error) : error;
+    });
+    const { status, body } = answer;
+    if (status === FORBIDDEN) throw forbidden(request.path, body?.message ?? "403");
+    if (status === NOT_FOUND && !isNoSuchObject(status, body, request.path))
+      throw unknownResource(request.path);
+    return answer;
+  }
+
+  async list(request: ListRequest): Promise<ListAnswer> {
+    const { silenceMs, server } = this.#options;
+    const silence = new AbortController();
+    const timer = setTimeout(() => silence.abort(), silenceMs).unref();
+    if (silenceMs === 0) clearTimeout(timer);
+    const each: ListRequest["each"] = (object) => {
+      if (silenceMs > 0) timer.refresh();
+      request.each(object);
+    };
+    try {
+      const answer = await this.#api.list({ ...request, each, signal: silence.signal });
+      if (answer.kind === "missing" && !OPTIONAL_PATHS.includes(request.path))
+        throw unknownResource(request.path);
+      return answer;
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      throw silence.signal.aborted ? silent(server, silenceMs) : await this.#explain(request.path, error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  watch(request: WatchRequest): Promise<WatchEnd> {
+    return this.#api.watch(request);
+  }
+
+  /** A list says in words only what has failed: a single request tells a refusal from silence. */
+  async #explain(path: string, error: ApiAway): Promise<unknown> {
+    try {
+      const deadlineMs = performance.now() + EXPLAIN_MS;
+      const query = { limit: "1" };
+      await this.send({ method: "GET", path, query, priority: "housekeeping", deadlineMs });
+      return this.#away(error);
+    } catch (problem) {
+      return problem;
+    }
+  }
+
+  #away({ message }: ApiAway): ClusterProblem {
+    const { server } = this.#options;
+    const reason = message.replace(/^(cannot list|no answer of the API server to [A-Z]+) \S+: /, "");
+    return reason.startsWith("401") ? unknownUser(server) : away(server, reason);
+  }
+}

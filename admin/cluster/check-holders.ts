@@ -1,0 +1,165 @@
+import { nodeDefinitionsOf } from "../../claims/import/import-sources.ts";
+import type { ClaimViewWithFact } from "../../claims/reasons/caches.ts";
+import { isPod } from "../../claims/reasons/facts.ts";
+import { describeOwner } from "../../ipam/owner.ts";
+import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { placeOf } from "../../ipam/space/range-set.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import { POD_ADDRESSES_MAX } from "../../kube/views/held-addresses.ts";
+import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import type { Finding } from "../../store/records.ts";
+import type { Grace } from "./grace.ts";
+import type { Look, LookedPod } from "./look.ts";
+
+const CLAIM_HINT =
+  "the controller takes in what nobody else has; where somebody else has it, the conditions of the claim tell what to do";
+const POD_HINT =
+  "the daemon of its node repairs what it can within five minutes; recreate the pod if this stays";
+
+const UNRECORDED = "has no IPAllocation";
+const UNRECORDED_HINT =
+  "the controller records it within a minute, and holdfast import --kubeconfig does it now; recreate the pod if this stays";
+
+/** I2: every address that a claim lists is allocated to it. */
+export function checkClaims(look: Look, grace: Grace): Finding[] {
+  const ours = new Set(look.book.networks());
+  const findings: Finding[] = [];
+  for (const claim of look.claims.items.values()) {
+    if (!ours.has(claim.network) || !grace.isOver(claim.creationTimestamp)) continue;
+    for (const text of claim.ips) {
+      const wrong = wrongWith(look, claim, text);
+      if (wrong === null) continue;
+      const message = `${text} of network ${claim.network}, listed by claim ${claim.key}, ${wrong.problem}`;
+      findings.push({ invariant: "I2", message, hint: wrong.hint });
+    }
+  }
+  return findings;
+}
+
+/** I2: every address on our networks that a living pod reports is allocated to it, or to a claim of its. */
+export function checkPods(look: Look, grace: Grace): Finding[] {
+  const findings: Finding[] = [];
+  for (const pod of look.pods.items.values()) {
+    // What is being deleted may have given its addresses back already; what has ended reports none.
+    if (pod.beingDeleted || !grace.isOver(pod.creationTimestamp)) continue;
+    if (pod.addressesCut) findings.push(tooMany(pod));
+    const unrecorded = new Map<string, string[]>();
+    for (const { network, address } of reportedBy(look, pod)) {
+      const problem = podProblem(look, pod, { network, address }, grace);
+      if (problem === null) continue;
+      if (problem === UNRECORDED) {
+        unrecorded.set(network, [...(unrecorded.get(network) ?? []), formatAddress(address)]);
+        continue;
+      }
+      findings.push({
+        invariant: "I2",
+        message: `${formatAddress(address)} of network ${network}, in use by pod ${pod.key}, ${problem}`,
+        hint: POD_HINT,
+      });
+    }
+    for (const [network, addresses] of unrecorded) findings.push(notRecorded(pod, network, addresses));
+  }
+  return findings;
+}
+
+/** The addresses that a pod reports, with the network of ours that each is of. */
+function reportedBy(
+  { book, networks }: Look,
+  pod: LookedPod,
+): { readonly network: string; readonly address: Address }[] {
+  return pod.addresses.flatMap(({ address: text, nad, network: named }) => {
+    const address = parseAddress(text);
+    if (nad !== null) {
+      const network = book.networkOfNad(nad);
+      return network === null ? [] : [{ network, address }];
+    }
+    // Networks that the nodes' own configuration defines.
+    return [...networks.values()].flatMap((object) => {
+      const definitions = nodeDefinitionsOf(object);
+      const holds = definitions.some(({ rangeSets }) => placeOf(rangeSets, address) !== null);
+      const { network } = object.spec;
+      return holds || (definitions.length > 0 && network === named) ? [{ network, address }] : [];
+    });
+  });
+}
+
+/** One finding for a pod and network: an annotation has room for thousands. */
+function notRecorded({ key }: LookedPod, network: string, addresses: readonly string[]): Finding {
+  const [first = "", ...others] = addresses;
+  if (others.length === 0) {
+    const message = `${first} of network ${network}, in use by pod ${key}, ${UNRECORDED}`;
+    return { invariant: "I2", message, hint: UNRECORDED_HINT };
+  }
+  return {
+    invariant: "I2",
+    message: `${first} and ${others.length} other addresses of network ${network}, in use by pod ${key} as it reports, have no IPAllocation`,
+    hint: "an interface has one address of each subnet; holdfast import --dry-run --kubeconfig tells why they are not recorded, and the pod's annotations who claims them",
+  };
+}
+
+function tooMany({ key }: LookedPod): Finding {
+  return {
+    invariant: "I2",
+    message: `pod ${key} reports more than ${POD_ADDRESSES_MAX} addresses; the others were not compared`,
+    hint: "see who writes its annotations k8s.v1.cni.cncf.io/network-status and k8s.ovn.org/pod-networks",
+  };
+}
+
+function wrongWith(
+  look: Look,
+  claim: ClaimViewWithFact,
+  text: string,
+): { readonly problem: string; readonly hint: string } | null {
+  let address: Address;
+  try {
+    ({ address } = parseInterfaceAddress(text));
+  } catch (error) {
+    const hint =
+      "correct status.ips of the claim, as whoever wrote it meant it; nothing is given to it before";
+    return { problem: `cannot be read: ${(error as Error).message}`, hint };
+  }
+  const problem = claimProblem(look, claim, address);
+  return problem === null ? null : { problem, hint: CLAIM_HINT };
+}
+
+function claimProblem(look: Look, claim: ClaimViewWithFact, address: Address): string | null {
+  const object = objectOf(look, claim.network, address);
+  if (!object) return "has no IPAllocation";
+  if (object.status?.state !== "Bound") return "is not Bound";
+  const { owner } = object.spec;
+  if (owner.kind === "IPAMClaim" && owner.uid === claim.uid) return null;
+  const same = owner.kind === "IPAMClaim" && `${owner.namespace}/${owner.name}` === claim.key;
+  return same ? "belongs to a former claim of this name" : belongsTo(object);
+}
+
+function podProblem(
+  look: Look,
+  pod: LookedPod,
+  { network, address }: { readonly network: string; readonly address: Address },
+  grace: Grace,
+): string | null {
+  const object = objectOf(look, network, address);
+  if (!object) return UNRECORDED;
+  const { owner } = object.spec;
+  if (object.status?.state !== "Bound") {
+    // A sandbox that is made anew gives its address back first.
+    return grace.isOver(object.status?.since) ? "is not Bound" : null;
+  }
+  const attached = Object.values(object.status.attachments ?? {}).some(
+    (one) => one.pod !== undefined && isPod(pod, one.pod.uid),
+  );
+  if (attached || (owner.kind === "Pod" && isPod(pod, owner.uid))) return null;
+  const named =
+    owner.kind === "IPAMClaim" && owner.namespace === pod.namespace && pod.claims.includes(owner.name);
+  return named ? null : belongsTo(object);
+}
+
+export function objectOf({ allocations }: Look, network: string, address: Address): IPAllocation | undefined {
+  return allocations.get(allocationName(network, address))?.object;
+}
+
+function belongsTo({ spec }: IPAllocation): string {
+  return `belongs to ${describeOwner(fromAllocationOwner(spec.owner))}`;
+}

@@ -1,0 +1,64 @@
+import { formatAddress } from "../../ipam/space/address.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
+import type { Finding } from "../../store/records.ts";
+import type { Look } from "./look.ts";
+
+/** I1: an address has one object, whose name says which; two objects for one address can only come from outside. */
+export function checkNames({ allocations }: Look): Finding[] {
+  const findings: Finding[] = [];
+  const byAddress = new Map<string, string[]>();
+  for (const { key: name, object } of allocations.values()) {
+    const what = addressText(object);
+    if (what === null) {
+      findings.push(strange(name, "names no network and address that can be read"));
+      continue;
+    }
+    const names = byAddress.get(what.text);
+    if (names === undefined) byAddress.set(what.text, [name]);
+    else names.push(name);
+    if (what.name === name && !isSound(object))
+      findings.push(strange(name, `(${what.text}) has no state, or an owner without UID`));
+  }
+  for (const [text, names] of byAddress) {
+    const [name = "", ...others] = names;
+    const object = allocations.get(name)?.object;
+    if (others.length > 0) {
+      findings.push({
+        invariant: "I1",
+        message: `${text} has ${names.length} IPAllocations: ${names.sort().join(", ")}`,
+        hint: "the one that Holdfast made is named after the address; find out who wrote the others, and delete them",
+      });
+    } else if (object && addressText(object)?.name !== name) {
+      findings.push({
+        invariant: "I1",
+        message: `IPAllocation ${name} claims ${text}, but has another address's name: ${text} may be given a second time`,
+        hint: `find out who wrote it (kubectl get ipallocation ${name} -o yaml), and delete it once nothing uses the address`,
+      });
+    }
+  }
+  return findings;
+}
+
+function strange(name: string, problem: string): Finding {
+  return {
+    invariant: "object",
+    message: `IPAllocation ${name} ${problem}`,
+    hint: `it is left alone; see kubectl get ipallocation ${name} -o yaml, and delete it once nothing uses its address`,
+  };
+}
+
+/** null: there is no network or address in it. */
+function addressText(object: IPAllocation): { text: string; name: string } | null {
+  try {
+    const address = addressOf(object);
+    const { network } = object.spec;
+    return {
+      text: `${formatAddress(address)} of network ${network}`,
+      name: allocationName(network, address),
+    };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,157 @@
+import { describeSource, isImported, sourcesOf, uncovered } from "../../claims/import/import-sources.ts";
+import { nameTakenBy, networkObjectOf } from "../../claims/network-object.ts";
+import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../claims/network-owner.ts";
+import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
+import { describeOwner } from "../../ipam/owner.ts";
+import { allocationName, networkObjectName } from "../../kube/object-names.ts";
+import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { gatewayHeld } from "../../store/journal/check.ts";
+import type { Finding, RangeView } from "../../store/records.ts";
+import type { Grace } from "./grace.ts";
+import type { Look } from "./look.ts";
+import type { ClusterNetworkView } from "./network-views.ts";
+
+/** Namespaces or definitions that one finding names. */
+const SHOWN_MAX = 5;
+
+/** I5: the counts of every range add up, and those that `kubectl get ipnetworks` shows can be true. */
+export function checkCounts({ networks }: Look, views: readonly ClusterNetworkView[]): Finding[] {
+  const findings: Finding[] = [];
+  for (const { name, ranges } of views) {
+    for (const range of ranges) {
+      if (addsUp(range)) continue;
+      findings.push({
+        invariant: "I5",
+        message: `the counts of ${range.subnets.join(", ")} of network ${name} do not add up to ${range.size}`,
+        hint: "please report it, with the network's definition and holdfast show -o json",
+      });
+    }
+  }
+  for (const { metadata, spec, status } of networks.values()) {
+    const { size, allocated, cooling, free } = status ?? {};
+    const counts = [allocated, cooling, free].map((text) => numberOf(text));
+    const all = numberOf(size);
+    if (all === null || counts.includes(null)) continue;
+    const sum = (counts as bigint[]).reduce((total, one) => total + one, 0n);
+    if (sum <= all) continue;
+    findings.push({
+      invariant: "I5",
+      message: `IPNetwork ${metadata.name} counts ${sum} addresses of network ${spec?.network} as allocated, cooling or free, of ${all}`,
+      hint: "the controller writes these counts; see whether it runs, and who else writes them",
+    });
+  }
+  return findings;
+}
+
+/** Definitions that are refused: every ADD through them fails. */
+export function checkBroken({ book }: Look): Finding[] {
+  return book.broken().map(({ key, refusal }) => ({
+    invariant: "network",
+    message: `NetworkAttachmentDefinition ${key} is refused: ${refusal.message}`,
+    hint: refusal.hint,
+  }));
+}
+
+/** Definitions that disagree with the one that counts: every ADD through them fails. */
+export function checkConflicts({ book }: Look): Finding[] {
+  return book.networks().flatMap((network) => {
+    const counting = book.definitionOf(network);
+    const others = book.nadsOf(network).filter(({ key }) => book.verdict(key).kind === "conflict");
+    if (counting === null || others.length === 0) return [];
+    const shown = shortened(others.map(({ key }) => key).sort());
+    const define = others.length === 1 ? ` ${shown} defines` : `s ${shown} define`;
+    return [
+      {
+        invariant: "network",
+        message: `NetworkAttachmentDefinition${define} network ${network} differently from ${counting.by}, which counts: ADDs through ${others.length === 1 ? "it" : "them"} are refused`,
+        hint: "make them equal, or give one of them another network name",
+      },
+    ];
+  });
+}
+
+/** Nobody holds a gateway's address: it answers for itself. */
+export function checkGateways({ book, allocations }: Look): Finding[] {
+  return book.networks().flatMap((network) => {
+    const counting = book.definitionOf(network);
+    return (counting === null ? [] : gatewaysOf(counting.definition)).flatMap((gateway) => {
+      const object = allocations.get(allocationName(network, gateway))?.object;
+      if (object?.status?.state !== "Bound") return [];
+      return [gatewayHeld(network, gateway, describeOwner(fromAllocationOwner(object.spec.owner)))];
+    });
+  });
+}
+
+/** Networks where no address is given yet, because those from before Holdfast are not recorded. */
+export function checkImports(look: Look, grace: Grace): Finding[] {
+  return look.book.networks().flatMap((network) => {
+    const object = networkObjectOf(network, (one) => look.networks.get(one));
+    const sources = sourcesOf(look.book, network, null);
+    if (isImported(object, sources)) return [];
+    if (!grace.isOver(look.madeAt.get(network))) return [];
+    const name = networkObjectName(network);
+    // Without any of them imported, the network is meant as a whole.
+    const open = uncovered(object, sources);
+    const missing = open.length < sources.length ? ` for ${open.map(describeSource).join(", ")}` : "";
+    const consequence = missing === "" ? ", and none is given" : "";
+    const other = nameTakenBy(network, (one) => look.networks.get(one));
+    return [
+      {
+        invariant: "import",
+        message: `network ${network} is not imported${missing}: addresses from before Holdfast may not be recorded${consequence}`,
+        hint:
+          other === null
+            ? "the controller imports it, or the first attachment does; see their logs"
+            : `IPNetwork ${name} is of network ${other}; delete it`,
+      },
+    ];
+  });
+}
+
+function addsUp({ size, allocated, cooling, free, excluded }: RangeView): boolean {
+  return BigInt(free) + BigInt(allocated) + BigInt(cooling) + BigInt(excluded) === BigInt(size);
+}
+
+/** null: absent, or no number. */
+function numberOf(text: string | undefined): bigint | null {
+  return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
+}
+
+function shortened(names: readonly string[]): string {
+  const shown = names.slice(0, SHOWN_MAX).join(", ");
+  return names.length > SHOWN_MAX ? `${shown}, and ${names.length - SHOWN_MAX} more` : shown;
+}
+
+/** Networks whose owner is not recorded or defines them no longer, and NADs that may not use the network they name. */
+export function checkOwners({ book, madeAt }: Look, grace: Grace): Finding[] {
+  return book.networks().flatMap((network): Finding[] => {
+    const owner = book.ownerOf(network);
+    if (owner === null) return [];
+    const whose = describeNetworkOwner(owner);
+    const findings: Finding[] = [];
+    if (!book.hasRecordedOwner(network) && grace.isOver(madeAt.get(network))) {
+      findings.push({
+        invariant: "owner",
+        message: `nobody has recorded whose network ${network} is: until then it is ${whose}'s, which has the oldest definition`,
+        hint: "the controller records it, or the first attachment does; see their logs, and whether deploy/crds of this release is applied",
+      });
+    }
+    // The administrators' own is defined on the nodes.
+    if (owner.definedIn !== NODES_OWN && book.definitionOf(network) === null) {
+      findings.push({
+        invariant: "owner",
+        message: `network ${network} belongs to ${whose}, where no NetworkAttachmentDefinition defines it now`,
+        hint: `create the definition there again, or move the network: holdfast networks own ${network} --namespace NAMESPACE`,
+      });
+    }
+    const refused = book.namespacesOf(network).filter((namespace) => !book.permits(network, namespace));
+    if (refused.length > 0) {
+      findings.push({
+        invariant: "owner",
+        message: `network ${network} belongs to ${whose}, and NetworkAttachmentDefinitions of ${shortened(refused)} name it: ADDs through those are refused`,
+        hint: `where that is meant, share it (annotation ${SHARED_WITH_ANNOTATION} on its definition); else those must use another network name`,
+      });
+    }
+    return findings;
+  });
+}

@@ -1,0 +1,99 @@
+import { cachedFacts } from "../../claims/reasons/caches.ts";
+import type { Facts } from "../../claims/reasons/facts.ts";
+import { judge, type Rules, type Verdict } from "../../claims/reasons/relations.ts";
+import { describeOwner } from "../../ipam/owner.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import type { Finding } from "../../store/records.ts";
+import type { Grace } from "./grace.ts";
+import type { Look } from "./look.ts";
+
+const RELEASE_HINT =
+  "the controller releases it; look again in a minute, and see whether the controller runs when this stays";
+
+const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "report" }>["why"], string>> = {
+  "claim-does-not-list": "which lists other addresses",
+  "claim-gone": "which is gone, with every pod that used it",
+  "pod-completed": "which has ended",
+  "pod-gone": "which is gone, with its containers",
+  "node-gone": "whose node is gone",
+  "cooling-with-finalizer":
+    "which has let go of it; it rests, but cannot be deleted: our finalizer is still on it",
+  "owner-incomplete": "of which name or namespace is missing: nobody can tell whether it lives",
+  "container-without-attachment": "of which no node is recorded: nobody can tell whether it runs",
+  unsound: "",
+};
+
+/** I3: every allocation has a living reason; and claims that cannot go do not keep addresses for nobody. */
+export function checkReasons(look: Look, grace: Grace): Finding[] {
+  const { allocations, claims, pods, nodes, book } = look;
+  const facts = cachedFacts({
+    allocations: { items: allocations, known: true },
+    claims: { items: claims.items, known: claims.complete },
+    pods: { items: pods.items, known: pods.complete },
+    nodes: { items: new Map([...nodes].map((name) => [name, { unreachable: false }])), known: true },
+    stoppedPods: { has: () => false },
+    book,
+  });
+  const rules: Rules = {
+    graceSeconds: 0,
+    podGoneReleaseSeconds: 0,
+    coolingKeepSeconds: 0,
+    cooldownSeconds: (network) => book.definitionOf(network)?.definition.cooldownSeconds ?? 0,
+  };
+  const findings: Finding[] = [];
+  for (const one of allocations.values()) {
+    const { object } = one;
+    const verdict = judge(one, facts, rules);
+    const finding = findingOf(object, verdict);
+    if (finding !== null && grace.isOver(object.status?.since)) findings.push(finding);
+  }
+  return [...findings, ...stuckClaims(look, facts, grace)];
+}
+
+function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {
+  const { network, address, owner } = object.spec ?? {};
+  const held = () =>
+    `${address} of network ${network} is held by ${describeOwner(fromAllocationOwner(owner))}`;
+  const release = () =>
+    `holdfast release ${address.split("/")[0]} --network ${network} takes it back, once nothing uses it`;
+  if (isUnattendedPod(object, verdict)) {
+    const node = object.status?.node ? `node ${object.status.node}` : "a node that is not recorded";
+    return {
+      invariant: "I3",
+      message: `${held()}, which is gone and had it before Holdfast: its containers may run on ${node}`,
+      hint: `the controller releases it within a minute where it has seen them end; else ${release()}`,
+    };
+  }
+  const reported = verdict.kind === "release" || verdict.kind === "repair" || verdict.kind === "report";
+  // What its name does not say is a matter of I1.
+  if (!reported || verdict.why === "unsound") return null;
+  return {
+    invariant: "I3",
+    message: `${held()}, ${WHY[verdict.why]}`,
+    hint: verdict.kind === "report" ? release() : RELEASE_HINT,
+  };
+}
+
+/** Nothing on its node tells when its containers end. */
+function isUnattendedPod({ spec, status }: IPAllocation, { why }: Verdict): boolean {
+  const isAttached = Object.keys(status?.attachments ?? {}).length > 0;
+  return why === "container-may-run" && spec.owner.kind === "Pod" && !isAttached;
+}
+
+function stuckClaims({ book, claims }: Look, facts: Facts, grace: Grace): Finding[] {
+  const ours = new Set(book.networks());
+  return [...claims.items.values()].flatMap((claim) => {
+    const { key, namespace, name, network, ips, deletionTimestamp } = claim;
+    if (deletionTimestamp === null || !ours.has(network) || ips.length === 0) return [];
+    const users = facts.podsNaming(namespace, name);
+    if (users.kind !== "present" || users.it.length > 0 || !grace.isOver(deletionTimestamp)) return [];
+    return [
+      {
+        invariant: "stuck",
+        message: `claim ${key} is being deleted since ${deletionTimestamp} and keeps ${ips.join(", ")} of network ${network}, though no pod names it`,
+        hint: `whoever set its finalizers must remove them: kubectl get ipamclaim -n ${namespace} ${name} -o yaml`,
+      },
+    ];
+  });
+}

@@ -1,0 +1,44 @@
+import { recoveryMark } from "../../claims/recovery.ts";
+import { describeOwner } from "../../ipam/owner.ts";
+import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import type { Finding } from "../../store/records.ts";
+import type { Grace } from "./grace.ts";
+import type { Look } from "./look.ts";
+
+/** What a restored API server leaves: networks where nobody new gets an address, and claims in use that list nothing. */
+export function checkRecovery(look: Look, grace: Grace): Finding[] {
+  return [...recoveringNetworks(look), ...emptyClaims(look, grace)];
+}
+
+function recoveringNetworks({ networks }: Look): Finding[] {
+  return [...networks.values()].flatMap((object) => {
+    const mark = recoveryMark(object);
+    if (mark === null) return [];
+    return [
+      {
+        invariant: "recovery",
+        message: `network ${object.spec?.network} recovers, and nobody new gets an address there: ${mark}`,
+        hint: "allocations were taken away (a restored etcd, or IPAllocations deleted by force); it ends by itself once no node has anything more to put back; see the daemons' logs when it stays",
+      },
+    ];
+  });
+}
+
+function emptyClaims({ allocations, claims }: Look, grace: Grace): Finding[] {
+  const empty = new Map([...claims.items.values()].map((claim) => [claim.uid, claim]));
+  for (const [uid, { ips }] of empty) if (ips.length > 0) empty.delete(uid);
+  return [...allocations.values()].flatMap(({ object: { spec, status } }) => {
+    const claim = spec?.owner?.kind === "IPAMClaim" ? empty.get(spec.owner.uid) : undefined;
+    const users = Object.values(status?.attachments ?? {});
+    if (claim === undefined || status?.state !== "Bound" || users.length === 0) return [];
+    if (!grace.isOver(status.since)) return [];
+    const [user] = users;
+    return [
+      {
+        invariant: "I2",
+        message: `${spec.address} of network ${spec.network} is in use by ${describeOwner(fromAllocationOwner(spec.owner))}, which lists no address`,
+        hint: `the daemon of node ${user?.node} publishes the list again when it compares what it holds with the API: at its start, and after each loss of contact`,
+      },
+    ];
+  });
+}

@@ -1,0 +1,88 @@
+import { isImported, sourcesOf } from "../../claims/import/import-sources.ts";
+import { networkObjectOf } from "../../claims/network-object.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { placeOf } from "../../ipam/space/range-set.ts";
+import type { WhereaboutsEntry } from "../../kube/views/whereabouts.ts";
+import type { Finding } from "../../store/records.ts";
+import { objectOf } from "./check-holders.ts";
+import type { Grace } from "./grace.ts";
+import type { Look } from "./look.ts";
+
+/** Entries of one IPPool that lack a record on one network: a pool can have thousands. */
+interface Unrecorded {
+  readonly first: WhereaboutsEntry;
+  readonly network: string;
+  count: number;
+}
+
+/**
+ * What whereabouts still records on networks that were switched over has its IPAllocation, whoever holds it: else the
+ * address can be given again. An IPPool does not name its network, so a record on any network with the range will do.
+ */
+export function checkWhereabouts(look: Look, grace: Grace): Finding[] {
+  const networks = importedNetworks(look);
+  if (networks.length === 0) return [];
+  const unreadable = look.pools.filter((one) => typeof one === "string");
+  const unrecorded = new Map<string, Unrecorded>();
+  for (const entry of look.pools.flatMap((one) => (typeof one === "string" ? [] : one.entries))) {
+    const network = networkWithoutRecord(look, entry, networks, grace);
+    if (network === null) continue;
+    const known = unrecorded.get(`${entry.pool} ${network}`);
+    if (known === undefined) unrecorded.set(`${entry.pool} ${network}`, { first: entry, network, count: 1 });
+    else known.count += 1;
+  }
+  return [...unreadable.map(unreadableFinding), ...[...unrecorded.values()].map(unrecordedFinding)];
+}
+
+/** What is not imported yet is reported as that. */
+function importedNetworks(look: Look): string[] {
+  return look.book.networks().filter((network) => {
+    const object = networkObjectOf(network, (name) => look.networks.get(name));
+    return isImported(object, sourcesOf(look.book, network, null));
+  });
+}
+
+/** null: the address is recorded, of no network of ours, or judged elsewhere. */
+function networkWithoutRecord(
+  look: Look,
+  entry: WhereaboutsEntry,
+  networks: readonly string[],
+  grace: Grace,
+): string | null {
+  if (isJudgedByItsPod(look, entry, grace)) return null;
+  const { address } = entry;
+  const found = networks.filter((network) => {
+    const definition = look.book.definitionOf(network)?.definition;
+    return definition !== undefined && placeOf(definition.rangeSets, address) !== null;
+  });
+  const isRecorded = found.some((network) => objectOf(look, network, address)?.status?.state === "Bound");
+  return isRecorded ? null : (found[0] ?? null);
+}
+
+/** What a living pod reports itself, checkPods compares; one that ends, or has just begun, may be on its way. */
+function isJudgedByItsPod({ pods }: Look, { pod: named, address }: WhereaboutsEntry, grace: Grace): boolean {
+  const pod = named === null ? undefined : pods.items.get(`${named.namespace}/${named.name}`);
+  if (pod === undefined) return false;
+  const text = formatAddress(address);
+  const onItsWay = pod.beingDeleted || pod.terminal || !grace.isOver(pod.creationTimestamp);
+  return onItsWay || pod.addresses.some((one) => one.address === text);
+}
+
+function unrecordedFinding({ first, network, count }: Unrecorded): Finding {
+  const { pool, address, pod } = first;
+  const user = pod === null ? "a container" : `pod ${pod.namespace}/${pod.name}`;
+  const which = `${formatAddress(address)}${count === 1 ? "" : ` and ${count - 1} more`} of network ${network}`;
+  return {
+    invariant: "import",
+    message: `${which}, in use by ${user} as whereabouts' IPPool ${pool} says, has no Bound IPAllocation and may be given again`,
+    hint: `holdfast import --network ${network} --kubeconfig F records it; where its container is certainly gone, remove the entry from the IPPool (as whereabouts' ip-reconciler does)`,
+  };
+}
+
+function unreadableFinding(problem: string): Finding {
+  return {
+    invariant: "import",
+    message: `whereabouts' ${problem}; what it records is not compared`,
+    hint: "correct spec.range of the IPPool, or delete the IPPool when nothing uses it",
+  };
+}

@@ -1,0 +1,92 @@
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { checkDefinitions } from "../../store/cluster/check-definitions.ts";
+import type { Finding } from "../../store/records.ts";
+import { checkClaims, checkPods } from "./check-holders.ts";
+import { checkNames } from "./check-names.ts";
+import {
+  checkBroken,
+  checkConflicts,
+  checkCounts,
+  checkGateways,
+  checkImports,
+  checkOwners,
+} from "./check-networks.ts";
+import { checkReasons } from "./check-reasons.ts";
+import { checkRecovery } from "./check-recovery.ts";
+import { checkWhereabouts } from "./check-whereabouts.ts";
+import { Grace } from "./grace.ts";
+import { type Look, lookAt } from "./look.ts";
+import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
+
+/** Between two looks, ms. The lists of one are not of the same instant: what only one of them shows was on its way. */
+const LOOK_AGAIN_MS = 2_000;
+
+export interface CheckOptions {
+  /** The wall clock of whoever asks. */
+  readonly nowMs: () => number;
+  /** What is younger is not reported. */
+  readonly graceSeconds: number;
+  /** Between two looks, ms; tests shorten it. */
+  readonly lookAgainMs?: number;
+}
+
+export interface ClusterCheck {
+  readonly findings: readonly Finding[];
+  /** How much was looked at. */
+  readonly counted: {
+    readonly allocations: number;
+    readonly attachments: number;
+    readonly claims: number;
+    readonly networks: number;
+  };
+}
+
+/** Proves the invariants for the whole cluster, or tells what is wrong. Throws what the API throws. */
+export async function checkCluster(api: KubeApi, options: CheckOptions): Promise<ClusterCheck> {
+  const definitions = await checkDefinitions(api);
+  const first = judged(await lookAt(api), options, definitions);
+  if (first.findings.length === 0) return first;
+  await new Promise((resolve) => setTimeout(resolve, options.lookAgainMs ?? LOOK_AGAIN_MS));
+  const before = new Set(first.findings.map(({ message }) => message));
+  const second = judged(await lookAt(api), options, definitions);
+  return { ...second, findings: second.findings.filter(({ message }) => before.has(message)) };
+}
+
+function judged(
+  look: Look,
+  { nowMs, graceSeconds }: CheckOptions,
+  definitions: readonly Finding[],
+): ClusterCheck {
+  const grace = new Grace(nowMs(), graceSeconds);
+  const objects = [...look.allocations.values()].map(({ object }) => object);
+  const views = clusterNetworks(look.book, objects, look.networks, nowMs());
+  const findings = [
+    ...definitions,
+    ...checkNames(look),
+    ...checkClaims(look, grace),
+    ...checkPods(look, grace),
+    ...checkReasons(look, grace),
+    ...checkCounts(look, views),
+    ...checkImports(look, grace),
+    ...checkOwners(look, grace),
+    ...checkRecovery(look, grace),
+    ...checkGateways(look),
+    ...checkBroken(look),
+    ...checkConflicts(look),
+    ...checkWhereabouts(look, grace),
+  ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));
+  return { findings, counted: { ...countedOf(look, views), allocations: boundCount(look) } };
+}
+
+function boundCount({ allocations }: Look): number {
+  return [...allocations.values()].filter(({ object }) => object.status?.state === "Bound").length;
+}
+
+function countedOf({ book, claims }: Look, views: readonly ClusterNetworkView[]) {
+  const ours = new Set(book.networks());
+  return {
+    attachments: views.reduce((total, { attachments }) => total + attachments, 0),
+    claims: [...claims.items.values()].filter(({ network }) => ours.has(network)).length,
+    networks: views.length,
+  };
+}

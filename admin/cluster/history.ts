@@ -1,0 +1,48 @@
+import { type Address, compareAddresses, sameAddress } from "../../ipam/space/address.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
+import { viewOf } from "../../store/cluster/allocations/views.ts";
+import type { HistoryView } from "../../store/records.ts";
+
+/** A period as the objects of a cluster tell it: of one that has ended they no longer know when it began. */
+export type ClusterHistoryView = Omit<HistoryView, "from"> & { readonly from: string | null };
+
+export interface HistoryFilter {
+  readonly network?: string | undefined;
+  readonly address?: Address | undefined;
+  readonly limit: number;
+}
+
+/** Who has an address and uses it, and who had the ones that rest. The newest first. */
+export function clusterHistory(
+  allocations: readonly IPAllocation[],
+  { network, address, limit }: HistoryFilter,
+): ClusterHistoryView[] {
+  return allocations
+    .filter(isSound)
+    .filter(({ spec }) => network === undefined || spec.network === network)
+    .filter((object) => address === undefined || sameAddress(addressOf(object), address))
+    .sort((a, b) => compareAddresses(addressOf(a), addressOf(b)))
+    .flatMap(periodsOf)
+    .sort((a, b) => timeOf(b) - timeOf(a))
+    .slice(0, limit);
+}
+
+function periodsOf(object: IPAllocation): ClusterHistoryView[] {
+  const { network, address, owner, state, since, attachments } = viewOf(object);
+  const held = { network, address, owner, containerID: null, interface: null, pod: null };
+  if (state === "Cooling") return [{ ...held, node: "", from: null, until: since, endedBy: "released" }];
+  const uses = attachments.map(({ containerID, interface: name, pod, node, since: from }) => ({
+    ...{ network, address, owner, containerID, interface: name, pod, node },
+    ...{ from, until: null, endedBy: null },
+  }));
+  // A pod or container holds by using; a claim also without. What was taken in from before Holdfast has no use yet.
+  if (owner.kind !== "claim" && uses.length > 0) return uses;
+  const node = object.status?.node ?? "";
+  return [...uses, { ...held, node, from: since, until: null, endedBy: null }];
+}
+
+/** ms; what cannot be read is old. */
+function timeOf({ from, until }: ClusterHistoryView): number {
+  return Date.parse(from ?? until ?? "") || 0;
+}

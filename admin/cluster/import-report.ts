@@ -1,0 +1,99 @@
+import { type ImportedAddress, importNetwork } from "../../claims/import/import.ts";
+import { nodeDefinitionsOf } from "../../claims/import/import-sources.ts";
+import { recordOwner } from "../../claims/record-owner.ts";
+import { describeOwner } from "../../ipam/owner.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
+import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
+import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
+import { readAllocations, readDefinitions } from "./look.ts";
+
+/** For recording whose a network is, ms: where it is in use already, its allocations and all pods are listed. */
+const OWNER_MS_MAX = 60_000;
+/** The report says what matters. */
+const SILENT = { info() {}, warn() {} };
+
+export interface ClusterImportOptions {
+  /** Default: every network that is ours. */
+  readonly network?: string;
+  readonly dryRun: boolean;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+}
+
+/**
+ * Records, by hand, what claims, living pods and whereabouts have on the networks that are ours, and before that whose each
+ * network is: an IPNetwork without it would look like one from before owners were recorded. A dry run only tells.
+ * Throws what the API throws, and RefusalError NOT_FOUND.
+ */
+export async function importCluster(
+  api: KubeApi,
+  { network: wanted, dryRun, time }: ClusterImportOptions,
+): Promise<ImportReport> {
+  const { book, networks } = await readDefinitions(api);
+  const byNodes = nodeNetworks(networks.values());
+  const ours = [...new Set([...book.networks(), ...byNodes.keys()])].sort();
+  if (wanted !== undefined && !ours.includes(wanted))
+    throw new RefusalError(refuse("NOT_FOUND", { what: `network ${wanted}` }));
+  const known = new Map<string, IPAllocation>();
+  for (const one of dryRun ? await readAllocations(api) : []) known.set(one.metadata.name, one);
+  const items: ImportItem[] = [];
+  const problems: { code: string; message: string; hint: string }[] = [];
+  for (const network of wanted === undefined ? ours : [wanted]) {
+    if (!dryRun) {
+      const deadlineMs = performance.now() + OWNER_MS_MAX;
+      const owner = await recordOwner(api, network, {
+        book,
+        byNodes: byNodes.has(network),
+        deadlineMs,
+        log: SILENT,
+      });
+      book.setOwner(network, owner);
+    }
+    for (const nodes of byNodes.get(network) ?? [null]) {
+      const options = { definitions: book, nodes, again: true, dryRun, time, log: SILENT };
+      const result = await importNetwork(api, network, options);
+      if (result.kind !== "imported") continue;
+      items.push(...result.addresses.map((one) => itemOf(network, one, known)));
+      for (const message of result.problems) {
+        const hint = "it is not recorded; see whether it is in use, and who wrote it";
+        problems.push({ code: "", message: `network ${network}: ${message}`, hint });
+      }
+    }
+  }
+  return { items, problems };
+}
+
+/** The ranges of networks that the nodes' own configuration defines, as imports have met them. */
+function nodeNetworks(objects: Iterable<IPNetwork>): Map<string, ReturnType<typeof nodeDefinitionsOf>> {
+  const found = new Map<string, ReturnType<typeof nodeDefinitionsOf>>();
+  for (const object of objects) {
+    const definitions = nodeDefinitionsOf(object);
+    if (definitions.length > 0) found.set(object.spec.network, definitions);
+  }
+  return found;
+}
+
+function itemOf(
+  network: string,
+  { address, owner, foundIn, outcome, by }: ImportedAddress,
+  known: ReadonlyMap<string, IPAllocation>,
+): ImportItem {
+  const item = { network, address, user: describeOwner(fromAllocationOwner(owner)), source: foundIn };
+  if (outcome === "recorded") return { ...item, action: "recorded-now", detail: "" };
+  if (outcome === "known") return { ...item, action: "recorded-before", detail: "" };
+  if (outcome === "taken") return { ...item, action: "conflict", detail: `held by ${by}` };
+  const object = known.get(allocationName(network, parseInterfaceAddress(address).address));
+  if (object !== undefined && sameAllocationOwner(object.spec.owner, owner)) {
+    return { ...item, action: "recorded-before", detail: "" };
+  }
+  if (object === undefined || object.status?.state === "Cooling") {
+    return { ...item, action: "would-record", detail: "" };
+  }
+  const holder = describeOwner(fromAllocationOwner(object.spec.owner));
+  return { ...item, action: "conflict", detail: `held by ${holder}` };
+}

@@ -1,0 +1,169 @@
+import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { networkObjectOf } from "../../claims/network-object.ts";
+import { readOwner } from "../../claims/network-owner.ts";
+import {
+  type CachedAllocation,
+  type ClaimViewWithFact,
+  projectAllocation,
+} from "../../claims/reasons/caches.ts";
+import { claimFact, type SweptPod, sweptPod } from "../../claims/reasons/fact-views.ts";
+import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import {
+  ALLOCATIONS_PATH,
+  CLAIMS_PATH,
+  type IPAllocation,
+  type IPNetwork,
+  NADS_PATH,
+  NETWORKS_PATH,
+  NODES_PATH,
+  PODS_PATH,
+  WHEREABOUTS_POOLS_PATH,
+} from "../../kube/objects.ts";
+import { projectClaim } from "../../kube/views/claim-view.ts";
+import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
+import { readPool, type WhereaboutsPool } from "../../kube/views/whereabouts.ts";
+import { ClusterProblem } from "./cluster-problem.ts";
+
+/** The networks of the cluster. */
+export interface Definitions {
+  readonly book: DefinitionBook;
+  /** When the NAD that defines a network was made, RFC 3339. */
+  readonly madeAt: ReadonlyMap<string, string>;
+  /** IPNetwork objects by name. */
+  readonly networks: ReadonlyMap<string, IPNetwork>;
+}
+
+/** A pod, and whether it is on its way out. */
+export interface LookedPod extends SweptPod {
+  readonly beingDeleted: boolean;
+}
+
+/** One reading of everything that decides whether a cluster is in order. */
+export interface Look extends Definitions {
+  /** By object name. */
+  readonly allocations: ReadonlyMap<string, CachedAllocation>;
+  /** By `namespace/name`; those that make no sense are left out, and then `complete` is false. */
+  readonly claims: Readable<ClaimViewWithFact>;
+  readonly pods: Readable<LookedPod>;
+  readonly nodes: ReadonlySet<string>;
+  /** whereabouts' IPPools; a string tells why one cannot be read. */
+  readonly pools: readonly (WhereaboutsPool | string)[];
+}
+
+interface Readable<T> {
+  readonly items: ReadonlyMap<string, T>;
+  readonly complete: boolean;
+}
+
+/** Lists everything, each resource from the quorum. Throws what the API throws. */
+export async function lookAt(api: KubeApi): Promise<Look> {
+  const [definitions, claims, pods, allocations, nodes, pools] = await Promise.all([
+    readDefinitions(api),
+    readAll(api, CLAIMS_PATH, (object): ClaimViewWithFact => {
+      const view = projectClaim(object);
+      return { ...view, fact: claimFact(view) };
+    }),
+    readAll(api, PODS_PATH, lookedPod),
+    readAllocations(api),
+    readNodes(api),
+    readPools(api),
+  ]);
+  return {
+    ...definitions,
+    claims,
+    pods,
+    pools,
+    allocations: new Map(allocations.map((object) => [object.metadata.name, projectAllocation(object)])),
+    nodes,
+  };
+}
+
+export async function readDefinitions(api: KubeApi): Promise<Definitions> {
+  const [nads, networks] = await Promise.all([readAll(api, NADS_PATH, projectNad), readNetworkObjects(api)]);
+  const book = new DefinitionBook();
+  const made = new Map<string, string>();
+  for (const { spec } of networks.values()) {
+    const network = spec?.network;
+    if (typeof network !== "string") continue;
+    book.setOwner(network, readOwner(networkObjectOf(network, (name) => networks.get(name))));
+  }
+  for (const nad of nads.items.values()) {
+    book.upsert(nad);
+    made.set(nad.key, nad.creationTimestamp);
+  }
+  const madeAt = book
+    .networks()
+    .map((network) => [network, made.get(book.definitionOf(network)?.by ?? "") ?? ""] as const);
+  return { book, madeAt: new Map(madeAt), networks };
+}
+
+export function readAllocations(api: KubeApi): Promise<IPAllocation[]> {
+  return readObjects<IPAllocation>(api, ALLOCATIONS_PATH);
+}
+
+async function readNetworkObjects(api: KubeApi): Promise<Map<string, IPNetwork>> {
+  const objects = await readObjects<IPNetwork>(api, NETWORKS_PATH);
+  return new Map(objects.map((object) => [object.metadata.name, object]));
+}
+
+async function readNodes(api: KubeApi): Promise<Set<string>> {
+  const objects = await readObjects<{ metadata: { name: string } }>(api, NODES_PATH, true);
+  return new Set(objects.map(({ metadata }) => metadata.name));
+}
+
+/** None where whereabouts is not installed, or its pools may not be read: the right is younger than the first release. */
+async function readPools(api: KubeApi): Promise<(WhereaboutsPool | string)[]> {
+  try {
+    return (await readObjects<unknown>(api, WHEREABOUTS_POOLS_PATH)).map(readPool);
+  } catch (error) {
+    const refused =
+      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
+    if (refused) return [];
+    throw error;
+  }
+}
+
+export async function readObjects<T>(api: KubeApi, path: string, metadataOnly = false): Promise<T[]> {
+  let objects: T[] = [];
+  await api.list({
+    path,
+    metadataOnly,
+    each: (object) => objects.push(object),
+    restarted: () => {
+      objects = [];
+    },
+  });
+  return objects;
+}
+
+async function readAll<T extends { readonly key: string }>(
+  api: KubeApi,
+  path: string,
+  project: (object: unknown) => T,
+): Promise<Readable<T>> {
+  const items = new Map<string, T>();
+  let complete = true;
+  await api.list({
+    path,
+    each: (object) => {
+      try {
+        const item = project(object);
+        items.set(item.key, item);
+      } catch (error) {
+        if (!(error instanceof MalformedObjectError)) throw error;
+        complete = false;
+      }
+    },
+    restarted: () => {
+      items.clear();
+      complete = true;
+    },
+  });
+  return { items, complete };
+}
+
+function lookedPod(object: unknown): LookedPod {
+  const view = projectPod(object, { addresses: true });
+  return { ...sweptPod(view), beingDeleted: view.deletionTimestamp !== null };
+}

@@ -1,0 +1,59 @@
+import { RefusalError } from "../../ipam/refusals.ts";
+import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { AskingApi } from "./asking-api.ts";
+import { routeOf } from "./cluster-admin.ts";
+import { ClusterProblem } from "./cluster-problem.ts";
+
+/** What became of a request. Not thrown: the classes of errors of this bundle are not those of the command line's. */
+type ClusterAnswer =
+  | { readonly kind: "answered"; readonly body: unknown }
+  | {
+      /** `refused`: the cluster, or we, said no. `away`: there is no cluster to ask. */
+      readonly kind: "refused" | "away";
+      readonly code: string;
+      readonly message: string;
+      readonly hint: string;
+    };
+
+export interface ClusterRequest {
+  readonly method: "GET" | "POST";
+  /** As on a daemon's socket. */
+  readonly path: string;
+  readonly query: Readonly<Record<string, string | undefined>>;
+  readonly body: unknown;
+}
+
+/** Entry of the bundle `cluster`: answers the requests of a daemon's socket API from the objects of a cluster. */
+export async function askCluster(
+  { kubeconfig, silenceMs }: { readonly kubeconfig: string; readonly silenceMs: number },
+  request: ClusterRequest,
+): Promise<ClusterAnswer> {
+  let http: HttpKubeApi | null = null;
+  try {
+    const connection = connect(kubeconfig);
+    http = new HttpKubeApi(connection);
+    const api = new AskingApi(http, { server: connection.server.origin, silenceMs });
+    return { kind: "answered", body: await routeOf({ api, silenceMs }, request) };
+  } catch (error) {
+    if (error instanceof ClusterProblem) {
+      const { kind, message, hint } = error;
+      return { kind, code: "", message, hint };
+    }
+    if (!(error instanceof RefusalError)) throw error;
+    const { code, message, hint } = error.refusal;
+    return { kind: "refused", code, message, hint };
+  } finally {
+    http?.close();
+  }
+}
+
+function connect(kubeconfig: string) {
+  try {
+    return loadKubeConfig(kubeconfig);
+  } catch (error) {
+    const { message } = error as Error;
+    const cut = message.lastIndexOf("; ");
+    throw new ClusterProblem("away", message.slice(0, cut), message.slice(cut + 2));
+  }
+}

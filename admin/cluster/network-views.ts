@@ -1,0 +1,72 @@
+import type { CountingDefinition, DefinitionBook } from "../../claims/definition-book.ts";
+import { isImported, sourcesOf } from "../../claims/import/import-sources.ts";
+import { networkObjectOf } from "../../claims/network-object.ts";
+import { Pool } from "../../ipam/space/pool.ts";
+import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
+import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
+import { viewNetwork } from "../../store/cluster/allocations/views.ts";
+import { fill } from "../../store/network-space.ts";
+import type { NetworkView } from "../../store/records.ts";
+
+/** A network of a cluster: what a node shows of it, counted from everybody's allocations. */
+export interface ClusterNetworkView extends NetworkView {
+  /** Whether the addresses from before Holdfast are recorded; none is given before. */
+  readonly imported: boolean;
+}
+
+/** Every network that a NAD defines, or that holds addresses though no NAD does any more. In order of their names. */
+export function clusterNetworks(
+  book: Pick<DefinitionBook, "networks" | "definitionOf" | "nadsOf" | "accessTo">,
+  allocations: Iterable<IPAllocation>,
+  objects: ReadonlyMap<string, IPNetwork>,
+  nowMs: number,
+): ClusterNetworkView[] {
+  const members = new Map<string, IPAllocation[]>(book.networks().map((network) => [network, []]));
+  for (const object of allocations) {
+    if (!isSound(object)) continue;
+    const { network } = object.spec;
+    const known = members.get(network);
+    if (known !== undefined) known.push(object);
+    else if (object.status?.state === "Bound") members.set(network, [object]);
+  }
+  return [...members.keys()].sort().map((network) => {
+    const view = countedView(network, book.definitionOf(network), members.get(network) ?? [], nowMs);
+    const imported = networkObjectSaysImported(book, objects, network);
+    return { ...view, ...book.accessTo(network), imported };
+  });
+}
+
+function networkObjectSaysImported(
+  book: Pick<DefinitionBook, "nadsOf">,
+  objects: ReadonlyMap<string, IPNetwork>,
+  network: string,
+): boolean {
+  return isImported(
+    networkObjectOf(network, (name) => objects.get(name)),
+    sourcesOf(book, network, null),
+  );
+}
+
+function countedView(
+  network: string,
+  counting: CountingDefinition | null,
+  members: readonly IPAllocation[],
+  nowMs: number,
+): NetworkView {
+  const cooldownSeconds = counting?.definition.cooldownSeconds ?? 0;
+  const pools = (counting?.definition.rangeSets ?? []).map((rangeSet) => new Pool(rangeSet));
+  const attachments = new Set<string>();
+  let bound = 0;
+  for (const object of members) {
+    const cooling = object.status?.state === "Cooling";
+    const sinceMs = Date.parse(object.status?.since ?? "");
+    // Who gives addresses looks at the same time: a rest that is over is free, though its object is still there.
+    const restingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
+    fill(pools, { address: addressOf(object), cooling, restingSinceMs }, cooldownSeconds, nowMs);
+    if (cooling) continue;
+    bound += 1;
+    for (const key of Object.keys(object.status?.attachments ?? {})) attachments.add(key);
+  }
+  for (const pool of pools) pool.expire(nowMs);
+  return viewNetwork(network, counting, pools, { bound, attachments: attachments.size });
+}

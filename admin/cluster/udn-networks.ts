@@ -1,0 +1,138 @@
+import { projectNad } from "../../claims/definition-book.ts";
+import { defineUdn } from "../../claims/udn/udn-definition.ts";
+import {
+  CUDNS_PATH,
+  describeUdn,
+  projectUdn,
+  UDNS_PATH,
+  type UdnKind,
+  type UdnView,
+} from "../../claims/udn/udn-object.ts";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { Pool } from "../../ipam/space/pool.ts";
+import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import { CLAIMS_PATH, NADS_PATH, PODS_PATH } from "../../kube/objects.ts";
+import { type ClaimView, claimAddresses, projectClaim } from "../../kube/views/claim-view.ts";
+import { statusAddresses } from "../../kube/views/held-addresses.ts";
+import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
+import { viewNetwork } from "../../store/cluster/allocations/views.ts";
+import { fill } from "../../store/network-space.ts";
+import type { NetworkView } from "../../store/records.ts";
+import { ClusterProblem } from "./cluster-problem.ts";
+import { readObjects } from "./look.ts";
+
+interface UdnNetwork {
+  readonly view: UdnView;
+  readonly definition: NetworkDefinition;
+}
+
+/**
+ * The networks that a (Cluster)UserDefinedNetwork defines and none of ours does, counted from the addresses that pods and
+ * claims report: OVN-Kubernetes allocates there. Without those whose nodes have a range each (Layer3), and those that are
+ * wrong. None where the kinds are not installed, or not everything of it may be read. Throws ApiAway, ClusterProblem.
+ */
+export async function udnNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {
+  try {
+    return await countedNetworks(api, ours);
+  } catch (error) {
+    const refused =
+      error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
+    if (refused) return [];
+    throw error;
+  }
+}
+
+async function countedNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {
+  const networks = await readNetworks(api, ours);
+  if (networks.length === 0) return [];
+  const held = await readHeld(api, new Set(networks.map(({ definition }) => definition.name)));
+  return networks.map(({ view, definition }) => {
+    const { addresses, pods } = held.get(definition.name) ?? { addresses: new Map(), pods: 0 };
+    const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
+    for (const address of addresses.values())
+      fill(pools, { address, cooling: false, restingSinceMs: 0 }, 0, 0);
+    const counts = { bound: addresses.size, attachments: pods };
+    return viewNetwork(definition.name, { definition, by: describeUdn(view) }, pools, counts);
+  });
+}
+
+async function readNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<UdnNetwork[]> {
+  const kinds: readonly (readonly [UdnKind, string])[] = [
+    ["UserDefinedNetwork", UDNS_PATH],
+    ["ClusterUserDefinedNetwork", CUDNS_PATH],
+  ];
+  const lists = await Promise.all(
+    kinds.map(async ([kind, path]) =>
+      (await readObjects<unknown>(api, path)).map((object) => sound(() => projectUdn(object, kind))),
+    ),
+  );
+  return lists.flat().flatMap((view): UdnNetwork[] => {
+    if (view === null || ours.has(view.network)) return [];
+    const defined = defineUdn(view);
+    return defined.kind === "defined" ? [{ view, definition: defined.definition }] : [];
+  });
+}
+
+type Addresses = Map<string, ReturnType<typeof claimAddresses>[number]["address"]>;
+type Held = Map<string, { readonly addresses: Addresses; pods: number }>;
+
+/** The addresses of these networks, each once. */
+async function readHeld(api: KubeApi, networks: ReadonlySet<string>): Promise<Held> {
+  const [nads, pods, claims] = await Promise.all(
+    [NADS_PATH, PODS_PATH, CLAIMS_PATH].map((path) => readObjects<unknown>(api, path)),
+  );
+  const held: Held = new Map([...networks].map((network) => [network, { addresses: new Map(), pods: 0 }]));
+  const networkOfNad = new Map<string, string>();
+  for (const object of nads ?? []) {
+    const nad = sound(() => projectNad(object));
+    const network = nad && nameIn(nad.config);
+    if (nad && network && networks.has(network)) networkOfNad.set(nad.key, network);
+  }
+  for (const object of pods ?? []) {
+    const pod = sound(() => projectPod(object, { addresses: true }));
+    const touched = new Set<string>();
+    for (const { nad, address } of pod ? statusAddresses(pod).held : []) {
+      const network = nad && networkOfNad.get(`${nad.namespace}/${nad.name}`);
+      if (!network) continue;
+      held.get(network)?.addresses.set(formatAddress(address), address);
+      touched.add(network);
+    }
+    for (const network of touched) (held.get(network) as { pods: number }).pods += 1;
+  }
+  for (const object of claims ?? []) {
+    const claim = sound(() => projectClaim(object));
+    for (const address of claim ? addressesOf(claim) : [])
+      held.get(claim?.network ?? "")?.addresses.set(formatAddress(address), address);
+  }
+  return held;
+}
+
+/** A claim with nonsense in it is OVN-Kubernetes' concern. */
+function addressesOf(claim: ClaimView) {
+  try {
+    return claimAddresses(claim).map(({ address }) => address);
+  } catch {
+    return [];
+  }
+}
+
+function nameIn(config: string): string | null {
+  try {
+    const conf: unknown = JSON.parse(config);
+    return isObject(conf) && typeof conf.name === "string" ? conf.name : null;
+  } catch {
+    return null;
+  }
+}
+
+function sound<T>(project: () => T): T | null {
+  try {
+    return project();
+  } catch (error) {
+    if (error instanceof MalformedObjectError) return null;
+    throw error;
+  }
+}

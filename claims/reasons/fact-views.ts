@@ -1,0 +1,108 @@
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { ClaimView } from "../../kube/views/claim-view.ts";
+import { type HeldAddress, statusAddresses } from "../../kube/views/held-addresses.ts";
+import { claimsNamedBy } from "../../kube/views/network-selection.ts";
+import { type PodView, projectPod } from "../../kube/views/pod-view.ts";
+import type { ClaimFact, NodeFact, PodFact, ReportedAddress } from "./facts.ts";
+
+/** What the controller keeps of a pod: what decides about addresses, read once when the pod changes. */
+export interface SweptPod extends PodFact {
+  /** `namespace/name` */
+  readonly key: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly resourceVersion: string;
+  /** Nothing of it runs, and nothing will be started (PodView). */
+  readonly stopped: boolean;
+  /** Claims of its namespace that its network selection names. */
+  readonly claims: readonly string[];
+}
+
+/** Projects a pod object. Throws MalformedObjectError. */
+export function projectSweptPod(object: unknown): SweptPod {
+  return sweptPod(projectPod(object, { addresses: true }));
+}
+
+export function sweptPod(view: PodView): SweptPod {
+  const {
+    key,
+    namespace,
+    name,
+    uid,
+    resourceVersion,
+    creationTimestamp,
+    node,
+    terminal,
+    stopped,
+    staticUid,
+  } = view;
+  const { held, cut } = statusAddresses(view);
+  return {
+    key,
+    namespace,
+    name,
+    uid,
+    resourceVersion,
+    creationTimestamp,
+    node,
+    terminal,
+    stopped,
+    staticUid,
+    claims: claimsNamedBy(view.annotations, namespace),
+    addresses: reported(view, held),
+    addressesCut: cut,
+  };
+}
+
+/** The pod's own addresses come without a network, unless its network status names one. */
+function reported({ podIPs }: PodView, held: readonly HeldAddress[]): ReportedAddress[] {
+  const all = held.map(({ address, nad, network }) => ({
+    address: formatAddress(address),
+    nad: nad === null ? null : `${nad.namespace}/${nad.name}`,
+    network,
+  }));
+  const own = podIPs.map((text) => ({ address: canonical(text), nad: null, network: null }));
+  return [
+    ...all,
+    ...own.filter(({ address }) => address !== "" && !all.some((one) => one.address === address)),
+  ];
+}
+
+/** "": it is no address. */
+function canonical(text: string): string {
+  try {
+    return formatAddress(parseAddress(text));
+  } catch {
+    return "";
+  }
+}
+
+/** What a node says about what runs on it. One whose kubelet has never reported counts as reachable: nobody knows of a failure. */
+export function nodeFact(object: { readonly status?: unknown }): NodeFact {
+  const status = isObject(object.status) ? object.status : {};
+  const conditions = Array.isArray(status.conditions) ? status.conditions : [];
+  const ready = conditions.find((one) => isObject(one) && one.type === "Ready");
+  return { unreachable: ready?.status === "Unknown" };
+}
+
+/** What a claim says about addresses. Entries that cannot be read count, and name no address. */
+export function claimFact(view: ClaimView): ClaimFact {
+  const addresses = view.ips.map(readAddress).filter((one) => one !== null);
+  return {
+    uid: view.uid,
+    network: view.network,
+    creationTimestamp: view.creationTimestamp,
+    listedCount: view.ips.length,
+    addresses: addresses.map(formatAddress),
+  };
+}
+
+function readAddress(text: string): Address | null {
+  try {
+    return parseInterfaceAddress(text).address;
+  } catch {
+    return null;
+  }
+}

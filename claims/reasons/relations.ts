@@ -1,0 +1,332 @@
+import {
+  type AllocationAttachment,
+  type AllocationOwner,
+  ANNOTATION_IMPORTED_FROM,
+  BOUND_FINALIZER,
+  type IPAllocation,
+} from "../../kube/objects.ts";
+import { isStaticUid } from "../../kube/views/pod-view.ts";
+import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOWN } from "./facts.ts";
+
+/*
+ * Every relation between an allocation, its owner, the pods and the nodes, and what is done about it. "living" is a
+ * pod of the same UID that has not ended (Succeeded or Failed, and every container of it terminated); "gone" is 404 or
+ * another UID under the name. Whatever is unknown counts as in use, in every line.
+ *
+ *   state    owner      of the owner               of the containers              verdict
+ *   ───────  ─────────  ─────────────────────────  ─────────────────────────────  ──────────────────────────────
+ *   Bound    IPAMClaim  lists the address          living, or none                keep    claim-lists
+ *                       (also being deleted)       pod gone, node exists          keep    claim-lists
+ *                                                  pod not living, node gone      prune   node-gone
+ *   Bound    IPAMClaim  lists nothing              any                            keep    claim-unpublished
+ *                                                  (a paused daemon may publish it still, however late)
+ *   Bound    IPAMClaim  lists others only          a living pod reports it        keep    pod-reports-address
+ *                                                  none does                      release claim-does-not-list
+ *   Bound    IPAMClaim  gone, or another UID       pod living                     keep    pod-alive
+ *                                                  a living pod names the claim   keep    pod-names-claim
+ *                                                  pod gone, node exists          keep    container-may-run *
+ *                                                  all ended                      release claim-gone
+ *   Bound    Pod        living (also terminating)  any                            keep    pod-alive
+ *   Bound    Pod        ended                      any                            release pod-completed
+ *   Bound    Pod        living                     none attached, no node         record  node-not-recorded
+ *   Bound    Pod        gone                       node exists                    keep    container-may-run *
+ *                                                  node gone                      release pod-gone
+ *                                                  none attached, but last seen   release pod-gone
+ *                                                  with all containers ended
+ *                                                  none attached, no node         keep    container-may-run
+ *                       gone, of a static pod      node exists                    keep    container-may-run
+ *                                                  none attached, another static  release pod-gone
+ *                                                  pod has its name
+ *   Bound    Container  (nobody to ask)            a node exists                  keep    container-may-run
+ *                                                  every node gone                release node-gone
+ *                                                  none attached, imported        keep    recorded-elsewhere
+ *                                                  (released with that record: whereabouts-records.ts)
+ *                                                  none attached                  report  container-without-attachment
+ *   Bound    incomplete (no name or namespace)     any                            report  owner-incomplete
+ *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
+ *                                                  rested long enough             delete  cooling-expired
+ *                                                  being deleted by somebody      keep    being-deleted
+ *   not what its name says, no address, no state                                  report  unsound
+ *
+ *   Where nothing is attached, the pod had its address before Holdfast: its node is the one that the record names.
+ *
+ *   * unless the operator has set how long after a pod is gone its container counts as ended on a node that is not
+ *     reachable: then released, with the same word as when the node is gone, once both have been observed for so long.
+ *     A node that is reachable ends its attachments itself, and puts back what is taken from them meanwhile.
+ *
+ * A younger claim of the same name does not make pods that are younger than itself, or attached to it, hold what its
+ * predecessor had.
+ */
+
+/** What the operator decides. Durations in seconds, to be observed on a monotonic clock. */
+export interface Rules {
+  /** Every verdict that changes something must have been observed for so long. */
+  readonly graceSeconds: number;
+  /** After which a container whose pod is gone, on a node that exists and is unreachable, counts as ended; 0: never. */
+  readonly podGoneReleaseSeconds: number;
+  /** How much longer than its rest a Cooling object is kept, so that its history can be looked at. */
+  readonly coolingKeepSeconds: number;
+  /** The rest of released addresses of a network. */
+  cooldownSeconds(network: string): number;
+}
+
+type KeepWhy =
+  | "claim-lists"
+  | "claim-unpublished"
+  | "pod-reports-address"
+  | "pod-alive"
+  | "pod-names-claim"
+  | "container-may-run"
+  | "recorded-elsewhere"
+  | "being-deleted"
+  | "unknown";
+type ReleaseWhy = "claim-does-not-list" | "claim-gone" | "pod-completed" | "pod-gone" | "node-gone";
+type ReportWhy = "unsound" | "owner-incomplete" | "container-without-attachment";
+
+/** What is done about an allocation. `afterSeconds`: only when it has been observed, unchanged, for so long. */
+export type Verdict =
+  | { readonly kind: "keep"; readonly why: KeepWhy }
+  | { readonly kind: "release"; readonly why: ReleaseWhy; readonly afterSeconds: number }
+  | {
+      readonly kind: "prune";
+      readonly why: "node-gone";
+      /** Keys of the attachments of containers that have certainly ended. */
+      readonly keys: readonly string[];
+      readonly afterSeconds: number;
+    }
+  /** The node of a pod from before Holdfast, which the record of its address lacks. */
+  | {
+      readonly kind: "record";
+      readonly why: "node-not-recorded";
+      readonly node: string;
+      readonly afterSeconds: number;
+    }
+  | { readonly kind: "repair"; readonly why: "cooling-with-finalizer"; readonly afterSeconds: number }
+  | { readonly kind: "delete"; readonly why: "cooling-expired"; readonly afterSeconds: number }
+  /** Nobody can tell what it is: kept, and shown to the operator. */
+  | { readonly kind: "report"; readonly why: ReportWhy };
+
+/** An allocation, and what it costs time to tell of it. */
+export interface JudgedAllocation {
+  readonly object: IPAllocation;
+  /** Canonical, without mask; null: the object is not what its name says, or has no address, owner or state. */
+  readonly address: string | null;
+}
+
+type PodState = "living" | "completed" | "gone" | "unknown";
+
+const UNKNOWN_KEPT = { kind: "keep", why: "unknown" } as const;
+
+/** Judges one allocation by what is known. Pure; never throws, whatever the object looks like. */
+export function judge(
+  { object: allocation, address }: JudgedAllocation,
+  facts: Facts,
+  rules: Rules,
+): Verdict {
+  if (address === null) return { kind: "report", why: "unsound" };
+  if (allocation.status?.state === "Cooling") return judgeCooling(allocation, rules);
+  const { owner } = allocation.spec;
+  switch (owner.kind) {
+    case "IPAMClaim":
+      return isNamed(owner)
+        ? judgeClaims(allocation, address, facts, rules)
+        : { kind: "report", why: "owner-incomplete" };
+    case "Pod":
+      return isNamed(owner)
+        ? judgePods(allocation, facts, rules)
+        : { kind: "report", why: "owner-incomplete" };
+    case "Container":
+      return judgeContainers(allocation, facts, rules);
+    default:
+      return { kind: "report", why: "unsound" };
+  }
+}
+
+function judgeCooling(allocation: IPAllocation, rules: Rules): Verdict {
+  const { metadata, spec } = allocation;
+  if (metadata.finalizers?.includes(BOUND_FINALIZER)) {
+    return { kind: "repair", why: "cooling-with-finalizer", afterSeconds: rules.graceSeconds };
+  }
+  if (metadata.deletionTimestamp !== undefined) return { kind: "keep", why: "being-deleted" };
+  const afterSeconds = rules.cooldownSeconds(spec.network) + rules.coolingKeepSeconds;
+  return { kind: "delete", why: "cooling-expired", afterSeconds };
+}
+
+function judgeClaims(allocation: IPAllocation, address: string, facts: Facts, rules: Rules): Verdict {
+  const { namespace, name, uid } = allocation.spec.owner;
+  const claim = facts.claim(namespace, name);
+  if (claim.kind === "unknown") return UNKNOWN_KEPT;
+  if (claim.kind === "present" && claim.it.uid === uid)
+    return judgeLiving({ allocation, address }, claim.it, facts, rules);
+  const end = containersEnd(allocation, facts, rules);
+  if (end.kind === "keep") return end;
+  const naming = facts.podsNaming(namespace, name);
+  if (naming.kind !== "present") return UNKNOWN_KEPT;
+  const successor = claim.kind === "present" ? claim.it : null;
+  if (naming.it.some((pod) => holdsFormer(pod, successor))) return { kind: "keep", why: "pod-names-claim" };
+  return { kind: "release", why: "claim-gone", afterSeconds: end.afterSeconds };
+}
+
+/** The claim exists. What it lists is its own for as long as it does; what it cannot publish any more is nobody's. */
+function judgeLiving(
+  { allocation, address }: { readonly allocation: IPAllocation; readonly address: string },
+  claim: ClaimFact,
+  facts: Facts,
+  rules: Rules,
+): Verdict {
+  if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };
+  const listsHere = claim.network === allocation.spec.network;
+  if (listsHere && claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
+  // An entry that cannot be read might be this address in a spelling that we do not know.
+  if (listsHere && claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;
+  for (const { pod } of attachmentsOf(allocation)) {
+    if (pod === undefined) continue;
+    if (!pod.namespace || !pod.name || !pod.uid) return UNKNOWN_KEPT;
+    const found = facts.pod(pod.namespace, pod.name);
+    if (found.kind === "unknown") return UNKNOWN_KEPT;
+    if (found.kind === "absent" || !isPod(found.it, pod.uid) || found.it.terminal) continue;
+    if (found.it.addressesCut || reports(found.it, { ...allocation.spec, address }, facts))
+      return { kind: "keep", why: "pod-reports-address" };
+  }
+  return { kind: "release", why: "claim-does-not-list", afterSeconds: rules.graceSeconds };
+}
+
+/** Whether a pod may have an address on a network. Only what certainly came through another network's NAD is of that one. */
+function reports(
+  { addresses }: PodFact,
+  { address, network }: { readonly address: string; readonly network: string },
+  facts: Facts,
+): boolean {
+  return addresses.some((one) => {
+    if (one.address !== address) return false;
+    const found = one.nad === null ? null : facts.networkOfNad(one.nad);
+    return found?.kind !== "present" || found.it === network;
+  });
+}
+
+function pruneOrKeep(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+  const keys = Object.entries(allocation.status?.attachments ?? {})
+    .filter(([, one]) => nodeState(one, facts) === "absent" && hasEnded(podState(one, facts)))
+    .map(([key]) => key);
+  if (keys.length === 0) return { kind: "keep", why: "claim-lists" };
+  return { kind: "prune", why: "node-gone", keys, afterSeconds: rules.graceSeconds };
+}
+
+function judgePods(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+  const { namespace, name, uid } = allocation.spec.owner;
+  const pod = facts.pod(namespace, name);
+  if (pod.kind === "unknown") return UNKNOWN_KEPT;
+  if (pod.kind === "present" && isPod(pod.it, uid)) {
+    const afterSeconds = rules.graceSeconds;
+    if (pod.it.terminal) return { kind: "release", why: "pod-completed", afterSeconds };
+    const { node } = pod.it;
+    if (node === null || allocation.status?.node || attachmentsOf(allocation).length > 0)
+      return { kind: "keep", why: "pod-alive" };
+    return { kind: "record", why: "node-not-recorded", node, afterSeconds };
+  }
+  const isAttached = attachmentsOf(allocation).length > 0;
+  const end = (isAttached ? containersEnd : unattachedEnd)(allocation, facts, rules);
+  return end.kind === "keep" ? end : { kind: "release", why: "pod-gone", afterSeconds: end.afterSeconds };
+}
+
+function judgeContainers(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+  const attachments = attachmentsOf(allocation);
+  if (attachments.length === 0) {
+    const recorded = allocation.metadata.annotations?.[ANNOTATION_IMPORTED_FROM] !== undefined;
+    return recorded
+      ? { kind: "keep", why: "recorded-elsewhere" }
+      : { kind: "report", why: "container-without-attachment" };
+  }
+  const nodes = attachments.map((one) => nodeState(one, facts));
+  if (nodes.includes("present")) return { kind: "keep", why: "container-may-run" };
+  if (nodes.includes("unknown")) return UNKNOWN_KEPT;
+  return { kind: "release", why: "node-gone", afterSeconds: rules.graceSeconds };
+}
+
+/** Whether containers have ended, and how long that has to be observed before it is believed. */
+type End = Extract<Verdict, { kind: "keep" }> | { readonly kind: "ended"; readonly afterSeconds: number };
+
+/** Of all containers that are attached. */
+function containersEnd(allocation: IPAllocation, facts: Facts, rules: Rules): End {
+  let afterSeconds = rules.graceSeconds;
+  for (const one of attachmentsOf(allocation)) {
+    const pod = podState(one, facts);
+    if (pod === "unknown") return UNKNOWN_KEPT;
+    if (pod === "living") return { kind: "keep", why: "pod-alive" };
+    if (pod === "completed") continue;
+    const end = endWithNode(one, facts, rules);
+    if (end.kind === "keep") return end;
+    afterSeconds = Math.max(afterSeconds, end.afterSeconds);
+  }
+  return { kind: "ended", afterSeconds };
+}
+
+/**
+ * Of the containers of a pod that is gone, had its address before Holdfast and was never attached here: no DEL and no witness tells
+ * that they ended. Whether a kubelet has ended them, only the last version of the pod said.
+ */
+function unattachedEnd(allocation: IPAllocation, facts: Facts, rules: Rules): End {
+  const { owner } = allocation.spec;
+  const hasEnded = isStaticUid(owner.uid) ? !mayRunUnseen(owner, facts) : facts.wasSeenStopped(owner.uid);
+  if (hasEnded) return { kind: "ended", afterSeconds: rules.graceSeconds };
+  const node = allocation.status?.node ?? "";
+  if (node === "") return { kind: "keep", why: "container-may-run" };
+  return endWithNode({ node, pod: owner }, facts, rules);
+}
+
+/** Of a container whose pod is gone: nobody has seen it end, so it may run for as long as its node does. */
+function endWithNode(
+  { node: name, pod }: Pick<AllocationAttachment, "node" | "pod">,
+  facts: Facts,
+  rules: Rules,
+): End {
+  const node = name ? facts.node(name) : UNKNOWN;
+  if (node.kind === "unknown") return UNKNOWN_KEPT;
+  if (node.kind === "absent") return { kind: "ended", afterSeconds: rules.graceSeconds };
+  // Without its pod nobody can tell for how long it has been on its own.
+  const isTimed = rules.podGoneReleaseSeconds > 0 && pod !== undefined && !mayRunUnseen(pod, facts);
+  if (!isTimed || !node.it.unreachable) return { kind: "keep", why: "container-may-run" };
+  return { kind: "ended", afterSeconds: Math.max(rules.graceSeconds, rules.podGoneReleaseSeconds) };
+}
+
+/** Whether it is a static pod without its object: it runs for as long as its node has its manifest, and only another manifest of its name ends it. */
+function mayRunUnseen(pod: { namespace: string; name: string; uid: string }, facts: Facts): boolean {
+  if (!isStaticUid(pod.uid)) return false;
+  const found = facts.pod(pod.namespace, pod.name);
+  return found.kind !== "present" || found.it.staticUid === null;
+}
+
+/** Of an attachment's pod. An attachment without a pod counts as one whose pod is gone: its node decides. */
+function podState(one: AllocationAttachment, facts: Facts): PodState {
+  if (one.pod === undefined) return "gone";
+  if (!one.pod.namespace || !one.pod.name || !one.pod.uid) return "unknown";
+  const found = facts.pod(one.pod.namespace, one.pod.name);
+  if (found.kind === "unknown") return "unknown";
+  if (found.kind === "absent" || !isPod(found.it, one.pod.uid)) return "gone";
+  return found.it.terminal ? "completed" : "living";
+}
+
+function hasEnded(state: PodState): boolean {
+  return state === "gone" || state === "completed";
+}
+
+function nodeState(one: AllocationAttachment, facts: Facts): "present" | "absent" | "unknown" {
+  return one.node ? facts.node(one.node).kind : "unknown";
+}
+
+/** Whether a living pod that names the claim may use what a former claim of that name had. */
+function holdsFormer(pod: NamingPod, successor: ClaimFact | null): boolean {
+  if (successor === null) return true;
+  // One that is attached to the successor uses that, however much older it is: it may have waited for it.
+  if (pod.attachedToClaim(successor.uid)) return false;
+  // Timestamps have whole seconds: of two in the same one nobody knows which came first.
+  return pod.creationTimestamp <= successor.creationTimestamp;
+}
+
+function attachmentsOf(allocation: IPAllocation): AllocationAttachment[] {
+  return Object.values(allocation.status?.attachments ?? {});
+}
+
+function isNamed(owner: AllocationOwner): boolean {
+  return Boolean(owner.namespace) && Boolean(owner.name);
+}

@@ -1,0 +1,111 @@
+import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
+import { parseCniArgs } from "../claims/cni-args.ts";
+import type { CniWireRequest } from "../cni-shim/wire.ts";
+import type { ClusterNode } from "../daemon/cluster-node.ts";
+import { withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
+import { type NetworkDefinition, parsePluginConfig } from "../ipam/definition/network-definition.ts";
+import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
+import { answer, attachWithClaim, bridgeTakesGateway, dnsOf, refuseUnlessReady, wantOf } from "./add.ts";
+import type { CniContext } from "./context.ts";
+import { type PluginConfig, readConfig, readDefinedConfig } from "./request.ts";
+
+/** How often to look for a claim that does not exist yet, ms: whoever creates it takes seconds, and nothing tells us. */
+const CLAIM_LOOK_AGAIN_MS = 500;
+
+/** ADDs under way at once, waiting for the API most of the time; the runtime asks again anyway, so more would only cost memory. */
+const UNDER_WAY_MAX = 1_000;
+let underWay = 0;
+
+/** ADD in Kubernetes: the pod, its network selection element and the NAD say what is asked for. */
+export async function clusterAdd(
+  context: CniContext,
+  cluster: ClusterNode,
+  wire: CniWireRequest,
+): Promise<object | AttachOutcome> {
+  const config = readConfig(wire.config, "ADD", "0.1.0");
+  const args = parseCniArgs(wire.args);
+  const pod = podNameIn(args);
+  const base = wantOf(context, wire, config);
+  const local = await answerHere(context, config, { ...base, pod });
+  if (local !== null) return local;
+  refuseUnlessReady(context);
+  if (underWay >= UNDER_WAY_MAX) throw new RefusalError(refuse("TOO_MANY_WAITING", { count: underWay }));
+  const deadlineMs = performance.now() + context.addDeadlineMs;
+  underWay += 1;
+  try {
+    const request = await readClusterRequest(
+      cluster,
+      {
+        interface: wire.ifname,
+        args,
+        conf: config.conf,
+        network: base.network,
+        ownDefinition: () => ({
+          definition: readDefinedConfig(wire.config, "ADD", "0.1.0").definition,
+          source: wire.config,
+        }),
+      },
+      deadlineMs,
+    );
+    await cluster.imports.ensure(base.network, request, deadlineMs);
+    const definition = base.bridgeIsGateway ? withBridgeGateways(request.definition) : request.definition;
+    const definitionLacksGateway = definition !== request.definition;
+    if (definitionLacksGateway) {
+      const counts = { definition: request.definition, by: "the network's definition" };
+      context.warnings.warn(base.network, bridgeTakesGateway(counts));
+    }
+    const want: AttachWant = { ...base, ...request, definition, definitionLacksGateway };
+    const dns = await dnsOf(context, want.definition);
+    const outcome =
+      want.claim === null
+        ? await context.store.attach(want)
+        : await attachWithClaim(context, want, { lookAgainMs: CLAIM_LOOK_AGAIN_MS });
+    if (outcome.kind === "refused") {
+      cluster.tellPod(pod, outcome.refusal);
+      return outcome;
+    }
+    for (const warning of outcome.warnings) {
+      context.log.warn({ network: want.network, containerId: want.containerId }, warning);
+      cluster.warnPod(pod, "ClaimIgnored", warning);
+    }
+    for (const note of want.definition.notes) context.warnings.warn(want.network, note);
+    return await answer(context, config, outcome, dns);
+  } catch (error) {
+    if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal as Refusal);
+    throw error;
+  } finally {
+    underWay -= 1;
+  }
+}
+
+/** What needs no API: an exact repeat is answered from the journal, also while nothing else can be. */
+async function answerHere(
+  context: CniContext,
+  config: PluginConfig,
+  base: Pick<
+    AttachWant,
+    "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "pod"
+  >,
+): Promise<object | AttachOutcome | null> {
+  const definition = context.store.definition(base.network) ?? ownOrBare(config);
+  const outcome = await context.store.answerLocally({
+    ...base,
+    definition,
+    definitionSource: config.text,
+    claim: null,
+    requested: [],
+  });
+  if (outcome === null || outcome.kind === "refused") return outcome;
+  return answer(context, config, outcome, await dnsOf(context, outcome.definition));
+}
+
+/** A repeat is answered its addresses even when nobody can say any more what its network is. */
+function ownOrBare(config: PluginConfig): NetworkDefinition {
+  try {
+    return parsePluginConfig(config.conf);
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+    return parsePluginConfig({ name: config.conf.name, ipam: { type: "holdfast-ipam" } });
+  }
+}

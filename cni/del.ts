@@ -1,0 +1,40 @@
+import { containerKey } from "../claims/waiting-room.ts";
+import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { type EndReason, StorageFault } from "../store/allocations.ts";
+import type { CniContext } from "./context.ts";
+import { networkNameIn } from "./request.ts";
+
+/** A database that failed is reopened within a second or so; a DEL waits that long before it goes to the spool. */
+const REOPEN_WAIT_MS = 2_500;
+const REOPEN_POLL_MS = 50;
+
+/**
+ * DEL: ends what is older than it. One that has just come is of the present boot, whatever boot ID the plugin binary sees:
+ * the container goes now. One from the spool may be of an earlier boot, and says so. Needs container ID and interface name only. A network that is named limits it to
+ * that network; without one, every attachment of the container's interface is meant. Throws StorageFault: not done.
+ */
+export async function cniDel(context: CniContext, wire: CniWireRequest, reason: EndReason): Promise<void> {
+  const fromSpool = reason === "DEL from the spool";
+  const want = {
+    containerId: wire.containerId,
+    interface: wire.ifname,
+    network: networkNameIn(wire.config),
+    stamp: { bootId: fromSpool && wire.bootId ? wire.bootId : context.bootId, us: wire.bootUs },
+    reason,
+  };
+  const deadline = performance.now() + REOPEN_WAIT_MS;
+  for (;;) {
+    try {
+      const { ended } = await context.store.detach(want);
+      context.waiting.wake(containerKey(want.containerId, want.interface));
+      context.log.debug(
+        { containerId: want.containerId, interface: want.interface, ended: ended.length },
+        "DEL",
+      );
+      return;
+    } catch (error) {
+      if (!(error instanceof StorageFault) || performance.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, REOPEN_POLL_MS));
+    }
+  }
+}

@@ -1,0 +1,143 @@
+import { CNI_VERSIONS, type CniWireRequest } from "../cni-shim/wire.ts";
+import { isGiven, isTooDeep, TOO_DEEP } from "../ipam/definition/definition-keys.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { isNetworkName, parsePluginConfig } from "../ipam/definition/network-definition.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+
+/** A plugin configuration, read once however often the runtime sends it. */
+export interface PluginConfig {
+  readonly text: string;
+  readonly conf: Readonly<Record<string, unknown>>;
+  readonly cniVersion: string;
+}
+
+export interface DefinedConfig extends PluginConfig {
+  readonly definition: NetworkDefinition;
+}
+
+/** Configurations remembered: those of one node's networks, with slack for what a runtime adds per container. */
+const REMEMBERED_MAX = 256;
+/** Together: one with ten thousand excludes has 200 kB and takes a tenth of a second to read. */
+const REMEMBERED_CHARS_MAX = 4 * 1024 * 1024;
+const remembered = new Map<string, DefinedConfig>();
+let rememberedChars = 0;
+
+/** A container ID as the CNI specification allows it. */
+const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
+
+/** The body of `POST /cni`, which the plugin binary has checked already, checked again at our edge. Throws RefusalError ENVIRONMENT_INVALID. */
+export function readWireRequest(body: unknown): CniWireRequest {
+  const wire = body as CniWireRequest;
+  const strings = [
+    "command",
+    "containerId",
+    "netns",
+    "netnsId",
+    "ifname",
+    "args",
+    "bootId",
+    "config",
+  ] as const;
+  if (typeof body !== "object" || body === null) invalid("the body of POST /cni is not an object");
+  for (const key of strings)
+    if (typeof wire[key] !== "string") invalid(`${key} of POST /cni is not a string`);
+  if (!Number.isSafeInteger(wire.bootUs) || wire.bootUs < 0)
+    invalid("bootUs of POST /cni is not a whole number");
+  if (!["ADD", "DEL", "CHECK", "GC", "STATUS"].includes(wire.command))
+    invalid(`unknown CNI_COMMAND: ${wire.command}`);
+  if (wire.command !== "GC" && wire.command !== "STATUS") {
+    if (!CONTAINER_ID.test(wire.containerId)) invalid("invalid characters in containerID");
+    if (wire.ifname === "") invalid("required env variables [CNI_IFNAME] missing");
+  }
+  return wire;
+}
+
+/** Parses a plugin configuration without judging its ranges. Throws RefusalError CONFIG_UNREADABLE or VERSION_UNSUPPORTED. */
+export function readConfig(text: string, verb: string, since: string): PluginConfig {
+  const conf = parseObject(text);
+  if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
+  // Go programs write a version that is not set as "".
+  const cniVersion = isGiven(conf.cniVersion) ? conf.cniVersion : "0.1.0";
+  if (typeof cniVersion !== "string") {
+    throw new RefusalError(
+      refuse("CONFIG_UNREADABLE", {
+        problem: `cniVersion is ${JSON.stringify(cniVersion)}: expected a string`,
+      }),
+    );
+  }
+  const known = CNI_VERSIONS.indexOf(cniVersion as (typeof CNI_VERSIONS)[number]);
+  if (known < 0 || known < CNI_VERSIONS.indexOf(since as (typeof CNI_VERSIONS)[number])) {
+    const supported = CNI_VERSIONS.slice(CNI_VERSIONS.indexOf(since as (typeof CNI_VERSIONS)[number])).join(
+      ", ",
+    );
+    throw new RefusalError(refuse("VERSION_UNSUPPORTED", { version: cniVersion, verb, supported }));
+  }
+  return { text, conf, cniVersion };
+}
+
+/** As readConfig, with the network it defines. Throws RefusalError CONFIG_INVALID besides. */
+export function readDefinedConfig(text: string, verb: string, since: string): DefinedConfig {
+  const known = remembered.get(text);
+  if (known && verb === "ADD") return known;
+  const config = readConfig(text, verb, since);
+  const read: DefinedConfig = { ...config, definition: parsePluginConfig(config.conf) };
+  if (verb === "ADD") remember(read);
+  return read;
+}
+
+function remember(read: DefinedConfig): void {
+  if (remembered.size >= REMEMBERED_MAX || rememberedChars + read.text.length > REMEMBERED_CHARS_MAX) {
+    remembered.clear();
+    rememberedChars = 0;
+  }
+  remembered.set(read.text, read);
+  rememberedChars += read.text.length;
+}
+
+/** The network that a configuration is of: its `name`. Throws RefusalError CONFIG_INVALID. */
+export function networkNameOf({ conf }: PluginConfig): string {
+  const { name } = conf;
+  if (typeof name === "string" && isNetworkName(name)) return name;
+  const remedy = "the name of a network is wanted";
+  throw new RefusalError(
+    refuse("CONFIG_INVALID", { key: "name", value: JSON.stringify(name) ?? "absent", remedy }),
+  );
+}
+
+/** The network a DEL names, or null: a DEL needs no configuration, so whatever cannot be read is not asked for. */
+export function networkNameIn(text: string): string | null {
+  try {
+    const { name } = parseObject(text);
+    return typeof name === "string" && name !== "" ? name : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The version an error about this configuration should carry. */
+export function errorVersionOf(text: string): string {
+  try {
+    const { cniVersion } = parseObject(text);
+    if (CNI_VERSIONS.includes(cniVersion as (typeof CNI_VERSIONS)[number])) return cniVersion as string;
+  } catch {
+    // The error itself will say so.
+  }
+  return CNI_VERSIONS[CNI_VERSIONS.length - 1] as string;
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> {
+  let conf: unknown;
+  try {
+    conf = JSON.parse(text);
+  } catch (error) {
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: (error as Error).message }));
+  }
+  if (typeof conf !== "object" || conf === null || Array.isArray(conf)) {
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "an object is wanted at its top level" }));
+  }
+  return conf as Readonly<Record<string, unknown>>;
+}
+
+function invalid(problem: string): never {
+  throw new RefusalError(refuse("ENVIRONMENT_INVALID", { problem }));
+}

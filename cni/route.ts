@@ -1,0 +1,87 @@
+import type { FastifyInstance, FastifyReply } from "fastify";
+import type { CniWireRequest } from "../cni-shim/wire.ts";
+import type { Metrics } from "../daemon/metrics.ts";
+import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import { ApiAway } from "../kube/kube-api.ts";
+import { StorageAway, StorageFault } from "../store/allocations.ts";
+import { cniAdd } from "./add.ts";
+import { cniCheck } from "./check.ts";
+import type { CniContext } from "./context.ts";
+import { cniDel } from "./del.ts";
+import { cniGc } from "./gc.ts";
+import { errorVersionOf, readWireRequest } from "./request.ts";
+import { formatError } from "./result.ts";
+import { cniStatus } from "./status.ts";
+
+/** `POST /cni`: one verb of a container runtime, as the plugin binary passes it on. */
+export function addCniRoute(server: FastifyInstance, context: CniContext, metrics: Metrics): void {
+  server.post("/cni", async (request, reply) => {
+    const startMs = performance.now();
+    let wire: CniWireRequest | null = null;
+    try {
+      wire = readWireRequest(request.body);
+      const result = await runVerb(context, wire);
+      metrics.cniDone(wire.command, startMs);
+      context.bootAgreement.note(wire, null);
+      if (result === undefined) return reply.code(200).send();
+      return result;
+    } catch (error) {
+      const refusal = refusalOf(error);
+      metrics.cniRefused(wire?.command ?? "unknown", refusal.code, startMs);
+      if (wire !== null) context.bootAgreement.note(wire, refusal);
+      report(context, wire, refusal, error);
+      return sendRefusal(reply, errorVersionOf(wire?.config ?? ""), refusal);
+    }
+  });
+}
+
+/** Returns the body of the answer; undefined for verbs that answer with nothing. Throws what refusalOf understands. */
+async function runVerb(context: CniContext, wire: CniWireRequest): Promise<object | undefined> {
+  const reason = context.notReady();
+  switch (wire.command) {
+    case "ADD": {
+      const outcome = await cniAdd(context, wire);
+      if ("kind" in outcome && outcome.kind === "refused") throw new RefusalError(outcome.refusal);
+      return outcome;
+    }
+    case "DEL":
+      await cniDel(context, wire, "DEL");
+      return undefined;
+    case "CHECK":
+      await cniCheck(context, wire);
+      return undefined;
+    case "GC":
+      if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
+      await cniGc(context, wire);
+      return undefined;
+    case "STATUS":
+      await cniStatus(context, wire);
+      return undefined;
+  }
+}
+
+/** What an error means to a caller. Anything not foreseen is a fault of ours and says so. */
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof RefusalError) return error.refusal;
+  if (error instanceof StorageAway) return refuse("NOT_READY", { reason: error.message });
+  if (error instanceof ApiAway) return refuse("API_AWAY", { problem: error.message });
+  if (error instanceof StorageFault) return refuse("STORAGE_FAILED", { problem: error.message });
+  return refuse("INTERNAL_ERROR", { problem: String((error as Error)?.message ?? error) });
+}
+
+/** 5xx means "not done, come again" (the plugin binary spools a DEL then), 4xx "not as asked". */
+export function sendRefusal(reply: FastifyReply, cniVersion: string, refusal: Refusal): FastifyReply {
+  const again = refusal.cniCode === 11 || refusal.cniCode === 50 || refusal.cniCode === 999;
+  return reply.code(again ? 503 : 422).send(formatError(cniVersion, refusal));
+}
+
+function report(context: CniContext, wire: CniWireRequest | null, refusal: Refusal, error: unknown): void {
+  const about = {
+    verb: wire?.command,
+    containerId: wire?.containerId,
+    interface: wire?.ifname,
+    code: refusal.code,
+  };
+  if (refusal.code === "INTERNAL_ERROR") context.log.error({ ...about, err: error }, refusal.message);
+  else context.log.warn(about, refusal.message);
+}

@@ -1,0 +1,202 @@
+import type { DefinitionBook } from "../claims/definition-book.ts";
+import { reserveInUse } from "../claims/import/create-allocation.ts";
+import { claimHolder } from "../claims/import/import-candidates.ts";
+import { listedAddress } from "../claims/import/listed-address.ts";
+import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import {
+  allocatedCondition,
+  type ClaimCondition,
+  IPS_ALLOCATED,
+  refusedCondition,
+} from "../ipam/claim-conditions.ts";
+import { formatAddress } from "../ipam/space/address.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../ipam/space/cidr.ts";
+import { Breather } from "../kube/breather.ts";
+import type { EventWriter } from "../kube/events.ts";
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { allocationName } from "../kube/object-names.ts";
+import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../kube/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
+import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
+import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
+import { sameAllocationOwner } from "../store/cluster/allocations/allocation-object.ts";
+
+/** How a conflict's message begins, by which our own is known again. */
+const CONFLICT_START = "the claim lists ";
+
+export interface AdoptionOptions {
+  readonly api: KubeApi;
+  readonly claims: Cache<ClaimView>;
+  readonly allocations: Cache<CachedAllocation>;
+  readonly definitions: Pick<DefinitionBook, "definitionOf">;
+  readonly events: Pick<EventWriter, "warn">;
+  /** Why nothing may be written now, or null. */
+  readonly idle: () => string | null;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+/** One listed address that is not known to be the claim's. */
+type Trouble =
+  | { readonly kind: "conflict"; readonly one: InterfaceAddress; readonly holder: AllocationOwner }
+  /** The holder goes, or it is unknown: it comes again. */
+  | { readonly kind: "later" };
+
+/**
+ * Reserves what claims of our networks list and nobody has recorded: claims that were filled in advance or restored from
+ * a backup. An address outside the subnets is reserved too; whoever attaches refuses its use. Of two claims with one
+ * address the older has it, unless the other has it already; the loser's condition says so.
+ */
+export class Adoption {
+  readonly #options: AdoptionOptions;
+  /** Conflict messages written by claim UID: a definition without conditions drops them, and they shall not be written for ever. */
+  readonly #written = new Map<string, string>();
+  #conflictCount = 0;
+
+  constructor(options: AdoptionOptions) {
+    this.#options = options;
+  }
+
+  /** Claims that list an address of somebody else, as of the last turn. */
+  get conflictCount(): number {
+    return this.#conflictCount;
+  }
+
+  /** One look at every claim; not twice at once. Throws ApiAway. */
+  async turn(signal: AbortSignal): Promise<void> {
+    const { claims, allocations, idle } = this.#options;
+    if (idle() !== null || !claims.known || !allocations.known) return;
+    const wanting: ClaimView[] = [];
+    const breather = new Breather();
+    for (const claim of [...claims.items.values()]) {
+      if (this.#isWanting(claim)) wanting.push(claim);
+      if (breather.due) await breather.breathe();
+    }
+    const wantingUids = new Set(wanting.map(({ uid }) => uid));
+    for (const uid of [...this.#written.keys()]) if (!wantingUids.has(uid)) this.#written.delete(uid);
+    let conflicts = 0;
+    // One after the other, the oldest first: the first that creates has the address. However many they are, each waits
+    // for the server and so lets others work.
+    for (const claim of wanting.sort(older)) {
+      if (signal.aborted || idle() !== null) return;
+      if (await this.#settle(claim)) conflicts += 1;
+    }
+    this.#conflictCount = conflicts;
+  }
+
+  /** By the caches alone: whether anything is to be done about a claim. */
+  #isWanting(claim: ClaimView): boolean {
+    if (claim.ips.length === 0 || this.#options.definitions.definitionOf(claim.network) === null)
+      return false;
+    const owned = this.#listed(claim).every((one) => {
+      const known = this.#options.allocations.items.get(allocationName(claim.network, one.address));
+      return known !== undefined && isBoundTo(known.object, claim);
+    });
+    return !owned || conflictOf(claim) !== undefined;
+  }
+
+  /** Returns whether the claim lists what is another's. */
+  async #settle(seen: ClaimView): Promise<boolean> {
+    const claim = await this.#fresh(seen);
+    if (claim === null) return false;
+    const troubles: Trouble[] = [];
+    for (const one of this.#listed(claim)) {
+      const trouble = await this.#reserve(claim, one);
+      if (trouble !== null) troubles.push(trouble);
+    }
+    const conflict = troubles.find((one) => one.kind === "conflict");
+    if (conflict !== undefined) await this.#say(claim, conflict.one, conflict.holder);
+    else if (troubles.length === 0 && conflictOf(claim) !== undefined) await this.#unsay(claim);
+    return conflict !== undefined;
+  }
+
+  /** The claim from the quorum: null when it is not the one that was seen, or lists nothing. */
+  async #fresh({ namespace, name, uid, network }: ClaimView): Promise<ClaimView | null> {
+    const path = namespacedPath(CLAIMS_PATH, namespace, name);
+    const read = await readObject(this.#options.api, path);
+    if (read.kind === "unknown") throw new ApiAway(`GET ${path}: ${read.problem}`);
+    if (read.kind === "absent") return null;
+    const claim = projectClaim(read.it);
+    return claim.uid === uid && claim.network === network ? claim : null;
+  }
+
+  async #reserve(claim: ClaimView, one: InterfaceAddress): Promise<Trouble | null> {
+    const { api, time, log } = this.#options;
+    const reserved = await reserveInUse(api, claim.network, one, claimHolder(claim), time());
+    if (reserved.kind === "recorded") {
+      const fields = { claim: claim.key, network: claim.network, address: formatInterfaceAddress(one) };
+      log.info(fields, `reserved what a claim lists${reserved.was === "cooling" ? "; it was resting" : ""}`);
+      return null;
+    }
+    if (reserved.kind === "own") return null;
+    if (reserved.kind === "changed") return { kind: "later" };
+    const { owner } = reserved.object.spec;
+    // Its predecessor of the same name: that one is about to be released.
+    const isFormerSelf =
+      owner.kind === "IPAMClaim" && owner.namespace === claim.namespace && owner.name === claim.name;
+    return isFormerSelf ? { kind: "later" } : { kind: "conflict", one, holder: owner };
+  }
+
+  async #say(claim: ClaimView, one: InterfaceAddress, holder: AllocationOwner): Promise<void> {
+    const who = `${holder.kind} ${holder.namespace}/${holder.name}`;
+    const message = `${CONFLICT_START}${formatAddress(one.address)}, which is held by ${who}`;
+    if (conflictOf(claim)?.message === message || this.#written.get(claim.uid) === message) return;
+    this.#options.events.warn(eventObject(claim), "IPAddressConflict", message);
+    this.#options.log.warn({ claim: claim.key, network: claim.network }, message);
+    await this.#patch(claim, refusedCondition("IPAddressConflict", message, this.#options.time()));
+    this.#written.set(claim.uid, message);
+  }
+
+  /** The other one let go. */
+  async #unsay(claim: ClaimView): Promise<void> {
+    await this.#patch(claim, allocatedCondition(this.#options.time()));
+  }
+
+  /** A conflict with another writer is left to the next turn. */
+  async #patch(claim: ClaimView, condition: ClaimCondition): Promise<void> {
+    const features = { ownerPod: true, conditions: true };
+    const patch = claimStatusPatch(claim, { ips: [], ownerPod: null, condition, features });
+    if (patch === null) return;
+    const { status, body } = await this.#options.api.send({
+      method: "PATCH",
+      patch: "merge",
+      path: `${namespacedPath(CLAIMS_PATH, claim.namespace, claim.name)}/status`,
+      body: patch,
+      priority: "housekeeping",
+      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
+    });
+    if (status >= 300 && status !== 404 && status !== 409)
+      this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "no condition written");
+  }
+
+  /** What cannot be read is no address that anybody could be given. */
+  #listed(claim: ClaimView): InterfaceAddress[] {
+    const definition = this.#options.definitions.definitionOf(claim.network)?.definition ?? null;
+    return claim.ips.map((text) => listedAddress(text, definition)).filter((one) => one !== null);
+  }
+}
+
+function isBoundTo(object: IPAllocation, claim: ClaimView): boolean {
+  const owner = { kind: "IPAMClaim", uid: claim.uid, interface: "" } as const;
+  return object.status?.state === "Bound" && sameAllocationOwner(object.spec.owner, owner);
+}
+
+/** The condition that was written here, of a conflict that may be over. */
+function conflictOf({ conditions }: ClaimView): ClaimCondition | undefined {
+  return conditions.find(
+    (one) =>
+      one.type === IPS_ALLOCATED &&
+      one.reason === "IPAddressConflict" &&
+      String(one.message).startsWith(CONFLICT_START),
+  );
+}
+
+function eventObject({ namespace, name, uid }: ClaimView) {
+  return { apiVersion: "k8s.cni.cncf.io/v1alpha1", kind: "IPAMClaim", namespace, name, uid };
+}
+
+function older(a: ClaimView, b: ClaimView): number {
+  if (a.creationTimestamp !== b.creationTimestamp) return a.creationTimestamp < b.creationTimestamp ? -1 : 1;
+  return a.key < b.key ? -1 : 1;
+}

@@ -1,0 +1,216 @@
+import type { FastifyInstance } from "fastify";
+import type { Logger } from "pino";
+import type { SweptPod } from "../claims/reasons/fact-views.ts";
+import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/network-definition.ts";
+import { pause } from "../kube/backoff.ts";
+import { EventWriter } from "../kube/events.ts";
+import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../kube/http/kube-config.ts";
+import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
+import { buildHealthServer } from "../platform/health-server.ts";
+import { systemClock } from "../platform/time.ts";
+import { Adoption } from "./adoption.ts";
+import type { ControllerSettings } from "./config.ts";
+import { LEASE_RETRY_MS, Lease } from "./lease.ts";
+import { ControllerMetrics } from "./metrics.ts";
+import { NetworkImports } from "./network-imports.ts";
+import { NetworkStatus } from "./network-status.ts";
+import { OrphanNetworks } from "./orphan-networks.ts";
+import { OwnerPods } from "./owner-pods.ts";
+import { Pace } from "./pace.ts";
+import { PodAdoption } from "./pod-adoption.ts";
+import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
+import { UdnConditions } from "./udn-conditions.ts";
+import { Watched } from "./watched.ts";
+import { WhereaboutsRecords } from "./whereabouts-records.ts";
+
+/** How often networks are imported, counted and shown, ms. */
+const NETWORKS_INTERVAL_MS = 3_000;
+/** For work in hand to come to its end when the process shall stop, ms; after it the API is closed under it. */
+const STOP_GRACE_MS = 1_000;
+
+type Work =
+  | "lease"
+  | "sweep"
+  | "carryOut"
+  | "adoption"
+  | "podAdoption"
+  | "whereabouts"
+  | "ownerPods"
+  | "networks"
+  | "udns";
+
+/** The parts of one running controller, wired together. `start` before `stop`. */
+export class Controller {
+  readonly #settings: ControllerSettings;
+  readonly #log: Logger;
+  readonly #api: HttpKubeApi;
+  readonly #metrics: ControllerMetrics;
+  readonly #watched: Watched;
+  readonly #lease: Lease;
+  readonly #sweeper: Sweeper;
+  readonly #adoption: Adoption;
+  readonly #podAdoption: PodAdoption;
+  readonly #whereabouts: WhereaboutsRecords;
+  readonly #ownerPods: OwnerPods;
+  readonly #networkImports: NetworkImports;
+  readonly #networkStatus: NetworkStatus;
+  readonly #orphanNetworks: OrphanNetworks;
+  readonly #udnConditions: UdnConditions;
+  readonly #paces: Readonly<Record<Work, Pace>>;
+  readonly #server: FastifyInstance;
+  #stopping = false;
+
+  /** Throws when the kubeconfig cannot be used. */
+  constructor(settings: ControllerSettings, log: Logger) {
+    this.#settings = settings;
+    this.#log = log;
+    this.#api = new HttpKubeApi(loadKubeConfig(settings.kubeconfig), {
+      onRequest: (verb, status) => this.#metrics.requested(verb, status),
+    });
+    const api = this.#api;
+    const shared = {
+      api,
+      log,
+      monotonicMs: () => systemClock.monotonicMs(),
+      time: () => new Date(systemClock.wallMs()).toISOString(),
+      idle: () => this.#idle(),
+    };
+    const { namespace, identity } = settings;
+    const events = new EventWriter({ ...shared, component: "holdfast-controller", host: identity });
+    const watched = new Watched(
+      api,
+      {
+        somethingEnded: () => this.#paces.sweep.nudge(),
+        podAddressesCut: (pod) => this.#tellCut(pod, events),
+        claimListed: () => this.#paces.adoption.nudge(),
+        allocationChanged: (network) => this.#networkStatus.touch(network),
+        definitionsChanged: () => {
+          this.#podAdoption.forget();
+          this.#paces.networks.nudge();
+        },
+      },
+      { info: (message) => log.info(message), warn: (message) => log.warn(message) },
+    );
+    this.#watched = watched;
+    this.#lease = new Lease({ ...shared, namespace, identity });
+    this.#sweeper = new Sweeper({
+      ...shared,
+      caches: watched,
+      intervalSeconds: settings.sweepIntervalSeconds,
+      doubt: () => this.#notReady(),
+      onDue: () => this.#paces.carryOut.nudge(),
+      rules: {
+        graceSeconds: settings.sweepGraceSeconds,
+        podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
+        coolingKeepSeconds: settings.coolingKeepSeconds,
+        cooldownSeconds: (network) =>
+          watched.book.definitionOf(network)?.definition.cooldownSeconds ?? DEFAULT_COOLDOWN_SECONDS,
+      },
+      onDone: (_object, { kind, why }) => this.#metrics.carriedOut(kind, why),
+    });
+    const { claims, pods, allocations, networks, book: definitions } = watched;
+    this.#adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
+    const onRefused = (count: number) => this.#metrics.refused(count);
+    this.#podAdoption = new PodAdoption({
+      ...shared,
+      pods,
+      allocations,
+      networks,
+      definitions,
+      events,
+      onRefused,
+    });
+    this.#networkImports = new NetworkImports({ ...shared, definitions, networks, onRefused });
+    const graceSeconds = settings.sweepGraceSeconds;
+    this.#whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
+    const keepSeconds = Math.max(settings.coolingKeepSeconds, graceSeconds);
+    this.#orphanNetworks = new OrphanNetworks({ ...shared, definitions, allocations, networks, keepSeconds });
+    this.#ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
+    this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
+    this.#udnConditions = new UdnConditions({ ...shared, events, onChange: () => this.#paces.udns.nudge() });
+    this.#metrics = new ControllerMetrics({
+      networks: () => this.#networkStatus.counts,
+      verdicts: () => (this.#lease.leads ? this.#sweeper.counts : new Map()),
+      overdueSeconds: () => this.#sweeper.overdueSeconds,
+      conflicts: () => this.#adoption.conflictCount,
+      leads: () => this.#lease.leads,
+      resources: () => watched.synced,
+    });
+    const sweepMs = settings.sweepIntervalSeconds * 1_000;
+    this.#paces = {
+      lease: new Pace("the lease", LEASE_RETRY_MS, () => this.#lease.turn(), log),
+      sweep: new Pace("the sweep", sweepMs, (signal) => this.#sweeper.look(signal), log, LOOK_REST),
+      carryOut: new Pace(
+        "carrying out",
+        sweepMs,
+        (signal) => this.#sweeper.carryOutDue(signal),
+        log,
+        CARRY_OUT_REST,
+      ),
+      adoption: new Pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal), log),
+      podAdoption: new Pace("adoption of pods", sweepMs, (signal) => this.#podAdoption.turn(signal), log),
+      whereabouts: new Pace("whereabouts' records", sweepMs, (signal) => this.#whereabouts.turn(signal), log),
+      ownerPods: new Pace("the owner pods", sweepMs, (signal) => this.#ownerPods.turn(signal), log),
+      networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
+      udns: new Pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal), log),
+    };
+    this.#server = buildHealthServer(this.#metrics, () => this.#notReady());
+  }
+
+  /** Serves HTTP, then begins to look and to work. Throws when the address cannot be listened on. */
+  async start(): Promise<void> {
+    const { host, port } = this.#settings.metricsAddress;
+    try {
+      await this.#server.listen({ port, host: host === "" ? "::" : host });
+    } catch (error) {
+      if (host !== "" || (error as NodeJS.ErrnoException).code !== "EAFNOSUPPORT") throw error;
+      // A machine without IPv6.
+      await this.#server.listen({ port, host: "0.0.0.0" });
+    }
+    this.#log.info({ ...this.#settings.metricsAddress, identity: this.#settings.identity }, "listening");
+    this.#watched.start();
+    this.#udnConditions.start();
+    for (const pace of Object.values(this.#paces)) pace.start();
+  }
+
+  /** Ends within three seconds, whatever the API server does. */
+  async stop(): Promise<void> {
+    if (this.#stopping) return;
+    this.#stopping = true;
+    const ended = Promise.all(Object.values(this.#paces).map((pace) => pace.stop()));
+    await Promise.race([ended, pause(STOP_GRACE_MS)]);
+    await this.#lease.stepDown();
+    this.#api.close();
+    await Promise.all([ended, this.#watched.stop(), this.#udnConditions.stop(), this.#server.close()]);
+    this.#log.info("stopped");
+  }
+
+  /** Where HTTP is served, once it is: the port that was chosen for port 0. */
+  get port(): number {
+    const address = this.#server.server.address();
+    return address !== null && typeof address === "object" ? address.port : 0;
+  }
+
+  #tellCut({ key, namespace, name, uid }: SweptPod, events: EventWriter): void {
+    const message = `the pod reports more than ${POD_ADDRESSES_MAX} addresses; the others are not read`;
+    this.#log.warn({ pod: key }, message);
+    events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, "TooManyAddresses", message);
+  }
+
+  /** Why nothing may be written now, or null. */
+  #idle(): string | null {
+    if (this.#stopping) return "it is stopping";
+    return this.#watched.doubt ?? (this.#lease.leads ? null : "another controller works");
+  }
+
+  #notReady(): string | null {
+    return this.#stopping ? "it is stopping" : this.#watched.doubt;
+  }
+
+  async #networksTurn(signal: AbortSignal): Promise<void> {
+    if (this.#watched.definitionsKnown) await this.#networkImports.turn(signal);
+    await this.#networkStatus.turn(signal, { writes: this.#idle() === null });
+    if (this.#watched.definitionsKnown) await this.#orphanNetworks.turn(signal);
+  }
+}

@@ -1,0 +1,155 @@
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { namespacedPath } from "../kube/objects.ts";
+import { isNoSuchObject } from "../kube/read-object.ts";
+
+const LEASES_PATH = "/apis/coordination.k8s.io/v1/leases";
+const LEASE_NAME = "holdfast-controller";
+/** A holder that was not seen to renew for so long, seconds, is gone. */
+const LEASE_SECONDS = 15;
+/** A holder that could not renew for so long, ms, no longer believes that it leads: before another one does. */
+const RENEW_DEADLINE_MS = 10_000;
+/** How often to renew, or to look. */
+export const LEASE_RETRY_MS = 2_000;
+const CONFLICT = 409;
+const FORBIDDEN = 403;
+
+export interface LeaseOptions {
+  readonly api: KubeApi;
+  readonly namespace: string;
+  /** Of this process, and of no other at the same time. */
+  readonly identity: string;
+  /** performance.now(), ms */
+  readonly monotonicMs: () => number;
+  /** RFC 3339 with milliseconds, for people. */
+  readonly time: () => string;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+interface LeaseObject {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly spec?: {
+    readonly holderIdentity?: string;
+    readonly leaseDurationSeconds?: number;
+    readonly acquireTime?: string;
+    readonly leaseTransitions?: number;
+  };
+}
+
+/**
+ * Says which of several controllers works. It only saves work: everything that is written is safe without it, and where
+ * leases cannot be had at all every controller works. Whether a holder is alive is judged by the changes of its lease
+ * that were seen, on this machine's monotonic clock; times in the lease are for people.
+ */
+export class Lease {
+  readonly #options: LeaseOptions;
+  #renewedMs = Number.NEGATIVE_INFINITY;
+  #seen: { readonly resourceVersion: string; readonly sinceMs: number } | null = null;
+  /** Leases are refused here, or unknown to the server. */
+  #unusable = false;
+  #wasHeld = false;
+
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+  }
+
+  get held(): boolean {
+    return this.#options.monotonicMs() - this.#renewedMs < RENEW_DEADLINE_MS;
+  }
+
+  /** Whether to work: it is held, or cannot be had by anybody. */
+  get leads(): boolean {
+    return this.held || this.#unusable;
+  }
+
+  /** Acquires, renews, or looks who holds it; every LEASE_RETRY_MS. Never throws. */
+  async turn(): Promise<void> {
+    try {
+      await this.#turn();
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+    }
+    if (this.held === this.#wasHeld) return;
+    this.#wasHeld = this.held;
+    this.#options.log.info({ identity: this.#options.identity }, this.held ? "leading" : "no longer leading");
+  }
+
+  /** Lets another one take over at once. Never throws. */
+  async stepDown(): Promise<void> {
+    if (!this.held) return;
+    this.#renewedMs = Number.NEGATIVE_INFINITY;
+    try {
+      const { status, body } = await this.#send("GET", 1_000);
+      if (status !== 200 || body.spec?.holderIdentity !== this.#options.identity) return;
+      await this.#send("PUT", 1_000, { ...body, spec: { ...body.spec, holderIdentity: "" } });
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+    }
+  }
+
+  async #turn(): Promise<void> {
+    // Before the request: a renewal that took long is as old as its question.
+    const askedMs = this.#options.monotonicMs();
+    const { status, body } = await this.#send("GET");
+    if (isNoSuchObject(status, body, this.#path)) return this.#acquire(null, askedMs);
+    if (status !== 200) return this.#giveUp(status, body?.message);
+    this.#unusable = false;
+    const lease: LeaseObject = body;
+    const holder = lease.spec?.holderIdentity ?? "";
+    if (holder === this.#options.identity || holder === "") return this.#acquire(lease, askedMs);
+    const { resourceVersion } = lease.metadata;
+    if (this.#seen?.resourceVersion !== resourceVersion) this.#seen = { resourceVersion, sinceMs: askedMs };
+    if (askedMs - this.#seen.sinceMs > LEASE_SECONDS * 1_000) return this.#acquire(lease, askedMs);
+    this.#renewedMs = Number.NEGATIVE_INFINITY;
+  }
+
+  async #acquire(lease: LeaseObject | null, askedMs: number): Promise<void> {
+    const { identity, namespace } = this.#options;
+    // MicroTime wants six digits.
+    const time = this.#options.time().replace(/(\.\d{3})?Z$/, (_, digits = ".000") => `${digits}000Z`);
+    const own = lease?.spec?.holderIdentity === identity;
+    const spec = {
+      holderIdentity: identity,
+      leaseDurationSeconds: LEASE_SECONDS,
+      acquireTime: own ? (lease.spec?.acquireTime ?? time) : time,
+      renewTime: time,
+      leaseTransitions: (lease?.spec?.leaseTransitions ?? 0) + (own || lease === null ? 0 : 1),
+    };
+    const { status, body } =
+      lease === null
+        ? await this.#send("POST", RENEW_DEADLINE_MS, {
+            apiVersion: "coordination.k8s.io/v1",
+            kind: "Lease",
+            metadata: { name: LEASE_NAME, namespace },
+            spec,
+          })
+        : await this.#send("PUT", RENEW_DEADLINE_MS, { ...lease, spec });
+    if (status < 300) {
+      this.#unusable = false;
+      this.#renewedMs = askedMs;
+    } else if (status === CONFLICT) this.#renewedMs = Number.NEGATIVE_INFINITY;
+    else this.#giveUp(status, body?.message);
+  }
+
+  /** No right to leases, no namespace for them: said once, asked again each turn. */
+  #giveUp(status: number, problem: string): void {
+    if (!this.#unusable && (status === FORBIDDEN || status === 404)) {
+      this.#options.log.warn({ status, problem }, "no lease can be had; working without one");
+      this.#unusable = true;
+    }
+  }
+
+  get #path(): string {
+    return namespacedPath(LEASES_PATH, this.#options.namespace, LEASE_NAME);
+  }
+
+  #send(method: "GET" | "POST" | "PUT", deadlineMs = RENEW_DEADLINE_MS, body?: object) {
+    const path = method === "POST" ? namespacedPath(LEASES_PATH, this.#options.namespace) : this.#path;
+    return this.#options.api.send({
+      method,
+      path,
+      ...(body === undefined ? {} : { body }),
+      priority: "housekeeping",
+      deadlineMs: performance.now() + deadlineMs,
+    });
+  }
+}

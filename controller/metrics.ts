@@ -1,0 +1,143 @@
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import type { NetworkCounts } from "./network-counts.ts";
+
+export interface ControllerMetricSources {
+  /** By network. */
+  networks(): ReadonlyMap<string, { readonly counts: NetworkCounts }>;
+  /** Allocations by `<verdict> <why>`. */
+  verdicts(): ReadonlyMap<string, number>;
+  overdueSeconds(): number;
+  conflicts(): number;
+  leads(): boolean;
+  /** Whether each resource's objects are known, and the server can be heard. */
+  resources(): Readonly<Record<string, boolean>>;
+}
+
+/** Everything `GET /metrics` of the controller shows. Gauges are read from their sources when they are asked for. */
+export class ControllerMetrics {
+  readonly #registry = new Registry();
+  readonly #carriedOut: Counter<"verdict" | "why">;
+  readonly #refused: Counter;
+  readonly #requests: Counter<"verb" | "status">;
+
+  constructor(sources: ControllerMetricSources) {
+    const registers = [this.#registry];
+    collectDefaultMetrics({ register: this.#registry });
+    new Gauge({
+      name: "holdfast_cluster_network_size_addresses",
+      help: "Addresses of a network; the sum of its holdfast_cluster_network_addresses",
+      labelNames: ["network"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [network, { counts }] of sources.networks()) this.set({ network }, Number(counts.size));
+      },
+    });
+    new Gauge({
+      name: "holdfast_cluster_network_addresses",
+      help: "Addresses of a network by state: allocated, cooling, free, excluded",
+      labelNames: ["network", "state"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [network, { counts }] of sources.networks()) {
+          const { size, allocated, cooling, free } = counts;
+          const states = { allocated, cooling, free, excluded: size - allocated - cooling - free };
+          for (const [state, count] of Object.entries(states)) this.set({ network, state }, Number(count));
+        }
+      },
+    });
+    new Gauge({
+      name: "holdfast_cluster_network_idle_addresses",
+      help: "Allocated addresses of claims that nothing is attached to: VMs that are stopped",
+      labelNames: ["network"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [network, { counts }] of sources.networks()) this.set({ network }, counts.idleCount);
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_allocations",
+      help: "Allocations by what the last sweep thought of them",
+      labelNames: ["verdict", "why"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [word, count] of sources.verdicts()) {
+          const [verdict = "", why = ""] = word.split(" ");
+          this.set({ verdict, why }, count);
+        }
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_overdue_seconds",
+      help: "How much longer than its grace the oldest reason to free or delete something has waited, seconds; 0: none",
+      registers,
+      collect() {
+        this.set(sources.overdueSeconds());
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_claim_conflicts",
+      help: "Claims that list an address which is somebody else's",
+      registers,
+      collect() {
+        this.set(sources.conflicts());
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_leader",
+      help: "1 when this controller works, 0 when another one does",
+      registers,
+      collect() {
+        this.set(sources.leads() ? 1 : 0);
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_resource_synced",
+      help: "1 when the objects of a resource are known and the API server can be heard",
+      labelNames: ["resource"],
+      registers,
+      collect() {
+        for (const [resource, synced] of Object.entries(sources.resources())) {
+          this.set({ resource }, synced ? 1 : 0);
+        }
+      },
+    });
+    this.#carriedOut = new Counter({
+      name: "holdfast_controller_carried_out_total",
+      help: "Verdicts carried out: releases, prunes, deletions, repairs",
+      labelNames: ["verdict", "why"],
+      registers,
+    });
+    this.#refused = new Counter({
+      name: "holdfast_controller_pod_addresses_refused_total",
+      help: "Addresses that pods' annotations report beyond what their interfaces on a network can have, as often as met",
+      registers,
+    });
+    this.#requests = new Counter({
+      name: "holdfast_controller_api_requests_total",
+      help: "Requests to the API server, by verb and HTTP status; status away: no answer came",
+      labelNames: ["verb", "status"],
+      registers,
+    });
+  }
+
+  /** Addresses that an import, or a look at a pod, did not record. */
+  refused(count: number): void {
+    this.#refused.inc(count);
+  }
+
+  carriedOut(verdict: string, why: string): void {
+    this.#carriedOut.inc({ verdict, why });
+  }
+
+  requested(verb: string, status: number | "away"): void {
+    this.#requests.inc({ verb, status: String(status) });
+  }
+
+  async text(): Promise<{ contentType: string; body: string }> {
+    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  }
+}

@@ -1,0 +1,56 @@
+import type { CountingDefinition } from "../claims/definition-book.ts";
+import type { CachedAllocation } from "../claims/reasons/caches.ts";
+import { parseAddress } from "../ipam/space/address.ts";
+import { formatCidr } from "../ipam/space/cidr.ts";
+import { Pool } from "../ipam/space/pool.ts";
+import { Breather } from "../kube/breather.ts";
+import { fill } from "../store/network-space.ts";
+
+/** A network as its IPNetwork and the metrics show it. `size` is what allocated, cooling, free and excluded add up to. */
+export interface NetworkCounts {
+  readonly subnets: string;
+  /** `namespace/name` of the NAD. */
+  readonly definedBy: string;
+  readonly size: bigint;
+  readonly allocated: bigint;
+  readonly cooling: bigint;
+  readonly free: bigint;
+  /** Allocated addresses of claims that nothing is attached to: VMs that are stopped. */
+  readonly idleCount: number;
+}
+
+/** Counts one network. Gives others a turn while it does; what it was given must not change meanwhile. */
+export async function countNetwork(
+  { definition, by }: CountingDefinition,
+  allocations: readonly CachedAllocation[],
+): Promise<NetworkCounts> {
+  const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
+  const breather = new Breather();
+  let idleCount = 0;
+  for (const { object, address } of allocations) {
+    if (address === null) continue;
+    const cooling = object.status?.state === "Cooling";
+    // A rest that never ends: what rests is counted as resting for as long as its object says so.
+    fill(pools, { address: parseAddress(address), cooling }, 1, 0);
+    if (!cooling && object.spec.owner.kind === "IPAMClaim" && isUnattached(object)) idleCount += 1;
+    if (breather.due) await breather.breathe();
+  }
+  const counts = pools.map((pool) => pool.counts());
+  const sum = (key: "size" | "allocated" | "cooling" | "free") =>
+    counts.reduce((total, one) => total + one[key], 0n);
+  return {
+    subnets: definition.rangeSets
+      .flatMap(({ subnets }) => subnets.map(({ cidr }) => formatCidr(cidr)))
+      .join(","),
+    definedBy: by,
+    size: sum("size"),
+    allocated: sum("allocated"),
+    cooling: sum("cooling"),
+    free: sum("free"),
+    idleCount,
+  };
+}
+
+function isUnattached({ status }: CachedAllocation["object"]): boolean {
+  return Object.keys(status?.attachments ?? {}).length === 0;
+}

@@ -1,0 +1,94 @@
+import type { DefinitionBook } from "../claims/definition-book.ts";
+import { importNetwork } from "../claims/import/import.ts";
+import { ImportPace } from "../claims/import/import-pace.ts";
+import {
+  broughtUpToDate,
+  editionOf,
+  isImported,
+  type SeenSource,
+  sourcesOf,
+  uncovered,
+} from "../claims/import/import-sources.ts";
+import { networkObjectOf } from "../claims/network-object.ts";
+import type { Cache } from "../claims/reasons/caches.ts";
+import { recordOwner } from "../claims/record-owner.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import type { IPNetwork } from "../kube/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+
+export interface NetworkImportsOptions {
+  readonly api: KubeApi;
+  readonly definitions: DefinitionBook;
+  /** IPNetwork objects by name. */
+  readonly networks: Cache<{ readonly object: IPNetwork }>;
+  /** Addresses that pods report and cannot have. */
+  readonly onRefused: (count: number) => void;
+  /** Why nothing may be written now, or null. */
+  readonly idle: () => string | null;
+  readonly monotonicMs: () => number;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+/** Imports networks, and definitions that join them later, each namespace's at a pace (ImportPace). No ADD waits for it. */
+export class NetworkImports {
+  readonly #options: NetworkImportsOptions;
+  readonly #pace: ImportPace;
+  /** Imported editions that the installed definition of IPNetworks has no room for, by network. */
+  readonly #unlisted = new Map<string, string>();
+
+  constructor(options: NetworkImportsOptions) {
+    this.#options = options;
+    this.#pace = new ImportPace(options.monotonicMs);
+  }
+
+  /** The definitions must be known. */
+  async turn(signal: AbortSignal): Promise<void> {
+    const { definitions, networks, idle, log } = this.#options;
+    if (!networks.known) return;
+    for (const network of definitions.networks()) {
+      if (signal.aborted || idle() !== null) return;
+      const known = networkObjectOf(network, (name) => networks.items.get(name)?.object);
+      const sources = sourcesOf(definitions, network, null);
+      const needed = this.#due(network, known, sources);
+      const isStale = broughtUpToDate(known, sources) !== null && this.#pace.takeUpdate(network);
+      if (needed.length === 0 && !isStale && definitions.hasRecordedOwner(network)) continue;
+      try {
+        await this.#recordOwner(network);
+        await this.#import(network, needed);
+      } catch (error) {
+        // One network's failure is its own; the others are imported and counted.
+        log.warn({ network, err: error as Error }, "not imported yet; trying again");
+      }
+    }
+  }
+
+  #due(network: string, known: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
+    if (this.#unlisted.get(network) === editionsOf(sources)) return [];
+    const open = isImported(known, []) ? uncovered(known, sources) : sources;
+    return open.filter((one) => this.#pace.waitMs(network, one) === 0);
+  }
+
+  /** Whose a network is comes before everything else: the pods of a namespace that may not use it bring nothing along. */
+  async #recordOwner(network: string): Promise<void> {
+    const { api, definitions: book, log } = this.#options;
+    if (book.hasRecordedOwner(network)) return;
+    const deadlineMs = performance.now() + HOUSEKEEPING_DEADLINE_MS;
+    book.setOwner(network, await recordOwner(api, network, { book, deadlineMs, log }));
+  }
+
+  async #import(network: string, needed: readonly SeenSource[]): Promise<void> {
+    const { api, definitions, onRefused, time, log } = this.#options;
+    const covered = editionsOf(sourcesOf(definitions, network, null));
+    const result = await importNetwork(api, network, { definitions, needed, time, log });
+    if (result.kind !== "imported") return;
+    this.#pace.imported(network, needed);
+    onRefused(result.refused);
+    if (!result.listed) this.#unlisted.set(network, covered);
+  }
+}
+
+function editionsOf(sources: readonly SeenSource[]): string {
+  return sources.map(editionOf).sort().join();
+}

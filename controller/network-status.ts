@@ -1,0 +1,147 @@
+import type { CountingDefinition, DefinitionBook } from "../claims/definition-book.ts";
+import { nodeDefinitionsOf } from "../claims/import/import-sources.ts";
+import { nameTakenBy, networkObjectOf } from "../claims/network-object.ts";
+import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { networkObjectName } from "../kube/object-names.ts";
+import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import { countNetwork, type NetworkCounts } from "./network-counts.ts";
+
+const CONFLICT = 409;
+
+export interface NetworkStatusOptions {
+  readonly api: KubeApi;
+  readonly definitions: Pick<DefinitionBook, "networks" | "definitionOf">;
+  readonly allocations: Cache<CachedAllocation>;
+  /** IPNetwork objects by name. */
+  readonly networks: Cache<{ readonly object: IPNetwork }>;
+  readonly idle: () => string | null;
+  readonly log: { warn(fields: object, message: string): void };
+}
+
+/** Keeps the IPNetwork of every network that is ours: what `kubectl get ipnetworks` shows. */
+export class NetworkStatus {
+  readonly #options: NetworkStatusOptions;
+  /** Networks whose allocations changed since they were counted. */
+  readonly #changed = new Set<string>();
+  readonly #counted = new Map<string, { readonly fingerprint: string; readonly counts: NetworkCounts }>();
+
+  constructor(options: NetworkStatusOptions) {
+    this.#options = options;
+  }
+
+  /** By network, as counted last. */
+  get counts(): ReadonlyMap<string, { readonly counts: NetworkCounts }> {
+    return this.#counted;
+  }
+
+  /** An allocation of the network has come, changed or gone. */
+  touch(network: string): void {
+    this.#changed.add(network);
+  }
+
+  /** Counts what has changed, and writes what differs; not twice at once. `writes`: false only counts. Throws ApiAway. */
+  async turn(signal: AbortSignal, { writes }: { readonly writes: boolean }): Promise<void> {
+    const { definitions, allocations, networks, idle } = this.#options;
+    if (!allocations.known) return;
+    const ours = new Set([...definitions.networks(), ...this.#nodeNetworks().keys()]);
+    for (const network of this.#counted.keys()) if (!ours.has(network)) this.#counted.delete(network);
+    await this.#count(ours);
+    for (const [network, { counts }] of this.#counted) {
+      if (!writes || !networks.known || signal.aborted || idle() !== null) return;
+      await this.#write(network, counts);
+    }
+  }
+
+  /** Networks that only the nodes' own configuration defines, everywhere alike. */
+  #nodeNetworks(): Map<string, CountingDefinition> {
+    const { networks, definitions } = this.#options;
+    const found = new Map<string, CountingDefinition>();
+    for (const { object } of networks.items.values()) {
+      const [definition, ...others] = nodeDefinitionsOf(object);
+      if (definition === undefined || others.length > 0) continue;
+      if (definitions.definitionOf(object.spec.network) !== null) continue;
+      found.set(object.spec.network, { definition, by: "", source: "" });
+    }
+    return found;
+  }
+
+  async #count(ours: ReadonlySet<string>): Promise<void> {
+    const { allocations } = this.#options;
+    const byNodes = this.#nodeNetworks();
+    const definitionOf = (network: string) =>
+      this.#options.definitions.definitionOf(network) ?? byNodes.get(network) ?? null;
+    const stale = new Map<string, CachedAllocation[]>();
+    for (const network of ours) {
+      const identity = identityOf(definitionOf(network));
+      if (this.#changed.has(network) || this.#counted.get(network)?.fingerprint !== identity)
+        stale.set(network, []);
+    }
+    if (stale.size === 0) return;
+    this.#changed.clear();
+    for (const one of allocations.items.values()) stale.get(one.object.spec?.network)?.push(one);
+    for (const [network, members] of stale) {
+      const counting = definitionOf(network);
+      if (counting === null) continue;
+      const counts = await countNetwork(counting, members);
+      this.#counted.set(network, { fingerprint: identityOf(counting), counts });
+    }
+  }
+
+  async #write(network: string, counts: NetworkCounts): Promise<void> {
+    const { api, networks, log } = this.#options;
+    const byName = (name: string) => networks.items.get(name)?.object;
+    const known = networkObjectOf(network, byName);
+    const name = known?.metadata.name ?? networkObjectName(network);
+    if (known === null && nameTakenBy(network, byName) !== null) {
+      log.warn({ network, object: name }, "this IPNetwork is of another network; delete it");
+      return;
+    }
+    const status = shown(counts);
+    const present = known?.status as Record<string, unknown> | undefined;
+    if (Object.entries(status).every(([key, value]) => present?.[key] === value)) return;
+    const { status: code, body } = await api.send({
+      ...(known === null
+        ? {
+            method: "POST",
+            path: NETWORKS_PATH,
+            body: {
+              apiVersion: API_VERSION,
+              kind: "IPNetwork",
+              metadata: { name },
+              spec: { network },
+              status,
+            },
+          }
+        : {
+            method: "PATCH",
+            patch: "merge",
+            path: objectPath(NETWORKS_PATH, name),
+            body: { metadata: { resourceVersion: known.metadata.resourceVersion }, status },
+          }),
+      priority: "housekeeping",
+      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
+    });
+    // Somebody else wrote it, or it is gone: the next turn sees which.
+    if (code >= 300 && code !== CONFLICT && code !== 404)
+      log.warn({ network, status: code, problem: body?.message }, "IPNetwork not written");
+  }
+}
+
+/** Decimal strings: the numbers of an IPv6 network fit no integer. */
+function shown(counts: NetworkCounts): Record<string, string> {
+  const { subnets, definedBy, size, allocated, cooling, free } = counts;
+  return {
+    subnets,
+    definedBy,
+    size: `${size}`,
+    allocated: `${allocated}`,
+    cooling: `${cooling}`,
+    free: `${free}`,
+  };
+}
+
+function identityOf(counting: ReturnType<DefinitionBook["definitionOf"]>): string {
+  return counting === null ? "" : `${counting.by} ${counting.definition.fingerprint}`;
+}

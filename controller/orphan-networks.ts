@@ -1,0 +1,213 @@
+import { DefinitionBook, projectNad } from "../claims/definition-book.ts";
+import { IMPORTED, isImported, nodeDefinitionsOf } from "../claims/import/import-sources.ts";
+import { isAdministratorsWord } from "../claims/network-owner.ts";
+import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { labelSelector } from "../kube/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  type IPAllocation,
+  type IPNetwork,
+  LABEL_NETWORK,
+  NADS_PATH,
+  NETWORKS_PATH,
+  objectPath,
+} from "../kube/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import { MalformedObjectError, objectAt } from "../kube/views/object-metadata.ts";
+
+const CONFLICT = 409;
+
+export interface OrphanNetworksOptions {
+  readonly api: KubeApi;
+  readonly definitions: Pick<DefinitionBook, "networks" | "broken">;
+  readonly allocations: Cache<CachedAllocation>;
+  /** IPNetwork objects by name. */
+  readonly networks: Cache<{ readonly object: IPNetwork }>;
+  /** How long a network must have had neither a definition nor an address. */
+  readonly keepSeconds: number;
+  readonly idle: () => string | null;
+  readonly monotonicMs: () => number;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+/** What NetworkAttachmentDefinitions that are wrong, and define nothing until they are corrected, may be meant for. */
+interface WrongDefinitions {
+  /** Networks that they name. */
+  readonly networks: ReadonlySet<string>;
+  /** Namespaces of those whose network cannot be told. */
+  readonly namespaces: ReadonlySet<string>;
+}
+
+interface Counts {
+  allocated: number;
+  cooling: number;
+}
+
+/**
+ * IPNetworks that no NetworkAttachmentDefinition defines any more: they tell how many addresses are left, and go when there
+ * are none. One that says an administrator's word, beforehand or later, is the administrator's to delete, and one that the
+ * nodes' own configuration defines may be needed at any time: both stay. So does one whose definition is there and wrong:
+ * its owner is about to correct it, and the IPNetwork says whose the name is.
+ */
+export class OrphanNetworks {
+  readonly #options: OrphanNetworksOptions;
+  /** Since when a network is seen to be empty, by the UID of its object, ms. */
+  #emptyMs = new Map<string, number>();
+
+  constructor(options: OrphanNetworksOptions) {
+    this.#options = options;
+  }
+
+  /** The definitions must be known. Throws ApiAway. */
+  async turn(signal: AbortSignal): Promise<void> {
+    const { networks, allocations, definitions, idle, monotonicMs, keepSeconds } = this.#options;
+    if (!networks.known || !allocations.known || idle() !== null) return;
+    const defined = new Set(definitions.networks());
+    const orphans = [...networks.items.values()]
+      .map(({ object }) => object)
+      .filter((object) => !defined.has(object.spec?.network) && nodeDefinitionsOf(object).length === 0);
+    const counts = orphans.length === 0 ? new Map<string, Counts>() : countAll(allocations.items.values());
+    const wrong = wrongDefinitions(definitions.broken());
+    const empty = new Map<string, number>();
+    for (const object of orphans) {
+      if (signal.aborted || idle() !== null) return;
+      const { allocated, cooling } = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
+      if (allocated + cooling > 0 || !mayGo(object) || mayBeDefined(object, wrong)) {
+        await this.#show(object, allocated, cooling);
+        continue;
+      }
+      const nowMs = monotonicMs();
+      const sinceMs = this.#emptyMs.get(object.metadata.uid) ?? nowMs;
+      empty.set(object.metadata.uid, sinceMs);
+      if (nowMs - sinceMs >= keepSeconds * 1_000) await this.#delete(object);
+      else await this.#show(object, 0, 0);
+    }
+    this.#emptyMs = empty;
+  }
+
+  /** A size would be that of a definition which is gone. */
+  async #show({ metadata, status }: IPNetwork, allocated: number, cooling: number): Promise<void> {
+    const wanted = {
+      allocated: `${allocated}`,
+      cooling: `${cooling}`,
+      ...Object.fromEntries(
+        (["size", "free", "subnets", "definedBy"] as const).flatMap((key) =>
+          status?.[key] === undefined ? [] : [[key, null]],
+        ),
+      ),
+    };
+    const shown: Readonly<Record<string, unknown>> = { ...status };
+    if (Object.entries(wanted).every(([key, value]) => shown[key] === value)) return;
+    await this.#send(metadata.name, {
+      method: "PATCH",
+      patch: "merge",
+      body: { metadata: { resourceVersion: metadata.resourceVersion }, status: wanted },
+    });
+  }
+
+  async #delete(object: IPNetwork): Promise<void> {
+    if (!(await this.#isUnused(object))) return;
+    const { metadata, spec } = object;
+    const { uid, resourceVersion } = metadata;
+    const done = await this.#send(metadata.name, {
+      method: "DELETE",
+      body: { preconditions: { uid, resourceVersion } },
+    });
+    if (done)
+      this.#options.log.info({ network: spec.network }, "nothing defines or uses the network any more");
+  }
+
+  /** By quorum: no allocation of whatever state, and no NAD that defines the network or may be meant to. */
+  async #isUnused(network: IPNetwork): Promise<boolean> {
+    const { api } = this.#options;
+    const name = network.spec.network;
+    let allocations = 0;
+    await api.list({
+      path: ALLOCATIONS_PATH,
+      query: { labelSelector: labelSelector(LABEL_NETWORK, name) },
+      each: (object: IPAllocation) => {
+        if (object.spec?.network === name) allocations += 1;
+      },
+      restarted: () => {
+        allocations = 0;
+      },
+    });
+    if (allocations > 0) return false;
+    const book = new DefinitionBook();
+    const unreadable = new Set<string>();
+    const nads = await api.list({
+      path: NADS_PATH,
+      each: (object) => {
+        try {
+          book.upsert(projectNad(object));
+        } catch (error) {
+          if (!(error instanceof MalformedObjectError)) throw error;
+          unreadable.add(namespaceOf(object));
+        }
+      },
+      restarted: () => {},
+    });
+    if (nads.kind !== "listed" || book.networks().includes(name)) return false;
+    const { networks, namespaces } = wrongDefinitions(book.broken());
+    return !mayBeDefined(network, { networks, namespaces: new Set([...namespaces, ...unreadable]) });
+  }
+
+  async #send(
+    name: string,
+    request: { readonly method: "PATCH" | "DELETE"; readonly patch?: "merge"; readonly body: unknown },
+  ): Promise<boolean> {
+    const { api, log } = this.#options;
+    const { status, body } = await api.send({
+      ...request,
+      path: objectPath(NETWORKS_PATH, name),
+      priority: "housekeeping",
+      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
+    });
+    // Somebody else wrote it, or it is gone: the next turn sees which.
+    if (status >= 300 && status !== CONFLICT && status !== 404)
+      log.warn({ object: name, status, problem: body?.message }, "IPNetwork not written");
+    return status < 300;
+  }
+}
+
+/** It was in use once, nothing is under way on it, and no administrator has decided whose it is. */
+function mayGo(object: IPNetwork): boolean {
+  const underWay = (object.status?.conditions ?? []).some(
+    ({ type, status }) => type !== IMPORTED && status === "True",
+  );
+  return isImported(object, []) && !underWay && !isAdministratorsWord(object);
+}
+
+function wrongDefinitions(broken: ReturnType<DefinitionBook["broken"]>): WrongDefinitions {
+  const networks = new Set<string>();
+  const namespaces = new Set<string>();
+  for (const { key, network } of broken) {
+    if (network === null) namespaces.add(key.split("/")[0] ?? "");
+    else networks.add(network);
+  }
+  return { networks, namespaces };
+}
+
+/** Of a wrong definition that names no network, any network of its namespace may be meant; of unknown owners, all of them. */
+function mayBeDefined({ spec }: IPNetwork, { networks, namespaces }: WrongDefinitions): boolean {
+  if (networks.has(spec.network)) return true;
+  return spec.definedIn === undefined ? namespaces.size > 0 : namespaces.has(spec.definedIn);
+}
+
+/** Of an object that makes no sense otherwise. */
+function namespaceOf(object: unknown): string {
+  const { namespace } = objectAt(object, "metadata", "NetworkAttachmentDefinition");
+  return String(namespace);
+}
+
+function countAll(allocations: Iterable<CachedAllocation>): Map<string, Counts> {
+  const counts = new Map<string, Counts>();
+  for (const { object } of allocations) {
+    const known = counts.get(object.spec?.network) ?? { allocated: 0, cooling: 0 };
+    if (object.status?.state === "Cooling") known.cooling += 1;
+    else known.allocated += 1;
+    counts.set(object.spec?.network, known);
+  }
+  return counts;
+}

@@ -1,0 +1,181 @@
+import type { DefinitionBook } from "../claims/definition-book.ts";
+import { recordAll } from "../claims/import/import.ts";
+import { ImportCandidates } from "../claims/import/import-candidates.ts";
+import { isImported, nodeDefinitionsOf, sourcesOf } from "../claims/import/import-sources.ts";
+import { networkObjectOf } from "../claims/network-object.ts";
+import { OwnerRecords } from "../claims/owner-records.ts";
+import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import type { SweptPod } from "../claims/reasons/fact-views.ts";
+import { isPod } from "../claims/reasons/facts.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { parseAddress } from "../ipam/space/address.ts";
+import { placeOf } from "../ipam/space/range-set.ts";
+import { Breather } from "../kube/breather.ts";
+import type { EventWriter } from "../kube/events.ts";
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { allocationName } from "../kube/object-names.ts";
+import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
+import { readObject } from "../kube/read-object.ts";
+import { projectPod } from "../kube/views/pod-view.ts";
+
+/** Pods looked at closely in one turn; each costs a few reads of the API server. */
+const PODS_PER_TURN = 200;
+
+export interface PodAdoptionOptions {
+  readonly api: KubeApi;
+  readonly pods: Cache<SweptPod>;
+  readonly allocations: Cache<CachedAllocation>;
+  /** IPNetwork objects by name. */
+  readonly networks: Cache<{ readonly object: IPNetwork }>;
+  readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad" | "nadsOf">;
+  readonly events: Pick<EventWriter, "warn">;
+  /** Addresses that a pod reports and cannot have. */
+  readonly onRefused: (count: number) => void;
+  /** Why nothing may be written now, or null. */
+  readonly idle: () => string | null;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+/**
+ * Records the addresses that living pods report on imported networks and nobody has recorded: those that another plugin was
+ * still giving while its network was imported. What somebody else holds is told, and left to the operator.
+ */
+export class PodAdoption {
+  readonly #options: PodAdoptionOptions;
+  /** Versions of pods that need no further look, while the definitions stay as they are. */
+  #settled = new WeakSet<SweptPod>();
+
+  constructor(options: PodAdoptionOptions) {
+    this.#options = options;
+  }
+
+  /** A NAD or an IPNetwork has changed: another network may be behind what pods report. */
+  forget(): void {
+    this.#settled = new WeakSet();
+  }
+
+  /** One look at every pod; not twice at once. Throws ApiAway. */
+  async turn(signal: AbortSignal): Promise<void> {
+    const { pods, allocations, networks, idle } = this.#options;
+    if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
+    const byNodes = this.#nodeNetworks();
+    let records: OwnerRecords | null = null;
+    const breather = new Breather();
+    let looked = 0;
+    for (const pod of [...pods.items.values()]) {
+      if (breather.due) await breather.breathe();
+      if (signal.aborted || idle() !== null || looked >= PODS_PER_TURN) return;
+      if (pod.terminal || pod.addresses.length === 0 || this.#settled.has(pod)) continue;
+      const wanting = this.#wanting(pod, byNodes);
+      if (wanting.size > 0) {
+        looked += 1;
+        records ??= recordsOf(allocations.items);
+        await this.#settle(pod, wanting, records);
+      }
+      this.#settled.add(pod);
+    }
+  }
+
+  /** Imported networks that the nodes' own configuration defines, with its ranges. */
+  #nodeNetworks(): Map<string, NetworkDefinition[]> {
+    const found = new Map<string, NetworkDefinition[]>();
+    for (const { object } of this.#options.networks.items.values()) {
+      const definitions = isImported(object, []) ? nodeDefinitionsOf(object) : [];
+      if (definitions.length > 0) found.set(object.spec.network, definitions);
+    }
+    return found;
+  }
+
+  /** Networks of which the pod reports an address that is not known to be its own, each with the nodes' ranges that hold it. */
+  #wanting(
+    pod: SweptPod,
+    byNodes: ReadonlyMap<string, readonly NetworkDefinition[]>,
+  ): Map<string, NetworkDefinition | null> {
+    const wanting = new Map<string, NetworkDefinition | null>();
+    for (const { address: text, nad, network: named } of pod.addresses) {
+      const address = parseAddress(text);
+      const want = (network: string, nodes: NetworkDefinition | null) => {
+        const known = this.#options.allocations.items.get(allocationName(network, address));
+        if (!isHeldFor(pod, known)) wanting.set(network, nodes ?? wanting.get(network) ?? null);
+      };
+      if (nad !== null) {
+        const network = this.#options.definitions.networkOfNad(nad);
+        if (network !== null && this.#isImported(network, nad)) want(network, null);
+        continue;
+      }
+      for (const [network, definitions] of byNodes) {
+        const holding = definitions.find(({ rangeSets }) => placeOf(rangeSets, address) !== null);
+        if (holding !== undefined || named === network) want(network, holding ?? null);
+      }
+    }
+    return wanting;
+  }
+
+  /** Otherwise the import brings it. Another definition that has joined may wait for its import: that is its own affair. */
+  #isImported(network: string, nad: string): boolean {
+    const { networks, definitions } = this.#options;
+    const object = networkObjectOf(network, (name) => networks.items.get(name)?.object);
+    const sources = sourcesOf(definitions, network, null);
+    return isImported(
+      object,
+      sources.filter((one) => "definition" in one && one.definition === nad),
+    );
+  }
+
+  async #settle(
+    seen: SweptPod,
+    wanting: ReadonlyMap<string, NetworkDefinition | null>,
+    records: OwnerRecords,
+  ): Promise<void> {
+    const { api, definitions, time, log, events } = this.#options;
+    const path = namespacedPath(PODS_PATH, seen.namespace, seen.name);
+    const read = await readObject(api, path);
+    if (read.kind === "unknown") throw new ApiAway(`GET ${path}: ${read.problem}`);
+    if (read.kind === "absent") return;
+    const pod = projectPod(read.it, { addresses: true });
+    // What is being deleted may have given its addresses back already.
+    if (pod.uid !== seen.uid || pod.deletionTimestamp !== null) return;
+    for (const [network, nodes] of wanting) {
+      const candidates = new ImportCandidates(network, {
+        definitions,
+        nodes,
+        unknownClaim: "skip",
+        recordedOf: () => records.of(network, seen),
+      });
+      for (const claim of seen.claims) {
+        const found = await readObject(api, namespacedPath(CLAIMS_PATH, seen.namespace, claim));
+        if (found.kind === "present") candidates.addClaim(found.it);
+      }
+      candidates.addPodView(pod);
+      for (const { address, outcome, by } of await recordAll(api, network, candidates.ofPods(), { time })) {
+        const fields = { pod: pod.key, network, address };
+        if (outcome === "recorded") log.info(fields, "recorded what a pod reports");
+        if (outcome !== "taken") continue;
+        const message = `the pod reports ${address} on network ${network}, which is held by ${by}`;
+        log.warn(fields, message);
+        const { namespace, name, uid } = pod;
+        events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, "IPAddressConflict", message);
+      }
+      if (candidates.refusedCount > 0) this.#options.onRefused(candidates.refusedCount);
+      for (const problem of candidates.problems) log.warn({ network, problem }, "not recorded");
+    }
+  }
+}
+
+function recordsOf(items: ReadonlyMap<string, CachedAllocation>): OwnerRecords {
+  const records = new OwnerRecords();
+  for (const { object, address } of items.values()) records.add(object, address);
+  return records;
+}
+
+/** Whether an allocation is the pod's: its own, one that it is attached to, or of a claim that it names. */
+function isHeldFor(pod: SweptPod, known: CachedAllocation | undefined): boolean {
+  if (known?.object.status?.state !== "Bound") return false;
+  const { owner } = known.object.spec;
+  if (owner.kind === "Pod" && isPod(pod, owner.uid)) return true;
+  const attached = Object.values(known.object.status.attachments ?? {});
+  if (attached.some((one) => one.pod !== undefined && isPod(pod, one.pod.uid))) return true;
+  return owner.kind === "IPAMClaim" && owner.namespace === pod.namespace && pod.claims.includes(owner.name);
+}

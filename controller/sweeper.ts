@@ -1,0 +1,180 @@
+import { attachedClaims, type Caches, cachedFacts } from "../claims/reasons/caches.ts";
+import { judge, type Rules, type Verdict } from "../claims/reasons/relations.ts";
+import { Breather } from "../kube/breather.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import type { IPAllocation } from "../kube/objects.ts";
+import { type CarryOutContext, carryOut } from "./carry-out.ts";
+import { Observations } from "./observations.ts";
+import type { PaceRest } from "./pace.ts";
+
+/** Verdicts carried out side by side: each costs a few reads of the API server, which others need too. */
+const CARRIED_OUT_AT_ONCE = 4;
+/** Verdicts carried out in one turn; the others have to wait for the next. */
+const CARRIED_OUT_PER_TURN = 400;
+/** A look may begin this many intervals after the end of the last one, and still counts as having looked all the time. */
+const GAP_INTERVALS_MAX = 3;
+/** The least of that, ms: a server that restarts must not let every grace begin anew. */
+const GAP_MS_MIN = 30_000;
+/** The rest after a look: however long it took, the next one must begin before the gap counts. */
+export const LOOK_REST: PaceRest = { restMsMax: 20_000 };
+/** The rest after carrying out: as long as that took, so that a backlog has half of the time of its few workers. */
+export const CARRY_OUT_REST: PaceRest = { restShare: 1 };
+
+interface SweeperLog {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+export interface SweeperOptions {
+  readonly api: KubeApi;
+  readonly caches: Caches;
+  readonly rules: Rules;
+  readonly intervalSeconds: number;
+  /** Why what is seen cannot be believed: a cache that is not complete, a server that is away. null: it can. */
+  readonly doubt: () => string | null;
+  /** Why nothing may be freed now: a doubt, or another controller works. null: go on. */
+  readonly idle: () => string | null;
+  /** performance.now(), ms */
+  readonly monotonicMs: () => number;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+  readonly log: SweeperLog;
+  /** Something has stood long enough to be carried out. */
+  readonly onDue?: () => void;
+  /** After a verdict was carried out. */
+  readonly onDone?: (object: IPAllocation, verdict: Verdict) => void;
+}
+
+interface Due {
+  readonly object: IPAllocation;
+  readonly verdict: Verdict;
+}
+
+/**
+ * The repair loop: judges every allocation again and again, and carries out what has stood long enough. Looking goes on
+ * while something is carried out, and while another controller leads: what was seen must not be forgotten for either.
+ */
+export class Sweeper {
+  readonly #options: SweeperOptions;
+  readonly #observations: Observations;
+  /** UIDs of allocations that nobody understands, each said once. */
+  #reported = new Set<string>();
+  #counts: ReadonlyMap<string, number> = new Map();
+  /** What the last look found due, by name, and which has not been tried since. */
+  #due = new Map<string, Due>();
+  /** Names of what is being carried out. */
+  readonly #inHand = new Set<string>();
+  #attachedToClaim: CarryOutContext["attachedToClaim"] = () => false;
+
+  constructor(options: SweeperOptions) {
+    this.#options = options;
+    this.#observations = new Observations(
+      Math.max(GAP_MS_MIN, options.intervalSeconds * 1_000 * GAP_INTERVALS_MAX),
+    );
+  }
+
+  /** Allocations by `<verdict> <why>`, of the last look. */
+  get counts(): ReadonlyMap<string, number> {
+    return this.#counts;
+  }
+
+  /** How much longer than its grace the oldest reason to change something has waited, seconds; 0 when none has. */
+  get overdueSeconds(): number {
+    return this.#observations.overdueSeconds(this.#options.monotonicMs());
+  }
+
+  /** One look at everything; not twice at once. Ends early when the signal aborts. */
+  async look(signal: AbortSignal): Promise<void> {
+    const { caches, rules, log, doubt, monotonicMs, onDue } = this.#options;
+    const reason = doubt();
+    if (reason !== null) {
+      log.debug({ reason }, "no sweep");
+      return;
+    }
+    const facts = cachedFacts(caches);
+    const due: Due[] = [];
+    const counts = new Map<string, number>();
+    const reported = new Set<string>();
+    const breather = new Breather();
+    this.#observations.beginPass(monotonicMs());
+    for (const one of [...caches.allocations.items.values()]) {
+      const { object } = one;
+      const verdict = judge(one, facts, rules);
+      const word = `${verdict.kind} ${verdict.why}`;
+      counts.set(word, (counts.get(word) ?? 0) + 1);
+      if (verdict.kind === "report") this.#report(object, verdict, reported);
+      if (this.#observations.see(object, verdict, monotonicMs())) due.push({ object, verdict });
+      if (breather.due) await breather.breathe();
+      if (signal.aborted) return;
+    }
+    this.#observations.endPass(monotonicMs());
+    this.#counts = counts;
+    this.#reported = reported;
+    this.#attachedToClaim = attachedClaims(caches.allocations.items);
+    // What fails again and again must not keep others waiting.
+    const triedIn = ({ object }: Due) => this.#observations.triedIn(object.metadata.name);
+    due.sort((a, b) => triedIn(a) - triedIn(b));
+    this.#due = new Map(due.map((one) => [one.object.metadata.name, one]));
+    for (const name of this.#inHand) this.#due.delete(name);
+    if (due.length > 0) onDue?.();
+  }
+
+  /** Carries out what is due; not twice at once. Ends early when the signal aborts. */
+  async carryOutDue(signal: AbortSignal): Promise<void> {
+    let left = CARRIED_OUT_PER_TURN;
+    const worker = async () => {
+      // Asked each time: a turn over many may outlive what it began with.
+      while (left > 0 && !signal.aborted && this.#options.idle() === null) {
+        // Of the newest look, which may have come meanwhile.
+        const [next] = this.#due.values();
+        if (next === undefined) return;
+        left -= 1;
+        const { name } = next.object.metadata;
+        this.#due.delete(name);
+        this.#inHand.add(name);
+        try {
+          const context = {
+            ...this.#options,
+            attachedToClaim: this.#attachedToClaim,
+            wasSeenStopped: (podUid: string) => this.#options.caches.stoppedPods.has(podUid),
+          };
+          await this.#carryOut(context, next.object, next.verdict);
+        } finally {
+          this.#inHand.delete(name);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: CARRIED_OUT_AT_ONCE }, worker));
+    if (left === 0 && this.#due.size > 0) this.#options.onDue?.();
+  }
+
+  async #carryOut(context: CarryOutContext, object: IPAllocation, verdict: Verdict): Promise<void> {
+    const { log, onDone } = this.#options;
+    const { network, address, owner } = object.spec;
+    const fields = { network, address, owner, verdict: verdict.kind, why: verdict.why };
+    const outcome = await carryOut(context, object, verdict);
+    if (outcome.kind === "failed") {
+      log.warn({ ...fields, problem: outcome.problem }, "not carried out; it comes again");
+      this.#observations.noteTried(object.metadata.name);
+      return;
+    }
+    this.#observations.forget(object.metadata.name);
+    if (outcome.kind === "changed") {
+      log.debug(fields, "changed meanwhile");
+      return;
+    }
+    log.info(fields, "carried out");
+    onDone?.(object, verdict);
+  }
+
+  #report(object: IPAllocation, verdict: Verdict, reported: Set<string>): void {
+    const { name, uid } = object.metadata;
+    reported.add(uid);
+    if (this.#reported.has(uid)) return;
+    this.#options.log.warn(
+      { allocation: name, why: verdict.why },
+      "nobody can tell what this allocation is; it is kept",
+    );
+  }
+}

@@ -1,0 +1,168 @@
+import { isDeepStrictEqual } from "node:util";
+import { readUdnServiceReference, type ServiceReference } from "../claims/udn/service-reference.ts";
+import {
+  CUDNS_PATH,
+  describeUdn,
+  UDN_API_VERSION,
+  UDNS_PATH,
+  type UdnView,
+} from "../claims/udn/udn-object.ts";
+import { UdnWatch } from "../claims/udn/udn-watch.ts";
+import { type ClaimCondition, mergeCondition } from "../ipam/claim-conditions.ts";
+import type { EventWriter } from "../kube/events.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { namespacedPath, objectPath } from "../kube/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import { Reflector } from "../kube/reflector.ts";
+import { judgeService, projectService, SERVICES_PATH, type ServiceView } from "../kube/views/service-view.ts";
+
+/** Type of the one condition that Holdfast writes into a (Cluster)UserDefinedNetwork. */
+const METADATA_SERVICE_READY = "MetadataServiceReady";
+
+const CONFLICT = 409;
+
+export interface UdnConditionsOptions {
+  readonly api: KubeApi;
+  readonly events: Pick<EventWriter, "warn">;
+  /** Why nothing may be written now, or null. */
+  readonly idle: () => string | null;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+  readonly onChange: () => void;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+type Wish = Pick<ClaimCondition, "status" | "reason" | "message">;
+
+/**
+ * Tells the owner of a (Cluster)UserDefinedNetwork whether its reference to a metadata Service can be followed: a condition,
+ * written only when it changes, and an event when it says no. Whether pods answer is each node's own affair.
+ */
+export class UdnConditions {
+  readonly #options: UdnConditionsOptions;
+  readonly #watch: UdnWatch;
+  readonly #services: Reflector<ServiceView>;
+  #servicesFollowed = false;
+  /** What was written last, by UID: a definition without conditions drops it, and it shall not be written for ever. */
+  readonly #written = new Map<string, string>();
+  readonly #said = new Map<string, string>();
+
+  constructor(options: UdnConditionsOptions) {
+    this.#options = options;
+    const { api, onChange } = options;
+    const log = {
+      info: (message: string) => options.log.info({}, message),
+      warn: (message: string) => options.log.warn({}, message),
+    };
+    this.#watch = new UdnWatch({ api, log, onChange });
+    this.#services = new Reflector<ServiceView>({
+      api,
+      path: SERVICES_PATH,
+      query: { resourceVersion: "0" },
+      log,
+      project: projectService,
+      onUpsert: onChange,
+      onDelete: onChange,
+      onSynced: onChange,
+    });
+  }
+
+  start(): void {
+    this.#watch.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#watch.stop(), this.#servicesFollowed ? this.#services.stop() : null]);
+  }
+
+  /** One look at every network; not twice at once. Throws ApiAway. */
+  async turn(signal: AbortSignal): Promise<void> {
+    if (!this.#watch.synced) return;
+    const views = [...this.#watch.views()];
+    const uids = new Set(views.map(({ uid }) => uid));
+    for (const known of [this.#written, this.#said])
+      for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid);
+    for (const view of views) {
+      if (signal.aborted || this.#options.idle() !== null) return;
+      await this.#settle(view);
+    }
+  }
+
+  async #settle(view: UdnView): Promise<void> {
+    const reference = readUdnServiceReference(view);
+    const known = view.conditions.find(({ type }) => type === METADATA_SERVICE_READY);
+    if (reference.kind === "none") {
+      this.#said.delete(view.uid);
+      if (known !== undefined)
+        await this.#write(
+          view,
+          view.conditions.filter(({ type }) => type !== METADATA_SERVICE_READY),
+        );
+      return;
+    }
+    const wish = this.#wish(reference);
+    if (wish === null) return;
+    this.#say(view, wish);
+    const conditions = mergeCondition(view.conditions, {
+      type: METADATA_SERVICE_READY,
+      ...wish,
+      lastTransitionTime: this.#options.time(),
+    });
+    if (!isDeepStrictEqual(conditions, view.conditions)) await this.#write(view, conditions);
+    // It is kept; when somebody drops it later, it is written again.
+    else this.#written.delete(view.uid);
+  }
+
+  /** null: it is not known yet. */
+  #wish(reference: Exclude<ServiceReference, { kind: "none" }>): Wish | null {
+    if (reference.kind === "wrong")
+      return { status: "False", reason: "ReferenceInvalid", message: reference.problems.join("; ") };
+    if (!this.#servicesFollowed) {
+      this.#servicesFollowed = true;
+      this.#services.start();
+    }
+    if (!this.#services.synced) return null;
+    const key = `${reference.namespace}/${reference.name}`;
+    const service = this.#services.items.get(key) ?? null;
+    const verdict = judgeService(key, service);
+    if (verdict.kind === "ok")
+      return { status: "True", reason: "ServiceFound", message: `metadata requests go to Service ${key}` };
+    const reason = service === null ? "ServiceNotFound" : "ServiceNotSupported";
+    return { status: "False", reason, message: verdict.problem };
+  }
+
+  #say(view: UdnView, { status, reason, message }: Wish): void {
+    const { uid, kind, namespace, name } = view;
+    if (this.#said.get(uid) === message) return;
+    this.#said.set(uid, message);
+    if (status === "True") return;
+    this.#options.log.warn({ network: view.network }, `${describeUdn(view)}: ${message}`);
+    const object = { apiVersion: UDN_API_VERSION, kind, namespace, name, uid };
+    this.#options.events.warn(object, reason, message);
+  }
+
+  async #write(view: UdnView, conditions: readonly ClaimCondition[]): Promise<void> {
+    const written = JSON.stringify(conditions.map(({ lastTransitionTime: _, ...rest }) => rest));
+    if (this.#written.get(view.uid) === written) return;
+    const path =
+      view.kind === "UserDefinedNetwork"
+        ? namespacedPath(UDNS_PATH, view.namespace, view.name)
+        : objectPath(CUDNS_PATH, view.name);
+    const { status, body } = await this.#options.api.send({
+      method: "PATCH",
+      path: `${path}/status`,
+      patch: "merge",
+      body: { metadata: { resourceVersion: view.resourceVersion }, status: { conditions } },
+      priority: "housekeeping",
+      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
+    });
+    // Somebody else wrote it: the next turn sees what.
+    if (status === CONFLICT) return;
+    this.#written.set(view.uid, written);
+    if (status >= 300)
+      this.#options.log.warn(
+        { network: view.network, status, problem: body?.message },
+        `the condition of ${describeUdn(view)} cannot be written`,
+      );
+  }
+}

@@ -1,0 +1,200 @@
+import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
+import { networkObjectOf } from "../claims/network-object.ts";
+import { readOwner } from "../claims/network-owner.ts";
+import {
+  type Cache,
+  type CachedAllocation,
+  type Caches,
+  type ClaimViewWithFact,
+  projectAllocation,
+} from "../claims/reasons/caches.ts";
+import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../claims/reasons/fact-views.ts";
+import type { NodeFact } from "../claims/reasons/facts.ts";
+import { StoppedPods } from "../claims/reasons/stopped-pods.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import {
+  ALLOCATIONS_PATH,
+  CLAIMS_PATH,
+  type IPNetwork,
+  NADS_PATH,
+  NETWORKS_PATH,
+  NODES_PATH,
+  PODS_PATH,
+} from "../kube/objects.ts";
+import type { Reflected } from "../kube/reflected-items.ts";
+import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
+import { projectClaim } from "../kube/views/claim-view.ts";
+
+/** Called when something that matters to them has changed. */
+export interface WatchedEvents {
+  /** An owner, a pod or a node is gone or has ended. */
+  readonly somethingEnded: () => void;
+  /** A pod reports more addresses than are read of one. */
+  readonly podAddressesCut: (pod: SweptPod) => void;
+  /** A claim lists addresses that it did not list before. */
+  readonly claimListed: () => void;
+  /** An allocation of the network came, changed or went. */
+  readonly allocationChanged: (network: string) => void;
+  readonly definitionsChanged: () => void;
+}
+
+type ReflectorLog = ReflectorOptions<Reflected>["log"];
+interface CachedNode extends Reflected, NodeFact {}
+interface CachedNetwork extends Reflected {
+  readonly object: IPNetwork;
+}
+
+type Resource = "allocations" | "claims" | "pods" | "nodes" | "nads" | "networks";
+
+/** Everything of the cluster that the controller follows, and whether it can be believed. */
+export class Watched implements Caches {
+  readonly allocations: Cache<CachedAllocation>;
+  readonly claims: Cache<ClaimViewWithFact>;
+  readonly pods: Cache<SweptPod>;
+  readonly nodes: Cache<CachedNode>;
+  readonly networks: Cache<CachedNetwork>;
+  readonly stoppedPods = new StoppedPods();
+  readonly book = new DefinitionBook();
+  readonly #api: KubeApi;
+  readonly #log: ReflectorLog;
+  readonly #reflectors = new Map<Resource, Reflector<never>>();
+  readonly #states = new Map<Resource, ReflectorState>();
+
+  constructor(api: KubeApi, events: WatchedEvents, log: ReflectorLog) {
+    this.#api = api;
+    this.#log = log;
+    this.allocations = this.#follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
+      project: projectAllocation,
+      onUpsert: ({ object }) => events.allocationChanged(object.spec?.network),
+      onDelete: ({ object }) => events.allocationChanged(object.spec?.network),
+    });
+    this.claims = this.#follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {
+      project: (object) => {
+        const view = projectClaim(object);
+        return { ...view, fact: claimFact(view) };
+      },
+      onUpsert: (claim, previous) => {
+        if (claim.ips.length > 0 && claim.ips.join() !== previous?.ips.join()) events.claimListed();
+      },
+      onDelete: events.somethingEnded,
+    });
+    this.pods = this.#follow<SweptPod>("pods", PODS_PATH, {
+      project: projectSweptPod,
+      onUpsert: (pod, previous) => {
+        if (pod.terminal && previous?.terminal === false) events.somethingEnded();
+        if (pod.addressesCut && !previous?.addressesCut) events.podAddressesCut(pod);
+      },
+      onDelete: (pod) => {
+        this.stoppedPods.noteGone(pod);
+        events.somethingEnded();
+      },
+    });
+    this.nodes = this.#follow<CachedNode>("nodes", NODES_PATH, {
+      project: (object) => {
+        const { name, uid, resourceVersion } = object.metadata;
+        return { key: name, uid, resourceVersion, ...nodeFact(object) };
+      },
+      onUpsert: () => {},
+      onDelete: events.somethingEnded,
+    });
+    this.networks = this.#follow<CachedNetwork>("networks", NETWORKS_PATH, {
+      project: (object) => {
+        const { name, uid, resourceVersion } = object.metadata;
+        return { key: name, uid, resourceVersion, object };
+      },
+      onUpsert: ({ object }, previous) => {
+        this.#noteOwner(object);
+        const told = (one: IPNetwork | undefined) => JSON.stringify([one?.spec, one?.status?.importedFrom]);
+        if (told(object) !== told(previous?.object)) events.definitionsChanged();
+      },
+      onDelete: ({ object }) => {
+        this.#noteOwner(object);
+        events.definitionsChanged();
+      },
+    });
+    this.#follow<NadView>("nads", NADS_PATH, {
+      project: projectNad,
+      onUpsert: (nad) => {
+        this.book.upsert(nad);
+        events.definitionsChanged();
+      },
+      onDelete: ({ key }) => {
+        this.book.remove(key);
+        events.definitionsChanged();
+      },
+    });
+  }
+
+  #noteOwner({ spec }: IPNetwork): void {
+    const network = spec?.network;
+    if (typeof network !== "string") return;
+    const object = networkObjectOf(network, (name) => this.networks.items.get(name)?.object);
+    this.book.setOwner(network, readOwner(object));
+  }
+
+  start(): void {
+    for (const reflector of this.#reflectors.values()) reflector.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#reflectors.values()].map((reflector) => reflector.stop()));
+  }
+
+  /** Why what is seen cannot be relied upon, or null. A resource without a definition is no reason: its objects are unknown. */
+  get doubt(): string | null {
+    for (const [resource, reflector] of this.#reflectors) {
+      if (!reflector.synced && !reflector.missing) return `the ${resource} are not listed yet`;
+      if (this.#states.get(resource) === "away") return `the ${resource} cannot be followed: no contact`;
+    }
+    return null;
+  }
+
+  /** Whether each resource's objects are known, and the server can be heard. */
+  get synced(): Record<string, boolean> {
+    return Object.fromEntries([...this.#reflectors.keys()].map((one) => [one, this.#isKnown(one)]));
+  }
+
+  /** Whether every NAD is known, so that nothing is missed that belongs to a network. */
+  get definitionsKnown(): boolean {
+    return this.#isKnown("nads");
+  }
+
+  #isKnown(resource: Resource): boolean {
+    const reflector = this.#reflectors.get(resource);
+    return reflector?.synced === true && !reflector.missing && this.#states.get(resource) !== "away";
+  }
+
+  #follow<T extends Reflected>(
+    resource: Resource,
+    path: string,
+    hooks: {
+      // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; `project` makes something of them
+      readonly project: (object: any) => T;
+      readonly onUpsert: (item: T, previous: T | undefined) => void;
+      readonly onDelete: (item: T) => void;
+    },
+  ): Cache<T> {
+    const reflector = new Reflector<T>({
+      api: this.#api,
+      path,
+      // What belongs to a network must not be missed; there are few of them.
+      ...(resource === "nads" ? {} : { query: { resourceVersion: "0" } }),
+      log: this.#log,
+      onState: (state) => {
+        this.#states.set(resource, state);
+        if (resource === "nads" && state !== "watching") this.book.interrupted();
+      },
+      ...hooks,
+    });
+    this.#reflectors.set(resource, reflector as unknown as Reflector<never>);
+    const isKnown = () => this.#isKnown(resource);
+    return {
+      get items() {
+        return reflector.items;
+      },
+      get known() {
+        return isKnown();
+      },
+    };
+  }
+}

@@ -1,0 +1,133 @@
+import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import { formatAddress } from "../ipam/space/address.ts";
+import { type KubeApi, ListRefused } from "../kube/kube-api.ts";
+import {
+  ALLOCATIONS_PATH,
+  ANNOTATION_IMPORTED_FROM,
+  type IPAllocation,
+  objectPath,
+  WHEREABOUTS_POOLS_PATH,
+} from "../kube/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
+import { readPool } from "../kube/views/whereabouts.ts";
+import { addressOf, cooled, isSound } from "../store/cluster/allocations/allocation-object.ts";
+import { timeText } from "../store/journal/rows.ts";
+
+/** Between two looks, ms: as often as whereabouts' own clean-up could matter to anybody. */
+const INTERVAL_MS = 30_000;
+
+export interface WhereaboutsRecordsOptions {
+  readonly api: KubeApi;
+  readonly allocations: Cache<CachedAllocation>;
+  /** How long an entry must have been gone. */
+  readonly graceSeconds: number;
+  readonly idle: () => string | null;
+  readonly monotonicMs: () => number;
+  /** RFC 3339, for people. */
+  readonly time: () => string;
+  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+/**
+ * Releases addresses of containers that were imported from whereabouts, once its IPPool is there and has no entry of the
+ * container any more: nobody else can tell when such a container has ended. A pool that is gone, or cannot be read, tells
+ * nothing.
+ */
+export class WhereaboutsRecords {
+  readonly #options: WhereaboutsRecordsOptions;
+  /** Since when an entry is seen to be gone, by the allocation's UID, ms. */
+  #goneMs = new Map<string, number>();
+  #lookedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: WhereaboutsRecordsOptions) {
+    this.#options = options;
+  }
+
+  /** Throws ApiAway. */
+  async turn(signal: AbortSignal): Promise<void> {
+    const { allocations, idle, monotonicMs, graceSeconds } = this.#options;
+    if (idle() !== null || !allocations.known) return;
+    const nowMs = monotonicMs();
+    if (nowMs - this.#lookedMs < Math.min(INTERVAL_MS, graceSeconds * 1_000)) return;
+    const held = [...allocations.items.values()].filter(({ object }) => isOfRecord(object));
+    this.#lookedMs = nowMs;
+    if (held.length === 0) return;
+    const pools = await this.#readPools();
+    const gone = new Map<string, number>();
+    for (const { object } of held) {
+      if (!isGone(object, pools)) continue;
+      const { uid } = object.metadata;
+      const sinceMs = this.#goneMs.get(uid) ?? nowMs;
+      gone.set(uid, sinceMs);
+      if (nowMs - sinceMs < graceSeconds * 1_000) continue;
+      if (signal.aborted || idle() !== null) return;
+      await this.#release(object);
+    }
+    this.#goneMs = gone;
+  }
+
+  /** `address containerId` of the entries of every pool that can be read, by `namespace/name`. */
+  async #readPools(): Promise<Map<string, Set<string>>> {
+    const pools = new Map<string, Set<string>>();
+    try {
+      await this.#options.api.list({
+        path: WHEREABOUTS_POOLS_PATH,
+        each: (object) => {
+          const pool = readPool(object);
+          if (typeof pool === "string") return;
+          const entries = pool.entries.map((one) => keyOf(formatAddress(one.address), one.containerId));
+          pools.set(pool.key, new Set(entries));
+        },
+        restarted: () => pools.clear(),
+      });
+    } catch (error) {
+      if (!(error instanceof ListRefused)) throw error;
+      this.#options.log.warn(
+        { problem: error.message },
+        "whereabouts' pools cannot be read; what they hold is kept",
+      );
+    }
+    return pools;
+  }
+
+  async #release(seen: IPAllocation): Promise<void> {
+    const { api, log, time } = this.#options;
+    const path = objectPath(ALLOCATIONS_PATH, seen.metadata.name);
+    const read = await readObject(api, path);
+    if (read.kind !== "present") return;
+    const object: IPAllocation = read.it;
+    if (object.metadata.uid !== seen.metadata.uid || !isOfRecord(object)) return;
+    const { network, address, owner } = object.spec;
+    const { status } = await api.send({
+      method: "PUT",
+      path,
+      body: cooled(object, read.serverMs === null ? time() : timeText(read.serverMs)),
+      priority: "housekeeping",
+      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
+    });
+    if (status < 300) log.info({ network, address, owner }, "released: whereabouts has let it go");
+  }
+}
+
+/** Whether only another system's record says that the address is in use. */
+function isOfRecord(object: IPAllocation): boolean {
+  return (
+    object.metadata.annotations?.[ANNOTATION_IMPORTED_FROM] !== undefined &&
+    object.spec.owner?.kind === "Container" &&
+    object.status?.state === "Bound" &&
+    Object.keys(object.status.attachments ?? {}).length === 0 &&
+    isSound(object)
+  );
+}
+
+/** The pool is there, and no pool has the entry. */
+function isGone(object: IPAllocation, pools: ReadonlyMap<string, ReadonlySet<string>>): boolean {
+  const pool = object.metadata.annotations?.[ANNOTATION_IMPORTED_FROM]?.replace(/^IPPool /, "") ?? "";
+  const uid = object.spec.owner.uid === "unknown" ? "" : object.spec.owner.uid;
+  const key = keyOf(formatAddress(addressOf(object)), uid);
+  return pools.has(pool) && ![...pools.values()].some((entries) => entries.has(key));
+}
+
+function keyOf(address: string, containerId: string): string {
+  return `${address} ${containerId}`;
+}

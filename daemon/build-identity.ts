@@ -1,0 +1,70 @@
+import { ClusterIdentities } from "../identity/cluster.ts";
+import { ClusterVms } from "../identity/cluster-vms.ts";
+import { type NetworkFacts, NotLearnt, type ShownAttachment } from "../identity/compose.ts";
+import { IdentityDesk } from "../identity/desk.ts";
+import { StandaloneIdentities } from "../identity/standalone.ts";
+import type { NetworkDefinition, Route } from "../ipam/definition/network-definition.ts";
+import { formatAddress } from "../ipam/space/address.ts";
+import { isOnLink } from "../metadata/listeners/admission.ts";
+import { parsePlan } from "../metadata/listeners/bridge-plan.ts";
+import type { ListenerDesk } from "../metadata/listeners/desk.ts";
+import { ipv4Of } from "../metadata/listeners/need.ts";
+import { METADATA_ROUTE_DST } from "../metadata/listeners/wire.ts";
+import type { ResolverFiles } from "../platform/resolv-conf.ts";
+import type { NodeStore } from "../store/node-store.ts";
+import type { ClusterNode } from "./cluster-node.ts";
+
+/** The desk of a daemon, over its store and, in Kubernetes, the API. */
+export function buildIdentityDesk(
+  store: NodeStore,
+  cluster: ClusterNode | null,
+  listeners: Pick<ListenerDesk, "enabled" | "serves">,
+  resolverFiles: ResolverFiles,
+  notReady: () => string | null,
+): IdentityDesk {
+  const facts: NetworkFacts = {
+    definition: (network) => store.definition(network),
+    dns({ dns, resolvConf }) {
+      if (resolvConf === undefined) return dns;
+      const known = resolverFiles.known(resolvConf);
+      if (known === undefined) throw new NotLearnt(() => resolverFiles.learn(resolvConf));
+      return known;
+    },
+    mtu: (network) => {
+      const plan = store.listenerPlan(network);
+      return plan === null ? null : parsePlan(plan).mtu;
+    },
+    mac: (pod, name) => cluster?.pods.reportedMac(pod, name) ?? null,
+    routes: (definition, attachment, earlier) => routesShown(listeners, definition, attachment, earlier),
+  };
+  if (cluster === null) {
+    const source = new StandaloneIdentities(store, facts);
+    return new IdentityDesk({ store, source, vms: source, facts, notReady });
+  }
+  const vms = new ClusterVms(cluster.api, cluster.pods);
+  const source = new ClusterIdentities({
+    api: cluster.api,
+    facts,
+    vms,
+    networks: () => [...new Set([...cluster.book.networks(), ...cluster.store.attachmentCounts().keys()])],
+    hasEnded: (network, { node, containerID, interface: name }) =>
+      node === cluster.node && store.attachment(network, containerID, name) === undefined,
+  });
+  return new IdentityDesk({ store, source, vms, facts, notReady });
+}
+
+/** As an ADD that is repeated now would answer them. */
+function routesShown(
+  listeners: Pick<ListenerDesk, "enabled" | "serves">,
+  definition: NetworkDefinition,
+  attachment: ShownAttachment | null,
+  earlier: readonly ShownAttachment[],
+): readonly Route[] {
+  const { routes, metadata } = definition;
+  if (metadata?.kind !== "on" || attachment === null || !listeners.enabled) return routes;
+  const serves = (one: ShownAttachment) => listeners.serves(one) && ipv4Of(one).length > 0;
+  const hasRoute = routes.some(({ dst }) => dst === METADATA_ROUTE_DST);
+  if (hasRoute || !serves(attachment) || !isOnLink(attachment, definition) || earlier.some(serves))
+    return routes;
+  return [...routes, { dst: METADATA_ROUTE_DST, gw: formatAddress(metadata.address.address) }];
+}

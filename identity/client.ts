@@ -1,0 +1,141 @@
+import { systemClock } from "../platform/time.ts";
+import { generationPathOf } from "./generation.ts";
+import { LeanConnection, NoAnswerInTime, type Reply } from "./lean-get.ts";
+import { RememberedIdentities } from "./remembered.ts";
+import { IdentityAway, type IdentitySource } from "./source.ts";
+import type { IdentityAnswer, IdentityView } from "./wire.ts";
+
+/** The daemon answers from its own journal: a silence this long means that it is stuck, ms. */
+const ANSWER_MS_MAX = 5_000;
+/** Look-ups at once; others wait. More make one daemon no faster, and a full queue of its socket refuses them. */
+const CONNECTIONS_MAX = 32;
+
+/** How a look-up ended, for the metrics. */
+export type IdentityOutcome = "found" | "nobody" | "ambiguous" | "away" | "remembered";
+
+/** Asks the daemon of this node, over its read-only socket. */
+export class IdentityClient implements IdentitySource {
+  readonly #socketPath: string;
+  readonly #onOutcome: (outcome: IdentityOutcome) => void;
+  readonly #remembered: RememberedIdentities;
+  readonly #idle: LeanConnection[] = [];
+  readonly #open = new Set<LeanConnection>();
+  #busyCount = 0;
+  readonly #queue: (() => void)[] = [];
+
+  constructor(socketPath: string, onOutcome: (outcome: IdentityOutcome) => void = () => {}) {
+    this.#socketPath = socketPath;
+    this.#onOutcome = onOutcome;
+    this.#remembered = new RememberedIdentities(generationPathOf(socketPath), systemClock);
+  }
+
+  async find(network: string, address: string): Promise<IdentityView | null> {
+    const remembered = this.#remembered.get(network, address);
+    if (remembered !== undefined) {
+      this.#onOutcome("remembered");
+      return remembered;
+    }
+    const asked = { generation: this.#remembered.generation, atMs: systemClock.monotonicMs() };
+    const query = `network=${encodeURIComponent(network)}&address=${encodeURIComponent(address)}&here=true`;
+    try {
+      const { outcome, identity } = read(await this.#get(`/v1/identity?${query}`));
+      this.#onOutcome(outcome);
+      this.#remembered.put({ network, address }, identity, asked);
+      return identity;
+    } catch (error) {
+      this.#onOutcome("away");
+      throw error;
+    }
+  }
+
+  /** Why nobody can be asked now; null: they can. */
+  async notReady(): Promise<string | null> {
+    try {
+      const { status, body } = await this.#get("/readyz");
+      return status === 200 ? null : `the daemon is not ready: ${sentenceOf(body)}`;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const connection of this.#open) connection.close();
+  }
+
+  /** Throws IdentityAway. */
+  async #get(path: string): Promise<Reply> {
+    if (this.#busyCount >= CONNECTIONS_MAX) await new Promise<void>((resolve) => this.#queue.push(resolve));
+    else this.#busyCount += 1;
+    try {
+      return await this.#ask(path);
+    } finally {
+      // Its place goes to the next in the queue, or is free.
+      const next = this.#queue.shift();
+      if (next) next();
+      else this.#busyCount -= 1;
+    }
+  }
+
+  async #ask(path: string): Promise<Reply> {
+    const kept = this.#idle.pop();
+    try {
+      return await this.#getOn(kept ?? this.#connect(), path);
+    } catch (error) {
+      // A connection that ended while it lay idle says nothing about the daemon, which may have been started anew.
+      if (kept === undefined || error instanceof NoAnswerInTime) throw this.#away(error as Error);
+    }
+    try {
+      return await this.#getOn(this.#connect(), path);
+    } catch (error) {
+      throw this.#away(error as Error);
+    }
+  }
+
+  async #getOn(connection: LeanConnection, path: string): Promise<Reply> {
+    const reply = await connection.get(path);
+    this.#idle.push(connection);
+    return reply;
+  }
+
+  #connect(): LeanConnection {
+    const connection: LeanConnection = new LeanConnection(this.#socketPath, {
+      timeoutMs: ANSWER_MS_MAX,
+      ended: () => {
+        this.#open.delete(connection);
+        const at = this.#idle.indexOf(connection);
+        if (at >= 0) this.#idle.splice(at, 1);
+      },
+    });
+    this.#open.add(connection);
+    return connection;
+  }
+
+  #away({ code, message }: NodeJS.ErrnoException): IdentityAway {
+    return new IdentityAway(`the identity socket ${this.#socketPath} cannot be asked: ${code ?? message}`);
+  }
+}
+
+/** Throws IdentityAway for an answer that is none: one of a daemon that is starting, or of another version. */
+function read({ status, body }: Reply): {
+  readonly outcome: Exclude<IdentityOutcome, "away" | "remembered">;
+  readonly identity: IdentityView | null;
+} {
+  if (status === 200) {
+    const { identity } = JSON.parse(body) as IdentityAnswer;
+    // Who had the address, or will have it again, is not who asks.
+    const isThere = identity.state === "running" || identity.state === "migrating";
+    return isThere ? { outcome: "found", identity } : { outcome: "nobody", identity: null };
+  }
+  if (status === 404) return { outcome: "nobody", identity: null };
+  // More than one are behind the address: nobody is told anything, as by Neutron's agent.
+  if (status === 409) return { outcome: "ambiguous", identity: null };
+  throw new IdentityAway(`the daemon answered ${status}: ${sentenceOf(body)}`);
+}
+
+function sentenceOf(body: string): string {
+  try {
+    return String((JSON.parse(body) as { message?: unknown }).message ?? body);
+  } catch {
+    return body.slice(0, 200).trim();
+  }
+}

@@ -1,0 +1,130 @@
+import type { PodDirectory } from "../claims/pod-directory.ts";
+import { RefusalError } from "../ipam/refusals.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
+import { projectClaim } from "../kube/views/claim-view.ts";
+import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
+import type { Attachment, PodIdentity } from "../store/records.ts";
+import type { Holding, Use } from "./holding.ts";
+import type { LocalVms } from "./sources.ts";
+import type { IdentityVm } from "./wire.ts";
+
+/** Pods whose VM is remembered: a pod runs one VM all its life. */
+const PODS_REMEMBERED_MAX = 10_000;
+/** A guest waits for the answer, ms. */
+const LEARN_MS_MAX = 5_000;
+
+/** The VM behind a pod, from its VMI; of one that is stopped, from its claim and the VirtualMachine. */
+export class ClusterVms implements LocalVms {
+  readonly #api: KubeApi;
+  readonly #pods: PodDirectory;
+  readonly #known = new Map<string, IdentityVm | null>();
+  readonly #learning = new Map<string, Promise<void>>();
+
+  constructor(api: KubeApi, pods: PodDirectory) {
+    this.#api = api;
+    this.#pods = pods;
+  }
+
+  known(holdings: readonly Holding[]): IdentityVm | null | undefined {
+    let answer: IdentityVm | null | undefined = null;
+    for (const { use } of podsOf(holdings)) {
+      const vm = this.#known.get(keyOf(use));
+      if (vm) return vm;
+      if (vm === undefined) answer = undefined;
+    }
+    return answer;
+  }
+
+  async learn(holdings: readonly Holding[]): Promise<void> {
+    await Promise.all(podsOf(holdings).map(({ use, holding }) => this.#learn(use, holding)));
+  }
+
+  nameOf({ pod }: Attachment): string | null {
+    const vmi = pod && this.#pods.cachedVmi(pod);
+    return pod && vmi ? `${pod.namespace}/${vmi.name}` : null;
+  }
+
+  /** Of any state. Throws ApiAway. */
+  async find(holdings: readonly Holding[]): Promise<IdentityVm | null> {
+    if (podsOf(holdings).length > 0) {
+      await this.learn(holdings);
+      return this.known(holdings) ?? null;
+    }
+    const deadlineMs = performance.now() + LEARN_MS_MAX;
+    for (const one of holdings) {
+      const vm = await this.#stopped(one, deadlineMs);
+      if (vm !== null) return vm;
+    }
+    return null;
+  }
+
+  /** Of many requests at once only the first asks. */
+  #learn(use: PodUse, holding: Holding): Promise<void> {
+    const key = keyOf(use);
+    if (this.#known.has(key)) return Promise.resolve();
+    const running = this.#learning.get(key);
+    if (running !== undefined) return running;
+    const started = this.#ask(use.pod, holding)
+      .then((vm) => {
+        const [oldest] = this.#known.keys();
+        if (this.#known.size >= PODS_REMEMBERED_MAX && oldest !== undefined) this.#known.delete(oldest);
+        this.#known.set(key, vm);
+      })
+      .finally(() => this.#learning.delete(key));
+    this.#learning.set(key, started);
+    return started;
+  }
+
+  async #ask(pod: PodIdentity, holding: Holding): Promise<IdentityVm | null> {
+    const deadlineMs = performance.now() + LEARN_MS_MAX;
+    try {
+      const { view } = await this.#pods.find(pod, deadlineMs);
+      if (view.vmi === null) return null;
+      const { vm } = await this.#pods.vmFacts(view, deadlineMs);
+      if (vm !== null) return vm;
+    } catch (error) {
+      if (!(error instanceof RefusalError) || error.refusal.code !== "POD_ABSENT") throw error;
+    }
+    // The pod, or its VMI, is gone for good, and its container is not yet.
+    return this.#stopped(holding, deadlineMs);
+  }
+
+  /** The VM that owns the claim. */
+  async #stopped({ owner, vm: recorded }: Holding, deadlineMs: number): Promise<IdentityVm | null> {
+    const vm = recorded ?? (owner.kind === "claim" ? await this.#vmOfClaim(owner, deadlineMs) : null);
+    if (vm === null) return null;
+    const named = { namespace: owner.namespace, name: vm.name, uid: vm.uid };
+    const firmwareUuid = await this.#pods.firmwareUuidOfVm(named, deadlineMs);
+    return { ...named, vmiUid: null, firmwareUuid };
+  }
+
+  async #vmOfClaim(owner: Holding["owner"], deadlineMs: number): Promise<Holding["vm"]> {
+    const path = namespacedPath(CLAIMS_PATH, owner.namespace, owner.name);
+    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
+    if (answer.status === 404) return null;
+    if (answer.status !== 200) throw refusedBy(answer, `read IPAMClaim ${owner.namespace}/${owner.name}`);
+    const claim = projectClaim(answer.body);
+    return claim.uid === owner.uid ? claim.vm : null;
+  }
+}
+
+type PodUse = Use & { readonly pod: PodIdentity };
+
+/** Everybody with a pod, each container once. */
+function podsOf(holdings: readonly Holding[]): { use: PodUse; holding: Holding }[] {
+  const byContainer = new Map<string, { use: PodUse; holding: Holding }>();
+  for (const holding of holdings) {
+    for (const use of holding.uses) {
+      const { pod } = use;
+      if (pod !== null && !byContainer.has(use.containerID))
+        byContainer.set(use.containerID, { use: { ...use, pod }, holding });
+    }
+  }
+  return [...byContainer.values()];
+}
+
+/** A runtime that names no UID is believed no more than its container. */
+function keyOf({ pod, containerID }: PodUse): string {
+  return pod.uid === "" ? `container ${containerID}` : pod.uid;
+}

@@ -1,0 +1,170 @@
+import { RefusalError } from "../ipam/refusals.ts";
+import { sameAddress } from "../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { labelSelector } from "../kube/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  type AllocationAttachment,
+  CLAIMS_PATH,
+  type IPAllocation,
+  LABEL_OWNER,
+  namespacedPath,
+} from "../kube/objects.ts";
+import { claimAddresses, projectClaim, vmOwners } from "../kube/views/claim-view.ts";
+import { MalformedObjectError } from "../kube/views/object-metadata.ts";
+import type { AllocationFilter } from "../store/allocations.ts";
+import { AllocationClient } from "../store/cluster/allocations/allocation-client.ts";
+import { addressOf, isSound } from "../store/cluster/allocations/allocation-object.ts";
+import { viewOf } from "../store/cluster/allocations/views.ts";
+import { matches } from "../store/journal/views.ts";
+import type { ClusterVms } from "./cluster-vms.ts";
+import { type NetworkFacts, withGateway } from "./compose.ts";
+import { type Holding, inOrder, merged } from "./holding.ts";
+import type { IdentityQuestion } from "./query.ts";
+import { type AllocationSource, filterOf, ofOneIdentity, ofOneNetwork, sharesUser } from "./sources.ts";
+import type { IdentityVm } from "./wire.ts";
+
+/** For everything that one question needs of the API, ms. */
+const QUESTION_MS_MAX = 10_000;
+
+export interface ClusterIdentityParts {
+  readonly api: KubeApi;
+  readonly facts: Pick<NetworkFacts, "definition">;
+  readonly vms: ClusterVms;
+  /** All that may have an address; null: every allocation is looked at, for nobody knows them. */
+  networks(): readonly string[] | null;
+  /** An attachment that the API still shows and that has ended: nobody has told it yet. */
+  hasEnded?(network: string, attachment: AllocationAttachment): boolean;
+}
+
+/**
+ * The identities of a cluster. Who has an address is read from its object, by name, each time; what else they have is
+ * found through their claims and labels, and then read by name as well.
+ */
+export class ClusterIdentities implements AllocationSource {
+  readonly #parts: ClusterIdentityParts;
+  readonly #client: AllocationClient;
+
+  constructor(parts: ClusterIdentityParts) {
+    this.#parts = parts;
+    this.#client = new AllocationClient(parts.api, "housekeeping");
+  }
+
+  async find(question: IdentityQuestion): Promise<readonly Holding[]> {
+    const deadlineMs = performance.now() + QUESTION_MS_MAX;
+    if (question.kind !== "address")
+      return inOrder(ofOneIdentity(question, await this.#list(filterOf(question), deadlineMs)));
+    const { address, network } = question;
+    const networks = network === undefined ? this.#parts.networks() : [network];
+    const names = networks?.map((one) => ({ network: one, address })) ?? null;
+    const all = names === null ? this.#list({ address }, deadlineMs) : this.#readAll(names, deadlineMs);
+    const found = ofOneNetwork(question, await all);
+    return inOrder(merged([...found, ...(await this.#partners(found[0] as Holding, deadlineMs))]));
+  }
+
+  vm(holdings: readonly Holding[]): Promise<IdentityVm | null> {
+    return this.#parts.vms.find(holdings);
+  }
+
+  /** What else the same VM, pod or claim has: while something runs, what the same pods use. */
+  async #partners(first: Holding, deadlineMs: number): Promise<Holding[]> {
+    const { owner, state } = first;
+    const isStoppable = owner.kind === "claim" && state === "Bound";
+    const names = isStoppable
+      ? await this.#claimed(first, deadlineMs)
+      : await this.#labelled(owner.uid, deadlineMs);
+    const known = parseInterfaceAddress(first.address.address).address;
+    const others = names.filter(
+      ({ network, address }) => network !== first.network || !sameAddress(address, known),
+    );
+    const found = await this.#readAll(others, deadlineMs);
+    return found.filter(
+      (one) =>
+        one.state === state &&
+        (first.uses.length > 0 ? sharesUser(one, [first]) : one.uses.length === 0) &&
+        (isStoppable || one.owner.uid === owner.uid),
+    );
+  }
+
+  /** The addresses of the claims of the same VM, in its namespace; without a VM those of the claim alone. */
+  async #claimed({ owner, vm }: Holding, deadlineMs: number): Promise<Name[]> {
+    const names: Name[] = [];
+    await this.#parts.api.list({
+      path: namespacedPath(CLAIMS_PATH, owner.namespace),
+      deadlineMs,
+      each: (object) => names.push(...namesOf(object, owner.uid, vm)),
+      restarted: () => names.splice(0),
+    });
+    return names;
+  }
+
+  /** A watch cache may find them: each is read before it counts. */
+  async #labelled(uid: string, deadlineMs: number): Promise<Name[]> {
+    const names: Name[] = [];
+    const query = { labelSelector: labelSelector(LABEL_OWNER, uid), resourceVersion: "0" };
+    await this.#parts.api.list({
+      path: ALLOCATIONS_PATH,
+      query,
+      deadlineMs,
+      each: (object: IPAllocation) => {
+        if (isSound(object)) names.push({ network: object.spec.network, address: addressOf(object) });
+      },
+      restarted: () => names.splice(0),
+    });
+    return names;
+  }
+
+  async #readAll(names: readonly Name[], deadlineMs: number): Promise<Holding[]> {
+    const readings = await Promise.all(
+      names.map(({ network, address }) => this.#client.read(network, address, deadlineMs)),
+    );
+    return readings.flatMap((reading) =>
+      reading !== null && isSound(reading.object) ? [this.#holdingOf(reading.object)] : [],
+    );
+  }
+
+  async #list(filter: AllocationFilter, deadlineMs: number): Promise<Holding[]> {
+    const found: IPAllocation[] = [];
+    await this.#parts.api.list({
+      path: ALLOCATIONS_PATH,
+      deadlineMs,
+      each: (object: IPAllocation) => {
+        if (!isSound(object) || !matches(viewOf(object), filter)) return;
+        if (filter.address === undefined || sameAddress(addressOf(object), filter.address))
+          found.push(object);
+      },
+      restarted: () => found.splice(0),
+    });
+    return found.map((object) => this.#holdingOf(object));
+  }
+
+  #holdingOf(object: IPAllocation): Holding {
+    const { network, mac } = object.spec;
+    const { hasEnded, facts } = this.#parts;
+    const { address, state, owner, vm } = viewOf(object);
+    const uses = Object.values(object.status?.attachments ?? {})
+      .filter((one) => hasEnded?.(network, one) !== true)
+      .map(({ containerID, interface: name, node, pod = null, since }) => {
+        return { containerID, interface: name, node, pod, since };
+      });
+    const answered = withGateway(address, facts.definition(network));
+    return { network, address: answered, state, owner, vm, mac: mac ?? null, uses };
+  }
+}
+
+type Name = { readonly network: string; readonly address: ReturnType<typeof addressOf> };
+
+/** The addresses of a claim, if it is the one of that UID or belongs to that VM. */
+function namesOf(object: unknown, uid: string, vm: Holding["vm"]): Name[] {
+  try {
+    const claim = projectClaim(object);
+    const ofVm = vm !== null && vm.uid !== "" && vmOwners(claim.owners).some((owner) => owner.uid === vm.uid);
+    if (claim.uid !== uid && !ofVm) return [];
+    return claimAddresses(claim).map(({ address }) => ({ network: claim.network, address }));
+  } catch (error) {
+    // One that cannot be read names no address; who has which is read from the allocations all the same.
+    if (error instanceof MalformedObjectError || error instanceof RefusalError) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,136 @@
+import type { Dns, NetworkDefinition, Route } from "../ipam/definition/network-definition.ts";
+import { formatAddress } from "../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
+import { placeOf } from "../ipam/space/range-set.ts";
+import type { AnsweredAddress, Attachment, PodIdentity } from "../store/records.ts";
+import { containersOf, type Holding, interfaceKey, merged, userKey } from "./holding.ts";
+import type { IdentityInterface, IdentityPod, IdentityView, IdentityVm } from "./wire.ts";
+
+/** What an identity tells of one attachment. */
+export type ShownAttachment = Pick<Attachment, "network" | "containerId" | "interface" | "ips">;
+
+/** Something has to be read first: after `learn` the same question is answered. */
+export class NotLearnt extends Error {
+  readonly learn: () => Promise<void>;
+
+  constructor(learn: () => Promise<void>) {
+    super("not read yet");
+    this.learn = learn;
+  }
+}
+
+/** What is known of networks now. */
+export interface NetworkFacts {
+  definition(network: string): NetworkDefinition | undefined;
+  /** Throws NotLearnt when a file says it and was not read lately. */
+  dns(definition: NetworkDefinition): Dns;
+  /** Of the interfaces of a network as the plugin was last configured; null: not known here. */
+  mtu(network: string): number | null;
+  /** As the plugins of a pod reported it for an interface after their work; null: not known here. */
+  mac(pod: PodIdentity, interfaceName: string): string | null;
+  /** Routes of the CNI result of an attachment; `earlier` are those of the same identity before it. null: nothing runs. */
+  routes(
+    definition: NetworkDefinition,
+    attachment: ShownAttachment | null,
+    earlier: readonly ShownAttachment[],
+  ): readonly Route[];
+}
+
+/** The identity that holds these addresses: all of one VM, pod or container, and at least one. */
+export function composeIdentity(
+  holdings: readonly Holding[],
+  vm: IdentityVm | null,
+  facts: NetworkFacts,
+): IdentityView {
+  const all = merged(holdings);
+  const users = containersOf(all);
+  return {
+    state: stateOf(all),
+    vm,
+    pods: users.map(({ pod, node, containerID, since }): IdentityPod => {
+      const { namespace, name, uid } = pod ?? { namespace: null, name: null, uid: null };
+      return { namespace, name, uid, node, containerID, since };
+    }),
+    interfaces: interfacesOf(all, facts),
+  };
+}
+
+/** Of holdings of one identity. */
+export function stateOf(holdings: readonly Holding[]): IdentityView["state"] {
+  const users = new Set(holdings.flatMap(({ uses }) => uses.map(userKey)));
+  if (users.size > 1) return "migrating";
+  if (users.size === 1) return "running";
+  // Without its container a pod's address is on its way back, whatever its record still says.
+  const isHeld = holdings.some(({ state, owner }) => state === "Bound" && owner.kind === "claim");
+  return isHeld ? "stopped" : "released-recently";
+}
+
+/** The gateway that a definition gives to an address, as in a CNI result. */
+export function withGateway(address: string, definition: NetworkDefinition | undefined): AnsweredAddress {
+  if (definition === undefined) return { address };
+  const gateway = placeOf(definition.rangeSets, parseInterfaceAddress(address).address)?.subnet.gateway;
+  return gateway ? { address, gateway: formatAddress(gateway) } : { address };
+}
+
+/** While something runs, by the interface it has in the pod: both pods of a migration have the same ones. */
+function interfacesOf(holdings: readonly Holding[], facts: NetworkFacts): IdentityInterface[] {
+  const groups = new Map<string, Holding[]>();
+  for (const one of holdings) {
+    const key = interfaceKey(one);
+    const group = groups.get(key);
+    if (group) group.push(one);
+    else groups.set(key, [one]);
+  }
+  const attachments: ShownAttachment[] = [];
+  return [...groups.values()].map((group) => {
+    const attachment = attachmentOf(group);
+    const view = viewOf(group, attachment, attachments, facts);
+    if (attachment !== null) attachments.push(attachment);
+    return view;
+  });
+}
+
+function attachmentOf(holdings: readonly Holding[]): ShownAttachment | null {
+  const { network, uses } = holdings[0] as Holding;
+  const [use] = uses;
+  if (use === undefined) return null;
+  const ips = holdings.map(({ address }) => address);
+  return { network, containerId: use.containerID, interface: use.interface, ips };
+}
+
+function viewOf(
+  holdings: readonly Holding[],
+  attachment: ShownAttachment | null,
+  earlier: readonly ShownAttachment[],
+  facts: NetworkFacts,
+): IdentityInterface {
+  const { network, owner } = holdings[0] as Holding;
+  const definition = facts.definition(network);
+  return {
+    network,
+    interface: attachment?.interface ?? null,
+    owner,
+    claim: owner.kind === "claim" ? `${owner.namespace}/${owner.name}` : null,
+    addresses: holdings.map(({ address }) => address),
+    mac: holdings.find(({ mac }) => mac !== null)?.mac ?? reportedMac(holdings, facts),
+    mtu: facts.mtu(network),
+    routes: definition === undefined ? [] : facts.routes(definition, attachment, earlier),
+    dns: definition === undefined ? {} : facts.dns(definition),
+    metadata: metadataOf(definition),
+    source: "holdfast",
+  };
+}
+
+function reportedMac(holdings: readonly Holding[], facts: NetworkFacts): string | null {
+  for (const { pod, interface: name } of holdings.flatMap(({ uses }) => uses)) {
+    const mac = pod && facts.mac(pod, name);
+    if (mac !== null) return mac;
+  }
+  return null;
+}
+
+function metadataOf(definition: NetworkDefinition | undefined): IdentityInterface["metadata"] {
+  const metadata = definition?.metadata;
+  if (metadata?.kind !== "on") return null;
+  return { address: formatAddress(metadata.address.address), tokens: metadata.tokens };
+}

@@ -1,0 +1,137 @@
+import { describeOwner, sameOwner } from "../ipam/owner.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { invalid } from "../platform/api-query.ts";
+import type { NodeStore } from "../store/node-store.ts";
+import type { AddressUser, Attachment } from "../store/records.ts";
+import { type NetworkFacts, NotLearnt } from "./compose.ts";
+import { type Holding, holdingsOf, userKey } from "./holding.ts";
+import { type IdentityQuery, type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
+import { type AllocationSource, answerOf, askedFor, type LocalVms } from "./sources.ts";
+import type { IdentityAnswer } from "./wire.ts";
+
+export interface IdentityParts {
+  readonly store: NodeStore;
+  readonly source: AllocationSource;
+  readonly vms: LocalVms;
+  readonly facts: NetworkFacts;
+  /** Why the journal may still show what has ended; null: it does not. */
+  notReady(): string | null;
+}
+
+/** Answers `GET /v1/identity`. Nothing of who has an address is remembered from one question to the next. */
+export class IdentityDesk {
+  readonly #parts: IdentityParts;
+
+  constructor(parts: IdentityParts) {
+    this.#parts = parts;
+  }
+
+  /** Throws RefusalError, StorageFault and, in Kubernetes, ApiAway. */
+  async answer(query: IdentityQuery): Promise<IdentityAnswer> {
+    for (;;) {
+      try {
+        return await this.#answer(query);
+      } catch (error) {
+        if (!(error instanceof NotLearnt)) throw error;
+        await error.learn();
+      }
+    }
+  }
+
+  async #answer({ question, here }: IdentityQuery): Promise<IdentityAnswer> {
+    const { source, facts } = this.#parts;
+    const reason = this.#parts.notReady();
+    if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
+    if (here) return this.#here(question);
+    const holdings = await source.find(question);
+    const asked = askedFor(question, holdings);
+    if (question.kind === "address" && asked?.state === "Bound") {
+      refuseOthers(asked, this.#parts.store.usersOf(question.address, asked.network));
+    }
+    return answerOf(question, holdings, await source.vm(holdings), facts);
+  }
+
+  /** What must be asked of somebody is asked first; then everything is read and answered in one go. */
+  async #here(question: IdentityQuestion): Promise<IdentityAnswer> {
+    const { vms, facts } = this.#parts;
+    for (;;) {
+      const holdings = this.#used(question);
+      const vm = vms.known(holdings);
+      if (vm !== undefined) return answerOf(question, holdings, vm, facts);
+      await vms.learn(holdings);
+    }
+  }
+
+  /** What the containers hold that are meant, those that the question names first. */
+  #used(question: IdentityQuestion): Holding[] {
+    const { store } = this.#parts;
+    const users = this.#users(question);
+    const [first] = users;
+    if (first === undefined) throw nobody(question, true);
+    if (question.kind === "address") {
+      onlyNetwork(
+        question.address,
+        users.map(({ network }) => network),
+      );
+      refuseOthers(first, users);
+    }
+    const containers = new Set(users.map(({ containerId }) => containerId));
+    return [...containers].flatMap((id) => store.attachmentsOfContainer(id)).flatMap(holdingsOf);
+  }
+
+  #users(question: IdentityQuestion): readonly AddressUser[] {
+    const { store, vms } = this.#parts;
+    switch (question.kind) {
+      case "address":
+        return store.usersOf(question.address, question.network);
+      case "container":
+        return store.attachmentsOfContainer(question.name);
+      case "pod":
+        return ofOne(
+          question.kind,
+          question.name,
+          this.#all(),
+          ({ pod }) => pod && `${pod.namespace}/${pod.name}`,
+        );
+      case "vm":
+        return ofOne(question.kind, question.name, this.#all(), (one) => vms.nameOf(one));
+    }
+  }
+
+  #all(): Attachment[] {
+    return this.#parts.store.attachmentsAfter(0, Number.MAX_SAFE_INTEGER);
+  }
+}
+
+/** Those of a name; of a bare one, in any namespace. Throws RefusalError when that means several. */
+function ofOne(
+  kind: "pod" | "vm",
+  name: string,
+  all: readonly Attachment[],
+  nameOf: (attachment: Attachment) => string | null,
+): Attachment[] {
+  const found = all.flatMap((attachment) => {
+    const full = nameOf(attachment);
+    if (full === null || (full !== name && full.slice(full.indexOf("/") + 1) !== name)) return [];
+    return [{ attachment, key: kind === "pod" ? `${full} (${userKeyOf(attachment)})` : full }];
+  });
+  const keys = [...new Set(found.map(({ key }) => key))];
+  if (keys.length > 1)
+    invalid(kind, name, `that means several: ${keys.join(", ")}; ask by namespace/name, or by an address`);
+  return found.map(({ attachment }) => attachment);
+}
+
+function userKeyOf({ pod, containerId }: Attachment): string {
+  return userKey({ pod, containerID: containerId });
+}
+
+/** Two owners of one address are a fault, and telling either of them would be a guess. */
+function refuseOthers(
+  { network, owner }: Pick<AddressUser, "network" | "owner">,
+  users: readonly AddressUser[],
+): void {
+  const other = users.find((one) => !sameOwner(one.owner, owner));
+  if (other === undefined) return;
+  const problem = `an address of network ${network} is used by ${describeOwner(other.owner)} and by ${describeOwner(owner)}`;
+  throw new RefusalError(refuse("INTERNAL_ERROR", { problem }));
+}

@@ -1,0 +1,86 @@
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import type { ClaimView } from "../../kube/views/claim-view.ts";
+import { projectClaim } from "../../kube/views/claim-view.ts";
+import { POD_NETWORKS_ANNOTATION, statusAddresses } from "../../kube/views/held-addresses.ts";
+import { objectAt, readMetadata } from "../../kube/views/object-metadata.ts";
+import { type PodView, projectPod } from "../../kube/views/pod-view.ts";
+import { type PodNetwork, readPodNetworks } from "./pod-networks.ts";
+
+/** `type` of the plugin that OVN-Kubernetes attaches pods with. */
+const OVN_PLUGIN = "ovn-k8s-cni-overlay";
+/** The interface in the pod of a primary network that users define. */
+const PRIMARY_INTERFACE = "ovn-udn1";
+
+/** A launcher pod and what OVN-Kubernetes gave it. */
+export interface OvnPod extends Omit<PodView, "annotations"> {
+  /** Its containers run: before, an address in the annotation is a wish of whoever wrote it. */
+  readonly running: boolean;
+  readonly networks: readonly OvnInterface[];
+}
+
+export interface OvnInterface extends PodNetwork {
+  /** null: nobody says. */
+  readonly interface: string | null;
+}
+
+/** A NetworkAttachmentDefinition of OVN-Kubernetes. */
+export interface OvnNad {
+  readonly key: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** `name` of its configuration. */
+  readonly network: string;
+  readonly mtu: number | null;
+}
+
+/** Keeps of a pod what tells who it is; null: it has nothing of OVN-Kubernetes. Throws MalformedObjectError. */
+export function projectOvnPod(object: unknown): OvnPod | null {
+  const { annotations, ...view } = projectPod(object, { addresses: true });
+  const networks = readPodNetworks(annotations[POD_NETWORKS_ANNOTATION]);
+  if (networks.length === 0) return null;
+  const said = new Map<string, string>();
+  for (const { nad, address, interface: name } of statusAddresses({ ...view, annotations }).held) {
+    const key = nad === null ? "" : `${nad.namespace}/${nad.name} ${formatAddress(address)}`;
+    if (!said.has(key)) said.set(key, name);
+  }
+  return {
+    ...view,
+    running: view.phase === "Running",
+    networks: networks.map((network) => {
+      const [first] = network.addresses;
+      const name = first && said.get(`${network.nad} ${formatAddress(first.address)}`);
+      return { ...network, interface: name || (network.primary ? PRIMARY_INTERFACE : null) };
+    }),
+  };
+}
+
+/** null: it is none of OVN-Kubernetes, or cannot be read. Throws MalformedObjectError. */
+export function projectOvnNad(object: unknown): OvnNad | null {
+  const { key, uid, resourceVersion } = readMetadata(object, "NetworkAttachmentDefinition");
+  const { config } = objectAt(object, "spec", "NetworkAttachmentDefinition");
+  const conf = parse(config);
+  const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
+  const plugin = plugins.filter(isObject).find(({ type }) => type === OVN_PLUGIN);
+  const name = conf.name ?? plugin?.name;
+  if (plugin === undefined || typeof name !== "string" || name === "") return null;
+  const { mtu } = plugin;
+  return { key, uid, resourceVersion, network: name, mtu: typeof mtu === "number" && mtu > 0 ? mtu : null };
+}
+
+/** An IPAMClaim of one network; null: it is another's. Throws MalformedObjectError. */
+export function projectClaimOf(network: string): (object: unknown) => ClaimView | null {
+  return (object) => {
+    const claim = projectClaim(object);
+    return claim.network === network ? claim : null;
+  };
+}
+
+function parse(config: unknown): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(String(config));
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}

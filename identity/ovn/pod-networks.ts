@@ -1,0 +1,65 @@
+import { isObject, isTooDeep } from "../../ipam/definition/definition-keys.ts";
+import { type Address, parseAddress } from "../../ipam/space/address.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+
+/** What OVN-Kubernetes gave a pod on one network. */
+export interface PodNetwork {
+  /** The NetworkAttachmentDefinition, `namespace/name`: several networks may have one of that name, in other namespaces. */
+  readonly nad: string;
+  readonly addresses: readonly InterfaceAddress[];
+  readonly gateways: readonly Address[];
+  readonly mac: string | null;
+  readonly primary: boolean;
+}
+
+/** Addresses and gateways of one network of a pod: more than any has. */
+const TEXTS_MAX = 64;
+/** The key of the cluster's default network. */
+const DEFAULT = "default";
+
+/**
+ * Reads the value of the annotation `k8s.ovn.org/pod-networks`, without the cluster's default network. An entry that cannot
+ * be read as a whole is left out: half of it would be a guess.
+ */
+export function readPodNetworks(text: string | undefined): PodNetwork[] {
+  const map = parse(text);
+  return Object.entries(map).flatMap(([key, entry]) => {
+    if (key === DEFAULT || !isObject(entry)) return [];
+    const network = readEntry(key, entry);
+    return network === null ? [] : [network];
+  });
+}
+
+function readEntry(key: string, entry: Readonly<Record<string, unknown>>): PodNetwork | null {
+  // A pod with several interfaces on one NAD has a number behind the name.
+  const [, nad] = /^([^/]+\/[^/]+)(?:\/\d+)?$/.exec(key) ?? [];
+  if (nad === undefined) return null;
+  try {
+    return {
+      nad,
+      addresses: textsOf(entry.ip_addresses ?? entry.ip_address).map(parseInterfaceAddress),
+      gateways: textsOf(entry.gateway_ips ?? entry.gateway_ip).map(parseAddress),
+      mac: typeof entry.mac_address === "string" && entry.mac_address !== "" ? entry.mac_address : null,
+      primary: entry.role === "primary",
+    };
+  } catch {
+    return null;
+  }
+}
+
+function parse(text: string | undefined): Readonly<Record<string, unknown>> {
+  if (text === undefined) return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) && !isTooDeep(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function textsOf(value: unknown): string[] {
+  if (value === undefined || value === null || value === "") return [];
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (list.length > TEXTS_MAX) throw new RangeError(`more than ${TEXTS_MAX} addresses`);
+  return list.map(String);
+}

@@ -1,0 +1,124 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { parse } from "node:querystring";
+import type { Logger } from "pino";
+import { refusalOf } from "../cni/route.ts";
+import { type Refusal, refuse } from "../ipam/refusals.ts";
+import { statusOf } from "../platform/api-error.ts";
+import { listenOnSocket } from "../platform/socket.ts";
+import type { IdentityDesk } from "./desk.ts";
+import { IdentityGeneration } from "./generation.ts";
+import { readIdentityQuery } from "./query.ts";
+
+/** One metadata server keeps a few connections; a client that runs wild takes no more memory than these. */
+const CONNECTIONS_MAX = 512;
+/** Longer than any request that is understood here. */
+const HEADER_BYTES_MAX = 8_192;
+const STOP_GRACE_MS = 1_000;
+
+interface IdentityServerParts {
+  readonly desk: IdentityDesk;
+  readonly log: Logger;
+  notReady(): string | null;
+  /** Calls back after each change of this node's attachments, before anybody is told of it. */
+  watchChanges(changed: () => void): void;
+}
+
+/**
+ * The socket for those who may know who is behind an address, and nothing else: it changes nothing and lists nothing.
+ * Without the framework of the other socket, whose routes and plug-ins could find their way here.
+ */
+export class IdentityServer {
+  readonly #server: Server;
+  #generation: IdentityGeneration | null = null;
+
+  constructor(parts: IdentityServerParts) {
+    parts.watchChanges(() => this.#generation?.next());
+    const options = { maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: 60_000, requestTimeout: 10_000 };
+    this.#server = createServer(options, (request, response) => {
+      answer(parts, request, response).catch((error: Error) => {
+        parts.log.error({ err: error }, "the identity socket");
+        response.destroy();
+      });
+    });
+    this.#server.maxConnections = CONNECTIONS_MAX;
+  }
+
+  /**
+   * Mode 0660 for a group, else 0600. Throws when the path cannot be used. Comes before anything is answered elsewhere, so
+   * that no answer of the daemon before this one is used again after that.
+   */
+  async listen(path: string, gid: number | null): Promise<void> {
+    const server = this.#server;
+    const listen = async (options: { path: string }) => {
+      const listening = once(server, "listening");
+      server.listen(options);
+      await listening;
+    };
+    await listenOnSocket({ listen }, path, { flag: "--identity-socket", gid });
+    this.#generation = new IdentityGeneration(path, gid);
+  }
+
+  /** Answers what was asked before; a client that does not take it holds up nothing. */
+  async close(): Promise<void> {
+    if (!this.#server.listening) return;
+    const hangUp = setTimeout(() => this.#server.closeAllConnections(), STOP_GRACE_MS);
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    await closed;
+    clearTimeout(hangUp);
+  }
+
+  /** When nothing changes any more. */
+  end(): void {
+    this.#generation?.end();
+    this.#generation = null;
+  }
+}
+
+async function answer(
+  { desk, log, notReady }: IdentityServerParts,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const url = request.url ?? "";
+  const cut = url.indexOf("?");
+  const path = cut < 0 ? url : url.slice(0, cut);
+  if (request.method !== "GET") {
+    response.setHeader("connection", "close");
+    return sendRefusal(
+      response,
+      refuse("NOT_FOUND", { what: `route ${request.method} ${path}; this socket is read-only` }),
+    );
+  }
+  switch (path) {
+    case "/healthz":
+      return send(response, 200, "ok\n", "text/plain");
+    case "/readyz": {
+      const reason = notReady();
+      return reason === null
+        ? send(response, 200, "ready\n", "text/plain")
+        : sendRefusal(response, refuse("NOT_READY", { reason }));
+    }
+    case "/v1/identity":
+      try {
+        const query = readIdentityQuery(parse(cut < 0 ? "" : url.slice(cut + 1)));
+        return send(response, 200, JSON.stringify(await desk.answer(query)), "application/json");
+      } catch (error) {
+        const refusal = refusalOf(error);
+        if (refusal.code === "INTERNAL_ERROR") log.error({ err: error as Error, url }, refusal.message);
+        return sendRefusal(response, refusal);
+      }
+    default:
+      return sendRefusal(response, refuse("NOT_FOUND", { what: `route GET ${path}` }));
+  }
+}
+
+function sendRefusal(response: ServerResponse, { code, message, hint }: Refusal): void {
+  send(response, statusOf(code), JSON.stringify({ code, message, hint }), "application/json");
+}
+
+function send(response: ServerResponse, status: number, body: string, type: string): void {
+  response.writeHead(status, { "content-type": type, "content-length": Buffer.byteLength(body) });
+  response.end(body);
+}

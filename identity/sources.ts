@@ -1,0 +1,128 @@
+import { sameAddress } from "../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
+import { invalid } from "../platform/api-query.ts";
+import type { AllocationFilter } from "../store/allocations.ts";
+import type { Attachment } from "../store/records.ts";
+import { composeIdentity, type NetworkFacts, stateOf } from "./compose.ts";
+import { type Holding, userKey } from "./holding.ts";
+import { type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
+import type { IdentityAnswer, IdentityView, IdentityVm } from "./wire.ts";
+
+/** Whoever knows all allocations: this node's database where it stands alone, else the Kubernetes API. */
+export interface AllocationSource {
+  /** Everything that the identity holds, at least one address. Throws RefusalError and, in Kubernetes, ApiAway. */
+  find(question: IdentityQuestion): Promise<readonly Holding[]>;
+  /** The VM behind what was found; null: there is none. */
+  vm(holdings: readonly Holding[]): Promise<IdentityVm | null>;
+}
+
+/** The VMs behind the attachments of this node. */
+export interface LocalVms {
+  /** From memory: undefined while it is not known yet; null: there is none. */
+  known(holdings: readonly Holding[]): IdentityVm | null | undefined;
+  /** After it, they are known. Throws ApiAway. */
+  learn(holdings: readonly Holding[]): Promise<void>;
+  /** `namespace/name` of the VM, as far as that is known without asking; null: none. */
+  nameOf(attachment: Attachment): string | null;
+}
+
+/** The answer about the whole of what `source` knows. */
+export async function answerFrom(
+  source: AllocationSource,
+  question: IdentityQuestion,
+  facts: NetworkFacts,
+): Promise<IdentityAnswer> {
+  const holdings = await source.find(question);
+  const vm = await source.vm(holdings);
+  return answerOf(question, holdings, vm, facts);
+}
+
+export function answerOf(
+  question: IdentityQuestion,
+  holdings: readonly Holding[],
+  vm: IdentityVm | null,
+  facts: NetworkFacts,
+): IdentityAnswer {
+  const network = question.kind === "address" ? (askedFor(question, holdings)?.network ?? null) : null;
+  return { network, identity: composeIdentity(holdings, vm, facts) };
+}
+
+/** The one that has the address of the question; undefined: none any more. */
+export function askedFor(question: IdentityQuestion, holdings: readonly Holding[]): Holding | undefined {
+  if (question.kind !== "address") return holdings[0];
+  return holdings.find(
+    ({ network, address }) =>
+      (question.network === undefined || question.network === network) &&
+      sameAddress(parseInterfaceAddress(address.address).address, question.address),
+  );
+}
+
+/** Those of the one network that has the address. An address that rests counts only where nobody holds it on any. */
+export function ofOneNetwork(
+  question: Extract<IdentityQuestion, { kind: "address" }>,
+  found: readonly Holding[],
+): Holding[] {
+  const bound = found.filter(({ state }) => state === "Bound");
+  const counting = bound.length > 0 ? bound : found;
+  if (counting.length === 0) throw nobody(question, false);
+  const network = onlyNetwork(
+    question.address,
+    counting.map((one) => one.network),
+  );
+  return counting.filter((one) => one.network === network);
+}
+
+export function filterOf({
+  kind,
+  name,
+}: Extract<IdentityQuestion, { kind: "pod" | "vm" | "container" }>): AllocationFilter {
+  return { [kind]: name };
+}
+
+const RANK: Readonly<Record<IdentityView["state"], number>> = {
+  running: 0,
+  migrating: 0,
+  stopped: 1,
+  "released-recently": 2,
+};
+
+/** Those of the one identity that a name means: what runs before what is stopped, that before what rests. */
+export function ofOneIdentity(
+  question: Extract<IdentityQuestion, { kind: "pod" | "vm" | "container" }>,
+  found: readonly Holding[],
+): Holding[] {
+  const groups = new Map<string, Holding[]>();
+  for (const one of found) {
+    const key = identityKey(question, one);
+    groups.set(key, [...(groups.get(key) ?? []), one]);
+  }
+  if (groups.size === 0) throw nobody(question, false);
+  const ranked = [...groups].map(([key, holdings]) => ({ key, holdings, rank: RANK[stateOf(holdings)] }));
+  const best = Math.min(...ranked.map(({ rank }) => rank));
+  const [first, ...others] = ranked.filter(({ rank }) => rank === best);
+  if (first === undefined || others.length === 0) return first?.holdings ?? [];
+  const keys = [first, ...others].map(({ key }) => key).join(", ");
+  return invalid(
+    question.kind,
+    question.name,
+    `that means several: ${keys}; ask by namespace/name, or by an address`,
+  );
+}
+
+function identityKey(
+  { kind, name }: Extract<IdentityQuestion, { kind: "pod" | "vm" | "container" }>,
+  { owner, vm, uses }: Holding,
+): string {
+  if (kind === "container") return name;
+  if (kind === "vm") return `${owner.namespace}/${vm?.name ?? ""} (UID ${vm?.uid || "unknown"})`;
+  const named = (pod: { namespace: string; name: string }) =>
+    pod.name === name || `${pod.namespace}/${pod.name}` === name;
+  const pod = uses.map((use) => use.pod).find((one) => one !== null && named(one)) ?? owner;
+  return `${pod.namespace}/${pod.name} (UID ${pod.uid})`;
+}
+
+/** Who uses the same containers or pods as `one`. */
+export function sharesUser(one: Holding, others: readonly Holding[]): boolean {
+  const users = new Set(others.flatMap(({ uses }) => uses.map(userKey)));
+  return one.uses.some((use) => users.has(userKey(use)));
+}

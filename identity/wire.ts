@@ -1,0 +1,66 @@
+import type { Dns, Route } from "../ipam/definition/routes-and-dns.ts";
+import type { Owner } from "../ipam/owner.ts";
+import type { AnsweredAddress } from "../store/records.ts";
+
+/** Answer of `GET /v1/identity`. */
+export interface IdentityAnswer {
+  /** The network that was asked for, or the only one that has the address; null when a pod, VM or container was asked for. */
+  readonly network: string | null;
+  readonly identity: IdentityView;
+}
+
+/** Who stands behind an address: one VM, one pod, or one container. The pods of a VM that migrates are one identity. */
+export interface IdentityView {
+  /**
+   * running: it has a pod or container. migrating: two pods of one VM. stopped: a claim holds the addresses and nothing uses
+   * them. released-recently: nobody holds the address any more; it rests, and this is who had it.
+   */
+  readonly state: "running" | "migrating" | "stopped" | "released-recently";
+  readonly vm: IdentityVm | null;
+  /** Containers that use the addresses now; of other nodes only where the whole cluster was asked. */
+  readonly pods: readonly IdentityPod[];
+  /** One for each network and interface, in the order in which they were attached. */
+  readonly interfaces: readonly IdentityInterface[];
+}
+
+export interface IdentityVm {
+  readonly namespace: string;
+  readonly name: string;
+  /** UID of the VirtualMachine; "" where only a VirtualMachineInstance is known. */
+  readonly uid: string;
+  /** UID of the running VirtualMachineInstance; null: not known or none. */
+  readonly vmiUid: string | null;
+  /** As the guest's SMBIOS shows it, lower-case; null: not known. */
+  readonly firmwareUuid: string | null;
+}
+
+/** A container that uses the addresses, with the pod it belongs to where there is one. */
+export interface IdentityPod {
+  readonly namespace: string | null;
+  readonly name: string | null;
+  readonly uid: string | null;
+  readonly node: string;
+  readonly containerID: string;
+  /** RFC 3339. */
+  readonly since: string;
+}
+
+export interface IdentityInterface {
+  readonly network: string;
+  /** Name in the pod, `net1`; null while nothing runs. */
+  readonly interface: string | null;
+  readonly owner: Owner;
+  /** `namespace/name`; null: no claim. */
+  readonly claim: string | null;
+  readonly addresses: readonly AnsweredAddress[];
+  /** As somebody asked for it; null: not known here. */
+  readonly mac: string | null;
+  /** null: not known. */
+  readonly mtu: number | null;
+  readonly routes: readonly Route[];
+  readonly dns: Dns;
+  /** null: the network has no metadata, or nothing defines it any more. */
+  readonly metadata: { readonly address: string; readonly tokens: "off" | "optional" | "required" } | null;
+  /** Who gave the addresses. */
+  readonly source: "holdfast" | "ovn-kubernetes";
+}

@@ -1,0 +1,73 @@
+import { type Address, sameAddress } from "../space/address.ts";
+import { IntervalSet } from "../space/interval-set.ts";
+import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
+import type { NetworkDefinition } from "./network-definition.ts";
+import { fingerprintOf } from "./plugin-config.ts";
+import { impliedGateway } from "./subnet-ranges.ts";
+
+const derived = new WeakMap<NetworkDefinition, NetworkDefinition>();
+
+/** Does the bridge plugin put the gateway's address on its own bridge? */
+export function isBridgeGateway(conf: Readonly<Record<string, unknown>>): boolean {
+  return conf.isGateway === true || conf.isDefaultGateway === true;
+}
+
+/**
+ * A definition as it is where the bridge is the gateway: a subnet without a gateway has its first address as one, as
+ * the bridge plugin chooses it, and nobody is given that address. The same object when every subnet has a gateway.
+ */
+export function withBridgeGateways(definition: NetworkDefinition): NetworkDefinition {
+  const known = derived.get(definition);
+  if (known) return known;
+  const rangeSets = definition.rangeSets.map(withGateways);
+  const changed = rangeSets.some((set, i) => set !== definition.rangeSets[i]);
+  const result = changed ? redefine(definition, rangeSets) : definition;
+  derived.set(definition, result);
+  return result;
+}
+
+/** The gateways of a definition: what a bridge with isGateway takes for itself. */
+export function gatewaysOf(definition: NetworkDefinition): Address[] {
+  return definition.rangeSets.flatMap(({ subnets }) =>
+    subnets.flatMap(({ gateway }) => (gateway === null ? [] : [gateway])),
+  );
+}
+
+function withGateways(set: RangeSet): RangeSet {
+  const subnets = set.subnets.map(withGateway);
+  if (subnets.every((subnet, i) => subnet === set.subnets[i])) return set;
+  return makeRangeSet(subnets);
+}
+
+function withGateway(subnet: SubnetDefinition): SubnetDefinition {
+  const gateway = subnet.gateway === null ? impliedGateway(subnet.cidr) : null;
+  if (gateway === null) return subnet;
+  const one = IntervalSet.of(gateway.value, gateway.value);
+  return {
+    ...subnet,
+    gateway,
+    usable: subnet.usable.subtract(one),
+    automatic: subnet.automatic.subtract(one),
+  };
+}
+
+function redefine(definition: NetworkDefinition, rangeSets: readonly RangeSet[]): NetworkDefinition {
+  const { fingerprint, notes, ...means } = definition;
+  const changed = { ...means, rangeSets, metadata: metadataBeside(definition, rangeSets) };
+  return { ...changed, fingerprint: fingerprintOf(changed), notes };
+}
+
+/** Two hosts with one address: a listener cannot have the bridge's. */
+function metadataBeside(
+  { metadata }: NetworkDefinition,
+  rangeSets: readonly RangeSet[],
+): NetworkDefinition["metadata"] {
+  if (metadata?.kind !== "on") return metadata;
+  const reserved = metadata.address.address;
+  const taken = rangeSets.some(({ subnets }) =>
+    subnets.some(({ gateway }) => gateway !== null && sameAddress(gateway, reserved)),
+  );
+  return taken
+    ? { kind: "refused", reason: "its metadata address is the bridge's own (isGateway)" }
+    : metadata;
+}

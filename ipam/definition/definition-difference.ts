@@ -1,0 +1,51 @@
+import { sameAddress } from "../space/address.ts";
+import { formatCidr } from "../space/cidr.ts";
+import type { SubnetDefinition } from "../space/range-set.ts";
+import { withBridgeGateways } from "./bridge-gateway.ts";
+import { canonicalMetadata } from "./metadata-key.ts";
+import type { NetworkDefinition } from "./network-definition.ts";
+
+/** What an interface would get otherwise than the configuration of its own node says. */
+export type Difference = "ranges" | "gateway" | "routes" | "DNS" | "metadata";
+
+/**
+ * What a definition would give an interface that the configuration on its node, `own`, does not: null when nothing. It may
+ * give less, because a runtime passes no key on that stands beside `plugins` in a list: fewer addresses of the same subnets,
+ * a gateway where `own` has none. Cool-down, persistence and the like never differ. `bridgeIsGateway`: of this interface.
+ */
+export function differenceFrom(
+  own: NetworkDefinition,
+  counting: NetworkDefinition,
+  { bridgeIsGateway }: { readonly bridgeIsGateway: boolean },
+): Difference | null {
+  const given = bridgeIsGateway ? withBridgeGateways(counting) : counting;
+  const mine = subnetsOf(own);
+  const theirs = subnetsOf(given);
+  const all = (holds: (mine: SubnetDefinition, subnet: SubnetDefinition) => boolean) =>
+    theirs.every((subnet, index) => holds(mine[index] as SubnetDefinition, subnet));
+  if (own.rangeSets.length !== given.rangeSets.length || mine.length !== theirs.length) return "ranges";
+  if (!all((one, subnet) => formatCidr(one.cidr) === formatCidr(subnet.cidr))) return "ranges";
+  if (!all(hasGatewayOf)) return "gateway";
+  if (!all(givesAllOf)) return "ranges";
+  if (JSON.stringify(own.routes) !== JSON.stringify(given.routes)) return "routes";
+  if (canonicalDns(own) !== canonicalDns(given)) return "DNS";
+  const metadata = [own, given].map((one) => JSON.stringify(canonicalMetadata(one.metadata)));
+  return metadata[0] === metadata[1] ? null : "metadata";
+}
+
+function subnetsOf({ rangeSets }: NetworkDefinition): SubnetDefinition[] {
+  return rangeSets.flatMap(({ subnets }) => subnets);
+}
+
+/** No address of the subnet is kept back by the node's configuration. */
+function givesAllOf(mine: SubnetDefinition, { usable, automatic }: SubnetDefinition): boolean {
+  return usable.subtract(mine.usable).size === 0n && automatic.subtract(mine.automatic).size === 0n;
+}
+
+function hasGatewayOf({ gateway: mine }: SubnetDefinition, { gateway }: SubnetDefinition): boolean {
+  return mine === null || (gateway !== null && sameAddress(mine, gateway));
+}
+
+function canonicalDns({ dns, resolvConf }: NetworkDefinition): string {
+  return JSON.stringify([dns, resolvConf ?? null]);
+}

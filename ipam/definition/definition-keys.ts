@@ -1,0 +1,204 @@
+import { RefusalError, refuse } from "../refusals.ts";
+import { AddressSyntaxError } from "../space/address.ts";
+
+/** `ipam.type` of the networks that are ours; also the name of the plugin's executable. */
+export const PLUGIN_TYPE = "holdfast-ipam";
+
+/** Our own keys that are read at the plugin's top level too, where OVN-Kubernetes writes them. */
+export const TOP_LEVEL_KEYS = [
+  "subnets",
+  "excludeSubnets",
+  "reservedSubnets",
+  "gateway",
+  "allowPersistentIPs",
+  "cooldownSeconds",
+  "statusWhenFull",
+] as const;
+
+/** Read at the plugin's top level alone: KubeVirt's controller looks for it there, and makes no claim without it. */
+export const PERSISTENCE_KEY = "allowPersistentIPs";
+
+/** Every key that may stand in the `ipam` block: ours, then host-local's. */
+export const IPAM_KEYS = [
+  "type",
+  "subnets",
+  "excludeSubnets",
+  "reservedSubnets",
+  "gateway",
+  "cooldownSeconds",
+  "statusWhenFull",
+  "routes",
+  "dns",
+  "metadata",
+  "subnet",
+  "rangeStart",
+  "rangeEnd",
+  "ranges",
+  "resolvConf",
+  "dataDir",
+] as const;
+
+type IpamKey = (typeof IPAM_KEYS)[number] | (typeof TOP_LEVEL_KEYS)[number];
+
+/** A value of the configuration with the place where it stands, for messages: `ipam.ranges[0][1].subnet`. */
+export interface Found {
+  readonly key: string;
+  readonly value: unknown;
+}
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Longest excerpt of a wrong value in a message, characters. */
+const SHOWN_CHARS_MAX = 120;
+
+/** Ends the parsing with CONFIG_INVALID. */
+export function invalid(found: Found, remedy: string): never {
+  throw new RefusalError(refuse("CONFIG_INVALID", { key: found.key, value: shown(found.value), remedy }));
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return "missing";
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text;
+}
+
+/**
+ * Does a key say anything? Go programs write unset values as null, and OVN-Kubernetes as an empty text, so both mean
+ * the same as a key that is not there.
+ */
+export function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== "";
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Parses a JSON text whose top level is an object. Throws RefusalError CONFIG_UNREADABLE. */
+export function parseJsonObject(text: string): JsonObject {
+  let conf: unknown;
+  try {
+    conf = JSON.parse(text);
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error);
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem }));
+  }
+  if (!isObject(conf)) {
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "an object is wanted at its top level" }));
+  }
+  if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
+  return conf;
+}
+
+/** Levels of nesting in JSON from outside: far more than any has; what walks a value by recursion dies of thousands. */
+const JSON_LEVELS_MAX = 64;
+export const TOO_DEEP = `it is nested deeper than ${JSON_LEVELS_MAX} levels`;
+
+export function isTooDeep(value: unknown, levels: number = JSON_LEVELS_MAX): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((one) => isTooDeep(one, levels - 1));
+}
+
+export function readObject(found: Found, keys: readonly string[]): JsonObject {
+  if (!isObject(found.value)) invalid(found, "an object is wanted");
+  refuseUnknownKeys(found.value, found.key, keys);
+  return found.value;
+}
+
+/** Refuses keys that are not in the list, with the likely right one where only the case differs. */
+export function refuseUnknownKeys(object: JsonObject, path: string, known: readonly string[]): void {
+  for (const [name, value] of Object.entries(object)) {
+    if (known.includes(name)) continue;
+    if (name === PERSISTENCE_KEY) {
+      invalid(
+        { key: `${path}.${name}`, value },
+        `write ${name} at the plugin's top level, beside "type": KubeVirt's controller reads it only there`,
+      );
+    }
+    const meant = known.find((key) => key.toLowerCase() === name.toLowerCase());
+    const remedy = meant === undefined ? `no such key; known are ${known.join(", ")}` : `write ${meant}`;
+    invalid({ key: `${path}.${name}`, value }, remedy);
+  }
+}
+
+export function readBoolean(found: Found): boolean {
+  if (typeof found.value !== "boolean") invalid(found, "true or false is wanted, without quotes");
+  return found.value;
+}
+
+export function readText(found: Found): string {
+  if (typeof found.value !== "string") invalid(found, "a text is wanted");
+  return found.value;
+}
+
+export function readWhole(found: Found, min: number, max: number): number {
+  const { value } = found;
+  if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max) {
+    invalid(found, `a whole number from ${min} to ${max} is wanted`);
+  }
+  return value;
+}
+
+export function readList(found: Found, countMax: number): readonly Found[] {
+  if (!Array.isArray(found.value)) invalid(found, "a list is wanted");
+  if (found.value.length > countMax) tooMany(found.key, found.value.length, countMax);
+  return found.value.map((value: unknown, i) => ({ key: `${found.key}[${i}]`, value }));
+}
+
+/** A list of texts: separated by commas as OVN-Kubernetes writes them, or a JSON list. */
+export function readTexts(found: Found, countMax: number): readonly { key: string; value: string }[] {
+  const items =
+    typeof found.value === "string"
+      ? found.value.split(",").map((part) => ({ key: found.key, value: part.trim() }))
+      : Array.isArray(found.value)
+        ? readList(found, countMax)
+        : invalid(found, "a text with commas between its parts, or a list of texts, is wanted");
+  if (items.length > countMax) tooMany(found.key, items.length, countMax);
+  return items.map((item) => {
+    const text = readText(item);
+    if (text === "") invalid(found, "it has an empty part; remove the comma too many");
+    return { key: item.key, value: text };
+  });
+}
+
+export function tooMany(key: string, count: number, countMax: number): never {
+  const value = `a list of ${count} entries`;
+  throw new RefusalError(
+    refuse("CONFIG_INVALID", { key, value, remedy: `at most ${countMax} entries are taken` }),
+  );
+}
+
+/** Runs one of the address parsers; its complaint becomes the remedy. */
+export function readWith<T>(parse: (text: string) => T, found: Found): T {
+  const text = readText(found);
+  try {
+    return parse(text);
+  } catch (error) {
+    if (error instanceof AddressSyntaxError) invalid(found, error.message);
+    throw error;
+  }
+}
+
+/** Looks a key up wherever it may stand; null when it is nowhere. */
+export type PickKey = (name: IpamKey) => Found | null;
+
+/** Reads keys from the `ipam` block and from the plugin's top level. The same key in both must say the same. */
+export function keyPicker(plugin: JsonObject, ipam: JsonObject): PickKey {
+  const topLevel: readonly string[] = TOP_LEVEL_KEYS;
+  return (name) => {
+    const inside = isGiven(ipam[name]) ? { key: `ipam.${name}`, value: ipam[name] } : null;
+    const outside =
+      topLevel.includes(name) && isGiven(plugin[name]) ? { key: name, value: plugin[name] } : null;
+    if (inside !== null && outside !== null && !saySame(inside.value, outside.value)) {
+      invalid(inside, `the plugin's top level says ${name} ${shown(outside.value)}; keep one of the two`);
+    }
+    return inside ?? outside;
+  };
+}
+
+/** Are two values of one key equal, a text with commas being the same as its list? */
+export function saySame(a: unknown, b: unknown): boolean {
+  const plain = (value: unknown) =>
+    JSON.stringify(typeof value === "string" ? value.split(",").map((part) => part.trim()) : value);
+  return plain(a) === plain(b);
+}

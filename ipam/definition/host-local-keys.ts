@@ -1,0 +1,106 @@
+import { type Address, formatAddress, parseAddress } from "../space/address.ts";
+import { type Cidr, cidrContains, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
+import {
+  type Found,
+  invalid,
+  isGiven,
+  type JsonObject,
+  type PickKey,
+  readList,
+  readObject,
+  readWith,
+  tooMany,
+} from "./definition-keys.ts";
+import { RANGE_SETS_MAX, refuseUnfitGateway } from "./own-keys.ts";
+import { impliedGateway, type SubnetRange } from "./subnet-ranges.ts";
+
+/** Ranges in one set: host-local has no bound; a set of more than a few is unheard of. */
+const RANGES_PER_SET_MAX = 256;
+
+const RANGE_KEYS = ["subnet", "rangeStart", "rangeEnd", "gateway"] as const;
+
+/**
+ * Reads host-local's keys with host-local's meaning: `runtimeConfig.ipRanges`, then `subnet` with its companions,
+ * then `ranges` make up the range sets in that order, and a range without gateway has its first address as one.
+ * Without rangeStart or rangeEnd the range reaches to that end of its subnet.
+ */
+export function readHostLocalRanges(
+  pick: PickKey,
+  runtimeRanges: Found | null,
+): readonly (readonly SubnetRange[])[] {
+  const sets: SubnetRange[][] = [];
+  if (runtimeRanges !== null) sets.push(...readRangeSets(runtimeRanges));
+  const lone = pick("subnet");
+  if (lone !== null) sets.push([readLoneRange(pick, lone)]);
+  else refuseWithoutSubnet(pick);
+  const ranges = pick("ranges");
+  if (ranges !== null) sets.push(...readRangeSets(ranges));
+  if (sets.length > RANGE_SETS_MAX)
+    tooMany(ranges?.key ?? "runtimeConfig.ipRanges", sets.length, RANGE_SETS_MAX);
+  return sets;
+}
+
+function readLoneRange(pick: PickKey, lone: Found): SubnetRange {
+  const object: Record<string, unknown> = {};
+  for (const name of RANGE_KEYS) object[name] = pick(name)?.value;
+  return readRange(object, lone.key.slice(0, -".subnet".length));
+}
+
+/** host-local ignores these where they stand beside `ranges`; an ignored gateway would be given to someone. */
+function refuseWithoutSubnet(pick: PickKey): void {
+  for (const name of ["rangeStart", "rangeEnd", "gateway"] as const) {
+    const found = pick(name);
+    if (found !== null)
+      invalid(found, `there is no subnet beside it; write ${name} into the range it belongs to`);
+  }
+}
+
+function readRangeSets(found: Found): SubnetRange[][] {
+  return readList(found, RANGE_SETS_MAX).map((set) => {
+    if (!Array.isArray(set.value))
+      invalid(set, 'each range set is a list itself: [[{"subnet": "10.0.0.0/24"}]]');
+    const ranges = readList(set, RANGES_PER_SET_MAX).map((range) =>
+      readRange(readObject(range, RANGE_KEYS), range.key),
+    );
+    const [first] = ranges;
+    if (first === undefined) invalid(set, "a range set needs at least one range");
+    const stranger = ranges.find(({ cidr }) => cidr.family !== first.cidr.family);
+    if (stranger !== undefined) {
+      invalid(
+        stranger.found,
+        `${formatCidr(first.cidr)} of the same set is IPv${first.cidr.family}; use a set each`,
+      );
+    }
+    return ranges;
+  });
+}
+
+function readRange(object: JsonObject, path: string): SubnetRange {
+  const found: Found = { key: `${path}.subnet`, value: object.subnet };
+  if (!isGiven(found.value)) invalid(found, 'a network is wanted, such as "10.0.0.0/24"');
+  const cidr = readWith(parseCidr, found);
+  const inSubnet = (name: "rangeStart" | "rangeEnd" | "gateway") =>
+    readInSubnet({ key: `${path}.${name}`, value: object[name] }, cidr);
+  const start = inSubnet("rangeStart");
+  const end = inSubnet("rangeEnd");
+  const first = start?.value ?? cidrFirst(cidr);
+  const last = end?.value ?? cidrLast(cidr);
+  if (first > last) {
+    const startText = formatAddress({ family: cidr.family, value: first });
+    invalid(
+      { key: `${path}.rangeEnd`, value: object.rangeEnd },
+      `it comes before rangeStart ${startText}; swap them`,
+    );
+  }
+  const gateway = inSubnet("gateway");
+  if (gateway !== null)
+    refuseUnfitGateway({ key: `${path}.gateway`, value: object.gateway }, gateway, { cidr });
+  return { found, cidr, gateway: gateway ?? impliedGateway(cidr), first, last };
+}
+
+function readInSubnet(found: Found, cidr: Cidr): Address | null {
+  if (!isGiven(found.value)) return null;
+  const address = readWith(parseAddress, found);
+  if (!cidrContains(cidr, address)) invalid(found, `it is not inside ${formatCidr(cidr)}`);
+  return address;
+}

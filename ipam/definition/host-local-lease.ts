@@ -1,0 +1,39 @@
+import { type Address, AddressSyntaxError, parseAddress } from "../space/address.ts";
+
+/** Where host-local keeps its addresses when the configuration has no `dataDir`: a folder for each network's name in it. */
+export const HOST_LOCAL_DATA_DIR = "/var/lib/cni/networks";
+/** Far above what host-local writes: a container ID and the name of an interface. */
+export const LEASE_BYTES_MAX = 4_096;
+
+/** A container ID as the CNI specification allows it. */
+const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,255}$/;
+/** Of the kernel, IFNAMSIZ without its end. */
+const INTERFACE = /^[^\s/:]{1,15}$/;
+
+/** Who has an address according to host-local. */
+export interface LeaseHolder {
+  readonly containerId: string;
+  /** "": written by a version before 0.8, which did not record it. */
+  readonly interface: string;
+}
+
+/**
+ * The address that a file of host-local's folder stands for: its name. Null for `lock`, `last_reserved_ip.0` and whatever
+ * else is no address.
+ */
+export function leaseAddress(fileName: string): Address | null {
+  try {
+    return parseAddress(fileName);
+  } catch (error) {
+    if (error instanceof AddressSyntaxError) return null;
+    throw error;
+  }
+}
+
+/** Reads what host-local writes: the container ID, CR LF, the interface. Null when the text names no container. */
+export function leaseHolder(content: string): LeaseHolder | null {
+  const [containerId = "", interfaceName = "", ...more] = content.trim().split(/\r?\n/);
+  if (!CONTAINER_ID.test(containerId) || more.length > 0) return null;
+  if (interfaceName !== "" && !INTERFACE.test(interfaceName)) return null;
+  return { containerId, interface: interfaceName };
+}

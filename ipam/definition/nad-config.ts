@@ -1,0 +1,141 @@
+import { RefusalError } from "../refusals.ts";
+import {
+  invalid,
+  isGiven,
+  isObject,
+  type JsonObject,
+  PERSISTENCE_KEY,
+  PLUGIN_TYPE,
+  parseJsonObject,
+  saySame,
+  TOP_LEVEL_KEYS,
+} from "./definition-keys.ts";
+import type { NetworkDefinition } from "./network-definition.ts";
+import { isNetworkName, parsePluginConfig } from "./plugin-config.ts";
+
+/** Longest `spec.config` that is read, characters: room for ten thousand excluded subnets, and what all daemons read in a moment. */
+const CONFIG_CHARS_MAX = 1 << 18;
+
+/** The network that a NetworkAttachmentDefinition defines; its key is the configuration's name, never the NAD's. */
+export interface NadConfig {
+  readonly network: string;
+  readonly definition: NetworkDefinition;
+}
+
+/**
+ * Reads the `spec.config` of a NetworkAttachmentDefinition that is ours: a single plugin configuration, or a list
+ * whose plugin with our `ipam.type` counts. Throws RefusalError: CONFIG_UNREADABLE when it is no JSON object, else
+ * CONFIG_INVALID, also when no plugin of it is ours.
+ */
+export function parseNadConfig(text: string): NadConfig {
+  if (text.length > CONFIG_CHARS_MAX) tooLong(text);
+  return read(parseJsonObject(text));
+}
+
+/**
+ * The same for a NetworkAttachmentDefinition of anybody: null when the network is not ours, or when the text is
+ * empty because the configuration is in a file on the nodes.
+ */
+export function parseNadConfigIfOurs(text: string): NadConfig | null {
+  if (text.trim() === "") return null;
+  if (text.length > CONFIG_CHARS_MAX) {
+    if (text.includes(PLUGIN_TYPE)) tooLong(text);
+    return null;
+  }
+  const conf = parseJsonObject(text);
+  const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
+  return plugins.some(isOurs) ? read(conf) : null;
+}
+
+/** The network that a `spec.config` names, although the rest of it is wrong; null: it cannot be told. */
+export function networkNameIn(text: string): string | null {
+  if (text.length > CONFIG_CHARS_MAX) return null;
+  try {
+    const { name } = parseJsonObject(text);
+    return typeof name === "string" && isNetworkName(name) ? name : null;
+  } catch (error) {
+    if (error instanceof RefusalError) return null;
+    throw error;
+  }
+}
+
+/** The configuration of our plugin in a NetworkAttachmentDefinition that was read before: bridge, VLAN and the like. */
+export function ourPluginOf(text: string): JsonObject {
+  return pluginOf(parseJsonObject(text));
+}
+
+/**
+ * Reads what an earlier release has accepted and recorded: 0.1.0 took `allowPersistentIPs` inside `ipam` as well. What
+ * is refused today goes on meaning what it meant until it is applied again.
+ */
+export function parseRecordedNadConfig(text: string): NadConfig {
+  const conf = parseJsonObject(text);
+  if (!Array.isArray(conf.plugins)) return read(withPersistenceMoved(conf));
+  return read({ ...conf, plugins: conf.plugins.map(withPersistenceMoved) });
+}
+
+/** The same for a plugin configuration that came on stdin. */
+export function parseRecordedPluginConfig(text: string): NetworkDefinition {
+  return parsePluginConfig(withPersistenceMoved(parseJsonObject(text)));
+}
+
+function tooLong({ length }: string): never {
+  invalid(
+    { key: "spec.config", value: `${length} characters` },
+    `at most ${CONFIG_CHARS_MAX} characters are read; exclude or reserve larger subnets in place of many small ones`,
+  );
+}
+
+function withPersistenceMoved(plugin: JsonObject): JsonObject {
+  if (!isOurs(plugin) || !(PERSISTENCE_KEY in (plugin.ipam as JsonObject))) return plugin;
+  const { [PERSISTENCE_KEY]: inside, ...ipam } = plugin.ipam as JsonObject;
+  return { [PERSISTENCE_KEY]: inside, ...plugin, ipam };
+}
+
+function read(conf: JsonObject): NadConfig {
+  const definition = parsePluginConfig(pluginOf(conf));
+  const hidden = definition.allowPersistentIPs && !isGiven(conf[PERSISTENCE_KEY]);
+  const notes = hidden ? [...definition.notes, PERSISTENCE_HIDDEN] : definition.notes;
+  return { network: definition.name, definition: { ...definition, notes } };
+}
+
+const PERSISTENCE_HIDDEN =
+  "allowPersistentIPs stands in a plugin of the list: KubeVirt's controller reads it at the list's top level only, beside name";
+
+function pluginOf(conf: JsonObject): JsonObject {
+  return conf.plugins === undefined ? conf : pluginOfList(conf);
+}
+
+function isOurs(plugin: unknown): plugin is JsonObject {
+  return isObject(plugin) && isObject(plugin.ipam) && plugin.ipam.type === PLUGIN_TYPE;
+}
+
+/**
+ * Our plugin of a list, with what the list says about all of its plugins. libcni gives each plugin the list's name
+ * and version but none of the list's other keys, so they are merged here.
+ */
+function pluginOfList(list: JsonObject): JsonObject {
+  if (!Array.isArray(list.plugins)) invalid({ key: "plugins", value: list.plugins }, "a list is wanted");
+  const [plugin, second] = list.plugins.filter(isOurs);
+  if (plugin === undefined) {
+    invalid({ key: "plugins", value: list.plugins }, `none of them has ipam.type "${PLUGIN_TYPE}"`);
+  }
+  if (second !== undefined) {
+    invalid(
+      { key: "plugins", value: list.plugins },
+      `one plugin of a list may have ipam.type "${PLUGIN_TYPE}"`,
+    );
+  }
+  const merged: Record<string, unknown> = { ...plugin, name: list.name, cniVersion: list.cniVersion };
+  for (const key of TOP_LEVEL_KEYS) {
+    if (!isGiven(list[key])) continue;
+    if (isGiven(plugin[key]) && !saySame(plugin[key], list[key])) {
+      invalid(
+        { key, value: list[key] },
+        `the plugin ${JSON.stringify(plugin.type)} of the list says otherwise`,
+      );
+    }
+    merged[key] = list[key];
+  }
+  return merged;
+}

@@ -1,0 +1,175 @@
+import { RefusalError, refuse } from "../refusals.ts";
+import { hashOf, type RangeSet } from "../space/range-set.ts";
+import {
+  type Found,
+  IPAM_KEYS,
+  invalid,
+  isGiven,
+  isObject,
+  type JsonObject,
+  keyPicker,
+  type PickKey,
+  PLUGIN_TYPE,
+  parseJsonObject,
+  readBoolean,
+  readText,
+  readWhole,
+  refuseUnknownKeys,
+} from "./definition-keys.ts";
+import { readHostLocalRanges } from "./host-local-keys.ts";
+import { canonicalMetadata, reserveForMetadata } from "./metadata-key.ts";
+import type { NetworkDefinition } from "./network-definition.ts";
+import { readOwnSubnets } from "./own-keys.ts";
+import { type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
+import { buildRangeSets } from "./subnet-ranges.ts";
+
+/** Rest of a released address unless the network says otherwise: outlives ARP and conntrack entries of a peer. */
+export const DEFAULT_COOLDOWN_SECONDS = 60;
+/** Longest rest, one week: whoever wants longer wants a reservation. */
+const COOLDOWN_SECONDS_MAX = 604_800;
+/** Longest network name, characters: what a Kubernetes object name can hold. */
+const NETWORK_NAME_CHARS_MAX = 253;
+
+/** Reads what the runtime passes on stdin. Throws as `parsePluginConfig` does, CONFIG_UNREADABLE also for bad JSON. */
+export function parseRuntimeConfig(text: string): NetworkDefinition {
+  return parsePluginConfig(parseJsonObject(text));
+}
+
+/**
+ * Reads a plugin configuration, already parsed as JSON. Throws RefusalError: CONFIG_UNREADABLE when it is
+ * no object, else CONFIG_INVALID with key, value and what would be right.
+ */
+export function parsePluginConfig(conf: unknown): NetworkDefinition {
+  if (!isObject(conf)) {
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "an object is wanted at its top level" }));
+  }
+  const name = readNetworkName({ key: "name", value: conf.name });
+  const ipam = readIpamBlock(conf);
+  const pick = keyPicker(conf, ipam);
+  const { metadata, rangeSets } = reserveForMetadata(pick("metadata"), readRangeSets(conf, pick));
+  const means = {
+    name,
+    rangeSets,
+    metadata,
+    routes: readRoutes(pick("routes")),
+    ...readResolver(pick),
+    cooldownSeconds: readOr(pick("cooldownSeconds"), DEFAULT_COOLDOWN_SECONDS, (found) =>
+      readWhole(found, 0, COOLDOWN_SECONDS_MAX),
+    ),
+    allowPersistentIPs: readOr(pick("allowPersistentIPs"), false, readBoolean),
+    statusWhenFull: readOr(pick("statusWhenFull"), "ok" as const, readStatusWhenFull),
+  };
+  return {
+    ...means,
+    ...readDataDir(pick),
+    fingerprint: fingerprintOf(means),
+    notes: notesOn(conf, rangeSets),
+  };
+}
+
+/** Does a plugin configuration give any ranges? Without, its network may be defined elsewhere (`holdfast apply`). */
+export function hasRanges(conf: unknown): boolean {
+  if (!isObject(conf)) return false;
+  const ipam = isObject(conf.ipam) ? conf.ipam : {};
+  const given = [ipam.subnets, conf.subnets, ipam.subnet, ipam.ranges, runtimeRangesOf(conf)?.value];
+  return given.some((value) => isGiven(value) && !(Array.isArray(value) && value.length === 0));
+}
+
+/** The rule of the CNI specification, section 1. */
+export function isNetworkName(text: string): boolean {
+  return /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text) && text.length <= NETWORK_NAME_CHARS_MAX;
+}
+
+function readNetworkName(found: Found): string {
+  if (!isGiven(found.value)) invalid({ key: found.key, value: undefined }, "every network needs a name");
+  const name = readText(found);
+  if (!isNetworkName(name)) {
+    invalid(
+      found,
+      `a network name begins with a letter or digit, goes on with letters, digits, "_", "." and "-", and has at most ${NETWORK_NAME_CHARS_MAX} characters`,
+    );
+  }
+  return name;
+}
+
+function readIpamBlock(conf: JsonObject): JsonObject {
+  const { ipam } = conf;
+  if (!isObject(ipam))
+    invalid({ key: "ipam", value: ipam }, `an object is wanted: {"type": "${PLUGIN_TYPE}", …}`);
+  if (ipam.type !== PLUGIN_TYPE)
+    invalid({ key: "ipam.type", value: ipam.type }, `"${PLUGIN_TYPE}" is wanted`);
+  refuseUnknownKeys(ipam, "ipam", IPAM_KEYS);
+  return ipam;
+}
+
+function readRangeSets(conf: JsonObject, pick: PickKey): readonly RangeSet[] {
+  const runtimeRanges = runtimeRangesOf(conf);
+  const own = pick("subnets");
+  const hostLocal =
+    pick("subnet") ?? pick("ranges") ?? pick("rangeStart") ?? pick("rangeEnd") ?? runtimeRanges;
+  if (own !== null && hostLocal !== null) {
+    invalid(own, `${hostLocal.key} gives ranges too; keep one of the two ways`);
+  }
+  const gatewayImplied = conf.isGateway === true || conf.isDefaultGateway === true;
+  const sets = own !== null ? readOwnSubnets(pick, gatewayImplied) : readHostLocalRanges(pick, runtimeRanges);
+  return buildRangeSets(sets, pick);
+}
+
+/** The `ipRanges` capability, through which a runtime adds ranges: part of what host-local means. */
+function runtimeRangesOf(conf: JsonObject): Found | null {
+  const value = isObject(conf.runtimeConfig) ? conf.runtimeConfig.ipRanges : undefined;
+  return isGiven(value) ? { key: "runtimeConfig.ipRanges", value } : null;
+}
+
+function readResolver(pick: PickKey): { readonly dns: Dns; readonly resolvConf?: string } {
+  const dns = readDns(pick("dns"));
+  const found = pick("resolvConf");
+  if (found === null) return { dns };
+  const resolvConf = readText(found);
+  if (!resolvConf.startsWith("/")) invalid(found, "an absolute path is wanted");
+  if (Object.keys(dns).length > 0) invalid(found, "ipam.dns gives the DNS too; keep one of the two");
+  return { dns, resolvConf };
+}
+
+/** What host-local gave before is read there; a relative path would mean another folder to every process. */
+function readDataDir(pick: PickKey): { readonly dataDir?: string } {
+  const found = pick("dataDir");
+  if (found === null) return {};
+  const path = readText(found);
+  if (!path.startsWith("/") || path.includes("\0")) invalid(found, "an absolute path is required");
+  return { dataDir: path.length > 1 ? path.replace(/\/+$/, "") : path };
+}
+
+function readStatusWhenFull(found: Found): "ok" | "fail" {
+  if (found.value !== "ok" && found.value !== "fail") invalid(found, '"ok" or "fail" is wanted');
+  return found.value;
+}
+
+function readOr<T>(found: Found | null, otherwise: T, read: (found: Found) => T): T {
+  return found === null ? otherwise : read(found);
+}
+
+/** Equal for two definitions exactly if they mean the same. */
+export function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">): string {
+  const { rangeSets, routes, dns, resolvConf = null, metadata, ...plain } = means;
+  return hashOf([
+    plain.name,
+    rangeSets.map((set) => set.fingerprint),
+    routes,
+    dns,
+    resolvConf,
+    plain.cooldownSeconds,
+    plain.allowPersistentIPs,
+    plain.statusWhenFull,
+    canonicalMetadata(metadata),
+  ]);
+}
+
+function notesOn(conf: JsonObject, rangeSets: readonly RangeSet[]): readonly string[] {
+  const notes: string[] = [];
+  if (isGiven(conf.routes)) notes.push("routes at the plugin's top level is not read: write it inside ipam");
+  if (rangeSets.some((set) => set.automatic.size === 0n)) {
+    notes.push("a subnet is reserved as a whole: its addresses are given only when asked for");
+  }
+  return notes;
+}

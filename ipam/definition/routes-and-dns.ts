@@ -1,0 +1,89 @@
+import { formatAddress, parseAddress } from "../space/address.ts";
+import { formatCidr, parseCidr } from "../space/cidr.ts";
+import {
+  type Found,
+  invalid,
+  isGiven,
+  readList,
+  readObject,
+  readText,
+  readTexts,
+  readWhole,
+  readWith,
+} from "./definition-keys.ts";
+
+/** One route of the CNI result, canonical and ready to be written as JSON. The numbers exist from CNI 1.1.0 on. */
+export interface Route {
+  readonly dst: string;
+  readonly gw?: string;
+  readonly mtu?: number;
+  readonly advmss?: number;
+  readonly priority?: number;
+  readonly table?: number;
+  readonly scope?: number;
+}
+
+/** The `dns` of the CNI result, ready to be written as JSON. */
+export interface Dns {
+  readonly nameservers?: readonly string[];
+  readonly domain?: string;
+  readonly search?: readonly string[];
+  readonly options?: readonly string[];
+}
+
+/** Routes of one network, and entries of one DNS list: far more than a kernel or resolver is asked to keep. */
+const ROUTES_MAX = 1_000;
+const DNS_ENTRIES_MAX = 64;
+
+/** Largest values of the route numbers: what netlink carries. */
+const ROUTE_NUMBERS = {
+  mtu: 0xffff_ffff,
+  advmss: 0xffff_ffff,
+  priority: 0xffff_ffff,
+  table: 0xffff_ffff,
+  scope: 255,
+} as const;
+const ROUTE_KEYS = ["dst", "gw", ...Object.keys(ROUTE_NUMBERS)];
+const DNS_KEYS = ["nameservers", "domain", "search", "options"] as const;
+
+export function readRoutes(found: Found | null): readonly Route[] {
+  return found === null ? [] : readList(found, ROUTES_MAX).map(readRoute);
+}
+
+function readRoute(found: Found): Route {
+  const object = readObject(found, ROUTE_KEYS);
+  const dstFound = { key: `${found.key}.dst`, value: object.dst };
+  if (!isGiven(object.dst)) invalid(dstFound, 'a network is wanted, such as "0.0.0.0/0"');
+  const dst = readWith(parseCidr, dstFound);
+  const route: { -readonly [Key in keyof Route]: Route[Key] } = { dst: formatCidr(dst) };
+  if (isGiven(object.gw)) {
+    const gwFound = { key: `${found.key}.gw`, value: object.gw };
+    const gw = readWith(parseAddress, gwFound);
+    if (gw.family !== dst.family)
+      invalid(gwFound, `the route to ${formatCidr(dst)} needs an IPv${dst.family} gateway`);
+    route.gw = formatAddress(gw);
+  }
+  for (const name of Object.keys(ROUTE_NUMBERS) as (keyof typeof ROUTE_NUMBERS)[]) {
+    if (!isGiven(object[name])) continue;
+    route[name] = readWhole({ key: `${found.key}.${name}`, value: object[name] }, 0, ROUTE_NUMBERS[name]);
+  }
+  return route;
+}
+
+export function readDns(found: Found | null): Dns {
+  if (found === null) return {};
+  const object = readObject(found, DNS_KEYS);
+  const dns: { -readonly [Key in keyof Dns]: Dns[Key] } = {};
+  const list = (name: (typeof DNS_KEYS)[number]) => {
+    const entry = { key: `${found.key}.${name}`, value: object[name] };
+    if (!Array.isArray(entry.value)) invalid(entry, "a list of texts is wanted");
+    return readTexts(entry, DNS_ENTRIES_MAX);
+  };
+  if (isGiven(object.nameservers)) {
+    dns.nameservers = list("nameservers").map((item) => formatAddress(readWith(parseAddress, item)));
+  }
+  if (isGiven(object.domain)) dns.domain = readText({ key: `${found.key}.domain`, value: object.domain });
+  if (isGiven(object.search)) dns.search = list("search").map(({ value }) => value);
+  if (isGiven(object.options)) dns.options = list("options").map(({ value }) => value);
+  return dns;
+}

@@ -1,0 +1,131 @@
+import { type Address, type Family, formatAddress } from "../space/address.ts";
+import { type Cidr, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
+import { IntervalSet } from "../space/interval-set.ts";
+import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
+import { type Found, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
+
+/** A subnet as configured, by our keys or by host-local's, before anything is excluded from it. */
+export interface SubnetRange {
+  /** Where it stands, for messages. */
+  readonly found: Found;
+  readonly cidr: Cidr;
+  readonly gateway: Address | null;
+  /** First and last address that count: the whole CIDR, or host-local's rangeStart and rangeEnd. */
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+/** Excluded, and reserved, subnets of one network: ten thousand are in use somewhere; every daemon of a cluster reads them at each change. */
+const CUTOUTS_MAX = 10_000;
+
+/** Longest prefix whose end addresses mean something: below it, /31 and /127, both ends are hosts (RFC 3021, 6164). */
+const PREFIX_WITH_ENDS_MAX = { 4: 30, 6: 126 } as const;
+
+/** The addresses of a subnet that a host may have: not IPv4 network and broadcast, not IPv6 subnet-router anycast. */
+export function hostAddresses(cidr: Cidr): { readonly first: bigint; readonly last: bigint } {
+  const first = cidrFirst(cidr);
+  const last = cidrLast(cidr);
+  if (cidr.prefixLength > PREFIX_WITH_ENDS_MAX[cidr.family]) return { first, last };
+  return { first: first + 1n, last: cidr.family === 4 ? last - 1n : last };
+}
+
+/** The gateway of a subnet that has one but names none: its first address, unless that is its only one. */
+export function impliedGateway(cidr: Cidr): Address | null {
+  const { first, last } = hostAddresses(cidr);
+  return first === last ? null : { family: cidr.family, value: first };
+}
+
+/**
+ * Turns configured subnets into range sets: takes out what is excluded by default, every gateway and
+ * `excludeSubnets`, and sets `reservedSubnets` aside. Where the two overlap, the exclusion wins.
+ */
+export function buildRangeSets(
+  sets: readonly (readonly SubnetRange[])[],
+  pick: PickKey,
+): readonly RangeSet[] {
+  const ranges = sets.flat();
+  refuseOverlaps(ranges);
+  const excluded = readCutouts(pick("excludeSubnets"), ranges);
+  const reserved = readCutouts(pick("reservedSubnets"), ranges);
+  const out = {
+    4: joined(excluded, 4).union(gatewaysOf(ranges, 4)),
+    6: joined(excluded, 6).union(gatewaysOf(ranges, 6)),
+  };
+  const aside = { 4: joined(reserved, 4), 6: joined(reserved, 6) };
+  const rangeSets = sets.map((set) => {
+    const subnets = set.map((range) => defineSubnet(range, out, aside));
+    if (subnets.every((subnet) => subnet.usable.size === 0n)) {
+      const [range] = set as [SubnetRange];
+      invalid(range.found, "every address of it is excluded; exclude less or give a larger subnet");
+    }
+    return makeRangeSet(subnets);
+  });
+  refuseEmptyReservations(reserved, rangeSets);
+  return rangeSets;
+}
+
+function refuseEmptyReservations(reserved: readonly Cutout[], rangeSets: readonly RangeSet[]): void {
+  for (const { found, cidr } of reserved) {
+    const [first, last] = [cidrFirst(cidr), cidrLast(cidr)];
+    if (rangeSets.some(({ family, usable }) => family === cidr.family && usable.holdsAny(first, last)))
+      continue;
+    invalid(found, `no address of ${formatCidr(cidr)} can be given, so nothing of it can be reserved`);
+  }
+}
+
+type PerFamily = Readonly<Record<Family, IntervalSet>>;
+
+function defineSubnet(range: SubnetRange, excluded: PerFamily, reserved: PerFamily): SubnetDefinition {
+  const { cidr, gateway } = range;
+  const extent = IntervalSet.of(range.first, range.last);
+  const hosts = hostAddresses(cidr);
+  const usable = extent.intersect(IntervalSet.of(hosts.first, hosts.last)).subtract(excluded[cidr.family]);
+  return { cidr, gateway, extent, usable, automatic: usable.subtract(reserved[cidr.family]) };
+}
+
+interface Cutout {
+  readonly found: Found;
+  readonly cidr: Cidr;
+}
+
+function readCutouts(found: Found | null, ranges: readonly SubnetRange[]): readonly Cutout[] {
+  if (found === null) return [];
+  const within = { 4: joined(ranges, 4), 6: joined(ranges, 6) };
+  return readTexts(found, CUTOUTS_MAX).map((item) => {
+    const cidr = readWith(parseCidr, item);
+    if (!within[cidr.family].covers(cidrFirst(cidr), cidrLast(cidr))) {
+      invalid(item, `it is not inside the subnets of the network (${listSubnets(ranges)})`);
+    }
+    return { found: item, cidr };
+  });
+}
+
+function refuseOverlaps(ranges: readonly SubnetRange[]): void {
+  const ordered = [...ranges].sort(
+    (a, b) => a.cidr.family - b.cidr.family || (a.first < b.first ? -1 : a.first > b.first ? 1 : 0),
+  );
+  for (const [i, range] of ordered.entries()) {
+    const next = ordered[i + 1];
+    if (next === undefined || next.cidr.family !== range.cidr.family || next.first > range.last) continue;
+    const text = (value: bigint) => formatAddress({ family: next.cidr.family, value });
+    const shared = text(next.first);
+    invalid(next.found, `it overlaps ${formatCidr(range.cidr)} (${range.found.key}): both hold ${shared}`);
+  }
+}
+
+function gatewaysOf(ranges: readonly SubnetRange[], family: Family): IntervalSet {
+  const gateways = ranges.flatMap(({ gateway }) => (gateway?.family === family ? [gateway.value] : []));
+  return IntervalSet.from(gateways.map((value) => ({ first: value, last: value })));
+}
+
+function joined(parts: readonly { readonly cidr: Cidr }[], family: Family): IntervalSet {
+  const ours = parts.filter(({ cidr }) => cidr.family === family);
+  return IntervalSet.from(ours.map(({ cidr }) => ({ first: cidrFirst(cidr), last: cidrLast(cidr) })));
+}
+
+/** Subnets for a message; the first few tell enough. */
+export function listSubnets(ranges: readonly SubnetRange[]): string {
+  if (ranges.length === 0) return "none are given";
+  const texts = ranges.slice(0, 8).map(({ cidr }) => formatCidr(cidr));
+  return ranges.length > 8 ? `${texts.join(", ")}, …` : texts.join(", ");
+}

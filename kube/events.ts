@@ -1,0 +1,132 @@
+import type { KubeApi } from "./kube-api.ts";
+import { namespacedPath } from "./objects.ts";
+
+/** One event per object and reason in this time, ms: a daemon that meets the same refusal at every retry says it once. */
+const REPEAT_MS = 300_000;
+/** Objects and reasons remembered; beyond it the oldest is forgotten, and may be said again. */
+const REMEMBERED_MAX = 5_000;
+/** Events under way; more are dropped: they tell what logs and conditions tell too. */
+const IN_FLIGHT_MAX = 50;
+/** What the API server takes, characters. */
+const MESSAGE_CHARS_MAX = 1_024;
+const INSTANCE_CHARS_MAX = 128;
+const DEADLINE_MS = 5_000;
+/** Objects without a namespace have their events here, as everywhere in Kubernetes. */
+const NAMESPACE_DEFAULT = "default";
+
+/** The object that an event is about. */
+export interface EventObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** Absent or "": the object has none. */
+  readonly namespace?: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** An IPAMClaim as the object of an event. */
+export function claimObject({
+  namespace,
+  name,
+  uid,
+}: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
+  return { apiVersion: "k8s.cni.cncf.io/v1alpha1", kind: "IPAMClaim", namespace, name, uid };
+}
+
+/** `POOL_FULL` → `PoolFull`: how Kubernetes writes reasons. */
+export function reasonOf(code: string): string {
+  return code.toLowerCase().replaceAll(/(^|_)(.)/g, (_, __, letter: string) => letter.toUpperCase());
+}
+
+export interface EventWriterOptions {
+  readonly api: KubeApi;
+  /** `holdfast-daemon`, `holdfast-controller` */
+  readonly component: string;
+  /** The node, or the pod of the controller. */
+  readonly host: string;
+  /** RFC 3339 in UTC, whole seconds or finer. */
+  readonly time: () => string;
+  /** performance.now(), ms */
+  readonly monotonicMs?: () => number;
+}
+
+/** Writes core/v1 Events, seldom. Never throws, and nobody waits for it. */
+export class EventWriter {
+  readonly #options: EventWriterOptions;
+  readonly #monotonicMs: () => number;
+  /** When each was last said, oldest first. */
+  readonly #saidMs = new Map<string, number>();
+  #inFlightCount = 0;
+  #sequence = 0;
+
+  constructor(options: EventWriterOptions) {
+    this.#options = options;
+    this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
+  }
+
+  /** Something is wrong. `reason` is a word in CamelCase. */
+  warn(object: EventObject, reason: string, message: string): void {
+    this.#say("Warning", object, reason, message);
+  }
+
+  /** Something happened. */
+  note(object: EventObject, reason: string, message: string): void {
+    this.#say("Normal", object, reason, message);
+  }
+
+  #say(type: "Warning" | "Normal", object: EventObject, reason: string, message: string): void {
+    if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`)) return;
+    const { api, component, host } = this.#options;
+    const time = `${this.#options.time().slice(0, 19)}Z`;
+    const namespace = object.namespace || NAMESPACE_DEFAULT;
+    this.#sequence += 1;
+    // As client-go names them: unique among the events of an object, with the time first.
+    const suffix = `${Date.parse(time).toString(16)}.${process.pid.toString(16)}.${this.#sequence.toString(16)}`;
+    const { apiVersion, kind, name, uid } = object;
+    const body = {
+      apiVersion: "v1",
+      kind: "Event",
+      metadata: { namespace, name: `${name.slice(0, 200)}.${suffix}` },
+      involvedObject: { apiVersion, kind, name, uid, ...(object.namespace ? { namespace } : {}) },
+      type,
+      reason,
+      message: cut(message),
+      source: { component, host },
+      reportingComponent: component,
+      reportingInstance: host.slice(0, INSTANCE_CHARS_MAX),
+      firstTimestamp: time,
+      lastTimestamp: time,
+      count: 1,
+    };
+    const path = namespacedPath("/api/v1/events", namespace);
+    const deadlineMs = performance.now() + DEADLINE_MS;
+    this.#inFlightCount += 1;
+    // Lost events are no loss: away, refused and full all end here.
+    api
+      .send({ method: "POST", path, body, priority: "housekeeping", deadlineMs })
+      .catch(() => undefined)
+      .finally(() => {
+        this.#inFlightCount -= 1;
+      })
+      .catch(() => undefined);
+  }
+
+  #isNew(key: string): boolean {
+    const nowMs = this.#monotonicMs();
+    const said = this.#saidMs.get(key);
+    if (said !== undefined && nowMs - said < REPEAT_MS) return false;
+    this.#saidMs.delete(key);
+    this.#saidMs.set(key, nowMs);
+    if (this.#saidMs.size > REMEMBERED_MAX) {
+      const [oldest = ""] = this.#saidMs.keys();
+      this.#saidMs.delete(oldest);
+    }
+    return true;
+  }
+}
+
+/** Never ends in half of a surrogate pair, which JSON could not carry. */
+function cut(message: string): string {
+  if (message.length <= MESSAGE_CHARS_MAX) return message;
+  return `${message.slice(0, MESSAGE_CHARS_MAX - 1).replace(/[\ud800-\udbff]$/, "")}…`;
+}

@@ -1,0 +1,178 @@
+import type { IncomingMessage } from "node:http";
+import { Backoff, pause } from "../backoff.ts";
+import { Breather } from "../breather.ts";
+import { ApiAway, type ListAnswer, ListRefused, type ListRequest } from "../kube-api.ts";
+import { parseBody, problemOf, readBody, retryAfterMs } from "./answer-body.ts";
+import { Limit } from "./limit.ts";
+import { ListStream } from "./list-stream.ts";
+import { acceptOf } from "./media-types.ts";
+import type { Transport } from "./transport.ts";
+
+/** Objects a page: the server's own client asks for as many. */
+const PAGE_OBJECTS = "500";
+/** Failures in a row after which a list without a deadline is given up. */
+const FAILURES_MAX = 4;
+/** New beginnings of one list. */
+const RESTARTS_MAX = 3;
+/** Without a byte for so long, ms, a page is given up. A big list that the server reads from etcd takes seconds to begin. */
+const SILENCE_MS_MAX = 30_000;
+const RETRY_MS_MIN = 200;
+const RETRY_MS_MAX = 5_000;
+
+const FORBIDDEN = 403;
+const NOT_FOUND = 404;
+const GONE = 410;
+const TOO_MANY = 429;
+
+/** What became of one page. `begin`: the list must be started over. */
+type Page =
+  | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
+  | { readonly kind: "missing" }
+  | { readonly kind: "begin"; readonly expired: boolean; readonly problem: string }
+  | { readonly kind: "failed"; readonly problem: string; readonly waitMs: number }
+  | { readonly kind: "refused"; readonly problem: string; readonly status: number };
+
+/** Reads a list to its end, as KubeApi.list says. */
+export async function readList(transport: Transport, request: ListRequest): Promise<ListAnswer> {
+  return new ListReader(transport, request).run();
+}
+
+class ListReader {
+  readonly #transport: Transport;
+  readonly #request: ListRequest;
+  readonly #backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX);
+  readonly #breather = new Breather();
+  #query: Record<string, string>;
+  /** Whether the caller has heard of any object since the beginning. */
+  #brought = false;
+  #restarts = 0;
+  #failures = 0;
+
+  constructor(transport: Transport, request: ListRequest) {
+    this.#transport = transport;
+    this.#request = request;
+    // The server gives a list from its cache (resourceVersion) in one piece whatever the limit.
+    const paged = request.query?.resourceVersion === undefined;
+    this.#query = { ...(paged ? { limit: PAGE_OBJECTS } : {}), ...request.query };
+  }
+
+  async run(): Promise<ListAnswer> {
+    for (;;) {
+      this.#checkTime("time is up");
+      const page = await this.#page();
+      if (page.kind === "missing") return page;
+      if (page.kind === "read") {
+        if (page.next === "") return { kind: "listed", resourceVersion: page.resourceVersion };
+        this.#failures = 0;
+        this.#query.continue = page.next;
+      } else if (page.kind === "refused") throw new ListRefused(this.#cannot(page.problem), page.status);
+      else if (page.kind === "begin") await this.#begin(page.expired, page.problem);
+      else await this.#again(page.problem, page.waitMs);
+    }
+  }
+
+  async #again(problem: string, waitMs: number): Promise<void> {
+    this.#failures += 1;
+    if (this.#request.deadlineMs === undefined && this.#failures >= FAILURES_MAX) throw this.#away(problem);
+    await this.#wait(Math.max(waitMs, this.#backoff.next()), problem);
+  }
+
+  async #begin(expired: boolean, problem: string): Promise<void> {
+    this.#restarts += 1;
+    const deaf = this.#brought && this.#request.restarted === undefined;
+    if (deaf || this.#restarts > RESTARTS_MAX) throw this.#away(problem);
+    this.#request.restarted?.();
+    this.#brought = false;
+    const { continue: _token, ...query } = this.#query;
+    if (expired && query.resourceVersion !== undefined) {
+      // That version is too old: what is current comes only from a read without one.
+      delete query.resourceVersion;
+      query.limit = PAGE_OBJECTS;
+    }
+    this.#query = query;
+    await this.#wait(this.#backoff.next(), problem);
+  }
+
+  async #wait(ms: number, problem: string): Promise<void> {
+    if (performance.now() + ms > (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY))
+      throw this.#away(problem);
+    await pause(ms, this.#request.signal ?? this.#transport.life);
+    this.#checkTime(problem);
+  }
+
+  #checkTime(problem: string): void {
+    if (this.#request.signal?.aborted || this.#transport.life.aborted) throw this.#away("it was called off");
+    if (performance.now() >= (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY))
+      throw this.#away(problem);
+  }
+
+  #away(problem: string): ApiAway {
+    return new ApiAway(this.#cannot(problem));
+  }
+
+  #cannot(problem: string): string {
+    return `cannot list ${this.#request.path}: ${problem}`;
+  }
+
+  async #page(): Promise<Page> {
+    const leftMs = (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY) - performance.now();
+    const limit = new Limit(Math.min(SILENCE_MS_MAX, leftMs), [this.#request.signal, this.#transport.life]);
+    const thrown: unknown[] = [];
+    try {
+      const response = await this.#transport.open({
+        verb: "LIST",
+        method: "GET",
+        path: this.#request.path,
+        query: this.#query,
+        headers: { accept: acceptOf("list", this.#request.metadataOnly) },
+        limit,
+      });
+      if (response.statusCode === 200) return await this.#items(response, limit, thrown);
+      return refusal(response, await readBody(response), this.#transport.settling);
+    } catch (error) {
+      if (thrown.length > 0) throw thrown[0];
+      const problem = limit.reasonOf(error).message;
+      // What was half read may be different when it is read again.
+      if (this.#brought) return { kind: "begin", expired: false, problem };
+      return { kind: "failed", problem, waitMs: 0 };
+    } finally {
+      limit.dispose();
+    }
+  }
+
+  async #items(response: IncomingMessage, limit: Limit, thrown: unknown[]): Promise<Page> {
+    const stream = new ListStream((json) => {
+      const object: unknown = JSON.parse(json);
+      this.#brought = true;
+      try {
+        this.#request.each(object);
+      } catch (error) {
+        thrown.push(error);
+        throw error;
+      }
+    });
+    for await (const chunk of response) {
+      limit.touch();
+      stream.push(chunk as Buffer);
+      if (this.#breather.due) await this.#breather.breathe();
+    }
+    this.#transport.contact();
+    const { metadata } = stream.end();
+    return {
+      kind: "read",
+      resourceVersion: metadata?.resourceVersion ?? "",
+      next: metadata?.continue ?? "",
+    };
+  }
+}
+
+/** `settling`: a 403 may be withdrawn in a moment. */
+function refusal(response: IncomingMessage, text: string, settling: boolean): Page {
+  const status = response.statusCode ?? 0;
+  const problem = problemOf(status, parseBody(text, status));
+  if (status === NOT_FOUND) return { kind: "missing" };
+  if (status === GONE) return { kind: "begin", expired: true, problem };
+  if (status === TOO_MANY || status >= 500 || (status === FORBIDDEN && settling))
+    return { kind: "failed", problem, waitMs: retryAfterMs(response) };
+  return { kind: "refused", problem, status };
+}

@@ -1,0 +1,78 @@
+import type { WatchEnd } from "../kube-api.ts";
+
+/** One event, bytes: an object and a little around it. */
+const LINE_BYTES_MAX = 16 * 1024 * 1024;
+const NEWLINE = 0x0a;
+const GONE = 410;
+
+/** The body of a watch: one JSON event per line, fed in chunks cut anywhere. */
+export class WatchStream {
+  // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
+  readonly #event: (type: string, object: any) => void;
+  #parts: Buffer[] = [];
+  #partsBytes = 0;
+
+  // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
+  constructor(event: (type: string, object: any) => void) {
+    this.#event = event;
+  }
+
+  /**
+   * Reports the events of the chunk in order. Returns how the watch ended when the server says so in an ERROR event, after
+   * which nothing may be pushed. Throws an Error for a line that is no event or too long.
+   */
+  push(chunk: Buffer): WatchEnd | null {
+    let from = 0;
+    for (;;) {
+      const newline = chunk.indexOf(NEWLINE, from);
+      if (newline === -1) break;
+      const end = this.#line(this.#joined(chunk.subarray(from, newline)));
+      if (end) return end;
+      from = newline + 1;
+    }
+    if (from < chunk.length) this.#keep(chunk.subarray(from));
+    return null;
+  }
+
+  #joined(last: Buffer): string {
+    if (this.#parts.length === 0) return last.toString();
+    const text = Buffer.concat([...this.#parts, last]).toString();
+    this.#parts = [];
+    this.#partsBytes = 0;
+    return text;
+  }
+
+  #keep(part: Buffer): void {
+    this.#partsBytes += part.length;
+    if (this.#partsBytes > LINE_BYTES_MAX)
+      throw new Error(`an event of the watch has more than ${LINE_BYTES_MAX} bytes`);
+    this.#parts.push(part);
+  }
+
+  #line(text: string): WatchEnd | null {
+    if (text.trim() === "") return null;
+    const { type, object } = JSON.parse(text);
+    if (typeof type !== "string") throw new Error("an event of the watch has no type");
+    if (type === "ERROR") return endOf(object);
+    this.#event(type, object);
+    return null;
+  }
+}
+
+/** From the Status object of an ERROR event. */
+function endOf(status: {
+  readonly code?: number;
+  readonly message?: string;
+  readonly reason?: string;
+  readonly details?: { readonly retryAfterSeconds?: number };
+}): WatchEnd {
+  if (status?.code === GONE || status?.reason === "Expired")
+    return { kind: "expired", problem: status.message ?? status.reason ?? "" };
+  const seconds = status?.details?.retryAfterSeconds;
+  return {
+    kind: "failed",
+    problem: status?.message ?? "the server ended the watch with an error",
+    ...(typeof status?.code === "number" ? { status: status.code } : {}),
+    ...(typeof seconds === "number" ? { retryAfterMs: seconds * 1_000 } : {}),
+  };
+}

@@ -1,0 +1,70 @@
+import Bottleneck from "bottleneck";
+import { ApiAway, type Priority } from "../kube-api.ts";
+
+/**
+ * Writes on their way at once. One takes the API server some 5 ms, so a healthy server has few of them at a time; a slow one
+ * never has more than this of one client.
+ */
+const IN_FLIGHT_MAX = 32;
+/** Of these for housekeeping at most: should its writes hang, ADDs and DELs still find a place. */
+const HOUSEKEEPING_IN_FLIGHT_MAX = 8;
+
+/** Node fires timers beyond this, ms, at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** Bottleneck's: 0 goes first. */
+const TURNS: Readonly<Record<Priority, number>> = { add: 1, del: 4, housekeeping: 7 };
+
+/**
+ * Where writes wait for their turn, the urgent ones in front. Holds no timer, so it keeps no process alive.
+ *
+ * An ADD's write goes at once while there is room: Bottleneck takes 3.5 ms to hand a job on, as long as the write itself, so half
+ * of the places are given without it and only a crowd waits in its queue.
+ */
+export class WriteQueue {
+  readonly #atOnceMax: number;
+  #atOnce = 0;
+  readonly #all: Bottleneck;
+  readonly #housekeeping: Bottleneck;
+
+  constructor(inFlightMax = IN_FLIGHT_MAX) {
+    this.#atOnceMax = Math.floor(inFlightMax / 2);
+    const queuedMax = inFlightMax - this.#atOnceMax;
+    this.#all = new Bottleneck({ maxConcurrent: queuedMax });
+    this.#housekeeping = new Bottleneck({
+      maxConcurrent: Math.min(HOUSEKEEPING_IN_FLIGHT_MAX, queuedMax),
+    });
+    this.#housekeeping.chain(this.#all);
+  }
+
+  /** Runs the work when its turn has come. Throws ApiAway, and never runs it, when the deadline (performance.now() ms) comes first. */
+  run<T>(priority: Priority, deadlineMs: number, work: () => Promise<T>): Promise<T> {
+    if (priority === "add" && this.#atOnce < this.#atOnceMax) return this.#runAtOnce(work);
+    const limiter = priority === "housekeeping" ? this.#housekeeping : this.#all;
+    return new Promise<T>((resolve, reject) => {
+      let gaveUp = false;
+      const timer = setTimeout(
+        () => {
+          gaveUp = true;
+          reject(new ApiAway("too many writes to the API server were waiting in front of it"));
+        },
+        Math.min(deadlineMs - performance.now(), TIMER_MS_MAX),
+      );
+      const job = async () => {
+        clearTimeout(timer);
+        // Bottleneck cannot take a job out of its queue.
+        if (!gaveUp) resolve(await work());
+      };
+      limiter.schedule({ priority: TURNS[priority] }, job).catch(reject);
+    });
+  }
+
+  async #runAtOnce<T>(work: () => Promise<T>): Promise<T> {
+    this.#atOnce += 1;
+    try {
+      return await work();
+    } finally {
+      this.#atOnce -= 1;
+    }
+  }
+}

@@ -1,0 +1,138 @@
+/** The custom resources of Holdfast, and the foreign ones it reads, as they are on the wire. */
+
+const GROUP = "ipam.holdfast.dev";
+export const API_VERSION = `${GROUP}/v1alpha1`;
+export const ALLOCATIONS_PATH = `/apis/${API_VERSION}/ipallocations`;
+export const NETWORKS_PATH = `/apis/${API_VERSION}/ipnetworks`;
+export const CLAIMS_PATH = "/apis/k8s.cni.cncf.io/v1alpha1/ipamclaims";
+export const NADS_PATH = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions";
+export const PODS_PATH = "/api/v1/pods";
+export const NODES_PATH = "/api/v1/nodes";
+/** whereabouts' record of who has which address of a range. */
+export const WHEREABOUTS_POOLS_PATH = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools";
+
+/** `kubectl delete` cannot free a living address while this finalizer is on it. */
+export const BOUND_FINALIZER = `${GROUP}/bound`;
+
+export const LABEL_NETWORK = `${GROUP}/network`;
+export const LABEL_OWNER = `${GROUP}/owner-uid`;
+export const LABEL_STATE = `${GROUP}/state`;
+/** CIDR with the subnet's mask; an annotation because a label cannot hold ":" or "/". For lists that read only metadata. */
+export const ANNOTATION_ADDRESS = `${GROUP}/address`;
+/** Of a container that nobody has attached here: the record that it was imported from, and whose disappearance ends it. */
+export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
+
+export interface ObjectMeta {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly finalizers?: readonly string[];
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly OwnerReference[];
+}
+
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller?: boolean;
+}
+
+export type OwnerKind = "IPAMClaim" | "Pod" | "Container";
+
+/** Identity is (kind, uid, interface); namespace and name are for people. */
+export interface AllocationOwner {
+  readonly kind: OwnerKind;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** "" for a claim. */
+  readonly interface: string;
+}
+
+export interface AllocationAttachment {
+  readonly containerID: string;
+  readonly interface: string;
+  readonly node: string;
+  readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
+  /** RFC 3339, for people. */
+  readonly since: string;
+}
+
+export interface IPAllocation {
+  readonly apiVersion: typeof API_VERSION;
+  readonly kind: "IPAllocation";
+  readonly metadata: ObjectMeta;
+  readonly spec: {
+    readonly network: string;
+    readonly address: string;
+    readonly owner: AllocationOwner;
+    readonly vm?: { readonly name: string; readonly uid: string };
+    readonly mac?: string;
+    /** Came in with a claim whose status was filled in advance, and has not been attached by us yet. */
+    readonly adopted?: boolean;
+  };
+  readonly status?: {
+    readonly state?: "Bound" | "Cooling";
+    readonly since?: string;
+    readonly attachments?: Readonly<Record<string, AllocationAttachment>>;
+    /** Of the latest attachment; where there has been none, the node of the pod that the address was recorded from. */
+    readonly node?: string;
+  };
+}
+
+/** A definition of a network, and which edition of it: whoever has addresses through it was imported. */
+export type ImportSource =
+  | {
+      /** `namespace/name` of a NetworkAttachmentDefinition. */
+      readonly definition: string;
+      readonly uid: string;
+      /** Its `metadata.generation`: after a later edit others may have given addresses there (DefinitionBook tells). */
+      readonly generation: number;
+    }
+  /** The configuration on the nodes, which no NetworkAttachmentDefinition holds: the subnets it had, separated by commas. */
+  | { readonly subnets: string };
+
+export interface IPNetwork {
+  readonly apiVersion: typeof API_VERSION;
+  readonly kind: "IPNetwork";
+  readonly metadata: ObjectMeta;
+  readonly spec: {
+    readonly network: string;
+    /** The namespace that the network belongs to, see claims/network-owner.ts; absent: not recorded yet. */
+    readonly definedIn?: string;
+    /** Namespaces that may use it besides, or "*". */
+    readonly sharedWith?: readonly string[];
+  };
+  readonly status?: {
+    readonly subnets?: string;
+    readonly definedBy?: string;
+    readonly size?: string;
+    readonly allocated?: string;
+    readonly cooling?: string;
+    readonly free?: string;
+    readonly importedFrom?: readonly ImportSource[];
+    readonly conditions?: readonly import("../ipam/claim-conditions.ts").ClaimCondition[];
+  };
+}
+
+/** `<containerID>.<interface>`: one writer's place in `status.attachments`. */
+export function attachmentKey(containerId: string, interfaceName: string): string {
+  return `${containerId}.${interfaceName}`;
+}
+
+/** Path of a namespaced object under the cluster-wide path of its resource. */
+export function namespacedPath(resource: string, namespace: string, name?: string): string {
+  const cut = resource.lastIndexOf("/");
+  const collection = `${resource.slice(0, cut)}/namespaces/${encodeURIComponent(namespace)}${resource.slice(cut)}`;
+  return name === undefined ? collection : `${collection}/${encodeURIComponent(name)}`;
+}
+
+export function objectPath(resource: string, name: string): string {
+  return `${resource}/${encodeURIComponent(name)}`;
+}

@@ -1,0 +1,333 @@
+import { Backoff, pause } from "./backoff.ts";
+import { ApiAway, type KubeApi, ListRefused, type WatchEnd } from "./kube-api.ts";
+import { type ItemHooks, type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
+import { type ReflectorTimings, TIMINGS } from "./reflector-timings.ts";
+
+export type { ReflectorTimings } from "./reflector-timings.ts";
+
+/** Useless watches in a row after which to list again: the version they begin at may be what is wrong. */
+const QUICK_ENDS_MAX = 3;
+
+const NOT_FOUND = 404;
+const BAD_REQUEST = 400;
+const FORBIDDEN = 403;
+
+/**
+ * What a reflector is doing. `away`: waiting to try again. `missing`: the resource has no definition. `forbidden`: we have
+ * no right to list it.
+ */
+export type ReflectorState = "listing" | "watching" | "missing" | "forbidden" | "away";
+
+export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
+  readonly api: KubeApi;
+  /** Of the collection. */
+  readonly path: string;
+  /**
+   * `labelSelector`, `fieldSelector`; `resourceVersion: "0"` lets the first list come from the server's cache, and later ones
+   * too where they are not older than what is known.
+   */
+  readonly query?: Readonly<Record<string, string>>;
+  readonly metadataOnly?: boolean;
+  /** A refusal (403) means that there is nothing for us, and what was known is dropped; else it counts as being away. */
+  readonly forbiddenIsEmpty?: boolean;
+  /** After the first complete list. */
+  readonly onSynced?: () => void;
+  /** `problem` says why, for "away" and "forbidden". */
+  readonly onState?: (state: ReflectorState, problem: string) => void;
+  /** Each event and bookmark of the watch brings a version. */
+  readonly onVersion?: (resourceVersion: string) => void;
+  /** The server could not be heard for a while, and now can again: beliefs that rest on having heard everything need a new look. */
+  readonly lostTouch?: () => void;
+  /** [0, 1). */
+  readonly random?: () => number;
+  readonly timings?: Partial<ReflectorTimings>;
+}
+
+/**
+ * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Deletions are told apart from changes by
+ * UID, also those that nobody saw. What is known stays while the server is away or the definition is missing.
+ */
+export class Reflector<T extends Reflected> {
+  readonly #options: ReflectorOptions<T>;
+  readonly #timings: ReflectorTimings;
+  readonly #random: () => number;
+  readonly #reflected: ReflectedItems<T>;
+  #backoff: Backoff;
+  readonly #life = new AbortController();
+  readonly #waiting = new Set<() => void>();
+  #loop: Promise<void> | null = null;
+  #synced = false;
+  #missing = false;
+  /** Of the last refusal, performance.now() ms; null: we may list, or have not been refused yet. */
+  #refusedMs: number | null = null;
+  /** Ends the wait for a right. */
+  #wake: AbortController | null = null;
+  /** The version to watch from; null: list first. */
+  #version: string | null = null;
+  /** The newest version heard of. */
+  #lastVersion: string | null = null;
+  /** The next list must not come from the server's cache: the last one failed. */
+  #quorum = false;
+  /** Watches in a row that were agreed to and ended at once. */
+  #quickEnds = 0;
+  /** Ends the watch that is under way. */
+  #ends = new AbortController();
+  /** Contact was lost and has not been regained. */
+  #lost = false;
+  #state: ReflectorState | null = null;
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options;
+    this.#timings = { ...TIMINGS, ...options.timings };
+    this.#random = options.random ?? Math.random;
+    this.#reflected = new ReflectedItems(options);
+    const { retryMsMin, retryMsMax, firstRetryMsMax } = this.#timings;
+    this.#backoff = new Backoff(retryMsMin, Math.min(firstRetryMsMax, retryMsMax), this.#random);
+  }
+
+  /** By key. */
+  get items(): ReadonlyMap<string, T> {
+    return this.#reflected.items;
+  }
+
+  /** Whether there has been a complete list. It stays true. */
+  get synced(): boolean {
+    return this.#synced;
+  }
+
+  /** Whether the server does not know the resource. It may have gone: what was known of it stays until a list says more. */
+  get missing(): boolean {
+    return this.#missing;
+  }
+
+  /** Whether we have no right to list, with `forbiddenIsEmpty`. */
+  get forbidden(): boolean {
+    return this.#refusedMs !== null;
+  }
+
+  start(): void {
+    if (this.#loop !== null) throw new Error("a reflector starts once");
+    this.#loop = this.#run();
+  }
+
+  /** Ends the list or watch under way. No callback comes after it, and nothing runs on when it resolves. */
+  async stop(): Promise<void> {
+    this.#life.abort();
+    this.#release();
+    await this.#loop;
+  }
+
+  /** What is followed may be of another state than before: ends the watch, and lists again from the quorum. */
+  relist(): void {
+    this.#version = null;
+    this.#lastVersion = null;
+    this.#quorum = true;
+    this.#ends.abort();
+  }
+
+  /**
+   * True once the objects are known, or known to have no definition or not to be for us; false when it was stopped or the
+   * signal aborted before.
+   */
+  waitSynced(signal?: AbortSignal): Promise<boolean> {
+    return this.#wait(() => this.#synced || this.#missing || this.forbidden, signal);
+  }
+
+  /** Where the last refusal is older than `ageMs`: lists now. Resolves with the server's answer, or when the signal aborts. */
+  async askAgain(ageMs: number, signal: AbortSignal): Promise<void> {
+    const askedMs = performance.now();
+    if (this.#refusedMs === null || askedMs - this.#refusedMs < ageMs) return;
+    this.#wake?.abort();
+    await this.#wait(() => this.#refusedMs === null || this.#refusedMs >= askedMs, signal);
+  }
+
+  /** Whether it has come to be; false when it was stopped or the signal aborted before. */
+  async #wait(settled: () => boolean, signal?: AbortSignal): Promise<boolean> {
+    while (!settled() && !this.#life.signal.aborted && !signal?.aborted) {
+      await new Promise<void>((resolve) => {
+        const done = () => {
+          signal?.removeEventListener("abort", done);
+          this.#waiting.delete(done);
+          resolve();
+        };
+        this.#waiting.add(done);
+        signal?.addEventListener("abort", done);
+      });
+    }
+    return settled();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#life.signal.aborted) {
+      if (this.#version === null) await this.#list();
+      else await this.#watch(this.#version);
+    }
+  }
+
+  async #list(): Promise<void> {
+    const { api, path, metadataOnly = false } = this.#options;
+    const { signal } = this.#life;
+    const listed: Listed<T> = new Map();
+    this.#say("listing", "");
+    try {
+      const answer = await api.list({
+        path,
+        query: this.#listQuery(),
+        metadataOnly,
+        each: (object) => this.#reflected.collect(listed, object),
+        restarted: () => listed.clear(),
+        signal,
+      });
+      if (signal.aborted) return;
+      if (answer.kind === "missing") await this.#waitForDefinition();
+      else await this.#take(listed, answer.resourceVersion);
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      this.#quorum = true;
+      const forbidden = error instanceof ListRefused && error.status === FORBIDDEN;
+      if (forbidden && this.#options.forbiddenIsEmpty) return this.#waitForRight(error.message);
+      await this.#retryLater(error.message, 0);
+    }
+  }
+
+  /** A relist from the cache must not be older than what is known, or deleted objects would come back. */
+  #listQuery(): Record<string, string> {
+    const { resourceVersion, ...query } = this.#options.query ?? {};
+    if (resourceVersion === undefined || this.#quorum) return query;
+    return { ...query, resourceVersion: this.#lastVersion ?? resourceVersion };
+  }
+
+  async #take(listed: Listed<T>, resourceVersion: string): Promise<void> {
+    await this.#reflected.replace(listed, this.#life.signal);
+    if (this.#life.signal.aborted) return;
+    this.#version = resourceVersion;
+    this.#lastVersion = resourceVersion;
+    this.#quorum = false;
+    this.#missing = false;
+    this.#refusedMs = null;
+    this.#quickEnds = 0;
+    this.#regained();
+    if (!this.#synced) {
+      this.#synced = true;
+      this.#backoff = new Backoff(this.#timings.retryMsMin, this.#timings.retryMsMax, this.#random);
+      this.#options.onSynced?.();
+    }
+    this.#release();
+  }
+
+  async #waitForDefinition(): Promise<void> {
+    if (!this.#missing)
+      this.#options.log.info(`${this.#options.path}: not served; waiting for its definition to be installed`);
+    this.#missing = true;
+    this.#refusedMs = null;
+    this.#say("missing", "");
+    this.#release();
+    await pause(this.#timings.missingMs, this.#life.signal);
+  }
+
+  async #waitForRight(problem: string): Promise<void> {
+    await this.#reflected.replace(new Map(), this.#life.signal);
+    this.#refusedMs = performance.now();
+    this.#wake = new AbortController();
+    this.#say("forbidden", problem);
+    this.#release();
+    await pause(this.#timings.forbiddenMs, AbortSignal.any([this.#wake.signal, this.#life.signal]));
+  }
+
+  async #watch(resourceVersion: string): Promise<void> {
+    const { api, path, query, metadataOnly = false } = this.#options;
+    const { stallMs, quickMs } = this.#timings;
+    const startMs = performance.now();
+    const ends = new AbortController();
+    this.#ends = ends;
+    const stop = () => ends.abort();
+    let stalled = false;
+    let opened = false;
+    let heard = false;
+    const stall = setTimeout(() => {
+      stalled = true;
+      stop();
+    }, stallMs);
+    this.#life.signal.addEventListener("abort", stop);
+    const end = await api.watch({
+      path,
+      query: this.#watchQuery(query),
+      metadataOnly,
+      resourceVersion,
+      signal: ends.signal,
+      opened: () => {
+        opened = true;
+        stall.refresh();
+        this.#say("watching", "");
+        this.#regained();
+      },
+      event: (type, object) => {
+        heard = true;
+        stall.refresh();
+        if (!ends.signal.aborted) this.#event(type, object);
+      },
+    });
+    clearTimeout(stall);
+    this.#life.signal.removeEventListener("abort", stop);
+    if (this.#life.signal.aborted) return;
+    const quick = performance.now() - startMs < quickMs;
+    if (!quick) this.#backoff.reset();
+    this.#quickEnds = opened && quick && !heard ? this.#quickEnds + 1 : 0;
+    const silent = `nothing was heard for ${stallMs} ms`;
+    await this.#goOn(stalled ? { kind: "failed", problem: silent } : end, quick);
+  }
+
+  #watchQuery(query: Readonly<Record<string, string>> = {}): Record<string, string> {
+    const { watchSecondsMin, watchSecondsMax } = this.#timings;
+    const seconds = watchSecondsMin + this.#random() * (watchSecondsMax - watchSecondsMin);
+    const { resourceVersion: _lists, limit: _too, ...selectors } = query;
+    return { ...selectors, allowWatchBookmarks: "true", timeoutSeconds: `${Math.round(seconds)}` };
+  }
+
+  #event(type: string, object: { readonly metadata?: { readonly resourceVersion?: string } }): void {
+    if (type === "ADDED" || type === "MODIFIED") this.#reflected.upsert(object);
+    else if (type === "DELETED") this.#reflected.delete(object);
+    const version = object?.metadata?.resourceVersion;
+    if (version === undefined) return;
+    this.#version = version;
+    this.#lastVersion = version;
+    this.#options.onVersion?.(version);
+  }
+
+  /** After a watch: list again or not, now or later. */
+  async #goOn(end: WatchEnd, quick: boolean): Promise<void> {
+    if (this.#quickEnds >= QUICK_ENDS_MAX || end.kind === "expired") this.#version = null;
+    if (end.kind === "failed") {
+      // The resource has gone, the version is none of this server's, or the right was withdrawn.
+      const withdrawn = end.status === FORBIDDEN && this.#options.forbiddenIsEmpty;
+      if (end.status === NOT_FOUND || end.status === BAD_REQUEST || withdrawn) this.#version = null;
+      await this.#retryLater(end.problem, end.retryAfterMs ?? 0);
+    } else if (quick) await pause(this.#backoff.next(), this.#life.signal);
+  }
+
+  async #retryLater(problem: string, waitMs: number): Promise<void> {
+    if (this.#life.signal.aborted) return;
+    if (!this.#lost) this.#options.log.warn(`${this.#options.path}: lost touch: ${problem}`);
+    this.#lost = true;
+    this.#say("away", problem);
+    const asked = Math.min(waitMs, this.#timings.retryMsMax);
+    await pause(Math.max(asked, this.#backoff.next()), this.#life.signal);
+  }
+
+  #regained(): void {
+    if (!this.#lost) return;
+    this.#lost = false;
+    this.#options.log.info(`${this.#options.path}: in touch again`);
+    if (this.#synced) this.#options.lostTouch?.();
+  }
+
+  #say(state: ReflectorState, problem: string): void {
+    if (state === this.#state || this.#life.signal.aborted) return;
+    this.#state = state;
+    this.#options.onState?.(state, problem);
+  }
+
+  #release(): void {
+    for (const done of [...this.#waiting]) done();
+  }
+}

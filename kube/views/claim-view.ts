@@ -1,0 +1,117 @@
+import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { sameAddress } from "../../ipam/space/address.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { OwnerReference } from "../objects.ts";
+import {
+  MalformedObjectError,
+  type ObjectMetadata,
+  objectAt,
+  readMetadata,
+  readOwners,
+  readTexts,
+} from "./object-metadata.ts";
+
+/** The fields kept of an IPAMClaim. */
+export interface ClaimView extends ObjectMetadata {
+  readonly network: string;
+  /** `status.ips` as they are, readable or not; claimAddresses reads them. */
+  readonly ips: readonly string[];
+  /** `spec.ipRequests` */
+  readonly ipRequests: readonly string[];
+  readonly ownerPod: string | null;
+  readonly conditions: readonly ClaimCondition[];
+  readonly owners: readonly OwnerReference[];
+  /** For people: the VM that owns the claim, else the one its label names, then without UID. */
+  readonly vm: { readonly name: string; readonly uid: string } | null;
+}
+
+const VM_KINDS = ["VirtualMachine", "VirtualMachineInstance"];
+const VM_LABEL = "kubevirt.io/vm";
+
+/**
+ * Keeps of an IPAMClaim what Holdfast reads. The installed definition of the kind may lack `ownerPod` and
+ * `conditions`, or have the former as a text. Throws MalformedObjectError.
+ */
+export function projectClaim(object: unknown): ClaimView {
+  const metadata = readMetadata(object, "IPAMClaim");
+  const spec = objectAt(object, "spec", "IPAMClaim");
+  if (typeof spec.network !== "string") {
+    throw new MalformedObjectError(`IPAMClaim ${metadata.key}: spec.network is no text`);
+  }
+  const status = objectAt(object, "status", "IPAMClaim");
+  const owners = readOwners(object, "IPAMClaim");
+  return {
+    ...metadata,
+    network: spec.network,
+    ips: textsOf(status.ips),
+    ipRequests: textsOf(spec.ipRequests),
+    ownerPod: nameOf(status.ownerPod),
+    conditions: conditionsOf(status.conditions),
+    owners,
+    vm: vmOf(vmOwners(owners), readTexts(object, "labels").get(VM_LABEL)),
+  };
+}
+
+/** The owners of a claim that are VMs. */
+export function vmOwners(owners: readonly OwnerReference[]): OwnerReference[] {
+  return owners.filter(({ kind }) => VM_KINDS.includes(kind));
+}
+
+/**
+ * The addresses of a claim, in any unambiguous spelling; one that stands there twice counts once. Throws RefusalError
+ * REQUEST_INVALID that names claim and value, also for an address without mask: which subnet it was in would be a guess.
+ */
+export function claimAddresses(view: ClaimView): InterfaceAddress[] {
+  const read: InterfaceAddress[] = [];
+  for (const text of view.ips) {
+    const one = parse(text, view);
+    const other = read.find(({ address }) => sameAddress(address, one.address));
+    if (other === undefined) read.push(one);
+    else if (other.prefixLength !== one.prefixLength) {
+      unreadable(view, text, "the same address is listed with another prefix length");
+    }
+  }
+  return read;
+}
+
+function parse(text: string, view: ClaimView): InterfaceAddress {
+  try {
+    return parseInterfaceAddress(text);
+  } catch (error) {
+    return unreadable(view, text, (error as Error).message);
+  }
+}
+
+function unreadable(view: ClaimView, text: string, remedy: string): never {
+  throw new RefusalError(
+    refuse("REQUEST_INVALID", {
+      key: `status.ips of IPAMClaim ${view.key}`,
+      value: JSON.stringify(text),
+      remedy,
+    }),
+  );
+}
+
+/** What is no text is kept as JSON, so that a claim with nonsense in it never looks like one without addresses. */
+function textsOf(value: unknown): string[] {
+  if (value === undefined || value === null) return [];
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return list.map((one) => (typeof one === "string" ? one : JSON.stringify(one)));
+}
+
+function nameOf(ownerPod: unknown): string | null {
+  const name = isObject(ownerPod) ? ownerPod.name : ownerPod;
+  return typeof name === "string" && name !== "" ? name : null;
+}
+
+function conditionsOf(value: unknown): ClaimCondition[] {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [];
+  return list.filter((one): one is ClaimCondition => isObject(one) && typeof one.type === "string");
+}
+
+function vmOf([owner]: readonly OwnerReference[], label: string | undefined): ClaimView["vm"] {
+  if (owner) return { name: owner.name, uid: owner.uid };
+  return label ? { name: label, uid: "" } : null;
+}

@@ -1,0 +1,222 @@
+import { isObject, isTooDeep, TOO_DEEP } from "../../ipam/definition/definition-keys.ts";
+import { type Address, parseAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { isObjectName, type ObjectName } from "./claim-reference.ts";
+import type { PodView } from "./pod-view.ts";
+
+/** What Multus reports of a pod's interfaces: a list of `{name, interface, ips, mac}`, addresses without mask. */
+export const NETWORK_STATUS_ANNOTATION = "k8s.v1.cni.cncf.io/network-status";
+/** What OVN-Kubernetes gave a pod: a map of `{ip_addresses, mac_address}` by NAD, addresses with mask. */
+export const POD_NETWORKS_ANNOTATION = "k8s.ovn.org/pod-networks";
+
+/** An address that a living pod has, whoever gave it. */
+export interface HeldAddress {
+  /** null: a network of the nodes' own configuration, which no NAD names. */
+  readonly nad: ObjectName | null;
+  /** Such a network's name; null: it has a NAD, or nobody said. */
+  readonly network: string | null;
+  /** "" where only OVN-Kubernetes speaks, which does not say it. */
+  readonly interface: string;
+  readonly address: Address;
+  /** null: not said. */
+  readonly prefixLength: number | null;
+  readonly mac: string | null;
+}
+
+/** What the annotations of a pod say about addresses. */
+export interface StatusAddresses {
+  readonly held: readonly HeldAddress[];
+  /** What could not be read, a sentence each. */
+  readonly problems: readonly string[];
+  /** There are more addresses than are read of one pod: it may have any other. */
+  readonly cut: boolean;
+}
+
+/** Enough to see what is wrong; an annotation has room for thousands. */
+const PROBLEMS_MAX = 20;
+/**
+ * Addresses that are read of one pod, in both annotations together: more than any pod has, which is two for each interface. An annotation has
+ * room for 12,000, and whoever may annotate a pod can fill it.
+ */
+export const POD_ADDRESSES_MAX = 512;
+
+/** Linux: at most 15 bytes, no slash and no blank. Records keep it. */
+const INTERFACE_NAME = /^[^/\s\p{C}]{0,15}$/u;
+const NO_INTERFACE_NAME = "no name of an interface, which has at most 15 characters, without / and blanks";
+/** Up to the 20 octets of InfiniBand. */
+const MAC = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){0,19}$/i;
+
+/** Each view is of one version of its pod, and many ask. */
+const read = new WeakMap<PodView, StatusAddresses>();
+
+/**
+ * The addresses that a pod has according to its annotations (projectPod with `addresses`); none for one that has
+ * ended. What both annotations tell is one entry. An entry that cannot be read is skipped and named in `problems`. Read
+ * once for each view.
+ */
+export function statusAddresses(pod: PodView): StatusAddresses {
+  if (pod.terminal) return { held: [], problems: [], cut: false };
+  const known = read.get(pod);
+  if (known !== undefined) return known;
+  const found = new Found();
+  readNetworkStatus(pod.annotations[NETWORK_STATUS_ANNOTATION], found);
+  readPodNetworks(pod.annotations[POD_NETWORKS_ANNOTATION], found);
+  const { held, problems, cut } = found;
+  const result = { held, problems, cut };
+  read.set(pod, result);
+  return result;
+}
+
+class Found {
+  readonly held: HeldAddress[] = [];
+  readonly problems: string[] = [];
+  cut = false;
+  /** Places in `held`, by NAD and address. */
+  readonly #places = new Map<string, number>();
+  #lookedAt = 0;
+
+  problem(text: string): void {
+    if (this.problems.length < PROBLEMS_MAX) this.problems.push(text);
+  }
+
+  /** Whether one more address may be looked at. */
+  mayLook(): boolean {
+    this.#lookedAt += 1;
+    if (this.#lookedAt <= POD_ADDRESSES_MAX) return true;
+    if (!this.cut)
+      this.problem(`more than ${POD_ADDRESSES_MAX} addresses of one pod; the others are not read`);
+    this.cut = true;
+    return false;
+  }
+
+  /** The second source knows the mask, the first one the interface: of an address in both, one entry is made. */
+  add(entry: HeldAddress): void {
+    const { nad, network, address, prefixLength, mac } = entry;
+    const key = `${nad === null ? network : `${nad.namespace}/${nad.name}`} ${address.family} ${address.value}`;
+    const place = this.#places.get(key);
+    const known = place === undefined ? undefined : this.held[place];
+    if (place === undefined || known === undefined) {
+      this.#places.set(key, this.held.length);
+      this.held.push(entry);
+    } else {
+      this.held[place] = {
+        ...known,
+        prefixLength: known.prefixLength ?? prefixLength,
+        mac: known.mac ?? mac,
+      };
+    }
+  }
+}
+
+function readNetworkStatus(text: string | undefined, found: Found): void {
+  const list = parse(text, NETWORK_STATUS_ANNOTATION, found);
+  if (list === undefined) return;
+  if (!Array.isArray(list)) {
+    found.problem(`${NETWORK_STATUS_ANNOTATION}: expected a list`);
+    return;
+  }
+  for (const [index, entry] of list.entries()) {
+    const place = `${NETWORK_STATUS_ANNOTATION}[${index}]`;
+    const nad = isObject(entry) ? readNad(entry.name) : undefined;
+    if (!isObject(entry) || nad === undefined) {
+      found.problem(`${place}: expected an object with name, interface and ips`);
+      continue;
+    }
+    const interfaceName = textOf(entry.interface) ?? "";
+    if (!INTERFACE_NAME.test(interfaceName)) found.problem(`${place}.interface: ${NO_INTERFACE_NAME}`);
+    const network = nad === null ? textOf(entry.name) : null;
+    const source = {
+      place: `${place}.ips`,
+      nad,
+      network,
+      interface: nameOf(interfaceName),
+      mac: macOf(entry.mac),
+    };
+    addAll(entry.ips, source, found);
+  }
+}
+
+function readPodNetworks(text: string | undefined, found: Found): void {
+  const map = parse(text, POD_NETWORKS_ANNOTATION, found);
+  if (map === undefined) return;
+  if (!isObject(map)) {
+    found.problem(`${POD_NETWORKS_ANNOTATION}: expected an object`);
+    return;
+  }
+  for (const [key, entry] of Object.entries(map)) {
+    const place = `${POD_NETWORKS_ANNOTATION}["${key.slice(0, 520)}"]`;
+    const nad = readNad(key);
+    if (!isObject(entry) || nad === undefined) {
+      found.problem(`${place}: expected "namespace/name" with an object`);
+      continue;
+    }
+    const ips = entry.ip_addresses ?? (entry.ip_address === undefined ? [] : [entry.ip_address]);
+    addAll(
+      ips,
+      { place: `${place}.ip_addresses`, nad, network: null, interface: "", mac: macOf(entry.mac_address) },
+      found,
+    );
+  }
+}
+
+type Source = Omit<HeldAddress, "address" | "prefixLength"> & { readonly place: string };
+
+function addAll(ips: unknown, { place, ...source }: Source, found: Found): void {
+  if (ips === undefined || ips === null) return;
+  if (!Array.isArray(ips)) {
+    found.problem(`${place}: expected a list of addresses`);
+    return;
+  }
+  for (const ip of ips) {
+    if (!found.mayLook()) return;
+    try {
+      found.add({ ...source, ...readAddress(String(ip)) });
+    } catch (error) {
+      found.problem(`${place}: ${(error as Error).message}`);
+    }
+  }
+}
+
+function readAddress(text: string): { address: Address; prefixLength: number | null } {
+  return text.includes("/")
+    ? parseInterfaceAddress(text)
+    : { address: parseAddress(text), prefixLength: null };
+}
+
+/**
+ * `namespace/name`, with `/<number>` where a pod has several interfaces on one NAD. A single word is the name of the
+ * default network. undefined: neither.
+ */
+function readNad(text: unknown): ObjectName | null | undefined {
+  if (typeof text !== "string" || text.length > 520) return undefined;
+  if (!text.includes("/")) return null;
+  const [, namespace = "", name = ""] = /^([^/]+)\/([^/]+)(?:\/\d+)?$/.exec(text) ?? [];
+  return isObjectName(namespace) && isObjectName(name) ? { namespace, name } : undefined;
+}
+
+function parse(text: string | undefined, annotation: string, found: Found): unknown {
+  if (text === undefined || text.trim() === "") return undefined;
+  try {
+    const value: unknown = JSON.parse(text);
+    if (!isTooDeep(value)) return value ?? undefined;
+    found.problem(`${annotation}: ${TOO_DEEP}`);
+  } catch (error) {
+    found.problem(`${annotation}: ${(error as Error).message}`);
+  }
+  return undefined;
+}
+
+/** "": none that a record could keep. */
+function nameOf(text: string): string {
+  return INTERFACE_NAME.test(text) ? text : "";
+}
+
+/** What is no MAC is left out; the address counts all the same. */
+function macOf(value: unknown): string | null {
+  const text = textOf(value);
+  return text !== null && MAC.test(text) ? text : null;
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
+}

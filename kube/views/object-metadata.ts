@@ -1,0 +1,81 @@
+import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
+import type { OwnerReference } from "../objects.ts";
+
+/** What is kept of the metadata of any object that the API server sent. */
+export interface ObjectMetadata {
+  /** `namespace/name` */
+  readonly key: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** RFC 3339 in UTC, whole seconds, as the API server writes it. */
+  readonly creationTimestamp: string;
+  readonly deletionTimestamp: string | null;
+}
+
+/** An object from the API server that is not what it should be: a fault of the server or of what stands between. */
+export class MalformedObjectError extends Error {
+  override readonly name = "MalformedObjectError";
+}
+
+/** Reads the metadata of a namespaced object; `kind` is for messages. Throws MalformedObjectError. */
+export function readMetadata(object: unknown, kind: string): ObjectMetadata {
+  const metadata = objectAt(object, "metadata", kind);
+  const { namespace, name, uid, resourceVersion, creationTimestamp, deletionTimestamp } = metadata;
+  const at = { kind, name: String(name) };
+  return {
+    key: `${readText(namespace, "metadata.namespace", at)}/${readText(name, "metadata.name", at)}`,
+    namespace: readText(namespace, "metadata.namespace", at),
+    name: readText(name, "metadata.name", at),
+    uid: readText(uid, "metadata.uid", at),
+    resourceVersion: readText(resourceVersion, "metadata.resourceVersion", at),
+    creationTimestamp: readText(creationTimestamp, "metadata.creationTimestamp", at),
+    deletionTimestamp:
+      deletionTimestamp === undefined || deletionTimestamp === null
+        ? null
+        : readText(deletionTimestamp, "metadata.deletionTimestamp", at),
+  };
+}
+
+/** Owner references with kind, name and UID; others own nothing. Throws MalformedObjectError. */
+export function readOwners(object: unknown, kind: string): OwnerReference[] {
+  const { ownerReferences = [], name } = objectAt(object, "metadata", kind);
+  if (!Array.isArray(ownerReferences)) malformed("metadata.ownerReferences", { kind, name: String(name) });
+  return ownerReferences.filter(
+    (owner): owner is OwnerReference & JsonObject =>
+      isObject(owner) &&
+      [owner.kind, owner.name, owner.uid].every((text) => typeof text === "string" && text !== ""),
+  );
+}
+
+/** Labels or annotations that are texts. */
+export function readTexts(object: unknown, field: "labels" | "annotations"): Map<string, string> {
+  const metadata = isObject(object) && isObject(object.metadata) ? object.metadata : {};
+  const found = metadata[field];
+  return new Map(
+    Object.entries(isObject(found) ? found : {}).filter(
+      (entry): entry is [string, string] => typeof entry[1] === "string",
+    ),
+  );
+}
+
+/** The object under a key, `{}` where there is none. Throws MalformedObjectError. */
+export function objectAt(object: unknown, key: string, kind: string): JsonObject {
+  if (!isObject(object)) throw new MalformedObjectError(`${kind}: no object`);
+  const value = object[key];
+  if (value === undefined || value === null) return {};
+  if (!isObject(value)) throw new MalformedObjectError(`${kind}: ${key} is no object`);
+  return value;
+}
+
+function readText(value: unknown, path: string, at: { kind: string; name: string }): string {
+  if (typeof value !== "string" || value === "") malformed(path, at);
+  return value;
+}
+
+function malformed(path: string, at: { kind: string; name: string }): never {
+  throw new MalformedObjectError(
+    `${at.kind} ${at.name.slice(0, 253)}: ${path} is missing or not as it should be`,
+  );
+}

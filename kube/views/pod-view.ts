@@ -1,0 +1,150 @@
+import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION } from "./held-addresses.ts";
+import { SELECTION_ANNOTATIONS } from "./network-selection.ts";
+import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
+
+/** The few fields kept of a pod: ten thousand of them are held in memory. */
+export interface PodView extends ObjectMetadata {
+  /** null: not scheduled yet. */
+  readonly node: string | null;
+  /** "" while nobody has written one. */
+  readonly phase: string;
+  /** Whether a kubelet has begun with it (see isTaken). */
+  readonly taken: boolean;
+  /** See hasEnded. */
+  readonly terminal: boolean;
+  /** See hasStopped. */
+  readonly stopped: boolean;
+  readonly hostNetwork: boolean;
+  /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
+  readonly podIPs: readonly string[];
+  /** The kubelet's own UID of a static pod, which CNI_ARGS carry in place of the API object's. Only of one that its node owns. */
+  readonly staticUid: string | null;
+  /** The KubeVirt VMI that this pod runs. */
+  readonly vmi: { readonly name: string; readonly uid: string } | null;
+  /** Only those that are read here. */
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/**
+ * Whether a UID is the kubelet's own of a static pod: a hash of its manifest, while those of the API server are UUIDs. Such a pod
+ * runs whether or not there is an object of it in the API: that there is none says nothing of its containers.
+ */
+export function isStaticUid(uid: string): boolean {
+  return /^[0-9a-f]{16,64}$/.test(uid);
+}
+
+const STATIC_UID_ANNOTATION = "kubernetes.io/config.mirror";
+const TERMINAL_PHASES = ["Succeeded", "Failed"];
+const CONTAINER_STATUSES = [
+  "containerStatuses",
+  "initContainerStatuses",
+  "ephemeralContainerStatuses",
+] as const;
+/** Why a container waits whose pod has not got past its init containers. */
+const NEVER_STARTED = "PodInitializing";
+
+/**
+ * Keeps of a pod what Holdfast reads; with `addresses` also `podIPs` and the annotations that tell its addresses, which
+ * are big. Throws MalformedObjectError.
+ */
+export function projectPod(object: unknown, options: { readonly addresses?: boolean } = {}): PodView {
+  const metadata = readMetadata(object, "Pod");
+  const spec = objectAt(object, "spec", "Pod");
+  const status = objectAt(object, "status", "Pod");
+  const { phase } = status;
+  const annotations = readTexts(object, "annotations");
+  const kept = [
+    ...SELECTION_ANNOTATIONS,
+    ...(options.addresses ? [NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION] : []),
+  ];
+  const owners = readOwners(object, "Pod");
+  const vmis = owners.filter(({ kind }) => kind === "VirtualMachineInstance");
+  const vmi = vmis.find(({ controller }) => controller) ?? vmis[0];
+  const node = typeof spec.nodeName === "string" && spec.nodeName !== "" ? spec.nodeName : null;
+  const ofNode = owners.some(({ kind, name }) => kind === "Node" && name === node);
+  return {
+    ...metadata,
+    node,
+    phase: typeof phase === "string" ? phase : "",
+    taken: node !== null && isTaken(status),
+    terminal: hasEnded(status),
+    stopped: hasStopped(status, metadata.deletionTimestamp !== null),
+    hostNetwork: spec.hostNetwork === true,
+    podIPs: options.addresses && spec.hostNetwork !== true ? readPodIPs(status) : [],
+    staticUid: ofNode ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,
+    vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
+    annotations: Object.fromEntries(
+      kept.flatMap((key) => {
+        const text = annotations.get(key);
+        return text === undefined ? [] : [[key, text]];
+      }),
+    ),
+  };
+}
+
+/** A kubelet's hash, or what a manifest says; every record of the pod's addresses carries it. */
+function readStaticUid(text: string | undefined): string | null {
+  return text !== undefined && /^[\w.-]{1,128}$/.test(text) ? text : null;
+}
+
+/**
+ * Whether a kubelet has begun with the pod: it has left Pending, or the status lists its containers, which the kubelet writes before it
+ * asks for a network. The API server alone writes neither, also where the creator of the pod has named a node.
+ */
+function isTaken(status: JsonObject): boolean {
+  const { phase } = status;
+  if (typeof phase === "string" && phase !== "" && phase !== "Pending") return true;
+  return CONTAINER_STATUSES.some((key) => Array.isArray(status[key]) && status[key].length > 0);
+}
+
+/** At most one of each family, which the API server sees to. */
+function readPodIPs({ podIP, podIPs }: JsonObject): string[] {
+  const list = Array.isArray(podIPs) ? podIPs : [];
+  const texts = list.flatMap((one) => (isObject(one) && typeof one.ip === "string" ? [one.ip] : []));
+  return texts.length === 0 && typeof podIP === "string" && podIP !== "" ? [podIP] : texts;
+}
+
+/**
+ * Whether all containers of a pod have ended and none of them runs again: its phase says so, and so does the status of
+ * each container. The phase alone does not: kubelets before 1.24 write Failed when they begin to stop an evicted pod, and
+ * a VM may take an hour to shut down. Whatever cannot be read counts as running.
+ */
+function hasEnded(status: JsonObject): boolean {
+  return TERMINAL_PHASES.includes(String(status.phase)) && everyContainer(status, containerHasEnded);
+}
+
+/**
+ * Whether a pod has ended, or is being deleted and all its containers are terminated. That is how a kubelet leaves a pod which it was
+ * told to delete, before its object goes: it starts nothing of such a pod again. Kubelets before 1.27 leave the phase of it Running.
+ */
+function hasStopped(status: JsonObject, beingDeleted: boolean): boolean {
+  if (hasEnded(status)) return true;
+  const { containerStatuses } = status;
+  const isReported = Array.isArray(containerStatuses) && containerStatuses.length > 0;
+  // One that waits for an init container would be started by a kubelet that has not heard of the deletion.
+  return beingDeleted && isReported && everyContainer(status, isTerminated);
+}
+
+function everyContainer(status: JsonObject, holds: (container: unknown) => boolean): boolean {
+  return CONTAINER_STATUSES.every((key) => {
+    const list = status[key] ?? [];
+    return Array.isArray(list) && list.every(holds);
+  });
+}
+
+function containerHasEnded(container: unknown): boolean {
+  const { running, waiting } = stateOf(container);
+  // Of a pod whose init container failed the others wait for ever.
+  const neverStarted = !isObject(running) && isObject(waiting) && waiting.reason === NEVER_STARTED;
+  return neverStarted || isTerminated(container);
+}
+
+function isTerminated(container: unknown): boolean {
+  const { running, terminated } = stateOf(container);
+  return !isObject(running) && isObject(terminated);
+}
+
+function stateOf(container: unknown): JsonObject {
+  return isObject(container) && isObject(container.state) ? container.state : {};
+}

@@ -1,0 +1,147 @@
+import {
+  invalid,
+  isGiven,
+  isObject,
+  isTooDeep,
+  type JsonObject,
+  TOO_DEEP,
+} from "../../ipam/definition/definition-keys.ts";
+import { isObjectName, type ObjectName, readClaimReference } from "./claim-reference.ts";
+
+/** One network selection element: what a pod asks for on one interface. */
+export interface SelectionElement {
+  /** null: the annotation names a claim alone, so the network is that of the request. */
+  readonly nad: ObjectName | null;
+  /** null: not named; then it is `net<position>`, or the primary one. */
+  readonly interface: string | null;
+  /** From 1, in the annotation of the additional interfaces; 0 for the primary one. */
+  readonly position: number;
+  /** Bare name of an IPAMClaim in the pod's namespace. */
+  readonly claim: string | null;
+  /** As written; an element for another plugin may hold anything. */
+  readonly ips: readonly string[];
+  readonly mac: string | null;
+}
+
+/** Where an element stands, and what it inherits there. */
+export interface Place {
+  /** For messages. */
+  readonly key: string;
+  readonly position: number;
+  /** The namespace of a NAD that is named without one. */
+  readonly nadNamespace: string;
+  readonly podNamespace: string;
+}
+
+/** The API server takes no more in all annotations of an object, bytes. */
+const ANNOTATION_CHARS_MAX = 262_144;
+const ELEMENTS_MAX = 256;
+/** Addresses one interface may ask for: more than any network has range sets. */
+const IPS_MAX = 32;
+
+/** An element before it is read: a piece of the text form, or a value of the list in JSON. */
+export type RawElement = { readonly text: string } | { readonly json: unknown };
+
+/**
+ * Splits an annotation in either form; "" has no elements. `key` is for messages. Throws RefusalError CONFIG_INVALID,
+ * not for single elements.
+ */
+export function splitSelection(text: string, key: string): RawElement[] {
+  if (text.length > ANNOTATION_CHARS_MAX) {
+    invalid({ key, value: `${text.slice(0, 40)}…` }, `at most ${ANNOTATION_CHARS_MAX} characters are wanted`);
+  }
+  if (text.trim() === "") return [];
+  const list = /[[{"]/.test(text) ? parseList(text, key) : text.split(",").map((one) => ({ text: one }));
+  if (list.length > ELEMENTS_MAX) {
+    invalid({ key, value: `${list.length} elements` }, `at most ${ELEMENTS_MAX} are wanted`);
+  }
+  return list;
+}
+
+function parseList(text: string, key: string): RawElement[] {
+  let list: unknown;
+  try {
+    list = JSON.parse(text);
+  } catch (error) {
+    invalid({ key, value: text }, `a list in JSON is wanted: ${(error as Error).message}`);
+  }
+  if (!Array.isArray(list)) invalid({ key, value: text }, "a list of objects in JSON is wanted");
+  if (isTooDeep(list)) invalid({ key, value: text }, TOO_DEEP);
+  return list.map((json) => ({ json }));
+}
+
+/** Reads one element. Throws RefusalError: CONFIG_INVALID that names the place, or CLAIM_OTHER_NAMESPACE. */
+export function readElement(raw: RawElement, place: Place): SelectionElement {
+  return "text" in raw ? readTextElement(raw.text, place) : readJsonElement(raw.json, place);
+}
+
+/** The claim that an element refers to, unread. */
+export function referenceOf(raw: RawElement): unknown {
+  return "json" in raw && isObject(raw.json) ? pickKey(raw.json, "ipam-claim-reference") : undefined;
+}
+
+/** `[namespace/]name[@interface]` */
+function readTextElement(text: string, place: Place): SelectionElement {
+  const [, namespace, name = "", interfaceName] =
+    /^(?:([^/@]*)\/)?([^/@]*)(?:@([^/@]*))?$/.exec(text.trim()) ?? [];
+  const nad = { namespace: namespace ?? place.nadNamespace, name };
+  if (!isObjectName(nad.namespace) || !isObjectName(name) || interfaceName === "") {
+    invalid({ key: place.key, value: text }, "[namespace/]name[@interface] is wanted");
+  }
+  const { position } = place;
+  return { nad, interface: readInterface(interfaceName, place), position, claim: null, ips: [], mac: null };
+}
+
+function readJsonElement(element: unknown, place: Place): SelectionElement {
+  if (!isObject(element)) invalid({ key: place.key, value: element }, "an object is wanted");
+  const pick = (name: string) => pickKey(element, name);
+  const nad = {
+    namespace: readName(pick("namespace") ?? place.nadNamespace, `${place.key}, namespace`),
+    name: readName(pick("name"), `${place.key}, name`),
+  };
+  const reference = pick("ipam-claim-reference");
+  const claim =
+    reference === undefined
+      ? null
+      : readClaimReference(reference, `${place.key}, ipam-claim-reference`, place.podNamespace).name;
+  const mac = pick("mac") ?? null;
+  if (mac !== null && typeof mac !== "string")
+    invalid({ key: `${place.key}, mac`, value: mac }, "a text is wanted");
+  const { position } = place;
+  const interfaceName = readInterface(pick("interface"), place);
+  return { nad, interface: interfaceName, position, claim, ips: readIps(pick("ips"), place), mac };
+}
+
+/** Go programs, which write and read these elements too, take a key in any case; the last one counts. */
+function pickKey(element: JsonObject, name: string): unknown {
+  const value = Object.entries(element).findLast(([key]) => key.toLowerCase() === name)?.[1];
+  return isGiven(value) ? value : undefined;
+}
+
+function readName(value: unknown, key: string): string {
+  if (typeof value !== "string" || !isObjectName(value)) {
+    invalid({ key, value }, "lower-case letters, digits, '-' and '.' are wanted, namespace and name apart");
+  }
+  return value;
+}
+
+function readIps(value: unknown, place: Place): readonly string[] {
+  if (value === undefined) return [];
+  const key = `${place.key}, ips`;
+  if (!Array.isArray(value) || value.length > IPS_MAX || !value.every((ip) => typeof ip === "string")) {
+    invalid({ key, value }, `a list of at most ${IPS_MAX} addresses, as texts, is wanted`);
+  }
+  return value;
+}
+
+/** Names that Linux gives to an interface: up to 15 bytes without "/", ":" and white space. */
+function readInterface(value: unknown, place: Place): string | null {
+  if (value === undefined) return null;
+  if (typeof value !== "string" || !/^(?!\.{1,2}$)[!-.0-9;-~]{1,15}$/.test(value)) {
+    invalid(
+      { key: `${place.key}, interface`, value },
+      "the name of an interface, 1 to 15 characters, is wanted",
+    );
+  }
+  return value;
+}

@@ -1,0 +1,89 @@
+import { Buffer } from "node:buffer";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import type { Reflected } from "../reflected-items.ts";
+import { type ObjectKind, ownAnnotations, SERVE_LABEL, TENANT_ID_ANNOTATION } from "./content-annotations.ts";
+import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
+
+export const NAMESPACES_PATH = "/api/v1/namespaces";
+export const SECRETS_PATH = "/api/v1/secrets";
+export const CONFIG_MAPS_PATH = "/api/v1/configmaps";
+export const VMS_PATH = "/apis/kubevirt.io/v1/virtualmachines";
+export const VMIS_PATH = "/apis/kubevirt.io/v1/virtualmachineinstances";
+
+/** What is kept of a namespace. Its key is its name. */
+export interface NamespaceView extends Reflected {
+  /** The annotation as it is; null: none. */
+  readonly tenantId: string | null;
+}
+
+/** What is kept of a VirtualMachine: only metadata of it is read. */
+export interface VmView extends Reflected {
+  readonly name: string;
+  readonly annotations: ReadonlyMap<string, string>;
+}
+
+/** A Secret or ConfigMap that may be served. Its key is `Secret/name` or `ConfigMap/name`. */
+export interface TenantObject extends Reflected {
+  /** Values as bytes, exactly. */
+  readonly data: ReadonlyMap<string, Buffer>;
+}
+
+export function tenantObjectKey(kind: ObjectKind, name: string): string {
+  return `${kind}/${name}`;
+}
+
+/** Reads a namespace, also where only its metadata came. Throws MalformedObjectError. */
+export function projectNamespace(object: unknown): NamespaceView {
+  const { name, uid, resourceVersion } = objectAt(object, "metadata", "Namespace");
+  if (![name, uid, resourceVersion].every((text) => typeof text === "string" && text !== ""))
+    throw new MalformedObjectError(
+      `Namespace ${String(name).slice(0, 253)}: metadata is not as it should be`,
+    );
+  return {
+    key: String(name),
+    uid: String(uid),
+    resourceVersion: String(resourceVersion),
+    tenantId: readTexts(object, "annotations").get(TENANT_ID_ANNOTATION) ?? null,
+  };
+}
+
+/** Reads a VirtualMachine, also where only its metadata came. Throws MalformedObjectError. */
+export function projectVm(object: unknown): VmView {
+  const { key, name, uid, resourceVersion } = readMetadata(object, "VirtualMachine");
+  return { key, name, uid, resourceVersion, annotations: ownAnnotations(readTexts(object, "annotations")) };
+}
+
+/** Whether its namespace lets it be told to guests: by the label. */
+export function isServed(object: unknown): boolean {
+  return readTexts(object, "labels").get(SERVE_LABEL) === "true";
+}
+
+/** Reads a Secret or ConfigMap. What is no text is left out. Throws MalformedObjectError. */
+export function projectTenantObject(object: unknown, kind: ObjectKind): TenantObject {
+  const { name, uid, resourceVersion } = readMetadata(object, kind);
+  const encoded = objectAt(object, kind === "Secret" ? "data" : "binaryData", kind);
+  const plain = kind === "Secret" ? {} : objectAt(object, "data", kind);
+  const data = new Map<string, Buffer>();
+  for (const [key, value] of Object.entries(plain))
+    if (typeof value === "string") data.set(key, Buffer.from(value, "utf8"));
+  for (const [key, value] of Object.entries(encoded))
+    if (typeof value === "string") data.set(key, Buffer.from(value, "base64"));
+  return { key: tenantObjectKey(kind, name), uid, resourceVersion, data };
+}
+
+/** UID of the VirtualMachine that owns an object; null: none does. */
+export function vmOwnerOf(object: unknown, kind: string): string | null {
+  return readOwners(object, kind).find((owner) => owner.kind === "VirtualMachine")?.uid ?? null;
+}
+
+/** The objects of a list under a key; what is none is left out. */
+export function objectsIn(object: Readonly<Record<string, unknown>>, key: string) {
+  const list = object[key];
+  return Array.isArray(list) ? list.filter(isObject) : [];
+}
+
+/** A text that is not empty, else null. */
+export function textIn(object: Readonly<Record<string, unknown>>, key: string): string | null {
+  const value = object[key];
+  return typeof value === "string" && value !== "" ? value : null;
+}

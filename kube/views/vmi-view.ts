@@ -1,0 +1,117 @@
+import { createHash } from "node:crypto";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import type { Reflected } from "../reflected-items.ts";
+import { ownAnnotations } from "./content-annotations.ts";
+import { objectAt, readMetadata, readTexts } from "./object-metadata.ts";
+import { objectsIn, textIn, vmOwnerOf } from "./tenant-objects.ts";
+
+/** The few fields kept of a VirtualMachineInstance: every one of the namespaces in use is held in memory. */
+export interface VmiView extends Reflected {
+  readonly name: string;
+  /** null: no VirtualMachine owns it. */
+  readonly vmUid: string | null;
+  /** Lower-case; null: none, or it is no UUID. */
+  readonly firmwareUuid: string | null;
+  readonly hostname: string | null;
+  readonly subdomain: string | null;
+  readonly node: string | null;
+  /** `/dev/vda`; null: not reported. */
+  readonly rootDevice: string | null;
+  readonly instanceType: string | null;
+  /** In the order of the specification. */
+  readonly interfaces: readonly VmiInterface[];
+  readonly annotations: ReadonlyMap<string, string>;
+}
+
+interface VmiInterface {
+  /** In the VM's specification. */
+  readonly name: string;
+  /** As it runs, else as it was asked for; null: neither is told. */
+  readonly mac: string | null;
+  /** On the cluster's own network, or on what replaces it: the pod's primary interface. */
+  readonly isDefault: boolean;
+  /** What its interface in the pod may be called, the surest first. */
+  readonly podInterfaces: readonly string[];
+}
+
+const KIND = "VirtualMachineInstance";
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** Written by KubeVirt where the VM was made from one; the cluster-wide kind and the namespace's. */
+const INSTANCE_TYPES = ["kubevirt.io/cluster-instancetype-name", "kubevirt.io/instancetype-name"];
+/** Interfaces of pods: `pod` and as many digits of a hash as KubeVirt leaves room for. */
+const HASH_DIGITS = 11;
+
+/** Keeps of a VMI what a guest is told. Throws MalformedObjectError. */
+export function projectVmi(object: unknown): VmiView {
+  const { key, name, uid, resourceVersion } = readMetadata(object, KIND);
+  const spec = objectAt(object, "spec", KIND);
+  const status = objectAt(object, "status", KIND);
+  const domain = objectAt(spec, "domain", KIND);
+  const devices = objectAt(domain, "devices", KIND);
+  const annotations = readTexts(object, "annotations");
+  const uuid = textIn(objectAt(domain, "firmware", KIND), "uuid")?.toLowerCase() ?? "";
+  return {
+    key,
+    name,
+    uid,
+    resourceVersion,
+    vmUid: vmOwnerOf(object, KIND),
+    firmwareUuid: UUID.test(uuid) ? uuid : null,
+    hostname: textIn(spec, "hostname"),
+    subdomain: textIn(spec, "subdomain"),
+    node: textIn(status, "nodeName"),
+    rootDevice: rootDevice(objectsIn(devices, "disks"), objectsIn(status, "volumeStatus")),
+    instanceType: INSTANCE_TYPES.map((one) => annotations.get(one)).find(Boolean) ?? null,
+    interfaces: interfacesOf(objectsIn(devices, "interfaces"), spec, status),
+    annotations: ownAnnotations(annotations),
+  };
+}
+
+type Objects = ReturnType<typeof objectsIn>;
+type Fields = Readonly<Record<string, unknown>>;
+
+function interfacesOf(interfaces: Objects, spec: Fields, status: Fields): VmiInterface[] {
+  const networks = objectsIn(spec, "networks");
+  const reported = objectsIn(status, "interfaces");
+  const secondary = networks.filter((network) => !isDefault(network)).map(({ name }) => name);
+  return interfaces.flatMap((one) => {
+    const name = textIn(one, "name");
+    // An interface that is marked absent is being unplugged.
+    if (name === null || one.state === "absent") return [];
+    const network = networks.find((other) => other.name === name);
+    const now = reported.find((other) => other.name === name) ?? {};
+    const onDefault = network !== undefined && isDefault(network);
+    const position = secondary.indexOf(name) + 1;
+    const guesses = onDefault
+      ? ["eth0"]
+      : [hashedInterface(name), ...(position > 0 ? [`net${position}`] : [])];
+    const told = textIn(now, "podInterfaceName");
+    return [
+      {
+        name,
+        mac: textIn(now, "mac") ?? textIn(one, "macAddress"),
+        isDefault: onDefault,
+        podInterfaces: told === null ? guesses : [told, ...guesses],
+      },
+    ];
+  });
+}
+
+/** What KubeVirt calls a secondary interface in the launcher pod; older versions count: `net1`. */
+export function hashedInterface(network: string): string {
+  return `pod${createHash("sha256").update(network).digest("hex").slice(0, HASH_DIGITS)}`;
+}
+
+function isDefault(network: Fields): boolean {
+  return isObject(network.pod) || (isObject(network.multus) && network.multus.default === true);
+}
+
+/** Where the guest boots from: the disk with the lowest boot order, else the first. */
+function rootDevice(disks: Objects, volumes: Objects): string | null {
+  const orderOf = ({ bootOrder }: Fields) =>
+    typeof bootOrder === "number" ? bootOrder : Number.POSITIVE_INFINITY;
+  const [disk] = [...disks].sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : Number(orderOf(a) > orderOf(b))));
+  const volume = volumes.find(({ name }) => disk !== undefined && name === disk.name) ?? {};
+  const target = textIn(volume, "target");
+  return target !== null && /^[a-z]{2,8}$/.test(target) ? `/dev/${target}` : null;
+}

@@ -1,0 +1,78 @@
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { type Address, familyBits } from "../../ipam/space/address.ts";
+import { type Cidr, cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+
+/** An address that whereabouts has recorded as in use. */
+export interface WhereaboutsEntry {
+  readonly address: Address;
+  /** The pod's sandbox; "" when the entry has none. */
+  readonly containerId: string;
+  /** "": an older release, which did not record it. */
+  readonly interface: string;
+  /** null: the entry names no pod. */
+  readonly pod: { readonly namespace: string; readonly name: string } | null;
+  /** The IPPool, `namespace/name`. */
+  readonly pool: string;
+}
+
+/** An IPPool, understood. */
+export interface WhereaboutsPool {
+  /** `namespace/name` */
+  readonly key: string;
+  readonly range: Cidr;
+  readonly entries: readonly WhereaboutsEntry[];
+  /** Entries that name no address; whereabouts does not know them either. */
+  readonly problems: readonly string[];
+}
+
+/** Offsets are written as decimal numbers. */
+const OFFSET = /^\d{1,39}$/;
+
+/**
+ * Reads an IPPool (whereabouts.cni.cncf.io/v1alpha1): `spec.range`, and in `spec.allocations` by the offset from the
+ * address in it `{id, podref, ifname}`. A string tells why it cannot be read.
+ */
+export function readPool(object: unknown): WhereaboutsPool | string {
+  const metadata = isObject(object) && isObject(object.metadata) ? object.metadata : {};
+  const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
+  const key = `${metadata.namespace}/${metadata.name}`;
+  let first: { address: Address; prefixLength: number };
+  try {
+    first = parseInterfaceAddress(String(spec.range));
+  } catch (error) {
+    return `IPPool ${key}: spec.range: ${(error as Error).message}`;
+  }
+  const range = networkOf(first.address, first.prefixLength);
+  const entries: WhereaboutsEntry[] = [];
+  const problems: string[] = [];
+  for (const [offset, entry] of Object.entries(isObject(spec.allocations) ? spec.allocations : {})) {
+    const address = addressAt(first.address, offset);
+    if (address === null || !cidrContains(range, address) || !isObject(entry)) {
+      problems.push(`IPPool ${key}: spec.allocations["${offset.slice(0, 40)}"] is not in ${spec.range}`);
+      continue;
+    }
+    entries.push({
+      address,
+      containerId: textOf(entry.id),
+      interface: textOf(entry.ifname),
+      pod: readPodRef(entry.podref),
+      pool: key,
+    });
+  }
+  return { key, range, entries, problems };
+}
+
+function addressAt(first: Address, offset: string): Address | null {
+  if (!OFFSET.test(offset)) return null;
+  const value = first.value + BigInt(offset);
+  return value >> BigInt(familyBits(first.family)) === 0n ? { family: first.family, value } : null;
+}
+
+function readPodRef(value: unknown): WhereaboutsEntry["pod"] {
+  const [namespace = "", name = "", ...more] = textOf(value).split("/");
+  return namespace === "" || name === "" || more.length > 0 ? null : { namespace, name };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

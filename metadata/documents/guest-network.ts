@@ -1,0 +1,123 @@
+import type { Route } from "../../ipam/definition/routes-and-dns.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import { type Cidr, type InterfaceAddress, parseCidr } from "../../ipam/space/cidr.ts";
+import type { Instance, InstanceNetwork } from "./instance.ts";
+
+/** One link as a guest can configure it, whatever the format it is then written in. */
+export interface GuestLink {
+  readonly id: string;
+  readonly network: string;
+  /** Lower-case with colons. */
+  readonly mac: string;
+  readonly mtu: number | null;
+  readonly addresses: readonly InterfaceAddress[];
+  /** Default routes first. */
+  readonly routes: readonly GuestRoute[];
+  /** Canonical, without repetition. */
+  readonly nameservers: readonly string[];
+  readonly searchDomains: readonly string[];
+}
+
+export interface GuestRoute {
+  readonly destination: Cidr;
+  readonly gateway: Address;
+  readonly metric?: number;
+}
+
+/** Linux's main table; routes of others belong to rules that a guest is not told of. */
+const MAIN_TABLE = 254;
+const MTU_MAX = 65_535;
+
+/**
+ * The links that a guest can tell by their MAC. Left out: a link without MAC, with one that is none, or with one that an
+ * earlier link has. cloud-init gives up the whole network configuration for a link that it cannot match.
+ */
+export function guestLinks(instance: Instance): readonly GuestLink[] {
+  const macs = new Set<string>();
+  const ids = new Set<string>();
+  const links: GuestLink[] = [];
+  for (const network of instance.networks) {
+    const mac = normalMac(network.mac);
+    if (mac === null || macs.has(mac) || ids.has(network.linkId)) continue;
+    macs.add(mac);
+    ids.add(network.linkId);
+    links.push({
+      id: network.linkId,
+      network: network.network,
+      mac,
+      mtu: usableMtu(network.mtu),
+      addresses: network.addresses.map(({ address }) => address),
+      routes: guestRoutes(network),
+      nameservers: [...new Set((network.dns.nameservers ?? []).filter(isAddress))],
+      searchDomains: [...new Set([network.dns.search ?? [], network.dns.domain ?? []].flat())],
+    });
+  }
+  return links;
+}
+
+/** `52:54:00:de:5b:bf`, or null for what is no MAC of an Ethernet interface. */
+function normalMac(mac: string | null): string | null {
+  if (mac === null || !/^([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i.test(mac)) return null;
+  return mac.toLowerCase().replaceAll("-", ":");
+}
+
+function usableMtu(mtu: number | null): number | null {
+  return mtu !== null && Number.isInteger(mtu) && mtu >= 1 && mtu <= MTU_MAX ? mtu : null;
+}
+
+/**
+ * The routes that have a gateway, their own or that of the interface's address (the CNI library's rule). A gateway alone
+ * makes a default route only on the primary interface: several would compete for the guest's traffic.
+ */
+function guestRoutes(network: InstanceNetwork): readonly GuestRoute[] {
+  const found = new Map<string, GuestRoute>();
+  for (const route of network.routes) {
+    const guestRoute = readRoute(route, network);
+    if (guestRoute && !found.has(route.dst)) found.set(route.dst, guestRoute);
+  }
+  const routes = [...found.values()];
+  if (network.primary) {
+    for (const family of [6, 4] as const) {
+      const gateway = gatewayOf(network, family);
+      const has = routes.some(({ destination }) => isDefault(destination) && destination.family === family);
+      if (gateway && !has) routes.unshift({ destination: { family, base: 0n, prefixLength: 0 }, gateway });
+    }
+  }
+  return [
+    ...routes.filter(({ destination }) => isDefault(destination)),
+    ...routes.filter(({ destination }) => !isDefault(destination)),
+  ];
+}
+
+function readRoute(route: Route, network: InstanceNetwork): GuestRoute | null {
+  if (route.table !== undefined && route.table !== MAIN_TABLE) return null;
+  const destination = read(parseCidr, route.dst);
+  if (destination === null) return null;
+  if (!network.addresses.some(({ address }) => address.address.family === destination.family)) return null;
+  const gateway =
+    route.gw === undefined ? gatewayOf(network, destination.family) : read(parseAddress, route.gw);
+  if (gateway === null || gateway.family !== destination.family) return null;
+  return { destination, gateway, ...(route.priority === undefined ? {} : { metric: route.priority }) };
+}
+
+function gatewayOf({ addresses }: InstanceNetwork, family: Family): Address | null {
+  return addresses.find(({ gateway }) => gateway?.family === family)?.gateway ?? null;
+}
+
+function isDefault({ prefixLength }: Cidr): boolean {
+  return prefixLength === 0;
+}
+
+function isAddress(text: string): boolean {
+  const address = read(parseAddress, text);
+  return address !== null && formatAddress(address) === text;
+}
+
+/** Definitions are checked where they are read; a text that is none is left out here, because a boot must go on. */
+function read<T>(parse: (text: string) => T, text: string): T | null {
+  try {
+    return parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,97 @@
+import type { Buffer } from "node:buffer";
+import type { Dns, Route } from "../../ipam/definition/routes-and-dns.ts";
+import type { Address } from "../../ipam/space/address.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+
+/** Everything that is known of one VM and may be told to it. Plain data: gathered by the caller, afresh for each request. */
+export interface Instance {
+  /**
+   * The firmware UUID, lower-case with hyphens, as the guest's SMBIOS shows it: cloud-init then trusts its cache on a
+   * reboot without network.
+   */
+  readonly uuid: string;
+  /** The VM's name, for display. */
+  readonly name: string;
+  readonly namespace: string;
+  /** What the guest shall call itself: a label or a fully qualified name. */
+  readonly hostname: string;
+  /** The tenant: UID of the namespace, or what its annotation says instead. */
+  readonly projectId: string;
+  /** In the order of the VM's interfaces. */
+  readonly networks: readonly InstanceNetwork[];
+  readonly publicKeys: readonly PublicKey[];
+  /** Passed on byte for byte: may be compressed. null: none. */
+  readonly userData: Buffer | null;
+  /** What cloud-init takes from the operator in addition: cloud-config or a script. null: none. */
+  readonly vendorData: string | null;
+  /** Free metadata of the tenant. */
+  readonly meta: Readonly<Record<string, string>>;
+  /** Which of several VMs that were made together, from 0. */
+  readonly launchIndex: number;
+  /** null: not known, and then left out or, where a client needs it, `nova`. */
+  readonly availabilityZone: string | null;
+  readonly instanceType: string | null;
+  /** The disk that the guest boots from, as `/dev/vda`. null: not known. */
+  readonly rootDevice: string | null;
+  /** What the guest once sent as its encrypted password. null: no passwords are kept here. */
+  readonly password: { readonly stored: Buffer | null } | null;
+}
+
+/** One interface of the VM and what is allocated to it. */
+export interface InstanceNetwork {
+  /** The network's name, as its definition and claims have it. */
+  readonly network: string;
+  /** Unique within the VM and stable: the name of its interface or network in the VM's specification. */
+  readonly linkId: string;
+  /** In any of the usual spellings. null: not known; such a link is not described to the guest. */
+  readonly mac: string | null;
+  readonly mtu: number | null;
+  readonly addresses: readonly InstanceAddress[];
+  /** As in the CNI result: without `gw`, the gateway of the interface's address of that family is meant. */
+  readonly routes: readonly Route[];
+  readonly dns: Dns;
+  /** The interface that carries the default route when no route says so. At most one. */
+  readonly primary: boolean;
+}
+
+export interface InstanceAddress {
+  readonly address: InterfaceAddress;
+  readonly gateway: Address | null;
+}
+
+/** An SSH public key: one line in the form of `authorized_keys`. */
+export interface PublicKey {
+  readonly name: string;
+  readonly data: string;
+}
+
+/** The first IPv4 address, that of the primary interface before others. null: the VM has none. */
+export function firstIPv4(instance: Instance): Address | null {
+  const inOrder = [...instance.networks].sort((a, b) => Number(b.primary) - Number(a.primary));
+  for (const { addresses } of inOrder) {
+    for (const { address } of addresses) if (address.address.family === 4) return address.address;
+  }
+  return null;
+}
+
+/**
+ * Keys as guests get them: each on one line, under a name that fits a line of a listing and that no earlier key has.
+ * Empty keys are left out.
+ */
+export function tidyKeys(keys: readonly PublicKey[]): readonly PublicKey[] {
+  const names = new Set<string>();
+  return keys
+    .map(({ name, data }) => ({ name: onOneLine(name) || "key", data: onOneLine(data) }))
+    .filter(({ data }) => data !== "")
+    .map(({ name, data }) => {
+      let unique = name;
+      for (let n = 2; names.has(unique); n++) unique = `${name}-${n}`;
+      names.add(unique);
+      return { name: unique, data };
+    });
+}
+
+function onOneLine(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a line break in a key's name would forge an entry of a listing
+  return text.replaceAll(/[\u0000-\u0020\u007f-\u00a0\u2028\u2029]+/g, " ").trim();
+}

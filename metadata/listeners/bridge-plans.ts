@@ -1,0 +1,57 @@
+import type { NodeStore } from "../../store/node-store.ts";
+import type { Attachment } from "../../store/records.ts";
+import {
+  type AskedPlan,
+  attachmentKey,
+  formatPlan,
+  isOther,
+  type KeptPlan,
+  parsePlan,
+  planAfter,
+} from "./bridge-plan.ts";
+
+/** The plans of this node's networks: kept by the store, read from memory. */
+export class ListenerPlans {
+  readonly #store: Pick<NodeStore, "listenerPlans" | "keepListenerPlan">;
+  readonly #plans = new Map<string, KeptPlan>();
+
+  constructor(store: Pick<NodeStore, "listenerPlans" | "keepListenerPlan">) {
+    this.#store = store;
+  }
+
+  get networks(): readonly string[] {
+    return [...this.#plans.keys()];
+  }
+
+  of(network: string): KeptPlan | null {
+    return this.#plans.get(network) ?? null;
+  }
+
+  /** Reads everything again: the store was opened anew. */
+  read(): void {
+    this.#plans.clear();
+    for (const [network, text] of this.#store.listenerPlans()) this.#plans.set(network, parsePlan(text));
+  }
+
+  /** The plan of the network now that an attachment came by `asked`, written only where that changes it; null: none. */
+  async note(attachment: Attachment, asked: AskedPlan): Promise<KeptPlan | null> {
+    const { network } = attachment;
+    const key = attachmentKey(attachment);
+    const kept = this.of(network);
+    if (kept === null && "refused" in asked) return null;
+    if (kept !== null && !isOther(kept, key) && "plan" in asked && saysSame(kept, asked.plan)) return kept;
+    const text = await this.#store.keepListenerPlan(network, (known, attachments) => {
+      const living = new Set(attachments.map(attachmentKey));
+      const plan = planAfter(known === null ? null : parsePlan(known), asked, key, living);
+      return plan === null ? null : formatPlan(plan);
+    });
+    if (text === null) return null;
+    const plan = parsePlan(text);
+    this.#plans.set(network, plan);
+    return plan;
+  }
+}
+
+function saysSame({ others: _, ...kept }: KeptPlan, asked: KeptPlan): boolean {
+  return formatPlan(kept) === formatPlan(asked);
+}

@@ -1,0 +1,278 @@
+import type { Logger } from "pino";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { Bell } from "../../platform/bell.ts";
+import type { Clock } from "../../platform/time.ts";
+import type { NodeStore } from "../../store/node-store.ts";
+import type { Attachment, Finding } from "../../store/records.ts";
+import { type AskedPlan, attachmentKey, describePlan, isOther } from "./bridge-plan.ts";
+import { ListenerPlans } from "./bridge-plans.ts";
+import { listenerFindings } from "./findings.ts";
+import { listenerNeeded } from "./need.ts";
+import { ListenerReports } from "./reports.ts";
+import { ReservedAddresses, whyHeld } from "./reserved.ts";
+import { WantedState } from "./wanted-state.ts";
+import type { ListenerReport, ListenerState, WantedListeners } from "./wire.ts";
+
+/** How often definitions are looked at, and what could not be computed is tried again, ms. */
+const LOOK_INTERVAL_MS = 1_000;
+/** Looks between two questions whether the reserved addresses are still free: 30 s. */
+const LOOKS_PER_ASKING = 30;
+/** Pause after a computation, in multiples of the time it took: thousands of attachments share the event loop with ADDs. */
+const PAUSE_FACTOR = 4;
+
+export interface ListenerDeskParts {
+  readonly store: NodeStore;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** false: nothing is wanted, on any network. */
+  readonly enabled: boolean;
+  /** Why the store does not know everything yet; null when it does. */
+  notReady(): string | null;
+}
+
+/**
+ * Which metadata listeners this node wants, computed again from the store whenever it may have changed: no path that makes
+ * or ends attachments has to know of it.
+ */
+export class ListenerDesk {
+  readonly reports: ListenerReports;
+  readonly #parts: ListenerDeskParts;
+  readonly #plans: ListenerPlans;
+  readonly #reserved: ReservedAddresses;
+  readonly #wanted = new WantedState();
+  readonly #dirty = new Set<string>();
+  /** Nobody knows whether their reserved address is free. */
+  readonly #unknown = new Set<string>();
+  #allDirty = true;
+  /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
+  #synced = false;
+  #looks = 0;
+  #turn: NodeJS.Timeout | null = null;
+  #pauseMs = 0;
+  #timer: NodeJS.Timeout | null = null;
+  /** Rings whenever something has changed. */
+  readonly #bell = new Bell();
+
+  /** Before the store is opened. */
+  constructor(parts: ListenerDeskParts) {
+    this.#parts = parts;
+    this.reports = new ListenerReports(parts.clock);
+    this.#plans = new ListenerPlans(parts.store);
+    this.#reserved = new ReservedAddresses(parts.store, parts.log);
+    if (!parts.enabled) {
+      this.#synced = true;
+      return;
+    }
+    parts.store.watchAttachments((network) => this.#touch(network));
+    this.#timer = setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
+  }
+
+  get enabled(): boolean {
+    return this.#parts.enabled;
+  }
+
+  get counts(): { readonly wanted: number; readonly up: number; readonly failed: number } {
+    return { wanted: this.#wanted.listeners.networks.length, ...this.reports.counts() };
+  }
+
+  findings(): Finding[] {
+    const networks = this.#wanted.listeners.networks.map(({ network }) => network);
+    return listenerFindings(this.reports, networks);
+  }
+
+  /** Lets everybody go who waits. */
+  close(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    if (this.#turn !== null) clearTimeout(this.#turn);
+    this.#bell.close();
+  }
+
+  /**
+   * Takes a report and waits until something else is wanted than it has applied, at most its `waitMs`. null: nobody knows
+   * yet what is wanted, or the daemon stops.
+   */
+  async poll(report: ListenerReport, hungUp: AbortSignal): Promise<WantedListeners | null> {
+    this.reports.take(report, this.#wanted.numberOf(report.applied));
+    this.#bell.ring();
+    this.reports.pollBegins();
+    const ring = () => this.#bell.ring();
+    hungUp.addEventListener("abort", ring);
+    try {
+      const news = () => this.#synced && report.applied !== this.#wanted.version;
+      await this.#bell.until(() => news() || hungUp.aborted, report.waitMs);
+    } finally {
+      hungUp.removeEventListener("abort", ring);
+      this.reports.pollEnds();
+    }
+    return this.#synced && !this.#bell.closed ? this.#wanted.listeners : null;
+  }
+
+  /** Notes by which plan an attachment came. Resolves with why it gets no metadata; null: it does. */
+  async admit(
+    attachment: Attachment,
+    asked: AskedPlan,
+    definition: NetworkDefinition,
+  ): Promise<string | null> {
+    const { network } = attachment;
+    const before = this.#plans.of(network);
+    const plan = await this.#plans.note(attachment, asked);
+    if (plan === null) return "refused" in asked ? asked.refused : null;
+    // What was computed with another plan, or for another definition, must not be taken for this attachment's listener.
+    if (plan !== before || !this.#isComputedFor(network, definition)) this.#computeNow(network);
+    if (isOther(plan, attachmentKey(attachment))) {
+      const own = "plan" in asked ? `this interface is on ${describePlan(asked.plan)}` : asked.refused;
+      return `its listener on this node is on ${describePlan(plan)}, and ${own}`;
+    }
+    if (definition.metadata?.kind !== "on") return null;
+    const { address } = definition.metadata.address;
+    const known = this.#reserved.holder(network, address);
+    // What was answered before is answered again, also while nobody can be asked.
+    if (known === undefined && this.#parts.notReady() !== null) return null;
+    // Once free it stays free: nobody is given it.
+    if (known !== null) await this.#ask(network, definition);
+    const holder = this.#reserved.holder(network, address);
+    const text = formatAddress(address);
+    if (holder === undefined) return `nobody can tell whether its reserved address ${text} is free`;
+    return holder === null ? null : whyHeld(text, holder);
+  }
+
+  /** Whether an attachment has the metadata of its network, as far as it is known now. */
+  serves(attachment: Pick<Attachment, "network" | "containerId" | "interface">): boolean {
+    const { network } = attachment;
+    const plan = this.#plans.of(network);
+    if (plan === null || isOther(plan, attachmentKey(attachment))) return false;
+    const metadata = this.#definitionOf(network)?.metadata;
+    // It has a plan, so it had metadata when this attachment came.
+    if (metadata === undefined) return true;
+    if (metadata?.kind !== "on") return false;
+    return typeof this.#reserved.holder(network, metadata.address.address) !== "string";
+  }
+
+  /** Waits for the listener of an attachment that was admitted, at most `waitMs`; null: it is not up by then. */
+  async untilUp(
+    attachment: Attachment,
+    definition: NetworkDefinition,
+    waitMs: number,
+  ): Promise<ListenerState | null> {
+    const { network } = attachment;
+    const key = attachmentKey(attachment);
+    let found: ListenerState | null = null;
+    let seen = false;
+    await this.#bell.until(() => {
+      if (!this.#isComputedFor(network, definition)) return false;
+      const since = this.#wanted.since(network, key);
+      if (since === null) return seen; // It has ended meanwhile.
+      seen = true;
+      found = this.reports.stateOf(network, since);
+      return found !== null;
+    }, waitMs);
+    return found;
+  }
+
+  /** Only notes it: this is called inside a transaction. */
+  #touch(network: string | null): void {
+    if (network === null) this.#reopened();
+    // Without a plan there is no listener.
+    else if (this.#plans.of(network) === null) return;
+    else this.#dirty.add(network);
+    this.#soon();
+  }
+
+  #reopened(): void {
+    this.#allDirty = true;
+    try {
+      this.#plans.read();
+    } catch (error) {
+      this.#parts.log.error({ err: error as Error }, "the plans of metadata listeners cannot be read");
+    }
+  }
+
+  #isComputedFor(network: string, definition: NetworkDefinition): boolean {
+    return this.#wanted.definitionOf(network)?.fingerprint === definition.fingerprint;
+  }
+
+  #computeNow(network: string): void {
+    this.#dirty.add(network);
+    this.#compute();
+  }
+
+  #soon(): void {
+    if (this.#turn !== null || this.#bell.closed) return;
+    this.#turn = setTimeout(() => {
+      this.#turn = null;
+      this.#compute();
+    }, this.#pauseMs);
+  }
+
+  /** What nothing tells: definitions that were edited, and holders of addresses that are reserved by now. */
+  #look(): void {
+    if (this.#parts.notReady() !== null) return;
+    this.#looks += 1;
+    for (const network of this.#plans.networks) {
+      const definition = this.#definitionOf(network);
+      if (definition !== this.#wanted.definitionOf(network)) this.#touch(network);
+      const again = this.#looks % LOOKS_PER_ASKING === 0 || this.#unknown.has(network);
+      if (again && definition !== undefined) void this.#ask(network, definition);
+    }
+    if (this.#allDirty || this.#dirty.size > 0) this.#soon();
+  }
+
+  #definitionOf(network: string): NetworkDefinition | undefined {
+    try {
+      return this.#parts.store.definition(network);
+    } catch {
+      return undefined; // The store is away, and the next look finds it.
+    }
+  }
+
+  #compute(): void {
+    const { log, notReady } = this.#parts;
+    if (this.#bell.closed || notReady() !== null) return;
+    const startMs = performance.now();
+    try {
+      if (this.#allDirty) {
+        for (const network of [...this.#plans.networks, ...this.#wanted.networks]) this.#dirty.add(network);
+        this.#allDirty = false;
+      }
+      for (const network of this.#dirty) {
+        this.#refresh(network);
+        this.#dirty.delete(network);
+      }
+      this.#synced ||= this.#unknown.size === 0;
+      this.#bell.ring();
+    } catch (error) {
+      log.warn({ err: error as Error }, "which metadata listeners are wanted cannot be told; trying again");
+    } finally {
+      this.#pauseMs = Math.min(LOOK_INTERVAL_MS, PAUSE_FACTOR * (performance.now() - startMs));
+    }
+  }
+
+  /** A network whose reserved address nobody has asked about stays as it is. */
+  #refresh(network: string): void {
+    const { store } = this.#parts;
+    const definition = store.definition(network);
+    const plan = this.#plans.of(network);
+    const wanted = plan === null ? null : listenerNeeded(definition, plan, store.usersOfNetwork(network));
+    this.#unknown.delete(network);
+    if (wanted === null || definition?.metadata?.kind !== "on") {
+      this.#wanted.put(network, definition, null);
+      return;
+    }
+    const holder = this.#reserved.holder(network, definition.metadata.address.address);
+    if (holder !== undefined) {
+      this.#wanted.put(network, definition, holder === null ? wanted : null);
+      return;
+    }
+    this.#unknown.add(network);
+    void this.#ask(network, definition);
+  }
+
+  async #ask(network: string, definition: NetworkDefinition): Promise<void> {
+    if (definition.metadata?.kind !== "on") return;
+    const { address } = definition.metadata.address;
+    const before = this.#reserved.holder(network, address);
+    await this.#reserved.ask(network, address);
+    if (this.#reserved.holder(network, address) !== before) this.#touch(network);
+  }
+}

@@ -1,0 +1,69 @@
+import type { Logger } from "pino";
+import { describeOwner } from "../../ipam/owner.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import type { NodeStore } from "../../store/node-store.ts";
+
+interface Known {
+  readonly address: string;
+  /** Who holds it, in words; null: nobody. */
+  readonly holder: string | null;
+}
+
+/**
+ * Whether the reserved addresses of networks are free. One may be held from before its network had metadata, and a listener
+ * beside its holder would make two stations with one address.
+ */
+export class ReservedAddresses {
+  readonly #store: Pick<NodeStore, "holderOf">;
+  readonly #log: Logger;
+  readonly #known = new Map<string, Known>();
+  readonly #asking = new Map<string, Promise<void>>();
+  /** Nobody could tell, and the log says so already. */
+  readonly #untold = new Set<string>();
+
+  constructor(store: Pick<NodeStore, "holderOf">, log: Logger) {
+    this.#store = store;
+    this.#log = log;
+  }
+
+  /** Who holds it: null nobody, undefined not known. */
+  holder(network: string, address: Address): string | null | undefined {
+    const known = this.#known.get(network);
+    return known?.address === formatAddress(address) ? known.holder : undefined;
+  }
+
+  /** Asks now; what is known afterwards, `holder` tells. Never rejects: it stays as it was. */
+  ask(network: string, address: Address): Promise<void> {
+    const text = formatAddress(address);
+    const key = `${network} ${text}`;
+    const running = this.#asking.get(key);
+    if (running !== undefined) return running;
+    const asked = this.#ask(network, address, text).finally(() => this.#asking.delete(key));
+    this.#asking.set(key, asked);
+    return asked;
+  }
+
+  async #ask(network: string, address: Address, text: string): Promise<void> {
+    try {
+      const owner = await this.#store.holderOf(network, address);
+      const holder = owner === null ? null : describeOwner(owner);
+      const before = this.holder(network, address);
+      this.#known.set(network, { address: text, holder });
+      this.#untold.delete(network);
+      if (holder !== null && holder !== before) {
+        this.#log.warn({ network, address: text, holder }, whyHeld(text, holder));
+      }
+    } catch (error) {
+      if (this.#untold.has(network)) return;
+      this.#untold.add(network);
+      this.#log.warn(
+        { network, address: text, err: error as Error },
+        "nobody can tell whether the reserved address of the network is free; asking again",
+      );
+    }
+  }
+}
+
+export function whyHeld(address: string, holder: string): string {
+  return `its reserved address ${address} is held by ${holder}; free it, or name another one in ipam.metadata.address`;
+}

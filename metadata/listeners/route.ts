@@ -1,0 +1,55 @@
+import type { FastifyInstance } from "fastify";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { invalid, readBody, readQuery } from "../../platform/api-query.ts";
+import type { ListenerDesk } from "./desk.ts";
+import type { ListenerReport, ListenerState } from "./wire.ts";
+
+/** Longest wait of one request, ms: what is in between need not be patient for longer. */
+const WAIT_MS_MAX = 60_000;
+/** Longest explanation of a failure that is taken over into events and logs, characters. */
+const PROBLEM_CHARS_MAX = 1_000;
+
+/** `POST /v1/metadata/listeners`: what `holdfast metadata-net` has set up, and what it shall. */
+export function addListenerRoute(server: FastifyInstance, desk: ListenerDesk): void {
+  server.post("/v1/metadata/listeners", async (request, reply) => {
+    readQuery(request.query, []);
+    const report = readReport(request.body);
+    const hungUp = new AbortController();
+    reply.raw.once("close", () => hungUp.abort());
+    const wanted = await desk.poll(report, hungUp.signal);
+    if (wanted !== null) return wanted;
+    const reason = "which metadata listeners are wanted is not known now";
+    throw new RefusalError(refuse("NOT_READY", { reason }));
+  });
+}
+
+/** Throws RefusalError REQUEST_INVALID. */
+function readReport(body: unknown): ListenerReport {
+  const { applied, listeners, waitMs } = readBody(body, ["applied", "listeners", "waitMs"]);
+  if (applied !== null && typeof applied !== "string") {
+    invalid("applied", applied, "the version that was applied last is wanted, or null");
+  }
+  if (!Array.isArray(listeners)) invalid("listeners", listeners, "a list of listeners is wanted");
+  if (typeof waitMs !== "number" || !Number.isInteger(waitMs) || waitMs < 0 || waitMs > WAIT_MS_MAX) {
+    invalid("waitMs", waitMs, `a whole number from 0 to ${WAIT_MS_MAX} is wanted`);
+  }
+  return { applied, listeners: listeners.map(readListener), waitMs };
+}
+
+function readListener(one: unknown, i: number): ListenerState {
+  const key = `listeners[${i}]`;
+  if (typeof one !== "object" || one === null || Array.isArray(one)) invalid(key, one, "an object is wanted");
+  const { network, state, problem } = one as Record<string, unknown>;
+  if (typeof network !== "string" || network === "") {
+    invalid(`${key}.network`, network, "the name of a network is wanted");
+  }
+  if (state !== "up" && state !== "failed") invalid(`${key}.state`, state, '"up" or "failed" is wanted');
+  if (problem !== undefined && typeof problem !== "string") {
+    invalid(`${key}.problem`, problem, "a text is wanted");
+  }
+  return {
+    network,
+    state,
+    ...(problem === undefined ? {} : { problem: problem.slice(0, PROBLEM_CHARS_MAX) }),
+  };
+}

@@ -1,0 +1,219 @@
+import { spawn } from "node:child_process";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../../../platform/time.ts";
+import { run } from "../kernel/run.ts";
+import { ask, type HaproxyProcesses, parseShowProc } from "./command-socket.ts";
+import { findHaproxy, runsHaproxy } from "./haproxy-process.ts";
+import { WAITING_SOCKET } from "./haproxy-text.ts";
+
+/** Between two reloads: each leaves a process behind for as long as its last request takes. */
+const RELOAD_GAP_MS = 500;
+/** Until a new worker serves. */
+const RELOAD_MS_MAX = 8_000;
+/** Until a stopped haproxy has answered what it had begun. */
+const STOP_MS_MAX = 5_000;
+/** Of what haproxy prints; then from the beginning again. */
+const LOG_BYTES_MAX = 1 << 18;
+
+export type ReloadOutcome = "ok" | "unchanged" | "refused" | "failed";
+
+/** The one haproxy of this node: it outlives us, and the next one of us takes it over. */
+export class Haproxy {
+  readonly #command: string;
+  readonly #configPath: string;
+  readonly #masterSocket: string;
+  readonly #logPath: string;
+  readonly #clock: Clock;
+  #pid: number | null = null;
+  /** What it runs with; null: not known to run with what is written. */
+  #running: string | null = null;
+  /** Starts, reloads and stops under way. */
+  #changes = 0;
+  #lastReloadMs = Number.NEGATIVE_INFINITY;
+
+  constructor(command: string, runDir: string, clock: Clock) {
+    this.#command = command;
+    this.#configPath = join(runDir, "haproxy.cfg");
+    this.#masterSocket = join(runDir, "master.sock");
+    this.#logPath = join(runDir, "haproxy.log");
+    this.#clock = clock;
+  }
+
+  /** Takes over one that an earlier process of ours has left. */
+  adopt(): number | null {
+    this.#pid = findHaproxy(this.#configPath).master;
+    return this.#pid;
+  }
+
+  get alive(): boolean {
+    return this.#pid !== null && runsHaproxy(this.#pid, this.#configPath);
+  }
+
+  get wanted(): boolean {
+    return this.#pid !== null;
+  }
+
+  /** It has ended by itself: not while it is being started, loaded again or stopped, when it may look like nothing. */
+  get died(): boolean {
+    return this.wanted && this.#changes === 0 && !this.alive;
+  }
+
+  runsWith(text: string): boolean {
+    return this.alive && this.#running === text;
+  }
+
+  /** What is wrong with a configuration; null: nothing. */
+  async check(text: string): Promise<string | null> {
+    // Somebody may have emptied /run.
+    mkdirSync(dirname(this.#configPath), { recursive: true, mode: 0o711 });
+    const path = `${this.#configPath}.check`;
+    writeFileSync(path, text, { mode: 0o600 });
+    const checked = await run(this.#command, ["-c", "-f", path]);
+    if (checked.code === 0) return null;
+    return alertsIn(checked.stderr) || checked.stderr.trim() || "haproxy -c failed without a word";
+  }
+
+  /** Makes it run with a configuration that was checked. `again`: also when it does already. Resolves when it serves. */
+  async serve(text: string, again = false): Promise<{ outcome: ReloadOutcome; problem?: string }> {
+    if (!again && this.runsWith(text)) return { outcome: "unchanged" };
+    const waitMs = this.#lastReloadMs + RELOAD_GAP_MS - this.#clock.monotonicMs();
+    if (this.alive && waitMs > 0) await sleep(waitMs);
+    return this.#change(() => this.#load(text));
+  }
+
+  async #change<T>(work: () => Promise<T>): Promise<T> {
+    this.#changes += 1;
+    try {
+      return await work();
+    } finally {
+      this.#changes -= 1;
+    }
+  }
+
+  async #load(text: string): Promise<{ outcome: ReloadOutcome; problem?: string }> {
+    const before = this.alive ? await this.#processes() : null;
+    // One that cannot be asked, because its socket was taken away, cannot be verified either.
+    if (before === null) await this.stop();
+    writeFileSync(`${this.#configPath}.new`, text, { mode: 0o600 });
+    renameSync(`${this.#configPath}.new`, this.#configPath);
+    this.#trimLog();
+    this.#running = null;
+    this.#lastReloadMs = this.#clock.monotonicMs();
+    if (before === null) this.#start();
+    else tell(this.#pid as number, "SIGUSR2");
+    const problem = await this.#untilServing(before);
+    if (problem !== null) return { outcome: "failed", problem };
+    this.#running = text;
+    return { outcome: "ok" };
+  }
+
+  /** Ends it when what it has begun is answered, at the latest after some seconds, and whatever else runs with our configuration. */
+  stop(): Promise<void> {
+    return this.#change(() => this.#end());
+  }
+
+  async #end(): Promise<void> {
+    const steps: readonly (readonly [signal: NodeJS.Signals, waitMs: number])[] = [
+      ["SIGUSR1", STOP_MS_MAX],
+      ["SIGTERM", 1_000],
+      ["SIGKILL", 1_000],
+    ];
+    for (const [signal, waitMs] of steps) {
+      const { master, all } = findHaproxy(this.#configPath);
+      if (all.length === 0) break;
+      // The master tells its workers; without one they are told by us.
+      for (const pid of master === null || signal === "SIGKILL" ? all : [master]) tell(pid, signal);
+      const deadline = this.#clock.monotonicMs() + waitMs;
+      while (findHaproxy(this.#configPath).all.length > 0 && this.#clock.monotonicMs() < deadline)
+        await sleep(20);
+    }
+    this.#pid = null;
+    this.#running = null;
+    for (const path of [this.#masterSocket, this.#configPath, `${this.#configPath}.check`, this.#logPath])
+      rmSync(path, { force: true });
+    for (const name of ["stats.sock", WAITING_SOCKET])
+      rmSync(join(dirname(this.#configPath), name), { force: true });
+  }
+
+  #start(): void {
+    const log = openSync(this.#logPath, "a", 0o600);
+    // Of its own session, so that it goes on when we do not.
+    const child = spawn(
+      this.#command,
+      ["-W", "-S", `${this.#masterSocket},mode,600`, "-f", this.#configPath],
+      {
+        detached: true,
+        stdio: ["ignore", log, log],
+        cwd: "/",
+      },
+    );
+    closeSync(log);
+    child.on("error", () => {});
+    child.unref();
+    this.#pid = child.pid ?? null;
+  }
+
+  async #untilServing(before: HaproxyProcesses | null): Promise<string | null> {
+    const deadline = this.#clock.monotonicMs() + RELOAD_MS_MAX;
+    while (this.#clock.monotonicMs() < deadline) {
+      if (this.#pid === null) return `${this.#command} cannot be started`;
+      const now = await this.#processes();
+      if (now !== null && before !== null && now.failedReloads > before.failedReloads)
+        return this.#lastAlerts();
+      if (now !== null && now.workerPid !== null && now.workerPid !== before?.workerPid) return null;
+      await sleep(20);
+      // Between the call and the program a new process does not look like haproxy yet.
+      if (!this.alive && this.#clock.monotonicMs() > deadline - RELOAD_MS_MAX + 500)
+        return this.#lastAlerts();
+    }
+    return `haproxy did not serve within ${RELOAD_MS_MAX} ms: ${this.#lastAlerts()}`;
+  }
+
+  async #processes(): Promise<HaproxyProcesses | null> {
+    try {
+      return parseShowProc(await ask(this.#masterSocket, "show proc"));
+    } catch {
+      // While it executes itself anew, nobody answers.
+      return null;
+    }
+  }
+
+  #lastAlerts(): string {
+    const text = existsSync(this.#logPath) ? readFileSync(this.#logPath, "utf8") : "";
+    return alertsIn(text.slice(-4_000)) || "it ended without a word";
+  }
+
+  #trimLog(): void {
+    const size = statSync(this.#logPath, { throwIfNoEntry: false })?.size ?? 0;
+    if (size > LOG_BYTES_MAX) writeFileSync(this.#logPath, "");
+  }
+}
+
+/** haproxy's alerts in one line, without those that only say that there were some. */
+function alertsIn(text: string): string {
+  const alerts = [...text.matchAll(/^\[ALERT\]\s+\(\d+\) : (.*)$/gm)].map((match) => match[1] as string);
+  return alerts
+    .filter((alert) => !/Error\(s\) found|Fatal errors found/.test(alert))
+    .join("; ")
+    .slice(0, 500);
+}
+
+function tell(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended meanwhile.
+  }
+}

@@ -1,0 +1,161 @@
+import type { Buffer } from "node:buffer";
+import type { QuietLog } from "../../platform/quiet-log.ts";
+import { type Answer, sentence, withoutBody } from "../documents/answer.ts";
+import type { Backend } from "../tenant/tenant-source.ts";
+import { judgeBackend } from "./backend-answer.ts";
+import type { HeaderLine } from "./client-headers.ts";
+import {
+  type Headers,
+  novaAnswerHeaders,
+  novaHeaders,
+  serviceAnswerHeaders,
+  serviceHeaders,
+} from "./proxy-headers.ts";
+import { proxyTarget } from "./proxy-target.ts";
+import { type BackendResult, BackendTransport } from "./proxy-transport.ts";
+import type { SignedIdentity } from "./signature.ts";
+
+/** TRACE would show the guest what was signed for it, and CONNECT is not for a metadata service. */
+const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+export interface ProxiedRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: readonly HeaderLine[];
+  readonly body: Buffer;
+  /** Aborted when the guest leaves. */
+  readonly signal: AbortSignal;
+}
+
+/** Header names in lower case. */
+export interface ProxiedAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Buffer;
+}
+
+/** How a forwarded request ended, for the metrics. */
+export type ProxyOutcome = "passed" | "refused" | "no-endpoint" | Exclude<BackendResult["kind"], "status">;
+
+export interface ProxyOptions {
+  readonly timeoutMs: number;
+  readonly log: QuietLog;
+  onOutcome(kind: Backend["kind"], outcome: ProxyOutcome): void;
+}
+
+/** Forwards guests' requests to a backend, with a signed identity. Nothing of a request is ever logged but its network. */
+export class BackendProxy {
+  readonly #options: ProxyOptions;
+  readonly #transport = new BackendTransport();
+  /** By service, the endpoint that is asked next. */
+  readonly #turns = new Map<string, number>();
+
+  constructor(options: ProxyOptions) {
+    this.#options = options;
+  }
+
+  /** null: the guest has left. Throws TypeError when a header cannot carry the identity. */
+  async forward(
+    request: ProxiedRequest,
+    backend: Backend,
+    identity: SignedIdentity,
+  ): Promise<ProxiedAnswer | null> {
+    const { method } = request;
+    if (!METHODS.has(method)) return refusal(405, "This method is not possible here.");
+    const target = proxyTarget(request.target);
+    if (target.kind === "bad") return refusal(target.status, target.why);
+    const result =
+      backend.kind === "nova"
+        ? await this.#transport.send({
+            ...request,
+            origin: backend.url,
+            path: target.path,
+            headers: novaHeaders(identity, backend.secret),
+            ca: backend.ca,
+            timeoutMs: this.#options.timeoutMs,
+          })
+        : await this.#askService(request, target.path, backend, identity);
+    return this.#judge(result, backend, { method, network: identity.network });
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  /** One endpoint after the other gets its turn; one that cannot be reached is passed over: it was sent nothing. */
+  async #askService(
+    request: ProxiedRequest,
+    path: string,
+    { service, endpoints, secret }: Extract<Backend, { kind: "service" }>,
+    identity: SignedIdentity,
+  ): Promise<BackendResult> {
+    const { timeoutMs } = this.#options;
+    const endMs = performance.now() + timeoutMs;
+    const headers = serviceHeaders(request.headers, identity, secret);
+    const turn = this.#turns.get(service) ?? 0;
+    this.#turns.set(service, (turn + 1) % Math.max(1, endpoints.length));
+    let result: BackendResult = { kind: "unreachable", why: NO_ENDPOINT };
+    for (let tried = 0; tried < endpoints.length; tried++) {
+      const endpoint = endpoints[(turn + tried) % endpoints.length];
+      const left = { timeoutMs: Math.max(1, endMs - performance.now()), ca: null };
+      result = await this.#transport.send({
+        ...request,
+        ...left,
+        origin: `http://${endpoint}`,
+        path,
+        headers,
+      });
+      if (result.kind !== "unreachable") break;
+    }
+    return result;
+  }
+
+  #judge(
+    result: BackendResult,
+    backend: Backend,
+    { method, network }: { method: string; network: string },
+  ): ProxiedAnswer | null {
+    const { onOutcome, log } = this.#options;
+    if (result.kind === "gone") {
+      onOutcome(backend.kind, "gone");
+      return null;
+    }
+    const decision = judgeBackend(result, backend.kind);
+    if (decision.kind === "replace") {
+      const hasNoEndpoint = result.kind === "unreachable" && result.why === NO_ENDPOINT;
+      onOutcome(backend.kind, outcomeOf(result, hasNoEndpoint));
+      if (decision.note !== null) {
+        const name = backend.kind === "nova" ? backend.url : backend.service;
+        log.warn({ network, backend: name, ...("why" in result ? { why: result.why } : {}) }, decision.note);
+      }
+      return method === "HEAD" ? withoutBody(decision.answer) : decision.answer;
+    }
+    if (result.kind !== "status") throw new Error(`a request that ended ${result.kind} passes nothing on`);
+    onOutcome(backend.kind, "passed");
+    const { status, headers, body } = result;
+    const passed = backend.kind === "nova" ? novaAnswerHeaders(headers) : serviceAnswerHeaders(headers);
+    return { status, headers: { ...passed, ...lengthOf(result, method) }, body };
+  }
+}
+
+const NO_ENDPOINT = "no ready endpoint on this node";
+
+function outcomeOf(result: BackendResult, hasNoEndpoint: boolean): ProxyOutcome {
+  if (hasNoEndpoint) return "no-endpoint";
+  return result.kind === "status" ? "refused" : result.kind;
+}
+
+function refusal(status: number, text: string): Answer {
+  return sentence(status, text);
+}
+
+/** Of HEAD's answer, that of the body which there would be; of 204 none (RFC 9110, 8.6). */
+function lengthOf(
+  { status, headers, body }: Extract<BackendResult, { kind: "status" }>,
+  method: string,
+): Headers {
+  if (status === 204) return {};
+  if (method !== "HEAD") return { "content-length": String(body.length) };
+  const told = headers.find(([name]) => name.toLowerCase() === "content-length")?.[1];
+  return told === undefined ? {} : { "content-length": told };
+}

@@ -1,0 +1,56 @@
+import { Buffer } from "node:buffer";
+import { createHmac } from "node:crypto";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import { sameBytes } from "../documents/same-bytes.ts";
+
+/** Who asks, as a backend is told. */
+export interface SignedIdentity {
+  readonly instanceId: string;
+  readonly tenantId: string;
+  /** Name of the network that the request came in on. */
+  readonly network: string;
+  /** The guest's address on it. */
+  readonly source: Address;
+}
+
+/**
+ * The instance ID's signature for the header X-Instance-ID-Signature: HMAC-SHA256 under the shared secret, lower-case hex,
+ * as Nova and Neutron compute it (`metadata_proxy_shared_secret`). It covers the ID alone.
+ */
+export function signInstanceId(secret: Buffer, instanceId: string): string {
+  return createHmac("sha256", secret).update(instanceId, "utf8").digest("hex");
+}
+
+/** Is this the signature? Compared in constant time; hex in upper case is none, as with Nova. */
+export function isSignatureOf(secret: Buffer, instanceId: string, signature: string): boolean {
+  return sameBytes(Buffer.from(signature), Buffer.from(signInstanceId(secret, instanceId)));
+}
+
+/**
+ * The headers that tell a backend who asks; all others of the kind are taken from the client's request before
+ * (`strippedHeaders`). Without secret the request goes unsigned, which Nova refuses. The network stands where Neutron's own
+ * agents have it, so that one of them can be the backend.
+ * Throws TypeError for a value that no header can carry: it should have been refused where it was read.
+ */
+export function identityHeaders(
+  identity: SignedIdentity,
+  secret: Buffer | null,
+): Readonly<Record<string, string>> {
+  const { instanceId, tenantId, network, source } = identity;
+  const headers = {
+    "X-Instance-ID": instanceId,
+    ...(secret === null ? {} : { "X-Instance-ID-Signature": signInstanceId(secret, instanceId) }),
+    "X-Tenant-ID": tenantId,
+    "X-Forwarded-For": formatAddress(source),
+    "X-Neutron-Network-ID": network,
+  };
+  for (const [name, value] of Object.entries(headers)) {
+    if (!isHeaderValue(value)) throw new TypeError(`${name} cannot carry ${JSON.stringify(value)}`);
+  }
+  return headers;
+}
+
+/** Can a header carry this text so that every receiver reads the same? Visible ASCII, and no comma, which joins values. */
+function isHeaderValue(text: string): boolean {
+  return /^[\x21-\x2b\x2d-\x7e]+$/.test(text);
+}

@@ -1,0 +1,197 @@
+import { Buffer } from "node:buffer";
+import {
+  ANNOTATIONS,
+  type ContentReference,
+  isHostname,
+  type ObjectKind,
+  PASSWORDS_CONFIG_MAP,
+  parseContentReference,
+  SERVE_LABEL,
+} from "../../kube/views/content-annotations.ts";
+import type { TenantObject } from "../../kube/views/tenant-objects.ts";
+import type { PublicKey } from "../documents/instance.ts";
+
+/** What a tenant says of its VM, by annotations and the objects that they name. */
+export interface TenantContent {
+  readonly userData: Buffer | null;
+  readonly vendorData: string | null;
+  readonly publicKeys: readonly PublicKey[];
+  readonly meta: Readonly<Record<string, string>>;
+  readonly hostname: string | null;
+  /** Parts that are empty although they were asked for. */
+  readonly problems: readonly ContentProblem[];
+  /** Objects that were asked for and may not be read. */
+  readonly forbidden: readonly ContentReference[];
+}
+
+interface ContentProblem {
+  /** Word in CamelCase, one for each part: the reason of an event. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** The labelled objects of the VM's namespace that `referencesIn` names. */
+export interface TenantObjects {
+  /** "forbidden": it may not be read. */
+  find(kind: ObjectKind, name: string): TenantObject | "forbidden" | undefined;
+}
+
+/** Where no key is named. KubeVirt's own Secrets use the first of each. */
+const USER_DATA_KEYS = ["userdata", "userData", "user-data"];
+const VENDOR_DATA_KEYS = ["vendordata", "vendorData", "vendor-data"];
+
+/** The objects that annotations name. */
+export function referencesIn(annotations: readonly ReadonlyMap<string, string>[]): ContentReference[] {
+  return OBJECT_PARTS.map((part) => parseContentReference(annotationOf(annotations, part) ?? "")).filter(
+    (reference) => reference !== null && !isForPasswords(reference),
+  ) as ContentReference[];
+}
+
+/** Gathers it. `annotations`: the first that has a name counts. */
+export function readContent(
+  annotations: readonly ReadonlyMap<string, string>[],
+  objects: TenantObjects,
+): TenantContent {
+  const reader = new ContentReader(annotations, objects);
+  const userData = reader.value("userData", USER_DATA_KEYS);
+  const vendorData = reader.text("vendorData", reader.value("vendorData", VENDOR_DATA_KEYS));
+  const publicKeys = keysOf(reader.entries("publicKeys"));
+  const meta = Object.fromEntries(reader.entries("meta"));
+  const hostname = reader.hostname();
+  const { problems, forbidden } = reader;
+  return { userData, vendorData, publicKeys, meta, hostname, problems, forbidden };
+}
+
+type Part = keyof typeof ANNOTATIONS;
+const OBJECT_PARTS = ["userData", "vendorData", "publicKeys", "meta"] as const satisfies readonly Part[];
+
+/** An empty one is none, so that a VM can take back what its template says. */
+function annotationOf(annotations: readonly ReadonlyMap<string, string>[], part: Part): string | null {
+  const name = ANNOTATIONS[part];
+  const text = annotations.find((one) => one.has(name))?.get(name) ?? "";
+  return text.trim() === "" ? null : text.trim();
+}
+
+function isForPasswords({ kind, name }: ContentReference): boolean {
+  return kind === "ConfigMap" && name === PASSWORDS_CONFIG_MAP;
+}
+
+class ContentReader {
+  readonly problems: ContentProblem[] = [];
+  readonly forbidden: ContentReference[] = [];
+  readonly #annotations: readonly ReadonlyMap<string, string>[];
+  readonly #objects: TenantObjects;
+
+  constructor(annotations: readonly ReadonlyMap<string, string>[], objects: TenantObjects) {
+    this.#annotations = annotations;
+    this.#objects = objects;
+  }
+
+  hostname(): string | null {
+    const text = this.#annotation("hostname");
+    if (text === null || isHostname(text)) return text;
+    return this.#problem(
+      "hostname",
+      `${quoted(text)} is no host name; use letters, digits, hyphens and dots`,
+    );
+  }
+
+  /** The bytes under the key that the reference names, else under the first of the usual ones. */
+  value(part: Part, usual: readonly string[]): Buffer | null {
+    const found = this.#object(part);
+    if (found === null) return null;
+    const { reference, object } = found;
+    const keys = reference.key === null ? usual : [reference.key];
+    const key = keys.find((one) => object.data.has(one));
+    if (key !== undefined) return object.data.get(key) as Buffer;
+    const remedy = reference.key === null ? `; name yours: ${written(reference)}/<key>` : "";
+    return this.#problem(part, `${named(reference)} has no key ${keys.join(" or ")}${remedy}`);
+  }
+
+  /** The values of an object that are text, by key, in order of their names; one alone where the reference names a key. */
+  entries(part: Part): [string, string][] {
+    const found = this.#object(part);
+    if (found === null) return [];
+    const { reference, object } = found;
+    if (reference.key !== null && !object.data.has(reference.key))
+      this.#problem(part, `${named(reference)} has no key ${reference.key}`);
+    return [...object.data]
+      .filter(([key]) => reference.key === null || key === reference.key)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .flatMap(([key, bytes]): [string, string][] => {
+        const text = this.text(part, bytes, ` (key ${key})`);
+        return text === null ? [] : [[key, text]];
+      });
+  }
+
+  text(part: Part, bytes: Buffer | null, at = ""): string | null {
+    if (bytes === null) return null;
+    const text = bytes.toString("utf8");
+    if (!text.includes("\ufffd") || Buffer.from(text, "utf8").equals(bytes)) return text;
+    return this.#problem(
+      part,
+      `what it names${at} is no UTF-8 text, and only text can be given to a guest here`,
+    );
+  }
+
+  #object(part: Part): { reference: ContentReference; object: TenantObject } | null {
+    const text = this.#annotation(part);
+    if (text === null) return null;
+    const reference = parseContentReference(text);
+    if (reference === null) {
+      const wanted = "secret/<name>[/<key>] or configmap/<name>[/<key>], of the VM's own namespace";
+      return this.#problem(part, `${quoted(text)} is not understood; write ${wanted}`);
+    }
+    // Whoever may edit one VM must not read what the others' guests sent.
+    if (isForPasswords(reference))
+      return this.#problem(part, `${named(reference)} is for passwords alone; name another object`);
+    const object = this.#objects.find(reference.kind, reference.name);
+    if (object === "forbidden") {
+      this.forbidden.push(reference);
+      return null;
+    }
+    if (object !== undefined) return { reference, object };
+    const remedy = `kubectl label ${written({ ...reference, key: null })} ${SERVE_LABEL}=true`;
+    return this.#problem(
+      part,
+      `${named(reference)} is absent or has no label ${SERVE_LABEL}: "true"; ${remedy}`,
+    );
+  }
+
+  #annotation(part: Part): string | null {
+    return annotationOf(this.#annotations, part);
+  }
+
+  #problem(part: Part, what: string): null {
+    const reason = `Metadata${part.slice(0, 1).toUpperCase()}${part.slice(1)}Unavailable`;
+    this.problems.push({ reason, message: `annotation ${ANNOTATIONS[part]}: ${what}. The guest gets none.` });
+    return null;
+  }
+}
+
+/** Each entry is one public key, or lines as in `authorized_keys`. A guest is told one key for a name, so each has its own. */
+function keysOf(entries: readonly [name: string, text: string][]): PublicKey[] {
+  const taken = new Set(entries.map(([name]) => name));
+  return entries.flatMap(([name, text]) => {
+    const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "" && !line.trim().startsWith("#"));
+    let next = 2;
+    return lines.map((data, index) => {
+      if (index === 0) return { name, data: data.trim() };
+      while (taken.has(`${name}-${next}`)) next += 1;
+      taken.add(`${name}-${next}`);
+      return { name: `${name}-${next}`, data: data.trim() };
+    });
+  });
+}
+
+function named({ kind, name }: ContentReference): string {
+  return `${kind} ${name}`;
+}
+
+function written({ kind, name, key }: ContentReference): string {
+  return `${kind.toLowerCase()}/${name}${key === null ? "" : `/${key}`}`;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text);
+}

@@ -1,0 +1,46 @@
+import type { Buffer } from "node:buffer";
+import { EventWriter } from "../../kube/events.ts";
+import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { systemClock } from "../../platform/time.ts";
+import { timeText } from "../../store/journal/rows.ts";
+import { KubeTenantSource } from "./kube-tenant-source.ts";
+import { KubeServiceBackends } from "./services.ts";
+import type { TenantSource } from "./tenant-source.ts";
+
+const COMPONENT = "holdfast-metadata";
+
+export interface KubeOptions {
+  /** null: as a pod of the cluster. */
+  readonly kubeconfig: string | null;
+  /** This node. */
+  readonly node: string;
+  readonly log: { info(message: string): void; warn(message: string): void };
+  /** What identities are signed with for Services; asked at each request. null: they are not signed. */
+  readonly secret: () => Buffer | null;
+}
+
+/**
+ * What a cluster says of VMs and of backends, with a client of its own. Watches from `start` on, which does not wait for the
+ * API; `stop` ends everything. Throws when the kubeconfig cannot be used.
+ */
+export function createKubeTenantSource(
+  options: KubeOptions,
+): TenantSource & { start(): Promise<void>; stop(): Promise<void> } {
+  const { kubeconfig, node, log, secret } = options;
+  const api = new HttpKubeApi(loadKubeConfig(kubeconfig));
+  const time = () => timeText(systemClock.wallMs());
+  const events = new EventWriter({ api, component: COMPONENT, host: node, time });
+  const serviceBackends = new KubeServiceBackends({ api, log, node, events, secret });
+  const source = new KubeTenantSource({ api, log, clock: systemClock, events, serviceBackends });
+  return {
+    look: (identity) => source.look(identity),
+    backendOf: (network) => source.backendOf(network),
+    keepPassword: (identity, password) => source.keepPassword(identity, password),
+    start: () => source.start(),
+    async stop() {
+      await source.stop();
+      api.close();
+    },
+  };
+}

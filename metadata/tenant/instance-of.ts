@@ -1,0 +1,159 @@
+import { createHash } from "node:crypto";
+import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { AnsweredAddress } from "../../store/records.ts";
+import type { Instance, InstanceAddress, InstanceNetwork } from "../documents/instance.ts";
+import { hostnameOfObject, validHostname } from "./hostname.ts";
+import type { TenantLink, TenantView } from "./tenant-source.ts";
+
+/** What a guest outside Kubernetes belongs to. */
+const NAMESPACE_DEFAULT = "default";
+const NAME_DEFAULT = "vm";
+/** Of a container ID, as container runtimes show it to people. */
+const SHORT_ID_CHARS = 12;
+
+/** What is told to the guest, from who it is and what its owner says. Pure. */
+export function instanceOf(identity: IdentityView, tenant: TenantView): Instance {
+  const name = nameOf(identity);
+  const { namespace, projectId } = projectOf(identity, tenant);
+  return {
+    uuid: uuidOf(identity, tenant.firmwareUuid),
+    name,
+    namespace,
+    hostname: validHostname(tenant.hostname ?? "") ?? hostnameOfObject(name) ?? NAME_DEFAULT,
+    projectId,
+    networks: networksOf(identity.interfaces, tenant.links),
+    publicKeys: tenant.publicKeys,
+    userData: tenant.userData,
+    vendorData: tenant.vendorData,
+    meta: tenant.meta,
+    launchIndex: 0,
+    availabilityZone: tenant.availabilityZone,
+    instanceType: tenant.instanceType,
+    rootDevice: tenant.rootDevice,
+    password: tenant.password,
+  };
+}
+
+/** The tenant, as backends know it: what the cluster says, else the namespace's name. */
+export function projectOf(
+  { vm, pods }: IdentityView,
+  { projectId }: Pick<TenantView, "projectId">,
+): { readonly namespace: string; readonly projectId: string } {
+  const namespace = vm?.namespace || pods[0]?.namespace || NAMESPACE_DEFAULT;
+  return { namespace, projectId: projectId ?? namespace };
+}
+
+/**
+ * The instance ID, lower-case: the firmware's UUID, which the guest sees too; else the UID of the first there is of VM,
+ * running instance, claim, pod: the longest-lived first, so that a guest keeps its ID over a restart. What is no UUID
+ * (objects outside Kubernetes may have any UID) stands for one that follows from it.
+ */
+export function uuidOf({ vm, pods, interfaces }: IdentityView, firmwareUuid: string | null): string {
+  const firmware = [firmwareUuid, vm?.firmwareUuid].find((uuid) => uuid != null && isUuid(uuid));
+  if (firmware != null) return firmware.toLowerCase();
+  const claim = interfaces.find(({ owner }) => owner.kind === "claim")?.owner.uid;
+  const uid = [vm?.uid, vm?.vmiUid, claim, pods[0]?.uid].find((one) => one != null && one !== "");
+  if (uid != null) return isUuid(uid) ? uid.toLowerCase() : derivedUuid(`uid\0${uid}`);
+  return derivedUuid(`container\0${pods[0]?.containerID ?? ""}\0${interfaces[0]?.network ?? ""}`);
+}
+
+function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+}
+
+/** Of the UUIDs that are made here: version 5 wants one that nobody else makes some in. */
+const UUID_SPACE = Buffer.from("b6f0a3c47d1e4f5a8c2b9e6d013f7a58", "hex");
+
+/** RFC 9562, 5.5. */
+function derivedUuid(name: string): string {
+  const bytes = createHash("sha1").update(UUID_SPACE).update(name, "utf8").digest().subarray(0, 16);
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x50;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
+function nameOf({ vm, pods, interfaces }: IdentityView): string {
+  const claim = interfaces.find(({ owner }) => owner.kind === "claim")?.owner.name;
+  return vm?.name || pods[0]?.name || claim || pods[0]?.containerID.slice(0, SHORT_ID_CHARS) || NAME_DEFAULT;
+}
+
+/** The interfaces with addresses of ours, in the order of the VM's own where that is known. */
+function networksOf(
+  interfaces: readonly IdentityInterface[],
+  links: readonly TenantLink[],
+): readonly InstanceNetwork[] {
+  const matched = matchLinks(interfaces, links);
+  const rank = ({ link }: Matched) => (link === null ? links.length : links.indexOf(link));
+  const inOrder = matched.toSorted((a, b) => rank(a) - rank(b));
+  const primary = primaryOf(inOrder, links);
+  const ids = new Set<string>();
+  return inOrder.map(({ of, link }) => ({
+    network: of.network,
+    linkId: uniqueId(link?.linkId || of.interface || of.network, ids),
+    mac: link?.mac ?? of.mac,
+    mtu: of.mtu,
+    addresses: of.addresses.flatMap(addressOf),
+    routes: of.routes,
+    dns: of.dns,
+    primary: of === primary,
+  }));
+}
+
+interface Matched {
+  readonly of: IdentityInterface;
+  readonly link: TenantLink | null;
+}
+
+/** Each interface with its link, if the VM's owner describes it: by its name in the pod, else as the only one left of its network. */
+function matchLinks(
+  interfaces: readonly IdentityInterface[],
+  links: readonly TenantLink[],
+): readonly Matched[] {
+  const named = interfaces.map((of) => ({
+    of,
+    link: links.find((link) => link.interface !== null && link.interface === of.interface) ?? null,
+  }));
+  const free = links.filter((link) => !named.some((one) => one.link === link));
+  return named.map(({ of, link }) => {
+    if (link !== null) return { of, link };
+    const alike = free.filter(({ network }) => network === of.network);
+    const rivals = named.filter((one) => one.link === null && one.of.network === of.network);
+    return { of, link: alike.length === 1 && rivals.length === 1 ? (alike[0] ?? null) : null };
+  });
+}
+
+/**
+ * The VM's own choice, else the first with a gateway, else the first. None where the VM's choice is not among them, as the
+ * pod network is not: a second default route would fight with that of the first.
+ */
+function primaryOf(inOrder: readonly Matched[], links: readonly TenantLink[]): IdentityInterface | undefined {
+  const own = inOrder.find(({ link }) => link?.primary === true);
+  if (own === undefined && links.some(({ primary }) => primary)) return undefined;
+  const chosen =
+    own ?? inOrder.find(({ of }) => of.addresses.some(({ gateway }) => gateway !== undefined)) ?? inOrder[0];
+  return chosen?.of;
+}
+
+/** Two links of one ID would be one to the guest. */
+function uniqueId(wanted: string, taken: Set<string>): string {
+  let id = wanted;
+  for (let n = 2; taken.has(id); n++) id = `${wanted}-${n}`;
+  taken.add(id);
+  return id;
+}
+
+/** None for a text that is no address: a boot must go on with the others. */
+function addressOf({ address, gateway }: AnsweredAddress): readonly InstanceAddress[] {
+  try {
+    return [
+      {
+        address: parseInterfaceAddress(address),
+        gateway: gateway === undefined ? null : parseAddress(gateway),
+      },
+    ];
+  } catch {
+    return [];
+  }
+}

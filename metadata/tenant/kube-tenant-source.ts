@@ -1,0 +1,235 @@
+import type { Buffer } from "node:buffer";
+import type { IdentityView, IdentityVm } from "../../identity/wire.ts";
+import type { EventWriter } from "../../kube/events.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { objectPath } from "../../kube/objects.ts";
+import { Reflector, type ReflectorTimings } from "../../kube/reflector.ts";
+import {
+  isTenantId,
+  PASSWORDS_CONFIG_MAP,
+  TENANT_ID_ANNOTATION,
+} from "../../kube/views/content-annotations.ts";
+import { NAMESPACES_PATH, type NamespaceView, projectNamespace } from "../../kube/views/tenant-objects.ts";
+import type { VmiView } from "../../kube/views/vmi-view.ts";
+import type { Clock } from "../../platform/time.ts";
+import { readContent, referencesIn, type TenantObjects } from "./content.ts";
+import { keepGuestPassword } from "./guest-passwords.ts";
+import type { ObjectReference } from "./named-objects.ts";
+import { NamespaceWatches } from "./namespace-watches.ts";
+import { NodeZones } from "./node-zones.ts";
+import type { Backend, TenantSource, TenantView } from "./tenant-source.ts";
+import { VmDirectory, type VmObjects } from "./vm-directory.ts";
+import { linksOf } from "./vm-links.ts";
+
+/** For the namespaces to be known, ms. */
+const NAMESPACES_MS_MAX = 5_000;
+const PASSWORDS: ObjectReference = { kind: "ConfigMap", name: PASSWORDS_CONFIG_MAP };
+const CLUSTER_DOMAIN = "cluster.local";
+/** For a namespace that the watch does not have, ms. */
+const READ_MS_MAX = 3_000;
+
+/** Where networks have a Service of the tenant as their backend. */
+interface ServiceBackends {
+  start(): void | Promise<void>;
+  stop(): void | Promise<void>;
+  /** null: none. */
+  backendOf(network: string): Promise<Backend | null>;
+}
+
+export interface KubeTenantOptions {
+  readonly api: KubeApi;
+  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly clock: Clock;
+  readonly events: Pick<EventWriter, "warn">;
+  /** null: no network has one. */
+  readonly serviceBackends: ServiceBackends | null;
+  /** Default `cluster.local`. */
+  readonly clusterDomain?: string;
+  readonly timings?: Partial<ReflectorTimings>;
+  /** Default 5 s. */
+  readonly syncMsMax?: number;
+  /** Default 30 min. */
+  readonly idleMsMax?: number;
+}
+
+/** What Kubernetes and KubeVirt know of VMs, from watches, and what tenants let us serve, read by name. */
+export class KubeTenantSource implements TenantSource {
+  readonly #options: KubeTenantOptions;
+  readonly #namespaces: Reflector<NamespaceView>;
+  readonly #watches: NamespaceWatches;
+  readonly #vms: VmDirectory;
+  readonly #zones: NodeZones;
+
+  constructor(options: KubeTenantOptions) {
+    const { api, clock, log } = options;
+    this.#options = options;
+    this.#namespaces = new Reflector<NamespaceView>({
+      api,
+      log,
+      path: NAMESPACES_PATH,
+      query: { resourceVersion: "0" },
+      metadataOnly: true,
+      forbiddenIsEmpty: true,
+      project: projectNamespace,
+      onUpsert: () => {},
+      onDelete: () => {},
+      ...(options.timings ? { timings: options.timings } : {}),
+    });
+    this.#watches = new NamespaceWatches(options);
+    this.#vms = new VmDirectory(api, clock);
+    this.#zones = new NodeZones(api, clock);
+  }
+
+  /** Begins to watch; does not wait for the API. */
+  async start(): Promise<void> {
+    this.#namespaces.start();
+    await this.#options.serviceBackends?.start();
+  }
+
+  /** Ends every watch. The API's client stays open. */
+  async stop(): Promise<void> {
+    await Promise.all([this.#namespaces.stop(), this.#watches.stop(), this.#options.serviceBackends?.stop()]);
+  }
+
+  async look(identity: IdentityView): Promise<TenantView> {
+    const namespace = identity.vm?.namespace ?? identity.pods[0]?.namespace ?? null;
+    const known = namespace === null ? null : await this.#namespace(namespace);
+    const projectId = namespace === null ? null : projectIdOf(namespace, known);
+    if (identity.vm === null) return { ...NOTHING, projectId };
+    const watch = await this.#watches.use(identity.vm.namespace);
+    const found = await this.#vms.find(watch, identity.vm);
+    this.#warnTenantId(known, identity.vm, found);
+    const { vmi, vm } = found;
+    const annotations = [vm?.annotations, vmi?.annotations].filter((one) => one !== undefined);
+    watch.setUid(known?.uid ?? null);
+    const named = referencesIn(annotations);
+    const objects = await watch.objects.read([...named, PASSWORDS]);
+    const { problems, forbidden, ...content } = readContent(annotations, objects);
+    for (const { reason, message } of problems) this.#warn(identity.vm, found, reason, message);
+    const untold = watch.untold(named, forbidden);
+    if (untold.length > 0) this.#warnForbidden(untold, identity.vm, found);
+    return {
+      ...content,
+      firmwareUuid: vmi?.firmwareUuid ?? null,
+      hostname: vmi === null ? content.hostname : this.#hostname(vmi, identity.vm, content.hostname),
+      projectId,
+      links: vmi === null ? [] : linksOf(vmi, identity),
+      availabilityZone: vmi?.node ? await this.#zones.zoneOf(vmi.node) : null,
+      instanceType: vmi?.instanceType ?? null,
+      rootDevice: vmi?.rootDevice ?? null,
+      password: storedPassword(objects, passwordKey(identity.vm, found)),
+    };
+  }
+
+  async backendOf(network: string): Promise<Backend | null> {
+    return (await this.#options.serviceBackends?.backendOf(network)) ?? null;
+  }
+
+  async keepPassword(identity: IdentityView, password: Buffer): Promise<"kept" | "taken" | "refused"> {
+    const { vm } = identity;
+    if (vm === null) return "refused";
+    const watch = await this.#watches.use(vm.namespace);
+    const found = await this.#vms.find(watch, vm);
+    const key = passwordKey(vm, found);
+    if (key === null) return "refused";
+    const kept = await keepGuestPassword(this.#options.api, { namespace: vm.namespace, key, password });
+    if (kept.kind === "refused") {
+      const message = `the guest's password is not kept in ConfigMap ${PASSWORDS_CONFIG_MAP}: ${kept.problem}`;
+      this.#warn(vm, found, "MetadataPasswordRefused", message);
+    }
+    // The guest reads what it has just sent.
+    watch.objects.forget(PASSWORDS);
+    return kept.kind;
+  }
+
+  /** null: no right to read it, or it is not there. One that is new may be unknown to the watch. */
+  async #namespace(name: string): Promise<NamespaceView | null> {
+    const namespaces = this.#namespaces;
+    if (!namespaces.synced && !namespaces.forbidden)
+      await namespaces.waitSynced(AbortSignal.timeout(this.#options.syncMsMax ?? NAMESPACES_MS_MAX));
+    if (!namespaces.synced && !namespaces.forbidden)
+      throw new ApiAway("the namespaces are not known yet: the API server does not say");
+    const known = namespaces.items.get(name);
+    if (known !== undefined || namespaces.forbidden) return known ?? null;
+    const path = objectPath(NAMESPACES_PATH, name);
+    const deadlineMs = performance.now() + READ_MS_MAX;
+    const answer = await this.#options.api.send({ method: "GET", path, priority: "add", deadlineMs });
+    return answer.status === 200 ? projectNamespace(answer.body) : null;
+  }
+
+  /** KubeVirt's own fields first, as the launcher pod has them. null: none is asked for. */
+  #hostname({ hostname, subdomain }: VmiView, { namespace, name }: IdentityVm, asked: string | null) {
+    if (subdomain === null) return hostname ?? asked;
+    const domain = this.#options.clusterDomain ?? CLUSTER_DOMAIN;
+    return `${hostname ?? name}.${subdomain}.${namespace}.svc.${domain}`;
+  }
+
+  #warnTenantId(namespace: NamespaceView | null, vm: IdentityVm, found: VmObjects): void {
+    if (namespace === null || namespace.tenantId === null || isTenantId(namespace.tenantId)) return;
+    const message =
+      `annotation ${TENANT_ID_ANNOTATION} of namespace ${namespace.key}: ` +
+      `${JSON.stringify(namespace.tenantId.slice(0, 100))} cannot be sent as X-Tenant-ID, so the namespace's UID is; ` +
+      "use 1 to 255 visible ASCII characters without space and comma";
+    this.#warn(vm, found, "MetadataTenantIdInvalid", message);
+  }
+
+  #warnForbidden(objects: readonly ObjectReference[], vm: IdentityVm, found: VmObjects): void {
+    const { namespace } = vm;
+    const names = objects.map(({ kind, name }) => `${kind} ${name}`).join(" and ");
+    const adding = objects
+      .filter(({ kind }) => kind === "Secret")
+      .map(({ name }) => ({ op: "add", path: "/rules/0/resourceNames/-", value: name }));
+    const naming =
+      adding.length === 0
+        ? ""
+        : `, and name the Secret there: kubectl patch role -n ${namespace} holdfast-metadata --type=json -p '${JSON.stringify(adding)}'`;
+    const message =
+      `the metadata service may not read ${names} of namespace ${namespace}, so the guest gets none of it; apply ` +
+      `deploy/metadata/tenant.yaml once (kubectl apply -n ${namespace} -f deploy/metadata/tenant.yaml)${naming}`;
+    this.#warn(vm, found, "MetadataForbidden", message);
+  }
+
+  #warn({ namespace, name }: IdentityVm, { vm, vmi }: VmObjects, reason: string, message: string): void {
+    const about = vm ?? vmi;
+    if (about === null) return;
+    const kind = vm === null ? "VirtualMachineInstance" : "VirtualMachine";
+    const object = { apiVersion: "kubevirt.io/v1", kind, namespace, name, uid: about.uid };
+    this.#options.events.warn(object, reason, message);
+  }
+}
+
+const NOTHING: TenantView = {
+  userData: null,
+  vendorData: null,
+  publicKeys: [],
+  meta: {},
+  firmwareUuid: null,
+  hostname: null,
+  projectId: null,
+  links: [],
+  availabilityZone: null,
+  instanceType: null,
+  rootDevice: null,
+  password: null,
+};
+
+/**
+ * A namespace that cannot be read has a tenant that no other can have: its bare name could be chosen to be another's UID or
+ * tenant-id.
+ */
+function projectIdOf(name: string, namespace: NamespaceView | null): string {
+  if (namespace === null) return `namespace:${name}`;
+  const { uid, tenantId } = namespace;
+  return tenantId !== null && isTenantId(tenantId) ? tenantId : uid;
+}
+
+/** null: nothing tells this VM from another of its name. */
+function passwordKey({ uid, vmiUid }: IdentityVm, { vm, vmi }: VmObjects): string | null {
+  return vm?.uid || uid || vmi?.uid || vmiUid;
+}
+
+function storedPassword(objects: TenantObjects, key: string | null): TenantView["password"] {
+  const kept = objects.find("ConfigMap", PASSWORDS_CONFIG_MAP);
+  if (key === null || kept === undefined || kept === "forbidden") return null;
+  return { stored: kept.data.get(key) ?? null };
+}

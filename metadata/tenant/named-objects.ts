@@ -1,0 +1,162 @@
+import { ApiAway, type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import { type ObjectKind, SERVE_LABEL } from "../../kube/views/content-annotations.ts";
+import {
+  CONFIG_MAPS_PATH,
+  isServed,
+  projectTenantObject,
+  SECRETS_PATH,
+  type TenantObject,
+  tenantObjectKey,
+} from "../../kube/views/tenant-objects.ts";
+import type { TenantObjects } from "./content.ts";
+
+/** What was read is believed for so long, ms: a change is told to guests after it at the latest. A guest's boot is 28 requests. */
+const BELIEVED_MS = 3_000;
+/** For a first read, ms: a guest's client gives up after 10 s. */
+const FIRST_READ_MS_MAX = 5_000;
+/** For reading again what is known, ms: then it is told from memory. */
+const READ_AGAIN_MS_MAX = 1_000;
+/** After a read that brought no answer, ms: so long what is known is told without asking. */
+const AWAY_MS = 5_000;
+/** Of one namespace: several for each VM of a node. Beyond it, the one asked for longest ago is forgotten. */
+const REMEMBERED_MAX = 1_000;
+
+const OK = 200;
+const NOT_FOUND = 404;
+const FORBIDDEN = 403;
+
+export interface ObjectReference {
+  readonly kind: ObjectKind;
+  readonly name: string;
+}
+
+interface NamedObjectsOptions {
+  readonly api: KubeApi;
+  readonly namespace: string;
+  /** Default 5 s. */
+  readonly firstReadMsMax?: number | undefined;
+}
+
+interface Remembered {
+  /** "unknown": never read. "forbidden": it may not be read. */
+  found: TenantObject | "forbidden" | "unknown" | undefined;
+  /** Of the last answer, and of the last time that none came, performance.now() ms. */
+  readMs: number;
+  failedMs: number;
+  problem: ApiAway | null;
+  reading: Promise<void> | null;
+}
+
+/**
+ * Secrets and ConfigMaps of a namespace that annotations name, each read by its name: there is no right to list them, so that
+ * a stolen token does not open what nobody asked to be served.
+ */
+export class NamedObjects {
+  readonly #options: NamedObjectsOptions;
+  /** In the order of their last use. */
+  readonly #remembered = new Map<string, Remembered>();
+
+  constructor(options: NamedObjectsOptions) {
+    this.#options = options;
+  }
+
+  /** The objects, as they were at most three seconds ago, or before the API went away. Throws ApiAway for one never read. */
+  async read(references: readonly ObjectReference[]): Promise<TenantObjects> {
+    const all = new Map(references.map((one) => [tenantObjectKey(one.kind, one.name), one]));
+    const found = new Map<string, TenantObject | "forbidden" | undefined>();
+    await Promise.all(
+      [...all].map(async ([key, reference]) => found.set(key, await this.#readOne(key, reference))),
+    );
+    return { find: (kind, name) => found.get(tenantObjectKey(kind, name)) };
+  }
+
+  /** It is read again before it is told. */
+  forget({ kind, name }: ObjectReference): void {
+    this.#remembered.delete(tenantObjectKey(kind, name));
+  }
+
+  forgetAll(): void {
+    this.#remembered.clear();
+  }
+
+  async #readOne(key: string, reference: ObjectReference): Promise<TenantObject | "forbidden" | undefined> {
+    const one = this.#recall(key);
+    const nowMs = performance.now();
+    const isKnown = one.found !== "unknown";
+    const isFresh = isKnown && (nowMs - one.readMs < BELIEVED_MS || nowMs - one.failedMs < AWAY_MS);
+    if (!isFresh) {
+      const forMs = isKnown ? READ_AGAIN_MS_MAX : (this.#options.firstReadMsMax ?? FIRST_READ_MS_MAX);
+      one.reading ??= this.#refresh(one, reference, nowMs + forMs).finally(() => {
+        one.reading = null;
+      });
+      await one.reading;
+    }
+    if (one.found === "unknown")
+      throw one.problem ?? new ApiAway(`${key} of namespace ${this.#options.namespace} is not known yet`);
+    return one.found;
+  }
+
+  #recall(key: string): Remembered {
+    const known = this.#remembered.get(key);
+    this.#remembered.delete(key);
+    const one = known ?? {
+      found: "unknown",
+      readMs: Number.NEGATIVE_INFINITY,
+      failedMs: Number.NEGATIVE_INFINITY,
+      problem: null,
+      reading: null,
+    };
+    this.#remembered.set(key, one);
+    const [oldest] = this.#remembered.keys();
+    if (this.#remembered.size > REMEMBERED_MAX && oldest !== undefined) this.#remembered.delete(oldest);
+    return one;
+  }
+
+  async #refresh(one: Remembered, reference: ObjectReference, deadlineMs: number): Promise<void> {
+    try {
+      one.found = await this.#get(reference, deadlineMs);
+      one.readMs = performance.now();
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      one.problem = error;
+      one.failedMs = performance.now();
+    }
+  }
+
+  async #get({ kind, name }: ObjectReference, deadlineMs: number): Promise<Remembered["found"]> {
+    const { api, namespace } = this.#options;
+    const path = namespacedPath(pathOf(kind), namespace, name);
+    const { status, body } = await api.send({ method: "GET", path, priority: "add", deadlineMs });
+    if (status === OK) return isServed(body) ? projectTenantObject(body, kind) : undefined;
+    if (status === NOT_FOUND) return undefined;
+    if (status === FORBIDDEN) return this.#listOne({ kind, name }, deadlineMs);
+    throw new ApiAway(`${kind} ${name} of namespace ${namespace} cannot be read: ${status}`);
+  }
+
+  /** A namespace that applied the Role of 0.1.0 lets its objects be listed and not be read by name. */
+  async #listOne({ kind, name }: ObjectReference, deadlineMs: number): Promise<Remembered["found"]> {
+    let found: TenantObject | undefined;
+    try {
+      await this.#options.api.list({
+        path: namespacedPath(pathOf(kind), this.#options.namespace),
+        query: { fieldSelector: `metadata.name=${name}`, labelSelector: `${SERVE_LABEL}=true` },
+        each: (object) => {
+          found = projectTenantObject(object, kind);
+        },
+        restarted: () => {
+          found = undefined;
+        },
+        deadlineMs,
+      });
+    } catch (error) {
+      if (error instanceof ListRefused && error.status === FORBIDDEN) return "forbidden";
+      throw error;
+    }
+    return found;
+  }
+}
+
+function pathOf(kind: ObjectKind): string {
+  return kind === "Secret" ? SECRETS_PATH : CONFIG_MAPS_PATH;
+}

@@ -1,0 +1,116 @@
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import type { Reflected } from "../../kube/reflected-items.ts";
+import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../kube/reflector.ts";
+import {
+  projectVm,
+  tenantObjectKey,
+  VMIS_PATH,
+  VMS_PATH,
+  type VmView,
+} from "../../kube/views/tenant-objects.ts";
+import { projectVmi, type VmiView } from "../../kube/views/vmi-view.ts";
+import { NamedObjects, type ObjectReference } from "./named-objects.ts";
+
+/** A guest's request waits so long, ms, for what its namespace has to be known; its client gives up after 10 s. */
+const SYNC_MS_MAX = 5_000;
+/** A missing right is asked for again by the next request when the refusal is older than this, ms. */
+const REFUSAL_AGE_MS = 3_000;
+/** For the answer to that, ms; without one, the right counts as missing still. */
+const ASK_AGAIN_MS_MAX = 1_000;
+
+/** Names of one namespace remembered as told; beyond it they are told again. */
+const TOLD_MAX = 1_000;
+
+export interface NamespaceWatchOptions {
+  readonly api: KubeApi;
+  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly timings?: Partial<ReflectorTimings>;
+  /** Default 5 s. */
+  readonly syncMsMax?: number;
+}
+
+/** What is known of one namespace while it has VMs that ask: its VMs, by watches, and the objects that their annotations name. */
+export class NamespaceWatch {
+  readonly namespace: string;
+  readonly vms: Reflector<VmView>;
+  readonly vmis: Reflector<VmiView>;
+  readonly objects: NamedObjects;
+  readonly #all: readonly Reflector<Reflected>[];
+  readonly #syncMsMax: number;
+  /** What has been told of objects that may not be read. */
+  readonly #told = new Set<string>();
+  #uid: string | null = null;
+  #asking: Promise<unknown> | null = null;
+  #askedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(namespace: string, options: NamespaceWatchOptions) {
+    this.namespace = namespace;
+    this.#syncMsMax = options.syncMsMax ?? SYNC_MS_MAX;
+    function watch<T extends Reflected>(path: string, rest: Partial<ReflectorOptions<T>>) {
+      return new Reflector<T>({
+        ...options,
+        path: namespacedPath(path, namespace),
+        forbiddenIsEmpty: true,
+        onUpsert: () => {},
+        onDelete: () => {},
+        project: () => null,
+        ...rest,
+      });
+    }
+    this.vms = watch<VmView>(VMS_PATH, { project: projectVm, metadataOnly: true });
+    this.vmis = watch<VmiView>(VMIS_PATH, { project: projectVmi });
+    this.objects = new NamedObjects({ api: options.api, namespace, firstReadMsMax: options.syncMsMax });
+    this.#all = [this.vms, this.vmis] as never;
+  }
+
+  start(): void {
+    for (const one of this.#all) one.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#all.map((one) => one.stop()));
+  }
+
+  /** Resolves when everything is known as far as we may know it. Throws ApiAway when that takes too long. */
+  async ready(): Promise<void> {
+    // Nearly always: a request must not pay for timers.
+    if (this.#all.every(({ synced, missing, forbidden }) => (synced || missing) && !forbidden)) return;
+    const inTime = AbortSignal.timeout(this.#syncMsMax);
+    const known = await Promise.all(this.#all.map((one) => one.waitSynced(inTime)));
+    if (known.includes(false))
+      throw new ApiAway(`what namespace ${this.namespace} has is not known yet: the API server does not say`);
+    if (this.#all.some(({ forbidden }) => forbidden)) await this.#askAgain();
+  }
+
+  /** The namespace's own UID, where it is known: one that was made again under its name has nothing of the old one's. */
+  setUid(uid: string | null): void {
+    if (uid === null || uid === this.#uid) return;
+    if (this.#uid !== null) this.objects.forgetAll();
+    this.#uid = uid;
+  }
+
+  /** Those of the objects that may not be read of which nobody was told yet. `named`: all that were asked for. */
+  untold(named: readonly ObjectReference[], forbidden: readonly ObjectReference[]): ObjectReference[] {
+    const keyOf = ({ kind, name }: ObjectReference) => tenantObjectKey(kind, name);
+    const refused = new Set(forbidden.map(keyOf));
+    for (const key of named.map(keyOf)) if (!refused.has(key)) this.#told.delete(key);
+    if (this.#told.size >= TOLD_MAX) this.#told.clear();
+    return forbidden.filter((one) => {
+      const isNews = !this.#told.has(keyOf(one));
+      this.#told.add(keyOf(one));
+      return isNews;
+    });
+  }
+
+  /** All that come meanwhile wait for the same answer; while the API is away, few have to wait in vain. */
+  #askAgain(): Promise<unknown> | null {
+    if (this.#asking !== null || performance.now() - this.#askedMs < REFUSAL_AGE_MS) return this.#asking;
+    this.#askedMs = performance.now();
+    const soon = AbortSignal.timeout(ASK_AGAIN_MS_MAX);
+    this.#asking = Promise.all(this.#all.map((one) => one.askAgain(REFUSAL_AGE_MS, soon))).finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
+  }
+}

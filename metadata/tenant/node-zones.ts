@@ -1,0 +1,52 @@
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { NODES_PATH, objectPath } from "../../kube/objects.ts";
+import { objectAt, readTexts } from "../../kube/views/object-metadata.ts";
+import type { Clock } from "../../platform/time.ts";
+
+const ZONE_LABEL = "topology.kubernetes.io/zone";
+/** A node's zone is believed for so long, ms. */
+const BELIEVED_MS = 10 * 60_000;
+/** What could not be read is asked for again after this, ms. */
+const FAILED_MS = 60_000;
+/** A guest waits so long, ms, for its zone: it is served without one as well. */
+const DEADLINE_MS = 1_000;
+const NODES_REMEMBERED_MAX = 1_000;
+
+/** Zones of nodes, by their label: those of this node, and of the others between which VMs move. */
+export class NodeZones {
+  readonly #api: KubeApi;
+  readonly #clock: Clock;
+  readonly #zones = new Map<string, { readonly zone: Promise<string | null>; untilMs: number }>();
+
+  constructor(api: KubeApi, clock: Clock) {
+    this.#api = api;
+    this.#clock = clock;
+  }
+
+  /** null: it has none, or it cannot be read. */
+  async zoneOf(node: string): Promise<string | null> {
+    const nowMs = this.#clock.monotonicMs();
+    const known = this.#zones.get(node);
+    if (known !== undefined && nowMs < known.untilMs) return known.zone;
+    if (this.#zones.size >= NODES_REMEMBERED_MAX) this.#zones.clear();
+    const read = this.#read(node);
+    const entry = { zone: read.then((zone) => zone ?? null), untilMs: nowMs + BELIEVED_MS };
+    this.#zones.set(node, entry);
+    if ((await read) === undefined) entry.untilMs = nowMs + FAILED_MS;
+    return entry.zone;
+  }
+
+  async #read(node: string): Promise<string | null | undefined> {
+    const path = objectPath(NODES_PATH, node);
+    const deadlineMs = performance.now() + DEADLINE_MS;
+    try {
+      const answer = await this.#api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
+      if (answer.status !== 200 || Object.keys(objectAt(answer.body, "metadata", "Node")).length === 0)
+        return undefined;
+      return readTexts(answer.body, "labels").get(ZONE_LABEL) || null;
+    } catch (error) {
+      if (error instanceof ApiAway) return undefined;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,46 @@
+import type { Buffer } from "node:buffer";
+import { randomUUID } from "node:crypto";
+import { linkSync, readFileSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { ensureFolder } from "../../platform/folders.ts";
+import { syncFolder, writeDurably } from "../../platform/write-durably.ts";
+
+/** Guests' passwords as files, one for each instance; each is written once. */
+export class Passwords {
+  readonly #folder: string;
+
+  /** Throws Error when the folder cannot be made. */
+  constructor(state: string) {
+    this.#folder = join(state, "passwords");
+    ensureFolder(this.#folder, "state");
+  }
+
+  /** `uuid` is lower-case. null: the guest has sent none. */
+  read(uuid: string): Buffer | null {
+    const path = this.#path(uuid);
+    // Looked for first: an exception for each of the many guests without one would cost more than all the rest.
+    return statSync(path, { throwIfNoEntry: false }) ? readFileSync(path) : null;
+  }
+
+  /** On the disk when it returns. taken: there is one already, even if another process wrote it at this moment. */
+  keep(uuid: string, password: Buffer): "kept" | "taken" {
+    const path = this.#path(uuid);
+    const written = writeDurably(join(this.#folder, `.${randomUUID()}`), password);
+    try {
+      // A link, unlike a renaming, never replaces what is there; and what it shows is whole.
+      linkSync(written, path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "EEXIST") return "taken";
+      throw error;
+    } finally {
+      rmSync(written, { force: true });
+    }
+    syncFolder(this.#folder);
+    return "kept";
+  }
+
+  #path(uuid: string): string {
+    if (!/^[0-9a-f-]{36}$/.test(uuid)) throw new Error(`${JSON.stringify(uuid)} is no UUID`);
+    return join(this.#folder, uuid);
+  }
+}

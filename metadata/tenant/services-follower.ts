@@ -1,0 +1,136 @@
+import { pause } from "../../kube/backoff.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import { Reflector } from "../../kube/reflector.ts";
+import {
+  judgeService,
+  projectService,
+  SERVICES_PATH,
+  type ServiceView,
+} from "../../kube/views/service-view.ts";
+import {
+  type LocalEndpoint,
+  localEndpoints,
+  projectSlice,
+  SERVICE_NAME_LABEL,
+  type SliceView,
+} from "./services-endpoints.ts";
+
+/** A guest's request waits so long, ms, for its network's Service to be known. */
+const SYNC_MS_MAX = 5_000;
+/** After a failure to learn which version of EndpointSlices there is, ms. */
+const AGAIN_MS = 500;
+const GROUP_PATH = "/apis/discovery.k8s.io";
+const OK = 200;
+const NOT_FOUND = 404;
+
+export interface FollowerOptions {
+  readonly api: KubeApi;
+  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export type FollowedService =
+  | { readonly kind: "endpoints"; readonly endpoints: readonly LocalEndpoint[] }
+  | { readonly kind: "refused"; readonly problem: string };
+
+/** Follows one Service and its EndpointSlices, and nothing else. */
+export class ServiceFollower {
+  readonly #options: FollowerOptions;
+  readonly #service: Reflector<ServiceView>;
+  #slices: Reflector<SliceView> | null = null;
+  readonly #starting: Promise<void>;
+  #stopped = false;
+  /** When it was asked last, performance.now() ms. */
+  usedMs = performance.now();
+
+  constructor(options: FollowerOptions) {
+    this.#options = options;
+    const { api, log, namespace, name } = options;
+    this.#service = new Reflector<ServiceView>({
+      api,
+      log,
+      path: namespacedPath(SERVICES_PATH, namespace),
+      query: { fieldSelector: `metadata.name=${name}` },
+      project: projectService,
+      onUpsert: () => {},
+      onDelete: () => {},
+    });
+    this.#service.start();
+    this.#starting = this.#startSlices();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await Promise.all([this.#service.stop(), this.#starting]);
+    await this.#slices?.stop();
+  }
+
+  /** The Service's endpoints on a node. Waits for what is not known yet; throws ApiAway when that takes too long. */
+  async look(node: string): Promise<FollowedService> {
+    this.usedMs = performance.now();
+    const inTime = this.#isKnown ? null : AbortSignal.timeout(SYNC_MS_MAX);
+    if (inTime !== null && !(await this.#service.waitSynced(inTime))) throw this.#away();
+    const key = `${this.#options.namespace}/${this.#options.name}`;
+    const verdict = judgeService(key, this.#service.items.get(key) ?? null);
+    // Of a Service that does not count, the endpoints may never be known: a name can be too long to be their label.
+    if (verdict.kind === "refused") return verdict;
+    if (inTime !== null && !(await this.#slicesKnown(inTime))) throw this.#away();
+    const slices = this.#slices?.items.values() ?? [];
+    return { kind: "endpoints", endpoints: localEndpoints(slices, { node, portName: verdict.portName }) };
+  }
+
+  get #isKnown(): boolean {
+    return this.#service.synced && this.#slices?.synced === true;
+  }
+
+  async #slicesKnown(inTime: AbortSignal): Promise<boolean> {
+    const late = new Promise<void>((resolve) => {
+      if (inTime.aborted) resolve();
+      inTime.addEventListener("abort", () => resolve());
+    });
+    await Promise.race([this.#starting, late]);
+    return (await this.#slices?.waitSynced(inTime)) ?? false;
+  }
+
+  #away(): ApiAway {
+    const { namespace, name } = this.#options;
+    return new ApiAway(`Service ${namespace}/${name} is not known yet: the API server does not say`);
+  }
+
+  async #startSlices(): Promise<void> {
+    const { api, log, namespace, name } = this.#options;
+    const path = namespacedPath(`${GROUP_PATH}/${await this.#version()}/endpointslices`, namespace);
+    if (this.#stopped) return;
+    this.#slices = new Reflector<SliceView>({
+      api,
+      log,
+      path,
+      query: { labelSelector: `${SERVICE_NAME_LABEL}=${name}` },
+      project: projectSlice,
+      onUpsert: () => {},
+      onDelete: () => {},
+    });
+    this.#slices.start();
+  }
+
+  /** v1 from Kubernetes 1.21 on. */
+  async #version(): Promise<string> {
+    while (!this.#stopped) {
+      try {
+        const deadlineMs = performance.now() + SYNC_MS_MAX;
+        const path = `${GROUP_PATH}/v1`;
+        const { status } = await this.#options.api.send({ method: "GET", path, priority: "add", deadlineMs });
+        if (status === OK || status === NOT_FOUND) return status === OK ? "v1" : "v1beta1";
+        this.#options.log.warn(`${path}: the API server answers ${status}`);
+        await pause(AGAIN_MS);
+      } catch (error) {
+        if (!(error instanceof ApiAway)) throw error;
+        this.#options.log.warn(`${GROUP_PATH}: ${error.message}`);
+        await pause(AGAIN_MS);
+      }
+    }
+    return "v1";
+  }
+}

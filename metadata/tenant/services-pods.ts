@@ -1,0 +1,88 @@
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import type { LocalEndpoint } from "./services-endpoints.ts";
+
+/** Verdicts remembered; beyond it all are asked for again. */
+const REMEMBERED_MAX = 5_000;
+/** A pod that was refused may be about to be reported by its kubelet; it is looked at again after this, ms. */
+const REFUSED_MS = 2_000;
+/** A pod's network may be made anew, and its former address be another's by now: a right one is looked at again after this, ms. */
+const RIGHT_MS = 30_000;
+const DEADLINE_MS = 3_000;
+
+type PodName = NonNullable<LocalEndpoint["pod"]>;
+
+interface Verdict {
+  /** null: requests may go there. */
+  readonly problem: string | null;
+  readonly atMs: number;
+}
+
+/**
+ * Whether an endpoint is a pod of the Service's own namespace, on this node, on the pod network. Whoever may write
+ * EndpointSlices could otherwise send requests of this node to anything that the node can reach, itself included.
+ */
+export class EndpointPods {
+  readonly #api: KubeApi;
+  readonly #node: string;
+  /** By pod UID and address. */
+  readonly #verdicts = new Map<string, Verdict>();
+  readonly #asking = new Map<string, Promise<string | null>>();
+
+  constructor(api: KubeApi, node: string) {
+    this.#api = api;
+    this.#node = node;
+  }
+
+  /** null: requests may go there; else why not. Throws ApiAway. */
+  async problemOf({ address, pod }: LocalEndpoint, namespace: string): Promise<string | null> {
+    if (pod === null) return `${address} is no pod`;
+    if (pod.namespace !== namespace) return `${address} is a pod of namespace ${pod.namespace}`;
+    const key = `${pod.uid} ${address}`;
+    const known = this.#verdicts.get(key);
+    const ageMs = performance.now() - (known?.atMs ?? Number.NEGATIVE_INFINITY);
+    if (known?.problem === null) {
+      // A right pod stays one nearly always: a request does not wait for that to be looked at again.
+      if (ageMs > RIGHT_MS) this.#ask(key, address, pod).catch(() => undefined);
+      return null;
+    }
+    return known && ageMs < REFUSED_MS ? known.problem : this.#ask(key, address, pod);
+  }
+
+  /** Whoever asks while an answer is awaited gets the same. */
+  #ask(key: string, address: string, pod: PodName): Promise<string | null> {
+    const asking =
+      this.#asking.get(key) ?? this.#read(key, address, pod).finally(() => this.#asking.delete(key));
+    this.#asking.set(key, asking);
+    return asking;
+  }
+
+  async #read(key: string, address: string, pod: PodName): Promise<string | null> {
+    const path = namespacedPath(PODS_PATH, pod.namespace, pod.name);
+    const deadlineMs = performance.now() + DEADLINE_MS;
+    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
+    if (answer.status !== 200 && answer.status !== 404)
+      throw new ApiAway(`GET ${path}: ${answer.status} ${answer.body?.message ?? ""}`);
+    const problem = this.#judge(answer.status === 200 ? answer.body : null, address, pod);
+    if (this.#verdicts.size >= REMEMBERED_MAX) this.#verdicts.clear();
+    this.#verdicts.set(key, { problem, atMs: performance.now() });
+    return problem;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: a pod as the API server has it
+  #judge(object: any, address: string, { namespace, name, uid }: PodName) {
+    const said = `pod ${namespace}/${name}`;
+    if (object?.metadata?.uid !== uid) return `${said} is not there any more`;
+    if (object.spec?.hostNetwork === true) return `${said} is on its node's network (hostNetwork)`;
+    if (object.spec?.nodeName !== this.#node) return `${said} is not on node ${this.#node}`;
+    const { phase, podIP, podIPs } = object.status ?? {};
+    // Its address may be another's already.
+    if (phase === "Succeeded" || phase === "Failed") return `${said} has ended`;
+    const addresses: unknown[] = [
+      podIP,
+      ...(Array.isArray(podIPs) ? podIPs : []).map((one) => isObject(one) && one.ip),
+    ];
+    return addresses.includes(address) ? null : `${said} does not have the address ${address}`;
+  }
+}

@@ -1,0 +1,179 @@
+import { DefinitionBook, type NadView, projectNad } from "../../claims/definition-book.ts";
+import type { NetworkOwner } from "../../claims/network-owner.ts";
+import { readRecordedOwner } from "../../claims/record-owner.ts";
+import {
+  readNadServiceReference,
+  readUdnServiceReference,
+  type ServiceReference,
+} from "../../claims/udn/service-reference.ts";
+import { SERVICE_ANNOTATION, UDN_API_VERSION, type UdnView } from "../../claims/udn/udn-object.ts";
+import { UdnWatch } from "../../claims/udn/udn-watch.ts";
+import type { EventObject } from "../../kube/events.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { NADS_PATH } from "../../kube/objects.ts";
+import { Reflector } from "../../kube/reflector.ts";
+import { readTexts } from "../../kube/views/object-metadata.ts";
+
+/** A guest's request waits so long, ms, for the networks to be known; its client gives up after 10 s. */
+const SYNC_MS_MAX = 5_000;
+/** How long, ms, the owner of a network is believed before it is read again. */
+const OWNER_BELIEVED_MS = 10_000;
+/** After a change, ms: many come together. */
+const LEARN_SOON_MS = 20;
+export const NAD_KIND = "NetworkAttachmentDefinition";
+
+/** The reference of a network, and the object that makes it. */
+export interface NetworkReference {
+  readonly reference: Exclude<ServiceReference, { kind: "none" }>;
+  /** For events. */
+  readonly by: EventObject;
+}
+
+interface NadWithService extends NadView {
+  readonly service: string | null;
+}
+
+export interface ServiceReferencesOptions {
+  readonly api: KubeApi;
+  readonly log: { info(message: string): void; warn(message: string): void };
+}
+
+/**
+ * Which networks refer to a Service: by their (Cluster)UserDefinedNetwork, or by the NetworkAttachmentDefinition of ours
+ * that defines them.
+ */
+export class ServiceReferences {
+  readonly #udns: UdnWatch;
+  readonly #nads: Reflector<NadWithService>;
+  readonly #book = new DefinitionBook();
+  readonly #api: KubeApi;
+  /** By network, as read last. */
+  readonly #owners = new Map<string, { readonly owner: NetworkOwner | null; readonly readMs: number }>();
+  #learning: NodeJS.Timeout | undefined;
+  /** By network; null: to be made anew. */
+  #byNetwork: Map<string, UdnView> | null = null;
+
+  constructor({ api, log }: ServiceReferencesOptions) {
+    this.#api = api;
+    this.#udns = new UdnWatch({
+      api,
+      log,
+      onChange: () => {
+        this.#byNetwork = null;
+        this.#learnSoon();
+      },
+    });
+    this.#nads = new Reflector<NadWithService>({
+      api,
+      log,
+      path: NADS_PATH,
+      query: { resourceVersion: "0" },
+      forbiddenIsEmpty: true,
+      project: (object) => ({
+        ...projectNad(object),
+        service: readTexts(object, "annotations").get(SERVICE_ANNOTATION) ?? null,
+      }),
+      onUpsert: (nad) => {
+        this.#book.upsert(nad);
+        if (nad.service !== null) this.#learnSoon();
+      },
+      onDelete: ({ key }) => this.#book.remove(key),
+    });
+  }
+
+  start(): void {
+    this.#udns.start();
+    this.#nads.start();
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#learning);
+    await Promise.all([this.#udns.stop(), this.#nads.stop()]);
+  }
+
+  /** null: it refers to none. Waits for what is not known yet; throws ApiAway when that takes too long. */
+  async of(network: string): Promise<NetworkReference | null> {
+    await this.#known();
+    const owner = await this.#learnOwner(network);
+    const defining = this.#definingNad(network);
+    const udn = this.#udnOf(network, owner);
+    if (udn !== null) {
+      const reference = readUdnServiceReference(udn);
+      const { kind, namespace, name, uid } = udn;
+      if (reference.kind !== "none")
+        return { reference, by: { apiVersion: UDN_API_VERSION, kind, namespace, name, uid } };
+    }
+    if (defining === null) return null;
+    const { namespace, name, uid } = defining;
+    const reference = readNadServiceReference(defining.service, namespace);
+    if (reference.kind === "none") return null;
+    return { reference, by: { apiVersion: "k8s.cni.cncf.io/v1", kind: NAD_KIND, namespace, name, uid } };
+  }
+
+  /** Owners are read before anybody asks, so that they are known when the API server is away. */
+  #learnSoon(): void {
+    clearTimeout(this.#learning);
+    this.#learning = setTimeout(() => {
+      this.#learnReferring().catch(() => {}); // Whoever asks reads it then.
+    }, LEARN_SOON_MS).unref();
+  }
+
+  async #learnReferring(): Promise<void> {
+    const referring = new Set<string>();
+    for (const view of this.#udns.views())
+      if (readUdnServiceReference(view).kind !== "none") referring.add(view.network);
+    for (const { key, service } of this.#nads.items.values()) {
+      const network = service === null ? null : this.#book.networkOfNad(key);
+      if (network !== null) referring.add(network);
+    }
+    for (const network of referring) if (!this.#owners.has(network)) await this.#learnOwner(network);
+  }
+
+  /**
+   * Whose a network is, as recorded; null: it is not, or nothing here speaks of it. Throws ApiAway when that cannot be read
+   * and never was: anybody can write a reference for a network of the same name.
+   */
+  async #learnOwner(network: string): Promise<NetworkOwner | null> {
+    if (this.#udnNamed(network) === null && this.#book.namespacesOf(network).length === 0) return null;
+    const known = this.#owners.get(network);
+    if (known !== undefined && performance.now() - known.readMs < OWNER_BELIEVED_MS) return known.owner;
+    const readMs = performance.now();
+    try {
+      const owner = await readRecordedOwner(this.#api, network, readMs + SYNC_MS_MAX);
+      this.#owners.set(network, { owner, readMs });
+      this.#book.setOwner(network, owner);
+      return owner;
+    } catch (error) {
+      if (known === undefined || !(error instanceof ApiAway)) throw error;
+      return known.owner;
+    }
+  }
+
+  /** Only the one that counts: anybody can make another of the same network in a namespace of their own. */
+  #definingNad(network: string): NadWithService | null {
+    const counting = this.#book.definitionOf(network);
+    return counting === null ? null : (this.#nads.items.get(counting.by) ?? null);
+  }
+
+  /** A network that belongs to another namespace is none of a UserDefinedNetwork's, though the name be equal. */
+  #udnOf(network: string, owner: NetworkOwner | null): UdnView | null {
+    const udn = this.#udnNamed(network);
+    const foreign = udn?.kind === "UserDefinedNetwork" && owner !== null && owner.definedIn !== udn.namespace;
+    return foreign ? null : udn;
+  }
+
+  #udnNamed(network: string): UdnView | null {
+    this.#byNetwork ??= new Map([...this.#udns.views()].map((view) => [view.network, view]));
+    return this.#byNetwork.get(network) ?? null;
+  }
+
+  async #known(): Promise<void> {
+    const nads = this.#nads;
+    // Nearly always: a request must not pay for timers.
+    if (this.#udns.synced && (nads.synced || nads.missing || nads.forbidden)) return;
+    const inTime = AbortSignal.timeout(SYNC_MS_MAX);
+    const known = await Promise.all([this.#udns.waitSynced(inTime), nads.waitSynced(inTime)]);
+    if (known.includes(false))
+      throw new ApiAway("the networks are not known yet: the API server does not say");
+  }
+}

@@ -1,0 +1,123 @@
+import type { Buffer } from "node:buffer";
+import { describeReference } from "../../claims/udn/service-reference.ts";
+import type { EventWriter } from "../../kube/events.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { ServiceFollower } from "./services-follower.ts";
+import { EndpointPods } from "./services-pods.ts";
+import { NAD_KIND, type NetworkReference, ServiceReferences } from "./services-references.ts";
+import type { Backend } from "./tenant-source.ts";
+
+/** A Service that nobody asked for so long, ms, is not followed any more: its VMs have left this node. */
+const IDLE_MS_MAX = 30 * 60_000;
+const IDLE_LOOK_MS = 60_000;
+
+export interface KubeServiceBackendsOptions {
+  readonly api: KubeApi;
+  readonly log: { info(message: string): void; warn(message: string): void };
+  /** This node: endpoints of others are none of its. */
+  readonly node: string;
+  readonly events: Pick<EventWriter, "warn">;
+  /** What identities are signed with; asked at each request. null: they are not signed. */
+  readonly secret?: () => Buffer | null;
+  readonly idleMsMax?: number;
+}
+
+/**
+ * The Services that networks have as their metadata backends: the ready endpoints on this node, of ClusterIP Services, over
+ * IPv4, of pods with an address of their own. Whoever has a reference that cannot be followed gets a backend without
+ * endpoints: its guests shall wait for their tenant's answer, and not be told something else instead.
+ */
+export class KubeServiceBackends {
+  readonly #options: KubeServiceBackendsOptions;
+  readonly #references: ServiceReferences;
+  readonly #pods: EndpointPods;
+  /** By `namespace/name`. */
+  readonly #followers = new Map<string, ServiceFollower>();
+  #idleTimer: NodeJS.Timeout | null = null;
+
+  constructor(options: KubeServiceBackendsOptions) {
+    this.#options = options;
+    this.#references = new ServiceReferences(options);
+    this.#pods = new EndpointPods(options.api, options.node);
+  }
+
+  /** Begins to watch; does not wait for the API. */
+  start(): void {
+    this.#references.start();
+    this.#idleTimer = setInterval(() => this.#stopIdle(), IDLE_LOOK_MS);
+    this.#idleTimer.unref();
+  }
+
+  async stop(): Promise<void> {
+    if (this.#idleTimer !== null) clearInterval(this.#idleTimer);
+    const followers = [...this.#followers.values()];
+    this.#followers.clear();
+    await Promise.all([this.#references.stop(), ...followers.map((one) => one.stop())]);
+  }
+
+  /** null: the network refers to no Service. Throws ApiAway while that, or the Service, is not known. */
+  async backendOf(network: string): Promise<Backend | null> {
+    const found = await this.#references.of(network);
+    if (found === null) return null;
+    const { reference } = found;
+    const secret = this.#options.secret?.() ?? null;
+    if (reference.kind === "wrong") {
+      this.#warnNad(found, "MetadataServiceReferenceInvalid", describeReference(reference));
+      return { kind: "service", service: "(invalid reference)", endpoints: [], secret };
+    }
+    const service = `${reference.namespace}/${reference.name}`;
+    return { kind: "service", service, endpoints: await this.#endpoints(found, service), secret };
+  }
+
+  async #endpoints(found: NetworkReference, service: string): Promise<string[]> {
+    const { node } = this.#options;
+    const [namespace = "", name = ""] = service.split("/");
+    const looked = await this.#follower(namespace, name).look(node);
+    if (looked.kind === "refused") {
+      this.#warnNad(found, "MetadataServiceUnusable", looked.problem);
+      return [];
+    }
+    const problems: string[] = [];
+    const endpoints: string[] = [];
+    for (const endpoint of looked.endpoints) {
+      const problem = await this.#pods.problemOf(endpoint, namespace);
+      if (problem === null) endpoints.push(`${endpoint.address}:${endpoint.port}`);
+      else problems.push(problem);
+    }
+    if (problems.length > 0)
+      this.#warn(found, "MetadataServiceEndpointRefused", `Service ${service}: ${problems.join("; ")}`);
+    else if (endpoints.length === 0) {
+      const message = `Service ${service} has no ready endpoint on node ${node}: guests there get 503 from the metadata service`;
+      this.#warn(found, "MetadataServiceNoLocalEndpoint", message);
+    }
+    return endpoints;
+  }
+
+  #follower(namespace: string, name: string): ServiceFollower {
+    const key = `${namespace}/${name}`;
+    const known = this.#followers.get(key);
+    if (known !== undefined) return known;
+    const { api, log } = this.#options;
+    const follower = new ServiceFollower({ api, log, namespace, name });
+    this.#followers.set(key, follower);
+    return follower;
+  }
+
+  #stopIdle(): void {
+    const idleMsMax = this.#options.idleMsMax ?? IDLE_MS_MAX;
+    for (const [key, follower] of this.#followers) {
+      if (performance.now() - follower.usedMs < idleMsMax) continue;
+      this.#followers.delete(key);
+      follower.stop().catch(() => undefined);
+    }
+  }
+
+  #warn({ by }: NetworkReference, reason: string, message: string): void {
+    this.#options.events.warn(by, reason, message);
+  }
+
+  /** What is the same on every node the controller tells, once, of a (Cluster)UserDefinedNetwork. */
+  #warnNad(found: NetworkReference, reason: string, message: string): void {
+    if (found.by.kind === NAD_KIND) this.#warn(found, reason, message);
+  }
+}

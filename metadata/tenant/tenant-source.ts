@@ -1,0 +1,67 @@
+import type { Buffer } from "node:buffer";
+import type { IdentityView } from "../../identity/wire.ts";
+import type { PublicKey } from "../documents/instance.ts";
+
+/**
+ * Where everything comes from that the daemon does not know of a VM: Kubernetes, or nowhere. Asked at each request, answered
+ * from what is watched; rejects only with ApiAway while that is not known yet (the guest is answered 503 and comes again).
+ */
+export interface TenantSource {
+  look(identity: IdentityView): Promise<TenantView>;
+  /** null: requests of the network are served by ourselves. */
+  backendOf(network: string): Promise<Backend | null>;
+  /**
+   * Keeps what a guest posted as its password, durably. taken: another one is kept already. Rejects with ApiAway.
+   */
+  keepPassword(identity: IdentityView, password: Buffer): Promise<"kept" | "taken" | "refused">;
+}
+
+/** What the tenant and the cluster say about a VM. */
+export interface TenantView {
+  /** Lower-case; null: not known, so that of the identity counts. */
+  readonly firmwareUuid: string | null;
+  /** null: the VM's name. */
+  readonly hostname: string | null;
+  /** UID of the namespace, or its annotation; null: not known. */
+  readonly projectId: string | null;
+  /** In the order of the VM's own interfaces; matched by the name in the pod. */
+  readonly links: readonly TenantLink[];
+  readonly publicKeys: readonly PublicKey[];
+  readonly userData: Buffer | null;
+  readonly vendorData: string | null;
+  readonly meta: Readonly<Record<string, string>>;
+  readonly availabilityZone: string | null;
+  readonly instanceType: string | null;
+  readonly rootDevice: string | null;
+  /** null: no passwords are kept for this VM. */
+  readonly password: { readonly stored: Buffer | null } | null;
+}
+
+export interface TenantLink {
+  /** Name in the pod (`net1`) where it is known; else null. */
+  readonly interface: string | null;
+  /** Network names (the CNI configuration's), or null where only the interface is known. */
+  readonly network: string | null;
+  /** Name of the interface in the VM's specification. */
+  readonly linkId: string;
+  readonly mac: string | null;
+  readonly primary: boolean;
+}
+
+/** Where requests of a network go instead. */
+export type Backend =
+  | {
+      readonly kind: "nova";
+      /** `http://10.0.0.5:8775`, without path. */
+      readonly url: string;
+      readonly secret: Buffer | null;
+      readonly ca: Buffer | null;
+    }
+  | {
+      readonly kind: "service";
+      /** `namespace/name`, for messages. */
+      readonly service: string;
+      /** Ready endpoints on this node, `10.244.1.7:8080`; empty: 503. */
+      readonly endpoints: readonly string[];
+      readonly secret: Buffer | null;
+    };

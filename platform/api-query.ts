@@ -1,0 +1,55 @@
+import { isTooDeep, TOO_DEEP } from "../ipam/definition/definition-keys.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { type Address, parseAddress } from "../ipam/space/address.ts";
+
+const LIMIT_DEFAULT = 500;
+const LIMIT_MAX = 5_000;
+
+/** The query of a request; a parameter that is not known, or given twice, is refused by name. */
+export function readQuery(
+  query: unknown,
+  known: readonly string[],
+): Readonly<Record<string, string | undefined>> {
+  for (const [key, value] of Object.entries(query as Record<string, unknown>)) {
+    if (!known.includes(key)) invalid(key, value, `the parameters here are ${known.join(", ") || "none"}`);
+    if (typeof value !== "string" || value === "") invalid(key, value, "one value is wanted");
+  }
+  return query as Record<string, string>;
+}
+
+export function readLimit(text: string | undefined): number {
+  if (text === undefined) return LIMIT_DEFAULT;
+  const limit = Number(text);
+  if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
+    invalid("limit", text, `a whole number from 1 to ${LIMIT_MAX} is wanted`);
+  }
+  return limit;
+}
+
+/** An address in any spelling, with or without a prefix length. */
+export function readAddress(key: string, text: unknown): Address {
+  try {
+    if (typeof text !== "string") throw new Error("a string is wanted");
+    return parseAddress(text.split("/")[0] ?? "");
+  } catch (error) {
+    return invalid(key, text, (error as Error).message);
+  }
+}
+
+/** The body of a request as an object with only the known keys. */
+export function readBody(body: unknown, known: readonly string[]): Readonly<Record<string, unknown>> {
+  if (typeof body !== "object" || body === null || Array.isArray(body))
+    invalid("body", body, "a JSON object is wanted");
+  if (isTooDeep(body))
+    throw new RefusalError(refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: TOO_DEEP }));
+  for (const [key, value] of Object.entries(body)) {
+    if (!known.includes(key)) invalid(key, value, `the keys here are ${known.join(", ")}`);
+  }
+  return body as Readonly<Record<string, unknown>>;
+}
+
+export function invalid(key: string, value: unknown, remedy: string): never {
+  throw new RefusalError(
+    refuse("REQUEST_INVALID", { key, value: JSON.stringify(value) ?? "absent", remedy }),
+  );
+}

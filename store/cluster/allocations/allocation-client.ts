@@ -1,0 +1,118 @@
+import { RefusalError, refuse } from "../../../ipam/refusals.ts";
+import type { Address } from "../../../ipam/space/address.ts";
+import {
+  ApiAway,
+  type KubeAnswer,
+  type KubeApi,
+  type KubeRequest,
+  type Priority,
+} from "../../../kube/kube-api.ts";
+import { allocationName } from "../../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../../kube/objects.ts";
+import type { Continuity } from "./continuity.ts";
+
+/** An allocation as one quorum read showed it. */
+export interface AllocationReading {
+  readonly object: IPAllocation;
+  /** The server's clock at the read, ms; null when it told none. */
+  readonly serverMs: number | null;
+}
+
+/** What became of a write: done, or the object is not (any more) as it was read. */
+export type Written = { readonly kind: "done"; readonly object: IPAllocation } | { readonly kind: "changed" };
+
+/**
+ * Reads and writes of single IPAllocation objects. Every method throws ApiAway when the outcome is unknown, and
+ * RefusalError API_REFUSED when the server refuses for a reason that no retry changes (rights, validation).
+ */
+export class AllocationClient {
+  readonly #api: KubeApi;
+  readonly #priority: Priority;
+  readonly #continuity: Continuity | null;
+  /** Of the ADD that the writes are for; null: they are sent whatever happens. */
+  readonly #epoch: number | null;
+
+  constructor(
+    api: KubeApi,
+    priority: Priority,
+    continuity: Continuity | null = null,
+    epoch: number | null = null,
+  ) {
+    this.#api = api;
+    this.#priority = priority;
+    this.#continuity = continuity;
+    this.#epoch = epoch;
+  }
+
+  /** The same, with writes that are not sent once contact was lost: of an ADD that was admitted in this epoch. */
+  admitted(epoch: number): AllocationClient {
+    return new AllocationClient(this.#api, this.#priority, this.#continuity, epoch);
+  }
+
+  /** A quorum read; null: nobody has the address. */
+  async read(network: string, address: Address, deadlineMs: number): Promise<AllocationReading | null> {
+    const name = allocationName(network, address);
+    const path = objectPath(ALLOCATIONS_PATH, name);
+    const answer = await this.#api.send({ method: "GET", path, priority: this.#priority, deadlineMs });
+    // Without a name in it, a 404 says that the definition is not installed.
+    if (answer.status === 404 && answer.body?.details?.name === name) return null;
+    if (answer.status !== 200) throw refusedBy(answer, `read IPAllocation ${name}`);
+    return { object: answer.body as IPAllocation, serverMs: answer.serverMs };
+  }
+
+  /** Insert-if-absent: the commit of an allocation. `changed`: the name exists. */
+  async create(object: object, deadlineMs: number): Promise<Written> {
+    const answer = await this.#write({ method: "POST", path: ALLOCATIONS_PATH, body: object, deadlineMs });
+    if (answer.status === 201) return { kind: "done", object: answer.body as IPAllocation };
+    if (answer.status === 409) return { kind: "changed" };
+    throw refusedBy(answer, "create an IPAllocation");
+  }
+
+  /** Puts an object back with the resourceVersion it was read with. `changed`: somebody else wrote or deleted it meanwhile. */
+  async replace(object: object, deadlineMs: number): Promise<Written> {
+    const { name } = (object as IPAllocation).metadata;
+    const path = objectPath(ALLOCATIONS_PATH, name);
+    const answer = await this.#write({ method: "PUT", path, body: object, deadlineMs });
+    if (answer.status === 200 || answer.status === 201) {
+      return { kind: "done", object: answer.body as IPAllocation };
+    }
+    if (answer.status === 409 || answer.status === 404) return { kind: "changed" };
+    throw refusedBy(answer, `write IPAllocation ${name}`);
+  }
+
+  async #write(request: Omit<KubeRequest, "priority" | "unless">): Promise<KubeAnswer> {
+    const continuity = this.#continuity;
+    const newestBefore = continuity?.newest ?? 0n;
+    const answer = await this.#send({ ...request, priority: this.#priority });
+    const version: string | undefined = answer.body?.metadata?.resourceVersion;
+    // A PUT that changes nothing is answered with the version of before.
+    if (answer.status === 201) {
+      continuity?.noteCurrent(version, newestBefore);
+      continuity?.noteCreated(answer.body.metadata);
+    } else if (answer.status < 300) continuity?.noteVersion(version);
+    return answer;
+  }
+
+  /** What was stopped because contact seemed lost goes on where it turns out that it was not. */
+  async #send(request: KubeRequest): Promise<KubeAnswer> {
+    const continuity = this.#continuity;
+    const epoch = this.#epoch;
+    if (continuity === null || epoch === null) return this.#api.send(request);
+    for (;;) {
+      await continuity.untilKnown(epoch, request.deadlineMs);
+      try {
+        return await this.#api.send({ ...request, unless: () => continuity.whyNot(epoch) });
+      } catch (error) {
+        const mayGoOn = error instanceof ApiAway && (await continuity.untilKnown(epoch, request.deadlineMs));
+        if (!mayGoOn || performance.now() >= request.deadlineMs) throw error;
+      }
+    }
+  }
+}
+
+/** What an answer that is neither success nor conflict means. */
+export function refusedBy(answer: KubeAnswer, what: string): RefusalError {
+  const message = (answer.body as { message?: unknown } | null)?.message;
+  const problem = `${answer.status} ${typeof message === "string" ? message : "without a message"}`;
+  return new RefusalError(refuse("API_REFUSED", { what, problem }));
+}

@@ -1,0 +1,165 @@
+import { type Address, formatAddress, parseAddress } from "../../../ipam/space/address.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { allocationName, labelValue } from "../../../kube/object-names.ts";
+import {
+  type AllocationAttachment,
+  type AllocationOwner,
+  ANNOTATION_ADDRESS,
+  ANNOTATION_IMPORTED_FROM,
+  API_VERSION,
+  attachmentKey,
+  BOUND_FINALIZER,
+  type IPAllocation,
+  LABEL_NETWORK,
+  LABEL_OWNER,
+  LABEL_STATE,
+} from "../../../kube/objects.ts";
+
+/** What a new holder brings along. */
+export interface Holder {
+  readonly owner: AllocationOwner;
+  readonly vm?: { readonly name: string; readonly uid: string } | undefined;
+  readonly mac?: string | undefined;
+  /** null: nothing is attached yet (imported, adopted). */
+  readonly attachment: AllocationAttachment | null;
+  /** Where a pod runs that nothing is attached for: its container may run for as long as that node does. */
+  readonly node?: string;
+  readonly adopted?: boolean;
+  /** Another system's record of a container that nobody attaches here; while that record stands, the address is held. */
+  readonly importedFrom?: string;
+}
+
+/** The object whose creation is the allocation. `time` is RFC 3339, for people. */
+export function newAllocation(
+  network: string,
+  one: InterfaceAddress,
+  holder: Holder,
+  time: string,
+): Omit<IPAllocation, "metadata"> & { metadata: object } {
+  const address = formatInterfaceAddress(one);
+  return {
+    apiVersion: API_VERSION,
+    kind: "IPAllocation",
+    metadata: {
+      name: allocationName(network, one.address),
+      labels: {
+        [LABEL_NETWORK]: labelValue(network),
+        [LABEL_OWNER]: labelValue(holder.owner.uid),
+        [LABEL_STATE]: "Bound",
+      },
+      annotations: {
+        [ANNOTATION_ADDRESS]: address,
+        ...(holder.importedFrom === undefined ? {} : { [ANNOTATION_IMPORTED_FROM]: holder.importedFrom }),
+      },
+      finalizers: [BOUND_FINALIZER],
+    },
+    spec: { network, address, ...spec(holder) },
+    status: {
+      state: "Bound",
+      since: time,
+      attachments: holder.attachment === null ? {} : keyed(holder.attachment),
+      node: holder.attachment?.node ?? holder.node ?? "",
+    },
+  };
+}
+
+/** A Cooling object in the hands of its next holder, to be put back with the resourceVersion it was read with. */
+export function takenOver(object: IPAllocation, one: InterfaceAddress, holder: Holder, time: string): object {
+  const fresh = newAllocation(object.spec.network, one, holder, time);
+  const metadata = object.metadata;
+  const { [ANNOTATION_IMPORTED_FROM]: _, ...annotations } = metadata.annotations ?? {};
+  return {
+    ...fresh,
+    metadata: {
+      ...metadata,
+      labels: { ...metadata.labels, ...(fresh.metadata as { labels: object }).labels },
+      annotations: { ...annotations, ...(fresh.metadata as { annotations: object }).annotations },
+      finalizers: [...foreignFinalizers(object), BOUND_FINALIZER],
+    },
+  };
+}
+
+/** The object with one attachment more (the newest), and no longer marked as adopted. */
+export function withAttachment(object: IPAllocation, attachment: AllocationAttachment): object {
+  const { adopted: _, ...rest } = object.spec;
+  const attachments = { ...object.status?.attachments, ...keyed(attachment) };
+  return { ...object, spec: rest, status: { ...object.status, attachments, node: attachment.node } };
+}
+
+/** The object of a pod that nothing is attached for, and the node that it runs on. */
+export function withNode(object: IPAllocation, node: string): object {
+  return { ...object, status: { ...object.status, node } };
+}
+
+/** The object without some attachments. */
+export function withoutAttachments(object: IPAllocation, keys: readonly string[]): IPAllocation {
+  const left = Object.entries(object.status?.attachments ?? {}).filter(([key]) => !keys.includes(key));
+  const node = left.map(([, one]) => one).toSorted((a, b) => (a.since < b.since ? 1 : -1))[0]?.node ?? "";
+  return { ...object, status: { ...object.status, attachments: Object.fromEntries(left), node } };
+}
+
+/** Bound → Cooling in one write: the owner stays for show, and may take it back. */
+export function cooled(object: IPAllocation, time: string): object {
+  const { metadata } = object;
+  return {
+    ...object,
+    metadata: {
+      ...metadata,
+      labels: { ...metadata.labels, [LABEL_STATE]: "Cooling" },
+      finalizers: foreignFinalizers(object),
+    },
+    status: { state: "Cooling", since: time, attachments: {}, node: "" },
+  };
+}
+
+/** Whether the object is what its name says and can be worked with; others are left alone and reported. */
+export function isSound(object: IPAllocation): boolean {
+  return soundAddress(object) !== null;
+}
+
+/** The address of a sound object, canonical, without mask; null: it is not sound. */
+export function soundAddress(object: IPAllocation): string | null {
+  try {
+    const address = addressOf(object);
+    const sound =
+      allocationName(object.spec.network, address) === object.metadata.name &&
+      typeof object.spec.owner?.uid === "string" &&
+      (object.status?.state === "Bound" || object.status?.state === "Cooling");
+    return sound ? formatAddress(address) : null;
+  } catch {
+    return null;
+  }
+}
+
+export function addressOf(object: IPAllocation): Address {
+  return parseAddress(object.spec.address.split("/")[0] ?? "");
+}
+
+export function sameAllocationOwner(
+  a: Pick<AllocationOwner, "kind" | "uid" | "interface">,
+  b: Pick<AllocationOwner, "kind" | "uid" | "interface">,
+): boolean {
+  return a.kind === b.kind && a.uid === b.uid && (a.interface ?? "") === (b.interface ?? "");
+}
+
+function spec({
+  owner,
+  vm,
+  mac,
+  adopted,
+}: Holder): Pick<IPAllocation["spec"], "owner" | "vm" | "mac" | "adopted"> {
+  return {
+    owner,
+    ...(vm === undefined ? {} : { vm }),
+    ...(mac === undefined ? {} : { mac }),
+    ...(adopted ? { adopted } : {}),
+  };
+}
+
+function keyed(attachment: AllocationAttachment): Record<string, AllocationAttachment> {
+  return { [attachmentKey(attachment.containerID, attachment.interface)]: attachment };
+}
+
+function foreignFinalizers(object: IPAllocation): string[] {
+  return (object.metadata.finalizers ?? []).filter((one) => one !== BOUND_FINALIZER);
+}

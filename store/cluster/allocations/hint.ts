@@ -1,0 +1,232 @@
+import { type Address, formatAddress } from "../../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
+import { allocationNamePrefix, labelValue, prefixOfAllocationName } from "../../../kube/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  ANNOTATION_ADDRESS,
+  LABEL_OWNER,
+  LABEL_STATE,
+  type ObjectMeta,
+} from "../../../kube/objects.ts";
+import type { Clock } from "../../../platform/time.ts";
+import { NetworkSpace, type StoredAddress } from "../../network-space.ts";
+
+/** For the list that comes from the server's cache in one piece, ms: 16,000 allocations take one second. */
+const CACHED_LIST_MS_MAX = 20_000;
+
+/** What is believed of one address. */
+interface Entry {
+  readonly address: Address;
+  /** Label form of the owner's UID. */
+  readonly owner: string;
+  readonly cooling: boolean;
+  readonly resourceVersion: string;
+  /** When this very rest was first seen here, ms of the monotonic clock. */
+  readonly restingSinceMs: number;
+  /** Refresh during which it was last seen, or after which it was learnt otherwise. */
+  seen: number;
+}
+
+interface Network {
+  readonly space: NetworkSpace;
+  readonly entries: Map<string, Entry>;
+}
+
+/**
+ * What this node believes about which addresses are taken, cluster-wide. Only a hint: a wrong belief costs a refused
+ * create, never a duplicate, so it is filled from a cached list of metadata, kept by what this node sees itself, and
+ * renewed when it proves poor.
+ */
+export class Hint {
+  readonly #api: KubeApi;
+  readonly #clock: Clock;
+  readonly #node: string;
+  /** By what the names of the network's allocations begin with: labels of two networks may be equal. */
+  readonly #networks = new Map<string, Network>();
+  /** Owner's label and network's key → addresses, to find what an owner has without reading everything. */
+  readonly #byOwner = new Map<string, Map<string, Entry>>();
+  #refresh = 0;
+  #refreshing: Promise<void> | null = null;
+  #refreshedMs = Number.NEGATIVE_INFINITY;
+  #lastId = 0;
+
+  constructor(api: KubeApi, clock: Clock, node: string) {
+    this.#api = api;
+    this.#clock = clock;
+    this.#node = node;
+  }
+
+  /** Age of the last complete list, ms; Infinity before the first. */
+  get ageMs(): number {
+    return this.#clock.monotonicMs() - this.#refreshedMs;
+  }
+
+  /** The free space of a network as it is believed to be. */
+  space(network: string): NetworkSpace {
+    return this.#network(allocationNamePrefix(network), network).space;
+  }
+
+  /** Addresses that an owner is believed to have on a network, resting ones included. */
+  ownedBy(network: string, ownerUid: string): Address[] {
+    const owned = this.#byOwner.get(`${labelValue(ownerUid)} ${allocationNamePrefix(network)}`);
+    return owned ? [...owned.values()].map((entry) => entry.address) : [];
+  }
+
+  /** For how long this very rest of an address has been seen here, ms; -1: it has not. */
+  restSeenMs(network: string, address: Address, resourceVersion: string): number {
+    const entry = this.#known(allocationNamePrefix(network), address);
+    if (!entry?.cooling || entry.resourceVersion !== resourceVersion) return -1;
+    return this.#clock.monotonicMs() - entry.restingSinceMs;
+  }
+
+  /** Bound addresses of a network, inside its ranges or not. */
+  boundCount(network: string): number {
+    let bound = 0;
+    for (const { cooling } of this.#network(allocationNamePrefix(network), network).entries.values())
+      if (!cooling) bound += 1;
+    return bound;
+  }
+
+  /** An object seen by a write or a read of this node. */
+  note(network: string, address: Address, ownerUid: string, cooling: boolean, resourceVersion: string): void {
+    const entry = { address, owner: labelValue(ownerUid), cooling, resourceVersion };
+    this.#put(allocationNamePrefix(network), network, entry);
+  }
+
+  /** No object stands for this address. */
+  noteFree(network: string, address: Address): void {
+    this.#remove(allocationNamePrefix(network), formatAddress(address));
+  }
+
+  /** Metadata of an allocation, from a list or a watch. What cannot be understood is left out: it is only a hint. */
+  learn(meta: ObjectMeta): void {
+    const entry = entryOf(meta);
+    if (entry) this.#put(entry.network, null, entry);
+  }
+
+  forget(meta: ObjectMeta): void {
+    const entry = entryOf(meta);
+    if (entry) this.#remove(entry.network, formatAddress(entry.address));
+  }
+
+  /** Reads everything again; one at a time, whoever asks. Throws ApiAway. */
+  refresh(): Promise<void> {
+    this.#refreshing ??= this.#readAll().finally(() => {
+      this.#refreshing = null;
+    });
+    return this.#refreshing;
+  }
+
+  async #readAll(): Promise<void> {
+    this.#refresh += 1;
+    const round = this.#refresh;
+    const each = (object: { metadata: ObjectMeta }) => {
+      const entry = entryOf(object.metadata);
+      // What this node has learnt since the list was asked for is younger than the list.
+      if (entry && this.#known(entry.network, entry.address)?.seen !== round) {
+        this.#put(entry.network, null, entry, round - 0.5);
+      }
+    };
+    const list = { path: ALLOCATIONS_PATH, metadataOnly: true, each };
+    const deadlineMs = performance.now() + CACHED_LIST_MS_MAX;
+    try {
+      await this.#api.list({ ...list, query: { resourceVersion: "0" }, deadlineMs });
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      // In one piece it was too much for the server: page by page takes longer, and comes to an end.
+      await this.#api.list(list);
+    }
+    for (const [key, { entries, space }] of this.#networks) {
+      for (const [text, entry] of entries) if (entry.seen < round - 0.5) this.#remove(key, text);
+      // Built from the entries again at the next look: a mark that an ADD has left behind goes with the old ones.
+      space.forgetPools();
+    }
+    this.#refreshedMs = this.#clock.monotonicMs();
+  }
+
+  #known(key: string, address: Address): Entry | undefined {
+    return this.#networks.get(key)?.entries.get(formatAddress(address));
+  }
+
+  #put(
+    key: string,
+    name: string | null,
+    entry: Pick<Entry, "address" | "owner" | "cooling" | "resourceVersion">,
+    seen = this.#refresh,
+  ): void {
+    const { space, entries } = this.#network(key, name);
+    const text = formatAddress(entry.address);
+    const before = entries.get(text);
+    const sameRest = before?.cooling && entry.cooling && before.resourceVersion === entry.resourceVersion;
+    const nowMs = this.#clock.monotonicMs();
+    const now: Entry = { ...entry, seen, restingSinceMs: sameRest ? before.restingSinceMs : nowMs };
+    entries.set(text, now);
+    if (before) this.#unown(key, text, before);
+    this.#own(key, text, now);
+    if (before && before.cooling === entry.cooling && (sameRest || !entry.cooling)) return;
+    if (!before || before.cooling) space.allocate(entry.address, false);
+    if (entry.cooling) {
+      const restMs = (space.definition?.cooldownSeconds ?? 0) * 1_000;
+      space.release(entry.address, now.restingSinceMs + restMs, nowMs);
+    }
+  }
+
+  #remove(key: string, text: string): void {
+    const network = this.#networks.get(key);
+    const entry = network?.entries.get(text);
+    if (!network || !entry) return;
+    network.entries.delete(text);
+    this.#unown(key, text, entry);
+    if (entry.cooling) network.space.endRest(entry.address);
+    else network.space.release(entry.address, 0, this.#clock.monotonicMs());
+  }
+
+  #own(key: string, text: string, entry: Entry): void {
+    const owner = `${entry.owner} ${key}`;
+    const owned = this.#byOwner.get(owner);
+    if (owned) owned.set(text, entry);
+    else this.#byOwner.set(owner, new Map([[text, entry]]));
+  }
+
+  #unown(key: string, text: string, entry: Entry): void {
+    const owner = `${entry.owner} ${key}`;
+    const owned = this.#byOwner.get(owner);
+    owned?.delete(text);
+    if (owned?.size === 0) this.#byOwner.delete(owner);
+  }
+
+  #network(key: string, name: string | null): Network {
+    const known = this.#networks.get(key);
+    if (known) return known;
+    this.#lastId += 1;
+    const entries = new Map<string, Entry>();
+    const stored = function* (): Generator<StoredAddress> {
+      for (const { address, cooling, restingSinceMs } of entries.values()) {
+        yield { address, cooling, restingSinceMs };
+      }
+    };
+    const network = { space: new NetworkSpace(this.#lastId, name ?? key, stored, this.#node), entries };
+    this.#networks.set(key, network);
+    return network;
+  }
+}
+
+function entryOf(
+  meta: ObjectMeta,
+): (Pick<Entry, "address" | "owner" | "cooling" | "resourceVersion"> & { network: string }) | null {
+  const network = prefixOfAllocationName(meta.name);
+  const text = meta.annotations?.[ANNOTATION_ADDRESS];
+  if (network === null || text === undefined) return null;
+  try {
+    return {
+      network,
+      address: parseInterfaceAddress(text).address,
+      owner: meta.labels?.[LABEL_OWNER] ?? "",
+      cooling: meta.labels?.[LABEL_STATE] === "Cooling",
+      resourceVersion: meta.resourceVersion,
+    };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,64 @@
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import type { Finding } from "../records.ts";
+
+const DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/** The definitions of deploy/crds, with the fields that are younger than the first release. */
+const DEFINITIONS: readonly (readonly [name: string, fields: readonly string[]])[] = [
+  ["ipallocations.ipam.holdfast.dev", []],
+  ["ipnetworks.ipam.holdfast.dev", ["spec.definedIn", "spec.sharedWith", "status.importedFrom"]],
+];
+const LOOK_MS = 5_000;
+
+/**
+ * A definition that is being deleted takes no new object, and its objects' finalizers keep it like that for ever. One of an
+ * earlier release drops what this one writes: whose a network is, or what is imported, is forgotten at once. What may not
+ * be read is not judged: the right is younger than the first release.
+ */
+export async function checkDefinitions(api: KubeApi): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const [name, fields] of DEFINITIONS) {
+    const deadlineMs = performance.now() + LOOK_MS;
+    try {
+      const path = `${DEFINITIONS_PATH}/${name}`;
+      const { status, body } = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
+      if (status !== 200) continue;
+      if (body.metadata.deletionTimestamp !== undefined) findings.push(beingDeleted(name));
+      const dropped = fields.filter((field) => drops(body, field));
+      if (dropped.length > 0) findings.push(earlier(name, dropped));
+    } catch (error) {
+      if (!(error instanceof ApiAway) && (error as Error).name !== "ClusterProblem") throw error;
+    }
+  }
+  return findings;
+}
+
+/** Whether no version of the definition has a field. One without a schema keeps everything. */
+function drops(definition: unknown, field: string): boolean {
+  const versions: unknown = at(definition, ["spec", "versions"]);
+  const schemas = (Array.isArray(versions) ? versions : []).map((one) =>
+    at(one, ["schema", "openAPIV3Schema"]),
+  );
+  const path = field.split(".").flatMap((key) => ["properties", key]);
+  return schemas.length > 0 && schemas.every((one) => one !== undefined && at(one, path) === undefined);
+}
+
+function at(value: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((inner, key) => (isObject(inner) ? inner[key] : undefined), value);
+}
+
+function earlier(name: string, dropped: readonly string[]): Finding {
+  return {
+    invariant: "definition",
+    message: `the installed definition ${name} is of an earlier release: it does not keep ${dropped.join(", ")}`,
+    hint: "kubectl apply -k deploy/crds of this release",
+  };
+}
+
+function beingDeleted(name: string): Finding {
+  return {
+    invariant: "definition",
+    message: `the definition ${name} is being deleted: no object of it can be created, so nobody gets an address that is new to the cluster`,
+    hint: "it cannot be kept any more: remove the finalizers of its objects, then apply deploy/crds again (docs/uninstall.md, A definition that is being deleted)",
+  };
+}

@@ -1,0 +1,339 @@
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Owner } from "../../ipam/owner.ts";
+import { refuse } from "../../ipam/refusals.ts";
+import type { Address } from "../../ipam/space/address.ts";
+import { sameAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { isBefore, type Stamp } from "../../ipam/stamp.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import type {
+  AllocationFilter,
+  AttachOutcome,
+  AttachWant,
+  DetachOutcome,
+  DetachWant,
+  EndReason,
+  PageRequest,
+} from "../allocations.ts";
+import { HostLocalTakeover } from "../host-local/takeover.ts";
+import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
+import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "../journal/intents.ts";
+import { JournalReader } from "../journal/journal-reader.ts";
+import { StateFolder, type StoreLog } from "../journal/state-folder.ts";
+import type { ClaimView } from "../manifests.ts";
+import type { NodeContext } from "../node-context.ts";
+import type { NodeStore } from "../node-store.ts";
+import type { AllocationView, Attachment, Finding, NetworkView, Page, PodIdentity } from "../records.ts";
+import type { ReleaseOutcome } from "../standalone/release.ts";
+import { AllocationClient } from "./allocations/allocation-client.ts";
+import type { Continuity } from "./allocations/continuity.ts";
+import { Hint } from "./allocations/hint.ts";
+import { fromAllocationOwner } from "./allocations/owners.ts";
+import { type ClusterDefinitions, listClaims, listFromApi, viewNetworks } from "./allocations/views.ts";
+import { type AttachParts, answerFromJournal, attachInKubernetes } from "./attach.ts";
+import { checkNode } from "./check-node.ts";
+import type { ClaimDesk } from "./claim-desk.ts";
+import { Followed } from "./followed.ts";
+import { KubernetesLeaseBook } from "./lease-book.ts";
+import { OtherNode, readNodeIdentity } from "./node-identity.ts";
+import { elsewhere } from "./objects-elsewhere.ts";
+import { Outbox } from "./outbox.ts";
+import { type Reasserted, reassert } from "./reassert.ts";
+import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recover-journal.ts";
+import { releaseInKubernetes } from "./release.ts";
+import { followLeases, takeOverFirst } from "./take-over.ts";
+import { Turns } from "./turns.ts";
+
+/** Reads for people and checks may take this long, ms. */
+const READ_MS_MAX = 10_000;
+/** A CHECK waits for the API no longer, ms: the journal answers it then, and a runtime has many containers to check. */
+const CHECK_MS_MAX = 2_000;
+
+export interface KubernetesStoreOptions {
+  readonly folder: string;
+  readonly context: NodeContext;
+  readonly log: StoreLog & { warn(message: string): void };
+  readonly api: KubeApi;
+  readonly desk: ClaimDesk;
+  readonly continuity: Continuity;
+  readonly definitions: ClusterDefinitions;
+  readonly addDeadlineMs: number;
+  /** Follows the allocations of one network from now on; returns how to end it. */
+  watchNetwork(network: string, hint: Hint): () => void;
+}
+
+/**
+ * `Allocations` over the Kubernetes API: an IPAllocation object for each address, whose creation is the commit. SQLite
+ * beside it is this node's journal: attachments, intents, owed releases and history, never the authority over an address.
+ */
+export class KubernetesStore extends JournalReader implements NodeStore {
+  readonly hint: Hint;
+  readonly hostLocal: HostLocalTakeover;
+  readonly #options: KubernetesStoreOptions;
+  readonly #parts: AttachParts;
+  readonly #outbox: Outbox;
+  readonly #followed: Followed;
+  readonly #turns = new Turns();
+  /** ADDs of this process that have not come to their end: see abandonForgotten. */
+  readonly #underWay = new Set<string>();
+  readonly #unrestored = new Set<string>();
+  readonly #reads: AllocationClient;
+
+  constructor(options: KubernetesStoreOptions) {
+    const { api, context, log } = options;
+    const folder = new StateFolder(options.folder, context, log, { journalOnly: true });
+    super(folder);
+    this.#options = options;
+    this.hint = new Hint(api, context.clock, context.node);
+    this.#reads = new AllocationClient(api, "housekeeping");
+    const client = new AllocationClient(api, "del");
+    this.#outbox = new Outbox({ folder, client, hint: this.hint, clock: context.clock, log });
+    this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
+    this.#parts = {
+      folder,
+      context,
+      client: new AllocationClient(api, "add", options.continuity),
+      continuity: options.continuity,
+      hint: this.hint,
+      desk: options.desk,
+      follow: (network) => this.#followed.need(network),
+      owed: () => this.#outbox.wake(),
+    };
+    const book = new KubernetesLeaseBook({ ...this.#parts, definitions: options.definitions });
+    const { clock, hostLocalDirs: dirs } = context;
+    this.hostLocal = new HostLocalTakeover({ book, clock, dirs, log });
+  }
+
+  /**
+   * Opens the journal and gives back what ADDs of the process before this one left unfinished. Whatever becomes of the
+   * journal from now on: what it must know, the API knows (recoverJournal).
+   */
+  async open(): Promise<void> {
+    await this.folder.open();
+    if (this.folder.status.kind !== "ready") return;
+    await this.folder.write((ledger) => {
+      for (const intent of ledger.sql.intents.all()) abandonIntent(ledger, intent);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#followed.stop();
+    await this.#outbox.stop();
+    this.folder.close();
+  }
+
+  async rebuild(backup: string | null, replace: boolean): Promise<void> {
+    await this.folder.rebuild(backup, { replace });
+  }
+
+  /** Owed releases that the API server has not been told. */
+  get owedCount(): number {
+    return this.folder.status.kind === "ready" ? this.#outbox.owedCount : 0;
+  }
+
+  /** Attachments with an address that belongs to somebody else by now. */
+  get lostCount(): number {
+    return this.folder.status.kind === "ready" ? (this.folder.ledger.sql.lostCount.get()?.n ?? 0) : 0;
+  }
+
+  /** Tells the API server everything that is owed. Throws ApiAway. */
+  drainOutbox(): Promise<void> {
+    return this.#outbox.drain();
+  }
+
+  /** Whether the journal has learnt what it must before anything is served from it. */
+  get isSettled(): boolean {
+    return this.folder.status.kind === "ready" && isSettled(this.folder.ledger);
+  }
+
+  /** See recoverJournal. At every start the Node object is asked first whose name this is. Throws OtherNode. */
+  async recoverJournal(): Promise<number> {
+    await this.#identify();
+    const recovered = await recoverJournal(this.#recovery);
+    this.#outbox.begin();
+    return recovered;
+  }
+
+  /** See settleFormerBoot. Throws OtherNode. */
+  async settleFormerBoot(): ReturnType<typeof settleFormerBoot> {
+    return settleFormerBoot(this.#recovery, { ours: !this.isSettled && (await this.#identify()) });
+  }
+
+  /** See recoverUnknown. */
+  recoverUnknown(): Promise<number> {
+    return recoverUnknown({ ...this.#recovery, client: this.#reads });
+  }
+
+  /** Whether the Node object is surely of this machine. */
+  async #identify(): Promise<boolean> {
+    const identity = await readNodeIdentity(this.#options.api, this.#options.context);
+    if (identity.kind === "other") throw new OtherNode(identity.problem);
+    if (identity.kind === "unknown" && !this.isSettled)
+      this.#options.log.warn(`${identity.problem}; nothing is released for a restart of the machine`);
+    return identity.kind === "ours";
+  }
+
+  get #recovery() {
+    const { api, context, definitions, desk } = this.#options;
+    const definitionOf = (network: string) => definitions.definitionOf(network);
+    return { api, folder: this.folder, context, definitionOf, desk };
+  }
+
+  /** See reassert. */
+  reassert(afterGap = false): Promise<Reasserted> {
+    return reassert(this.#parts, afterGap, this.#unrestored);
+  }
+
+  async attach(want: AttachWant): Promise<AttachOutcome> {
+    const problem = this.folder.whyFull;
+    if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
+    const { containerId, interface: interfaceName, network, claim, pod } = want;
+    const adding = addKey({ network, containerId, interface: interfaceName });
+    const leaveContainer = await this.#turns.enter(`container ${adding}`);
+    const owner =
+      claim !== null
+        ? `claim ${claim.namespace}/${claim.name}`
+        : pod && `pod ${network} ${pod.uid} ${interfaceName}`;
+    const leaveOwner = owner === null ? () => {} : await this.#turns.enter(owner);
+    try {
+      this.#underWay.add(adding);
+      const deadlineMs = performance.now() + this.#options.addDeadlineMs;
+      const refusal = await takeOverFirst(this.hostLocal, want, deadlineMs);
+      if (refusal !== null) return { kind: "refused", refusal };
+      return await attachInKubernetes(this.#parts, want, deadlineMs);
+    } finally {
+      this.#underWay.delete(adding);
+      leaveOwner();
+      leaveContainer();
+    }
+  }
+
+  async detach(want: DetachWant): Promise<DetachOutcome> {
+    const outcome = await this.folder.write((ledger) => journalDetach(ledger, want));
+    if (want.reason === "DEL") this.hostLocal.forget(want);
+    this.#outbox.wake();
+    return outcome;
+  }
+
+  answerLocally(want: AttachWant): Promise<AttachOutcome | null> {
+    return answerFromJournal(this.#parts, want, false);
+  }
+
+  async endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {
+    if (olderThan && !isBefore(attachment.stamp, olderThan, this.#options.context.bootId)) return false;
+    const ended = await this.folder.write((ledger) => journalEnd(ledger, attachment, reason));
+    this.#outbox.wake();
+    return ended;
+  }
+
+  /** The cluster's allocations; while the API server is away those that this node uses. */
+  async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
+    try {
+      return await listFromApi(this.#options.api, filter, page);
+    } catch (error) {
+      if (error instanceof ApiAway) return this.listUsedHere(filter, page);
+      throw error;
+    }
+  }
+
+  async holderOf(network: string, address: Address): Promise<Owner | null> {
+    try {
+      const reading = await this.#reads.read(network, address, performance.now() + CHECK_MS_MAX);
+      return reading?.object.status?.state === "Bound"
+        ? fromAllocationOwner(reading.object.spec.owner)
+        : null;
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      const used = this.attachmentsOfNetwork(network).find((one) =>
+        one.ips.some((ip) => sameAddress(parseInterfaceAddress(ip.address).address, address)),
+      );
+      return used?.owner ?? null;
+    }
+  }
+
+  async networks(): Promise<NetworkView[]> {
+    const { definitions, context } = this.#options;
+    return viewNetworks(definitions, this.hint, this.attachmentCounts(), context.clock.monotonicMs());
+  }
+
+  async claims(): Promise<ClaimView[]> {
+    return listClaims(this.#options.api, new Set(this.#options.definitions.networks()));
+  }
+
+  /** Claims are read from the API. */
+  claimByUid(): null {
+    return null;
+  }
+
+  check(): Promise<Finding[]> {
+    const { api, desk, continuity } = this.#options;
+    const podState = (pod: PodIdentity) => desk.podState(pod, performance.now() + READ_MS_MAX);
+    const listOf = async (owner: Owner) => {
+      const claim = await desk.read(owner, performance.now() + READ_MS_MAX).catch(() => null);
+      return claim?.uid === owner.uid ? claim.ips : null;
+    };
+    const { owedCount, hostLocal } = this;
+    const { recovering } = continuity;
+    return checkNode(this.folder.ledger, api, { owedCount, podState, recovering, listOf, hostLocal });
+  }
+
+  async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
+    const { api, context } = this.#options;
+    const deadlineMs = performance.now() + READ_MS_MAX;
+    return releaseInKubernetes(this.#reads, which, {
+      nowMs: context.clock.wallMs(),
+      deadlineMs,
+      api,
+      podState: (pod) => this.#options.desk.podState(pod, deadlineMs),
+    });
+  }
+
+  definition(network: string): NetworkDefinition | undefined {
+    return this.#options.definitions.definitionOf(network)?.definition;
+  }
+
+  appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined {
+    return this.#options.definitions.definitionOf(network) ?? undefined;
+  }
+
+  /** Old tombstones and history go; a network that is nearly full is followed, one that was quiet is not any more. */
+  async housekeeping(nowUs: number): Promise<void> {
+    this.folder.tryRoom();
+    if (this.folder.status.kind !== "ready") return;
+    // What is still to be learnt asks the tombstones.
+    for (let step = 0; this.isSettled && step < PRUNE_STEPS_MAX; step += 1) {
+      if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
+    }
+    await this.folder.write((ledger) => abandonForgotten(ledger, nowUs, this.#underWay));
+    this.#outbox.wake();
+    const nowMs = this.#options.context.clock.monotonicMs();
+    for (const network of this.attachmentCounts().keys()) {
+      const space = this.hint.space(network);
+      // After a restart nobody has asked for it yet.
+      space.definition ??= this.definition(network) ?? null;
+      const scarce = space.presentPools(nowMs).some((pool) => {
+        const { free, size } = pool.counts();
+        return free * 10n < size;
+      });
+      if (scarce) this.#followed.need(network);
+    }
+    this.#followed.endQuiet();
+    await followLeases(this.hostLocal);
+  }
+
+  applyClaim(): Promise<never> {
+    return elsewhere("IPAMClaim");
+  }
+
+  deleteClaim(): Promise<never> {
+    return elsewhere("IPAMClaim");
+  }
+
+  applyDefinition(): Promise<never> {
+    return elsewhere("NetworkAttachmentDefinition");
+  }
+
+  deleteDefinition(): Promise<never> {
+    return elsewhere("NetworkAttachmentDefinition");
+  }
+}

@@ -1,0 +1,62 @@
+import type { HeldAddress } from "../../ipam/decide-add.ts";
+import { sameOwner } from "../../ipam/owner.ts";
+import { formatAddress, sameAddress } from "../../ipam/space/address.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { AttachWant } from "../allocations.ts";
+import { addressesOf } from "../journal/intents.ts";
+import { ownerOf } from "../journal/rows.ts";
+import { sameAllocationOwner } from "./allocations/allocation-object.ts";
+import { toAllocationOwner } from "./allocations/owners.ts";
+import type { AttachParts } from "./attach.ts";
+import type { Attacher } from "./attacher.ts";
+
+/**
+ * What the owner has already: what its former sandbox was answered (all of it is kept), or what an earlier attempt
+ * reserved and a release left resting (tried first). Each is read from the API: memory of it proves nothing.
+ */
+export async function findOwn(
+  { folder, hint, client }: AttachParts,
+  want: AttachWant,
+  { owner, superseded }: Attacher,
+  deadlineMs: number,
+): Promise<HeldAddress[]> {
+  const { ledger } = folder;
+  const space = ledger.networks.get(want.network);
+  const former = superseded.find(({ row }) => sameOwner(ownerOf(row), owner));
+  const answered = former
+    ? (JSON.parse(former.row.ips) as { address: string }[]).map(({ address }) =>
+        parseInterfaceAddress(address),
+      )
+    : [];
+  const intents = space ? ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id) : [];
+  const begun = intents.flatMap(addressesOf);
+  const others = [...begun.map((one) => one.address), ...hint.ownedBy(want.network, owner.uid)];
+  const seen = new Map(
+    [...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]),
+  );
+  const read = await Promise.all(
+    [...seen.values()].map(async (address) => ({
+      address,
+      reading: await client.read(want.network, address, deadlineMs),
+    })),
+  );
+  const own: HeldAddress[] = [];
+  for (const { address, reading } of read) {
+    if (reading === null) {
+      hint.noteFree(want.network, address);
+      // A create whose answer was lost may still arrive: the same name again, and it does no harm.
+      const same = begun.find((one) => sameAddress(one.address, address));
+      if (same) own.push({ ...same, state: "cooling", adopted: false });
+    } else if (sameAllocationOwner(reading.object.spec.owner, toAllocationOwner(owner))) {
+      const { prefixLength } = parseInterfaceAddress(reading.object.spec.address);
+      own.push({ address, prefixLength, state: "cooling", adopted: false });
+    } else {
+      const { spec, status, metadata } = reading.object;
+      hint.note(want.network, address, spec.owner.uid, status?.state === "Cooling", metadata.resourceVersion);
+    }
+  }
+  const has = (one: InterfaceAddress) =>
+    own.some(({ address }) => formatAddress(address) === formatAddress(one.address));
+  if (answered.length === 0 || !answered.every(has)) return own;
+  return answered.map((one) => ({ ...one, state: "bound", adopted: false }));
+}

@@ -1,0 +1,36 @@
+import type { Clock } from "../../platform/time.ts";
+
+/** A network that nobody needed to follow for so long is not followed any more, ms. */
+const QUIET_MS_MAX = 600_000;
+
+/** The networks whose allocations are watched: those that are nearly full, or whose hint misled an ADD. */
+export class Followed {
+  readonly #clock: Clock;
+  readonly #watch: (network: string) => () => void;
+  readonly #following = new Map<string, { end: () => void; neededMs: number }>();
+
+  constructor(clock: Clock, watch: (network: string) => () => void) {
+    this.#clock = clock;
+    this.#watch = watch;
+  }
+
+  need(network: string): void {
+    const neededMs = this.#clock.monotonicMs();
+    const known = this.#following.get(network);
+    if (known) known.neededMs = neededMs;
+    else this.#following.set(network, { end: this.#watch(network), neededMs });
+  }
+
+  endQuiet(): void {
+    for (const [network, { end, neededMs }] of this.#following) {
+      if (this.#clock.monotonicMs() - neededMs < QUIET_MS_MAX) continue;
+      end();
+      this.#following.delete(network);
+    }
+  }
+
+  stop(): void {
+    for (const { end } of this.#following.values()) end();
+    this.#following.clear();
+  }
+}

@@ -1,0 +1,335 @@
+import type { LeaseHolder } from "../../ipam/definition/host-local-lease.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { placeOf } from "../../ipam/space/range-set.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import { type AllocationAttachment, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
+import { killPoint } from "../../platform/kill-point.ts";
+import {
+  holderOf,
+  isHeldBy,
+  type LeaseBook,
+  type LeaseVerdict,
+  type RecordedLease,
+  unknownHolder,
+} from "../host-local/lease-book.ts";
+import type { Lease } from "../host-local/lease-files.ts";
+import {
+  addressesOfRow,
+  isInUse,
+  isTakenOver,
+  knownLease,
+  ownerOfLease,
+  placed,
+  putLease,
+  recordLeases,
+  sortLeases,
+} from "../journal/host-local.ts";
+import { endRow } from "../journal/intents.ts";
+import { timeText } from "../journal/rows.ts";
+import type { StateFolder } from "../journal/state-folder.ts";
+import type { NodeContext } from "../node-context.ts";
+import type { AllocationClient } from "./allocations/allocation-client.ts";
+import { newAllocation, takenOver, withAttachment } from "./allocations/allocation-object.ts";
+import type { Hint } from "./allocations/hint.ts";
+import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
+import type { ClusterDefinitions } from "./allocations/views.ts";
+import { isOnlyOwed } from "./outbox.ts";
+
+/** One lease's reads and writes, ms. */
+const ONE_MS_MAX = 10_000;
+/** Others that write the same objects at once: the daemons of nodes that gave the same address before, so few. */
+const ATTEMPTS_MAX = 10;
+
+interface Parts {
+  readonly folder: StateFolder;
+  readonly client: AllocationClient;
+  readonly hint: Hint;
+  readonly context: NodeContext;
+  readonly definitions: ClusterDefinitions;
+  /** Something is owed to the API server. */
+  owed(): void;
+}
+
+interface Judged {
+  readonly verdict: LeaseVerdict;
+  /** Recorded, and for the container of the file itself. */
+  readonly own: boolean;
+}
+
+/**
+ * host-local's leases of this node as IPAllocation objects. The journal comes first: what it has and the API server has not
+ * is made good by every comparison of the two, so that a crash in between loses no container's address.
+ */
+export class KubernetesLeaseBook implements LeaseBook {
+  readonly #parts: Parts;
+  /** Leases whose objects this process has seen or made. */
+  readonly #made = new Set<string>();
+  /** Who has the address of a lease instead, as it was last read: a pod, as a rule. */
+  readonly #others = new Map<string, LeaseVerdict>();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  definitions(): readonly NetworkDefinition[] {
+    const { definitions } = this.#parts;
+    return definitions.networks().flatMap((network) => definitions.definitionOf(network)?.definition ?? []);
+  }
+
+  folders(): { network: string; folder: string }[] {
+    return this.#parts.folder.ledger.leases.folders();
+  }
+
+  hasForgotten(network: string): boolean {
+    const { ledger } = this.#parts.folder;
+    const space = ledger.networks.get(network);
+    if (space === undefined || this.folders().some((one) => one.network === network)) return false;
+    return ledger.leases.hasTakenOver(space.id);
+  }
+
+  /** As far as this node knows: who has the address as a pod loses it by the controller, of which nobody tells us. */
+  mayBeFree(definition: NetworkDefinition, { address }: Lease): boolean {
+    const space = this.#parts.hint.space(definition.name);
+    const pools = space.poolsOf(definition, this.#parts.context.clock.monotonicMs());
+    const pool = pools.find((one) => one.rangeSet.family === address.family && one.subnetOf(address.value));
+    return pool !== undefined && pool.stateOf(address.value) !== "allocated";
+  }
+
+  isInUse(network: string, folder: string): boolean {
+    return isInUse(this.#parts.folder.ledger, network, folder);
+  }
+
+  async remember(network: string, folder: string): Promise<void> {
+    if (this.folders().some((one) => one.network === network && one.folder === folder)) return;
+    await this.#parts.folder.write((ledger, transaction) =>
+      ledger.leases.remember(ledger.networkOf(network, transaction).id, folder),
+    );
+  }
+
+  async judge(definition: NetworkDefinition, lease: Lease): Promise<LeaseVerdict> {
+    return (await this.#judge(definition, lease)).verdict;
+  }
+
+  async take(
+    definition: NetworkDefinition,
+    holder: LeaseHolder,
+    leases: readonly Lease[],
+  ): Promise<LeaseVerdict[]> {
+    const judged = new Map<Lease, Judged>();
+    for (const lease of leases) judged.set(lease, await this.#judge(definition, lease));
+    const free = leases.filter((lease) => judged.get(lease)?.verdict.kind === "free");
+    // Journaled by a process that was killed before it made the object, or by a journal that was lost: once for each process.
+    const own = leases.filter((lease) => judged.get(lease)?.own && !this.#made.has(keyOf(definition, lease)));
+    const lost = new Map<Lease, LeaseVerdict>();
+    if (free.length + own.length > 0) {
+      const { ledger } = this.#parts.folder;
+      const space = ledger.networks.get(definition.name);
+      const former = space && ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
+      if (former !== undefined && !isTakenOver(former)) {
+        // The container has other addresses of ours: whoever has this one, the file knows more than we.
+        for (const lease of free)
+          await this.#takeAll(definition, unknownHolder(lease.address), [lease], lost);
+      } else await this.#takeAll(definition, holder, [...own, ...free], lost);
+    }
+    if (free.length > 0) this.#parts.owed();
+    return leases.map((lease) => {
+      const { verdict } = judged.get(lease) as Judged;
+      return lost.get(lease) ?? (verdict.kind === "free" ? { kind: "taken" } : verdict);
+    });
+  }
+
+  async settle(
+    network: string,
+    folder: string,
+    present: ReadonlyMap<string, Lease>,
+  ): Promise<RecordedLease[]> {
+    const { ended, passesOver } = await this.#parts.folder.write((ledger) => {
+      const space = ledger.networks.get(network);
+      if (space === undefined) return { ended: [], passesOver: false };
+      const sorted = sortLeases(ledger, space, folder, present);
+      for (const row of sorted.gone) endRow(ledger, row, "DEL by host-local");
+      for (const row of sorted.stale) ledger.leases.delete(row);
+      return { ended: sorted.ended, passesOver: sorted.stale.some(({ path }) => present.has(path)) };
+    });
+    // A file that names another container now: its address passes over in one write (take), unless it is released before.
+    if (!passesOver) this.#parts.owed();
+    return ended;
+  }
+
+  async #judge(definition: NetworkDefinition, lease: Lease): Promise<Judged> {
+    const { folder, client } = this.#parts;
+    if (placeOf(definition.rangeSets, lease.address) === null) return foreign({ kind: "outside" });
+    const holder = holderOf(lease);
+    const known = knownLease(folder.ledger, definition.name, lease);
+    if (known !== null) {
+      const space = folder.ledger.networks.get(definition.name);
+      const row = space && folder.ledger.leases.get(space.id, addressBytes(lease.address));
+      return { verdict: known, own: known.kind === "recorded" && row?.container_id === holder.containerId };
+    }
+    const other = this.#others.get(keyOf(definition, lease));
+    if (other !== undefined && !this.mayBeFree(definition, lease)) return foreign(other);
+    const deadlineMs = performance.now() + ONE_MS_MAX;
+    const reading = await client.read(definition.name, lease.address, deadlineMs);
+    if (reading?.object.status?.state !== "Bound") return foreign({ kind: "free" });
+    return this.#relate(definition, lease, holder, reading.object);
+  }
+
+  /** What the address is to a holder while `object` binds it. */
+  #relate(definition: NetworkDefinition, lease: Lease, holder: LeaseHolder, object: IPAllocation): Judged {
+    const { hint } = this.#parts;
+    const owner = fromAllocationOwner(object.spec.owner);
+    hint.note(definition.name, lease.address, owner.uid, false, object.metadata.resourceVersion);
+    if (this.#isOf(object, holder, lease)) return { verdict: { kind: "recorded" }, own: true };
+    const attachments = attachmentsOf(object.status);
+    const used = attachments.some(({ containerID }) => containerID === holder.containerId);
+    if (used && !isUnknown(holder, lease)) return foreign({ kind: "recorded" });
+    // The file named nobody when it was read first: one write passes the address over, so that nobody gets it in between.
+    if (attachments.length > 0 && this.#isOf(object, unknownHolder(lease.address), lease))
+      return { verdict: { kind: "recorded" }, own: true };
+    if (isOnlyOwed(this.#parts.folder.ledger, object, lease.address)) return foreign({ kind: "free" });
+    const unattached = owner.kind === "pod" && attachments.length === 0;
+    const byItsPod = unattached && (holder.interface === "" || holder.interface === owner.interface);
+    const other = { kind: "other", holder: owner, ...(byItsPod ? { byItsPod } : {}) } as const;
+    this.#others.set(keyOf(definition, lease), other);
+    return foreign(other);
+  }
+
+  /** A file that names no container stands for this node's container: on another node it is another one. */
+  #isOf({ spec, status }: IPAllocation, holder: LeaseHolder, lease: Lease): boolean {
+    if (!isHeldBy(fromAllocationOwner(spec.owner), holder)) return false;
+    return (
+      !isUnknown(holder, lease) ||
+      attachmentsOf(status).every(({ node }) => node === this.#parts.context.node)
+    );
+  }
+
+  /** Journal, then objects. Somebody who was faster keeps the address: the journal forgets it, and `lost` gets what it is now. */
+  async #takeAll(
+    definition: NetworkDefinition,
+    holder: LeaseHolder,
+    leases: readonly Lease[],
+    lost: Map<Lease, LeaseVerdict>,
+  ): Promise<void> {
+    await this.#journal(definition, holder, leases);
+    killPoint("after-intent");
+    for (const lease of leases) {
+      const verdict = await this.#create(definition, holder, lease);
+      if (verdict === null) this.#made.add(keyOf(definition, lease));
+      else lost.set(lease, verdict);
+    }
+    const others = leases.filter((lease) => lost.has(lease));
+    if (others.length > 0) await this.#forget(definition, holder, others);
+    killPoint("after-reserve");
+  }
+
+  async #journal(
+    definition: NetworkDefinition,
+    holder: LeaseHolder,
+    leases: readonly Lease[],
+  ): Promise<void> {
+    await this.#parts.folder.write((ledger, transaction) => {
+      const space = ledger.networkOf(definition.name, transaction);
+      const former = ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
+      const before = addressesOfRow(former);
+      const addresses = new Map<string, InterfaceAddress>();
+      for (const one of [...before, ...leases.map((lease) => placed(definition, lease))])
+        addresses.set(formatAddress(one.address), one);
+      for (const lease of leases) {
+        const unnamed = unknownHolder(lease.address).containerId;
+        const row =
+          unnamed === holder.containerId ? undefined : ledger.sql.attachment.get(unnamed, "", space.id);
+        if (row !== undefined) endRow(ledger, row, "used again", textsOf([lease]));
+        putLease(ledger, space, holder, lease);
+      }
+      if (former !== undefined && before.length === addresses.size) return;
+      if (former !== undefined) endRow(ledger, former, "used again", textsOf(before));
+      recordLeases(ledger, space, definition, holder, [...addresses.values()]);
+    });
+  }
+
+  /**
+   * Leases whose addresses were not to be had. Their rows go as well: one without an attachment says that its container has
+   * ended, and the file would be removed. Nothing is owed, because nothing was ours.
+   */
+  async #forget(definition: NetworkDefinition, holder: LeaseHolder, lost: readonly Lease[]): Promise<void> {
+    await this.#parts.folder.write((ledger, transaction) => {
+      const space = ledger.networkOf(definition.name, transaction);
+      for (const { address, path, fileId } of lost) {
+        const row = ledger.leases.get(space.id, addressBytes(address));
+        if (row?.path === path && row.file_id === fileId) ledger.leases.delete(row);
+      }
+      const former = ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
+      // A DEL, or an ADD, of the container may have come meanwhile.
+      if (former === undefined || !isTakenOver(former)) return;
+      const before = addressesOfRow(former);
+      const without = textsOf(lost);
+      const kept = before.filter(({ address }) => !without.has(formatAddress(address)));
+      if (kept.length === before.length) return;
+      endRow(ledger, former, "used again", textsOf(before));
+      if (kept.length > 0) recordLeases(ledger, space, definition, holder, kept);
+    });
+  }
+
+  /** null: the address is the container's now; else what it is. Throws ApiAway and RefusalError. */
+  async #create(
+    definition: NetworkDefinition,
+    holder: LeaseHolder,
+    lease: Lease,
+  ): Promise<LeaseVerdict | null> {
+    const { client, context, hint } = this.#parts;
+    const one = placed(definition, lease);
+    const { containerId, interface: interfaceName } = holder;
+    const deadlineMs = performance.now() + ONE_MS_MAX;
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+      const time = timeText(context.clock.wallMs());
+      const { node } = context;
+      const attachment = { containerID: containerId, interface: interfaceName, node, since: time };
+      const wanted = { owner: toAllocationOwner(ownerOfLease(holder)), attachment };
+      const reading = await client.read(definition.name, one.address, deadlineMs);
+      const object = reading?.object;
+      if (object?.status?.state === "Bound") {
+        const { verdict, own } = this.#relate(definition, lease, holder, object);
+        if (!own && verdict.kind !== "free") return verdict;
+        if (own && attachmentKey(containerId, interfaceName) in (object.status.attachments ?? {}))
+          return null;
+      }
+      const written =
+        object === undefined
+          ? await client.create(newAllocation(definition.name, one, wanted, time), deadlineMs)
+          : await client.replace(
+              object.status?.state === "Bound" && this.#isOf(object, holder, lease)
+                ? withAttachment(object, attachment)
+                : takenOver(object, one, wanted, time),
+              deadlineMs,
+            );
+      if (written.kind === "changed") continue;
+      const { resourceVersion } = written.object.metadata;
+      hint.note(definition.name, one.address, containerId, false, resourceVersion);
+      return null;
+    }
+    throw new ApiAway(`others kept writing ${formatAddress(one.address)} of network ${definition.name}`);
+  }
+}
+
+function isUnknown(holder: LeaseHolder, { address }: Lease): boolean {
+  return holder.containerId === unknownHolder(address).containerId;
+}
+
+function attachmentsOf(status: IPAllocation["status"]): AllocationAttachment[] {
+  return Object.values(status?.attachments ?? {});
+}
+
+/** Nothing that this node has to record. */
+function foreign(verdict: LeaseVerdict): Judged {
+  return { verdict, own: false };
+}
+
+function textsOf(some: readonly { readonly address: Address }[]): Set<string> {
+  return new Set(some.map(({ address }) => formatAddress(address)));
+}
+
+function keyOf({ name }: NetworkDefinition, { path, fileId }: Lease): string {
+  return `${name} ${path} ${fileId}`;
+}

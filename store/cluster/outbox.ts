@@ -1,0 +1,249 @@
+import { RefusalError } from "../../ipam/refusals.ts";
+import { type Address, addressBytes, addressFromBytes, sameAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
+import type { Clock } from "../../platform/time.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import { attachmentOf, type OwedRow, timeText } from "../journal/rows.ts";
+import type { StateFolder } from "../journal/state-folder.ts";
+import type { AllocationClient } from "./allocations/allocation-client.ts";
+import { cooled, withoutAttachments } from "./allocations/allocation-object.ts";
+import type { Hint } from "./allocations/hint.ts";
+import { fromAllocationOwner } from "./allocations/owners.ts";
+
+/** Longest time one owed release may take before the others get their turn, ms. */
+const DELIVERY_MS_MAX = 10_000;
+/** Owed releases under way at once: a node that drains frees a hundred addresses in a second and leaves room for ADDs. */
+const TOGETHER_MAX = 8;
+/** Pause after the API server could not be told, ms. */
+const RETRY_PAUSE_MS = 1_000;
+/** After this long no write of a request that was given up can still arrive, ms. */
+const LATE_WRITE_MS_MAX = 120_000;
+
+export interface OutboxLog {
+  warn(message: string): void;
+}
+
+/**
+ * Tells the API server what containers of this node have stopped using. Every entry names its owner and container: an
+ * address that belongs to somebody else by now is left alone. Entries are only ever releases.
+ */
+export class Outbox {
+  readonly #folder: StateFolder;
+  readonly #client: AllocationClient;
+  readonly #hint: Hint;
+  readonly #clock: Clock;
+  readonly #log: OutboxLog;
+  /** When an entry that is to be looked at again was first told, by its id, ms of the monotonic clock. */
+  readonly #toldMs = new Map<number, number>();
+  #running: Promise<void> | null = null;
+  #begun = false;
+  #woken = false;
+  #postponed = false;
+  #stopped = false;
+  #pause: { timer: NodeJS.Timeout; end: () => void } | null = null;
+
+  constructor(parts: {
+    folder: StateFolder;
+    client: AllocationClient;
+    hint: Hint;
+    clock: Clock;
+    log: OutboxLog;
+  }) {
+    this.#folder = parts.folder;
+    this.#client = parts.client;
+    this.#hint = parts.hint;
+    this.#clock = parts.clock;
+    this.#log = parts.log;
+  }
+
+  /** Entries that the API server has not been told yet. */
+  get owedCount(): number {
+    return this.#folder.ledger.sql.owedCount.get()?.n ?? 0;
+  }
+
+  /** From now on what is owed is told by itself: it is sure that this node speaks in its own name. */
+  begin(): void {
+    this.#begun = true;
+    this.wake();
+  }
+
+  /** There may be something to deliver. */
+  wake(): void {
+    this.#woken = true;
+    if (this.#stopped || !this.#begun) return;
+    this.#running ??= this.#deliverAll().finally(() => {
+      this.#running = null;
+      if (this.#woken && !this.#stopped) this.wake();
+    });
+  }
+
+  /** Delivers what there is, once. Throws ApiAway, and what the database throws. */
+  async drain(): Promise<void> {
+    for (let after = 0; ; ) {
+      const rows = this.#folder.ledger.sql.owedAfter.all(after, TOGETHER_MAX);
+      const last = rows[rows.length - 1];
+      if (!last) return;
+      after = last.id;
+      await Promise.all(rows.map((row) => this.#deliver(row)));
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#pause?.end();
+    await this.#running;
+  }
+
+  async #deliverAll(): Promise<void> {
+    while (this.#woken && !this.#stopped) {
+      this.#woken = false;
+      try {
+        this.#postponed = false;
+        await this.drain();
+        if (this.#postponed) {
+          this.#woken = true;
+          await this.#sleep(RETRY_PAUSE_MS);
+        }
+      } catch (error) {
+        this.#woken = true;
+        if (!(error instanceof ApiAway))
+          this.#log.warn(`owed releases: ${(error as Error).message}; trying again`);
+        await this.#sleep(RETRY_PAUSE_MS);
+      }
+    }
+  }
+
+  /** What the server refuses for good holds up nothing else; it stays owed, and is said. */
+  async #deliver(row: OwedRow): Promise<void> {
+    try {
+      await this.#tell(row);
+    } catch (error) {
+      if (!(error instanceof RefusalError)) throw error;
+      this.#postponed = true;
+      this.#log.warn(`an owed release on network ${row.network} is refused: ${error.message}; trying again`);
+    }
+  }
+
+  async #tell(row: OwedRow): Promise<void> {
+    const toldMs = this.#toldMs.get(row.id);
+    const nowMs = this.#clock.monotonicMs();
+    if (row.again === 2 && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
+    if ((await this.#release(row)) === "later") {
+      this.#postponed = true;
+      return;
+    }
+    // After a restart the wait begins anew: nobody knows how long the daemon was away.
+    const lookAgain = row.again === 1 || (row.again === 2 && toldMs === undefined);
+    if (lookAgain) this.#toldMs.set(row.id, nowMs);
+    else this.#toldMs.delete(row.id);
+    await this.#folder.write((ledger) => {
+      if (lookAgain) ledger.sql.settleOwed.run(row.id);
+      else ledger.sql.deleteOwed.run(row.id);
+    });
+  }
+
+  /** "later": an ADD of the same owner is under way and may be about to use the address. */
+  async #release(row: OwedRow): Promise<"told" | "later"> {
+    const address = addressFromBytes(row.address);
+    const deadlineMs = performance.now() + DELIVERY_MS_MAX;
+    for (;;) {
+      const reading = await this.#client.read(row.network, address, deadlineMs);
+      if (reading === null) {
+        this.#hint.noteFree(row.network, address);
+        return "told";
+      }
+      const { object } = reading;
+      if (!isOwnedBy(object, row) || object.status?.state === "Cooling") return "told";
+      if (isUsed(this.#folder.ledger, row)) return "told";
+      if (isBeingAdded(this.#folder.ledger, row)) return "later";
+      // The server's clock, against which others measure the rest.
+      const next = released(object, row, timeText(reading.serverMs ?? this.#clock.wallMs()));
+      if (next === null) return "told";
+      const written = await this.#client.replace(next, deadlineMs);
+      if (written.kind === "changed") continue;
+      const { metadata, status, spec } = written.object;
+      const cooling = status?.state === "Cooling";
+      this.#hint.note(row.network, address, spec.owner.uid, cooling, metadata.resourceVersion);
+      return "told";
+    }
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        this.#pause = null;
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      this.#pause = { timer, end };
+    });
+  }
+}
+
+function isOwnedBy(object: IPAllocation, row: OwedRow): boolean {
+  const owner = fromAllocationOwner(object.spec.owner);
+  return (
+    owner.kind === row.owner_kind && owner.uid === row.owner_uid && owner.interface === row.owner_interface
+  );
+}
+
+/** Whether the same owner has attached anew with this very address meanwhile. */
+function isUsed(ledger: Ledger, row: OwedRow): boolean {
+  const address = addressFromBytes(row.address);
+  const space = ledger.networks.get(row.network);
+  if (!space) return false;
+  const rows =
+    row.owner_kind === "claim"
+      ? ledger.sql.attachmentsOfContainer.all(row.container_id, row.interface)
+      : row.owner_kind === "pod"
+        ? ledger.sql.attachmentsOfOwner.all(row.owner_uid, row.owner_interface, "pod")
+        : ledger.sql.attachmentsOfContainer.all(row.owner_uid, row.owner_interface);
+  return rows
+    .filter((one) => one.network_id === space.id && one.owner_uid === row.owner_uid)
+    .some((one) =>
+      attachmentOf(one, row.network).ips.some((ip) =>
+        sameAddress(parseInterfaceAddress(ip.address).address, address),
+      ),
+    );
+}
+
+/**
+ * Whether all that an object binds its address to is a container of this node that has ended, of which the API server is
+ * still to be told.
+ */
+export function isOnlyOwed(ledger: Ledger, object: IPAllocation, address: Address): boolean {
+  const attachments = Object.entries(object.status?.attachments ?? {});
+  return ledger.sql.owedOf.all(object.spec.network, addressBytes(address)).some((row) => {
+    const own = attachmentKey(row.container_id, row.interface);
+    const isAll = attachments.every(([key, { node }]) => key === own && node === ledger.context.node);
+    const hasEnded = !isUsed(ledger, row) && !isBeingAdded(ledger, row);
+    return row.owner_kind === "container" && isOwnedBy(object, row) && isAll && hasEnded;
+  });
+}
+
+/** An intent is opened before an ADD's first write and closed together with the record of its attachment. */
+function isBeingAdded(ledger: Ledger, row: OwedRow): boolean {
+  const space = ledger.networks.get(row.network);
+  return (
+    space !== undefined &&
+    ledger.sql.intentsOfOwner.all(row.owner_uid, row.owner_interface, space.id).length > 0
+  );
+}
+
+/** The object without what the entry ends; Cooling when that was all of an owner that is not a claim; null: nothing to write. */
+function released(object: IPAllocation, row: OwedRow, time: string): object | null {
+  const attachments = Object.entries(object.status?.attachments ?? {});
+  const own = attachmentKey(row.container_id, row.interface);
+  const ended = attachments.flatMap(([key, one]) =>
+    key === own ||
+    (row.owner_kind === "pod" && one.pod?.uid === row.owner_uid && one.interface === row.owner_interface)
+      ? [key]
+      : [],
+  );
+  if (row.owner_kind === "claim") return ended.length === 0 ? null : withoutAttachments(object, ended);
+  if (attachments.length > ended.length) return ended.length === 0 ? null : withoutAttachments(object, ended);
+  return cooled(object, time);
+}

@@ -1,0 +1,241 @@
+import { RefusalError } from "../../ipam/refusals.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { type AllocationAttachment, attachmentKey } from "../../kube/objects.ts";
+import { journalEnd, owe } from "../journal/intents.ts";
+import { attachmentOf, timeText } from "../journal/rows.ts";
+import type { Attachment } from "../records.ts";
+import {
+  newAllocation,
+  sameAllocationOwner,
+  takenOver,
+  withAttachment,
+} from "./allocations/allocation-object.ts";
+import { toAllocationOwner } from "./allocations/owners.ts";
+import type { AttachParts } from "./attach.ts";
+
+const PAGE = 100;
+/** Reads under way at once: thousands of attachments are looked through in seconds without a crowd before ADDs. */
+const TOGETHER_MAX = 8;
+const ONE_MS_MAX = 10_000;
+
+export interface Reasserted {
+  /** Addresses whose object was gone, or had lost our attachment, and is as it should be again. */
+  readonly restored: number;
+  /** Attachments of which an address belongs to somebody else now, and did not before. */
+  readonly lost: readonly Attachment[];
+  /** How many there are of which one does. */
+  readonly stillLost: number;
+  /** Claims whose list was empty, and that have it again: `namespace/name`. */
+  readonly republished: readonly string[];
+  /** Attachments that were ended: their address had been released because all containers of their pod have ended. */
+  readonly over: readonly Attachment[];
+  /** Why something could not be compared or put back, and stays as it is until the next time: what the API server refuses for good. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Compares what this node believes to hold with the API: what is missing is created again by name, what belongs to
+ * somebody else is lost, and the journal says so. What a pod had that has ended is neither: its sandbox may stay for long, and
+ * the controller has let its address go by the same rule (PodView.terminal). What is refused for good is told and left: it
+ * must not keep all else from being compared. `unrestored` remembers it between calls, so that its network is marked once.
+ * Throws ApiAway.
+ */
+export async function reassert(
+  parts: AttachParts,
+  afterGap: boolean,
+  unrestored: Set<string>,
+): Promise<Reasserted> {
+  const missing = new Missing(parts, unrestored);
+  const problems: string[] = [];
+  const orRefused = <T>({ network, containerId }: Attachment, ip: string, work: Promise<T>) =>
+    work.catch((error: unknown): "refused" => {
+      if (!(error instanceof RefusalError || error instanceof TypeError)) throw error;
+      problems.push(`${ip} of network ${network}, container ${containerId}: ${error.message}`);
+      return "refused";
+    });
+  const republished: string[] = [];
+  let restored = 0;
+  let stillLost = 0;
+  const lost: Attachment[] = [];
+  const over: Attachment[] = [];
+  for (let after = 0; ; ) {
+    const rows = parts.folder.ledger.sql.attachmentsAfter.all(after, PAGE);
+    const last = rows[rows.length - 1];
+    if (!last) {
+      await missing.finish();
+      return { restored, lost, stillLost, over, republished, problems };
+    }
+    after = last.id;
+    const { ledger } = parts.folder;
+    const attachments = rows.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
+    for (let from = 0; from < attachments.length; from += TOGETHER_MAX) {
+      const some = attachments.slice(from, from + TOGETHER_MAX);
+      await Promise.all(
+        some.map(async (attachment) => {
+          const states = await Promise.all(
+            attachment.ips.map(({ address }) =>
+              orRefused(attachment, address, reassertOne(parts, missing, attachment, address)),
+            ),
+          );
+          const back = states.filter((state) => state === "restored").length;
+          restored += back;
+          const isHeld = states.every((state) => state === "held" || state === "restored");
+          if (
+            isHeld &&
+            (afterGap || back > 0) &&
+            (await orRefused(attachment, "the list of its claim", republish(parts, attachment))) === true
+          )
+            republished.push(`${attachment.owner.namespace}/${attachment.owner.name}`);
+          if (states.includes("over")) {
+            if (await parts.folder.write((now) => journalEnd(now, attachment, "pod ended")))
+              over.push(attachment);
+            parts.owed();
+          } else if (states.includes("lost")) {
+            // The row stays: its DEL gives back what it has still, and until then `check` says so.
+            const news = await parts.folder.write((now) => {
+              const row = now.sql.attachmentById.get(attachment.id);
+              return row !== undefined && now.attachments.markLost(row);
+            });
+            stillLost += 1;
+            if (news) {
+              lost.push(attachment);
+              await missing.note(attachment.network);
+            }
+          } else if (isHeld && rows.some(({ id, lost: known }) => id === attachment.id && known === 1)) {
+            // Whoever had it let go, and all of it is the attachment's again.
+            await parts.folder.write((now) => {
+              const row = now.sql.attachmentById.get(attachment.id);
+              if (row !== undefined) now.attachments.markFound(row);
+            });
+          }
+        }),
+      );
+    }
+  }
+}
+
+/** Tells of the networks on which something was missing: at once of the first, and of all at the end. */
+class Missing {
+  readonly #parts: AttachParts;
+  readonly #unrestored: Set<string>;
+  readonly #counts = new Map<string, number>();
+  readonly #told = new Map<string, Promise<void>>();
+
+  constructor(parts: AttachParts, unrestored: Set<string>) {
+    this.#parts = parts;
+    this.#unrestored = unrestored;
+  }
+
+  /** Of an address that is about to be put back. One that was refused before was told then. */
+  async noteAddress(network: string, address: string): Promise<void> {
+    const key = `${network} ${address}`;
+    if (this.#unrestored.has(key)) return;
+    this.#unrestored.add(key);
+    try {
+      await this.note(network);
+    } catch (error) {
+      this.#unrestored.delete(key);
+      throw error;
+    }
+  }
+
+  putBack(network: string, address: string): void {
+    this.#unrestored.delete(`${network} ${address}`);
+  }
+
+  async note(network: string): Promise<void> {
+    this.#counts.set(network, (this.#counts.get(network) ?? 0) + 1);
+    const told = this.#told.get(network) ?? this.#tell(network, "its allocations are missing");
+    this.#told.set(network, told);
+    await told;
+  }
+
+  /** The last of them counts: the network recovers from then on. */
+  async finish(): Promise<void> {
+    for (const [network, count] of this.#counts) await this.#tell(network, `it has put back ${count}`);
+  }
+
+  #tell(network: string, what: string): Promise<void> {
+    const { context, continuity } = this.#parts;
+    return continuity.missing(network, `node ${context.node}, ${timeText(context.clock.wallMs())}: ${what}`);
+  }
+}
+
+/** The list of a claim that has none, of what its container uses here. Returns whether it was written. */
+async function republish({ desk, folder }: AttachParts, attachment: Attachment): Promise<boolean> {
+  const { owner, pod, ips } = attachment;
+  if (owner.kind !== "claim") return false;
+  const deadlineMs = performance.now() + ONE_MS_MAX;
+  const claim = await desk.read(owner, deadlineMs);
+  if (claim === null || claim.uid !== owner.uid || claim.ips.length > 0) return false;
+  // Its DEL may have come meanwhile: then nobody is known to use them any more.
+  if (folder.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
+  const list = ips.map(({ address }) => address);
+  return (await desk.publish(claim, list, { pod }, deadlineMs)) === "published";
+}
+
+async function reassertOne(
+  parts: AttachParts,
+  missing: Missing,
+  attachment: Attachment,
+  ip: string,
+): Promise<"held" | "restored" | "lost" | "over"> {
+  const { client, context, desk, folder, hint } = parts;
+  const one = parseInterfaceAddress(ip);
+  const deadlineMs = performance.now() + ONE_MS_MAX;
+  const owner = toAllocationOwner(attachment.owner);
+  const ours: AllocationAttachment = {
+    containerID: attachment.containerId,
+    interface: attachment.interface,
+    node: attachment.node,
+    ...(attachment.pod === null ? {} : { pod: attachment.pod }),
+    since: timeText(attachment.sinceMs),
+  };
+  const key = attachmentKey(ours.containerID, ours.interface);
+  for (;;) {
+    const reading = await client.read(attachment.network, one.address, deadlineMs);
+    if (!isStillThere(parts, attachment)) return "held";
+    const time = timeText(context.clock.wallMs());
+    const holder = { owner, attachment: ours };
+    const isOurs = reading !== null && sameAllocationOwner(reading.object.spec.owner, owner);
+    const bound = reading?.object.status?.state === "Bound";
+    if (isOurs && bound && key in (reading.object.status?.attachments ?? {})) {
+      missing.putBack(attachment.network, ip);
+      return "held";
+    }
+    if (attachment.pod !== null && (await desk.podState(attachment.pod, deadlineMs)) === "completed")
+      return "over";
+    // One that rests is nobody's, whoever had it before: a restored server knows nothing of who took it over since.
+    if (reading !== null && !isOurs && reading.object.status?.state !== "Cooling") return "lost";
+    if (reading === null || !bound) await missing.noteAddress(attachment.network, ip);
+    const written =
+      reading === null
+        ? await client.create(newAllocation(attachment.network, one, holder, time), deadlineMs)
+        : await client.replace(
+            bound ? withAttachment(reading.object, ours) : takenOver(reading.object, one, holder, time),
+            deadlineMs,
+          );
+    if (written.kind === "changed") continue;
+    missing.putBack(attachment.network, ip);
+    hint.note(attachment.network, one.address, owner.uid, false, written.object.metadata.resourceVersion);
+    if (isStillThere(parts, attachment)) return "restored";
+    // Its DEL came while it was being restored, and found nothing to release.
+    const { network, containerId, interface: interfaceName } = attachment;
+    await folder.write((ledger) =>
+      owe(ledger, {
+        network,
+        address: one.address,
+        owner: attachment.owner,
+        containerId,
+        interface: interfaceName,
+        uncertain: false,
+      }),
+    );
+    parts.owed();
+    return "held";
+  }
+}
+
+function isStillThere({ folder }: AttachParts, attachment: Attachment): boolean {
+  return folder.ledger.sql.attachmentById.get(attachment.id) !== undefined;
+}

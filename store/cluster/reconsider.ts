@@ -1,0 +1,65 @@
+import type { RequestedAddress } from "../../ipam/definition/requested-address.ts";
+import { describeOwner } from "../../ipam/owner.ts";
+import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import type { AttachWant } from "../allocations.ts";
+import { fromAllocationOwner } from "./allocations/owners.ts";
+import type { AttachParts } from "./attach.ts";
+import type { Reserved } from "./reserve.ts";
+
+/** "Full" is answered only from a hint younger than this, ms. */
+const FULL_HINT_AGE_MS_MAX = 30_000;
+
+/** The hint alone refuses nobody: what it says is looked up first. */
+export async function reconsider(
+  parts: AttachParts,
+  want: AttachWant,
+  requested: readonly RequestedAddress[],
+  refusal: Refusal,
+  deadlineMs: number,
+): Promise<Reserved | "again"> {
+  const { hint, client } = parts;
+  // Whoever is refused asks again: an address that another node gives back is to be known by then.
+  if (refusal.code === "POOL_FULL") parts.follow(want.network);
+  if (refusal.code === "POOL_FULL" && hint.ageMs > FULL_HINT_AGE_MS_MAX) {
+    await within(hint.refresh(), deadlineMs);
+    return "again";
+  }
+  if (refusal.code !== "ADDRESS_TAKEN" && refusal.code !== "ADDRESS_COOLING") {
+    return { kind: "refused", refusal, reserved: [] };
+  }
+  const asked = requested.find((one) => refusal.message.startsWith(`${formatAddress(one.address)} `));
+  if (!asked) return { kind: "refused", refusal, reserved: [] };
+  const { address } = asked;
+  const reading = await client.read(want.network, address, deadlineMs);
+  if (reading === null) {
+    hint.noteFree(want.network, address);
+    return "again";
+  }
+  const { spec, status, metadata } = reading.object;
+  const cooling = status?.state === "Cooling";
+  hint.note(want.network, address, spec.owner.uid, cooling, metadata.resourceVersion);
+  const restedMs = (reading.serverMs ?? Number.NEGATIVE_INFINITY) - Date.parse(status?.since ?? "");
+  if (cooling && restedMs >= want.definition.cooldownSeconds * 1_000) {
+    hint.space(want.network).endRest(address);
+    return "again";
+  }
+  if (cooling) return { kind: "refused", refusal, reserved: [] };
+  const holder = describeOwner(fromAllocationOwner(spec.owner));
+  const taken = refuse("ADDRESS_TAKEN", { address: formatAddress(address), network: want.network, holder });
+  return { kind: "refused", refusal: taken, reserved: [] };
+}
+
+async function within<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const away = new ApiAway("the picture of the network was not renewed in time");
+    timer = setTimeout(() => reject(away), Math.max(0, deadlineMs - performance.now()));
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,66 @@
+import { sameOwner } from "../../ipam/owner.ts";
+import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { AttachOutcome, AttachWant } from "../allocations.ts";
+import { isOvertaken, record } from "../journal/attachment-journal.ts";
+import { addressesOf, endRow, owe } from "../journal/intents.ts";
+import { ownerOf } from "../journal/rows.ts";
+import type { AttachParts } from "./attach.ts";
+import { type Attacher, ownerOfClaim } from "./attacher.ts";
+
+/** Attachment and history become durable; a DEL that came meanwhile takes everything back. */
+export async function recordAttachment(
+  parts: AttachParts,
+  want: AttachWant,
+  { owner, claim, superseded, warnings }: Attacher,
+  addresses: readonly InterfaceAddress[],
+): Promise<AttachOutcome> {
+  const { containerId, interface: interfaceName, network, definition } = want;
+  const outcome = await parts.folder.write((ledger, transaction): AttachOutcome => {
+    const space = ledger.networkOf(network, transaction);
+    const kept = new Set(addresses.map((one) => formatAddress(one.address)));
+    const overtaken = isOvertaken(ledger, want);
+    for (const intent of ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id)) {
+      // What another container had begun: its attachment goes also from an address that is kept.
+      const own = intent.container_id === containerId && intent.interface === interfaceName;
+      for (const { address } of addressesOf(intent)) {
+        if (!overtaken && own && kept.has(formatAddress(address))) continue;
+        owe(ledger, {
+          network,
+          address,
+          owner,
+          containerId: intent.container_id,
+          interface: intent.interface,
+          uncertain: true,
+        });
+      }
+      ledger.sql.deleteIntent.run(intent.id);
+    }
+    if (overtaken) {
+      for (const { address } of addresses) {
+        owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+      }
+      return refused(refuse("SUPERSEDED", { containerId, interface: interfaceName, later: "a later DEL" }));
+    }
+    for (const { row, reason } of superseded) {
+      const continues = sameOwner(ownerOf(row), owner);
+      endRow(ledger, row, row.lost === 1 ? "lost to another owner" : reason, continues ? kept : undefined);
+    }
+    const attachment = record(
+      ledger,
+      space,
+      definition,
+      claim ? ownerOfClaim(claim) : owner,
+      want,
+      addresses,
+    );
+    return { kind: "attached", attachment, definition, repeat: false, warnings };
+  });
+  parts.owed();
+  return outcome;
+}
+
+function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {
+  return { kind: "refused", refusal };
+}

@@ -1,0 +1,249 @@
+import { type NetworkDefinition, parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { addressBytes } from "../../ipam/space/address.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { placeOf } from "../../ipam/space/range-set.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import {
+  ALLOCATIONS_PATH,
+  type AllocationAttachment,
+  attachmentKey,
+  type IPAllocation,
+} from "../../kube/objects.ts";
+import type { AttachWant } from "../allocations.ts";
+import { record } from "../journal/attachment-journal.ts";
+import { BOOT } from "../journal/former-boots.ts";
+import type { Transaction } from "../journal/group-commit.ts";
+import { owe } from "../journal/intents.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import type { StateFolder } from "../journal/state-folder.ts";
+import type { NodeContext } from "../node-context.ts";
+import { type PodIdentity, UNSEEN_NAMESPACE } from "../records.ts";
+import type { AllocationClient } from "./allocations/allocation-client.ts";
+import { isSound } from "./allocations/allocation-object.ts";
+import { fromAllocationOwner } from "./allocations/owners.ts";
+import type { ClaimDesk } from "./claim-desk.ts";
+
+/*
+ * What the API has of this node and the journal has not: no attachment, no ADD under way, no release that is owed.
+ *
+ *   a DEL of the container was seen                         owed: the container is gone
+ *   first start in this boot, the node is surely ours,      owed: intents outlive the process but not the power, so it was reserved
+ *   and its pod has ended                                   by an ADD that the power cut short
+ *   otherwise                                               recorded: the journal was lost, in whole or in part, or is a copy, and a
+ *                                                           container may be running; the next sandbox of its pod takes it up, its
+ *                                                           DEL, or the end of its pod, ends it
+ *
+ * That the journal last served another boot is no evidence that nothing of this one runs: a copy of an earlier boot (a disk that
+ * was restored from a snapshot) says so too.
+ *
+ * All of it is one transaction, together with the note of the boot that the journal serves from then on. A journal without that
+ * note knows nothing for certain: a crash in between leaves it so, and the next start does everything again.
+ */
+
+/** An attachment that the API has, with all its addresses. */
+interface Found {
+  readonly attachment: AllocationAttachment;
+  readonly object: IPAllocation;
+  readonly addresses: InterfaceAddress[];
+}
+
+interface Parts {
+  readonly api: KubeApi;
+  readonly folder: StateFolder;
+  readonly context: NodeContext;
+  readonly desk: Pick<ClaimDesk, "hasEnded">;
+  definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
+}
+
+/** Whether everything that was to be learnt at the first start of a boot, or of a journal, has been. */
+export function isSettled({ sql, context }: Ledger): boolean {
+  return sql.meta.get(BOOT)?.value === context.bootId;
+}
+
+/** For a journal that is new: damaged, lost, or of a node that was installed just now. Returns how many were recorded. Throws ApiAway. */
+export async function recoverJournal(parts: Parts): Promise<number> {
+  if (parts.folder.ledger.sql.meta.get(BOOT) !== undefined) return 0;
+  return (await settle(parts, { formerBoot: false })).recorded;
+}
+
+/** Once after a reboot. `ours`: the API is sure to speak of this machine. Returns how many addresses are owed, and how many recorded. Throws ApiAway. */
+export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: boolean }): Promise<Counts> {
+  if (isSettled(parts.folder.ledger)) return { recorded: 0, owed: 0 };
+  return settle(parts, { formerBoot: ours });
+}
+
+/**
+ * At every other start, beside all else: a journal may have lost its end with the power, or be an older copy. Everything is read
+ * a second time before it is believed, because the list is from a cache. Returns how many were recorded. Throws ApiAway.
+ */
+export async function recoverUnknown(parts: Parts & { readonly client: AllocationClient }): Promise<number> {
+  const { client, context, folder } = parts;
+  const unknown = await listOfNode(parts, { resourceVersion: "0" });
+  const confirmed: Found[] = [];
+  for (const one of unknown) {
+    const { network } = one.object.spec;
+    if (isKnown(folder.ledger, one)) continue;
+    const key = attachmentKey(one.attachment.containerID, one.attachment.interface);
+    const addresses: InterfaceAddress[] = [];
+    for (const address of one.addresses) {
+      const deadlineMs = performance.now() + READ_MS_MAX;
+      const reading = await client.read(network, address.address, deadlineMs);
+      if (reading?.object.status?.attachments?.[key]?.node === context.node) addresses.push(address);
+    }
+    if (addresses.length > 0) confirmed.push({ ...one, addresses });
+  }
+  if (confirmed.length === 0) return 0;
+  const { recorded } = await folder.write((ledger, transaction) =>
+    settleAll(ledger, transaction, confirmed, parts, NONE),
+  );
+  return recorded;
+}
+
+const READ_MS_MAX = 10_000;
+/** Pods asked for at once. */
+const TOGETHER_MAX = 8;
+const NONE: ReadonlySet<string> = new Set();
+
+interface Counts {
+  /** Attachments. */
+  readonly recorded: number;
+  /** Addresses. */
+  readonly owed: number;
+}
+
+async function settle(parts: Parts, { formerBoot }: { readonly formerBoot: boolean }): Promise<Counts> {
+  const found = await listOfNode(parts, {});
+  const ended = formerBoot ? await endedPods(parts, found) : NONE;
+  return parts.folder.write((ledger, transaction) => {
+    const counts = settleAll(ledger, transaction, found, parts, ended);
+    ledger.sql.putMeta.run(BOOT, parts.context.bootId);
+    return counts;
+  });
+}
+
+/** UIDs of the pods that have ended, of what the journal does not know. */
+async function endedPods(parts: Parts, found: readonly Found[]): Promise<Set<string>> {
+  const pods = new Map<string, PodIdentity>();
+  for (const one of found) {
+    const { pod } = one.attachment;
+    if (pod !== undefined && !isKnown(parts.folder.ledger, one)) pods.set(pod.uid, pod);
+  }
+  const asked = [...pods.values()];
+  const ended = new Set<string>();
+  for (let from = 0; from < asked.length; from += TOGETHER_MAX) {
+    const some = asked.slice(from, from + TOGETHER_MAX);
+    const deadlineMs = performance.now() + READ_MS_MAX;
+    await Promise.all(
+      some.map(async (pod) => {
+        if (await parts.desk.hasEnded(pod, deadlineMs)) ended.add(pod.uid);
+      }),
+    );
+  }
+  return ended;
+}
+
+async function listOfNode(parts: Parts, query: Readonly<Record<string, string>>): Promise<Found[]> {
+  const found = new Map<string, Found>();
+  await parts.api.list({
+    path: ALLOCATIONS_PATH,
+    query,
+    each: (object: IPAllocation) => {
+      if (!isSound(object) || object.status?.state !== "Bound") return;
+      for (const [key, attachment] of Object.entries(object.status.attachments ?? {})) {
+        if (attachment.node !== parts.context.node) continue;
+        const id = `${object.spec.network} ${key} ${object.spec.owner.uid}`;
+        const known = found.get(id) ?? { attachment, object, addresses: [] };
+        known.addresses.push(parseInterfaceAddress(object.spec.address));
+        found.set(id, known);
+      }
+    },
+    restarted: () => found.clear(),
+  });
+  return [...found.values()];
+}
+
+function settleAll(
+  ledger: Ledger,
+  transaction: Transaction,
+  all: readonly Found[],
+  parts: Parts,
+  ended: ReadonlySet<string>,
+): Counts {
+  let [recorded, owed] = [0, 0];
+  for (const one of all) {
+    if (isKnown(ledger, one)) continue;
+    const { pod } = one.attachment;
+    if ((pod !== undefined && ended.has(pod.uid)) || wasDeleted(ledger, one)) {
+      owed += oweAll(ledger, one);
+      continue;
+    }
+    const { network } = one.object.spec;
+    const definition = parts.definitionOf(network)?.definition ?? bare(network);
+    const order = ({ address }: InterfaceAddress) => placeOf(definition.rangeSets, address)?.index ?? 0;
+    const addresses = one.addresses.toSorted((a, b) => order(a) - order(b));
+    const owner = fromAllocationOwner(one.object.spec.owner);
+    const space = ledger.networkOf(network, transaction);
+    record(ledger, space, definition, owner, wantOf(one, definition, parts.context), addresses);
+    recorded += 1;
+  }
+  return { recorded, owed };
+}
+
+/** Whether the journal has the attachment, an ADD that is about to make it, or its release. */
+function isKnown({ sql, networks }: Ledger, { attachment, object, addresses }: Found): boolean {
+  const { containerID: containerId, interface: interfaceName } = attachment;
+  const { network } = object.spec;
+  const space = networks.get(network);
+  if (space && sql.attachment.get(containerId, interfaceName, space.id) !== undefined) return true;
+  const intents = sql.intentsOfContainer.all(containerId, interfaceName);
+  if (intents.some((row) => row.network_id === space?.id)) return true;
+  return addresses.some(({ address }) =>
+    sql.owedOf
+      .all(network, addressBytes(address))
+      .some((row) => row.container_id === containerId && row.interface === interfaceName),
+  );
+}
+
+/** Whether a DEL of the container has come, of this boot or of an earlier one, and found nothing to end. */
+function wasDeleted({ sql }: Ledger, { attachment, object }: Found): boolean {
+  const { containerID, interface: interfaceName } = attachment;
+  return sql.tombstones.all(containerID, interfaceName, object.spec.network).length > 0;
+}
+
+function oweAll(ledger: Ledger, { attachment, object, addresses }: Found): number {
+  const { containerID: containerId, interface: interfaceName } = attachment;
+  const owner = fromAllocationOwner(object.spec.owner);
+  for (const { address } of addresses) {
+    const { network } = object.spec;
+    owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+  }
+  return addresses.length;
+}
+
+/** Older than anything that this boot's runtime asks for, so that every DEL of it counts. Its namespace was never seen. */
+function wantOf(
+  { attachment, object }: Found,
+  definition: NetworkDefinition,
+  context: NodeContext,
+): AttachWant {
+  const { owner, network, mac } = object.spec;
+  return {
+    network,
+    definition,
+    definitionSource: "",
+    containerId: attachment.containerID,
+    interface: attachment.interface,
+    stamp: { bootId: context.bootId, us: 0 },
+    netns: UNSEEN_NAMESPACE,
+    pod: attachment.pod ?? null,
+    claim: owner.kind === "IPAMClaim" ? { namespace: owner.namespace, name: owner.name } : null,
+    requested: [],
+    ...(mac === undefined ? {} : { mac }),
+    onePerFamily: false,
+  };
+}
+
+function bare(network: string): NetworkDefinition {
+  return parsePluginConfig({ name: network, ipam: { type: "holdfast-ipam" } });
+}

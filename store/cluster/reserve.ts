@@ -1,0 +1,241 @@
+import type { AddDecision } from "../../ipam/decide-add.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { Address } from "../../ipam/space/address.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { Pool } from "../../ipam/space/pool.ts";
+import { describeRangeSet } from "../../ipam/space/range-set.ts";
+import type { Clock } from "../../platform/time.ts";
+import { timeText } from "../journal/rows.ts";
+import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
+import {
+  type Holder,
+  newAllocation,
+  sameAllocationOwner,
+  takenOver,
+  withAttachment,
+  withoutAttachments,
+} from "./allocations/allocation-object.ts";
+import type { Hint } from "./allocations/hint.ts";
+
+/** Refused creates after which the hint is plainly wrong, and the network is followed. */
+const CONFLICTS_TO_FOLLOW = 3;
+
+type Slots = Extract<AddDecision, { kind: "allocate" }>["slots"];
+
+export interface Reservation {
+  readonly clock: Clock;
+  readonly client: AllocationClient;
+  readonly hint: Hint;
+  readonly definition: NetworkDefinition;
+  readonly pools: readonly Pool[];
+  readonly holder: Holder;
+  readonly deadlineMs: number;
+  /** Makes durable what is about to be tried or may be reserved already. */
+  announce(addresses: readonly InterfaceAddress[]): Promise<void>;
+  /** The hint misled this ADD again and again. */
+  follow(): void;
+}
+
+/** What a reservation came to; `reserved` of a refused one must be given back. */
+export type Reserved =
+  | { readonly kind: "reserved"; readonly addresses: readonly InterfaceAddress[] }
+  | { readonly kind: "refused"; readonly refusal: Refusal; readonly reserved: readonly InterfaceAddress[] };
+
+/**
+ * Reserves one address for each slot, all slots at once. Throws ApiAway when an outcome is unknown: what was announced
+ * may be reserved then.
+ */
+export async function reserve(reservation: Reservation, slots: Slots): Promise<Reserved> {
+  const searches = slots.map((slot) => new Search(reservation, slot));
+  const tried: InterfaceAddress[] = [];
+  for (const search of searches) if (search.next()) tried.push(search.present);
+  try {
+    await reservation.announce(tried);
+  } catch (error) {
+    for (const search of searches) search.leave();
+    throw error;
+  }
+  // What is certainly somebody else's was not reserved, and nothing of it is owed.
+  const announceInstead = (lost: InterfaceAddress, next: InterfaceAddress) => {
+    tried.splice(tried.indexOf(lost), 1, next);
+    return reservation.announce(tried);
+  };
+  const results = await Promise.allSettled(searches.map((search) => search.run(announceInstead)));
+  const addresses: InterfaceAddress[] = [];
+  let refusal: Refusal | null = null;
+  for (const result of results) {
+    if (result.status === "fulfilled") addresses.push(result.value);
+    else if (result.reason instanceof RefusalError) refusal ??= result.reason.refusal;
+    else throw result.reason;
+  }
+  return refusal === null
+    ? { kind: "reserved", addresses }
+    : { kind: "refused", refusal, reserved: addresses };
+}
+
+/** The search for one address in one range set: candidate after candidate, until the storage lets have one. */
+class Search {
+  readonly #reservation: Reservation;
+  readonly #pool: Pool;
+  readonly #moveCursor: boolean;
+  readonly #candidates: Iterator<bigint>;
+  #present: InterfaceAddress | null = null;
+  #unmark: () => void = () => {};
+  #resting = false;
+
+  constructor(reservation: Reservation, slot: Slots[number]) {
+    this.#reservation = reservation;
+    this.#pool = reservation.pools[slot.rangeSetIndex] as Pool;
+    this.#moveCursor = slot.moveCursor;
+    this.#candidates = slot.candidates[Symbol.iterator]();
+  }
+
+  get present(): InterfaceAddress {
+    if (this.#present === null) throw new Error("no candidate is being tried");
+    return this.#present;
+  }
+
+  /** Goes to the next candidate and marks it as taken here, so that no other ADD of this node tries it. */
+  next(): boolean {
+    const { value, done } = this.#candidates.next();
+    if (done) {
+      this.#present = null;
+      return false;
+    }
+    const nowMs = this.#reservation.clock.monotonicMs();
+    const address: Address = { family: this.#pool.rangeSet.family, value };
+    const prefixLength = this.#pool.subnetOf(value)?.cidr.prefixLength;
+    if (prefixLength === undefined) throw new Error(`candidate ${value} is in no subnet`);
+    this.#resting = this.#pool.stateOf(value, nowMs) === "cooling";
+    this.#unmark = this.#reservation.hint
+      .space(this.#reservation.definition.name)
+      .allocate(address, this.#moveCursor);
+    this.#present = { address, prefixLength };
+    return true;
+  }
+
+  async run(
+    announceInstead: (lost: InterfaceAddress, next: InterfaceAddress) => Promise<void>,
+  ): Promise<InterfaceAddress> {
+    let lost: InterfaceAddress | null = null;
+    for (let conflicts = 0; this.#present !== null; conflicts += 1) {
+      if (lost !== null) await this.#announce(lost, announceInstead);
+      if (conflicts === CONFLICTS_TO_FOLLOW) this.#reservation.follow();
+      try {
+        if (await this.#take(this.#present)) return this.#present;
+      } catch (error) {
+        this.#abandon(this.#present, error);
+        throw error;
+      }
+      lost = this.#present;
+      this.next();
+    }
+    throw new RefusalError(
+      refuse("POOL_FULL", {
+        subnets: describeRangeSet(this.#pool.rangeSet),
+        network: this.#reservation.definition.name,
+      }),
+    );
+  }
+
+  /** The mark of a candidate that was not tried and will not be: without it somebody else may try it. */
+  leave(): void {
+    this.#unmark();
+    this.#unmark = () => {};
+  }
+
+  async #announce(
+    lost: InterfaceAddress,
+    announceInstead: (lost: InterfaceAddress, next: InterfaceAddress) => Promise<void>,
+  ): Promise<void> {
+    try {
+      await announceInstead(lost, this.present);
+    } catch (error) {
+      this.leave();
+      throw error;
+    }
+  }
+
+  /** Whether the candidate is the holder's now. */
+  async #take(one: InterfaceAddress): Promise<boolean> {
+    const { client, definition, holder, clock, deadlineMs } = this.#reservation;
+    // What rests surely exists: reading it first saves a refused create.
+    let mayBeAbsent = !this.#resting;
+    for (;;) {
+      if (mayBeAbsent) {
+        const object = newAllocation(definition.name, one, holder, timeText(clock.wallMs()));
+        const created = await client.create(object, deadlineMs);
+        if (created.kind === "done") return this.#won(one, created.object.metadata.resourceVersion);
+      }
+      const reading = await client.read(definition.name, one.address, deadlineMs);
+      mayBeAbsent = reading === null;
+      if (reading === null) continue;
+      const next = this.#afterRead(reading, one);
+      if (next === null) {
+        this.#lose(one, reading.object);
+        return false;
+      }
+      const written = await client.replace(next, deadlineMs);
+      if (written.kind === "done") return this.#won(one, written.object.metadata.resourceVersion);
+    }
+  }
+
+  /** The object as this holder would write it; null when it is somebody else's. */
+  #afterRead({ object, serverMs }: AllocationReading, one: InterfaceAddress): object | null {
+    const { holder, definition, clock, hint } = this.#reservation;
+    const own = sameAllocationOwner(object.spec.owner, holder.owner);
+    if (object.status?.state !== "Cooling") {
+      if (!own || holder.attachment === null) return null;
+      return withAttachment(withoutAttachments(object, formerKeys(object, holder)), holder.attachment);
+    }
+    const restMs = definition.cooldownSeconds * 1_000;
+    const sinceMs = Date.parse(object.status.since ?? "");
+    // By the server's clock, or by having watched it: clocks of nodes prove nothing.
+    const rested =
+      (serverMs !== null && serverMs - sinceMs >= restMs) ||
+      hint.restSeenMs(definition.name, one.address, object.metadata.resourceVersion) >= restMs;
+    if (!own && !rested && !this.#resting) return null;
+    // A Cooling object that is being deleted goes as soon as nothing holds it; its name is free then.
+    if (object.metadata.deletionTimestamp !== undefined) return null;
+    return takenOver(object, one, holder, timeText(clock.wallMs()));
+  }
+
+  /**
+   * The mark of what somebody holds stays, and is his from now on. Taken back, it would be free to all who know his
+   * allocation from a watch already.
+   */
+  #lose({ address }: InterfaceAddress, { spec, status, metadata }: AllocationReading["object"]): void {
+    const { hint, definition } = this.#reservation;
+    const cooling = status?.state === "Cooling";
+    if (cooling && this.#pool.stateOf(address.value) === "allocated") this.#unmark();
+    hint.note(definition.name, address, spec.owner.uid, cooling, metadata.resourceVersion);
+  }
+
+  /** What may have been reserved counts as the holder's until somebody knows better. */
+  #abandon({ address }: InterfaceAddress, error: unknown): void {
+    const { hint, definition, holder } = this.#reservation;
+    if (error instanceof RefusalError) this.#unmark();
+    else hint.note(definition.name, address, holder.owner.uid, false, "");
+  }
+
+  #won(one: InterfaceAddress, resourceVersion: string): true {
+    const { hint, definition, holder } = this.#reservation;
+    hint.note(definition.name, one.address, holder.owner.uid, false, resourceVersion);
+    return true;
+  }
+}
+
+/** Attachments that an earlier attempt of the same pod's interface left behind. */
+export function formerKeys(
+  object: AllocationReading["object"],
+  { attachment }: Pick<Holder, "attachment">,
+): string[] {
+  if (!attachment?.pod) return [];
+  const { pod, interface: interfaceName, containerID } = attachment;
+  return Object.entries(object.status?.attachments ?? {}).flatMap(([key, other]) =>
+    other.pod?.uid === pod.uid && other.interface === interfaceName && other.containerID !== containerID
+      ? [key]
+      : [],
+  );
+}

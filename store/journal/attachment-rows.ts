@@ -1,0 +1,123 @@
+import type Database from "better-sqlite3";
+import type { Stamp } from "../../ipam/stamp.ts";
+import type { NamespaceIdentity } from "../records.ts";
+import type { AttachmentRow } from "./rows.ts";
+
+const COLUMNS = [
+  "network_id",
+  "container_id",
+  "interface",
+  "owner_kind",
+  "owner_uid",
+  "owner_interface",
+  "owner_namespace",
+  "owner_name",
+  "claim_ref",
+  "ips",
+  "boot_id",
+  "boot_us",
+  "netns_path",
+  "netns_id",
+  "netns_witnessed",
+  "pod_namespace",
+  "pod_name",
+  "pod_uid",
+  "node",
+  "since_ms",
+  "history_id",
+  "history_count",
+  "mac",
+] as const satisfies readonly (keyof AttachmentRow)[];
+
+export type NewAttachmentRow = Pick<AttachmentRow, (typeof COLUMNS)[number]>;
+
+/**
+ * The only writer of attachments, whichever path makes or ends them: so that whoever follows those of a network hears of
+ * every change. `changed` is called inside the transaction, which may still be taken back.
+ */
+export class AttachmentRows {
+  readonly #insert: Database.Statement<unknown[]>;
+  readonly #refresh: Database.Statement<[string, number, string, string, number, number]>;
+  readonly #bringUpToDate: Database.Statement<unknown[]>;
+  readonly #markLost: Database.Statement<[number]>;
+  readonly #markFound: Database.Statement<[number]>;
+  readonly #renameBoot: Database.Statement<[string, string]>;
+  readonly #remove: Database.Statement<[number]>;
+  readonly #nameInterface: Database.Statement<[string, string, number]>;
+  readonly #nameInHistory: Database.Statement<[string, string, number, number]>;
+  readonly #changed: (networkId: number) => void;
+
+  constructor(db: Database.Database, changed: (networkId: number) => void) {
+    this.#changed = changed;
+    const places = COLUMNS.map(() => "?").join(", ");
+    this.#insert = db.prepare(`INSERT INTO attachments (${COLUMNS.join(", ")}) VALUES (${places})`);
+    this.#refresh = db.prepare(
+      "UPDATE attachments SET boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ? WHERE id = ?",
+    );
+    this.#bringUpToDate = db.prepare(
+      `UPDATE attachments SET ips = ?, boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ?, node = ?,
+         mac = ? WHERE id = ?`,
+    );
+    this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
+    this.#markFound = db.prepare("UPDATE attachments SET lost = 0 WHERE id = ?");
+    this.#renameBoot = db.prepare("UPDATE attachments SET boot_id = ? WHERE boot_id = ?");
+    this.#nameInterface = db.prepare(
+      "UPDATE attachments SET interface = ?, owner_interface = ? WHERE id = ?",
+    );
+    this.#nameInHistory = db.prepare(
+      "UPDATE history SET interface = ?, owner_interface = ? WHERE id >= ? AND id < ?",
+    );
+    this.#remove = db.prepare("DELETE FROM attachments WHERE id = ?");
+  }
+
+  /** Returns its id. */
+  insert(row: NewAttachmentRow): number {
+    const { lastInsertRowid } = this.#insert.run(...COLUMNS.map((name) => row[name]));
+    this.#changed(row.network_id);
+    return Number(lastInsertRowid);
+  }
+
+  /** The same attachment, asked for again. */
+  refresh(row: AttachmentRow, stamp: Stamp, { path, id, witnessed }: NamespaceIdentity): void {
+    this.#refresh.run(stamp.bootId, stamp.us, path, id, witnessed ? 1 : 0, row.id);
+    if (path !== row.netns_path) this.#changed(row.network_id);
+  }
+
+  /** What is recorded now of the same attachment, of which this database has an earlier record. */
+  bringUpToDate(row: AttachmentRow, now: AttachmentRow): void {
+    const { ips, boot_id: bootId, boot_us: us, netns_path: path, netns_id: id } = now;
+    this.#bringUpToDate.run(ips, bootId, us, path, id, now.netns_witnessed, now.node, now.mac, row.id);
+    this.#changed(row.network_id);
+  }
+
+  /** An address of it is in somebody else's hands. Returns whether that is news. */
+  markLost({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): boolean {
+    const news = this.#markLost.run(id).changes === 1;
+    if (news) this.#changed(networkId);
+    return news;
+  }
+
+  /** All of its addresses are its own again. */
+  markFound({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {
+    this.#markFound.run(id);
+    this.#changed(networkId);
+  }
+
+  /** The same boot under another name. */
+  renameBoot(from: string, to: string): void {
+    this.#renameBoot.run(to, from);
+  }
+
+  /** An attachment whose interface nobody had recorded is of this one, and so is what its container owns with it. */
+  nameInterface(row: AttachmentRow, interfaceName: string): void {
+    this.#nameInterface.run(interfaceName, interfaceName, row.id);
+    const end = row.history_id + row.history_count;
+    this.#nameInHistory.run(interfaceName, interfaceName, row.history_id, end);
+    this.#changed(row.network_id);
+  }
+
+  remove({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): void {
+    this.#remove.run(id);
+    this.#changed(networkId);
+  }
+}

@@ -1,0 +1,212 @@
+import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
+import { describeOwner } from "../../ipam/owner.ts";
+import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
+import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { poolOf } from "../network-space.ts";
+import type { AnsweredAddress, Finding } from "../records.ts";
+import { allocationsOf } from "./holdings.ts";
+import type { Ledger } from "./ledger.ts";
+import { type AllocationRow, type AttachmentRow, cidrTextOf, ownerOf } from "./rows.ts";
+
+/*
+ * What must be true of the state database, and what each deviation means:
+ *
+ *   allocation  attachment  claim      verdict
+ *   Bound       any         exists     good: a claim holds its addresses, in use or not
+ *   Bound       yes         none       good for pods and containers; a claim's must have its claim (I3)
+ *   Bound       none        none       leak: nobody is left who could release it (I3)
+ *   Cooling     none        any        good: rests, then free
+ *   missing     yes         any        an address in use could be given away (I2)
+ *   missing     any         lists it   a stopped VM's address could be given away (I2)
+ *   other owner any         lists it   two parties believe that they hold it (I1, I2)
+ *
+ * And nobody holds a gateway's address.
+ */
+export function checkLedger(ledger: Ledger): Finding[] {
+  const damage = checkDatabase(ledger);
+  // Whatever a damaged file says of addresses is no evidence.
+  if (damage.length > 0) return damage;
+  return [
+    ...checkUniqueness(ledger),
+    ...checkClaims(ledger),
+    ...checkAttachments(ledger),
+    ...checkReasons(ledger),
+    ...checkGateways(ledger),
+    ...checkCounts(ledger),
+  ];
+}
+
+export function checkDatabase(ledger: Ledger): Finding[] {
+  const verdict = quickCheck(ledger);
+  if (verdict === "ok") return [];
+  return [
+    {
+      invariant: "database",
+      message: `the state database is damaged: ${String(verdict)}`,
+      hint: "stop the daemon, keep a copy of the state folder, start it again and rebuild from a backup (holdfast rebuild --from FILE)",
+    },
+  ];
+}
+
+/** "ok", or what is wrong. Pages that SQLite has cached are read from the file again: it may have changed under them. */
+function quickCheck({ db }: Ledger): unknown {
+  try {
+    db.pragma("shrink_memory");
+    return db.pragma("quick_check(1)", { simple: true });
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message: string };
+    if (/^SQLITE_(CORRUPT|NOTADB)/.test(String(code))) return message;
+    throw error;
+  }
+}
+
+/** I1 from the rows themselves, past the index that is meant to guarantee it. */
+function checkUniqueness(ledger: Ledger): Finding[] {
+  return ledger.db
+    .prepare<[], AllocationRow & { n: number }>(
+      "SELECT *, count(*) AS n FROM allocations NOT INDEXED GROUP BY network_id, address HAVING count(*) > 1",
+    )
+    .all()
+    .map((row) => ({
+      invariant: "I1",
+      message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is allocated ${row.n} times`,
+      hint: "stop one of its users now; then rebuild the database from a backup (holdfast rebuild --from FILE)",
+    }));
+}
+
+/** I2: what a claim publishes is allocated to it. */
+function checkClaims(ledger: Ledger): Finding[] {
+  const findings: Finding[] = [];
+  for (const claim of ledger.sql.claims.all()) {
+    const held = new Set(ledger.sql.boundOfClaim.all(claim.uid).map(cidrTextOf));
+    for (const ip of JSON.parse(claim.ips) as string[]) {
+      if (held.delete(ip)) continue;
+      findings.push({
+        invariant: "I2",
+        message: `claim ${claim.namespace}/${claim.name} publishes ${ip}, which is not allocated to it`,
+        hint: "holdfast claims -o yaml > keep.yaml, then delete and apply the claim again: its addresses are adopted if they are free",
+      });
+    }
+    for (const ip of held) {
+      findings.push({
+        invariant: "I3",
+        message: `${ip} is allocated to claim ${claim.namespace}/${claim.name}, which does not publish it`,
+        hint: "stop the VM, keep its claim (holdfast claims -o yaml), delete and apply it again: it adopts the addresses it publishes, the other one is freed",
+      });
+    }
+  }
+  return findings;
+}
+
+/** I2 and I4: what was answered to an attachment is allocated to its owner, in the very form that a repeat would answer. */
+function checkAttachments(ledger: Ledger): Finding[] {
+  const findings: Finding[] = [];
+  for (const row of eachAttachment(ledger)) {
+    const name = `container ${row.container_id} (${row.interface}) on network ${nameOf(ledger, row)}`;
+    const held = new Set(allocationsOf(ledger, row).map(cidrTextOf));
+    for (const { address } of JSON.parse(row.ips) as AnsweredAddress[]) {
+      if (formatInterfaceAddress(parseInterfaceAddress(address)) !== address) {
+        findings.push({
+          invariant: "I4",
+          message: `${name} was answered ${address}, which is not in canonical form`,
+          hint: "restart the container, so that it is attached anew",
+        });
+      }
+      if (held.has(address)) continue;
+      findings.push({
+        invariant: "I2",
+        message: `${name} uses ${address}, which is not allocated to ${describeOwner(ownerOf(row))}`,
+        hint: "restart the container, so that it is attached anew",
+      });
+    }
+  }
+  return findings;
+}
+
+/** I3: every allocation has a living reason. */
+function checkReasons(ledger: Ledger): Finding[] {
+  return ledger.db
+    .prepare<[], AllocationRow>(
+      `SELECT * FROM allocations WHERE state = 'Bound'
+         AND NOT (owner_kind = 'claim' AND owner_uid IN (SELECT uid FROM claims))
+         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE a.owner_kind <> 'container'
+           AND a.owner_uid = allocations.owner_uid AND a.owner_interface = allocations.owner_interface
+           AND a.network_id = allocations.network_id)
+         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE a.owner_kind = 'container'
+           AND a.container_id = allocations.owner_uid AND a.interface = allocations.owner_interface
+           AND a.network_id = allocations.network_id)`,
+    )
+    .all()
+    .map((row) => ({
+      invariant: "I3",
+      message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is held by ${describeOwner(ownerOf(row))}, which nothing here knows any more`,
+      hint: `holdfast release ${cidrTextOf(row).split("/")[0]} --network ${nameOf(ledger, row)} gives it back`,
+    }));
+}
+
+/** A gateway answers for its own address; whoever holds it as well is its double. */
+function checkGateways(ledger: Ledger): Finding[] {
+  return [...ledger.networks.values()].flatMap(({ id, name, definition }) =>
+    (definition === null ? [] : gatewaysOf(definition)).flatMap((gateway) => {
+      const row = ledger.sql.allocation.get(id, addressBytes(gateway));
+      return row?.state === "Bound" ? [gatewayHeld(name, gateway, describeOwner(ownerOf(row)))] : [];
+    }),
+  );
+}
+
+export function gatewayHeld(network: string, gateway: Address, holder: string): Finding {
+  return {
+    invariant: "gateway",
+    message: `${formatAddress(gateway)} is the gateway of network ${network}, and ${holder} holds it`,
+    hint: "two hosts answer for one address: stop the holder (of a claim: delete the claim), or give the network another gateway",
+  };
+}
+
+/** I5: the pools in memory say what the rows say. */
+function checkCounts(ledger: Ledger): Finding[] {
+  const nowMs = ledger.context.clock.monotonicMs();
+  const findings: Finding[] = [];
+  for (const space of ledger.networks.values()) {
+    const pools = space.presentPools(nowMs);
+    for (const page of ledger.storedPages(space.id)) {
+      for (const { address, cooling } of page) {
+        const state = poolOf(pools, address)?.stateOf(address.value) ?? "outside";
+        if (
+          cooling
+            ? state !== "allocated"
+            : state === "allocated" || state === "outside" || state === "excluded"
+        )
+          continue;
+        findings.push({
+          invariant: "I5",
+          message: `${formatInterfaceAddress({ address, prefixLength: address.family === 4 ? 32 : 128 })} of network ${space.name} is ${cooling ? "cooling" : "allocated"} in the database and ${state} in memory`,
+          hint: "restart the daemon: its memory is computed from the database again; please report this",
+        });
+      }
+    }
+    for (const pool of pools) {
+      const { size, allocated, cooling, free, excluded } = pool.counts();
+      if (allocated + cooling + free + excluded === size) continue;
+      findings.push({
+        invariant: "I5",
+        message: `network ${space.name}: free ${free} + allocated ${allocated} + cooling ${cooling} + excluded ${excluded} is not its size ${size}`,
+        hint: "restart the daemon: its memory is computed from the database again; please report this",
+      });
+    }
+  }
+  return findings;
+}
+
+function* eachAttachment(ledger: Ledger): Generator<AttachmentRow> {
+  let after = 0;
+  for (;;) {
+    const rows = ledger.sql.attachmentsAfter.all(after, 1_000);
+    if (rows.length === 0) return;
+    yield* rows;
+    after = (rows[rows.length - 1] as AttachmentRow).id;
+  }
+}
+
+function nameOf(ledger: Ledger, row: { network_id: number }): string {
+  return ledger.networkById(row.network_id).name;
+}

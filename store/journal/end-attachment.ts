@@ -1,0 +1,68 @@
+import { DEFAULT_COOLDOWN_SECONDS } from "../../ipam/definition/network-definition.ts";
+import { type Owner, sameOwner } from "../../ipam/owner.ts";
+import type { EndReason } from "../allocations.ts";
+import type { Transaction } from "./group-commit.ts";
+import { allocationsOf, attachmentsOf } from "./holdings.ts";
+import type { Ledger } from "./ledger.ts";
+import { type AllocationRow, type AttachmentRow, interfaceAddressOf, ownerOf } from "./rows.ts";
+
+/**
+ * Ends one attachment and frees what nobody needs any more.
+ *
+ * A claim keeps its addresses until it is deleted; any other owner loses them with its last attachment. `keep` names an
+ * owner that is about to attach again and keeps what it has.
+ */
+export function endAttachment(
+  ledger: Ledger,
+  transaction: Transaction,
+  row: AttachmentRow,
+  reason: EndReason,
+  keep?: Owner,
+): void {
+  const nowMs = ledger.context.clock.wallMs();
+  ledger.attachments.remove(row);
+  ledger.sql.endHistory.run(nowMs, reason, row.history_id, row.history_id + row.history_count);
+  const owner = ownerOf(row);
+  if (keep && sameOwner(keep, owner)) return;
+  if (owner.kind === "claim") {
+    const claim = ledger.sql.claimByUid.get(owner.uid);
+    if (claim && claim.deleted_ms === null) return;
+    forgetClaimWhenUnused(ledger, transaction, owner);
+    return;
+  }
+  if (attachmentsOf(ledger, owner).some((other) => other.network_id === row.network_id)) return;
+  for (const held of allocationsOf(ledger, row)) releaseAllocation(ledger, transaction, held);
+}
+
+/** A deleted claim lives on while something is attached with it; then it and its addresses go together. */
+export function forgetClaimWhenUnused(ledger: Ledger, transaction: Transaction, owner: Owner): boolean {
+  if (attachmentsOf(ledger, owner).length > 0) return false;
+  for (const held of ledger.sql.boundOfClaim.all(owner.uid)) {
+    endHolding(ledger, held, "claim deleted");
+    releaseAllocation(ledger, transaction, held);
+  }
+  ledger.sql.deleteClaim.run(owner.uid);
+  return true;
+}
+
+export function endHolding(ledger: Ledger, held: AllocationRow, reason: EndReason): void {
+  ledger.sql.endHolding.run(
+    ledger.context.clock.wallMs(),
+    reason,
+    held.network_id,
+    held.address,
+    held.owner_uid,
+  );
+}
+
+/** Bound → Cooling, or free at once where the network has no cool-down. The row keeps its owner, who may take it back. */
+export function releaseAllocation(ledger: Ledger, transaction: Transaction, row: AllocationRow): void {
+  const { clock } = ledger.context;
+  const space = ledger.networkById(row.network_id);
+  const cooldownSeconds = space.definition?.cooldownSeconds ?? DEFAULT_COOLDOWN_SECONDS;
+  if (cooldownSeconds === 0) ledger.sql.deleteAllocation.run(row.id);
+  else ledger.sql.coolAllocation.run(clock.wallMs(), row.id);
+  const nowMs = clock.monotonicMs();
+  const { address } = interfaceAddressOf(row);
+  transaction.onRollback(space.release(address, nowMs + cooldownSeconds * 1000, nowMs));
+}

@@ -1,0 +1,168 @@
+import type Database from "better-sqlite3";
+import { killPoint } from "../../platform/kill-point.ts";
+import { StorageFault } from "../allocations.ts";
+
+/** Requests in one transaction at most: bounds what a crash or a failed commit sends back to its callers. */
+const BATCH_REQUESTS_MAX = 256;
+/** Work in one transaction, ms: the event loop must come up for air between commits. */
+const BATCH_WORK_MS_MAX = 5;
+
+/** What a piece of work may use besides the database: memory follows the disk, never the other way round. */
+export interface Transaction {
+  /** Registers how to take back a change in memory, should this work or its commit fail. Run newest first. */
+  onRollback(undo: () => void): void;
+}
+
+interface Job {
+  work(transaction: Transaction): unknown;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+interface Done {
+  readonly job: Job;
+  readonly ok: boolean;
+  readonly value: unknown;
+}
+
+/**
+ * Requests that wait together commit together: one SQLite transaction per turn of the event loop, a savepoint per
+ * request, one sync for all. No caller hears of its result before COMMIT has returned.
+ */
+export class GroupCommit {
+  readonly #db: Database.Database;
+  readonly #onFault: (fault: StorageFault) => void;
+  readonly #onCommit: () => void;
+  readonly #begin: Database.Statement;
+  readonly #commit: Database.Statement;
+  readonly #rollback: Database.Statement;
+  readonly #savepoint: Database.Statement;
+  readonly #release: Database.Statement;
+  readonly #rollbackTo: Database.Statement;
+  #queue: Job[] = [];
+  #scheduled = false;
+  #fault: StorageFault | null = null;
+
+  /** `onCommit` is called after each COMMIT, before any caller hears of it. */
+  constructor(
+    db: Database.Database,
+    onFault: (fault: StorageFault) => void,
+    onCommit: () => void = () => {},
+  ) {
+    this.#db = db;
+    this.#onFault = onFault;
+    this.#onCommit = onCommit;
+    this.#begin = db.prepare("BEGIN IMMEDIATE");
+    this.#commit = db.prepare("COMMIT");
+    this.#rollback = db.prepare("ROLLBACK");
+    this.#savepoint = db.prepare("SAVEPOINT request");
+    this.#release = db.prepare("RELEASE request");
+    this.#rollbackTo = db.prepare("ROLLBACK TO request");
+  }
+
+  /** Runs `work`, which must be synchronous, in the next batch. Rejects with what it threw, or with a StorageFault. */
+  submit<T>(work: (transaction: Transaction) => T): Promise<T> {
+    if (this.#fault) return Promise.reject(this.#fault);
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#runBatch();
+      if (this.#queue.length > 0) this.#schedule();
+    });
+  }
+
+  #runBatch(): void {
+    const undos: (() => void)[] = [];
+    let done: Done[];
+    try {
+      this.#begin.run();
+      done = this.#runAll(undos);
+      killPoint("before-commit");
+      this.#commit.run();
+      killPoint("after-commit");
+    } catch (error) {
+      this.#fail(error, undos);
+      return;
+    }
+    this.#queue.splice(0, done.length);
+    this.#onCommit();
+    for (const { job, ok, value } of done) {
+      if (ok) job.resolve(value);
+      else job.reject(value);
+    }
+  }
+
+  /** The requests of a batch, each in its savepoint, so that one which fails leaves nothing behind and the others stay. */
+  #runAll(undos: (() => void)[]): Done[] {
+    const done: Done[] = [];
+    const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
+    for (const job of this.#queue.slice(0, BATCH_REQUESTS_MAX)) {
+      done.push({ job, ...this.#runOne(job, undos) });
+      if (performance.now() > deadlineMs) break;
+    }
+    return done;
+  }
+
+  /** One request inside its savepoint. A failure of the request is its own; a failure of the storage is everybody's. */
+  #runOne(job: Job, undos: (() => void)[]): { ok: boolean; value: unknown } {
+    const undosBefore = undos.length;
+    this.#savepoint.run();
+    try {
+      const value = job.work(transactionOf(undos));
+      this.#release.run();
+      return { ok: true, value };
+    } catch (error) {
+      if (isStorageError(error)) throw error;
+      this.#rollbackTo.run();
+      this.#release.run();
+      undoDownTo(undos, undosBefore);
+      return { ok: false, value: error };
+    }
+  }
+
+  /** Nothing of the batch is durable: memory goes back, every caller is told, and the owner of this object reopens the database. */
+  #fail(error: unknown, undos: (() => void)[]): void {
+    undoDownTo(undos, 0);
+    try {
+      if (this.#db.inTransaction) this.#rollback.run();
+    } catch {
+      // The database is about to be closed, which rolls back whatever is left.
+    }
+    const fault = new StorageFault(
+      `the state database refused a write: ${String((error as Error).message)}`,
+      {
+        cause: error,
+      },
+    );
+    this.#fault = fault;
+    const waiting = this.#queue;
+    this.#queue = [];
+    for (const job of waiting) job.reject(fault);
+    this.#onFault(fault);
+  }
+}
+
+function transactionOf(undos: (() => void)[]): Transaction {
+  return { onRollback: (undo) => undos.push(undo) };
+}
+
+function undoDownTo(undos: (() => void)[], length: number): void {
+  while (undos.length > length) (undos.pop() as () => void)();
+}
+
+/** An error of the file or the disk below it, as opposed to one of a single statement. */
+function isStorageError(error: unknown): boolean {
+  const code = (error as { code?: unknown }).code;
+  return (
+    typeof code === "string" &&
+    /^SQLITE_(FULL|IOERR|CORRUPT|NOTADB|READONLY|CANTOPEN|PROTOCOL|NOMEM|BUSY)/.test(code)
+  );
+}

@@ -1,0 +1,167 @@
+import type { Owner } from "../../ipam/owner.ts";
+import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
+import {
+  formatInterfaceAddress,
+  type InterfaceAddress,
+  parseInterfaceAddress,
+} from "../../ipam/space/cidr.ts";
+import { isBefore } from "../../ipam/stamp.ts";
+import type { AttachWant, DetachOutcome, DetachWant, EndReason } from "../allocations.ts";
+import type { Attachment } from "../records.ts";
+import { BOOT } from "./former-boots.ts";
+import type { Transaction } from "./group-commit.ts";
+import type { Ledger } from "./ledger.ts";
+import { type AttachmentRow, attachmentOf, type IntentRow, ownerOf } from "./rows.ts";
+
+/** Opens an intent: what this ADD is about to reserve for whom. Returns its id. */
+export function openIntent(
+  ledger: Ledger,
+  transaction: Transaction,
+  want: AttachWant,
+  owner: Owner,
+  addresses: readonly InterfaceAddress[],
+): number {
+  const space = ledger.networkOf(want.network, transaction);
+  const { lastInsertRowid } = ledger.sql.insertIntent.run(
+    space.id,
+    want.containerId,
+    want.interface,
+    owner.kind,
+    owner.uid,
+    owner.interface,
+    owner.namespace,
+    owner.name,
+    want.stamp.bootId,
+    want.stamp.us,
+    textOf(addresses),
+  );
+  return Number(lastInsertRowid);
+}
+
+/** Returns whether the intent is still there: a DEL ends it, and a journal that began anew does not know it. */
+export function extendIntent(ledger: Ledger, id: number, addresses: readonly InterfaceAddress[]): boolean {
+  return ledger.sql.updateIntent.run(textOf(addresses), id).changes === 1;
+}
+
+export function addressesOf(row: IntentRow): InterfaceAddress[] {
+  return (JSON.parse(row.addresses) as string[]).map(parseInterfaceAddress);
+}
+
+/** A container that has stopped using an address, for the API server to be told. */
+export interface Owed {
+  readonly network: string;
+  readonly address: Address;
+  readonly owner: Pick<Owner, "kind" | "uid" | "interface">;
+  readonly containerId: string;
+  readonly interface: string;
+  /** A write whose answer was lost may still arrive, so it is looked at once more later. */
+  readonly uncertain: boolean;
+}
+
+export function owe(ledger: Ledger, owed: Owed): void {
+  ledger.sql.insertOwed.run(
+    owed.network,
+    addressBytes(owed.address),
+    owed.owner.kind,
+    owed.owner.uid,
+    owed.owner.interface,
+    owed.containerId,
+    owed.interface,
+    owed.uncertain ? 1 : 0,
+  );
+}
+
+/** Gives up what an intent may have reserved: owed to the API server from now on. */
+export function abandonIntent(ledger: Ledger, row: IntentRow): void {
+  const network = ledger.networkById(row.network_id).name;
+  for (const { address } of addressesOf(row)) {
+    owe(ledger, {
+      network,
+      address,
+      owner: ownerOf(row),
+      containerId: row.container_id,
+      interface: row.interface,
+      uncertain: true,
+    });
+  }
+  ledger.sql.deleteIntent.run(row.id);
+}
+
+/** An ADD, by what no two that are under way share. */
+export function addKey(add: Pick<AttachWant, "network" | "containerId" | "interface">): string {
+  return `${add.network} ${add.containerId} ${add.interface}`;
+}
+
+/** A runtime asks again within minutes: what an ADD began and nobody took up or deleted for so long is given back. Microseconds. */
+const INTENT_US_MAX = 600_000_000;
+
+/**
+ * Gives up intents that nobody will come back to: those of another boot, and old ones. Never one whose ADD is under way
+ * in this process, however old it seems: a machine that was suspended in the middle of it does not know what it reserved.
+ */
+export function abandonForgotten(ledger: Ledger, nowUs: number, underWay: ReadonlySet<string>): void {
+  for (const row of ledger.sql.intents.all()) {
+    const { name: network } = ledger.networkById(row.network_id);
+    if (underWay.has(addKey({ network, containerId: row.container_id, interface: row.interface }))) continue;
+    const forgotten = row.boot_id !== ledger.context.bootId || nowUs - row.boot_us > INTENT_US_MAX;
+    if (forgotten) abandonIntent(ledger, row);
+  }
+}
+
+/** Ends an attachment in the journal; its addresses are owed to the API server, except those that its owner keeps in a new one. */
+export function endRow(
+  ledger: Ledger,
+  row: AttachmentRow,
+  reason: EndReason,
+  kept: ReadonlySet<string> = new Set(),
+): void {
+  const { sql, context } = ledger;
+  ledger.attachments.remove(row);
+  sql.endHistory.run(context.clock.wallMs(), reason, row.history_id, row.history_id + row.history_count);
+  const {
+    network,
+    owner,
+    ips,
+    containerId,
+    interface: interfaceName,
+  } = attachmentOf(row, ledger.networkById(row.network_id).name);
+  for (const ip of ips) {
+    const { address } = parseInterfaceAddress(ip.address);
+    if (kept.has(formatAddress(address))) continue;
+    owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
+  }
+}
+
+/** One DEL: ends what is older than it, also ADDs that have not come to their end, and leaves a tombstone. */
+export function journalDetach(ledger: Ledger, want: DetachWant): DetachOutcome {
+  const { sql, context } = ledger;
+  const { bootId, us } = want.stamp;
+  // What is still to be learnt from the API may be of an earlier boot, and then it is not to be learnt.
+  if (bootId === context.bootId || sql.meta.get(BOOT)?.value !== context.bootId) {
+    sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
+  }
+  const concerns = (row: { network_id: number; boot_id: string; boot_us: number }) =>
+    (want.network === null || ledger.networkById(row.network_id).name === want.network) &&
+    isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);
+  // Taken over from a host-local that did not record the interface: of any.
+  const nameless = sql.attachmentsOfContainer.all(want.containerId, "");
+  const ended = [...sql.attachmentsOfContainer.all(want.containerId, want.interface), ...nameless].filter(
+    concerns,
+  );
+  for (const row of ended) endRow(ledger, row, want.reason);
+  const intents = sql.intentsOfContainer.all(want.containerId, want.interface).filter(concerns);
+  for (const row of intents) abandonIntent(ledger, row);
+  return { ended: ended.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name)) };
+}
+
+/** Ends one attachment that was looked at before, unless it has been asked for again since. */
+export function journalEnd(ledger: Ledger, which: Attachment, reason: EndReason): boolean {
+  const row = ledger.sql.attachmentById.get(which.id);
+  if (!row || row.boot_us !== which.stamp.us) return false;
+  endRow(ledger, row, reason);
+  return true;
+}
+
+function textOf(addresses: readonly InterfaceAddress[]): string {
+  return JSON.stringify(addresses.map(formatInterfaceAddress));
+}

@@ -1,0 +1,211 @@
+import { randomBytes } from "node:crypto";
+import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { type Address, addressBytes, sameAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { AllocationFilter, PageRequest } from "../allocations.ts";
+import type { DecidePlan } from "../node-store.ts";
+import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
+import { type AttachmentRow, attachmentOf, ownerOf, timeText } from "./rows.ts";
+import type { StateFolder, StoreStatus } from "./state-folder.ts";
+import { matches, viewHistory } from "./views.ts";
+
+/** What every store of a node tells from its SQLite file: attachments of this node and the history. */
+export class JournalReader {
+  protected readonly folder: StateFolder;
+
+  constructor(folder: StateFolder) {
+    this.folder = folder;
+  }
+
+  get status(): StoreStatus {
+    return this.folder.status;
+  }
+
+  /** See StateFolder. */
+  get isComparable(): boolean {
+    return this.folder.isComparable;
+  }
+
+  history(which: { network?: string; address?: Address; limit: number; before?: number }): HistoryView[] {
+    const { sql } = this.folder.ledger;
+    const network = which.network ?? null;
+    const before = which.before ?? Number.MAX_SAFE_INTEGER;
+    const rows =
+      which.address === undefined
+        ? sql.recentHistory.all(network, network, before, which.limit)
+        : sql.historyOfAddress.all(addressBytes(which.address), network, network, before, which.limit);
+    return rows.map(viewHistory);
+  }
+
+  /** The attachment of a container's interface on a network; undefined when there is none. */
+  attachment(network: string, containerId: string, interfaceName: string): Attachment | undefined {
+    const ledger = this.folder.ledger;
+    const space = ledger.networks.get(network);
+    const row = space && ledger.sql.attachment.get(containerId, interfaceName, space.id);
+    return row && attachmentOf(row, network);
+  }
+
+  /**
+   * Attachments of this node that use an address now, on one network or on any. Not those that were found with an
+   * address of somebody else: nobody is told by them.
+   */
+  usersOf(address: Address, network?: string): AddressUser[] {
+    const { ledger } = this.folder;
+    const space = network === undefined ? undefined : ledger.networks.get(network);
+    if (network !== undefined && space === undefined) return [];
+    const bytes = addressBytes(address);
+    const rows =
+      space === undefined
+        ? ledger.sql.usersOfAddress.all(bytes)
+        : ledger.sql.usersOnNetwork.all(bytes, space.id);
+    return rows.map((row) => ({
+      network: ledger.networkById(row.network_id).name,
+      containerId: row.container_id,
+      owner: ownerOf(row),
+    }));
+  }
+
+  /** The attachments of a container on all networks, oldest first; without those that usersOf leaves out. */
+  attachmentsOfContainer(containerId: string): Attachment[] {
+    return this.#kept(this.folder.ledger.sql.attachmentsOfContainerId.all(containerId));
+  }
+
+  /** The attachments of a network, oldest first; without those that usersOf leaves out. */
+  usersOfNetwork(network: string): Attachment[] {
+    const { ledger } = this.folder;
+    const space = ledger.networks.get(network);
+    return space ? this.#kept(ledger.sql.attachmentsOfNetwork.all(space.id)) : [];
+  }
+
+  /** See NodeStore.watchAttachments. */
+  watchAttachments(changed: (network: string | null) => void): void {
+    this.folder.watchAttachments(changed);
+  }
+
+  /** See metadata/listeners/bridge-plan.ts; by network. */
+  listenerPlans(): Map<string, string> {
+    const { ledger } = this.folder;
+    const rows = ledger.sql.listenerPlans.all();
+    return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.plan]));
+  }
+
+  /** Decides about a network's plan by what is attached at that moment, and keeps the decision. */
+  keepListenerPlan(network: string, decide: DecidePlan): Promise<string | null> {
+    return this.folder.write((ledger, transaction) => {
+      const space = ledger.networkOf(network, transaction);
+      const known = ledger.sql.listenerPlan.get(space.id)?.plan ?? null;
+      const plan = decide(known, this.#kept(ledger.sql.attachmentsOfNetwork.all(space.id)));
+      if (plan !== null && plan !== known) ledger.sql.putListenerPlan.run(space.id, plan);
+      return plan;
+    });
+  }
+
+  /** What metadata/listeners/bridge-plan.ts keeps of a network; null: nothing. */
+  listenerPlan(network: string): string | null {
+    const { ledger } = this.folder;
+    const space = ledger.networks.get(network);
+    return (space && ledger.sql.listenerPlan.get(space.id)?.plan) ?? null;
+  }
+
+  #kept(rows: readonly AttachmentRow[]): Attachment[] {
+    const { ledger } = this.folder;
+    return rows
+      .filter(({ lost }) => lost === 0)
+      .map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
+  }
+
+  /** Attachments in order of id, a page at a time. */
+  attachmentsAfter(id: number, limit: number): Attachment[] {
+    const ledger = this.folder.ledger;
+    return ledger.sql.attachmentsAfter
+      .all(id, limit)
+      .map((row) => attachmentOf(row, ledger.networkById(row.network_id).name));
+  }
+
+  attachmentsOfNetwork(network: string): Attachment[] {
+    const ledger = this.folder.ledger;
+    const space = ledger.networks.get(network);
+    return space
+      ? ledger.sql.attachmentsOfNetwork.all(space.id).map((row) => attachmentOf(row, network))
+      : [];
+  }
+
+  /** Attachments of this node by network, for networks that have any. */
+  attachmentCounts(): Map<string, number> {
+    const ledger = this.folder.ledger;
+    const rows = ledger.sql.attachmentCounts.all();
+    return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.n]));
+  }
+
+  /** Addresses in use on this node, told from the journal alone. */
+  listUsedHere(filter: AllocationFilter, page: PageRequest): Page<AllocationView> {
+    const from = Number(page.continue ?? 0);
+    const views = this.attachmentsAfter(0, Number.MAX_SAFE_INTEGER).flatMap((one) =>
+      one.ips.map(
+        (ip): AllocationView => ({
+          network: one.network,
+          address: ip.address,
+          state: "Bound",
+          owner: one.owner,
+          vm: null,
+          since: timeText(one.sinceMs),
+          attachments: [
+            {
+              containerID: one.containerId,
+              interface: one.interface,
+              netns: one.netns.path,
+              node: one.node,
+              pod: one.pod,
+              since: timeText(one.sinceMs),
+            },
+          ],
+        }),
+      ),
+    );
+    const found = views
+      .filter((view) => filter.network === undefined || view.network === filter.network)
+      .filter(
+        (view) =>
+          filter.address === undefined ||
+          sameAddress(parseInterfaceAddress(view.address).address, filter.address),
+      )
+      .filter((view) => matches(view, filter));
+    const items = found.slice(from, from + page.limit);
+    return from + page.limit < found.length ? { items, continue: String(from + page.limit) } : { items };
+  }
+
+  /**
+   * Writes a consistent copy while requests go on. Refuses to replace a file. Resolves with its size in bytes. Each writes to
+   * a file of its own, which nobody can have made before: two at once do not mix, and no link there is followed.
+   */
+  async backup(path: string): Promise<number> {
+    const ledger = this.folder.ledger;
+    if (existsSync(path)) throw fileExists(path);
+    const partial = `${path}.${randomBytes(8).toString("hex")}.partial`;
+    try {
+      createNew(partial);
+      await ledger.db.backup(partial);
+      createNew(path);
+      renameSync(partial, path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "EEXIST") throw fileExists(path);
+      const remedy = `the daemon cannot write there (${(error as Error).message}); /var/backups is what its systemd unit leaves it`;
+      throw new RefusalError(refuse("REQUEST_INVALID", { key: "path", value: path, remedy }));
+    } finally {
+      rmSync(partial, { force: true });
+    }
+    return statSync(path).size;
+  }
+}
+
+/** Throws EEXIST when anything has the name, a link too. */
+function createNew(path: string): void {
+  closeSync(openSync(path, "wx", 0o600));
+}
+
+function fileExists(path: string): RefusalError {
+  return new RefusalError(
+    refuse("REQUEST_INVALID", { key: "path", value: path, remedy: "that file exists; name a new one" }),
+  );
+}

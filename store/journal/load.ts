@@ -1,0 +1,69 @@
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { Pool } from "../../ipam/space/pool.ts";
+import { fill, type NetworkSpace, poolOf, type StoredAddress } from "../network-space.ts";
+import { readDefinition } from "../standalone/apply-definition.ts";
+import type { Ledger } from "./ledger.ts";
+
+/** Computes every network's pools from the rows, page by page, letting other work in between. */
+export async function loadNetworks(ledger: Ledger, report: (message: string) => void): Promise<void> {
+  for (const space of ledger.networks.values()) {
+    try {
+      const { definition, appliedBy } = readDefinition(ledger, space.name);
+      space.definition = definition;
+      space.appliedBy = appliedBy;
+    } catch (error) {
+      report(
+        `network ${space.name}: its recorded definition is not understood any more: ${(error as Error).message}`,
+      );
+    }
+    await loadPools(ledger, space, space.definition);
+  }
+}
+
+async function loadPools(
+  ledger: Ledger,
+  space: NetworkSpace,
+  definition: NetworkDefinition | null,
+): Promise<void> {
+  const loader = new PoolLoader(definition, ledger.context.clock.monotonicMs());
+  space.boundCount = 0;
+  for (const page of ledger.storedPages(space.id)) {
+    for (const stored of page) {
+      if (!stored.cooling) space.boundCount += 1;
+      loader.add(stored);
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  if (definition !== null) space.adopt(definition, loader.finish());
+}
+
+/** Fills pools; the newest allocation of each goes in last, so that the search goes on behind it as before the restart. */
+class PoolLoader {
+  readonly #pools: readonly Pool[];
+  readonly #cooldownSeconds: number;
+  readonly #nowMs: number;
+  readonly #newest = new Map<Pool, StoredAddress & { sinceMs: number }>();
+
+  constructor(definition: NetworkDefinition | null, nowMs: number) {
+    this.#pools = definition?.rangeSets.map((rangeSet) => new Pool(rangeSet)) ?? [];
+    this.#cooldownSeconds = definition?.cooldownSeconds ?? 0;
+    this.#nowMs = nowMs;
+  }
+
+  add(stored: StoredAddress & { sinceMs: number }): void {
+    const pool = poolOf(this.#pools, stored.address);
+    if (!pool) return;
+    const newest = this.#newest.get(pool);
+    if (stored.cooling || (newest && newest.sinceMs > stored.sinceMs)) {
+      fill([pool], stored, this.#cooldownSeconds, this.#nowMs);
+      return;
+    }
+    if (newest) fill([pool], newest, this.#cooldownSeconds, this.#nowMs);
+    this.#newest.set(pool, stored);
+  }
+
+  finish(): readonly Pool[] {
+    for (const [pool, newest] of this.#newest) pool.allocate(newest.address.value, { moveCursor: true });
+    return this.#pools;
+  }
+}

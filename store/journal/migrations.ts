@@ -1,0 +1,228 @@
+import type Database from "better-sqlite3";
+
+/**
+ * The schema, one entry a version; `PRAGMA user_version` tells how many have run. Entries are never edited once
+ * released: a change is a new entry.
+ */
+const MIGRATIONS: readonly string[] = [
+  `
+  -- How this file came to be and which boot it last served.
+  CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+
+  -- Every network ever seen. runtime_config is the plugin configuration that last defined it on stdin.
+  CREATE TABLE networks (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    runtime_config TEXT
+  ) STRICT;
+
+  -- Applied NetworkAttachmentDefinitions; the oldest that names a network defines it.
+  CREATE TABLE definitions (
+    id INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    network TEXT NOT NULL,
+    config TEXT NOT NULL,
+    manifest TEXT NOT NULL,
+    UNIQUE (namespace, name)
+  ) STRICT;
+
+  -- The truth. UNIQUE (network_id, address) is what makes a duplicate impossible.
+  -- address: one family byte (4 or 6), then the address, so that rows sort as addresses do.
+  -- OR instead of IN, for which SQLite builds a table at every insert.
+  CREATE TABLE allocations (
+    id INTEGER PRIMARY KEY,
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    address BLOB NOT NULL CHECK (length(address) = 5 OR length(address) = 17),
+    prefix_length INTEGER NOT NULL,
+    owner_kind TEXT NOT NULL CHECK (owner_kind = 'claim' OR owner_kind = 'pod' OR owner_kind = 'container'),
+    owner_uid TEXT NOT NULL CHECK (owner_uid <> ''),
+    owner_interface TEXT NOT NULL,
+    owner_namespace TEXT NOT NULL,
+    owner_name TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state = 'Bound' OR state = 'Cooling'),
+    adopted INTEGER NOT NULL DEFAULT 0,
+    since_ms INTEGER NOT NULL,
+    UNIQUE (network_id, address)
+  ) STRICT;
+  -- Pods and containers hold exactly what their attachments were answered, so only these rows need to be found by owner.
+  CREATE INDEX allocations_by_owner ON allocations (owner_uid, owner_interface, network_id, address)
+    WHERE owner_kind = 'claim' OR state = 'Cooling';
+  CREATE INDEX allocations_cooling ON allocations (id) WHERE state = 'Cooling';
+
+  CREATE TABLE attachments (
+    id INTEGER PRIMARY KEY,
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    owner_kind TEXT NOT NULL,
+    owner_uid TEXT NOT NULL,
+    owner_interface TEXT NOT NULL,
+    owner_namespace TEXT NOT NULL,
+    owner_name TEXT NOT NULL,
+    claim_ref TEXT NOT NULL,
+    ips TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    boot_us INTEGER NOT NULL,
+    netns_path TEXT NOT NULL,
+    netns_id TEXT NOT NULL,
+    netns_witnessed INTEGER NOT NULL,
+    pod_namespace TEXT,
+    pod_name TEXT,
+    pod_uid TEXT,
+    node TEXT NOT NULL,
+    since_ms INTEGER NOT NULL,
+    history_id INTEGER NOT NULL,
+    history_count INTEGER NOT NULL,
+    UNIQUE (container_id, interface, network_id)
+  ) STRICT;
+  -- A container as owner is found by container_id.
+  CREATE INDEX attachments_by_owner ON attachments (owner_uid, owner_interface) WHERE owner_kind <> 'container';
+
+  -- The newest DEL of a (container, interface), so that an older ADD still in flight takes nothing.
+  -- network '' stands for every network.
+  CREATE TABLE tombstones (
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    network TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    boot_us INTEGER NOT NULL,
+    PRIMARY KEY (container_id, interface, network)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE claims (
+    uid TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    network TEXT NOT NULL,
+    manifest TEXT NOT NULL,
+    vm_name TEXT NOT NULL,
+    vm_uid TEXT NOT NULL,
+    ips TEXT NOT NULL,
+    owner_pod TEXT,
+    conditions TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    deleted_ms INTEGER,
+    version INTEGER NOT NULL DEFAULT 1,
+    UNIQUE (namespace, name)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Who had which address from when to when, where. container_id NULL: held by a claim, not in use.
+  CREATE TABLE history (
+    id INTEGER PRIMARY KEY,
+    network_id INTEGER NOT NULL,
+    address BLOB NOT NULL,
+    prefix_length INTEGER NOT NULL,
+    owner_kind TEXT NOT NULL,
+    owner_uid TEXT NOT NULL,
+    owner_interface TEXT NOT NULL,
+    owner_namespace TEXT NOT NULL,
+    owner_name TEXT NOT NULL,
+    container_id TEXT,
+    interface TEXT,
+    pod_namespace TEXT,
+    pod_name TEXT,
+    pod_uid TEXT,
+    node TEXT NOT NULL,
+    from_ms INTEGER NOT NULL,
+    until_ms INTEGER,
+    ended_by TEXT
+  ) STRICT;
+  CREATE INDEX history_by_address ON history (address, network_id);
+  `,
+  `
+  -- In Kubernetes: an address of it was found in somebody else's hands.
+  ALTER TABLE attachments ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;
+
+  -- In Kubernetes: what an ADD is about to reserve, written before its first remote write. addresses: JSON list of CIDR.
+  CREATE TABLE intents (
+    id INTEGER PRIMARY KEY,
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    owner_kind TEXT NOT NULL,
+    owner_uid TEXT NOT NULL,
+    owner_interface TEXT NOT NULL,
+    owner_namespace TEXT NOT NULL,
+    owner_name TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    boot_us INTEGER NOT NULL,
+    addresses TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX intents_by_container ON intents (container_id, interface);
+  CREATE INDEX intents_by_owner ON intents (owner_uid);
+
+  -- In Kubernetes: addresses that a container of this node has stopped using, to be told to the API server.
+  -- again: looked at once more later, because a write whose answer was lost may still arrive there.
+  CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY,
+    network TEXT NOT NULL,
+    address BLOB NOT NULL,
+    owner_kind TEXT NOT NULL,
+    owner_uid TEXT NOT NULL,
+    owner_interface TEXT NOT NULL,
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    again INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+  `,
+  `
+  -- MAC that somebody asked for with the ADD, in any of the usual spellings.
+  ALTER TABLE attachments ADD COLUMN mac TEXT;
+
+  -- Who uses an address now: what a metadata server asks for at each of its requests.
+  CREATE INDEX history_open ON history (address, network_id) WHERE until_ms IS NULL;
+
+  -- What the runtime's configuration last said of a network that has metadata: JSON, see metadata/listeners/bridge-plan.ts.
+  CREATE TABLE listener_plans (
+    network_id INTEGER PRIMARY KEY REFERENCES networks (id),
+    plan TEXT NOT NULL
+  ) STRICT;
+  `,
+  `
+  -- 1: an ADD came through a bridge with isGateway, so the gateway's address is the bridge's, whatever defines the network.
+  ALTER TABLE networks ADD COLUMN bridge_is_gateway INTEGER NOT NULL DEFAULT 0;
+  `,
+  `
+  -- host-local's folders whose addresses were recorded: they are followed.
+  CREATE TABLE host_local_folders (
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    folder TEXT NOT NULL,
+    PRIMARY KEY (network_id, folder)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Addresses that were recorded from a file of host-local's, with the attachment that stands for its container.
+  -- Kept while the file is there, also when the attachment has ended: so that it is not recorded again.
+  CREATE TABLE host_local_leases (
+    network_id INTEGER NOT NULL REFERENCES networks (id),
+    address BLOB NOT NULL,
+    path TEXT NOT NULL,
+    file_id TEXT NOT NULL,
+    container_id TEXT NOT NULL,
+    interface TEXT NOT NULL,
+    PRIMARY KEY (network_id, address)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX host_local_leases_by_container ON host_local_leases (container_id);
+  `,
+];
+
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
+/**
+ * Brings the schema to the present version, or to an earlier one, each step in its own transaction. Throws when the file is
+ * from a newer release.
+ */
+export function migrate(db: Database.Database, version = SCHEMA_VERSION): void {
+  const found = db.pragma("user_version", { simple: true }) as number;
+  if (found > SCHEMA_VERSION) {
+    throw new Error(
+      `the state database has schema version ${found}, this release knows ${SCHEMA_VERSION}; install the newer holdfast again`,
+    );
+  }
+  for (let done = found; done < version; done += 1) {
+    db.transaction(() => {
+      db.exec(MIGRATIONS[done] as string);
+      db.pragma(`user_version = ${done + 1}`);
+    })();
+  }
+}

@@ -1,0 +1,134 @@
+import Database from "better-sqlite3";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { FORCED } from "../standalone/release.ts";
+import { nativeBinding } from "./database-file.ts";
+import { allocationsOf } from "./holdings.ts";
+import { addressesOfRow } from "./host-local.ts";
+import type { LeaseRow } from "./lease-rows.ts";
+import { Ledger } from "./ledger.ts";
+import type { AttachmentRow } from "./rows.ts";
+
+/** Containers named in a refusal; more would hide the remedy. */
+const NAMED_MAX = 5;
+
+/*
+ * What a backup says of a container that runs, or may run, now:
+ *
+ *   in the backup                                   verdict
+ *   not there                                       refused: its address would be given again
+ *   there, with other addresses or another owner    refused, for the same reason
+ *   there, but its addresses are not allocated      refused: the backup itself is wrong
+ *   there, of an earlier boot or network namespace  the same container, stopped and started since: its row gets today's boot,
+ *                                                   stamp and namespace, else it would be ended although the container runs
+ *
+ * A container that is not attached now is left as the backup has it: its boot and its namespace say whether it is alive.
+ */
+
+/**
+ * Makes a copy of a backup true of the containers that run now, before the copy becomes the database. Throws RefusalError
+ * IN_USE, which names the containers of which it cannot be made true.
+ */
+export function carryRunning(ledger: Ledger, copy: string): void {
+  const db = new Database(copy, nativeBinding());
+  try {
+    const past = new Ledger(db, ledger.context);
+    db.transaction(() => {
+      const running = ledger.sql.attachmentsAfter
+        .all(0, Number.MAX_SAFE_INTEGER)
+        .filter((row) => isAlive(ledger, row));
+      const wrong = running.filter((row) => !carry(ledger, past, row));
+      if (wrong.length > 0) throw inUse(wrong);
+      carryTombstones(ledger, past);
+      carryLeases(ledger, past, running);
+    })();
+  } finally {
+    db.close();
+  }
+}
+
+/** Brings the row of a container that runs up to date. Returns whether the copy has one that can be. */
+function carry(ledger: Ledger, past: Ledger, row: AttachmentRow): boolean {
+  const space = past.networks.get(ledger.networkById(row.network_id).name);
+  const known = space && past.sql.attachment.get(row.container_id, row.interface, space.id);
+  if (known === undefined || identityOf(known) !== identityOf(row)) return false;
+  if (allocationsOf(past, known).length !== addressesOfRow(known).length) return false;
+  if (known.owner_kind === "claim" && past.sql.claimByUid.get(known.owner_uid) === undefined) return false;
+  past.attachments.bringUpToDate(known, row);
+  return true;
+}
+
+/** Two rows of one container, interface and network with the same identity are the same holder of the same addresses. */
+function identityOf(row: AttachmentRow): string {
+  const { owner_kind: kind, owner_uid: uid, owner_interface: name, claim_ref: claim, pod_uid: pod } = row;
+  const addresses = (JSON.parse(row.ips) as { address: string }[]).map((ip) => ip.address);
+  return JSON.stringify([kind, uid, name, claim, pod, addresses]);
+}
+
+/** An ADD that is older than a DEL served since the backup may still be on its way. */
+function carryTombstones(ledger: Ledger, past: Ledger): void {
+  const rows = ledger.db
+    .prepare<
+      [],
+      { container_id: string; interface: string; network: string; boot_id: string; boot_us: number }
+    >("SELECT * FROM tombstones")
+    .all();
+  for (const row of rows) {
+    past.sql.putTombstone.run(row.container_id, row.interface, row.network, row.boot_id, row.boot_us);
+  }
+}
+
+/** host-local's files are those of today: which folders are followed, and which file stands for which running container. */
+function carryLeases(ledger: Ledger, past: Ledger, running: readonly AttachmentRow[]): void {
+  const carried = new Set(running.map((row) => keyOf(ledger, row)));
+  const isForced = forcedReleases(ledger);
+  for (const then of past.networks.values()) {
+    for (const lease of past.leases.ofNetwork(then.id)) {
+      // Of an address that was taken away by force, Holdfast itself removed the file: that is no evidence that its container ended.
+      if (carried.has(keyOf(past, lease)) || isForced(then.name, lease)) past.leases.delete(lease);
+    }
+    const now = ledger.networks.get(then.name);
+    for (const lease of now === undefined ? [] : ledger.leases.ofNetwork(now.id)) {
+      if (carried.has(keyOf(ledger, lease))) past.leases.put({ ...lease, network_id: then.id });
+    }
+  }
+  for (const { network, folder } of ledger.leases.folders()) {
+    const then = past.networks.get(network);
+    if (then !== undefined) past.leases.remember(then.id, folder);
+  }
+}
+
+/** Whether the last that is known of a lease's container is that an operator took the address away from it. */
+function forcedReleases(ledger: Ledger): (network: string, lease: LeaseRow) => boolean {
+  const last = ledger.db.prepare<[string, Buffer, string, string], { ended_by: string | null }>(
+    `SELECT ended_by FROM history JOIN networks ON networks.id = history.network_id
+     WHERE networks.name = ? AND address = ? AND container_id = ? AND interface = ? ORDER BY history.id DESC LIMIT 1`,
+  );
+  return (network, lease) =>
+    last.get(network, lease.address, lease.container_id, lease.interface)?.ended_by === FORCED;
+}
+
+function keyOf(
+  ledger: Ledger,
+  row: Pick<AttachmentRow, "network_id" | "container_id" | "interface">,
+): string {
+  return `${row.container_id} ${row.interface} ${ledger.networkById(row.network_id).name}`;
+}
+
+function inUse(rows: readonly AttachmentRow[]): RefusalError {
+  const named = rows.slice(0, NAMED_MAX).map((row) => `${row.container_id} (${row.interface})`);
+  const more = rows.length > NAMED_MAX ? ` and ${rows.length - NAMED_MAX} more` : "";
+  const addresses = rows.flatMap((row) =>
+    (JSON.parse(row.ips) as { address: string }[]).map((ip) => ip.address),
+  );
+  return new RefusalError(
+    refuse("IN_USE", {
+      address: addresses.slice(0, NAMED_MAX).join(", "),
+      holder: `what was attached after that backup was made, or is recorded differently in it: container ${named.join(", ")}${more}`,
+    }),
+  );
+}
+
+function isAlive({ context }: Ledger, row: AttachmentRow): boolean {
+  const witnessed = row.netns_witnessed === 1;
+  return !context.namespaceGone({ path: row.netns_path, id: row.netns_id, witnessed });
+}

@@ -1,0 +1,179 @@
+import type { Owner } from "../../ipam/owner.ts";
+import { addressFromBytes, formatAddress } from "../../ipam/space/address.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { AnsweredAddress, Attachment, PodIdentity } from "../records.ts";
+
+/** Columns that name an owner, in every table that has one. */
+export interface OwnerColumns {
+  readonly owner_kind: Owner["kind"];
+  readonly owner_uid: string;
+  readonly owner_interface: string;
+  readonly owner_namespace: string;
+  readonly owner_name: string;
+}
+
+export interface AllocationRow extends OwnerColumns {
+  readonly id: number;
+  readonly network_id: number;
+  readonly address: Buffer;
+  readonly prefix_length: number;
+  readonly state: "Bound" | "Cooling";
+  readonly adopted: 0 | 1;
+  readonly since_ms: number;
+}
+
+interface PodColumns {
+  readonly pod_namespace: string | null;
+  readonly pod_name: string | null;
+  readonly pod_uid: string | null;
+}
+
+export interface AttachmentRow extends OwnerColumns, PodColumns {
+  readonly id: number;
+  readonly network_id: number;
+  readonly container_id: string;
+  readonly interface: string;
+  readonly claim_ref: string;
+  readonly ips: string;
+  readonly boot_id: string;
+  readonly boot_us: number;
+  readonly netns_path: string;
+  readonly netns_id: string;
+  readonly netns_witnessed: 0 | 1;
+  readonly node: string;
+  readonly since_ms: number;
+  /** The attachment's rows in the history: `history_count` of them from `history_id` on. */
+  readonly history_id: number;
+  readonly history_count: number;
+  /** An address of it was found in somebody else's hands: no repeat is answered from it. */
+  readonly lost: 0 | 1;
+  /** As somebody asked for it; null: nobody did. */
+  readonly mac: string | null;
+}
+
+/** As much of an attachment as tells who it is. */
+export type UserRow = OwnerColumns & Pick<AttachmentRow, "network_id" | "container_id">;
+
+export interface ClaimRow {
+  readonly uid: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly network: string;
+  /** JSON: the applied object's metadata and spec. */
+  readonly manifest: string;
+  readonly vm_name: string;
+  readonly vm_uid: string;
+  /** JSON: status.ips. */
+  readonly ips: string;
+  readonly owner_pod: string | null;
+  /** JSON: status.conditions. */
+  readonly conditions: string;
+  readonly created_ms: number;
+  readonly deleted_ms: number | null;
+  readonly version: number;
+}
+
+export interface HistoryRow extends OwnerColumns, PodColumns {
+  readonly id: number;
+  readonly network: string;
+  readonly address: Buffer;
+  readonly prefix_length: number;
+  readonly container_id: string | null;
+  readonly interface: string | null;
+  readonly node: string;
+  readonly from_ms: number;
+  readonly until_ms: number | null;
+  readonly ended_by: string | null;
+}
+
+/** What an ADD in Kubernetes is about to reserve. */
+export interface IntentRow extends OwnerColumns {
+  readonly id: number;
+  readonly network_id: number;
+  readonly container_id: string;
+  readonly interface: string;
+  readonly boot_id: string;
+  readonly boot_us: number;
+  /** JSON: list of CIDR. */
+  readonly addresses: string;
+}
+
+/** An address that a container has stopped using, not told to the API server yet. */
+export interface OwedRow {
+  readonly id: number;
+  readonly network: string;
+  readonly address: Buffer;
+  readonly owner_kind: Owner["kind"];
+  readonly owner_uid: string;
+  readonly owner_interface: string;
+  readonly container_id: string;
+  readonly interface: string;
+  /** 0: owed. 1: owed, and to be looked at once more. 2: told, to be looked at once more. */
+  readonly again: 0 | 1 | 2;
+}
+
+export interface NetworkRow {
+  readonly id: number;
+  readonly name: string;
+  readonly runtime_config: string | null;
+  readonly bridge_is_gateway: 0 | 1;
+}
+
+export interface DefinitionRow {
+  readonly id: number;
+  readonly namespace: string;
+  readonly name: string;
+  readonly network: string;
+  readonly config: string;
+  readonly manifest: string;
+}
+
+export function ownerOf(row: OwnerColumns): Owner {
+  return {
+    kind: row.owner_kind,
+    uid: row.owner_uid,
+    interface: row.owner_interface,
+    namespace: row.owner_namespace,
+    name: row.owner_name,
+  };
+}
+
+export function podOf(row: PodColumns): PodIdentity | null {
+  if (row.pod_uid === null) return null;
+  return { namespace: row.pod_namespace ?? "", name: row.pod_name ?? "", uid: row.pod_uid };
+}
+
+export function interfaceAddressOf(row: { address: Buffer; prefix_length: number }): InterfaceAddress {
+  const address = addressFromBytes(row.address);
+  if (row.prefix_length < 0 || row.prefix_length > (address.family === 4 ? 32 : 128)) {
+    throw new Error(`stored address ${formatAddress(address)} has prefix length ${row.prefix_length}`);
+  }
+  return { address, prefixLength: row.prefix_length };
+}
+
+export function cidrTextOf(row: { address: Buffer; prefix_length: number }): string {
+  return formatInterfaceAddress(interfaceAddressOf(row));
+}
+
+export function attachmentOf(row: AttachmentRow, network: string): Attachment {
+  return {
+    id: row.id,
+    network,
+    containerId: row.container_id,
+    interface: row.interface,
+    owner: ownerOf(row),
+    claimRef: row.claim_ref,
+    ips: JSON.parse(row.ips) as AnsweredAddress[],
+    stamp: { bootId: row.boot_id, us: row.boot_us },
+    netns: { path: row.netns_path, id: row.netns_id, witnessed: row.netns_witnessed === 1 },
+    pod: podOf(row),
+    node: row.node,
+    sinceMs: row.since_ms,
+    mac: row.mac,
+  };
+}
+
+/** RFC 3339 in UTC to the second, as Kubernetes writes times. */
+export function timeText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}

@@ -1,0 +1,190 @@
+import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import { IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { addressBytes } from "../../ipam/space/address.ts";
+import {
+  formatCidr,
+  formatInterfaceAddress,
+  type InterfaceAddress,
+  parseInterfaceAddress,
+} from "../../ipam/space/cidr.ts";
+import { placeOf } from "../../ipam/space/range-set.ts";
+import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
+import type { Transaction } from "../journal/group-commit.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import { type ClaimRow, ownerOf, timeText } from "../journal/rows.ts";
+import type { AppliedClaim, ApplyAction, ClaimView } from "../manifests.ts";
+import { openHolding } from "./claim-status.ts";
+
+/** Creates or changes a claim. Throws RefusalError when what it says contradicts what is held. */
+export function applyClaim(ledger: Ledger, transaction: Transaction, applied: AppliedClaim): ApplyAction {
+  const { sql } = ledger;
+  const manifest = JSON.stringify(applied.manifest);
+  const known = sql.claim.get(applied.namespace, applied.name);
+  if (!known) {
+    create(ledger, transaction, applied, manifest);
+    return "created";
+  }
+  const claim = `${applied.namespace}/${applied.name}`;
+  if (known.deleted_ms !== null) throw new RefusalError(refuse("CLAIM_TERMINATING", { claim }));
+  if (known.network !== applied.network && known.ips !== "[]") {
+    throw new RefusalError(
+      refuse("CONFIG_INVALID", {
+        key: "spec.network",
+        value: applied.network,
+        remedy: `claim ${claim} holds addresses of network ${known.network}; delete the claim first, or keep that network`,
+      }),
+    );
+  }
+  if (applied.ips.length > 0 && known.ips !== JSON.stringify(applied.ips)) {
+    throw new RefusalError(
+      refuse("CONFIG_INVALID", {
+        key: "status.ips",
+        value: applied.ips.join(", "),
+        remedy: `claim ${claim} exists already and its addresses (${(JSON.parse(known.ips) as string[]).join(", ") || "none yet"}) are not written by hand; leave status out`,
+      }),
+    );
+  }
+  if (isDeepStrictEqual(JSON.parse(known.manifest), applied.manifest)) return "unchanged";
+  sql.updateClaimSpec.run(applied.network, manifest, applied.vm.name, applied.vm.uid, known.uid);
+  return "configured";
+}
+
+/** A new claim. Addresses it brings along (restored, or from another system) are its own from now on, or it is refused. */
+function create(ledger: Ledger, transaction: Transaction, applied: AppliedClaim, manifest: string): void {
+  const { sql, context } = ledger;
+  const nowMs = context.clock.wallMs();
+  const uid = randomUUID();
+  const conditions =
+    applied.ips.length === 0
+      ? []
+      : mergeCondition([], {
+          type: IPS_ALLOCATED,
+          status: "True",
+          reason: "SuccessfulAllocation",
+          message: "IP addresses adopted from the applied status",
+          lastTransitionTime: timeText(nowMs),
+        });
+  sql.insertClaim.run(
+    uid,
+    applied.namespace,
+    applied.name,
+    applied.network,
+    manifest,
+    applied.vm.name,
+    applied.vm.uid,
+    JSON.stringify(applied.ips),
+    JSON.stringify(conditions),
+    nowMs,
+  );
+  if (applied.ips.length > 0) adopt(ledger, transaction, applied, uid, nowMs);
+}
+
+function adopt(
+  ledger: Ledger,
+  transaction: Transaction,
+  applied: AppliedClaim,
+  uid: string,
+  nowMs: number,
+): void {
+  const space = ledger.networkOf(applied.network, transaction);
+  const addresses = applied.ips.map(parseInterfaceAddress);
+  const seen = new Set<number>();
+  for (const [index, one] of addresses.entries()) {
+    if (space.definition) refuseUnfit(space.definition, one, seen);
+    const inserted = ledger.sql.insertAllocation.run(
+      space.id,
+      addressBytes(one.address),
+      one.prefixLength,
+      "claim",
+      uid,
+      "",
+      applied.namespace,
+      applied.name,
+      1,
+      nowMs,
+    );
+    if (inserted.changes === 0) {
+      const holder = ledger.sql.allocation.get(space.id, addressBytes(one.address));
+      throw new RefusalError(
+        refuse("ADDRESS_TAKEN", {
+          address: applied.ips[index] as string,
+          holder: holder ? describeOwner(ownerOf(holder)) : "another owner",
+          network: applied.network,
+        }),
+      );
+    }
+    transaction.onRollback(space.allocate(one.address, false));
+  }
+  openHolding(ledger, { uid, namespace: applied.namespace, name: applied.name }, addresses, applied.network);
+}
+
+/** A restored address must be one that its network could have given. Throws RefusalError. */
+function refuseUnfit(definition: NetworkDefinition, one: InterfaceAddress, seen: Set<number>): void {
+  const address = formatInterfaceAddress(one);
+  const network = definition.name;
+  const place = placeOf(definition.rangeSets, one.address);
+  if (place === null) {
+    const subnets = definition.rangeSets.flatMap((set) =>
+      set.subnets.map((subnet) => formatCidr(subnet.cidr)),
+    );
+    throw new RefusalError(refuse("ADDRESS_OUTSIDE", { address, network, subnets: subnets.join(", ") }));
+  }
+  if (seen.has(place.index)) {
+    const remedy = "an interface has one address of each subnet";
+    throw new RefusalError(refuse("REQUEST_INVALID", { key: "status.ips", value: address, remedy }));
+  }
+  seen.add(place.index);
+  const { cidr, usable } = place.subnet;
+  if (one.prefixLength !== cidr.prefixLength) {
+    const remedy = `its subnet is ${formatCidr(cidr)}, so /${cidr.prefixLength} is wanted`;
+    throw new RefusalError(refuse("REQUEST_INVALID", { key: "status.ips", value: address, remedy }));
+  }
+  if (!usable.contains(one.address.value)) {
+    throw new RefusalError(refuse("ADDRESS_EXCLUDED", { address, network }));
+  }
+}
+
+/** Deletes a claim: at once when nothing is attached with it, else as soon as the last attachment ends. null: there is none. */
+export function deleteClaim(
+  ledger: Ledger,
+  transaction: Transaction,
+  namespace: string,
+  name: string,
+): { state: "deleted" | "terminating"; ips: readonly string[] } | null {
+  const claim = ledger.sql.claim.get(namespace, name);
+  if (!claim) return null;
+  if (claim.deleted_ms === null) ledger.sql.markClaimDeleted.run(ledger.context.clock.wallMs(), claim.uid);
+  const owner: Owner = { kind: "claim", uid: claim.uid, interface: "", namespace, name };
+  const gone = forgetClaimWhenUnused(ledger, transaction, owner);
+  return { state: gone ? "deleted" : "terminating", ips: JSON.parse(claim.ips) as string[] };
+}
+
+export function viewClaim(row: ClaimRow): ClaimView {
+  const { metadata, spec } = JSON.parse(row.manifest) as { metadata: object; spec: { network: string } };
+  const ips = JSON.parse(row.ips) as string[];
+  const conditions = JSON.parse(row.conditions) as object[];
+  const status = {
+    ips,
+    ...(row.owner_pod === null ? {} : { ownerPod: { name: row.owner_pod } }),
+    ...(conditions.length === 0 ? {} : { conditions }),
+  };
+  return {
+    apiVersion: "k8s.cni.cncf.io/v1alpha1",
+    kind: "IPAMClaim",
+    metadata: {
+      ...metadata,
+      name: row.name,
+      namespace: row.namespace,
+      uid: row.uid,
+      resourceVersion: String(row.version),
+      creationTimestamp: timeText(row.created_ms),
+      ...(row.deleted_ms === null ? {} : { deletionTimestamp: timeText(row.deleted_ms) }),
+    },
+    spec,
+    ...(ips.length === 0 && conditions.length === 0 ? {} : { status }),
+  };
+}

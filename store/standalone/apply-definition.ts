@@ -1,0 +1,91 @@
+import { isDeepStrictEqual } from "node:util";
+import { withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
+import {
+  parseNadConfig,
+  parseRecordedNadConfig,
+  parseRecordedPluginConfig,
+} from "../../ipam/definition/nad-config.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { Transaction } from "../journal/group-commit.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import type { DefinitionRow } from "../journal/rows.ts";
+import type { AppliedDefinition, ApplyAction } from "../manifests.ts";
+
+/** Creates or changes a NetworkAttachmentDefinition. Allocations that exist are never touched: only new ones follow the new ranges. */
+export function applyDefinition(
+  ledger: Ledger,
+  transaction: Transaction,
+  applied: AppliedDefinition,
+): ApplyAction {
+  const { sql } = ledger;
+  const definition = definitionIn(applied);
+  const self = `${applied.namespace}/${applied.name}`;
+  for (const row of sql.definitionsOf.all(applied.network)) {
+    const other = `${row.namespace}/${row.name}`;
+    if (other === self || recordedDefinitionIn(row).fingerprint === definition.fingerprint) continue;
+    throw new RefusalError(
+      refuse("DEFINITION_CONFLICT", {
+        other: self,
+        network: applied.network,
+        definition: other,
+        remedy: "give one of them another name",
+      }),
+    );
+  }
+  const known = sql.definition.get(applied.namespace, applied.name);
+  const manifest = JSON.stringify(applied.manifest);
+  if (known && isDeepStrictEqual(JSON.parse(known.manifest), applied.manifest)) return "unchanged";
+  sql.putDefinition.run(applied.namespace, applied.name, applied.network, applied.config, manifest);
+  refreshDefinition(ledger, transaction, applied.network);
+  if (known && known.network !== applied.network) refreshDefinition(ledger, transaction, known.network);
+  return known ? "configured" : "created";
+}
+
+/** Removes an applied definition. What is allocated stays; new allocations need another definition. False: there was none. */
+export function deleteDefinition(
+  ledger: Ledger,
+  transaction: Transaction,
+  namespace: string,
+  name: string,
+): boolean {
+  const known = ledger.sql.definition.get(namespace, name);
+  if (!known) return false;
+  ledger.sql.deleteDefinition.run(namespace, name);
+  refreshDefinition(ledger, transaction, known.network);
+  return true;
+}
+
+function definitionIn(one: Pick<AppliedDefinition, "config">): NetworkDefinition {
+  return parseNadConfig(one.config).definition;
+}
+
+function recordedDefinitionIn(row: DefinitionRow): NetworkDefinition {
+  return parseRecordedNadConfig(row.config).definition;
+}
+
+function refreshDefinition(ledger: Ledger, transaction: Transaction, network: string): void {
+  const space = ledger.networkOf(network, transaction);
+  const { definition, appliedBy } = readDefinition(ledger, network);
+  ledger.define(space, definition, appliedBy, transaction);
+}
+
+/** What defines a network according to the store: its oldest applied manifest, else the runtime's last configuration, else nothing. */
+export function readDefinition(
+  ledger: Ledger,
+  network: string,
+): { definition: NetworkDefinition | null; appliedBy: string | null } {
+  const row = ledger.sql.networks.all().find(({ name }) => name === network);
+  const onNode = (definition: NetworkDefinition) =>
+    row?.bridge_is_gateway === 1 ? withBridgeGateways(definition) : definition;
+  const [oldest] = ledger.sql.definitionsOf.all(network);
+  if (oldest) {
+    return {
+      definition: onNode(recordedDefinitionIn(oldest)),
+      appliedBy: `${oldest.namespace}/${oldest.name}`,
+    };
+  }
+  const runtime = row?.runtime_config ?? null;
+  if (runtime === null) return { definition: null, appliedBy: null };
+  return { definition: onNode(parseRecordedPluginConfig(runtime)), appliedBy: null };
+}

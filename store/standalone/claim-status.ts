@@ -1,0 +1,114 @@
+import { type ClaimCondition, IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
+import { conditionOfRefusal } from "../../ipam/condition-of-refusal.ts";
+import { parseRequestedAddress, type RequestedAddress } from "../../ipam/definition/requested-address.ts";
+import type { Refusal } from "../../ipam/refusals.ts";
+import { addressBytes } from "../../ipam/space/address.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { AttachWant } from "../allocations.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import { type ClaimRow, timeText } from "../journal/rows.ts";
+
+interface ClaimManifest {
+  readonly spec: { readonly ipRequests?: readonly string[] };
+}
+
+/** Addresses a claim asks for at its first use (`spec.ipRequests`). */
+export function requestedByClaim(claim: ClaimRow): RequestedAddress[] {
+  const { spec } = JSON.parse(claim.manifest) as ClaimManifest;
+  return (spec.ipRequests ?? []).map((text) =>
+    parseRequestedAddress(text, `claim ${claim.namespace}/${claim.name} spec.ipRequests`),
+  );
+}
+
+/** First use publishes `ips`, which are never written again; every use makes `ownerPod` and the condition follow. Written only when something changes. */
+export function recordClaimSuccess(
+  ledger: Ledger,
+  claim: ClaimRow,
+  addresses: readonly InterfaceAddress[],
+  want: AttachWant,
+): void {
+  const published = JSON.parse(claim.ips) as string[];
+  const first = published.length === 0;
+  const ips = first ? addresses.map(formatInterfaceAddress) : published;
+  if (first) openHolding(ledger, claim, addresses, want.network);
+  const conditions = withCondition(ledger, claim, {
+    status: "True",
+    reason: "SuccessfulAllocation",
+    message: "IP addresses successfully allocated",
+  });
+  write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions });
+}
+
+/** The condition tells why the latest request was refused; published addresses stay, and stay allocated. */
+export function recordClaimRefusal(ledger: Ledger, claim: ClaimRow, refusal: Refusal): void {
+  const which = {
+    hasAddresses: claim.ips !== "[]",
+    asksForAddresses: requestedByClaim(claim).length > 0,
+  };
+  const condition = conditionOfRefusal(refusal, which, timeText(ledger.context.clock.wallMs()));
+  if (condition === null) return;
+  const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], condition);
+  write(ledger, claim, { ips: JSON.parse(claim.ips) as string[], ownerPod: claim.owner_pod, conditions });
+}
+
+export function recordPersistenceNotAllowed(ledger: Ledger, claim: ClaimRow, network: string): void {
+  const conditions = withCondition(ledger, claim, {
+    status: "False",
+    reason: "PersistenceNotAllowed",
+    message: `network ${network} does not set allowPersistentIPs`,
+  });
+  write(ledger, claim, { ips: JSON.parse(claim.ips) as string[], ownerPod: claim.owner_pod, conditions });
+}
+
+/** Opens the history of a claim's holding: from now until it is deleted, in use or not. */
+export function openHolding(
+  ledger: Ledger,
+  claim: Pick<ClaimRow, "uid" | "namespace" | "name">,
+  addresses: readonly InterfaceAddress[],
+  network: string,
+): void {
+  const { sql, context } = ledger;
+  const space = ledger.networks.get(network);
+  if (!space)
+    throw new Error(`claim ${claim.namespace}/${claim.name} holds addresses of unknown network ${network}`);
+  for (const one of addresses) {
+    sql.insertHistory.run(
+      space.id,
+      addressBytes(one.address),
+      one.prefixLength,
+      "claim",
+      claim.uid,
+      "",
+      claim.namespace,
+      claim.name,
+      null,
+      null,
+      null,
+      null,
+      null,
+      context.node,
+      context.clock.wallMs(),
+    );
+  }
+}
+
+function withCondition(
+  ledger: Ledger,
+  claim: ClaimRow,
+  condition: Pick<ClaimCondition, "status" | "reason" | "message">,
+): ClaimCondition[] {
+  const before = JSON.parse(claim.conditions) as ClaimCondition[];
+  const lastTransitionTime = timeText(ledger.context.clock.wallMs());
+  return mergeCondition(before, { type: IPS_ALLOCATED, lastTransitionTime, ...condition });
+}
+
+function write(
+  ledger: Ledger,
+  claim: ClaimRow,
+  status: { ips: readonly string[]; ownerPod: string | null; conditions: readonly ClaimCondition[] },
+): void {
+  const ips = JSON.stringify(status.ips);
+  const conditions = JSON.stringify(status.conditions);
+  if (ips === claim.ips && conditions === claim.conditions && status.ownerPod === claim.owner_pod) return;
+  ledger.sql.updateClaimStatus.run(ips, status.ownerPod, conditions, claim.uid);
+}

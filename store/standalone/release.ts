@@ -1,0 +1,82 @@
+import { type ClaimCondition, IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
+import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
+import {
+  endAttachment,
+  endHolding,
+  forgetClaimWhenUnused,
+  releaseAllocation,
+} from "../journal/end-attachment.ts";
+import type { Transaction } from "../journal/group-commit.ts";
+import { attachmentsOf } from "../journal/holdings.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import { type AllocationRow, cidrTextOf, interfaceAddressOf, ownerOf, timeText } from "../journal/rows.ts";
+
+/** How the history says that an operator took an address away from somebody who used it. */
+export const FORCED = "forced by an operator";
+
+export type ReleaseOutcome =
+  | { readonly kind: "released"; readonly addresses: readonly string[]; readonly holder: string }
+  | { readonly kind: "refused"; readonly refusal: Refusal };
+
+/**
+ * An operator takes an address back. In use (an attachment, or a claim that still exists) it is refused, unless
+ * forced; then everything its owner holds on this network goes with it, so that nobody is left with half of it.
+ */
+export function releaseAddress(
+  ledger: Ledger,
+  transaction: Transaction,
+  which: { readonly network: string; readonly address: Address; readonly force: boolean },
+): ReleaseOutcome {
+  const { sql } = ledger;
+  const space = ledger.networks.get(which.network);
+  const row = space && sql.allocation.get(space.id, addressBytes(which.address));
+  const text = formatAddress(which.address);
+  if (!row) {
+    return {
+      kind: "refused",
+      refusal: refuse("NOT_FOUND", { what: `allocation of ${text} on network ${which.network}` }),
+    };
+  }
+  const owner = ownerOf(row);
+  if (row.state === "Cooling") return endRest(ledger, transaction, row, owner);
+  const attachments = attachmentsOf(ledger, owner).filter((one) => one.network_id === row.network_id);
+  const claim = owner.kind === "claim" ? sql.claimByUid.get(owner.uid) : undefined;
+  if ((attachments.length > 0 || claim) && !which.force) {
+    const users = attachments.map((one) => `container ${one.container_id} (${one.interface})`);
+    const holder = [...new Set([describeOwner(owner), ...users])].join(", ");
+    return { kind: "refused", refusal: refuse("IN_USE", { address: text, holder }) };
+  }
+  const reason = which.force ? FORCED : "released by an operator";
+  for (const attachment of attachments) endAttachment(ledger, transaction, attachment, reason, owner);
+  const held = sql.boundOfOwnerSlowly.all(row.network_id, owner.uid, owner.interface, owner.kind);
+  for (const one of held) {
+    endHolding(ledger, one, reason);
+    releaseAllocation(ledger, transaction, one);
+  }
+  if (claim) {
+    unpublish(ledger, claim.uid, JSON.parse(claim.conditions) as ClaimCondition[]);
+    if (claim.deleted_ms !== null) forgetClaimWhenUnused(ledger, transaction, owner);
+  }
+  return { kind: "released", addresses: held.map(cidrTextOf), holder: describeOwner(owner) };
+}
+
+function endRest(ledger: Ledger, transaction: Transaction, row: AllocationRow, owner: Owner): ReleaseOutcome {
+  const space = ledger.networkById(row.network_id);
+  ledger.sql.deleteAllocation.run(row.id);
+  transaction.onRollback(space.endRest(interfaceAddressOf(row).address));
+  return { kind: "released", addresses: [cidrTextOf(row)], holder: describeOwner(owner) };
+}
+
+/** A forced release takes a claim's addresses away; the claim says so, and its next ADD allocates anew. */
+function unpublish(ledger: Ledger, uid: string, conditions: readonly ClaimCondition[]): void {
+  const changed = mergeCondition(conditions, {
+    type: IPS_ALLOCATED,
+    status: "False",
+    reason: "InternalError",
+    message: "an operator released the addresses of this claim by force",
+    lastTransitionTime: timeText(ledger.context.clock.wallMs()),
+  });
+  ledger.sql.updateClaimStatus.run("[]", null, JSON.stringify(changed), uid);
+}

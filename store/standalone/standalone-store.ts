@@ -1,0 +1,201 @@
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Owner } from "../../ipam/owner.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { Address } from "../../ipam/space/address.ts";
+import { addressBytes } from "../../ipam/space/address.ts";
+import { isBefore, type Stamp } from "../../ipam/stamp.ts";
+import type {
+  AllocationFilter,
+  AttachOutcome,
+  AttachWant,
+  DetachOutcome,
+  DetachWant,
+  EndReason,
+  PageRequest,
+} from "../allocations.ts";
+import { leaseFindings } from "../host-local/findings.ts";
+import { HostLocalTakeover } from "../host-local/takeover.ts";
+import { isExactRepeat } from "../journal/attachment-journal.ts";
+import { checkLedger } from "../journal/check.ts";
+import { dropRested, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
+import { JournalReader } from "../journal/journal-reader.ts";
+import { ownerOf } from "../journal/rows.ts";
+import { StateFolder, type StoreLog } from "../journal/state-folder.ts";
+import { listAllocations, viewNetworks } from "../journal/views.ts";
+import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "../manifests.ts";
+import type { NodeContext } from "../node-context.ts";
+import type { NodeStore } from "../node-store.ts";
+import type { AllocationView, Attachment, Finding, NetworkView, Page } from "../records.ts";
+import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
+import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
+import { attach } from "./attach.ts";
+import { detach, endById } from "./detach.ts";
+import { SqliteLeaseBook } from "./lease-book.ts";
+import { type ReleaseOutcome, releaseAddress } from "./release.ts";
+
+/**
+ * The durable truth of one node without Kubernetes: `Allocations` over SQLite, with the claims and definitions applied
+ * to it and the journal of attachments and history in the same file and the same transactions.
+ */
+export class SqliteStore extends JournalReader implements NodeStore {
+  readonly hostLocal: HostLocalTakeover;
+  readonly #context: NodeContext;
+
+  constructor(folder: string, context: NodeContext, log: StoreLog) {
+    super(new StateFolder(folder, context, log));
+    this.#context = context;
+    const { clock, hostLocalDirs: dirs } = context;
+    this.hostLocal = new HostLocalTakeover({ book: new SqliteLeaseBook(this.folder), clock, dirs, log });
+    this.folder.watchAttachments((network) => {
+      if (network === null) this.hostLocal.bookOpened();
+    });
+  }
+
+  /** See StateFolder.open. */
+  open(): Promise<void> {
+    return this.folder.open();
+  }
+
+  /** Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. */
+  rebuild(backup: string | null, replace: boolean): Promise<void> {
+    return this.folder.rebuild(backup, { replace });
+  }
+
+  close(): void {
+    this.folder.close();
+  }
+
+  async attach(want: AttachWant): Promise<AttachOutcome> {
+    const problem = this.folder.whyFull;
+    if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
+    try {
+      const applied = this.appliedDefinition(want.network)?.definition;
+      const takingOver = this.#takeOver(applied ?? want.definition, want);
+      if (takingOver !== null) await takingOver;
+      return await this.folder.write((ledger, transaction) => attach(ledger, transaction, want));
+    } catch (error) {
+      // Thrown from inside the transaction, so that what was reserved for half of the attachment is rolled back.
+      if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };
+      throw error;
+    }
+  }
+
+  /** What host-local gave comes first, except to a repeat, which is given nothing. */
+  #takeOver(definition: NetworkDefinition, want: AttachWant): Promise<void> | null {
+    const unlessRepeated = (error: unknown) => {
+      const { ledger } = this.folder;
+      const space = ledger.networks.get(want.network);
+      const former = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
+      if (former === undefined || !isExactRepeat(former, want)) throw error;
+    };
+    try {
+      return this.hostLocal.ensure(definition, want.definition)?.catch(unlessRepeated) ?? null;
+    } catch (error) {
+      unlessRepeated(error);
+      return null;
+    }
+  }
+
+  /** Every ADD is answered from this node. */
+  async answerLocally(): Promise<null> {
+    return null;
+  }
+
+  async detach(want: DetachWant): Promise<DetachOutcome> {
+    const outcome = await this.folder.write((ledger, transaction) => detach(ledger, transaction, want));
+    // A spooled one is from before, and host-local may have given the container another file since.
+    if (want.reason === "DEL") this.hostLocal.forget(want);
+    return outcome;
+  }
+
+  async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
+    return listAllocations(this.folder.ledger, filter, page);
+  }
+
+  async networks(): Promise<NetworkView[]> {
+    return viewNetworks(this.folder.ledger);
+  }
+
+  async claims(): Promise<ClaimView[]> {
+    return this.folder.ledger.sql.claims.all().map(viewClaim);
+  }
+
+  claimByUid(uid: string): ClaimOfVm | null {
+    const row = this.folder.ledger.sql.vmOfClaim.get(uid);
+    if (row === undefined) return null;
+    const { annotations } = (JSON.parse(row.manifest) as { metadata: { annotations?: unknown } }).metadata;
+    return {
+      namespace: row.namespace,
+      name: row.name,
+      vm: { name: row.vm_name, uid: row.vm_uid },
+      annotations: isObject(annotations) ? annotations : {},
+    };
+  }
+
+  applyClaim(claim: AppliedClaim): Promise<ApplyAction> {
+    return this.folder.write((ledger, transaction) => applyClaim(ledger, transaction, claim));
+  }
+
+  deleteClaim(namespace: string, name: string): Promise<ReturnType<typeof deleteClaim>> {
+    return this.folder.write((ledger, transaction) => deleteClaim(ledger, transaction, namespace, name));
+  }
+
+  applyDefinition(definition: AppliedDefinition): Promise<ApplyAction> {
+    return this.folder.write((ledger, transaction) => applyDefinition(ledger, transaction, definition));
+  }
+
+  deleteDefinition(namespace: string, name: string): Promise<boolean> {
+    return this.folder.write((ledger, transaction) => deleteDefinition(ledger, transaction, namespace, name));
+  }
+
+  release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
+    return this.folder.write((ledger, transaction) => releaseAddress(ledger, transaction, which));
+  }
+
+  async check(): Promise<Finding[]> {
+    return [...checkLedger(this.folder.ledger), ...(await leaseFindings(this.hostLocal))];
+  }
+
+  /** Who an address is allocated to; null when to nobody. */
+  async holderOf(network: string, address: Address): Promise<Owner | null> {
+    const ledger = this.folder.ledger;
+    const space = ledger.networks.get(network);
+    const row = space && ledger.sql.allocation.get(space.id, addressBytes(address));
+    return row?.state === "Bound" ? ownerOf(row) : null;
+  }
+
+  /** Ends an attachment that was looked at before, unless it has been asked for again since. */
+  endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {
+    if (olderThan && !isBefore(attachment.stamp, olderThan, this.#context.bootId))
+      return Promise.resolve(false);
+    const which = { id: attachment.id, boot_us: attachment.stamp.us };
+    return this.folder.write((ledger, transaction) => endById(ledger, transaction, which, reason));
+  }
+
+  /** The applied definition of a network and the manifest it is in; undefined when the runtime's configuration counts. */
+  appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined {
+    const space = this.folder.ledger.networks.get(network);
+    if (!space || space.appliedBy === null || space.definition === null) return undefined;
+    return { definition: space.definition, by: space.appliedBy };
+  }
+
+  /** What defines a network now; undefined when nobody does. */
+  definition(network: string): NetworkDefinition | undefined {
+    return this.folder.ledger.networks.get(network)?.definition ?? undefined;
+  }
+
+  /** Rows whose rest is over, old tombstones and old history go, in small steps. Also tries whether a full disk has room again. */
+  async housekeeping(nowUs: number): Promise<void> {
+    this.folder.tryRoom();
+    if (this.folder.status.kind !== "ready") return;
+    for (let after: number | null = 0; after !== null; ) {
+      const from: number = after;
+      after = await this.folder.write((ledger, transaction) => dropRested(ledger, transaction, from));
+    }
+    for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
+      if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
+    }
+    await this.hostLocal.follow();
+  }
+}

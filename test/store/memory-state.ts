@@ -1,0 +1,127 @@
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { type Owner, sameOwner } from "../../ipam/owner.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { isBefore, type Stamp } from "../../ipam/stamp.ts";
+import type { AttachWant } from "../../store/allocations.ts";
+import { NetworkSpace } from "../../store/network-space.ts";
+import type { NodeContext } from "../../store/node-context.ts";
+import type { AllocationView, AnsweredAddress, Attachment } from "../../store/records.ts";
+
+export interface Held extends InterfaceAddress {
+  readonly network: string;
+  readonly owner: Owner;
+  readonly state: "Bound" | "Cooling";
+}
+
+interface MemoryClaim {
+  readonly owner: Owner;
+  readonly network: string;
+  deleted: boolean;
+}
+
+/** What MemoryAllocations remembers: plain arrays, and what ending an attachment does to them. */
+export class MemoryState {
+  readonly context: NodeContext;
+  readonly claims: MemoryClaim[] = [];
+  readonly tombstones: { containerId: string; interface: string; network: string | null; stamp: Stamp }[] =
+    [];
+  held: Held[] = [];
+  attachments: Attachment[] = [];
+  readonly #spaces = new Map<string, NetworkSpace>();
+  #lastId = 0;
+
+  constructor(context: NodeContext) {
+    this.context = context;
+  }
+
+  isBefore(a: { readonly stamp: Stamp }, b: { readonly stamp: Stamp }): boolean {
+    return isBefore(a.stamp, b.stamp, this.context.bootId);
+  }
+
+  findClaim(namespace: string, name: string): MemoryClaim | undefined {
+    return this.claims.find(({ owner }) => owner.namespace === namespace && owner.name === name);
+  }
+
+  heldBy(owner: Owner, network: string): Held[] {
+    return this.held.filter((one) => one.network === network && sameOwner(one.owner, owner));
+  }
+
+  spaceOf(network: string, definition: NetworkDefinition): NetworkSpace {
+    const stored = () =>
+      this.held
+        .filter((one) => one.network === network)
+        .map((one) => ({ address: one.address, cooling: one.state === "Cooling" }));
+    const space = this.#spaces.get(network) ?? new NetworkSpace(this.#spaces.size + 1, network, stored);
+    space.definition = definition;
+    this.#spaces.set(network, space);
+    return space;
+  }
+
+  record(want: AttachWant, owner: Owner, claimRef: string, ips: readonly AnsweredAddress[]): Attachment {
+    this.#lastId += 1;
+    const attachment: Attachment = {
+      id: this.#lastId,
+      network: want.network,
+      containerId: want.containerId,
+      interface: want.interface,
+      owner,
+      claimRef,
+      ips,
+      stamp: want.stamp,
+      netns: want.netns,
+      pod: want.pod,
+      node: this.context.node,
+      sinceMs: this.context.clock.wallMs(),
+      mac: want.mac ?? null,
+    };
+    this.attachments.push(attachment);
+    return attachment;
+  }
+
+  end(attachment: Attachment, keep: Owner | null): void {
+    this.attachments = this.attachments.filter((one) => one !== attachment);
+    if (keep && sameOwner(keep, attachment.owner)) return;
+    this.forgetUnused(attachment.owner, attachment.network);
+  }
+
+  /** Releases what an owner holds once nothing is attached with it; a claim only when it is deleted besides. */
+  forgetUnused(owner: Owner, network: string): void {
+    if (this.attachments.some((one) => one.network === network && sameOwner(one.owner, owner))) return;
+    const claim = this.claims.find((one) => sameOwner(one.owner, owner));
+    if (claim && !claim.deleted) return;
+    if (claim) this.claims.splice(this.claims.indexOf(claim), 1);
+    const bound = this.heldBy(owner, network).filter((one) => one.state === "Bound");
+    for (const one of bound) this.#release(one);
+  }
+
+  #release(one: Held): void {
+    const space = this.#spaces.get(one.network) as NetworkSpace;
+    const nowMs = this.context.clock.monotonicMs();
+    const seconds = space.definition?.cooldownSeconds ?? 0;
+    space.release(one.address, nowMs + seconds * 1_000, nowMs);
+    this.held = this.held.filter((other) => other !== one);
+    if (seconds > 0) this.held.push({ ...one, state: "Cooling" });
+  }
+
+  view(held: Held): AllocationView {
+    const attachments = this.attachments.filter(
+      (one) => one.network === held.network && sameOwner(one.owner, held.owner),
+    );
+    return {
+      network: held.network,
+      address: formatInterfaceAddress(held),
+      state: held.state,
+      owner: held.owner,
+      vm: null,
+      since: "",
+      attachments: attachments.map((one) => ({
+        containerID: one.containerId,
+        interface: one.interface,
+        netns: one.netns.path,
+        node: one.node,
+        pod: one.pod,
+        since: "",
+      })),
+    };
+  }
+}

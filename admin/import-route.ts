@@ -1,6 +1,6 @@
 import { isAbsolute } from "node:path";
 import type { FastifyInstance } from "fastify";
-import { isNetworkName } from "../ipam/definition/network-definition.ts";
+import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid, readBody, readQuery } from "../platform/api-query.ts";
 import { type ImportRequest, importLeases } from "../store/host-local/report.ts";

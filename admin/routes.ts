@@ -2,16 +2,16 @@ import { isAbsolute } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { readManifest, readReference } from "../claims/manifest.ts";
 import { claimKey, type WaitingRoom } from "../claims/waiting-room.ts";
-import { refusalOf } from "../cni/route.ts";
 import type { IdentityDesk } from "../identity/desk.ts";
 import { readIdentityQuery } from "../identity/query.ts";
 import type { NetworkMetadata } from "../ipam/definition/metadata-key.ts";
+import type { Finding } from "../ipam/finding.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid, readAddress, readBody, readLimit, readQuery } from "../platform/api-query.ts";
 import { checkResolverFiles, type ResolverFiles } from "../platform/resolv-conf.ts";
 import type { ApplyAction } from "../store/manifests.ts";
 import type { NodeStore } from "../store/node-store.ts";
-import type { Finding } from "../store/records.ts";
+import { refusalOf } from "../store/refusal-of.ts";
 import { refuseOtherFolder } from "./backup-path.ts";
 import { addImportRoute } from "./import-route.ts";
 

@@ -1,5 +1,6 @@
 import { decideAdd } from "../ipam/decide-add.ts";
-import { type NetworkDefinition, parsePluginConfig } from "../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { Pool } from "../ipam/space/pool.ts";
 import { atMost, type Line, type Measurement, number } from "./line.ts";
 import { median, sum } from "./statistics.ts";

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { buildIdentityDesk } from "../daemon/build-identity.ts";
 import type { IdentityDesk } from "../identity/desk.ts";
-import { parsePluginConfig } from "../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { type Address, formatAddress, parseAddress } from "../ipam/space/address.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import { systemClock } from "../platform/time.ts";

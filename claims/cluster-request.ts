@@ -41,7 +41,8 @@ export interface RuntimeRequest {
   ownDefinition(): { readonly definition: NetworkDefinition; readonly source: string };
 }
 
-interface Parts {
+/** Where the answer is read. */
+export interface ClusterRequestParts {
   readonly api: KubeApi;
   readonly pods: PodDirectory;
   readonly book: DefinitionBook;
@@ -64,7 +65,7 @@ export function podNameIn(args: CniArgs): PodIdentity | null {
 
 /** Reads pod, network selection element and NAD of an ADD. Throws RefusalError and ApiAway. */
 export async function readClusterRequest(
-  parts: Parts,
+  parts: ClusterRequestParts,
   request: RuntimeRequest,
   deadlineMs: number,
 ): Promise<ClusterRequest> {
@@ -105,7 +106,7 @@ function refuseOtherNode(pod: PodView, node: string): void {
 
 /** That a pod says nothing about this interface is believed only of a pod that was read just now. */
 async function elementOf(
-  { pods }: Parts,
+  { pods }: ClusterRequestParts,
   request: RuntimeRequest,
   named: PodIdentity,
   found: { view: PodView; fresh: boolean },
@@ -130,7 +131,7 @@ async function elementOf(
  * a NAD of the same name may not say something else: whoever writes NADs could define every pod's primary interface.
  */
 async function definitionOf(
-  parts: Parts,
+  parts: ClusterRequestParts,
   request: RuntimeRequest,
   { element, pod }: { readonly element: SelectionElement | null; readonly pod: PodView | null },
   deadlineMs: number,
@@ -166,7 +167,7 @@ async function definitionOf(
  * IPNetwork lists these very subnets as the nodes', from before a namespace had it.
  */
 function areNodes(
-  { book, owners }: Parts,
+  { book, owners }: ClusterRequestParts,
   { network, interface: name, ownDefinition }: RuntimeRequest,
 ): boolean {
   const owner = book.ownerOf(network);
@@ -183,7 +184,7 @@ function namedBy(verdict: NadVerdict): string | null {
 
 /** Why this interface may not use its network, as far as its owner is known; null: it may. */
 function whyNotIn(
-  parts: Parts,
+  parts: ClusterRequestParts,
   request: RuntimeRequest,
   element: SelectionElement | null,
   pod: PodView | null,
@@ -195,7 +196,7 @@ function whyNotIn(
 
 /** Why the owner of the network does not let this interface in; null: it does. */
 function whyNotLetIn(
-  parts: Parts,
+  parts: ClusterRequestParts,
   request: RuntimeRequest,
   nad: ObjectName | null,
   pod: PodView | null,
@@ -223,7 +224,7 @@ function whyNotLetIn(
 }
 
 /** Why the definition that counts may not stand for the configuration on the node, which came with the request; null: it may. */
-function whyNotDefined({ book, node }: Parts, request: RuntimeRequest): Refusal | null {
+function whyNotDefined({ book, node }: ClusterRequestParts, request: RuntimeRequest): Refusal | null {
   const { network } = request;
   const counting = book.definitionOf(network);
   const difference = counting === null ? null : differenceOf(request, counting);

@@ -1,5 +1,5 @@
 import { parseNadConfig } from "../ipam/definition/nad-config.ts";
-import { isNetworkName } from "../ipam/definition/network-definition.ts";
+import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../ipam/definition/requested-address.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../ipam/space/cidr.ts";

@@ -1,8 +1,5 @@
-import {
-  type NetworkDefinition,
-  networkNameIn,
-  parseNadConfigIfOurs,
-} from "../ipam/definition/network-definition.ts";
+import { networkNameIn, parseNadConfigIfOurs } from "../ipam/definition/nad-config.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 
 /** What the configuration of a NAD says. */

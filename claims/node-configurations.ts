@@ -1,11 +1,12 @@
 import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import { type Difference, differenceFrom } from "../ipam/definition/definition-difference.ts";
-import { hasRanges, type NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { hasRanges } from "../ipam/definition/plugin-config.ts";
+import type { Finding } from "../ipam/finding.ts";
 import { describeOwner, type Owner } from "../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { gatewayHeld } from "../store/journal/check.ts";
-import type { Finding } from "../store/records.ts";
 import type { CountingDefinition, DefinitionBook } from "./definition-book.ts";
 import { subnetsOf } from "./import/import-sources.ts";
 

@@ -1,7 +1,6 @@
-import type { RangeSet } from "../ipam/definition/network-definition.ts";
 import { type Address, formatAddress } from "../ipam/space/address.ts";
 import { cidrFirst } from "../ipam/space/cidr.ts";
-import { placeOf } from "../ipam/space/range-set.ts";
+import { placeOf, type RangeSet } from "../ipam/space/range-set.ts";
 import type { HeldAddress } from "../kube/views/held-addresses.ts";
 
 /**

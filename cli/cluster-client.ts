@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import type { ClusterRequest } from "../admin/cluster/main.ts";
+import type { ClusterRequest } from "../admin/cluster/cluster-admin.ts";
 import type { Client, Query } from "./client.ts";
 import { EXIT, Failure } from "./failure.ts";
 

@@ -1,13 +1,20 @@
 import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
 import { parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
-import type { ClusterNode } from "../daemon/cluster-node.ts";
 import { withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
-import { type NetworkDefinition, parsePluginConfig } from "../ipam/definition/network-definition.ts";
-import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
-import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
-import { answer, attachWithClaim, bridgeTakesGateway, dnsOf, refuseUnlessReady, wantOf } from "./add.ts";
-import type { CniContext } from "./context.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import type { AttachWant } from "../store/allocations.ts";
+import {
+  answer,
+  attachWithClaim,
+  bridgeTakesGateway,
+  dnsOf,
+  refuseUnlessReady,
+  wantOf,
+} from "./add-parts.ts";
+import type { ClusterContext, CniContext } from "./context.ts";
 import { type PluginConfig, readConfig, readDefinedConfig } from "./request.ts";
 
 /** How often to look for a claim that does not exist yet, ms: whoever creates it takes seconds, and nothing tells us. */
@@ -18,11 +25,11 @@ const UNDER_WAY_MAX = 1_000;
 let underWay = 0;
 
 /** ADD in Kubernetes: the pod, its network selection element and the NAD say what is asked for. */
-export async function clusterAdd(
+export async function addInCluster(
   context: CniContext,
-  cluster: ClusterNode,
+  cluster: ClusterContext,
   wire: CniWireRequest,
-): Promise<object | AttachOutcome> {
+): Promise<object> {
   const config = readConfig(wire.config, "ADD", "0.1.0");
   const args = parseCniArgs(wire.args);
   const pod = podNameIn(args);
@@ -61,10 +68,7 @@ export async function clusterAdd(
       want.claim === null
         ? await context.store.attach(want)
         : await attachWithClaim(context, want, { lookAgainMs: CLAIM_LOOK_AGAIN_MS });
-    if (outcome.kind === "refused") {
-      cluster.tellPod(pod, outcome.refusal);
-      return outcome;
-    }
+    if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
     for (const warning of outcome.warnings) {
       context.log.warn({ network: want.network, containerId: want.containerId }, warning);
       cluster.warnPod(pod, "ClaimIgnored", warning);
@@ -72,7 +76,7 @@ export async function clusterAdd(
     for (const note of want.definition.notes) context.warnings.warn(want.network, note);
     return await answer(context, config, outcome, dns);
   } catch (error) {
-    if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal as Refusal);
+    if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal);
     throw error;
   } finally {
     underWay -= 1;
@@ -87,7 +91,7 @@ async function answerHere(
     AttachWant,
     "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "pod"
   >,
-): Promise<object | AttachOutcome | null> {
+): Promise<object | null> {
   const definition = context.store.definition(base.network) ?? ownOrBare(config);
   const outcome = await context.store.answerLocally({
     ...base,
@@ -96,7 +100,8 @@ async function answerHere(
     claim: null,
     requested: [],
   });
-  if (outcome === null || outcome.kind === "refused") return outcome;
+  if (outcome === null) return null;
+  if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
   return answer(context, config, outcome, await dnsOf(context, outcome.definition));
 }
 

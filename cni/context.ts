@@ -1,17 +1,38 @@
 import type { Logger } from "pino";
+import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-request.ts";
 import type { WaitingRoom } from "../claims/waiting-room.ts";
-import type { ClusterNode } from "../daemon/cluster-node.ts";
+import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
+import type { AdmissionCluster } from "../metadata/listeners/admission.ts";
 import type { ListenerDesk } from "../metadata/listeners/desk.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
 import type { NodeStore } from "../store/node-store.ts";
+import type { PodIdentity } from "../store/records.ts";
+
+/** What the CNI verbs need of the cluster behind a daemon. */
+export interface ClusterContext extends ClusterRequestParts, AdmissionCluster {
+  readonly imports: {
+    /** What was in use on a network before it was ours is recorded before its first address is given. */
+    ensure(network: string, needs: Pick<ClusterRequest, "nad" | "nodes">, deadlineMs: number): Promise<void>;
+  };
+  /** Tells the pod's owner what a refusal means, where somebody has to act. */
+  tellPod(pod: PodIdentity | null, refusal: Refusal): void;
+  /** Whether no pod speaks for an attachment any more. False where the API cannot tell. */
+  podHasEnded(pod: PodIdentity | null): Promise<boolean>;
+}
+
+/** Counts and times of what was asked; `startMs` by performance.now. */
+export interface CniMetrics {
+  cniDone(verb: string, startMs: number): void;
+  cniRefused(verb: string, code: RefusalCode, startMs: number): void;
+}
 
 /** What the CNI verbs work with. */
 export interface CniContext {
   readonly store: NodeStore;
   /** null: no Kubernetes behind this daemon. */
-  readonly cluster: ClusterNode | null;
+  readonly cluster: ClusterContext | null;
   readonly waiting: WaitingRoom;
   readonly log: Logger;
   readonly warnings: WarnOnce;

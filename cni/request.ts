@@ -1,7 +1,7 @@
 import { CNI_VERSIONS, type CniWireRequest } from "../cni-shim/wire.ts";
 import { isGiven, isTooDeep, TOO_DEEP } from "../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
-import { isNetworkName, parsePluginConfig } from "../ipam/definition/network-definition.ts";
+import { isNetworkName, parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 
 /** A plugin configuration, read once however often the runtime sends it. */

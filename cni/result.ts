@@ -1,5 +1,5 @@
 import type { CniError } from "../cni-shim/wire.ts";
-import type { Dns, Route } from "../ipam/definition/network-definition.ts";
+import type { Dns, Route } from "../ipam/definition/routes-and-dns.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { AnsweredAddress } from "../store/records.ts";
 

@@ -1,12 +1,11 @@
 import type { FastifyInstance, FastifyReply } from "fastify";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
-import type { Metrics } from "../daemon/metrics.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
-import { ApiAway } from "../kube/kube-api.ts";
-import { StorageAway, StorageFault } from "../store/allocations.ts";
-import { cniAdd } from "./add.ts";
+import { refusalOf } from "../store/refusal-of.ts";
+import { addStandalone } from "./add.ts";
+import { addInCluster } from "./add-in-cluster.ts";
 import { cniCheck } from "./check.ts";
-import type { CniContext } from "./context.ts";
+import type { CniContext, CniMetrics } from "./context.ts";
 import { cniDel } from "./del.ts";
 import { cniGc } from "./gc.ts";
 import { errorVersionOf, readWireRequest } from "./request.ts";
@@ -14,7 +13,7 @@ import { formatError } from "./result.ts";
 import { cniStatus } from "./status.ts";
 
 /** `POST /cni`: one verb of a container runtime, as the plugin binary passes it on. */
-export function addCniRoute(server: FastifyInstance, context: CniContext, metrics: Metrics): void {
+export function addCniRoute(server: FastifyInstance, context: CniContext, metrics: CniMetrics): void {
   server.post("/cni", async (request, reply) => {
     const startMs = performance.now();
     let wire: CniWireRequest | null = null;
@@ -39,11 +38,10 @@ export function addCniRoute(server: FastifyInstance, context: CniContext, metric
 async function runVerb(context: CniContext, wire: CniWireRequest): Promise<object | undefined> {
   const reason = context.notReady();
   switch (wire.command) {
-    case "ADD": {
-      const outcome = await cniAdd(context, wire);
-      if ("kind" in outcome && outcome.kind === "refused") throw new RefusalError(outcome.refusal);
-      return outcome;
-    }
+    case "ADD":
+      return context.cluster === null
+        ? addStandalone(context, wire)
+        : addInCluster(context, context.cluster, wire);
     case "DEL":
       await cniDel(context, wire, "DEL");
       return undefined;
@@ -58,15 +56,6 @@ async function runVerb(context: CniContext, wire: CniWireRequest): Promise<objec
       await cniStatus(context, wire);
       return undefined;
   }
-}
-
-/** What an error means to a caller. Anything not foreseen is a fault of ours and says so. */
-export function refusalOf(error: unknown): Refusal {
-  if (error instanceof RefusalError) return error.refusal;
-  if (error instanceof StorageAway) return refuse("NOT_READY", { reason: error.message });
-  if (error instanceof ApiAway) return refuse("API_AWAY", { problem: error.message });
-  if (error instanceof StorageFault) return refuse("STORAGE_FAILED", { problem: error.message });
-  return refuse("INTERNAL_ERROR", { problem: String((error as Error)?.message ?? error) });
 }
 
 /** 5xx means "not done, come again" (the plugin binary spools a DEL then), 4xx "not as asked". */

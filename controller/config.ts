@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { z } from "zod";
-import { SETTING_NAMES as DAEMON_SETTING_NAMES, SettingsError, settingRefused } from "../daemon/config.ts";
+import { SETTING_NAMES as DAEMON_SETTING_NAMES } from "../daemon/config.ts";
 import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../platform/host-port.ts";
+import { SettingsError, settingRefused } from "../platform/settings.ts";
 
 /** In `kubeconfig`: as a pod of the cluster, also the default. */
 const IN_CLUSTER = "in-cluster";

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
-import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/network-definition.ts";
+import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/plugin-config.ts";
 import { pause } from "../kube/backoff.ts";
 import { EventWriter } from "../kube/events.ts";
 import { HttpKubeApi } from "../kube/http/http-kube-api.ts";

@@ -1,6 +1,6 @@
 import type pino from "pino";
-import { SettingsError } from "../daemon/config.ts";
 import { makeLog } from "../platform/log.ts";
+import { SettingsError } from "../platform/settings.ts";
 import { loadControllerSettings } from "./config.ts";
 import { Controller } from "./controller.ts";
 

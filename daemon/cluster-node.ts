@@ -4,7 +4,8 @@ import { DefinitionBook, type NadView, projectNad } from "../claims/definition-b
 import { NetworkOwners } from "../claims/network-owners.ts";
 import { NodeConfigurations } from "../claims/node-configurations.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
-import { ourPluginOf } from "../ipam/definition/network-definition.ts";
+import { ourPluginOf } from "../ipam/definition/nad-config.ts";
+import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import { EventWriter, reasonOf } from "../kube/events.ts";
 import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
@@ -27,7 +28,7 @@ import type { Hint } from "../store/cluster/allocations/hint.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import { timeText } from "../store/journal/rows.ts";
 import type { NodeContext } from "../store/node-context.ts";
-import type { Finding, PodIdentity } from "../store/records.ts";
+import type { PodIdentity } from "../store/records.ts";
 import { ClusterContinuity } from "./cluster-continuity.ts";
 import { NodeImports } from "./node-imports.ts";
 

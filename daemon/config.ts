@@ -5,8 +5,10 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { HOST_LOCAL_DATA_DIR } from "../ipam/definition/host-local-lease.ts";
 import { BOOT_ID_FILE_DEFAULT } from "../platform/boot-id.ts";
+import { DAEMON_SETTING_NAMES } from "../platform/daemon-settings.ts";
 import { findGid } from "../platform/groups.ts";
 import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../platform/host-port.ts";
+import { SettingsError, settingRefused } from "../platform/settings.ts";
 import type { HostLocalDirs } from "../store/host-local/takeover.ts";
 
 /** Read when it is there and --config names no other. */
@@ -94,19 +96,7 @@ export type Settings = Omit<
   /** null: this node stands alone. `kubeconfig` null: as a pod of the cluster. */
   readonly kubernetes: { readonly kubeconfig: string | null } | null;
 };
-export const SETTING_NAMES = Object.keys(settings.shape) as readonly (keyof z.input<typeof settings>)[];
-
-/** A setting that cannot be used; the message names it, its value and where it came from. */
-export class SettingsError extends Error {}
-
-/** The one form in which a setting is refused: where it was given, its name, its value, and what is expected. */
-export function settingRefused(
-  source: string,
-  { key, value }: { readonly key: string; readonly value: unknown },
-  remedy: string,
-): SettingsError {
-  return new SettingsError(`${source}: ${key} is ${JSON.stringify(value) ?? "absent"}: ${remedy}`);
-}
+export const SETTING_NAMES: readonly (keyof z.input<typeof settings>)[] = DAEMON_SETTING_NAMES;
 
 /** Flags win over the environment, which wins over the file. Throws SettingsError. */
 export function loadSettings(

@@ -1,7 +1,8 @@
 import type pino from "pino";
 import { makeLog } from "../platform/log.ts";
+import { SettingsError } from "../platform/settings.ts";
 import { VERSION } from "../version.ts";
-import { loadSettings, SettingsError } from "./config.ts";
+import { loadSettings } from "./config.ts";
 import { Daemon } from "./daemon.ts";
 
 /** The socket that a daemon without flags serves. Throws SettingsError. */

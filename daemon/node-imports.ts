@@ -1,3 +1,4 @@
+import type { ClusterRequest } from "../claims/cluster-request.ts";
 import type { DefinitionBook } from "../claims/definition-book.ts";
 import { importNetwork, recordAll } from "../claims/import/import.ts";
 import { ImportCandidates } from "../claims/import/import-candidates.ts";
@@ -28,14 +29,6 @@ interface NodeImportsOptions {
   /** RFC 3339, for people. */
   readonly time: () => string;
   readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
-}
-
-/** What an ADD attaches through. */
-export interface ImportNeeds {
-  /** The NAD, `namespace/name`; null: none. */
-  readonly nad: string | null;
-  /** What this node's configuration says of the network, where the pod attaches without a NAD. */
-  readonly nodes: NetworkDefinition | null;
 }
 
 interface Covered {
@@ -76,7 +69,11 @@ export class NodeImports {
    * given. Of another's definition that joins again and again nobody but itself waits for each import (ImportPace).
    * Throws ApiAway, RefusalError.
    */
-  async ensure(network: string, needs: ImportNeeds, deadlineMs: number): Promise<void> {
+  async ensure(
+    network: string,
+    needs: Pick<ClusterRequest, "nad" | "nodes">,
+    deadlineMs: number,
+  ): Promise<void> {
     for (;;) {
       const sources = sourcesOf(this.#options.book, network, needs.nodes);
       const open = this.#open(network, sources);

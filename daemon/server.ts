@@ -2,11 +2,12 @@ import Fastify, { type FastifyError, type FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { type ApiContext, addApiRoutes } from "../admin/routes.ts";
 import type { CniContext } from "../cni/context.ts";
-import { addCniRoute, refusalOf, sendRefusal } from "../cni/route.ts";
+import { addCniRoute, sendRefusal } from "../cni/route.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { addListenerRoute } from "../metadata/listeners/route.ts";
 import { sendApiError } from "../platform/api-error.ts";
+import { refusalOf } from "../store/refusal-of.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** The HTTP server with every route, not listening yet. */

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Finding } from "../store/records.ts";
+import type { Finding } from "../ipam/finding.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
 /** How often to look whether everything is listed at the start, ms. */

@@ -1,4 +1,5 @@
-import type { Dns, NetworkDefinition, Route } from "../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { Dns, Route } from "../ipam/definition/routes-and-dns.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { placeOf } from "../ipam/space/range-set.ts";

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Stamp } from "../ipam/stamp.ts";
-import type { Finding } from "../store/records.ts";
 
 /** What the kernel says. On a system container another file may lie over it, which not every process sees. */
 export const BOOT_ID_FILE_DEFAULT = "/proc/sys/kernel/random/boot_id";

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
-import type { Finding } from "../store/records.ts";
+import type { Finding } from "../ipam/finding.ts";
 import { buildHealthServer, type MetricsText } from "./health-server.ts";
 import type { HostPort } from "./host-port.ts";
 

@@ -1,5 +1,13 @@
 import { statSync } from "node:fs";
-import type { NamespaceIdentity } from "../store/records.ts";
+
+/** The network namespace an attachment lives in, as seen when it was made. */
+export interface NamespaceIdentity {
+  readonly path: string;
+  /** `<device>:<inode>` as the plugin binary saw it; "" when there was nothing at the path. */
+  readonly id: string;
+  /** The daemon itself saw the same namespace there. Only then can it later say that it is gone. */
+  readonly witnessed: boolean;
+}
 
 /**
  * What is known of an attachment's network namespace now:

@@ -1,9 +1,8 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, realpath } from "node:fs/promises";
-import type { Dns } from "../ipam/definition/network-definition.ts";
+import type { Dns } from "../ipam/definition/routes-and-dns.ts";
+import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
-import type { NodeStore } from "../store/node-store.ts";
-import type { Finding } from "../store/records.ts";
 
 /** Larger than any resolv.conf (libc reads three name servers and 256 characters of a search list). */
 const RESOLV_CONF_BYTES_MAX = 64 * 1024;
@@ -75,7 +74,10 @@ export class ResolverFiles {
 
 /** Networks whose ADDs are refused because of the file that their applied definition or NAD names. */
 export async function checkResolverFiles(
-  store: Pick<NodeStore, "networks" | "appliedDefinition">,
+  store: {
+    networks(): Promise<readonly { readonly name: string }[]>;
+    appliedDefinition(network: string): { readonly definition: { readonly resolvConf?: string } } | undefined;
+  },
   files: ResolverFiles,
 ): Promise<Finding[]> {
   const findings: Finding[] = [];

@@ -1,4 +1,5 @@
-import { SETTING_NAMES as DAEMON_SETTING_NAMES, SettingsError } from "../daemon/config.ts";
+import { DAEMON_SETTING_NAMES } from "./daemon-settings.ts";
+import { SettingsError } from "./settings.ts";
 
 /** Not settings: test hooks, what Kubernetes sets for a Service called holdfast, and the plugin binary's own. */
 const FOREIGN = /^HOLDFAST_(CONFIG|SHIM_.*|KILL_POINT|TEST_.*|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_.*)?)$/;

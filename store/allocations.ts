@@ -3,7 +3,8 @@ import type { RequestedAddress } from "../ipam/definition/requested-address.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { Stamp } from "../ipam/stamp.ts";
-import type { AllocationView, Attachment, NamespaceIdentity, Page, PodIdentity } from "./records.ts";
+import type { NamespaceIdentity } from "../platform/namespaces.ts";
+import type { AllocationView, Attachment, Page, PodIdentity } from "./records.ts";
 
 /** What one ADD wants, with everything the store needs to decide it. */
 export interface AttachWant {
@@ -118,3 +119,6 @@ export class StorageFault extends Error {
 
 /** There is no open database to ask: it is being reopened, or waits to be rebuilt. */
 export class StorageAway extends StorageFault {}
+
+/** How the history says that an operator took an address away from somebody who used it. */
+export const FORCED = "forced by an operator";

@@ -1,6 +1,6 @@
+import type { NamespaceIdentity } from "../platform/namespaces.ts";
 import type { Clock } from "../platform/time.ts";
 import type { HostLocalDirs } from "./host-local/takeover.ts";
-import type { NamespaceIdentity } from "./records.ts";
 
 /** What a store needs to know of the node it runs on. */
 export interface NodeContext {
@@ -17,4 +17,9 @@ export interface NodeContext {
   namespaceGone(netns: NamespaceIdentity): boolean;
   /** Whether it is certainly still there: the very namespace at its path. Unknown is false; absent: nobody can tell. */
   namespaceAlive?(netns: NamespaceIdentity): boolean;
+}
+
+export interface StoreLog {
+  info(message: string): void;
+  error(message: string): void;
 }

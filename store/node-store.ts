@@ -1,13 +1,24 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { Finding } from "../ipam/finding.ts";
 import type { Owner } from "../ipam/owner.ts";
+import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { Allocations, AttachOutcome, AttachWant, EndReason } from "./allocations.ts";
 import type { HostLocalTakeover } from "./host-local/takeover.ts";
-import type { StoreStatus } from "./journal/state-folder.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "./manifests.ts";
-import type { AddressUser, Attachment, Finding, HistoryView, NetworkView } from "./records.ts";
-import type { ReleaseOutcome } from "./standalone/release.ts";
+import type { AddressUser, Attachment, HistoryView, NetworkView } from "./records.ts";
+
+export type StoreStatus =
+  | { readonly kind: "opening" | "ready" | "closed" }
+  /** Writes fail or the disk is full. Mends itself when the disk does. */
+  | { readonly kind: "faulted"; readonly reason: string }
+  /** The database was put aside. Waits for an operator. */
+  | { readonly kind: "rebuild-required"; readonly reason: string };
+
+export type ReleaseOutcome =
+  | { readonly kind: "released"; readonly addresses: readonly string[]; readonly holder: string }
+  | { readonly kind: "refused"; readonly refusal: Refusal };
 
 /** A network's plan from the present one and its attachments on this node; null: there is none yet. */
 export type DecidePlan = (known: string | null, attachments: readonly Attachment[]) => string | null;

@@ -1,20 +1,12 @@
 import type { Owner } from "../ipam/owner.ts";
 import type { Stamp } from "../ipam/stamp.ts";
+import type { NamespaceIdentity } from "../platform/namespaces.ts";
 
 /** A pod as the runtime named it in CNI_ARGS. */
 export interface PodIdentity {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-}
-
-/** The network namespace an attachment lives in, as seen when it was made. */
-export interface NamespaceIdentity {
-  readonly path: string;
-  /** `<device>:<inode>` as the plugin binary saw it; "" when there was nothing at the path. */
-  readonly id: string;
-  /** The daemon itself saw the same namespace there. Only then can it later say that it is gone. */
-  readonly witnessed: boolean;
 }
 
 /** Of an attachment whose ADD this journal has no record of. Nobody can say that it is gone. */
@@ -125,11 +117,4 @@ export interface Page<T> {
   readonly items: readonly T[];
   /** Give it back as `continue` to get the next page; absent on the last. */
   readonly continue?: string;
-}
-
-export interface Finding {
-  /** I1 to I5, or `database`, `spool`, `network`, `boot`, `metadata`. */
-  readonly invariant: string;
-  readonly message: string;
-  readonly hint: string;
 }

@@ -1,6 +1,7 @@
 import { nodeDefinitionsOf } from "../../claims/import/import-sources.ts";
 import type { ClaimViewWithFact } from "../../claims/reasons/caches.ts";
 import { isPod } from "../../claims/reasons/facts.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -9,7 +10,6 @@ import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { POD_ADDRESSES_MAX } from "../../kube/views/held-addresses.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
-import type { Finding } from "../../store/records.ts";
 import type { Grace } from "./grace.ts";
 import type { Look, LookedPod } from "./look.ts";
 

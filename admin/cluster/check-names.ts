@@ -1,8 +1,8 @@
+import type { Finding } from "../../ipam/finding.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import type { Finding } from "../../store/records.ts";
 import type { Look } from "./look.ts";
 
 /** I1: an address has one object, whose name says which; two objects for one address can only come from outside. */

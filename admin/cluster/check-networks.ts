@@ -2,11 +2,12 @@ import { describeSource, isImported, sourcesOf, uncovered } from "../../claims/i
 import { nameTakenBy, networkObjectOf } from "../../claims/network-object.ts";
 import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../claims/network-owner.ts";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { allocationName, networkObjectName } from "../../kube/object-names.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { gatewayHeld } from "../../store/journal/check.ts";
-import type { Finding, RangeView } from "../../store/records.ts";
+import type { RangeView } from "../../store/records.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
 import type { ClusterNetworkView } from "./network-views.ts";

@@ -1,10 +1,10 @@
 import { cachedFacts } from "../../claims/reasons/caches.ts";
 import type { Facts } from "../../claims/reasons/facts.ts";
 import { judge, type Rules, type Verdict } from "../../claims/reasons/relations.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
-import type { Finding } from "../../store/records.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
 

@@ -1,7 +1,7 @@
 import { recoveryMark } from "../../claims/recovery.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
-import type { Finding } from "../../store/records.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
 

@@ -1,9 +1,9 @@
 import { isImported, sourcesOf } from "../../claims/import/import-sources.ts";
 import { networkObjectOf } from "../../claims/network-object.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import type { WhereaboutsEntry } from "../../kube/views/whereabouts.ts";
-import type { Finding } from "../../store/records.ts";
 import { objectOf } from "./check-holders.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";

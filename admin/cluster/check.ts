@@ -1,6 +1,6 @@
+import type { Finding } from "../../ipam/finding.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { checkDefinitions } from "../../store/cluster/check-definitions.ts";
-import type { Finding } from "../../store/records.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkNames } from "./check-names.ts";
 import {

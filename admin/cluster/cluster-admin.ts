@@ -22,7 +22,6 @@ import { ClusterProblem } from "./cluster-problem.ts";
 import { clusterHistory } from "./history.ts";
 import { importCluster } from "./import-report.ts";
 import { readAllocations, readDefinitions, readObjects } from "./look.ts";
-import type { ClusterRequest } from "./main.ts";
 import { clusterNetworks } from "./network-views.ts";
 import { udnNetworks } from "./udn-networks.ts";
 
@@ -35,6 +34,14 @@ const RELEASE_MS_MAX = 600_000;
 const MOVE_MS_MAX = 30_000;
 /** An RFC 1123 label. */
 const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+export interface ClusterRequest {
+  readonly method: "GET" | "POST";
+  /** As on a daemon's socket. */
+  readonly path: string;
+  readonly query: Readonly<Record<string, string | undefined>>;
+  readonly body: unknown;
+}
 
 interface Context {
   readonly api: KubeApi;

@@ -2,7 +2,7 @@ import { RefusalError } from "../../ipam/refusals.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { AskingApi } from "./asking-api.ts";
-import { routeOf } from "./cluster-admin.ts";
+import { type ClusterRequest, routeOf } from "./cluster-admin.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
 
 /** What became of a request. Not thrown: the classes of errors of this bundle are not those of the command line's. */
@@ -15,14 +15,6 @@ type ClusterAnswer =
       readonly message: string;
       readonly hint: string;
     };
-
-export interface ClusterRequest {
-  readonly method: "GET" | "POST";
-  /** As on a daemon's socket. */
-  readonly path: string;
-  readonly query: Readonly<Record<string, string | undefined>>;
-  readonly body: unknown;
-}
 
 /** Entry of the bundle `cluster`: answers the requests of a daemon's socket API from the objects of a cluster. */
 export async function askCluster(

@@ -1,4 +1,5 @@
-import { type NetworkDefinition, parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
 import type { ImportSource, IPNetwork } from "../../kube/objects.ts";
 import type { DefinitionBook } from "../definition-book.ts";

@@ -1,10 +1,12 @@
 import { PLUGIN_TYPE } from "../../ipam/definition/definition-keys.ts";
-import { type NetworkDefinition, parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { hostAddresses } from "../../ipam/definition/subnet-ranges.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { type Address, type Family, formatAddress, sameAddress } from "../../ipam/space/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../ipam/space/cidr.ts";
-import { describeProblems, readUdn, type UdnFacts } from "./udn-facts.ts";
+import { describeProblems, readUdn } from "./read-udn.ts";
+import type { UdnFacts } from "./udn-facts.ts";
 import type { UdnView } from "./udn-object.ts";
 
 export type UdnDefinition =

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { nodeClientOf, USE_KUBECTL } from "../client.ts";
+import { nodeClientOf, USE_KUBECTL } from "../choose-client.ts";
 import { withFiles } from "../file-option.ts";
 import { readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
 import { note, print, printable } from "../terminal.ts";

@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
-import { NODE_ONLY, nodeClientOf } from "../client.ts";
+import { NODE_ONLY, nodeClientOf } from "../choose-client.ts";
 import { Failure } from "../failure.ts";
 import { formatBytes } from "../human.ts";
 import { withProgress } from "../progress.ts";

@@ -1,8 +1,10 @@
 import type { Command } from "commander";
 import type { ClusterCheck } from "../../admin/cluster/check.ts";
-import type { Finding, NetworkView } from "../../store/records.ts";
+import type { Finding } from "../../ipam/finding.ts";
+import type { NetworkView } from "../../store/records.ts";
 import { wholeArgument } from "../arguments.ts";
-import { type Client, clientOf } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
+import type { Client } from "../client.ts";
 import { EXIT } from "../failure.ts";
 import { count } from "../human.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";

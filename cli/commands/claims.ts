@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
 import type { ClaimView } from "../../store/manifests.ts";
 import { splitName } from "../arguments.ts";
-import { clientOf } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
 import { Failure } from "../failure.ts";
 import { formatAge } from "../human.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";

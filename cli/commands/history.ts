@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { ClusterHistoryView } from "../../admin/cluster/history.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { addressArgument, wholeArgument } from "../arguments.ts";
-import { clientOf } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
 import { podName, shortHolder, usersOf } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { formatOf, printList, withOutput } from "../output.ts";

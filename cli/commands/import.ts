@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
-import { clientOf } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 import type { Column } from "../table.ts";

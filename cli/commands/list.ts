@@ -2,7 +2,8 @@ import type { Command } from "commander";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
-import { clientOf, type Query } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
+import type { Query } from "../client.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 
 const FILTERS = ["network", "address", "pod", "claim", "vm", "node"] as const;

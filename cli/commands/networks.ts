@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { NetworkView } from "../../store/records.ts";
-import { clientOf } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
 import { rangeColumns, rangeLines } from "../network-ranges.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 import { print } from "../terminal.ts";

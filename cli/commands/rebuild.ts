@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { NODE_ONLY, nodeClientOf } from "../client.ts";
+import { NODE_ONLY, nodeClientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { withProgress } from "../progress.ts";
 import { note, print } from "../terminal.ts";

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
-import { type Client, clientOf } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
+import type { Client } from "../client.ts";
 import { EXIT, Failure } from "../failure.ts";
 import { print, printable } from "../terminal.ts";
 

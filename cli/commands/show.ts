@@ -3,7 +3,7 @@ import type { ClusterNetworkView } from "../../admin/cluster/network-views.ts";
 import type { AllocationView, MetadataView, NetworkView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
-import { clientOf } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
 import { count, formatCount } from "../human.ts";
 import { ownerText, sourceText } from "../network-ranges.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { VERSION } from "../../version.ts";
-import { type Client, clientOf } from "../client.ts";
+import { clientOf } from "../choose-client.ts";
+import type { Client } from "../client.ts";
 import { Failure } from "../failure.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";
 import { note, print, printable } from "../terminal.ts";

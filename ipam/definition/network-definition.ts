@@ -2,17 +2,6 @@ import type { RangeSet } from "../space/range-set.ts";
 import type { NetworkMetadata } from "./metadata-key.ts";
 import type { Dns, Route } from "./routes-and-dns.ts";
 
-export type { RangeSet } from "../space/range-set.ts";
-export { networkNameIn, ourPluginOf, parseNadConfig, parseNadConfigIfOurs } from "./nad-config.ts";
-export {
-  DEFAULT_COOLDOWN_SECONDS,
-  hasRanges,
-  isNetworkName,
-  parsePluginConfig,
-  parseRuntimeConfig,
-} from "./plugin-config.ts";
-export type { Dns, Route } from "./routes-and-dns.ts";
-
 /** What a network is: the meaning of one plugin configuration, whichever keys it was written with. */
 export interface NetworkDefinition {
   readonly name: string;

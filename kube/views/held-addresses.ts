@@ -2,12 +2,7 @@ import { isObject, isTooDeep, TOO_DEEP } from "../../ipam/definition/definition-
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isObjectName, type ObjectName } from "./claim-reference.ts";
-import type { PodView } from "./pod-view.ts";
-
-/** What Multus reports of a pod's interfaces: a list of `{name, interface, ips, mac}`, addresses without mask. */
-export const NETWORK_STATUS_ANNOTATION = "k8s.v1.cni.cncf.io/network-status";
-/** What OVN-Kubernetes gave a pod: a map of `{ip_addresses, mac_address}` by NAD, addresses with mask. */
-export const POD_NETWORKS_ANNOTATION = "k8s.ovn.org/pod-networks";
+import { NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION, type PodView } from "./pod-view.ts";
 
 /** An address that a living pod has, whoever gave it. */
 export interface HeldAddress {

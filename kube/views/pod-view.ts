@@ -1,7 +1,11 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
-import { NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION } from "./held-addresses.ts";
 import { SELECTION_ANNOTATIONS } from "./network-selection.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
+
+/** What Multus reports of a pod's interfaces: a list of `{name, interface, ips, mac}`, addresses without mask. */
+export const NETWORK_STATUS_ANNOTATION = "k8s.v1.cni.cncf.io/network-status";
+/** What OVN-Kubernetes gave a pod: a map of `{ip_addresses, mac_address}` by NAD, addresses with mask. */
+export const POD_NETWORKS_ANNOTATION = "k8s.ovn.org/pod-networks";
 
 /** The few fields kept of a pod: ten thousand of them are held in memory. */
 export interface PodView extends ObjectMetadata {

@@ -1,14 +1,42 @@
-import type { CniContext } from "../../cni/context.ts";
-import type { PluginConfig } from "../../cni/request.ts";
-import type { NetworkDefinition, Route } from "../../ipam/definition/network-definition.ts";
+import type { Logger } from "pino";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
-import type { Attachment } from "../../store/records.ts";
-import { asOwnerSays, readPlan } from "./bridge-plan.ts";
+import type { NodeStore } from "../../store/node-store.ts";
+import type { Attachment, PodIdentity } from "../../store/records.ts";
+import { type AskedPlan, asOwnerSays, readPlan } from "./bridge-plan.ts";
+import type { ListenerDesk } from "./desk.ts";
 import { ipv4Of } from "./need.ts";
 import type { WaitOutcome } from "./reports.ts";
 import { METADATA_ROUTE_DST } from "./wire.ts";
+
+/** What is needed of the cluster behind the daemon. */
+export interface AdmissionCluster {
+  /** Where the owner of a network has put it: one plan for each of the NADs of the namespace that it belongs to. */
+  listenerPlans(network: string): AskedPlan[];
+  warnPod(pod: PodIdentity | null, reason: string, message: string): void;
+}
+
+interface AdmissionContext {
+  readonly store: NodeStore;
+  /** null: no Kubernetes behind this daemon. */
+  readonly cluster: AdmissionCluster | null;
+  readonly listeners: ListenerDesk;
+  readonly log: Logger;
+  readonly warnings: WarnOnce;
+  /** Longest wait of an ADD for the metadata listener of its network, ms. */
+  readonly metadataWaitMs: number;
+  /** Why ADD cannot be served now; null when it can. */
+  notReady(): string | null;
+}
+
+/** The runtime's configuration of a network on this node. */
+interface NodeConfig {
+  readonly conf: Readonly<Record<string, unknown>>;
+}
 
 type Attached = Extract<AttachOutcome, { kind: "attached" }>;
 
@@ -17,8 +45,8 @@ type Attached = Extract<AttachOutcome, { kind: "attached" }>;
  * up, or after `metadataWaitMs`; the first such network of a container gets the route to it.
  */
 export function routesOf(
-  context: CniContext,
-  config: PluginConfig,
+  context: AdmissionContext,
+  config: NodeConfig,
   { attachment, definition }: Attached,
 ): readonly Route[] | Promise<readonly Route[]> {
   const { metadata, routes } = definition;
@@ -28,8 +56,8 @@ export function routesOf(
 }
 
 async function withMetadata(
-  context: CniContext,
-  config: PluginConfig,
+  context: AdmissionContext,
+  config: NodeConfig,
   attachment: Attachment,
   definition: NetworkDefinition,
 ): Promise<readonly Route[]> {
@@ -47,8 +75,8 @@ async function withMetadata(
 
 /** Why an attachment gets no metadata although its network asks for it; null: it gets it. */
 async function whyNot(
-  context: CniContext,
-  config: PluginConfig,
+  context: AdmissionContext,
+  config: NodeConfig,
   attachment: Attachment,
   definition: NetworkDefinition,
 ): Promise<string | null> {
@@ -75,14 +103,14 @@ export function isOnLink({ ips }: Pick<Attachment, "ips">, { metadata }: Network
 }
 
 /** Two routes to one destination would be a multipath route, and half of the requests would go to the other network. */
-function hasOtherRoute({ store, listeners }: CniContext, attachment: Attachment): boolean {
+function hasOtherRoute({ store, listeners }: AdmissionContext, attachment: Attachment): boolean {
   return store
     .attachmentsOfContainer(attachment.containerId)
     .some((one) => one.id < attachment.id && listeners.serves(one) && ipv4Of(one).length > 0);
 }
 
 async function waitForListener(
-  context: CniContext,
+  context: AdmissionContext,
   attachment: Attachment,
   definition: NetworkDefinition,
 ): Promise<void> {
@@ -101,7 +129,7 @@ async function waitForListener(
   context.cluster?.warnPod(pod, "MetadataNotReady", message);
 }
 
-function refuse(context: CniContext, { network, pod }: Attachment, reason: string): void {
+function refuse(context: AdmissionContext, { network, pod }: Attachment, reason: string): void {
   const message = `network ${network} gives no metadata here: ${reason}`;
   context.warnings.warn(network, message);
   context.cluster?.warnPod(pod, "MetadataRefused", message);

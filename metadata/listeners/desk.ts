@@ -1,10 +1,11 @@
 import type { Logger } from "pino";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { Bell } from "../../platform/bell.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { NodeStore } from "../../store/node-store.ts";
-import type { Attachment, Finding } from "../../store/records.ts";
+import type { Attachment } from "../../store/records.ts";
 import { type AskedPlan, attachmentKey, describePlan, isOther } from "./bridge-plan.ts";
 import { ListenerPlans } from "./bridge-plans.ts";
 import { listenerFindings } from "./findings.ts";

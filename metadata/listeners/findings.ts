@@ -1,4 +1,4 @@
-import type { Finding } from "../../store/records.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import type { ListenerReports } from "./reports.ts";
 
 /** What `holdfast check` says of this node's metadata listeners. `wanted`: networks that shall have one. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { SettingsError, settingRefused } from "../../daemon/config.ts";
 import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../../platform/host-port.ts";
+import { SettingsError, settingRefused } from "../../platform/settings.ts";
 import { readEnvironment } from "../../platform/settings-environment.ts";
 import { METADATA_SETTING_NAMES } from "../server/settings.ts";
 

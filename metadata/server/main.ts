@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import type pino from "pino";
-import { SettingsError } from "../../daemon/config.ts";
 import { makeLog } from "../../platform/log.ts";
+import { SettingsError } from "../../platform/settings.ts";
 import { MetadataServer } from "./metadata-server.ts";
 import { loadMetadataSettings } from "./settings.ts";
 

@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { SettingsError, settingRefused } from "../../daemon/config.ts";
 import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../../platform/host-port.ts";
+import { SettingsError, settingRefused } from "../../platform/settings.ts";
 import { readEnvironment } from "../../platform/settings-environment.ts";
 
 /** In `kubeconfig`: as a pod of the cluster. */

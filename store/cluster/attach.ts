@@ -10,35 +10,17 @@ import { killPoint } from "../../platform/kill-point.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { isExactRepeat, isOvertaken, repeat, whyTooNarrow } from "../journal/attachment-journal.ts";
 import { extendIntent, openIntent, owe } from "../journal/intents.ts";
-import { type AttachmentRow, timeText } from "../journal/rows.ts";
-import type { StateFolder } from "../journal/state-folder.ts";
+import type { AttachmentRow } from "../journal/rows.ts";
 import { poolOf } from "../network-space.ts";
-import type { NodeContext } from "../node-context.ts";
-import type { AllocationClient } from "./allocations/allocation-client.ts";
-import type { Holder } from "./allocations/allocation-object.ts";
-import type { Continuity } from "./allocations/continuity.ts";
-import type { Hint } from "./allocations/hint.ts";
-import { attachmentOfWant, fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
+import { fromAllocationOwner } from "./allocations/owners.ts";
+import { type AttachParts, holderOf } from "./attach-parts.ts";
 import { type Attacher, resolveAttacher } from "./attacher.ts";
-import type { ClaimDesk, ClaimReading } from "./claim-desk.ts";
+import type { ClaimReading } from "./claim-desk.ts";
 import { findOwn } from "./find-own.ts";
 import { joinPublished } from "./join-published.ts";
 import { reconsider } from "./reconsider.ts";
 import { recordAttachment } from "./record-attachment.ts";
 import { type Reserved, reserve } from "./reserve.ts";
-
-export interface AttachParts {
-  readonly folder: StateFolder;
-  readonly context: NodeContext;
-  readonly client: AllocationClient;
-  readonly hint: Hint;
-  readonly desk: ClaimDesk;
-  readonly continuity: Continuity;
-  /** Starts following a network whose hint proved poor. */
-  follow(network: string): void;
-  /** Something is owed to the API server. */
-  owed(): void;
-}
 
 /** What one round of an ADD came to; "again": what it read has changed, and everything is decided anew. */
 type Round = AttachOutcome | "again";
@@ -265,15 +247,6 @@ function requestedBy(claim: ClaimReading | null, want: AttachWant): RequestedAdd
     parseRequestedAddress(text, `claim ${claim.namespace}/${claim.name} spec.ipRequests`),
   );
   return [...want.requested, ...own.filter((one) => !known.has(formatAddress(one.address)))];
-}
-
-export function holderOf({ context }: AttachParts, want: AttachWant, { owner, claim }: Attacher): Holder {
-  return {
-    owner: toAllocationOwner(owner),
-    vm: claim?.vm ?? undefined,
-    mac: want.mac,
-    attachment: attachmentOfWant(want, context.node, timeText(context.clock.wallMs())),
-  };
 }
 
 /** A refusal thrown from deep inside becomes an outcome, so that the claim hears of it like of any other. */

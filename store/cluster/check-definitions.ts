@@ -1,6 +1,6 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import type { Finding } from "../records.ts";
 
 const DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /** The definitions of deploy/crds, with the fields that are younger than the first release. */

@@ -1,3 +1,4 @@
+import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -9,7 +10,7 @@ import type { HostLocalTakeover } from "../host-local/takeover.ts";
 import { checkDatabase } from "../journal/check.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf } from "../journal/rows.ts";
-import type { Finding, PodIdentity } from "../records.ts";
+import type { PodIdentity } from "../records.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
 import { checkDefinitions } from "./check-definitions.ts";

@@ -7,7 +7,7 @@ import { addressesOf } from "../journal/intents.ts";
 import { ownerOf } from "../journal/rows.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { toAllocationOwner } from "./allocations/owners.ts";
-import type { AttachParts } from "./attach.ts";
+import type { AttachParts } from "./attach-parts.ts";
 import type { Attacher } from "./attacher.ts";
 
 /**

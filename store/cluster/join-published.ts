@@ -17,7 +17,7 @@ import {
   withoutAttachments,
 } from "./allocations/allocation-object.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
-import { type AttachParts, holderOf } from "./attach.ts";
+import { type AttachParts, holderOf } from "./attach-parts.ts";
 import { type Attacher, isGone } from "./attacher.ts";
 import type { ClaimReading } from "./claim-desk.ts";
 import { formerKeys, type Reserved } from "./reserve.ts";

@@ -11,7 +11,7 @@ import {
   withAttachment,
 } from "./allocations/allocation-object.ts";
 import { toAllocationOwner } from "./allocations/owners.ts";
-import type { AttachParts } from "./attach.ts";
+import type { AttachParts } from "./attach-parts.ts";
 
 const PAGE = 100;
 /** Reads under way at once: thousands of attachments are looked through in seconds without a crowd before ADDs. */

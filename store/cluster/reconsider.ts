@@ -5,7 +5,7 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { AttachWant } from "../allocations.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
-import type { AttachParts } from "./attach.ts";
+import type { AttachParts } from "./attach-parts.ts";
 import type { Reserved } from "./reserve.ts";
 
 /** "Full" is answered only from a hint younger than this, ms. */

@@ -6,7 +6,7 @@ import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { isOvertaken, record } from "../journal/attachment-journal.ts";
 import { addressesOf, endRow, owe } from "../journal/intents.ts";
 import { ownerOf } from "../journal/rows.ts";
-import type { AttachParts } from "./attach.ts";
+import type { AttachParts } from "./attach-parts.ts";
 import { type Attacher, ownerOfClaim } from "./attacher.ts";
 
 /** Attachment and history become durable; a DEL that came meanwhile takes everything back. */

@@ -1,7 +1,7 @@
-import { type NetworkDefinition, parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { addressBytes } from "../../ipam/space/address.ts";
-import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
-import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import {

@@ -1,7 +1,7 @@
+import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
-import type { Finding } from "../records.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";
 

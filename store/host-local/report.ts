@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { isNetworkName, type NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { isNetworkName } from "../../ipam/definition/plugin-config.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { formatAddress } from "../../ipam/space/address.ts";

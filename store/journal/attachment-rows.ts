@@ -1,6 +1,6 @@
 import type Database from "better-sqlite3";
 import type { Stamp } from "../../ipam/stamp.ts";
-import type { NamespaceIdentity } from "../records.ts";
+import type { NamespaceIdentity } from "../../platform/namespaces.ts";
 import type { AttachmentRow } from "./rows.ts";
 
 const COLUMNS = [

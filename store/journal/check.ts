@@ -1,9 +1,10 @@
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { poolOf } from "../network-space.ts";
-import type { AnsweredAddress, Finding } from "../records.ts";
+import type { AnsweredAddress } from "../records.ts";
 import { allocationsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, type AttachmentRow, cidrTextOf, ownerOf } from "./rows.ts";

@@ -1,4 +1,4 @@
-import { DEFAULT_COOLDOWN_SECONDS } from "../../ipam/definition/network-definition.ts";
+import { DEFAULT_COOLDOWN_SECONDS } from "../../ipam/definition/plugin-config.ts";
 import { type Owner, sameOwner } from "../../ipam/owner.ts";
 import type { EndReason } from "../allocations.ts";
 import type { Transaction } from "./group-commit.ts";

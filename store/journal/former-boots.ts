@@ -1,10 +1,9 @@
 import type { EndReason } from "../allocations.ts";
-import type { NodeContext } from "../node-context.ts";
+import type { NodeContext, StoreLog } from "../node-context.ts";
 import { endAttachment } from "./end-attachment.ts";
 import type { GroupCommit } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, attachmentOf } from "./rows.ts";
-import type { StoreLog } from "./state-folder.ts";
 
 /** Where the database keeps which boot it last served. */
 export const BOOT = "boot";

@@ -4,10 +4,10 @@ import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
-import type { DecidePlan } from "../node-store.ts";
+import type { DecidePlan, StoreStatus } from "../node-store.ts";
 import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
 import { type AttachmentRow, attachmentOf, ownerOf, timeText } from "./rows.ts";
-import type { StateFolder, StoreStatus } from "./state-folder.ts";
+import type { StateFolder } from "./state-folder.ts";
 import { matches, viewHistory } from "./views.ts";
 
 /** What every store of a node tells from its SQLite file: attachments of this node and the history. */

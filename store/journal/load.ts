@@ -1,8 +1,8 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { fill, type NetworkSpace, poolOf, type StoredAddress } from "../network-space.ts";
-import { readDefinition } from "../standalone/apply-definition.ts";
 import type { Ledger } from "./ledger.ts";
+import { readDefinition } from "./read-definition.ts";
 
 /** Computes every network's pools from the rows, page by page, letting other work in between. */
 export async function loadNetworks(ledger: Ledger, report: (message: string) => void): Promise<void> {

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import { FORCED } from "../standalone/release.ts";
+import { FORCED } from "../allocations.ts";
 import { nativeBinding } from "./database-file.ts";
 import { allocationsOf } from "./holdings.ts";
 import { addressesOfRow } from "./host-local.ts";

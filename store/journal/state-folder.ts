@@ -2,7 +2,8 @@ import { rmSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { StorageAway, type StorageFault } from "../allocations.ts";
-import type { NodeContext } from "../node-context.ts";
+import type { NodeContext, StoreLog } from "../node-context.ts";
+import type { StoreStatus } from "../node-store.ts";
 import { checkDatabase } from "./check.ts";
 import {
   acceptRebuild,
@@ -21,18 +22,6 @@ import { carryRunning } from "./replace.ts";
 
 /** Pause before a database that could not be reopened is tried again, ms. */
 const REOPEN_PAUSE_MS = 1_000;
-
-export type StoreStatus =
-  | { readonly kind: "opening" | "ready" | "closed" }
-  /** Writes fail or the disk is full. Mends itself when the disk does. */
-  | { readonly kind: "faulted"; readonly reason: string }
-  /** The database was put aside. Waits for an operator. */
-  | { readonly kind: "rebuild-required"; readonly reason: string };
-
-export interface StoreLog {
-  info(message: string): void;
-  error(message: string): void;
-}
 
 /**
  * A state folder in use: its database while it is open, and how it comes back after a fault. Whoever reads or writes gets the

@@ -1,15 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
-import { withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
-import {
-  parseNadConfig,
-  parseRecordedNadConfig,
-  parseRecordedPluginConfig,
-} from "../../ipam/definition/nad-config.ts";
+import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import type { DefinitionRow } from "../journal/rows.ts";
+import { readDefinition, recordedDefinitionIn } from "../journal/read-definition.ts";
 import type { AppliedDefinition, ApplyAction } from "../manifests.ts";
 
 /** Creates or changes a NetworkAttachmentDefinition. Allocations that exist are never touched: only new ones follow the new ranges. */
@@ -60,32 +55,8 @@ function definitionIn(one: Pick<AppliedDefinition, "config">): NetworkDefinition
   return parseNadConfig(one.config).definition;
 }
 
-function recordedDefinitionIn(row: DefinitionRow): NetworkDefinition {
-  return parseRecordedNadConfig(row.config).definition;
-}
-
 function refreshDefinition(ledger: Ledger, transaction: Transaction, network: string): void {
   const space = ledger.networkOf(network, transaction);
   const { definition, appliedBy } = readDefinition(ledger, network);
   ledger.define(space, definition, appliedBy, transaction);
-}
-
-/** What defines a network according to the store: its oldest applied manifest, else the runtime's last configuration, else nothing. */
-export function readDefinition(
-  ledger: Ledger,
-  network: string,
-): { definition: NetworkDefinition | null; appliedBy: string | null } {
-  const row = ledger.sql.networks.all().find(({ name }) => name === network);
-  const onNode = (definition: NetworkDefinition) =>
-    row?.bridge_is_gateway === 1 ? withBridgeGateways(definition) : definition;
-  const [oldest] = ledger.sql.definitionsOf.all(network);
-  if (oldest) {
-    return {
-      definition: onNode(recordedDefinitionIn(oldest)),
-      appliedBy: `${oldest.namespace}/${oldest.name}`,
-    };
-  }
-  const runtime = row?.runtime_config ?? null;
-  if (runtime === null) return { definition: null, appliedBy: null };
-  return { definition: onNode(parseRecordedPluginConfig(runtime)), appliedBy: null };
 }

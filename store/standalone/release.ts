@@ -1,7 +1,8 @@
 import { type ClaimCondition, IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
-import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import { refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
+import { FORCED } from "../allocations.ts";
 import {
   endAttachment,
   endHolding,
@@ -12,13 +13,7 @@ import type { Transaction } from "../journal/group-commit.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { type AllocationRow, cidrTextOf, interfaceAddressOf, ownerOf, timeText } from "../journal/rows.ts";
-
-/** How the history says that an operator took an address away from somebody who used it. */
-export const FORCED = "forced by an operator";
-
-export type ReleaseOutcome =
-  | { readonly kind: "released"; readonly addresses: readonly string[]; readonly holder: string }
-  | { readonly kind: "refused"; readonly refusal: Refusal };
+import type { ReleaseOutcome } from "../node-store.ts";
 
 /**
  * An operator takes an address back. In use (an attachment, or a claim that still exists) it is refused, unless

@@ -1,9 +1,9 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Finding } from "../../ipam/finding.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import type { Address } from "../../ipam/space/address.ts";
-import { addressBytes } from "../../ipam/space/address.ts";
+import { type Address, addressBytes } from "../../ipam/space/address.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type {
   AllocationFilter,
@@ -21,18 +21,18 @@ import { checkLedger } from "../journal/check.ts";
 import { dropRested, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import { ownerOf } from "../journal/rows.ts";
-import { StateFolder, type StoreLog } from "../journal/state-folder.ts";
+import { StateFolder } from "../journal/state-folder.ts";
 import { listAllocations, viewNetworks } from "../journal/views.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "../manifests.ts";
-import type { NodeContext } from "../node-context.ts";
-import type { NodeStore } from "../node-store.ts";
-import type { AllocationView, Attachment, Finding, NetworkView, Page } from "../records.ts";
+import type { NodeContext, StoreLog } from "../node-context.ts";
+import type { NodeStore, ReleaseOutcome } from "../node-store.ts";
+import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
 import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
 import { detach, endById } from "./detach.ts";
 import { SqliteLeaseBook } from "./lease-book.ts";
-import { type ReleaseOutcome, releaseAddress } from "./release.ts";
+import { releaseAddress } from "./release.ts";
 
 /**
  * The durable truth of one node without Kubernetes: `Allocations` over SQLite, with the claims and definitions applied

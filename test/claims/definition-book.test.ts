@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DefinitionBook, type NadView, projectNad } from "../../claims/definition-book.ts";
-import { parseNadConfig } from "../../ipam/definition/network-definition.ts";
+import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 
 const config = (name: string, subnets: string, more: object = {}) =>
   JSON.stringify({

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
 import { ImportCandidates } from "../../claims/import/import-candidates.ts";
-import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { pod } from "./objects.ts";

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { DefinitionBook, type NadView } from "../../claims/definition-book.ts";
-import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/network-definition.ts";
+import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
 
 // Whoever may write a network can write a long one, and change it all the time; every daemon, controller and metadata
 // server of the cluster hears of each change. What that costs is counted in characters and addresses that are read.

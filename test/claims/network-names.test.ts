@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { networkObjectOf, readNetworkObject } from "../../claims/network-object.ts";
-import { isNetworkName } from "../../ipam/definition/network-definition.ts";
+import { isNetworkName } from "../../ipam/definition/plugin-config.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { labelSelector, labelValue, networkObjectName, networkObjectNames } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";

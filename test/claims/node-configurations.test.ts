@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { NodeConfigurations } from "../../claims/node-configurations.ts";
-import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 

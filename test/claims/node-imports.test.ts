@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
-import { type ImportNeeds, NodeImports } from "../../daemon/node-imports.ts";
-import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { NodeImports } from "../../daemon/node-imports.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, PODS_PATH } from "../../kube/objects.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
@@ -49,7 +49,7 @@ class Daemon {
   }
 
   /** An ADD; "given" once an address may be given, else the refusal. */
-  async add(needs: ImportNeeds, deadlineMs = 60_000): Promise<string> {
+  async add(needs: Parameters<NodeImports["ensure"]>[1], deadlineMs = 60_000): Promise<string> {
     try {
       await this.imports.ensure("blue", needs, performance.now() + deadlineMs);
       return "given";

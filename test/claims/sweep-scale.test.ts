@@ -4,7 +4,7 @@ import type { Rules } from "../../claims/reasons/relations.ts";
 import { countNetwork } from "../../controller/network-counts.ts";
 import { restMs } from "../../controller/pace.ts";
 import { LOOK_REST, Sweeper } from "../../controller/sweeper.ts";
-import { parseNadConfigIfOurs } from "../../ipam/definition/network-definition.ts";
+import { parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";

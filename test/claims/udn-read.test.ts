@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readUdn } from "../../claims/udn/udn-facts.ts";
+import { readUdn } from "../../claims/udn/read-udn.ts";
 import { projectUdn, type UdnView } from "../../claims/udn/udn-object.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";

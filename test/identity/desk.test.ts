@@ -6,7 +6,7 @@ import type { IdentityQuery } from "../../identity/query.ts";
 import type { LocalVms } from "../../identity/sources.ts";
 import { StandaloneIdentities } from "../../identity/standalone.ts";
 import type { IdentityVm } from "../../identity/wire.ts";
-import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import type { RefusalError } from "../../ipam/refusals.ts";
 import { parseAddress } from "../../ipam/space/address.ts";

@@ -3,7 +3,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { generationPathOf, IdentityGeneration } from "../../identity/generation.ts";
-import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { systemClock } from "../../platform/time.ts";
 import type { AttachmentRow } from "../../store/journal/rows.ts";

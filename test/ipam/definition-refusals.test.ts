@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { define, pluginConfig, refusalOf } from "./definitions.ts";
 
 const net = { subnets: "10.0.0.0/24" };

@@ -1,11 +1,9 @@
-import {
-  type NetworkDefinition,
-  parsePluginConfig,
-  type RangeSet,
-} from "../../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { IntervalSet } from "../../ipam/space/interval-set.ts";
+import type { RangeSet } from "../../ipam/space/range-set.ts";
 
 /** A plugin configuration whose `ipam` block has these keys. */
 export function pluginConfig(ipam: object, topLevel: object = {}): Record<string, unknown> {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type NetworkDefinition, parseNadConfig } from "../../ipam/definition/network-definition.ts";
+import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { define, pluginConfig, refusalOf, runs } from "./definitions.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/network-definition.ts";
+import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
 import { define, pluginConfig, refusalOf } from "./definitions.ts";
 
 const ipam = { type: "holdfast-ipam", subnets: "10.0.0.0/24" };

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import {
   DEFAULT_COOLDOWN_SECONDS,
   hasRanges,
-  type NetworkDefinition,
   parsePluginConfig,
   parseRuntimeConfig,
-} from "../../ipam/definition/network-definition.ts";
+} from "../../ipam/definition/plugin-config.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
 import { define, firstRangeSet, pluginConfig, refusalOf, runs } from "./definitions.ts";

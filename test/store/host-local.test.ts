@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
 import type { AttachOutcome, AttachWant, DetachOutcome } from "../../store/allocations.ts";
 import { hidingMount } from "../../store/host-local/data-dir.ts";

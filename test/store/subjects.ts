@@ -1,11 +1,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type NetworkDefinition, parsePluginConfig } from "../../ipam/definition/network-definition.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
+import type { NamespaceIdentity } from "../../platform/namespaces.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { Allocations, AttachOutcome, AttachWant } from "../../store/allocations.ts";
-import type { NamespaceIdentity } from "../../store/records.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { MemoryAllocations } from "./memory-allocations.ts";
 

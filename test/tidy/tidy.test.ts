@@ -7,6 +7,24 @@ import { REFUSALS } from "../../ipam/refusals.ts";
 import { VERSION } from "../../version.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
+/** The rooms of the house: each may import from itself and from those after it. CONTRIBUTING says what lives where. */
+const ROOMS = [
+  "cli",
+  "controller",
+  "daemon",
+  "admin",
+  "cni",
+  "metadata",
+  "identity",
+  "claims",
+  "store",
+  "kube",
+  "platform",
+  "ipam",
+  "cni-shim",
+];
+/** What somebody still reads as one list. */
+const FILES_IN_FOLDER_MAX = 25;
 const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 
 function tracked(pattern: RegExp): string[] {
@@ -17,9 +35,9 @@ function tracked(pattern: RegExp): string[] {
   return out.split("\n").filter((file) => pattern.test(file) && existsSync(join(ROOT, file)));
 }
 
-const sources = tracked(
-  /^(cli|controller|daemon|admin|cni|metadata|identity|claims|store|kube|platform|ipam|cni-shim|version)[/.].*\.?ts$/,
-).filter((file) => file.endsWith(".ts"));
+const sources = tracked(/\.ts$/).filter(
+  (file) => file === "version.ts" || ROOMS.includes(file.split("/")[0] as string),
+);
 
 function importsOf(file: string): string[] {
   const paths = [...read(file).matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)].map(
@@ -27,6 +45,65 @@ function importsOf(file: string): string[] {
   );
   return paths.map((path) => relative(ROOT, join(ROOT, dirname(file), path)));
 }
+
+const roomOf = (path: string): string => path.split("/")[0] as string;
+
+/** Strongly connected parts with more than one node: whoever is in one can only be read with all the others. */
+function circlesIn(edges: ReadonlyMap<string, readonly string[]>): string[][] {
+  const reached = new Map([...edges.keys()].map((node) => [node, reachableFrom(edges, node)]));
+  const circles = new Set<string>();
+  for (const [node, targets] of reached) {
+    if (!targets.has(node)) continue;
+    const together = [...targets].filter((other) => reached.get(other)?.has(node));
+    circles.add(together.sort().join(" "));
+  }
+  return [...circles].map((circle) => circle.split(" "));
+}
+
+function reachableFrom(edges: ReadonlyMap<string, readonly string[]>, start: string): Set<string> {
+  const reached = new Set<string>();
+  const open = [...(edges.get(start) ?? [])];
+  for (let node = open.pop(); node !== undefined; node = open.pop()) {
+    if (reached.has(node)) continue;
+    reached.add(node);
+    open.push(...(edges.get(node) ?? []));
+  }
+  return reached;
+}
+
+test("imports point down the rooms of the house", () => {
+  const upward = sources.flatMap((file) => {
+    const own = ROOMS.indexOf(roomOf(file));
+    return importsOf(file)
+      .map((target) => ({ file, target, room: ROOMS.indexOf(roomOf(target)) }))
+      .filter(({ room }) => own >= 0 && room >= 0 && room < own);
+  });
+  expect(upward).toEqual([]);
+});
+
+test("no files import each other in a circle", () => {
+  expect(circlesIn(new Map(sources.map((file) => [file, importsOf(file)])))).toEqual([]);
+});
+
+test("the folders of a room import each other in one direction only", () => {
+  // A room's own files are above some of its folders and below others: ipam/refusals.ts is everybody's.
+  const folders = new Map<string, string[]>();
+  for (const file of sources) {
+    const own = dirname(file);
+    if (!own.includes("/")) continue;
+    const targets = importsOf(file)
+      .map((target) => dirname(target))
+      .filter((target) => target !== own && target.includes("/"));
+    folders.set(own, [...(folders.get(own) ?? []), ...targets]);
+  }
+  expect(circlesIn(folders)).toEqual([]);
+});
+
+test("a folder is a list that can be read", () => {
+  const counts = new Map<string, number>();
+  for (const file of sources) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
+  expect([...counts].filter(([, count]) => count > FILES_IN_FOLDER_MAX)).toEqual([]);
+});
 
 test("every source file is imported by another, or is an entry", () => {
   const entries = new Set(["cli/main.ts", "daemon/main.ts"]);

@@ -1,0 +1,101 @@
+import { claimKey, containerKey } from "../claims/waiting-room.ts";
+import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { formatAddress } from "../ipam/space/address.ts";
+import { routesOf } from "../metadata/listeners/admission.ts";
+import { stampOfLive } from "../platform/boot-id.ts";
+import { killPoint } from "../platform/kill-point.ts";
+import { identifyNamespace } from "../platform/namespaces.ts";
+import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
+import type { CniContext } from "./context.ts";
+import { networkNameOf, type PluginConfig } from "./request.ts";
+import { formatResult } from "./result.ts";
+
+/** What every ADD wants, whoever tells the rest. Throws RefusalError BOOT_MISMATCH. */
+export function wantOf(
+  context: CniContext,
+  wire: CniWireRequest,
+  config: PluginConfig,
+): Pick<
+  AttachWant,
+  "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "bridgeIsGateway"
+> {
+  return {
+    network: networkNameOf(config),
+    containerId: wire.containerId,
+    interface: wire.ifname,
+    stamp: stampOfLive(context, wire),
+    netns: identifyNamespace(wire.netns, wire.netnsId),
+    bridgeIsGateway: isBridgeGateway(config.conf),
+    onePerFamily: config.cniVersion === "0.1.0" || config.cniVersion === "0.2.0",
+  };
+}
+
+/** Said once: from then on the network has this gateway. */
+export function bridgeTakesGateway({
+  definition,
+  by,
+}: {
+  definition: NetworkDefinition;
+  by: string;
+}): string {
+  const named = new Set(gatewaysOf(definition).map(formatAddress));
+  const taken = gatewaysOf(withBridgeGateways(definition))
+    .map(formatAddress)
+    .filter((address) => !named.has(address));
+  return `${by} counts and names no gateway for every subnet, and the bridge of the runtime's configuration is the gateway (isGateway): ${taken.join(", ")} is the bridge's and is not given; write gateway or isGateway into ${by}`;
+}
+
+export async function answer(
+  context: CniContext,
+  config: PluginConfig,
+  outcome: Extract<AttachOutcome, { kind: "attached" }>,
+  dns: NetworkDefinition["dns"],
+): Promise<object> {
+  const routes = await routesOf(context, config, outcome);
+  const result = formatResult(config.cniVersion, { ips: outcome.attachment.ips, routes, dns });
+  killPoint("before-answer");
+  const { network, containerId, interface: name, ips, pod } = outcome.attachment;
+  context.log.debug({ network, containerId, interface: name, ips, pod, repeat: outcome.repeat }, "ADD");
+  return result;
+}
+
+export function refuseUnlessReady(context: CniContext): void {
+  const reason = context.notReady();
+  if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
+}
+
+/** Asked before an address is reserved: without it there is no answer. Throws RefusalError CONFIG_INVALID. */
+export async function dnsOf(
+  { resolverFiles }: Pick<CniContext, "resolverFiles">,
+  { dns, resolvConf }: NetworkDefinition,
+): Promise<NetworkDefinition["dns"]> {
+  return resolvConf === undefined ? dns : resolverFiles.read(resolvConf);
+}
+
+/** A claim that does not exist yet is waited for, within the deadline; never is an address given without it. */
+export async function attachWithClaim(
+  context: CniContext,
+  want: AttachWant,
+  { lookAgainMs = Number.POSITIVE_INFINITY }: { readonly lookAgainMs?: number } = {},
+): Promise<AttachOutcome> {
+  const claim = want.claim as NonNullable<AttachWant["claim"]>;
+  const place = context.waiting.enter([claimKey(claim), containerKey(want.containerId, want.interface)]);
+  const deadline = performance.now() + context.addDeadlineMs;
+  try {
+    for (;;) {
+      const outcome = await context.store.attach(want);
+      if (outcome.kind !== "refused" || outcome.refusal.code !== "CLAIM_ABSENT") return outcome;
+      const left = deadline - performance.now();
+      const woken = await place.wait(Math.min(left, lookAgainMs));
+      if (woken === "deadline" && (left <= lookAgainMs || context.waiting.closed)) return outcome;
+      if (woken === "full") {
+        return { kind: "refused", refusal: refuse("TOO_MANY_WAITING", { count: context.waiting.count }) };
+      }
+    }
+  } finally {
+    place.leave();
+  }
+}

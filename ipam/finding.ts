@@ -1,0 +1,6 @@
+export interface Finding {
+  /** I1 to I5, or `database`, `spool`, `network`, `boot`, `metadata`. */
+  readonly invariant: string;
+  readonly message: string;
+  readonly hint: string;
+}

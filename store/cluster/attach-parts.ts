@@ -1,0 +1,35 @@
+import type { AttachWant } from "../allocations.ts";
+import { timeText } from "../journal/rows.ts";
+import type { StateFolder } from "../journal/state-folder.ts";
+import type { NodeContext } from "../node-context.ts";
+import type { AllocationClient } from "./allocations/allocation-client.ts";
+import type { Holder } from "./allocations/allocation-object.ts";
+import type { Continuity } from "./allocations/continuity.ts";
+import type { Hint } from "./allocations/hint.ts";
+import { attachmentOfWant, toAllocationOwner } from "./allocations/owners.ts";
+import type { Attacher } from "./attacher.ts";
+import type { ClaimDesk } from "./claim-desk.ts";
+
+/** What an ADD in Kubernetes works with. */
+export interface AttachParts {
+  readonly folder: StateFolder;
+  readonly context: NodeContext;
+  readonly client: AllocationClient;
+  readonly hint: Hint;
+  readonly desk: ClaimDesk;
+  readonly continuity: Continuity;
+  /** Starts following a network whose hint proved poor. */
+  follow(network: string): void;
+  /** Something is owed to the API server. */
+  owed(): void;
+}
+
+/** Who an allocation is made for. */
+export function holderOf({ context }: AttachParts, want: AttachWant, { owner, claim }: Attacher): Holder {
+  return {
+    owner: toAllocationOwner(owner),
+    vm: claim?.vm ?? undefined,
+    mac: want.mac,
+    attachment: attachmentOfWant(want, context.node, timeText(context.clock.wallMs())),
+  };
+}

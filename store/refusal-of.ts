@@ -1,0 +1,12 @@
+import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import { ApiAway } from "../kube/kube-api.ts";
+import { StorageAway, StorageFault } from "./allocations.ts";
+
+/** What an error means to a caller. Anything not foreseen is a fault of ours and says so. */
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof RefusalError) return error.refusal;
+  if (error instanceof StorageAway) return refuse("NOT_READY", { reason: error.message });
+  if (error instanceof ApiAway) return refuse("API_AWAY", { problem: error.message });
+  if (error instanceof StorageFault) return refuse("STORAGE_FAILED", { problem: error.message });
+  return refuse("INTERNAL_ERROR", { problem: String((error as Error)?.message ?? error) });
+}

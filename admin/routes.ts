@@ -1,3 +1,12 @@
+/*
+ * admin/: what operators ask, with one set of routes for a node and for a cluster
+ *
+ *   routes        the socket API of a daemon
+ *   import-route  POST /v1/import
+ *   backup-path   where a backup may be written
+ *   cluster/      the same answers, made from a cluster's objects
+ */
+
 import { isAbsolute } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { readManifest, readReference } from "../claims/manifest.ts";

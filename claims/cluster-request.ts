@@ -1,3 +1,15 @@
+/*
+ * claims/: what an attachment asks for
+ *
+ *   attachment-request, cni-args  on a node that stands alone; cluster-request: in Kubernetes
+ *   definition-book, nad-reading  which definition counts for a network; manifest: as applied to a node
+ *   network-owner(s), record-owner, network-users, network-object   whose a network is
+ *   claim-desk, vm-identity       an IPAMClaim and its VM; pod-directory, pod-bounds, owner-records: a pod
+ *   node-configurations           what the files on a node say otherwise
+ *   waiting-room                  ADDs that wait for their claim; recovery: networks that wait for their nodes
+ *   reasons/, import/, udn/
+ */
+
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";

@@ -1,3 +1,14 @@
+/*
+ * cli/: the command `holdfast`
+ *
+ *   main, program          the entry, and the tree of commands
+ *   commands/              one file for each command
+ *   client, choose-client  whom a command asks: a daemon (socket-client) or a cluster (cluster-client)
+ *   manifest-*             what apply and delete read from files
+ *   output, table, *-columns, human, terminal  what a command prints
+ *   failure, unreachable   how it ends when something is wrong
+ */
+
 import { Command, Help, type Option } from "commander";
 import { VERSION } from "../version.ts";
 import { wholeArgument } from "./arguments.ts";

@@ -1,3 +1,13 @@
+/*
+ * cni/: one verb of a container runtime, request in, result out
+ *
+ *   route                read, run, answer or refuse
+ *   request, result      what CNI's JSON says, and how it is answered, by version
+ *   add, add-in-cluster  ADD on a node that stands alone, and in Kubernetes, over add-parts
+ *   del, check, gc, status
+ *   context              what the verbs need
+ */
+
 import type { FastifyInstance, FastifyReply } from "fastify";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";

@@ -1,3 +1,14 @@
+/*
+ * controller/: `holdfast controller`, one active in a cluster (lease)
+ *
+ *   watched          what the API server shows, mirrored
+ *   sweeper          every reason of every address judged (claims/reasons), then carried out (carry-out)
+ *   adoption         claims that list an address nobody has recorded; pod-adoption, owner-pods: the same of pods
+ *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
+ *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, udn-conditions
+ *   pace, observations  how often, and how long something must have been true
+ */
+
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";

@@ -1,3 +1,15 @@
+/*
+ * daemon/: `holdfast daemon`, one on each node: what is made, in which order, and how it ends
+ *
+ *   config, main        settings, and the process
+ *   daemon              the parts of a node, put together; server: its socket
+ *   cluster-node        the parts that need the Kubernetes API
+ *   cluster-continuity  whether the API server still has what it had
+ *   node-imports        what was in use on this node before a network was ours
+ *   settlement, spool, witness  DELs and ends that nobody told, found out
+ *   metrics, network-series
+ */
+
 import { readFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";

@@ -1,3 +1,14 @@
+/*
+ * identity/: which VM has this address
+ *
+ *   query, wire        the question and the answer
+ *   desk               asks the sources in turn; build it with daemon/build-identity.ts
+ *   holding, compose   what an allocation says, and what is told of it
+ *   standalone, cluster, cluster-vms, ovn/   the sources
+ *   server, generation, remembered   its socket, and when an answer is no longer true
+ *   source, client, lean-get         the other end of it
+ */
+
 import { describeOwner, sameOwner } from "../ipam/owner.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";

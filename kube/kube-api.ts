@@ -1,3 +1,12 @@
+/*
+ * kube/: the Kubernetes API
+ *
+ *   kube-api                  the port; http/: its client
+ *   objects, object-names     what is on the wire; views/: what is kept of each kind
+ *   reflector, reflected-items, reflector-timings   a list and its watch, mirrored in memory
+ *   read-object, events, backoff, breather
+ */
+
 /** Whose turn comes first when requests wait: an ADD's caller counts seconds, a DEL's was answered already, the rest has time. */
 export type Priority = "add" | "del" | "housekeeping";
 

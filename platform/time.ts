@@ -1,3 +1,15 @@
+/*
+ * platform/: what every process has, whatever it does
+ *
+ *   time, bell                 clocks, and waiting for a condition
+ *   settings*, daemon-settings, host-port, groups   where settings come from
+ *   log, quiet-log, warn-once  what is said, and how often
+ *   health-server, metrics-server   /healthz, /readyz, /metrics
+ *   socket, api-query, api-error    unix sockets and what is asked on them
+ *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine
+ *   kill-point                 where a crash is tested
+ */
+
 /** Time, as the one port through which production code and tests read it. */
 export interface Clock {
   /** Milliseconds of a clock that never jumps. Every duration, rest and deadline is measured on it. */

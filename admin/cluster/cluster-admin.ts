@@ -1,3 +1,13 @@
+/*
+ * admin/cluster/: the routes of a daemon's socket, answered from the objects of a cluster
+ *
+ *   main             the entry of the bundle that the command line loads
+ *   cluster-admin    request in, answer out; asking-api, cluster-problem: the API server, and why it does not answer
+ *   look             lists and reads; network-views, udn-networks, history: what they show
+ *   check            all checks; check-*: one kind of finding each; grace: what is too young to be reported
+ *   import-report    what an import would take over, or took
+ */
+
 import { NODES_OWN } from "../../claims/network-owner.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { moveNetwork } from "../../claims/record-owner.ts";

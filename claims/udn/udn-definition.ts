@@ -1,3 +1,13 @@
+/*
+ * claims/udn/: OVN-Kubernetes' (Cluster)UserDefinedNetworks
+ *
+ *   udn-object, udn-watch    what is kept of them
+ *   read-udn                 what one says (udn-facts), read field by field (udn-fields)
+ *   layer2, layer3, localnet, common-rules   by topology
+ *   udn-definition           as a network definition
+ *   service-reference        the Service that answers its metadata
+ */
+
 import { PLUGIN_TYPE } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";

@@ -1,3 +1,14 @@
+/*
+ * cli/commands/: one file for each command of `holdfast`
+ *
+ *   daemon, controller, metadata, metadata-net  start a process of Holdfast
+ *   list, show, who, networks, claims, history  look
+ *   check                                       says what is wrong, and what to do about it
+ *   apply, delete, release, import              change
+ *   backup, rebuild                             the state of one node
+ *   wait, version                               for scripts
+ */
+
 import type { Command } from "commander";
 import { nodeClientOf, USE_KUBECTL } from "../choose-client.ts";
 import { withFiles } from "../file-option.ts";

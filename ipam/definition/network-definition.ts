@@ -1,3 +1,14 @@
+/*
+ * ipam/definition/: the configuration of a network, read into what it means
+ *
+ *   network-definition          what it means
+ *   nad-config, plugin-config   a NetworkAttachmentDefinition's text, and one plugin's configuration
+ *   own-keys, host-local-keys, subnet-ranges   ranges, by our keys and by host-local's
+ *   metadata-key, routes-and-dns, bridge-gateway, requested-address   the other keys
+ *   definition-keys             how any key is read and refused; definition-difference: two that do not agree
+ *   host-local-lease            where host-local keeps what it gave
+ */
+
 import type { RangeSet } from "../space/range-set.ts";
 import type { NetworkMetadata } from "./metadata-key.ts";
 import type { Dns, Route } from "./routes-and-dns.ts";

@@ -1,3 +1,14 @@
+/*
+ * kube/http/: the KubeApi port over HTTP
+ *
+ *   http-kube-api            one request, tried until its deadline
+ *   kube-config              where the server is, and who we are
+ *   transport, limit         connections, and answers that did not come
+ *   read-list, list-stream   lists, page by page, object by object
+ *   watch-stream             watches, event by event
+ *   write-queue              writes wait their turn (Bottleneck)
+ */
+
 import { Backoff, pause } from "../backoff.ts";
 import { Breather } from "../breather.ts";
 import {

@@ -1,3 +1,14 @@
+/*
+ * kube/views/: the few fields that are kept of each kind, read with suspicion
+ *
+ *   object-metadata                       what every object has
+ *   pod-view, held-addresses              a pod, and the addresses that its annotations report
+ *   network-selection, selection-element, claim-reference   what a pod asks for
+ *   claim-view, claim-status-patch        an IPAMClaim
+ *   vmi-view, content-annotations, tenant-objects   a VM and what its owner says
+ *   service-view, whereabouts
+ */
+
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import type { OwnerReference } from "../objects.ts";
 

@@ -1,3 +1,13 @@
+/*
+ * metadata/documents/: what a guest is answered. Pure
+ *
+ *   route                         any request, to an answer
+ *   instance, guest-network       what is known of a VM
+ *   openstack, openstack-versions, meta-data-json, network-data, password   the OpenStack tree
+ *   ec2, imds-tokens              Amazon's tree and its tokens
+ *   nocloud, network-config       cloud-init's own
+ */
+
 import { Buffer } from "node:buffer";
 import { type Answer, sentence, withoutBody } from "./answer.ts";
 import { ec2Answer, ec2Versions } from "./ec2.ts";

@@ -1,3 +1,14 @@
+/*
+ * metadata/listeners/: which metadata listeners a node needs, and what became of them
+ *
+ *   desk          asks, answers and remembers; route, wire: how metadata-net asks
+ *   need          the listener that a network needs here; reserved: whether its addresses are free
+ *   bridge-plan   where it is plugged in; bridge-plans: as the store keeps it
+ *   wanted-state  all of them, numbered; reports: what metadata-net said of them
+ *   admission     an ADD that waits for its listener
+ *   findings, metrics
+ */
+
 import type { Logger } from "pino";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";

@@ -1,3 +1,12 @@
+/*
+ * metadata/net/: `holdfast metadata-net`, the privileged part: makes the listeners that the daemon wants
+ *
+ *   main, settings, run-lock  the process
+ *   daemon-link, agent        asks the daemon, and brings the node to what it wants
+ *   listeners                 one network after the other: kernel/ (links, rules) and haproxy/ (who answers)
+ *   server, metrics
+ */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ListenerState, WantedListeners } from "../listeners/wire.ts";

@@ -1,3 +1,11 @@
+/*
+ * metadata/proxy/: a backend of Nova's that answers in place of Holdfast
+ *
+ *   proxy, proxy-target, proxy-transport  the request passed on
+ *   proxy-headers, listener-headers, client-headers, signature  what it carries, and what it must not
+ *   backend-answer                        what comes back
+ */
+
 import type { Buffer } from "node:buffer";
 import type { QuietLog } from "../../platform/quiet-log.ts";
 import { type Answer, sentence, withoutBody } from "../documents/answer.ts";

@@ -1,3 +1,13 @@
+/*
+ * metadata/server/: `holdfast metadata`, which answers guests
+ *
+ *   main, settings      the process
+ *   metadata-server     its parts, put together; sources: who says what
+ *   guest-server        requests of guests, as the listeners pass them on; read-request, answer-guest, turns
+ *   key-ring, secret-files, token-rules  what must stay secret
+ *   server-metrics, health-server
+ */
+
 import type { Server } from "node:http";
 import type { Logger } from "pino";
 import { QuietLog } from "../../platform/quiet-log.ts";

@@ -1,3 +1,14 @@
+/*
+ * metadata/tenant/: what a VM's owner says of it
+ *
+ *   tenant-source        the port; standalone-source: a node without Kubernetes; kube-tenant-source: with
+ *   namespace-watch(es)  what is followed of a namespace while its VMs ask; named-objects: what is read when named
+ *   content              annotations and the objects they name
+ *   vm-directory, vm-links, instance-of, hostname, node-zones   the VM
+ *   services-*           the Service that answers in place of Holdfast
+ *   passwords, guest-passwords
+ */
+
 import type { Buffer } from "node:buffer";
 import type { IdentityView } from "../../identity/wire.ts";
 import type { PublicKey } from "../documents/instance.ts";

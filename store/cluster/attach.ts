@@ -1,3 +1,15 @@
+/*
+ * store/cluster/: the Allocations port where IPAllocation objects are the truth, beside this node's journal
+ *
+ *   cluster-store                 the port
+ *   attach                        one ADD: find-own, join-published, reserve, record-attachment, reconsider
+ *   attacher, claim-desk, take-over   who holds the address; the claim; what host-local gave comes first
+ *   outbox, release               what is owed to the API server; an operator takes an address back
+ *   recover-journal, reassert     journal and API server compared, at the start and after every gap
+ *   check-node, check-definitions what is wrong
+ *   allocations/                  the objects, their client, the picture of what is free (hint)
+ */
+
 import { decideAdd } from "../../ipam/decide-add.ts";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../../ipam/definition/requested-address.ts";

@@ -1,3 +1,15 @@
+/*
+ * store/journal/: this node's SQLite file, the same for both kinds of store
+ *
+ *   state-folder     the folder in use: opened, closed, opened again after a fault; disk-reserve, database-file
+ *   migrations, statements, rows   the schema and how it is read
+ *   ledger, load     the rows in memory; group-commit: many requests, one sync
+ *   attachment-*, holdings, end-attachment, intents   attachments, and ADDs under way
+ *   former-boots, housekeeping, rebuild, replace      what a restart, time and an operator do to it
+ *   host-local, lease-rows   what host-local gave
+ *   journal-reader, views, check   what people are shown
+ */
+
 import { rmSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";

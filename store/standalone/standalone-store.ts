@@ -1,3 +1,13 @@
+/*
+ * store/standalone/: the Allocations port where this node's SQLite is the truth
+ *
+ *   standalone-store          the port
+ *   attach, resolve-owner     one ADD in one transaction
+ *   detach, release           one DEL; an operator takes an address back
+ *   apply-claim, apply-definition, claim-status   claims and definitions, as kubectl would apply them
+ *   lease-book                what host-local gave, as records
+ */
+
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { IPAM_KEYS } from "../../ipam/definition/definition-keys.ts";
 import { REFUSALS } from "../../ipam/refusals.ts";
@@ -25,6 +25,9 @@ const ROOMS = [
 ];
 /** What somebody still reads as one list. */
 const FILES_IN_FOLDER_MAX = 25;
+/** Beyond it a folder says in a picture what it is made of, in so many lines at most. */
+const FILES_AT_A_GLANCE = 8;
+const PICTURE_LINES_MAX = 10;
 const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 
 function tracked(pattern: RegExp): string[] {
@@ -103,6 +106,36 @@ test("a folder is a list that can be read", () => {
   const counts = new Map<string, number>();
   for (const file of sources) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
   expect([...counts].filter(([, count]) => count > FILES_IN_FOLDER_MAX)).toEqual([]);
+});
+
+test("each room, and each folder that is more than a glance, opens with its picture", () => {
+  const folders = new Map<string, string[]>();
+  for (const file of sources)
+    folders.set(dirname(file), [...(folders.get(dirname(file)) ?? []), basename(file, ".ts")]);
+  for (const [folder, names] of folders) {
+    // version.ts is no room, ipam/ is three lists of its own, and cni-shim/ is C.
+    if ([".", "ipam", "cni-shim", "store"].includes(folder)) continue;
+    if (folder.includes("/") && names.length <= FILES_AT_A_GLANCE) continue;
+    const pictures = names
+      .map((name) => read(`${folder}/${name}.ts`))
+      .filter((text) => text.startsWith(`/*\n * ${folder}/: `));
+    expect(pictures, `one file of ${folder}/ opens with "/* ${folder}/: …"`).toHaveLength(1);
+    const [, , ...lines] = (pictures[0] as string)
+      .slice(3, pictures[0]?.indexOf(" */"))
+      .trimEnd()
+      .split("\n");
+    expect(lines.length, folder).toBeLessThanOrEqual(PICTURE_LINES_MAX);
+    for (const line of lines) {
+      const [, shown = ""] = /^ \* {3}(\S.*?)(?: {2,}|$)/.exec(line) ?? [];
+      for (const name of shown.split(", ")) {
+        if (!/^[a-z0-9-]+[*/]?$/.test(name)) continue;
+        const known = name.endsWith("/")
+          ? folders.has(`${folder}/${name.slice(0, -1)}`)
+          : names.some((one) => (name.endsWith("*") ? one.startsWith(name.slice(0, -1)) : one === name));
+        expect(known, `${folder}/: there is no ${name}`).toBe(true);
+      }
+    }
+  }
 });
 
 test("every source file is imported by another, or is an entry", () => {

@@ -1,3 +1,13 @@
+/*
+ * metadata/net/kernel/: links, namespaces and packet rules of a listener
+ *
+ *   plan, names                 what is to be there, and what it is called
+ *   listener-link               the link into the network's bridge; listener-gate: closed until the rules are in place
+ *   firewall, firewall-text     who may speak with it; firewall-watch: somebody else flushed it
+ *   guest-ports, port-memory, neighbours  which port is whose
+ *   run, sysfs                  commands, and what the kernel says
+ */
+
 import { readFileSync, writeFileSync } from "node:fs";
 import { ensureGate, hasGate } from "./listener-gate.ts";
 import type { ListenerPlan } from "./plan.ts";

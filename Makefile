@@ -2,6 +2,7 @@
 # make demo    a VM keeps its address: the whole product in one minute, on real bridges and namespaces
 # make test    everything that is checked, lint included
 # make lint    Biome, tsc, knip, the tidy test
+# make format  what Biome can mend, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
 # make install PREFIX=/usr/local DESTDIR= NODE=   the built files, the plugin binary into CNI_BIN
 # make uninstall   takes them and the units away, and names what it leaves
@@ -79,6 +80,7 @@ test: system-packages build build/holdfast-ipam-asan build/fault-injection.so li
 
 format: node_modules/.installed
 	npx --no-install biome check --write .
+	node tools/settings-docs.mjs
 
 bench: system-packages build
 	node bench/run.mjs

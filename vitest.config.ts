@@ -13,7 +13,7 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "unit", include: ["test/{ipam,store,claims,metadata}/**/*.test.ts"] },
+        test: { name: "unit", include: ["test/{ipam,platform,store,claims,metadata}/**/*.test.ts"] },
       },
       {
         extends: true,

@@ -10,21 +10,19 @@
  */
 
 import { Command, Help, type Option } from "commander";
+import { PROCESSES, type ProcessName } from "../platform/settings/processes.ts";
 import { VERSION } from "../version.ts";
 import { wholeArgument } from "./arguments.ts";
 import { addApply } from "./commands/apply.ts";
 import { addBackup } from "./commands/backup.ts";
 import { addCheck } from "./commands/check.ts";
 import { addClaims } from "./commands/claims.ts";
-import { addController } from "./commands/controller.ts";
-import { addDaemon } from "./commands/daemon.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
 import { addList } from "./commands/list.ts";
-import { addMetadata } from "./commands/metadata.ts";
-import { addMetadataNet } from "./commands/metadata-net.ts";
 import { addNetworks } from "./commands/networks.ts";
+import { addProcess } from "./commands/process.ts";
 import { addRebuild } from "./commands/rebuild.ts";
 import { addRelease } from "./commands/release.ts";
 import { addShow } from "./commands/show.ts";
@@ -50,7 +48,14 @@ Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command) => void)[]])[] = [
   ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
   ["Change:", addApply, addDelete, addRelease, addImport],
-  ["Run:", addDaemon, addController, addMetadata, addMetadataNet, addBackup, addRebuild, addWait, addVersion],
+  [
+    "Run:",
+    ...(Object.keys(PROCESSES) as ProcessName[]).map(addProcess),
+    addBackup,
+    addRebuild,
+    addWait,
+    addVersion,
+  ],
 ];
 
 /** The whole command line. Usage errors are thrown as CommanderError after they were shown. */

@@ -1,7 +1,8 @@
+import { DAEMON_SETTINGS } from "../platform/settings/daemon.ts";
 import { EXIT, Failure } from "./failure.ts";
 
 /** Where the daemon serves unless told otherwise. */
-export const SOCKET_DEFAULT = "/run/holdfast/holdfast.sock";
+export const SOCKET_DEFAULT = DAEMON_SETTINGS.socket.default;
 
 /** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */
 const SOCKET_PATH_BYTES_MAX = 107;

@@ -9,7 +9,6 @@
  *   pace, observations  how often, and how long something must have been true
  */
 
-import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/plugin-config.ts";
@@ -18,10 +17,9 @@ import { EventWriter } from "../kube/events.ts";
 import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../kube/http/kube-config.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
-import { buildHealthServer } from "../platform/health-server.ts";
+import { HealthServer } from "../platform/health-server.ts";
 import { systemClock } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
-import type { ControllerSettings } from "./config.ts";
 import { LEASE_RETRY_MS, Lease } from "./lease.ts";
 import { ControllerMetrics } from "./metrics.ts";
 import { NetworkImports } from "./network-imports.ts";
@@ -30,6 +28,7 @@ import { OrphanNetworks } from "./orphan-networks.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import { Pace } from "./pace.ts";
 import { PodAdoption } from "./pod-adoption.ts";
+import type { ControllerSettings } from "./settings.ts";
 import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
 import { UdnConditions } from "./udn-conditions.ts";
 import { Watched } from "./watched.ts";
@@ -69,7 +68,7 @@ export class Controller {
   readonly #orphanNetworks: OrphanNetworks;
   readonly #udnConditions: UdnConditions;
   readonly #paces: Readonly<Record<Work, Pace>>;
-  readonly #server: FastifyInstance;
+  readonly #health: HealthServer;
   #stopping = false;
 
   /** Throws when the kubeconfig cannot be used. */
@@ -166,20 +165,19 @@ export class Controller {
       networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
       udns: new Pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal), log),
     };
-    this.#server = buildHealthServer(this.#metrics, () => this.#notReady());
+    this.#health = new HealthServer({
+      address: settings.metricsAddress,
+      metrics: this.#metrics,
+      notReady: () => this.#notReady(),
+      log,
+    });
   }
 
   /** Serves HTTP, then begins to look and to work. Throws when the address cannot be listened on. */
   async start(): Promise<void> {
-    const { host, port } = this.#settings.metricsAddress;
-    try {
-      await this.#server.listen({ port, host: host === "" ? "::" : host });
-    } catch (error) {
-      if (host !== "" || (error as NodeJS.ErrnoException).code !== "EAFNOSUPPORT") throw error;
-      // A machine without IPv6.
-      await this.#server.listen({ port, host: "0.0.0.0" });
-    }
-    this.#log.info({ ...this.#settings.metricsAddress, identity: this.#settings.identity }, "listening");
+    await this.#health.start();
+    const { metricsAddress, identity } = this.#settings;
+    this.#log.info({ ...metricsAddress, identity }, "listening");
     this.#watched.start();
     this.#udnConditions.start();
     for (const pace of Object.values(this.#paces)) pace.start();
@@ -193,14 +191,12 @@ export class Controller {
     await Promise.race([ended, pause(STOP_GRACE_MS)]);
     await this.#lease.stepDown();
     this.#api.close();
-    await Promise.all([ended, this.#watched.stop(), this.#udnConditions.stop(), this.#server.close()]);
-    this.#log.info("stopped");
+    await Promise.all([ended, this.#watched.stop(), this.#udnConditions.stop(), this.#health.close()]);
   }
 
   /** Where HTTP is served, once it is: the port that was chosen for port 0. */
   get port(): number {
-    const address = this.#server.server.address();
-    return address !== null && typeof address === "object" ? address.port : 0;
+    return this.#health.address?.port ?? 0;
   }
 
   #tellCut({ key, namespace, name, uid }: SweptPod, events: EventWriter): void {

@@ -1,26 +1,16 @@
-import type pino from "pino";
-import { makeLog } from "../platform/log.ts";
-import { SettingsError } from "../platform/settings.ts";
-import { loadControllerSettings } from "./config.ts";
+import { runProcess } from "../platform/run-process.ts";
+import type { Given } from "../platform/settings/load.ts";
 import { Controller } from "./controller.ts";
+import { loadControllerSettings } from "./settings.ts";
 
 /** `holdfast controller`: runs until SIGTERM or SIGINT. Resolves with the exit code. */
-export async function runController(flags: Readonly<Record<string, unknown>>): Promise<number> {
-  let controller: Controller;
-  let log: pino.Logger;
-  try {
-    const settings = loadControllerSettings(flags, process.env);
-    log = makeLog(settings.logLevel);
-    controller = new Controller(settings, log);
-    await controller.start();
-  } catch (error) {
-    process.stderr.write(`holdfast controller: ${(error as Error).message}\n`);
-    return error instanceof SettingsError ? 2 : 1;
-  }
-  const signal = await new Promise<string>((resolve) => {
-    for (const name of ["SIGTERM", "SIGINT"]) process.once(name, () => resolve(name));
-  });
-  log.info({ signal }, "stopping");
-  await controller.stop();
-  return 0;
+export function run(flags: Given): Promise<number> {
+  return runProcess(
+    {
+      name: "controller",
+      load: loadControllerSettings,
+      create: (settings, log) => new Controller(settings, log),
+    },
+    flags,
+  );
 }

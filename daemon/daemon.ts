@@ -21,7 +21,7 @@ import { IdentityServer } from "../identity/server.ts";
 import { ListenerDesk } from "../metadata/listeners/desk.ts";
 import { BootAgreement, readBootId } from "../platform/boot-id.ts";
 import { ensureFolder } from "../platform/folders.ts";
-import { MetricsServer } from "../platform/metrics-server.ts";
+import { HealthServer } from "../platform/health-server.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import { listenOnSocket, removeStale } from "../platform/socket.ts";
@@ -32,9 +32,9 @@ import type { NodeStore } from "../store/node-store.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import { buildIdentityDesk } from "./build-identity.ts";
 import type { ClusterNode } from "./cluster-node.ts";
-import type { Settings } from "./config.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
 import { buildServer } from "./server.ts";
+import type { DaemonSettings } from "./settings.ts";
 import { Settlement } from "./settlement.ts";
 import { Spool } from "./spool.ts";
 import { Witness } from "./witness.ts";
@@ -46,7 +46,7 @@ const STOP_GRACE_MS = 3_000;
 
 /** The parts of one running daemon, wired together. `start` before `stop`. */
 export class Daemon {
-  readonly #settings: Settings;
+  readonly #settings: DaemonSettings;
   readonly #log: Logger;
   readonly #store: NodeStore;
   readonly #cluster: ClusterNode | null;
@@ -56,14 +56,14 @@ export class Daemon {
   readonly #listeners: ListenerDesk;
   readonly #witness: Witness;
   readonly #server: FastifyInstance;
-  readonly #metricsServer: MetricsServer;
+  readonly #health: HealthServer;
   readonly #identityServer: IdentityServer;
   readonly #timers: NodeJS.Timeout[] = [];
   #drained = false;
   #stopping = false;
 
   /** Throws when the state folder or the kubeconfig cannot be used. */
-  static async create(settings: Settings, log: Logger, version: string): Promise<Daemon> {
+  static async create(settings: DaemonSettings, log: Logger, version: string): Promise<Daemon> {
     ensureFolder(settings.state, "state");
     const context: NodeContext = {
       clock: systemClock,
@@ -93,7 +93,7 @@ export class Daemon {
   }
 
   private constructor(
-    settings: Settings,
+    settings: DaemonSettings,
     context: NodeContext,
     log: Logger,
     version: string,
@@ -179,12 +179,13 @@ export class Daemon {
         ...(this.#settlement?.findings() ?? []),
         ...((await this.#cluster?.findings()) ?? []),
         ...this.#listeners.findings(),
-        ...this.#metricsServer.findings(),
+        ...this.#health.findings(),
       ],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),
     };
     this.#server = buildServer(cni, api, metrics);
-    this.#metricsServer = new MetricsServer(settings.metricsAddress, metrics, notReady, log);
+    const address = settings.metricsAddress;
+    this.#health = new HealthServer({ address, metrics, notReady, log, keepsTrying: true });
   }
 
   /** Opens the state, serves the socket, then drains the spool; only after that is ADD served. */
@@ -205,7 +206,7 @@ export class Daemon {
       { socket: this.#settings.socket, state: this.#settings.state, node: this.#settings.node },
       "listening",
     );
-    await this.#metricsServer.start();
+    await this.#health.start();
     this.#cluster
       ?.start(() => this.#settlement?.lostTouch())
       .catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
@@ -250,7 +251,7 @@ export class Daemon {
     this.#waiting.close();
     this.#listeners.close();
     const hangUp = setTimeout(() => this.#server.server.closeAllConnections(), STOP_GRACE_MS);
-    await Promise.all([this.#server.close(), this.#identityServer.close(), this.#metricsServer.close()]);
+    await Promise.all([this.#server.close(), this.#identityServer.close(), this.#health.close()]);
     clearTimeout(hangUp);
     await this.#spool.stop();
     // First, so that no owed release keeps the end waiting for an API server that is away.
@@ -258,7 +259,6 @@ export class Daemon {
     // Before the state is free for a successor, whose file it would be by then.
     this.#identityServer.end();
     await this.#store.close();
-    this.#log.info("stopped");
   }
 
   #notReady(): string | null {

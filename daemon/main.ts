@@ -1,32 +1,22 @@
-import type pino from "pino";
-import { makeLog } from "../platform/log.ts";
-import { SettingsError } from "../platform/settings.ts";
+import { runProcess } from "../platform/run-process.ts";
+import type { Given } from "../platform/settings/load.ts";
 import { VERSION } from "../version.ts";
-import { loadSettings } from "./config.ts";
 import { Daemon } from "./daemon.ts";
+import { loadDaemonSettings } from "./settings.ts";
 
 /** The socket that a daemon without flags serves. Throws SettingsError. */
 export function configuredSocket(): string {
-  return loadSettings({}, process.env).socket;
+  return loadDaemonSettings({}, process.env).socket;
 }
 
 /** `holdfast daemon`: runs until SIGTERM or SIGINT. Resolves with the exit code. */
-export async function runDaemon(flags: Readonly<Record<string, unknown>>): Promise<number> {
-  let daemon: Daemon;
-  let log: pino.Logger;
-  try {
-    const settings = loadSettings(flags, process.env);
-    log = makeLog(settings.logLevel);
-    daemon = await Daemon.create(settings, log, VERSION);
-    await daemon.start();
-  } catch (error) {
-    process.stderr.write(`holdfast daemon: ${(error as Error).message}\n`);
-    return error instanceof SettingsError ? 2 : 1;
-  }
-  const signal = await new Promise<string>((resolve) => {
-    for (const name of ["SIGTERM", "SIGINT"]) process.once(name, () => resolve(name));
-  });
-  log.info({ signal }, "stopping");
-  await daemon.stop();
-  return 0;
+export function run(flags: Given): Promise<number> {
+  return runProcess(
+    {
+      name: "daemon",
+      load: loadDaemonSettings,
+      create: (settings, log) => Daemon.create(settings, log, VERSION),
+    },
+    flags,
+  );
 }

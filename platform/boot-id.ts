@@ -4,8 +4,6 @@ import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 
-/** What the kernel says. On a system container another file may lie over it, which not every process sees. */
-export const BOOT_ID_FILE_DEFAULT = "/proc/sys/kernel/random/boot_id";
 /** The plugin binary reads no more of its file. */
 const BOOT_ID_CHARS_MAX = 63;
 

@@ -1,21 +1,106 @@
-import Fastify, { type FastifyInstance } from "fastify";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Logger } from "pino";
+import type { Finding } from "../ipam/finding.ts";
+import type { HostPort } from "./host-port.ts";
+
+const REMEDY =
+  'Set metricsAddress to an address of this machine with a free port (under systemd see docs/operations.md, "Metrics"), or to off';
+/** Pause before an address that cannot be listened on is tried again, ms. */
+const LISTEN_AGAIN_MS = 5_000;
 
 /** Everything measured, as Prometheus reads it. */
-export interface MetricsText {
+interface MetricsText {
   text(): Promise<{ readonly contentType: string; readonly body: string }>;
 }
 
-/** /healthz, /readyz and /metrics, not listening yet. `notReady` says why, or null. */
-export function buildHealthServer(metrics: MetricsText, notReady: () => string | null): FastifyInstance {
-  const server = Fastify({ logger: false, forceCloseConnections: true });
-  server.get("/healthz", async () => "ok\n");
-  server.get("/readyz", async (_request, reply) => {
-    const reason = notReady();
-    return reason === null ? "ready\n" : reply.code(503).send(`${reason}\n`);
-  });
-  server.get("/metrics", async (_request, reply) => {
-    const { contentType, body } = await metrics.text();
-    return reply.type(contentType).send(body);
-  });
-  return server;
+export interface HealthServerOptions {
+  /** null: off. */
+  readonly address: HostPort | null;
+  readonly metrics: MetricsText;
+  /** Why the process does not serve now, or null. */
+  readonly notReady: () => string | null | Promise<string | null>;
+  readonly log: Logger;
+  /** An address that is taken is tried again: nobody who waits for the process itself has to wait for its metrics. */
+  readonly keepsTrying?: boolean;
+}
+
+/** /healthz, /readyz and /metrics of a process by TCP: nothing else of it can be asked there. */
+export class HealthServer {
+  readonly #options: HealthServerOptions;
+  readonly #server: Server;
+  #again: NodeJS.Timeout | undefined;
+  #problem: string | null = null;
+  #closed = false;
+
+  constructor(options: HealthServerOptions) {
+    this.#options = options;
+    this.#server = createServer((request, response) => {
+      this.#answer(request, response).catch((error: Error) => send(response, 500, error.message));
+    });
+  }
+
+  /** Where it listens; null: it does not. */
+  get address(): AddressInfo | null {
+    return this.#server.address() as AddressInfo | null;
+  }
+
+  /** Throws Error when the address cannot be listened on, unless it keeps trying. */
+  async start(): Promise<void> {
+    const { address, keepsTrying, log } = this.#options;
+    if (address === null) return;
+    try {
+      await this.#listen(address);
+      this.#problem = null;
+    } catch (error) {
+      if (!keepsTrying) throw error;
+      if (this.#closed) return;
+      this.#problem = `metrics cannot be served at ${address.host}:${address.port}: ${(error as Error).message}`;
+      log.error(`${this.#problem}; trying again. ${REMEDY}`);
+      this.#again = setTimeout(() => void this.start(), LISTEN_AGAIN_MS);
+    }
+  }
+
+  /** For `holdfast check`. */
+  findings(): Finding[] {
+    return this.#problem === null ? [] : [{ invariant: "metrics", message: this.#problem, hint: REMEDY }];
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#again);
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+      this.#server.closeAllConnections();
+    });
+  }
+
+  #listen({ host, port }: HostPort): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", reject);
+      // Without a host, Node takes every address, also on a machine without IPv6.
+      this.#server.listen({ port, ...(host === "" ? {} : { host }) }, () => {
+        this.#server.off("error", reject);
+        resolve();
+      });
+    });
+  }
+
+  async #answer({ method, url = "" }: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = url.split("?", 1)[0];
+    if (path !== "/healthz" && path !== "/readyz" && path !== "/metrics")
+      return send(response, 404, "there are /healthz, /readyz and /metrics");
+    if (method !== "GET" && method !== "HEAD") return send(response, 405, "only GET");
+    if (path === "/healthz") return send(response, 200, "ok");
+    if (path === "/readyz") {
+      const reason = await this.#options.notReady();
+      return reason === null ? send(response, 200, "ready") : send(response, 503, reason);
+    }
+    const { contentType, body } = await this.#options.metrics.text();
+    response.writeHead(200, { "content-type": contentType }).end(body);
+  }
+}
+
+function send(response: ServerResponse, status: number, line: string): void {
+  response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(`${line}\n`);
 }

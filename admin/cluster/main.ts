@@ -1,6 +1,7 @@
 import { RefusalError } from "../../ipam/refusals.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { kubeconfigFile } from "../../platform/settings/cluster.ts";
 import { AskingApi } from "./asking-api.ts";
 import { type ClusterRequest, routeOf } from "./cluster-admin.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
@@ -42,7 +43,7 @@ export async function askCluster(
 
 function connect(kubeconfig: string) {
   try {
-    return loadKubeConfig(kubeconfig);
+    return loadKubeConfig(kubeconfigFile(kubeconfig));
   } catch (error) {
     const { message } = error as Error;
     const cut = message.lastIndexOf("; ");

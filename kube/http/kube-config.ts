@@ -140,7 +140,7 @@ function addTokenFiles(config: KubeConfig, file: string): void {
 function loadInCluster(config: KubeConfig): void {
   if (process.env.KUBERNETES_SERVICE_HOST === undefined || !existsSync(SERVICE_ACCOUNT_TOKEN))
     throw new Error(
-      `no kubeconfig is set and this is no pod with a service account (${SERVICE_ACCOUNT_TOKEN} or KUBERNETES_SERVICE_HOST is missing): set the path of a kubeconfig file, or run as a pod`,
+      `no kubeconfig file is set and this is no pod with a service account (${SERVICE_ACCOUNT_TOKEN} or KUBERNETES_SERVICE_HOST is missing); set the path of a kubeconfig file, or run as a pod`,
     );
   config.loadFromCluster();
 }

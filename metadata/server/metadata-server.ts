@@ -10,12 +10,12 @@
 
 import type { Server } from "node:http";
 import type { Logger } from "pino";
+import { HealthServer } from "../../platform/health-server.ts";
 import { QuietLog } from "../../platform/quiet-log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { BackendProxy } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 import { buildGuestServer } from "./guest-server.ts";
-import { buildHealthServer } from "./health-server.ts";
 import { KeyRing } from "./key-ring.ts";
 import { activationFd, listen, listenForGroup } from "./listen.ts";
 import { originByConnection, originByListener } from "./read-request.ts";
@@ -35,7 +35,7 @@ export class MetadataServer {
   readonly #sources: Sources;
   readonly #proxy: BackendProxy;
   readonly #guests: Server;
-  readonly #health: Server;
+  readonly #health: HealthServer;
 
   /** Throws Error when a file or folder of the settings cannot be used. */
   static async create(settings: MetadataSettings, log: Logger): Promise<MetadataServer> {
@@ -81,18 +81,23 @@ export class MetadataServer {
       log: quiet,
       errors: log,
     });
-    this.#health = buildHealthServer(this.#metrics, () => sources.notReady());
+    this.#health = new HealthServer({
+      address: settings.metricsAddress,
+      metrics,
+      notReady: () => sources.notReady(),
+      log,
+    });
   }
 
   /** Throws Error when an address or a socket cannot be listened on. */
   async start(): Promise<void> {
-    const { fixed, metricsAddress, novaUrl } = this.#settings;
+    const { fixed, novaUrl } = this.#settings;
     try {
       await this.#sources.start();
-      if (metricsAddress) await listen(this.#health, metricsAddress);
+      await this.#health.start();
       const where = fixed === null ? await this.#listenOnSocket() : await this.#listenOnAddress(fixed);
-      const metrics = metricsAddress && this.#health.address();
-      this.#log.info({ ...where, metrics, nova: novaUrl?.origin ?? null }, "listening");
+      const nova = novaUrl?.origin ?? null;
+      this.#log.info({ ...where, metrics: this.#health.address, nova }, "listening");
     } catch (error) {
       await this.stop();
       throw error;
@@ -108,8 +113,7 @@ export class MetadataServer {
     const hangUp = setTimeout(() => this.#guests.closeAllConnections(), STOP_GRACE_MS);
     await closed(this.#guests);
     clearTimeout(hangUp);
-    this.#health.closeAllConnections();
-    await closed(this.#health);
+    await this.#health.close();
     this.#proxy.close();
     await this.#sources.stop();
     this.#ring.stop();

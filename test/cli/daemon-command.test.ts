@@ -2,19 +2,21 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { SETTING_NAMES } from "../../daemon/config.ts";
+import { PROCESSES, type Process } from "../../platform/settings/processes.ts";
+import { flagOf } from "../../platform/settings/setting.ts";
 import { HOLDFAST, newFolder, run, TestDaemon, until } from "../harness/daemon.ts";
 
-function kebab(name: string): string {
-  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-}
-
-test("every setting of the daemon is a flag, and every flag a setting", async () => {
-  const { stdout } = await run(process.execPath, [HOLDFAST, "daemon", "--help"]);
-  const flags = [...stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, flag]) => flag as string);
-  const ours = ["--config", "--help", "--version", "--timeout"];
-  expect(flags.filter((flag) => !ours.includes(flag)).sort()).toEqual(SETTING_NAMES.map(kebab).sort());
-});
+test.each(Object.entries<Process>(PROCESSES))(
+  "holdfast %s --help shows its settings",
+  async (name, { settings }) => {
+    const { stdout } = await run(process.execPath, [HOLDFAST, name, "--help"]);
+    const flags = [...stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, flag]) => flag as string);
+    const shown = Object.keys(settings).filter((key) => !settings[key]?.hidden);
+    const ofEveryCommand = ["--config", "--help", "--version", "--timeout", "--socket", "--kubeconfig"];
+    const own = (all: readonly string[]) => all.filter((flag) => !ofEveryCommand.includes(flag)).sort();
+    expect(own(flags)).toEqual(own(shown.map(flagOf)));
+  },
+);
 
 test("flags reach the daemon, and win over its file", async () => {
   const folder = newFolder();

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { loadControllerSettings } from "../../controller/config.ts";
-import { loadSettings } from "../../daemon/config.ts";
+import { loadControllerSettings } from "../../controller/settings.ts";
+import { loadDaemonSettings } from "../../daemon/settings.ts";
 import { loadNetSettings } from "../../metadata/net/settings.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { HOLDFAST, run } from "../harness/daemon.ts";
@@ -14,7 +14,7 @@ const EXPORTED = {
 };
 
 test.each([
-  ["daemon", loadSettings],
+  ["daemon", loadDaemonSettings],
   ["controller", loadControllerSettings],
   ["metadata", loadMetadataSettings],
   ["metadata-net", loadNetSettings],

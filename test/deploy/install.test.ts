@@ -122,7 +122,7 @@ test("the unit's view of the system leaves the daemon what it needs", () => {
   // The defaults of the settings: what the unit makes writable must be where the daemon writes.
   expect(text).toContain("StateDirectory=holdfast\n");
   expect(text).toContain("RuntimeDirectory=holdfast\n");
-  const defaults = readFileSync(join(ROOT, "daemon/config.ts"), "utf8");
+  const defaults = readFileSync(join(ROOT, "platform/settings/daemon.ts"), "utf8");
   expect(defaults).toContain('"/var/lib/holdfast"');
   expect(defaults).toContain('"/run/holdfast/holdfast.sock"');
 });

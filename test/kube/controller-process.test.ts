@@ -1,8 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { buildProgram } from "../../cli/program.ts";
-import { CONTROLLER_SETTING_NAMES } from "../../controller/config.ts";
 import { HOLDFAST, until } from "../harness/daemon.ts";
 import { freePorts } from "../harness/kube-process.ts";
 import { ControllerStage, NAMESPACE, podOwner } from "./controller-stage.ts";
@@ -55,12 +53,6 @@ async function start(identity: string): Promise<{ child: ChildProcess; port: num
   }, `${identity} to be ready`);
   return { child, port };
 }
-
-test("every setting of the controller is a flag, and every flag a setting", () => {
-  const controller = buildProgram().commands.find((one) => one.name() === "controller");
-  const flags = controller?.options.map((option) => option.attributeName()) ?? [];
-  expect(flags.toSorted()).toEqual([...CONTROLLER_SETTING_NAMES].sort());
-});
 
 test("settings that cannot be used end it with exit code 2 and their name", async () => {
   expect(await ended(run(["--sweep-grace-seconds", "0"]))).toMatchObject({

@@ -1,6 +1,6 @@
 import pino from "pino";
-import { type ControllerSettings, loadControllerSettings } from "../../controller/config.ts";
 import { Controller } from "../../controller/controller.ts";
+import { type ControllerSettings, loadControllerSettings } from "../../controller/settings.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import {

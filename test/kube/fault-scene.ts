@@ -2,8 +2,8 @@
 import { once } from "node:events";
 import pino from "pino";
 import { expect } from "vitest";
-import { loadControllerSettings } from "../../controller/config.ts";
 import { Controller } from "../../controller/controller.ts";
+import { loadControllerSettings } from "../../controller/settings.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { type ClusterOptions, TestCluster } from "../harness/cluster.ts";

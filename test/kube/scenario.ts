@@ -1,7 +1,7 @@
 import pino from "pino";
 import { expect } from "vitest";
-import { type ControllerSettings, loadControllerSettings } from "../../controller/config.ts";
 import { Controller } from "../../controller/controller.ts";
+import { type ControllerSettings, loadControllerSettings } from "../../controller/settings.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { AdmissionServer, asDaemonOf } from "../harness/admission.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";

@@ -4,8 +4,7 @@ import { chmodSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildProgram } from "../../cli/program.ts";
-import { loadMetadataSettings, METADATA_SETTING_NAMES } from "../../metadata/server/settings.ts";
+import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { findGid } from "../../platform/groups.ts";
 import { cleanEnv, HOLDFAST, newFolder, run, until } from "../harness/daemon.ts";
 import { identity, UUID } from "./fake-identity.ts";
@@ -29,12 +28,6 @@ const holdfast = (...args: readonly string[]) =>
     "off",
     ...args,
   ]);
-
-test("every setting is a flag, and every flag a setting", () => {
-  const metadata = buildProgram().commands.find((one) => one.name() === "metadata");
-  const flags = metadata?.options.map((option) => option.attributeName());
-  expect(flags?.toSorted()).toEqual(METADATA_SETTING_NAMES.toSorted());
-});
 
 describe("settings that cannot be", () => {
   test.each([

@@ -1,0 +1,66 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { type Command, Option } from "commander";
+import { CONFIG, PROCESSES, type Process, type ProcessName } from "../../platform/settings/processes.ts";
+import { defaultOf, flagOf, type Setting } from "../../platform/settings/setting.ts";
+
+/** Options of every command that are settings, too. */
+type Everywhere = Readonly<{ socket?: string; kubeconfig?: string }>;
+
+/** What `--help` calls a value, unless the setting says so itself. */
+const PLACEHOLDERS: Readonly<Record<Exclude<Setting["type"], "choice" | "number">, string>> = {
+  name: "name",
+  file: "file",
+  folder: "folder",
+  socket: "path",
+  group: "group",
+  url: "url",
+  files: "path,path",
+  folders: "folder,folder",
+  address: "host:port",
+};
+
+/** `holdfast daemon` and the other processes. The code of each is a bundle of its own, read only here. */
+export function addProcess(name: ProcessName): (program: Command) => void {
+  const { description, settings, configFile }: Process = PROCESSES[name];
+  return (program) => {
+    const command = program.command(name).description(description);
+    if (configFile !== undefined)
+      command.option(`--${CONFIG} <file>`, `settings in YAML (default: ${configFile} where that exists)`);
+    for (const [key, setting] of Object.entries(settings))
+      if (key !== "socket") command.addOption(optionOf(key, setting));
+    command
+      .addHelpText("after", `\n${helpOnSources(configFile)}`)
+      .action(async (flags: Record<string, unknown>) => {
+        const { socket, kubeconfig } = command.optsWithGlobals<Everywhere>();
+        const everywhere = Object.entries({ socket, kubeconfig }).filter(
+          ([key, value]) => value !== undefined && key in settings,
+        );
+        const load = createRequire(import.meta.filename);
+        const { run } = load(join(import.meta.dirname, `../lib/${name}.cjs`)) as {
+          run(flags: Readonly<Record<string, unknown>>): Promise<number>;
+        };
+        process.exitCode = await run({ ...flags, ...Object.fromEntries(everywhere) });
+      });
+  };
+}
+
+function optionOf(name: string, setting: Setting): Option {
+  const standard = defaultOf(setting);
+  return new Option(
+    `${flagOf(name)} <${placeholderOf(setting)}>`,
+    standard === "" ? setting.meaning : `${setting.meaning} (default: ${standard})`,
+  ).hideHelp(setting.hidden ?? false);
+}
+
+function placeholderOf(setting: Setting): string {
+  if (setting.placeholder !== undefined) return setting.placeholder;
+  if (setting.type === "choice") return setting.values.join("|");
+  return setting.type === "number" ? setting.unit : PLACEHOLDERS[setting.type];
+}
+
+function helpOnSources(configFile: string | undefined): string {
+  return configFile === undefined
+    ? "Every setting is also a variable (HOLDFAST_LOG_LEVEL=debug). Flags win over variables."
+    : "Every setting is also a key of the file (logLevel: debug) and a variable (HOLDFAST_LOG_LEVEL=debug).\nFlags win over variables, variables over the file.";
+}

@@ -1,0 +1,65 @@
+import { hostname } from "node:os";
+import { dirname, join } from "node:path";
+import { HOST_LOCAL_DATA_DIR } from "../ipam/definition/host-local-lease.ts";
+import { findGid } from "../platform/groups.ts";
+import { type Cluster, clusterOf } from "../platform/settings/cluster.ts";
+import { readConfigFile } from "../platform/settings/config-file.ts";
+import { type Environment, type Given, loadSettings } from "../platform/settings/load.ts";
+import { CONFIG, PROCESSES } from "../platform/settings/processes.ts";
+import type { SettingsError } from "../platform/settings/refused.ts";
+import type { ValuesOf } from "../platform/settings/setting.ts";
+import type { HostLocalDirs } from "../store/host-local/takeover.ts";
+
+const { configFile, settings } = PROCESSES.daemon;
+
+/** The values of platform/settings/daemon.ts, and what follows from them. */
+export type DaemonSettings = Omit<
+  ValuesOf<typeof settings>,
+  "kubeconfig" | "identitySocket" | "identityGroup" | "hostLocalDirs" | "spool" | "node"
+> & {
+  readonly hostLocalDirs: HostLocalDirs;
+  /** null: there is none. */
+  readonly identitySocket: string | null;
+  /** GID; null: the daemon's own user alone. */
+  readonly identityGroup: number | null;
+  readonly spool: string;
+  readonly node: string;
+  readonly kubernetes: Cluster;
+};
+
+/** Flags win over the environment, which wins over the file. Throws SettingsError. */
+export function loadDaemonSettings(flags: Given, env: Environment): DaemonSettings {
+  const { [CONFIG]: _config, ...ownFlags } = flags;
+  const file = readConfigFile(configFile, flags, env);
+  const { values, refused } = loadSettings("daemon", ownFlags, env, file);
+  const { spool, node, kubeconfig, identitySocket, identityGroup, hostLocalDirs, ...rest } = values;
+  const kubernetes = clusterOf(kubeconfig, env);
+  return {
+    ...rest,
+    hostLocalDirs: hostLocalDirsOf(hostLocalDirs, kubernetes !== null),
+    identitySocket: identitySocketOf(identitySocket, rest.socket),
+    identityGroup: identityGroup ? gidOf(identityGroup, (why) => refused("identityGroup", why)) : null,
+    spool: spool ?? join(rest.state, "spool"),
+    node: node ?? hostname(),
+    kubernetes,
+  };
+}
+
+function identitySocketOf(given: string | undefined, socket: string): string | null {
+  if (given === undefined) return join(dirname(socket), "identity.sock");
+  return given === "" || given === "off" ? null : given;
+}
+
+/** A cluster's configurations are written by its tenants, and what is not mounted would look empty: only what an operator names. */
+function hostLocalDirsOf(given: readonly string[] | undefined, inCluster: boolean): HostLocalDirs {
+  const [standard = HOST_LOCAL_DATA_DIR] = given ?? [];
+  return { standard, allowed: given ?? (inCluster ? [HOST_LOCAL_DATA_DIR] : null) };
+}
+
+function gidOf(group: string, refused: (why: string) => SettingsError): number {
+  const gid = findGid(group);
+  if (gid !== null) return gid;
+  throw refused(
+    `there is no such group in /etc/group; add it (groupadd --system ${group}), or give a number`,
+  );
+}

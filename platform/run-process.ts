@@ -1,0 +1,88 @@
+import type pino from "pino";
+import { makeLog } from "./log.ts";
+import type { Environment, Given } from "./settings/load.ts";
+import type { ProcessName } from "./settings/processes.ts";
+import { SettingsError } from "./settings/refused.ts";
+
+/** How a process ends, for units and scripts. */
+const EXIT = { ok: 0, failed: 1, settings: 2 } as const;
+/** By convention of shells, for one that is ended by a signal. */
+const SIGNAL_EXITS = { SIGINT: 130, SIGTERM: 143 } as const;
+type Signal = keyof typeof SIGNAL_EXITS;
+
+/** A process of Holdfast: its parts, wired together. */
+interface Runnable {
+  /** Resolves when it serves. Throws Error when it cannot, with nothing left open that would keep the process from ending. */
+  start(): Promise<void>;
+  /** Resolves when what was asked is answered and everything is closed. */
+  stop(): Promise<void>;
+}
+
+export interface Runner<S> {
+  readonly name: ProcessName;
+  load(flags: Given, env: Environment): S;
+  /** Throws Error when something that the settings name cannot be used. */
+  create(settings: S, log: pino.Logger): Runnable | Promise<Runnable>;
+}
+
+/**
+ * Runs a process until SIGTERM or SIGINT:
+ *
+ *   settings -> create -> start -> serves ... signal -> stop -> 0
+ *       |          |        |                             |
+ *       2          1        1 (message on stderr)         a second signal: ends at once
+ *
+ * A signal before it serves ends it at once, too: nothing that it has answered can be lost (decision 31). Resolves with
+ * the exit code.
+ */
+export async function runProcess<S extends { readonly logLevel: string }>(
+  { name, load, create }: Runner<S>,
+  flags: Given,
+): Promise<number> {
+  const signals = new Signals();
+  let log: pino.Logger;
+  let runnable: Runnable;
+  try {
+    const settings = load(flags, process.env);
+    log = makeLog(settings.logLevel);
+    runnable = await create(settings, log);
+    await runnable.start();
+  } catch (error) {
+    process.stderr.write(`holdfast ${name}: ${(error as Error).message}\n`);
+    return error instanceof SettingsError ? EXIT.settings : EXIT.failed;
+  }
+  log.info({ signal: await signals.next() }, "stopping");
+  await runnable.stop();
+  log.info("stopped");
+  return EXIT.ok;
+}
+
+/** Takes signals from the beginning on: as process 1 of a container, one that takes none cannot be ended by them. */
+class Signals {
+  #awaited: ((signal: Signal) => void) | null = null;
+
+  constructor() {
+    for (const signal of Object.keys(SIGNAL_EXITS) as Signal[]) process.on(signal, () => this.#take(signal));
+  }
+
+  /** The next signal, once; whatever comes before or after it ends the process at once. */
+  next(): Promise<Signal> {
+    return new Promise((resolve) => {
+      this.#awaited = resolve;
+    });
+  }
+
+  #take(signal: Signal): void {
+    if (this.#awaited === null) endBy(signal);
+    this.#awaited?.(signal);
+    this.#awaited = null;
+  }
+}
+
+/** Ends as if the signal had not been taken, so that whoever waits for the process sees which it was. */
+function endBy(signal: Signal): never {
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+  // Process 1 is spared by the kernel.
+  process.exit(SIGNAL_EXITS[signal]);
+}

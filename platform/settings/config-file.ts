@@ -1,0 +1,30 @@
+import { existsSync, readFileSync } from "node:fs";
+import { parse } from "yaml";
+import type { Environment, Given } from "./load.ts";
+import { CONFIG } from "./processes.ts";
+import { SettingsError } from "./refused.ts";
+import { variableOf } from "./setting.ts";
+
+/** The file of settings that is asked for, else the default one where it exists. Throws SettingsError. */
+export function readConfigFile(
+  standard: string,
+  flags: Given,
+  env: Environment,
+): { readonly path: string; readonly content: Given } {
+  const asked = (flags[CONFIG] as string | undefined) ?? env[variableOf(CONFIG)];
+  const path = asked ?? standard;
+  return { path, content: asked === undefined && !existsSync(path) ? {} : read(path) };
+}
+
+function read(path: string): Given {
+  let content: unknown;
+  try {
+    content = parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw new SettingsError(`${path} cannot be read: ${(error as Error).message}`);
+  }
+  if (content === null || content === undefined) return {};
+  if (typeof content !== "object" || Array.isArray(content))
+    throw new SettingsError(`${path}: expected a mapping of settings, such as "logLevel: debug"`);
+  return content as Given;
+}

@@ -1,0 +1,64 @@
+import { IN_CLUSTER, LOG_LEVEL } from "./common.ts";
+import type { Settings } from "./setting.ts";
+
+export const CONTROLLER_SETTINGS = {
+  kubeconfig: {
+    type: "file",
+    default: IN_CLUSTER,
+    meaning: "how to reach the API server: a kubeconfig file, or in-cluster for a pod's service account",
+  },
+  namespace: {
+    type: "name",
+    otherwise: "POD_NAMESPACE, else holdfast-system",
+    meaning: "namespace of the lease holdfast-controller",
+  },
+  identity: {
+    type: "name",
+    otherwise: "the host name and something random",
+    meaning: "name of this process in the lease",
+  },
+  metricsAddress: {
+    type: "address",
+    orOff: true,
+    default: "127.0.0.1:9808",
+    meaning: "where /healthz, /readyz and /metrics are served, or off",
+    more: "`:9808` is every address",
+  },
+  sweepIntervalSeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 1,
+    max: 3_600,
+    default: 10,
+    hidden: true,
+    meaning: "how often every allocation is judged",
+    more: "It is judged soon after events as well",
+  },
+  sweepGraceSeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 1,
+    max: 86_400,
+    default: 30,
+    meaning: "how long a reason to free an address must have stood",
+  },
+  coolingKeepSeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 0,
+    max: 604_800,
+    default: 600,
+    meaning: "how much longer than its rest a released address keeps its object",
+  },
+  podGoneReleaseSeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 0,
+    max: 604_800,
+    default: 0,
+    meaning:
+      "how long a pod must be gone, and its node unreachable, before its container counts as ended; 0 is never",
+    more: "See (1) above",
+  },
+  logLevel: LOG_LEVEL,
+} as const satisfies Settings;

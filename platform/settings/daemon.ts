@@ -1,0 +1,151 @@
+import { LOG_LEVEL } from "./common.ts";
+import type { Settings } from "./setting.ts";
+
+/** Read when it is there and `--config` names no other. */
+export const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
+
+export const DAEMON_SETTINGS = {
+  state: {
+    type: "folder",
+    default: "/var/lib/holdfast",
+    meaning: "folder of the state database",
+  },
+  socket: {
+    type: "socket",
+    default: "/run/holdfast/holdfast.sock",
+    meaning: "unix socket served, mode 0600",
+    more: "Tell the plugin binary too, in `/etc/holdfast/shim.conf`",
+  },
+  identitySocket: {
+    type: "socket",
+    orEmpty: true,
+    otherwise: "identity.sock beside the other socket",
+    meaning: "a second socket, which only tells who is behind an address; off: none",
+    more: "`holdfast metadata` asks there. A `.generation` file is beside it",
+  },
+  identityGroup: {
+    type: "group",
+    orEmpty: true,
+    otherwise: "none",
+    meaning: "the group, by name or number, that may connect to the identity socket",
+    more: "The socket has mode 0660 then. The daemon must be a member of the group, or have CAP_CHOWN",
+  },
+  spool: {
+    type: "folder",
+    otherwise: "spool in the state folder",
+    meaning: "folder in which the plugin binary leaves what it could not deliver",
+    more: "Tell the plugin binary too",
+  },
+  node: {
+    type: "name",
+    otherwise: "the host name",
+    meaning: "name recorded with attachments; in Kubernetes that of the Node",
+  },
+  kubeconfig: {
+    type: "file",
+    otherwise: "the pod's own cluster, or none outside of a cluster",
+    meaning: "the cluster to serve: a kubeconfig file, or in-cluster for a pod's service account",
+    more: "Without a cluster the node stands alone ([kubernetes.md](kubernetes.md))",
+  },
+  logLevel: LOG_LEVEL,
+  bootIdFile: {
+    type: "file",
+    // What the kernel says. On a system container another file may lie over it, which not every process sees.
+    default: "/proc/sys/kernel/random/boot_id",
+    meaning: "a file with this machine's boot ID as the plugin binary sees it",
+    more: "See [Boot IDs](#boot-ids)",
+  },
+  addDeadlineMs: {
+    type: "number",
+    unit: "ms",
+    min: 100,
+    max: 50_000,
+    // Below the 60 s after which the plugin binary gives up, and below a container runtime's own time-out.
+    default: 9_000,
+    meaning: 'how long an ADD may wait before it is answered "try again"',
+    more: "It waits for a claim that does not exist yet",
+  },
+  witnessIntervalSeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 1,
+    max: 3_600,
+    default: 30,
+    hidden: true,
+    meaning: "how often the namespaces of attachments are looked at",
+  },
+  witnessGraceSeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 1,
+    max: 86_400,
+    default: 300,
+    meaning: "how long a namespace must be gone before its attachment is ended",
+  },
+  reassertIntervalSeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 1,
+    max: 86_400,
+    default: 300,
+    hidden: true,
+    meaning: "how often a cluster's node compares what it holds with the API",
+    more: "It does so after every loss of contact as well",
+  },
+  recoverySeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 1,
+    max: 3_600,
+    default: 30,
+    meaning: "how long nobody new gets an address after allocations were found missing",
+    more: "It is for Kubernetes, and should be the same on all nodes ([a restored etcd](kubernetes.md#a-restored-etcd))",
+  },
+  metricsAddress: {
+    type: "address",
+    orOff: true,
+    default: "off",
+    meaning: "where /healthz, /readyz and /metrics are served by TCP, or off; they are on the socket, too",
+    more: "See [Metrics](#metrics)",
+  },
+  metadata: {
+    type: "choice",
+    values: ["on", "off"],
+    default: "on",
+    meaning: "off: no metadata listener on this node, on any network",
+    more: "No ADD gets the route to it then",
+  },
+  metadataWaitMs: {
+    type: "number",
+    unit: "ms",
+    min: 0,
+    max: 30_000,
+    default: 3_000,
+    meaning: "how long an ADD waits for the metadata listener of its network",
+    more: "Then it is answered without the listener",
+  },
+  resolvConfPaths: {
+    type: "files",
+    default: [
+      "/etc/resolv.conf",
+      "/run/systemd/resolve/resolv.conf",
+      "/run/systemd/resolve/stub-resolv.conf",
+    ],
+    otherwise: "/etc/resolv.conf and systemd-resolved's two",
+    meaning: "files that ipam.resolvConf may name",
+    more: "In the file it may be a list ([cni.md](cni.md#dns-from-a-file))",
+  },
+  hostLocalDirs: {
+    type: "folders",
+    otherwise: "/var/lib/cni/networks, and without a cluster any dataDir",
+    meaning: "where host-local may have kept addresses",
+    more: "The first is where it did so without `dataDir` ([switching.md](switching.md))",
+  },
+  resolvConfInNads: {
+    type: "choice",
+    values: ["on", "off"],
+    default: "off",
+    meaning: "on: ipam.resolvConf is allowed in Kubernetes too",
+    more: "Whoever may write a NetworkAttachmentDefinition sets it there",
+  },
+} as const satisfies Settings;

@@ -1,0 +1,77 @@
+import { CONFIG, PROCESSES, type Process, type ProcessName } from "./processes.ts";
+import { expected, readValue, type SettingValue } from "./read-value.ts";
+import { SettingsError, settingRefused } from "./refused.ts";
+import { type Setting, type Settings, type ValuesOf, variableOf } from "./setting.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+/** What one source gives, by name of the setting. */
+export type Given = Readonly<Record<string, unknown>>;
+
+/** Not settings: test hooks, what Kubernetes sets for a Service called holdfast, and the plugin binary's own. */
+const FOREIGN = /^HOLDFAST_(SHIM_.*|KILL_POINT|TEST_.*|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_.*)?)$/;
+
+/** Variables of all processes, by name, with the setting that each is. */
+const VARIABLES: ReadonlyMap<string, string> = new Map(
+  [CONFIG, ...Object.values(PROCESSES).flatMap(({ settings }) => Object.keys(settings))].map((name) => [
+    variableOf(name),
+    name,
+  ]),
+);
+
+export interface Loaded<S extends Settings> {
+  readonly values: ValuesOf<S>;
+  /** For a value that the process cannot use although it has the right form: where it was given, and why not. */
+  refused(name: keyof S & string, why: string): SettingsError;
+}
+
+/**
+ * The settings of one process. Flags win over the environment, which wins over `file`. Throws SettingsError, whose message
+ * names setting, value and source; for an unknown one also those that are known.
+ */
+export function loadSettings<Name extends ProcessName>(
+  name: Name,
+  flags: Given,
+  env: Environment,
+  file?: { readonly path: string; readonly content: Given },
+): Loaded<(typeof PROCESSES)[Name]["settings"]> {
+  const { settings }: Process = PROCESSES[name];
+  const sources: (readonly [source: string, given: Given])[] = [
+    ["environment", fromEnvironment(env, Object.keys(settings))],
+    ["command line", flags],
+  ];
+  if (file !== undefined) sources.unshift([file.path, file.content]);
+  for (const [source, given] of sources) {
+    const unknown = Object.keys(given).find((key) => !Object.hasOwn(settings, key));
+    if (unknown !== undefined) throw unknownSetting(source, unknown, Object.keys(settings));
+  }
+  const merged: Given = Object.assign({}, ...sources.map(([, given]) => given));
+  const refused = (key: string, why: string) => {
+    const source = sources.findLast(([, given]) => key in given)?.[0] ?? "default";
+    return settingRefused(source, { key, value: merged[key] }, why);
+  };
+  const values: Record<string, SettingValue | undefined> = {};
+  for (const [key, setting] of Object.entries<Setting>(settings)) {
+    const given = merged[key] === undefined ? setting.default : merged[key];
+    if (given === undefined) continue;
+    const value = readValue(setting, given);
+    if (value === undefined) throw refused(key, expected(setting));
+    values[key] = value;
+  }
+  return { values: values as ValuesOf<(typeof PROCESSES)[Name]["settings"]>, refused };
+}
+
+/** Throws SettingsError for a variable of ours that no process has: whoever misspells a limit must not believe in it. */
+function fromEnvironment(env: Environment, own: readonly string[]): Given {
+  const given: Record<string, unknown> = {};
+  for (const [variable, value] of Object.entries(env)) {
+    if (!variable.startsWith("HOLDFAST_") || value === undefined || FOREIGN.test(variable)) continue;
+    const name = VARIABLES.get(variable.toUpperCase());
+    if (name === undefined) throw unknownSetting("environment", variable, own.map(variableOf));
+    if (own.includes(name)) given[name] = value;
+  }
+  return given;
+}
+
+function unknownSetting(source: string, name: string, known: readonly string[]): SettingsError {
+  return new SettingsError(`${source}: unknown setting ${name}; known are ${known.join(", ")}`);
+}

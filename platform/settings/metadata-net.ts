@@ -1,0 +1,56 @@
+import { LOG_LEVEL, METADATA_SOCKET_DEFAULT } from "./common.ts";
+import { DAEMON_SETTINGS } from "./daemon.ts";
+import type { Settings } from "./setting.ts";
+
+export const METADATA_NET_SETTINGS = {
+  socket: {
+    type: "socket",
+    default: DAEMON_SETTINGS.socket.default,
+    meaning: "the daemon's socket",
+  },
+  metadataSocket: {
+    type: "socket",
+    default: METADATA_SOCKET_DEFAULT,
+    meaning: "socket of holdfast metadata",
+    more: "The user that haproxy runs as must be able to open it",
+  },
+  runDir: {
+    type: "folder",
+    default: "/run/holdfast/metadata-net",
+    meaning: "folder of what it generates and remembers",
+    more: "Names of links, namespaces and the nft table follow from it",
+  },
+  haproxy: {
+    type: "name",
+    placeholder: "path",
+    default: "haproxy",
+    meaning: "the haproxy program",
+    more: "It must be 2.6 or newer, with support of namespaces",
+  },
+  haproxyUser: {
+    type: "name",
+    default: "haproxy",
+    meaning: "user that haproxy runs as",
+  },
+  haproxyGroup: {
+    type: "name",
+    default: "haproxy",
+    meaning: "group that haproxy runs as",
+  },
+  rateLimit: {
+    type: "number",
+    unit: "requests",
+    min: 0,
+    max: 1_000_000,
+    default: 0,
+    meaning: "most requests of one guest in 10 s, at least 60; 0 is no limit",
+    more: "One boot is 28 requests in a second",
+  },
+  metricsAddress: {
+    type: "address",
+    orOff: true,
+    default: "127.0.0.1:9809",
+    meaning: "where /healthz, /readyz and /metrics are served, or off",
+  },
+  logLevel: LOG_LEVEL,
+} as const satisfies Settings;

@@ -1,0 +1,75 @@
+import type { HostPort } from "../host-port.ts";
+
+/**
+ * What a setting is, as plain data: flag, variable, `--help` and docs derive from it, and load.ts reads its value. The
+ * command line has all of these in its bundle, so nothing here imports anything at run time (decision 31).
+ */
+export type Setting = Described &
+  (
+    | {
+        /** A string; the kinds differ in what `--help` calls the value. A group may be a number in a file. */
+        readonly type: "name" | "file" | "folder" | "socket" | "group" | "url";
+        readonly default?: string;
+        /** An empty string is a value of its own. */
+        readonly orEmpty?: true;
+      }
+    /** Absolute paths: a list in a file, else one string with commas between them. */
+    | { readonly type: "files" | "folders"; readonly default?: readonly string[] }
+    | {
+        /** A whole number within bounds. */
+        readonly type: "number";
+        readonly unit: "ms" | "seconds" | "requests";
+        readonly min: number;
+        readonly max: number;
+        readonly default?: number;
+      }
+    | { readonly type: "choice"; readonly values: readonly string[]; readonly default?: string }
+    /** `host:port`; with `orOff` also `off`, which is read as null. */
+    | { readonly type: "address"; readonly default?: string; readonly orOff?: true }
+  );
+
+interface Described {
+  /** What it is, in a line: for `--help` and for docs. */
+  readonly meaning: string;
+  /** What only the docs say, in Markdown. */
+  readonly more?: string;
+  /** What holds when it is not given and has no `default`. */
+  readonly otherwise?: string;
+  /** What `--help` calls the value, where the type alone would not tell. */
+  readonly placeholder?: string;
+  /** Accepted, but nobody needs to choose it: not in `--help`, and apart in the docs. Decision 31 has the reason for each. */
+  readonly hidden?: true;
+}
+
+/** The settings of one process, by name. */
+export type Settings = Readonly<Record<string, Setting>>;
+
+type ValueOf<T extends Setting> = T extends { type: "number" }
+  ? number
+  : T extends { type: "choice"; values: readonly (infer Value)[] }
+    ? Value
+    : T extends { type: "files" | "folders" }
+      ? readonly string[]
+      : T extends { type: "address" }
+        ? HostPort | (T extends { orOff: true } ? null : never)
+        : string;
+
+/** What settings are read as: undefined where none is given and there is no default. */
+export type ValuesOf<S extends Settings> = {
+  readonly [Name in keyof S]: ValueOf<S[Name]> | (S[Name] extends { default: unknown } ? never : undefined);
+};
+
+/** `logLevel` as a flag: `--log-level`. */
+export function flagOf(name: string): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+/** `logLevel` as a variable: `HOLDFAST_LOG_LEVEL`. */
+export function variableOf(name: string): string {
+  return `HOLDFAST_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+}
+
+/** What holds when the setting is not given, in words; "" when that needs none. */
+export function defaultOf(setting: Setting): string {
+  return setting.otherwise ?? [setting.default ?? []].flat().join(", ");
+}

@@ -1,7 +1,7 @@
 /*
  * daemon/: `holdfast daemon`, one on each node: what is made, in which order, and how it ends
  *
- *   config, main        settings, and the process
+ *   main, settings      the process
  *   daemon              the parts of a node, put together; server: its socket
  *   cluster-node        the parts that need the Kubernetes API
  *   cluster-continuity  whether the API server still has what it had

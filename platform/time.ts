@@ -2,9 +2,9 @@
  * platform/: what every process has, whatever it does
  *
  *   time, bell                 clocks, and waiting for a condition
- *   settings*, daemon-settings, host-port, groups   where settings come from
+ *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   log, quiet-log, warn-once  what is said, and how often
- *   health-server, metrics-server   /healthz, /readyz, /metrics
+ *   health-server              /healthz, /readyz, /metrics
  *   socket, api-query, api-error    unix sockets and what is asked on them
  *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine
  *   kill-point                 where a crash is tested

@@ -1,7 +1,7 @@
 /*
  * cli/commands/: one file for each command of `holdfast`
  *
- *   daemon, controller, metadata, metadata-net  start a process of Holdfast
+ *   process                                     starts one: daemon, controller, metadata, metadata-net
  *   list, show, who, networks, claims, history  look
  *   check                                       says what is wrong, and what to do about it
  *   apply, delete, release, import              change

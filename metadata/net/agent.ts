@@ -1,10 +1,10 @@
 /*
  * metadata/net/: `holdfast metadata-net`, the privileged part: makes the listeners that the daemon wants
  *
- *   main, settings, run-lock  the process
+ *   main, settings, run-lock  the process; metadata-net: its parts, put together
  *   daemon-link, agent        asks the daemon, and brings the node to what it wants
  *   listeners                 one network after the other: kernel/ (links, rules) and haproxy/ (who answers)
- *   server, metrics
+ *   metrics
  */
 
 import { setTimeout as sleep } from "node:timers/promises";

@@ -5,7 +5,7 @@
  *   metadata-server     its parts, put together; sources: who says what
  *   guest-server        requests of guests, as the listeners pass them on; read-request, answer-guest, turns
  *   key-ring, secret-files, token-rules  what must stay secret
- *   server-metrics, health-server
+ *   server-metrics
  */
 
 import type { Server } from "node:http";

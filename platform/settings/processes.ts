@@ -1,3 +1,14 @@
+/*
+ * platform/settings/: what an operator can set, as data; everything else about settings derives from it
+ *
+ *   processes                                   the four processes, each with its settings
+ *   daemon, controller, metadata, metadata-net  the settings; common: what several have
+ *   setting                                     what a setting is, and its flag, variable and default
+ *   load                                        flags over variables over the file (config-file); read-value: one value
+ *   refused                                     how a setting is refused
+ *   cluster                                     what a kubeconfig may be
+ */
+
 import { CONTROLLER_SETTINGS } from "./controller.ts";
 import { CONFIG_FILE_DEFAULT, DAEMON_SETTINGS } from "./daemon.ts";
 import { METADATA_SETTINGS } from "./metadata.ts";

@@ -136,7 +136,7 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   server.post("/v1/apply", async (request) => {
     readQuery(request.query, []);
     const { objects } = readBody(request.body, ["objects"]);
-    if (!Array.isArray(objects)) invalid("objects", objects, "a list of Kubernetes objects is wanted");
+    if (!Array.isArray(objects)) invalid("objects", objects, "expected a list of Kubernetes objects");
     const results: AppliedResult[] = [];
     for (const object of objects) results.push(await applyOne(context, object));
     return { results };
@@ -145,7 +145,7 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   server.post("/v1/delete", async (request) => {
     readQuery(request.query, []);
     const { objects } = readBody(request.body, ["objects"]);
-    if (!Array.isArray(objects)) invalid("objects", objects, "a list of Kubernetes objects is wanted");
+    if (!Array.isArray(objects)) invalid("objects", objects, "expected a list of Kubernetes objects");
     const results: AppliedResult[] = [];
     for (const object of objects) results.push(await deleteOne(context, object));
     return { results };
@@ -165,8 +165,8 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   server.post("/v1/release", async (request) => {
     readQuery(request.query, []);
     const { network, address, force = false } = readBody(request.body, ["network", "address", "force"]);
-    if (typeof network !== "string") invalid("network", network, "the name of a network is wanted");
-    if (typeof force !== "boolean") invalid("force", force, "true or false is wanted");
+    if (typeof network !== "string") invalid("network", network, "expected the name of a network");
+    if (typeof force !== "boolean") invalid("force", force, "expected true or false");
     const outcome = await store.release({ network, address: readAddress("address", address), force });
     if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
     return { addresses: outcome.addresses, holder: outcome.holder };
@@ -175,7 +175,7 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
   server.post("/v1/backup", async (request) => {
     readQuery(request.query, []);
     const { path, folder } = readBody(request.body, ["path", "folder"]);
-    if (typeof path !== "string" || !isAbsolute(path)) invalid("path", path, "an absolute path is wanted");
+    if (typeof path !== "string" || !isAbsolute(path)) invalid("path", path, "expected an absolute path");
     refuseOtherFolder(path, folder);
     return { path, bytes: await store.backup(path) };
   });
@@ -191,9 +191,9 @@ function addWriteRoutes(server: FastifyInstance, context: ApiContext): void {
     if (typeof replace !== "boolean" || (replace && from === undefined))
       invalid("replace", replace, "expected true, together with from, or false");
     if ((from === undefined) === (empty !== true))
-      invalid("from", from, "either from (a backup) or empty: true is wanted");
+      invalid("from", from, "expected either from (a backup) or empty: true");
     if (from !== undefined && (typeof from !== "string" || !isAbsolute(from))) {
-      invalid("from", from, "the absolute path of a backup is wanted");
+      invalid("from", from, "expected the absolute path of a backup");
     }
     await context.rebuild(typeof from === "string" ? from : null, replace);
     return { rebuilt: true };

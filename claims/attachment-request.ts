@@ -96,6 +96,6 @@ function objectAt(parent: Readonly<Record<string, unknown>>, key: string): Reado
 
 function invalid(key: string, value: unknown, wanted: string): never {
   throw new RefusalError(
-    refuse("CONFIG_INVALID", { key, value: JSON.stringify(value), remedy: `${wanted} is wanted` }),
+    refuse("CONFIG_INVALID", { key, value: JSON.stringify(value), remedy: `expected ${wanted}` }),
   );
 }

@@ -19,7 +19,7 @@ const CLAIM_SPEC_KEYS = ["network", "interface", "ipRequests"];
 /** Reads one object as `kubectl apply` would take it. Throws RefusalError CONFIG_INVALID or REQUEST_INVALID that names the key. */
 export function readManifest(object: unknown): AppliedObject {
   if (!isObject(object))
-    invalid("object", object, "a Kubernetes object with apiVersion, kind and metadata is wanted");
+    invalid("object", object, "expected a Kubernetes object with apiVersion, kind and metadata");
   const { apiVersion, kind } = object;
   if (apiVersion === "k8s.cni.cncf.io/v1alpha1" && kind === "IPAMClaim") {
     return { kind, claim: readClaim(object) };
@@ -30,7 +30,7 @@ export function readManifest(object: unknown): AppliedObject {
   invalid(
     "apiVersion, kind",
     `${String(apiVersion)} ${String(kind)}`,
-    "k8s.cni.cncf.io/v1alpha1 IPAMClaim or k8s.cni.cncf.io/v1 NetworkAttachmentDefinition is wanted",
+    "expected an IPAMClaim of k8s.cni.cncf.io/v1alpha1 or a NetworkAttachmentDefinition of k8s.cni.cncf.io/v1",
   );
 }
 
@@ -40,25 +40,25 @@ export function readReference(object: unknown): {
   namespace: string;
   name: string;
 } {
-  if (!isObject(object)) invalid("object", object, "a Kubernetes object is wanted");
+  if (!isObject(object)) invalid("object", object, "expected a Kubernetes object");
   const { kind } = object;
   if (kind !== "IPAMClaim" && kind !== "NetworkAttachmentDefinition") {
-    invalid("kind", kind, "IPAMClaim or NetworkAttachmentDefinition is wanted");
+    invalid("kind", kind, "expected IPAMClaim or NetworkAttachmentDefinition");
   }
   return { kind, ...readName(object) };
 }
 
 function readClaim(object: Json): AppliedClaim {
   const { namespace, name } = readName(object);
-  const spec = isObject(object.spec) ? object.spec : invalid("spec", object.spec, "an object is wanted");
+  const spec = isObject(object.spec) ? object.spec : invalid("spec", object.spec, "expected an object");
   const unknown = Object.keys(spec).find((key) => !CLAIM_SPEC_KEYS.includes(key));
   if (unknown) invalid(`spec.${unknown}`, spec[unknown], `an IPAMClaim has ${CLAIM_SPEC_KEYS.join(", ")}`);
   const { network, interface: interfaceName = "", ipRequests = [] } = spec;
   if (typeof network !== "string" || !isNetworkName(network)) {
-    invalid("spec.network", network, "the name of a network is wanted: the `name` in its CNI configuration");
+    invalid("spec.network", network, "expected the name of a network: the `name` in its CNI configuration");
   }
-  if (typeof interfaceName !== "string") invalid("spec.interface", interfaceName, "a string is wanted");
-  if (!Array.isArray(ipRequests)) invalid("spec.ipRequests", ipRequests, "a list of addresses is wanted");
+  if (typeof interfaceName !== "string") invalid("spec.interface", interfaceName, "expected a string");
+  if (!Array.isArray(ipRequests)) invalid("spec.ipRequests", ipRequests, "expected a list of addresses");
   for (const request of ipRequests) parseRequestedAddress(request, "spec.ipRequests");
   const metadata = keepMetadata(object);
   return {
@@ -74,9 +74,9 @@ function readClaim(object: Json): AppliedClaim {
 /** A restored claim brings its addresses along. */
 function readIps(status: unknown): string[] {
   if (status === undefined || status === null) return [];
-  if (!isObject(status)) invalid("status", status, "an object is wanted");
+  if (!isObject(status)) invalid("status", status, "expected an object");
   const ips = status.ips ?? [];
-  if (!Array.isArray(ips)) invalid("status.ips", ips, "a list of addresses with prefix length is wanted");
+  if (!Array.isArray(ips)) invalid("status.ips", ips, "expected a list of addresses with prefix length");
   return ips.map((ip) => {
     try {
       return formatInterfaceAddress(parseInterfaceAddress(String(ip)));
@@ -90,7 +90,7 @@ function readIps(status: unknown): string[] {
 function readVm(metadata: Json): { name: string; uid: string } {
   const { ownerReferences: owners = [] } = metadata;
   if (!Array.isArray(owners) || !owners.every(isObject)) {
-    invalid("metadata.ownerReferences", owners, "a list of objects is wanted");
+    invalid("metadata.ownerReferences", owners, "expected a list of objects");
   }
   for (const owner of owners) {
     if (owner.kind === "VirtualMachine" || owner.kind === "VirtualMachineInstance") {
@@ -105,7 +105,7 @@ function readDefinition(object: Json): AppliedDefinition {
   const { namespace, name } = readName(object);
   const config = isObject(object.spec) ? object.spec.config : undefined;
   if (typeof config !== "string" || config.trim() === "") {
-    invalid("spec.config", config, "the CNI configuration as a JSON string is wanted");
+    invalid("spec.config", config, "expected the CNI configuration as a JSON string");
   }
   const read = parseNadConfig(config);
   if (read.definition.rangeSets.length === 0) {
@@ -123,14 +123,14 @@ function readDefinition(object: Json): AppliedDefinition {
 function readName(object: Json): { namespace: string; name: string } {
   const metadata = isObject(object.metadata)
     ? object.metadata
-    : invalid("metadata", object.metadata, "an object is wanted");
+    : invalid("metadata", object.metadata, "expected an object");
   const { name, namespace = "default" } = metadata;
   for (const [key, value] of Object.entries({ name, namespace })) {
     if (typeof value !== "string" || value.length > 253 || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(value)) {
       invalid(
         `metadata.${key}`,
         value,
-        "lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, are wanted",
+        "expected lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit",
       );
     }
   }

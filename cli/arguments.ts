@@ -6,10 +6,10 @@ export function addressArgument(text: string): string {
   const [address = "", prefix, ...rest] = text.split("/");
   const family = isIP(address);
   if (family === 0)
-    throw new InvalidArgumentError(`An IPv4 or IPv6 address is wanted, such as 10.0.0.5 or fd10::5.`);
+    throw new InvalidArgumentError(`Expected an IPv4 or IPv6 address, such as 10.0.0.5 or fd10::5.`);
   const bits = family === 4 ? 32 : 128;
   if (rest.length > 0 || (prefix !== undefined && !(/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits))) {
-    throw new InvalidArgumentError(`After the slash a prefix length from 0 to ${bits} is wanted.`);
+    throw new InvalidArgumentError(`Expected a prefix length from 0 to ${bits} after the slash.`);
   }
   return address;
 }
@@ -19,7 +19,7 @@ export function wholeArgument(min: number, max: number): (text: string) => numbe
   return (text) => {
     const value = Number(text);
     if (!/^\d+$/.test(text) || value < min || value > max) {
-      throw new InvalidArgumentError(`A whole number from ${min} to ${max} is wanted.`);
+      throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`);
     }
     return value;
   };

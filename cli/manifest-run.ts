@@ -39,7 +39,7 @@ export async function readManifests(paths: readonly string[]): Promise<Placed[]>
   }
   if (placed.length === 0 && faults === 0) {
     throw new Failure(`there is no object in ${paths.join(", ")}`, {
-      hint: "IPAMClaim and NetworkAttachmentDefinition manifests are wanted, as kubectl takes them",
+      hint: "expected IPAMClaim and NetworkAttachmentDefinition manifests, as kubectl takes them",
     });
   }
   return placed;

@@ -20,7 +20,7 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
       refuse("CONFIG_INVALID", {
         key: "name",
         value: String(network),
-        remedy: "the network to collect is wanted",
+        remedy: "expected the name of the network to collect",
       }),
     );
   }
@@ -42,7 +42,7 @@ export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<
 
 function readValid(list: unknown): Set<string> {
   if (list === undefined || list === null) throw new RefusalError(refuse("GC_LIST_MISSING", {}));
-  const wanted = 'a list of {"containerID": …, "ifname": …} is wanted';
+  const wanted = 'expected a list of {"containerID": …, "ifname": …}';
   if (!Array.isArray(list)) invalid(list, wanted);
   return new Set(
     list.map((one: unknown) => {

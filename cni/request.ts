@@ -98,7 +98,7 @@ function remember(read: DefinedConfig): void {
 export function networkNameOf({ conf }: PluginConfig): string {
   const { name } = conf;
   if (typeof name === "string" && isNetworkName(name)) return name;
-  const remedy = "the name of a network is wanted";
+  const remedy = "expected the name of a network";
   throw new RefusalError(
     refuse("CONFIG_INVALID", { key: "name", value: JSON.stringify(name) ?? "absent", remedy }),
   );
@@ -133,7 +133,7 @@ function parseObject(text: string): Readonly<Record<string, unknown>> {
     throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: (error as Error).message }));
   }
   if (typeof conf !== "object" || conf === null || Array.isArray(conf)) {
-    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "an object is wanted at its top level" }));
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "expected an object at its top level" }));
   }
   return conf as Readonly<Record<string, unknown>>;
 }

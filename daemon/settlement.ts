@@ -159,7 +159,7 @@ export class Settlement {
     if (owed > 0)
       this.#log.warn(
         { owed },
-        "the machine was started anew in the middle of ADDs; what they had reserved for pods that have ended is given back",
+        "the machine was rebooted in the middle of ADDs; what they had reserved for pods that have ended is given back",
       );
     await store.drainOutbox();
     // Damaged meanwhile: it comes again.

@@ -22,10 +22,10 @@ export function readIdentityQuery(query: unknown): IdentityQuery {
   const { address, network, here } = read;
   const given = SUBJECTS.filter((name) => read[name] !== undefined);
   if (given.length !== 1) {
-    invalid("query", given, "exactly one of address, pod, vm and container is wanted");
+    invalid("query", given, "expected exactly one of address, pod, vm and container");
   }
   if (here !== undefined && here !== "true" && here !== "false") {
-    invalid("here", here, "true or false is wanted");
+    invalid("here", here, "expected true or false");
   }
   const [kind] = given as [(typeof SUBJECTS)[number]];
   if (kind === "address") {

@@ -222,7 +222,7 @@ function wrongMask(
   return refuse("CONFIG_INVALID", {
     key: source,
     value: formatInterfaceAddress({ address, prefixLength }),
-    remedy: `${because}, so write ${formatInterfaceAddress({ address, prefixLength: right })} or leave the prefix length away`,
+    remedy: `${because}, so write ${formatInterfaceAddress({ address, prefixLength: right })} or omit the prefix length`,
   });
 }
 

@@ -40,7 +40,7 @@ export const REFUSALS = {
   HOST_LOCAL_UNREADABLE: {
     cniCode: 7,
     say: "{path}, where host-local keeps addresses of network {network}, cannot be read: {problem}",
-    hint: "{remedy}; nothing is given there before, because it might be in use",
+    hint: "{remedy}; no address is given there until then, because it might be in use",
   },
   DEFINITION_CONFLICT: {
     cniCode: 7,
@@ -67,12 +67,12 @@ export const REFUSALS = {
   IMPORT_UNREADABLE: {
     cniCode: 7,
     say: "what was in use on network {network} before cannot be read: {problem}",
-    hint: "{remedy}; nothing is given there before, because it might be in use",
+    hint: "{remedy}; no address is given there until then, because it might be in use",
   },
   GC_LIST_MISSING: {
     cniCode: 7,
     say: "GC came without cni.dev/valid-attachments",
-    hint: "an empty list ends every attachment of the network and must be said outright; check the runtime",
+    hint: "an empty list would end every attachment of the network, so it must be given explicitly; check the runtime",
   },
   NOT_READY: {
     cniCode: 11,
@@ -92,7 +92,7 @@ export const REFUSALS = {
   PERSISTENCE_NOT_ALLOWED: {
     cniCode: 7,
     say: "network {network} does not set allowPersistentIPs, so IPAMClaim {claim} is not honoured",
-    hint: "set allowPersistentIPs in the network's definition, or take the reference to the claim away",
+    hint: "set allowPersistentIPs in the network's definition, or remove the claim reference from the pod",
     claimReason: "PersistenceNotAllowed",
   },
   API_AWAY: {
@@ -113,7 +113,7 @@ export const REFUSALS = {
   WRONG_NODE: {
     cniCode: 11,
     say: "pod {pod} is on node {actual}, and this daemon serves node {node}",
-    hint: "give the daemon the name of its Node object (--node, HOLDFAST_NODE); by any other its containers look lost",
+    hint: "give the daemon the name of its Node object (--node, HOLDFAST_NODE); under any other name its containers look lost",
   },
   BOOT_MISMATCH: {
     cniCode: 11,
@@ -138,14 +138,14 @@ export const REFUSALS = {
   },
   ADDRESS_COOLING: {
     cniCode: 11,
-    say: "{address} of network {network} was released a moment ago and still rests",
-    hint: "the runtime tries again; cooldownSeconds of the network sets the length of the rest",
+    say: "{address} of network {network} was released a short time ago and is still cooling down",
+    hint: "the runtime tries again; cooldownSeconds of the network says for how long",
     claimReason: "IPAddressConflict",
   },
   CLAIM_ABSENT: {
     cniCode: 11,
     say: "IPAMClaim {claim} does not exist yet",
-    hint: "the runtime tries again; whoever creates the claim may be late or away",
+    hint: "the runtime tries again; what creates the claim may be late or not running",
   },
   CLAIM_TERMINATING: {
     cniCode: 11,
@@ -201,7 +201,7 @@ export const REFUSALS = {
   CHECK_FAILED: {
     cniCode: 126,
     say: "CHECK of container {containerId}, interface {interface}: {problem}",
-    hint: "holdfast check compares journal, store and pods; the sandbox may need to be made anew",
+    hint: "holdfast check compares journal, store and pods; the sandbox may have to be recreated",
   },
   IN_USE: {
     cniCode: 127,
@@ -232,7 +232,7 @@ export const REFUSALS = {
   INTERNAL_ERROR: {
     cniCode: 999,
     say: "a fault in holdfast: {problem}",
-    hint: "nothing was given; keep the log of this moment and report it",
+    hint: "nothing was given; keep the log and report it",
     claimReason: "InternalError",
   },
 } as const satisfies Record<string, RefusalRow>;

@@ -12,7 +12,7 @@ export function readQuery(
 ): Readonly<Record<string, string | undefined>> {
   for (const [key, value] of Object.entries(query as Record<string, unknown>)) {
     if (!known.includes(key)) invalid(key, value, `the parameters here are ${known.join(", ") || "none"}`);
-    if (typeof value !== "string" || value === "") invalid(key, value, "one value is wanted");
+    if (typeof value !== "string" || value === "") invalid(key, value, "expected one value");
   }
   return query as Record<string, string>;
 }
@@ -21,7 +21,7 @@ export function readLimit(text: string | undefined): number {
   if (text === undefined) return LIMIT_DEFAULT;
   const limit = Number(text);
   if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
-    invalid("limit", text, `a whole number from 1 to ${LIMIT_MAX} is wanted`);
+    invalid("limit", text, `expected a whole number from 1 to ${LIMIT_MAX}`);
   }
   return limit;
 }
@@ -29,7 +29,7 @@ export function readLimit(text: string | undefined): number {
 /** An address in any spelling, with or without a prefix length. */
 export function readAddress(key: string, text: unknown): Address {
   try {
-    if (typeof text !== "string") throw new Error("a string is wanted");
+    if (typeof text !== "string") throw new Error("expected a string");
     return parseAddress(text.split("/")[0] ?? "");
   } catch (error) {
     return invalid(key, text, (error as Error).message);
@@ -39,7 +39,7 @@ export function readAddress(key: string, text: unknown): Address {
 /** The body of a request as an object with only the known keys. */
 export function readBody(body: unknown, known: readonly string[]): Readonly<Record<string, unknown>> {
   if (typeof body !== "object" || body === null || Array.isArray(body))
-    invalid("body", body, "a JSON object is wanted");
+    invalid("body", body, "expected a JSON object");
   if (isTooDeep(body))
     throw new RefusalError(refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: TOO_DEEP }));
   for (const [key, value] of Object.entries(body)) {

@@ -195,7 +195,7 @@ function check(api: KubeApi, query: ClusterRequest["query"]) {
 
 async function release({ api, silenceMs }: Context, body: unknown): Promise<unknown> {
   const { network, address, force = false } = readBody(body, ["network", "address", "force"]);
-  if (typeof network !== "string") invalid("network", network, "the name of a network is wanted");
+  if (typeof network !== "string") invalid("network", network, "expected the name of a network");
   const deadlineMs = performance.now() + (silenceMs || RELEASE_MS_MAX);
   const outcome = await releaseInKubernetes(
     new AllocationClient(api, "housekeeping"),

@@ -27,7 +27,7 @@ export function readIpam(fields: UdnFields): Pick<UdnFacts, "ipamMode" | "allowP
   // An empty text is what Go writes for none.
   const persistent = ipam.has("lifecycle") && ipam.oneOf("lifecycle", ["Persistent"], null) === "Persistent";
   if (fields.has("ipam") && Object.keys(ipam.object).length === 0)
-    ipam.wrong("", "at least one of mode and lifecycle is wanted");
+    ipam.wrong("", "expected at least one of mode and lifecycle");
   if (persistent && ipamMode !== "Enabled")
     ipam.wrong("", "lifecycle Persistent is only supported when ipam.mode is Enabled");
   return { ipamMode, allowPersistentIPs: persistent && ipamMode === "Enabled" };

@@ -39,7 +39,7 @@ export function readLayer3(fields: UdnFields): UdnFacts | null {
 
 function readSubnets(fields: UdnFields): UdnSubnet[] {
   const list = fields.list("subnets", SUBNETS_MAX);
-  if (!fields.has("subnets")) fields.wrong("subnets", "at least one subnet is wanted");
+  if (!fields.has("subnets")) fields.wrong("subnets", "expected at least one subnet");
   return list.flatMap((value, i): UdnSubnet[] => {
     const at = `subnets[${i}]`;
     const [written] = fields.cidr(`${at}.cidr`, isObject(value) ? value.cidr : undefined);
@@ -49,7 +49,7 @@ function readSubnets(fields: UdnFields): UdnSubnet[] {
     // 0 is what Go writes for none.
     if (given === undefined || given === null || given === 0) return [{ cidr, hostSubnet: null }];
     if (typeof given !== "number" || !Number.isInteger(given) || given < 1 || given > HOST_SUBNET_MAX) {
-      fields.wrong(`${at}.hostSubnet`, `a whole number from 1 to ${HOST_SUBNET_MAX} is wanted`);
+      fields.wrong(`${at}.hostSubnet`, `expected a whole number from 1 to ${HOST_SUBNET_MAX}`);
       return [{ cidr, hostSubnet: null }];
     }
     if (given <= cidr.prefixLength) fields.wrong(at, "HostSubnet must be smaller than CIDR subnet");

@@ -42,7 +42,7 @@ function readPhysicalNetwork(fields: UdnFields): string | null {
   if (right) return name;
   fields.wrong(
     "physicalNetworkName",
-    `a name of 1 to ${NAME_CHARS_MAX} characters without "," and ":" is wanted`,
+    `expected a name of 1 to ${NAME_CHARS_MAX} characters without "," and ":"`,
   );
   return null;
 }
@@ -53,6 +53,6 @@ function readVlan(fields: UdnFields): number | null {
   if (vlan.oneOf("mode", ["Access"], null) === null) return null;
   const access = vlan.section("access");
   const id = access.whole("id", 1, VLAN_MAX);
-  if (!access.has("id")) access.wrong("id", `a VLAN from 1 to ${VLAN_MAX} is wanted`);
+  if (!access.has("id")) access.wrong("id", `expected a VLAN from 1 to ${VLAN_MAX}`);
   return id;
 }

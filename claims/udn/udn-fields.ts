@@ -32,7 +32,7 @@ export class UdnFields {
     this.#problems = problems;
     this.path = path;
     this.object = isObject(value) ? value : {};
-    if (value !== undefined && value !== null && !isObject(value)) this.wrong("", "an object is wanted");
+    if (value !== undefined && value !== null && !isObject(value)) this.wrong("", "expected an object");
   }
 
   wrong(key: string, message: string): void {
@@ -52,12 +52,12 @@ export class UdnFields {
   oneOf<T extends string>(key: string, values: readonly T[], otherwise: T | null): T | null {
     const value = this.object[key];
     if (!this.has(key) || value === "") {
-      if (otherwise === null) this.wrong(key, `one of ${values.join(", ")} is wanted`);
+      if (otherwise === null) this.wrong(key, `expected one of ${values.join(", ")}`);
       return otherwise;
     }
     const found = values.find((one) => one === value);
     if (found !== undefined) return found;
-    this.wrong(key, `one of ${values.join(", ")} is wanted, not ${shown(value)}`);
+    this.wrong(key, `expected one of ${values.join(", ")}, not ${shown(value)}`);
     return otherwise;
   }
 
@@ -66,14 +66,14 @@ export class UdnFields {
     const value = this.object[key];
     if (!this.has(key) || value === 0) return null;
     if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value;
-    this.wrong(key, `a whole number from ${min} to ${max} is wanted, not ${shown(value)}`);
+    this.wrong(key, `expected a whole number from ${min} to ${max}, not ${shown(value)}`);
     return null;
   }
 
   list(key: string, countMax: number): readonly unknown[] {
     const value = this.object[key];
     if (!this.has(key)) return [];
-    if (!Array.isArray(value)) this.wrong(key, "a list is wanted");
+    if (!Array.isArray(value)) this.wrong(key, "expected a list");
     else if (value.length > countMax) this.wrong(key, `at most ${countMax} items are taken`);
     else return value;
     return [];

@@ -58,7 +58,7 @@ export function addRebuild(program: Command): void {
       await withProgress(() => "rebuilding", work);
       print(
         from === undefined
-          ? "started anew with an empty database; the daemon serves again\n"
+          ? "started with an empty database; the daemon serves again\n"
           : `rebuilt from ${from}; the daemon serves again\n`,
       );
       if (from === undefined) note(EMPTY_WARNING);

@@ -38,7 +38,7 @@ export function addWho(program: Command): void {
         (subjects.length > 0 && options.network !== undefined)
       )
         command.error(
-          "error: one address (with --network, if need be), or one of --pod, --vm and --container, is wanted",
+          "error: expected one address (with --network, if need be), or one of --pod, --vm and --container",
         );
       const [subject] = subjects;
       if (subject === undefined) await whoHolds(address as string, options.network, command);

@@ -84,7 +84,7 @@ export function parseJsonObject(text: string): JsonObject {
     throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem }));
   }
   if (!isObject(conf)) {
-    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "an object is wanted at its top level" }));
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "expected an object at its top level" }));
   }
   if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
   return conf;
@@ -100,7 +100,7 @@ export function isTooDeep(value: unknown, levels: number = JSON_LEVELS_MAX): boo
 }
 
 export function readObject(found: Found, keys: readonly string[]): JsonObject {
-  if (!isObject(found.value)) invalid(found, "an object is wanted");
+  if (!isObject(found.value)) invalid(found, "expected an object");
   refuseUnknownKeys(found.value, found.key, keys);
   return found.value;
 }
@@ -122,25 +122,25 @@ export function refuseUnknownKeys(object: JsonObject, path: string, known: reado
 }
 
 export function readBoolean(found: Found): boolean {
-  if (typeof found.value !== "boolean") invalid(found, "true or false is wanted, without quotes");
+  if (typeof found.value !== "boolean") invalid(found, "expected true or false, without quotes");
   return found.value;
 }
 
 export function readText(found: Found): string {
-  if (typeof found.value !== "string") invalid(found, "a text is wanted");
+  if (typeof found.value !== "string") invalid(found, "expected a string");
   return found.value;
 }
 
 export function readWhole(found: Found, min: number, max: number): number {
   const { value } = found;
   if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max) {
-    invalid(found, `a whole number from ${min} to ${max} is wanted`);
+    invalid(found, `expected a whole number from ${min} to ${max}`);
   }
   return value;
 }
 
 export function readList(found: Found, countMax: number): readonly Found[] {
-  if (!Array.isArray(found.value)) invalid(found, "a list is wanted");
+  if (!Array.isArray(found.value)) invalid(found, "expected a list");
   if (found.value.length > countMax) tooMany(found.key, found.value.length, countMax);
   return found.value.map((value: unknown, i) => ({ key: `${found.key}[${i}]`, value }));
 }
@@ -152,7 +152,7 @@ export function readTexts(found: Found, countMax: number): readonly { key: strin
       ? found.value.split(",").map((part) => ({ key: found.key, value: part.trim() }))
       : Array.isArray(found.value)
         ? readList(found, countMax)
-        : invalid(found, "a text with commas between its parts, or a list of texts, is wanted");
+        : invalid(found, "expected a string with commas between its parts, or a list of strings");
   if (items.length > countMax) tooMany(found.key, items.length, countMax);
   return items.map((item) => {
     const text = readText(item);

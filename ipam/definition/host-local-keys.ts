@@ -77,7 +77,7 @@ function readRangeSets(found: Found): SubnetRange[][] {
 
 function readRange(object: JsonObject, path: string): SubnetRange {
   const found: Found = { key: `${path}.subnet`, value: object.subnet };
-  if (!isGiven(found.value)) invalid(found, 'a network is wanted, such as "10.0.0.0/24"');
+  if (!isGiven(found.value)) invalid(found, 'expected a network, such as "10.0.0.0/24"');
   const cidr = readWith(parseCidr, found);
   const inSubnet = (name: "rangeStart" | "rangeEnd" | "gateway") =>
     readInSubnet({ key: `${path}.${name}`, value: object[name] }, cidr);

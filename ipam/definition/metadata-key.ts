@@ -71,7 +71,7 @@ function readAsked(found: Found): Asked | null {
   if (!isObject(found.value)) {
     invalid(
       found,
-      'true, false or an object such as {"address": "10.0.0.254", "tokens": "required"} is wanted',
+      'expected true, false or an object such as {"address": "10.0.0.254", "tokens": "required"}',
     );
   }
   const { address, tokens } = readObject(found, METADATA_KEYS);
@@ -83,13 +83,13 @@ function readAsked(found: Found): Asked | null {
 
 function readAddress(found: Found): Asked["address"] {
   const address = readWith(parseAddress, found);
-  if (address.family !== 4) invalid(found, "an IPv4 address is wanted: guests ask 169.254.169.254");
+  if (address.family !== 4) invalid(found, "expected an IPv4 address: guests ask 169.254.169.254");
   return { found, address };
 }
 
 function readTokens(found: Found): MetadataTokens {
   const text = readText(found);
-  if (!TOKENS.includes(text)) invalid(found, '"off", "optional" or "required" is wanted');
+  if (!TOKENS.includes(text)) invalid(found, 'expected "off", "optional" or "required"');
   return text as MetadataTokens;
 }
 

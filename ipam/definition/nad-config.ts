@@ -115,7 +115,7 @@ function isOurs(plugin: unknown): plugin is JsonObject {
  * and version but none of the list's other keys, so they are merged here.
  */
 function pluginOfList(list: JsonObject): JsonObject {
-  if (!Array.isArray(list.plugins)) invalid({ key: "plugins", value: list.plugins }, "a list is wanted");
+  if (!Array.isArray(list.plugins)) invalid({ key: "plugins", value: list.plugins }, "expected a list");
   const [plugin, second] = list.plugins.filter(isOurs);
   if (plugin === undefined) {
     invalid({ key: "plugins", value: list.plugins }, `none of them has ipam.type "${PLUGIN_TYPE}"`);

@@ -41,7 +41,7 @@ export function parseRuntimeConfig(text: string): NetworkDefinition {
  */
 export function parsePluginConfig(conf: unknown): NetworkDefinition {
   if (!isObject(conf)) {
-    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "an object is wanted at its top level" }));
+    throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: "expected an object at its top level" }));
   }
   const name = readNetworkName({ key: "name", value: conf.name });
   const ipam = readIpamBlock(conf);
@@ -95,9 +95,8 @@ function readNetworkName(found: Found): string {
 function readIpamBlock(conf: JsonObject): JsonObject {
   const { ipam } = conf;
   if (!isObject(ipam))
-    invalid({ key: "ipam", value: ipam }, `an object is wanted: {"type": "${PLUGIN_TYPE}", …}`);
-  if (ipam.type !== PLUGIN_TYPE)
-    invalid({ key: "ipam.type", value: ipam.type }, `"${PLUGIN_TYPE}" is wanted`);
+    invalid({ key: "ipam", value: ipam }, `expected an object: {"type": "${PLUGIN_TYPE}", …}`);
+  if (ipam.type !== PLUGIN_TYPE) invalid({ key: "ipam.type", value: ipam.type }, `expected "${PLUGIN_TYPE}"`);
   refuseUnknownKeys(ipam, "ipam", IPAM_KEYS);
   return ipam;
 }
@@ -126,7 +125,7 @@ function readResolver(pick: PickKey): { readonly dns: Dns; readonly resolvConf?:
   const found = pick("resolvConf");
   if (found === null) return { dns };
   const resolvConf = readText(found);
-  if (!resolvConf.startsWith("/")) invalid(found, "an absolute path is wanted");
+  if (!resolvConf.startsWith("/")) invalid(found, "expected an absolute path");
   if (Object.keys(dns).length > 0) invalid(found, "ipam.dns gives the DNS too; keep one of the two");
   return { dns, resolvConf };
 }
@@ -141,7 +140,7 @@ function readDataDir(pick: PickKey): { readonly dataDir?: string } {
 }
 
 function readStatusWhenFull(found: Found): "ok" | "fail" {
-  if (found.value !== "ok" && found.value !== "fail") invalid(found, '"ok" or "fail" is wanted');
+  if (found.value !== "ok" && found.value !== "fail") invalid(found, 'expected "ok" or "fail"');
   return found.value;
 }
 

@@ -53,7 +53,7 @@ export function readRoutes(found: Found | null): readonly Route[] {
 function readRoute(found: Found): Route {
   const object = readObject(found, ROUTE_KEYS);
   const dstFound = { key: `${found.key}.dst`, value: object.dst };
-  if (!isGiven(object.dst)) invalid(dstFound, 'a network is wanted, such as "0.0.0.0/0"');
+  if (!isGiven(object.dst)) invalid(dstFound, 'expected a network, such as "0.0.0.0/0"');
   const dst = readWith(parseCidr, dstFound);
   const route: { -readonly [Key in keyof Route]: Route[Key] } = { dst: formatCidr(dst) };
   if (isGiven(object.gw)) {
@@ -76,7 +76,7 @@ export function readDns(found: Found | null): Dns {
   const dns: { -readonly [Key in keyof Dns]: Dns[Key] } = {};
   const list = (name: (typeof DNS_KEYS)[number]) => {
     const entry = { key: `${found.key}.${name}`, value: object[name] };
-    if (!Array.isArray(entry.value)) invalid(entry, "a list of texts is wanted");
+    if (!Array.isArray(entry.value)) invalid(entry, "expected a list of strings");
     return readTexts(entry, DNS_ENTRIES_MAX);
   };
   if (isGiven(object.nameservers)) {

@@ -49,7 +49,7 @@ export function parseAddress(text: string): Address {
   }
   if (/\s/.test(text)) throw new AddressSyntaxError(`"${text}" contains white space`);
   if (text.includes("/"))
-    throw new AddressSyntaxError(`"${text}" has a prefix length; an address alone is wanted`);
+    throw new AddressSyntaxError(`"${text}" has a prefix length; expected an address alone`);
   if (!text.includes(":")) return { family: 4, value: parseIPv4(text) };
   if (text.includes("%"))
     throw new AddressSyntaxError(`"${text.slice(0, 80)}" has a zone id; write the address without it`);

@@ -25,7 +25,7 @@ export function readClaimReference(
   const namespace = second === undefined ? podNamespace || DEFAULT_NAMESPACE : first;
   const name = second ?? first;
   if (parts.length > 2 || !isObjectName(namespace) || !isObjectName(name)) {
-    invalid({ key, value: reference }, "the name of an IPAMClaim, or namespace/name, is wanted");
+    invalid({ key, value: reference }, "expected the name of an IPAMClaim, or namespace/name");
   }
   if (podNamespace && namespace !== podNamespace) {
     throw new RefusalError(

@@ -73,7 +73,7 @@ function readPrimary(annotations: Annotations, podNamespace: string): SelectionE
     podNamespace,
   );
   const key = `annotation ${DEFAULT_NETWORK_ANNOTATION}`;
-  if (second) invalid({ key, value: annotations[DEFAULT_NETWORK_ANNOTATION] }, "one network is wanted");
+  if (second) invalid({ key, value: annotations[DEFAULT_NETWORK_ANNOTATION] }, "expected one network");
   const text = annotations[PRIMARY_CLAIM_ANNOTATION];
   if (!text) return network ? { ...network, position: 0 } : null;
   const claim = readClaimReference(text, `annotation ${PRIMARY_CLAIM_ANNOTATION}`, podNamespace).name;

@@ -48,12 +48,12 @@ export type RawElement = { readonly text: string } | { readonly json: unknown };
  */
 export function splitSelection(text: string, key: string): RawElement[] {
   if (text.length > ANNOTATION_CHARS_MAX) {
-    invalid({ key, value: `${text.slice(0, 40)}…` }, `at most ${ANNOTATION_CHARS_MAX} characters are wanted`);
+    invalid({ key, value: `${text.slice(0, 40)}…` }, `expected at most ${ANNOTATION_CHARS_MAX} characters`);
   }
   if (text.trim() === "") return [];
   const list = /[[{"]/.test(text) ? parseList(text, key) : text.split(",").map((one) => ({ text: one }));
   if (list.length > ELEMENTS_MAX) {
-    invalid({ key, value: `${list.length} elements` }, `at most ${ELEMENTS_MAX} are wanted`);
+    invalid({ key, value: `${list.length} elements` }, `expected at most ${ELEMENTS_MAX}`);
   }
   return list;
 }
@@ -63,9 +63,9 @@ function parseList(text: string, key: string): RawElement[] {
   try {
     list = JSON.parse(text);
   } catch (error) {
-    invalid({ key, value: text }, `a list in JSON is wanted: ${(error as Error).message}`);
+    invalid({ key, value: text }, `expected a list in JSON: ${(error as Error).message}`);
   }
-  if (!Array.isArray(list)) invalid({ key, value: text }, "a list of objects in JSON is wanted");
+  if (!Array.isArray(list)) invalid({ key, value: text }, "expected a list of objects in JSON");
   if (isTooDeep(list)) invalid({ key, value: text }, TOO_DEEP);
   return list.map((json) => ({ json }));
 }
@@ -86,14 +86,14 @@ function readTextElement(text: string, place: Place): SelectionElement {
     /^(?:([^/@]*)\/)?([^/@]*)(?:@([^/@]*))?$/.exec(text.trim()) ?? [];
   const nad = { namespace: namespace ?? place.nadNamespace, name };
   if (!isObjectName(nad.namespace) || !isObjectName(name) || interfaceName === "") {
-    invalid({ key: place.key, value: text }, "[namespace/]name[@interface] is wanted");
+    invalid({ key: place.key, value: text }, "expected [namespace/]name[@interface]");
   }
   const { position } = place;
   return { nad, interface: readInterface(interfaceName, place), position, claim: null, ips: [], mac: null };
 }
 
 function readJsonElement(element: unknown, place: Place): SelectionElement {
-  if (!isObject(element)) invalid({ key: place.key, value: element }, "an object is wanted");
+  if (!isObject(element)) invalid({ key: place.key, value: element }, "expected an object");
   const pick = (name: string) => pickKey(element, name);
   const nad = {
     namespace: readName(pick("namespace") ?? place.nadNamespace, `${place.key}, namespace`),
@@ -106,7 +106,7 @@ function readJsonElement(element: unknown, place: Place): SelectionElement {
       : readClaimReference(reference, `${place.key}, ipam-claim-reference`, place.podNamespace).name;
   const mac = pick("mac") ?? null;
   if (mac !== null && typeof mac !== "string")
-    invalid({ key: `${place.key}, mac`, value: mac }, "a text is wanted");
+    invalid({ key: `${place.key}, mac`, value: mac }, "expected a string");
   const { position } = place;
   const interfaceName = readInterface(pick("interface"), place);
   return { nad, interface: interfaceName, position, claim, ips: readIps(pick("ips"), place), mac };
@@ -120,7 +120,7 @@ function pickKey(element: JsonObject, name: string): unknown {
 
 function readName(value: unknown, key: string): string {
   if (typeof value !== "string" || !isObjectName(value)) {
-    invalid({ key, value }, "lower-case letters, digits, '-' and '.' are wanted, namespace and name apart");
+    invalid({ key, value }, "expected lower-case letters, digits, '-' and '.', namespace and name apart");
   }
   return value;
 }
@@ -129,7 +129,7 @@ function readIps(value: unknown, place: Place): readonly string[] {
   if (value === undefined) return [];
   const key = `${place.key}, ips`;
   if (!Array.isArray(value) || value.length > IPS_MAX || !value.every((ip) => typeof ip === "string")) {
-    invalid({ key, value }, `a list of at most ${IPS_MAX} addresses, as texts, is wanted`);
+    invalid({ key, value }, `expected a list of at most ${IPS_MAX} addresses, as strings`);
   }
   return value;
 }
@@ -140,7 +140,7 @@ function readInterface(value: unknown, place: Place): string | null {
   if (typeof value !== "string" || !/^(?!\.{1,2}$)[!-.0-9;-~]{1,15}$/.test(value)) {
     invalid(
       { key: `${place.key}, interface`, value },
-      "the name of an interface, 1 to 15 characters, is wanted",
+      "expected the name of an interface, 1 to 15 characters",
     );
   }
   return value;

@@ -44,7 +44,7 @@ export function tokenAnswer(
   if (request.clientForwarded) return sentence(403, "A token is not given to a forwarded request.");
   const { ttl } = request;
   if (ttl === undefined || !/^[1-9]\d{0,4}$/.test(ttl) || Number(ttl) > TTL_SECONDS_MAX) {
-    return sentence(400, `${TOKEN_TTL_HEADER} from 1 to ${TTL_SECONDS_MAX} is wanted.`);
+    return sentence(400, `Expected ${TOKEN_TTL_HEADER} from 1 to ${TTL_SECONDS_MAX}.`);
   }
   const given = textAnswer(makeToken(key, { uuid, expirySeconds: Math.floor(nowMs / 1_000) + Number(ttl) }));
   return { ...given, headers: { ...given.headers, [TOKEN_TTL_HEADER]: ttl } };

@@ -14,7 +14,7 @@ const TARGET_CHARS_MAX = 2_048;
 export function readTarget(target: string): RequestPath {
   if (target.length > TARGET_CHARS_MAX) return { kind: "bad", status: 414, why: "The path is too long." };
   const path = withoutAuthority(target).replace(/[?#].*$/s, "");
-  if (!path.startsWith("/")) return bad("A path that starts with a slash is wanted.");
+  if (!path.startsWith("/")) return bad("Expected a path that starts with a slash.");
   const decoded = decode(path);
   if (decoded === null) return bad("The path has an escape that does not stand for UTF-8.");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: nothing that is served has one

@@ -27,25 +27,25 @@ export function addListenerRoute(server: FastifyInstance, desk: ListenerDesk): v
 function readReport(body: unknown): ListenerReport {
   const { applied, listeners, waitMs } = readBody(body, ["applied", "listeners", "waitMs"]);
   if (applied !== null && typeof applied !== "string") {
-    invalid("applied", applied, "the version that was applied last is wanted, or null");
+    invalid("applied", applied, "expected the version that was applied last, or null");
   }
-  if (!Array.isArray(listeners)) invalid("listeners", listeners, "a list of listeners is wanted");
+  if (!Array.isArray(listeners)) invalid("listeners", listeners, "expected a list of listeners");
   if (typeof waitMs !== "number" || !Number.isInteger(waitMs) || waitMs < 0 || waitMs > WAIT_MS_MAX) {
-    invalid("waitMs", waitMs, `a whole number from 0 to ${WAIT_MS_MAX} is wanted`);
+    invalid("waitMs", waitMs, `expected a whole number from 0 to ${WAIT_MS_MAX}`);
   }
   return { applied, listeners: listeners.map(readListener), waitMs };
 }
 
 function readListener(one: unknown, i: number): ListenerState {
   const key = `listeners[${i}]`;
-  if (typeof one !== "object" || one === null || Array.isArray(one)) invalid(key, one, "an object is wanted");
+  if (typeof one !== "object" || one === null || Array.isArray(one)) invalid(key, one, "expected an object");
   const { network, state, problem } = one as Record<string, unknown>;
   if (typeof network !== "string" || network === "") {
-    invalid(`${key}.network`, network, "the name of a network is wanted");
+    invalid(`${key}.network`, network, "expected the name of a network");
   }
-  if (state !== "up" && state !== "failed") invalid(`${key}.state`, state, '"up" or "failed" is wanted');
+  if (state !== "up" && state !== "failed") invalid(`${key}.state`, state, 'expected "up" or "failed"');
   if (problem !== undefined && typeof problem !== "string") {
-    invalid(`${key}.problem`, problem, "a text is wanted");
+    invalid(`${key}.problem`, problem, "expected a string");
   }
   return {
     network,

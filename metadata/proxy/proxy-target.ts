@@ -17,8 +17,8 @@ export function proxyTarget(target: string): ProxyTarget {
   const rest = target.slice(authority.length).replace(/#.*$/s, "");
   const path = authority !== "" && !rest.startsWith("/") ? `/${rest}` : rest;
   if (!path.startsWith("/"))
-    return { kind: "bad", status: 400, why: "A path that starts with a slash is wanted." };
+    return { kind: "bad", status: 400, why: "Expected a path that starts with a slash." };
   if (!/^[\x21-\x7e]+$/.test(path))
-    return { kind: "bad", status: 400, why: "The path has a character that has no place in a URL." };
+    return { kind: "bad", status: 400, why: "The path has a character that is not allowed in a URL." };
   return { kind: "path", path };
 }

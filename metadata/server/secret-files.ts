@@ -46,7 +46,7 @@ function parseKey(text: string, line: number): Buffer {
     throw new Error(`line ${line} is neither hexadecimal nor base64`);
   const key = Buffer.from(text, isHex ? "hex" : "base64");
   if (key.length < KEY_BYTES_MIN)
-    throw new Error(`line ${line} has ${key.length} bytes; at least ${KEY_BYTES_MIN} random ones are wanted`);
+    throw new Error(`line ${line} has ${key.length} bytes; expected at least ${KEY_BYTES_MIN} random ones`);
   return key;
 }
 

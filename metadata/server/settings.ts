@@ -50,10 +50,10 @@ export function loadMetadataSettings(flags: Given, env: Environment): MetadataSe
 
 /** Only scheme, host and port: a path would let guests climb out of it, and credentials would be logged. */
 function readBackendUrl(given: string, refused: (why: string) => SettingsError): URL {
-  if (!URL.canParse(given)) throw refused("a URL is wanted, such as http://10.0.0.5:8775");
+  if (!URL.canParse(given)) throw refused("expected a URL, such as http://10.0.0.5:8775");
   const url = new URL(given);
-  if (url.protocol !== "http:" && url.protocol !== "https:") throw refused("http or https is wanted");
-  if (url.username !== "" || url.password !== "") throw refused("credentials have no place in it");
+  if (url.protocol !== "http:" && url.protocol !== "https:") throw refused("expected http or https");
+  if (url.username !== "" || url.password !== "") throw refused("it must not contain credentials");
   if (url.pathname !== "/" || url.search !== "" || url.hash !== "")
     throw refused(`the path of the guest's request goes to it; write ${url.origin}`);
   return url;

@@ -110,14 +110,14 @@ function checkAttachments(ledger: Ledger): Finding[] {
         findings.push({
           invariant: "I4",
           message: `${name} was answered ${address}, which is not in canonical form`,
-          hint: "restart the container, so that it is attached anew",
+          hint: "restart the container, so that it is attached again",
         });
       }
       if (held.has(address)) continue;
       findings.push({
         invariant: "I2",
         message: `${name} uses ${address}, which is not allocated to ${describeOwner(ownerOf(row))}`,
-        hint: "restart the container, so that it is attached anew",
+        hint: "restart the container, so that it is attached again",
       });
     }
   }

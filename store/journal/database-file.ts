@@ -62,7 +62,7 @@ export function openDatabase(folder: string): Database.Database {
     if (code === undefined) throw error;
     if (code === "ERR_DLOPEN_FAILED") throw Object.assign(new Error(notLoaded(message)), { code });
     const remedy =
-      "a writable folder on a sound local disk with room is wanted; mend it, or give another --state";
+      "expected a writable folder on a sound local disk with room; mend it, or give another --state";
     throw Object.assign(new Error(`state folder ${folder} cannot be used: ${message}; ${remedy}`), { code });
   }
 }

@@ -31,7 +31,7 @@ export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, lo
     if (served !== context.bootId && !outlived(ledger, other, lastUs)) continue;
     await commits.submit(() => ledger.attachments.renameBoot(other, context.bootId));
     log.error(
-      `${n} attachments say that this is boot ${other}, and this daemon sees boot ${context.bootId}, although the machine was not started anew: they are kept; let the plugin binary and the daemon read one boot ID (--boot-id-file, docs/operations.md)`,
+      `${n} attachments say that this is boot ${other}, and this daemon sees boot ${context.bootId}, although the machine was not rebooted: they are kept; let the plugin binary and the daemon read one boot ID (--boot-id-file, docs/operations.md)`,
     );
   }
   let ended = 0;
@@ -49,7 +49,7 @@ export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, lo
     after = step.next;
   }
   if (served !== context.bootId) await commits.submit(() => sql.putMeta.run(BOOT, context.bootId));
-  if (ended > 0) log.info(`the machine was started anew: ${ended} attachments of earlier boots ended`);
+  if (ended > 0) log.info(`the machine was rebooted: ${ended} attachments of earlier boots ended`);
 }
 
 /** Whether something of that boot is certainly still there, so that it is no former one. */

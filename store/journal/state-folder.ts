@@ -89,7 +89,7 @@ export class StateFolder {
     } catch (error) {
       if (!(error instanceof RebuildRequiredError)) throw error;
       if (this.#journalOnly) {
-        this.#log.error(`${error.message}; the journal begins anew, and its history is lost`);
+        this.#log.error(`${error.message}; a new journal is begun, and the history is lost`);
         rebuildFrom(this.path, null);
         return this.open();
       }

@@ -208,6 +208,6 @@ export function decodeToken(token: string | undefined): Position {
   } catch {
     // Falls through to the one message for whatever is wrong with it.
   }
-  const remedy = "the token of the page before, unchanged, is wanted";
+  const remedy = "expected the token of the page before, unchanged";
   throw new RefusalError(refuse("REQUEST_INVALID", { key: "continue", value: token, remedy }));
 }

@@ -140,7 +140,7 @@ function refuseUnfit(definition: NetworkDefinition, one: InterfaceAddress, seen:
   seen.add(place.index);
   const { cidr, usable } = place.subnet;
   if (one.prefixLength !== cidr.prefixLength) {
-    const remedy = `its subnet is ${formatCidr(cidr)}, so /${cidr.prefixLength} is wanted`;
+    const remedy = `its subnet is ${formatCidr(cidr)}, so the prefix length must be /${cidr.prefixLength}`;
     throw new RefusalError(refuse("REQUEST_INVALID", { key: "status.ips", value: address, remedy }));
   }
   if (!usable.contains(one.address.value)) {

@@ -140,7 +140,7 @@ describe("refused as CONFIG_INVALID that names the annotation", () => {
     expect(
       refusalOf(() => readNetworkSelection(networks([{ name: "a" }, { name: "b", ips: 7 }]), "shop")).message,
     ).toBe(
-      `annotation ${NETWORKS_ANNOTATION}, element 2, ips is 7: a list of at most 32 addresses, as texts, is wanted`,
+      `annotation ${NETWORKS_ANNOTATION}, element 2, ips is 7: expected a list of at most 32 addresses, as strings`,
     );
   });
 });

@@ -126,13 +126,13 @@ const ROWS: readonly Row[] = [
     why: "no topology",
     view: udn({ layer2: PRIMARY }),
     path: "spec.topology",
-    message: "one of Layer2, Layer3 is wanted",
+    message: "expected one of Layer2, Layer3",
   },
   {
     why: "a localnet in a namespace",
     view: udn(localnet({})),
     path: "spec.topology",
-    message: 'one of Layer2, Layer3 is wanted, not "Localnet"',
+    message: 'expected one of Layer2, Layer3, not "Localnet"',
   },
   {
     why: "no section",
@@ -156,7 +156,7 @@ const ROWS: readonly Row[] = [
     why: "a section that is no object",
     view: udn({ topology: "Layer2", layer2: "x" }),
     path: L2,
-    message: "an object is wanted",
+    message: "expected an object",
   },
   // ipam
   {
@@ -169,32 +169,32 @@ const ROWS: readonly Row[] = [
     why: "an empty ipam",
     view: l2({ ipam: {} }),
     path: `${L2}.ipam`,
-    message: "at least one of mode and lifecycle is wanted",
+    message: "expected at least one of mode and lifecycle",
   },
   {
     why: "an unknown mode",
     view: l2({ ipam: { mode: "Off" } }),
     path: `${L2}.ipam.mode`,
-    message: 'one of Enabled, Disabled, DHCP is wanted, not "Off"',
+    message: 'expected one of Enabled, Disabled, DHCP, not "Off"',
   },
   // layer3
   {
     why: "no role",
     view: l3({ role: undefined }),
     path: `${L3}.role`,
-    message: "one of Primary, Secondary is wanted",
+    message: "expected one of Primary, Secondary",
   },
   {
     why: "no subnets",
     view: l3({ subnets: [] }),
     path: `${L3}.subnets`,
-    message: "at least one subnet is wanted",
+    message: "expected at least one subnet",
   },
   {
     why: "a small MTU",
     view: l3({ mtu: 500 }),
     path: `${L3}.mtu`,
-    message: "a whole number from 576 to 65536 is wanted, not 500",
+    message: "expected a whole number from 576 to 65536, not 500",
   },
   {
     why: "401 subnets",
@@ -259,7 +259,7 @@ const ROWS: readonly Row[] = [
     why: "a part out of range",
     view: l3({ subnets: [{ cidr: "fd00::/48", hostSubnet: 128 }] }),
     path: `${L3}.subnets[0].hostSubnet`,
-    message: "a whole number from 1 to 127 is wanted",
+    message: "expected a whole number from 1 to 127",
   },
   {
     why: "secondary with join subnets",
@@ -415,7 +415,7 @@ const ROWS: readonly Row[] = [
     why: "primary",
     view: ln({ role: "Primary" }),
     path: `${LN}.role`,
-    message: 'one of Secondary is wanted, not "Primary"',
+    message: 'expected one of Secondary, not "Primary"',
   },
   {
     why: "no subnets",
@@ -439,25 +439,25 @@ const ROWS: readonly Row[] = [
     why: "a name with a colon",
     view: ln({ physicalNetworkName: "a:b" }),
     path: `${LN}.physicalNetworkName`,
-    message: 'a name of 1 to 253 characters without "," and ":" is wanted',
+    message: 'expected a name of 1 to 253 characters without "," and ":"',
   },
   {
     why: "a trunk",
     view: ln({ vlan: { mode: "Trunk" } }),
     path: `${LN}.vlan.mode`,
-    message: 'one of Access is wanted, not "Trunk"',
+    message: 'expected one of Access, not "Trunk"',
   },
   {
     why: "no VLAN",
     view: ln({ vlan: { mode: "Access" } }),
     path: `${LN}.vlan.access.id`,
-    message: "a VLAN from 1 to 4094 is wanted",
+    message: "expected a VLAN from 1 to 4094",
   },
   {
     why: "VLAN 4095",
     view: ln({ vlan: { mode: "Access", access: { id: 4095 } } }),
     path: `${LN}.vlan.access.id`,
-    message: "a whole number from 1 to 4094 is wanted, not 4095",
+    message: "expected a whole number from 1 to 4094, not 4095",
   },
   {
     why: "IPv6 with a small MTU",

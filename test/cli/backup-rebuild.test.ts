@@ -271,7 +271,7 @@ test("rebuilding empty warns of what is not known any more", async () => {
   const { code, stdout, stderr } = await daemon.cli("rebuild", "--empty");
   expect({ code, stdout }).toEqual({
     code: 0,
-    stdout: "started anew with an empty database; the daemon serves again\n",
+    stdout: "started with an empty database; the daemon serves again\n",
   });
   expect(stderr).toMatch(
     /^warning: what running containers use is not known any more and may be given again/,

@@ -17,8 +17,8 @@ describe("queries", () => {
     ["/v1/networks?colour=blue", 'colour is "blue": the parameters here are none'],
     ["/v1/networks/blue?x=1", 'x is "1"'],
     ["/v1/allocations?colour=blue", 'colour is "blue": the parameters here are network, address, pod'],
-    ["/v1/allocations?network=a&network=b", 'network is ["a","b"]: one value is wanted'],
-    ["/v1/allocations?network=", 'network is "": one value is wanted'],
+    ["/v1/allocations?network=a&network=b", 'network is ["a","b"]: expected one value'],
+    ["/v1/allocations?network=", 'network is "": expected one value'],
     ["/v1/allocations?address=10.10.0.x", 'address is "10.10.0.x"'],
     ["/v1/allocations?limit=0", 'limit is "0": a whole number from 1 to 5000'],
     ["/v1/allocations?limit=5001", 'limit is "5001"'],
@@ -43,8 +43,8 @@ describe("bodies", () => {
   const BODIES: [string, unknown, string][] = [
     ["/v1/release", "nonsense", "body is refused"],
     ["/v1/release", "null", "body is null"],
-    ["/v1/release", [], "body is []: a JSON object is wanted"],
-    ["/v1/release", {}, "network is absent: the name of a network is wanted"],
+    ["/v1/release", [], "body is []: expected a JSON object"],
+    ["/v1/release", {}, "network is absent: expected the name of a network"],
     ["/v1/release", { network: "blue" }, "address is absent"],
     ["/v1/release", { network: "blue", address: 7 }, "address is 7"],
     ["/v1/release", { network: "blue", address: "10.10.0.x" }, 'address is "10.10.0.x"'],
@@ -52,7 +52,7 @@ describe("bodies", () => {
     [
       "/v1/release",
       { network: "blue", address: "10.10.0.1", force: "yes" },
-      'force is "yes": true or false is wanted',
+      'force is "yes": expected true or false',
     ],
     [
       "/v1/release",
@@ -62,8 +62,8 @@ describe("bodies", () => {
     ["/v1/apply", {}, "objects is absent: a list"],
     ["/v1/apply", { objects: {} }, "objects is {}"],
     ["/v1/delete", { objects: "vm1" }, 'objects is "vm1"'],
-    ["/v1/backup", { path: "relative.db" }, 'path is "relative.db": an absolute path is wanted'],
-    ["/v1/rebuild", {}, "from is absent: either from (a backup) or empty: true is wanted"],
+    ["/v1/backup", { path: "relative.db" }, 'path is "relative.db": expected an absolute path'],
+    ["/v1/rebuild", {}, "from is absent: expected either from (a backup) or empty: true"],
     ["/v1/rebuild", { empty: true }, "empty is true: the state database is in use and sound"],
   ];
   test.for(BODIES)("%s %j", async ([path, body, message], { daemon }) => {

@@ -40,7 +40,12 @@ const GIVEN: [string, string[], string[]][] = [
 const REFUSED: [string, string[], number, string][] = [
   ["taken", ["10.10.0.2"], 120, "10.10.0.2 is held by container holder (eth0) on network {name}"],
   ["one free, one taken", ["10.10.0.77", "fd10::1"], 120, "fd10::1 is held by container holder (eth0)"],
-  ["cooling", ["10.10.0.3"], 11, "10.10.0.3 of network {name} was released a moment ago and still rests"],
+  [
+    "cooling",
+    ["10.10.0.3"],
+    11,
+    "10.10.0.3 of network {name} was released a short time ago and is still cooling down",
+  ],
   ["excluded", ["10.10.0.96"], 122, "10.10.0.96 is excluded in network {name}"],
   ["the gateway", ["10.10.0.1"], 122, "10.10.0.1 is excluded"],
   ["the network address", ["10.10.0.0"], 122, "10.10.0.0 is excluded"],

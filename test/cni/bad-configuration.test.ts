@@ -17,10 +17,10 @@ const UNREADABLE: [string, string, string][] = [
   ["two objects", "{}{}", "Unexpected non-whitespace character"],
   ["YAML", "name: bad\ntype: bridge\n", "Unexpected token"],
   ["a byte order mark", `\ufeff${JSON.stringify(network("bad"))}`, "Unexpected token"],
-  ["null", "null", "an object is wanted"],
-  ["a list", "[]", "an object is wanted"],
-  ["a text", '"bad"', "an object is wanted"],
-  ["lists within lists, a hundred thousand deep", deep(100_000), "an object is wanted"],
+  ["null", "null", "expected an object"],
+  ["a list", "[]", "expected an object"],
+  ["a text", '"bad"', "expected an object"],
+  ["lists within lists, a hundred thousand deep", deep(100_000), "expected an object"],
   ["larger than any configuration", `{"padding":"${"x".repeat(600_000)}"}`, "larger than 524288 bytes"],
 ];
 

@@ -35,7 +35,7 @@ export class Random {
 export function seededRandom(what: string): Random {
   const given = process.env.HOLDFAST_TEST_SEED;
   const seed = given === undefined ? Date.now() % 1_000_000_007 : Number(given);
-  if (!Number.isInteger(seed)) throw new Error(`HOLDFAST_TEST_SEED is ${given}: a whole number is wanted`);
+  if (!Number.isInteger(seed)) throw new Error(`HOLDFAST_TEST_SEED is ${given}: expected a whole number`);
   console.log(`${what}: repeat with HOLDFAST_TEST_SEED=${seed}`);
   return new Random(seed);
 }

@@ -244,7 +244,7 @@ describe("refused", () => {
     ],
     [
       { requested: ["10.0.0.3"], cooling: ["10.0.0.3"] },
-      "ADDRESS_COOLING: 10.0.0.3 of network blue was released a moment ago and still rests",
+      "ADDRESS_COOLING: 10.0.0.3 of network blue was released a short time ago and is still cooling down",
       "rests, and was another's",
     ],
     [{ requested: ["10.0.0.2"] }, "ADDRESS_EXCLUDED: 10.0.0.2 is excluded in network blue", "excluded"],
@@ -266,7 +266,7 @@ describe("refused", () => {
     ],
     [
       { requested: ["10.0.0.4/24"] },
-      "CONFIG_INVALID: runtimeConfig.ips is 10.0.0.4/24: its subnet is 10.0.0.0/29, so write 10.0.0.4/29 or leave the prefix length away",
+      "CONFIG_INVALID: runtimeConfig.ips is 10.0.0.4/24: its subnet is 10.0.0.0/29, so write 10.0.0.4/29 or omit the prefix length",
       "another mask than the subnet's",
     ],
     [
@@ -286,7 +286,7 @@ describe("refused", () => {
     ],
     [
       { bound: ["10.0.0.4/29"], requested: ["10.0.0.4/24"] },
-      "CONFIG_INVALID: runtimeConfig.ips is 10.0.0.4/24: it is held, so write 10.0.0.4/29 or leave the prefix length away",
+      "CONFIG_INVALID: runtimeConfig.ips is 10.0.0.4/24: it is held, so write 10.0.0.4/29 or omit the prefix length",
       "the address it has, with another mask",
     ],
     [

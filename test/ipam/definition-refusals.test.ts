@@ -11,7 +11,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
   test.each<[string, object, object, string, string, string]>([
     ["name missing", net, { name: undefined }, "name", "missing", "needs a name"],
     ["name empty", net, { name: "" }, "name", "missing", "needs a name"],
-    ["name of another type", net, { name: 7 }, "name", "7", "a text is wanted"],
+    ["name of another type", net, { name: 7 }, "name", "7", "expected a string"],
     ["name with a slash", net, { name: "a/b" }, "name", '"a/b"', "letters, digits"],
     ["name begins with a dot", net, { name: ".a" }, "name", '".a"', "begins with a letter or digit"],
     ["name with a space", net, { name: "a b" }, "name", '"a b"', "letters, digits"],
@@ -51,7 +51,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       {},
       "ipam.subnets[1]",
       "7",
-      "a text is wanted",
+      "expected a string",
     ],
     [
       "subnets with a comma too many",
@@ -436,7 +436,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       {},
       "ipam.routes",
       '{"dst"',
-      "a list is wanted",
+      "expected a list",
     ],
     [
       "route no object",
@@ -444,7 +444,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       {},
       "ipam.routes[0]",
       '"0.0.0.0/0"',
-      "an object is wanted",
+      "expected an object",
     ],
     [
       "route without dst",
@@ -511,7 +511,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       "0 to 255",
     ],
     ["too many routes", { ...net, routes: many(1001, () => "x") }, {}, "ipam.routes", "1001", "at most 1000"],
-    ["dns no object", { ...net, dns: ["10.0.0.53"] }, {}, "ipam.dns", '["10.0.0.53"]', "an object is wanted"],
+    ["dns no object", { ...net, dns: ["10.0.0.53"] }, {}, "ipam.dns", '["10.0.0.53"]', "expected an object"],
     [
       "dns with an unknown key",
       { ...net, dns: { servers: [] } },
@@ -526,7 +526,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       {},
       "ipam.dns.nameservers",
       '"10.0.0.53"',
-      "a list of texts",
+      "a list of strings",
     ],
     [
       "nameserver no address",
@@ -536,14 +536,14 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       '"ns1"',
       "not an IP address",
     ],
-    ["dns domain no text", { ...net, dns: { domain: 1 } }, {}, "ipam.dns.domain", "1", "a text is wanted"],
+    ["dns domain no text", { ...net, dns: { domain: 1 } }, {}, "ipam.dns.domain", "1", "expected a string"],
     [
       "dns search with a number",
       { ...net, dns: { search: ["a", 1] } },
       {},
       "ipam.dns.search[1]",
       "1",
-      "a text is wanted",
+      "expected a string",
     ],
     [
       "dns options too many",
@@ -578,7 +578,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       '"10.0.0.1/24"',
       "network is 10.0.0.0/24",
     ],
-    ["subnet no text", { subnet: 10 }, {}, "ipam.subnet", "10", "a text is wanted"],
+    ["subnet no text", { subnet: 10 }, {}, "ipam.subnet", "10", "expected a string"],
     [
       "rangeStart outside",
       { subnet: "10.0.0.0/24", rangeStart: "10.0.1.1" },
@@ -649,7 +649,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       {},
       "ipam.ranges",
       '{"subnet"',
-      "a list is wanted",
+      "expected a list",
     ],
     [
       "ranges without the inner list",
@@ -666,7 +666,7 @@ describe("CONFIG_INVALID names key, value and what would be right", () => {
       {},
       "ipam.ranges[0][0].subnet",
       "missing",
-      "a network is wanted",
+      "expected a network",
     ],
     [
       "a range with an unknown key",
@@ -765,7 +765,7 @@ describe("the ipam block itself", () => {
     [[], "[]"],
   ])("%o is refused", (ipam, value) => {
     const refusal = refusalOf(() => parsePluginConfig({ ...pluginConfig({}), ipam }));
-    expect(refusal.message).toContain(`ipam is ${value}: an object is wanted`);
+    expect(refusal.message).toContain(`ipam is ${value}: expected an object`);
   });
 });
 

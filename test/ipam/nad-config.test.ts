@@ -52,8 +52,8 @@ describe("parseNadConfig reads", () => {
 describe("refuses", () => {
   test.each([
     ["{", "CONFIG_UNREADABLE", "JSON", "cut off"],
-    ["null", "CONFIG_UNREADABLE", "an object is wanted", "no object"],
-    ["[]", "CONFIG_UNREADABLE", "an object is wanted", "a list of plugins without its object"],
+    ["null", "CONFIG_UNREADABLE", "expected an object", "no object"],
+    ["[]", "CONFIG_UNREADABLE", "expected an object", "a list of plugins without its object"],
     [
       list({ name: undefined }),
       "CONFIG_INVALID",

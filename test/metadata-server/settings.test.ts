@@ -31,10 +31,10 @@ const holdfast = (...args: readonly string[]) =>
 
 describe("settings that cannot be", () => {
   test.each([
-    [["--nova-url", "ftp://x"], 2, 'novaUrl is "ftp://x": http or https is wanted'],
+    [["--nova-url", "ftp://x"], 2, 'novaUrl is "ftp://x": expected http or https'],
     [["--nova-url", "10.0.0.5:8775"], 2, "http://10.0.0.5:8775"],
     [["--nova-url", "http://h:1/base"], 2, "write http://h:1"],
-    [["--nova-url", "http://u:p@h:1"], 2, "credentials have no place in it"],
+    [["--nova-url", "http://u:p@h:1"], 2, "it must not contain credentials"],
     [["--backend-timeout-seconds", "0"], 2, "backendTimeoutSeconds"],
     [["--metrics-address", "nowhere"], 2, "expected host:port, "],
     [["--metrics-address", "127.0.0.1:99999"], 2, "a port up to 65535, or off"],

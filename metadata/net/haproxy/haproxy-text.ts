@@ -43,7 +43,7 @@ const SENTENCES: readonly (readonly [status: number, sentence: string, header?: 
 /** The whole configuration. Names of networks must have been checked. */
 export function haproxyText(plan: HaproxyPlan): string {
   const { runDir, runAs } = plan;
-  return `# Made by holdfast metadata-net, and made anew whenever a network comes or goes.
+  return `# Made by holdfast metadata-net, and written again whenever a network comes or goes.
 global
 ${runAs === null ? "" : `  user ${runAs.user}\n  group ${runAs.group}\n`}  nbthread 2
   maxconn ${CONNECTIONS_MAX}

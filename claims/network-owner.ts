@@ -14,7 +14,7 @@ export const NODES_OWN = "";
 
 export const EVERYBODY = "*";
 
-/** Whose a network is: who defines it, and whose NADs may join it besides. */
+/** Whose a network is: who defines it, and whose NADs may join it besides (docs/decisions/0023). */
 export interface NetworkOwner {
   /** The namespace whose NADs define the network; NODES_OWN: none's. */
   readonly definedIn: string;

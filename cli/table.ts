@@ -16,6 +16,7 @@ export interface Column<T> {
 /**
  * Borderless columns under upper-case headers. Our own few lines, because the `table` package adds 30 ms to every query
  * (half of node's own start) and 12 s to one of 100,000 lines.
+ * See docs/decisions/0011.
  */
 export function formatTable<T>(items: readonly T[], columns: readonly Column<T>[]): string {
   const rows = items.map((item) => columns.map((column) => printable(column.cell(item)) || NOTHING));

@@ -12,6 +12,7 @@ const REOPEN_POLL_MS = 50;
  * DEL: ends what is older than it. One that has just come is of the present boot, whatever boot ID the plugin binary sees:
  * the container goes now. One from the spool may be of an earlier boot, and says so. Needs container ID and interface name only. A network that is named limits it to
  * that network; without one, every attachment of the container's interface is meant. Throws StorageFault: not done.
+ * See docs/decisions/0004.
  */
 export async function cniDel(context: CniContext, wire: CniWireRequest, reason: EndReason): Promise<void> {
   const fromSpool = reason === "DEL from the spool";

@@ -12,6 +12,7 @@ const PAGE = 200;
  * Ends attachments whose DEL was lost: a network namespace that this daemon saw and that has been gone for the whole
  * grace is ended as if by DEL, and in Kubernetes only if its pod has ended too. What was never seen, or cannot be
  * looked at, is left alone.
+ * See docs/decisions/0005.
  */
 export class Witness {
   readonly #store: NodeStore;

@@ -26,6 +26,7 @@ interface OpenFile {
 /**
  * Answers of the identity socket that are still true: the daemon writes another generation beside its socket before it
  * tells anybody that an attachment was made or ended, so that no answer is used after the allocation that it was about.
+ * See docs/decisions/0020.
  */
 export class RememberedIdentities {
   readonly #path: string;

@@ -7,6 +7,7 @@ const ABOUT_THE_REQUEST: readonly RefusalCode[] = ["CLAIM_IN_USE", "REQUEST_MISM
 /**
  * The condition that tells a claim why its latest request was refused; null for refusals that are none of its
  * business. Published addresses stay allocated whatever is asked for besides, and the status says so.
+ * See docs/decisions/0010.
  */
 export function conditionOfRefusal(
   refusal: Refusal,

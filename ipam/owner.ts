@@ -1,6 +1,7 @@
 /**
  * Who an address belongs to. `(kind, uid, interface)` is the identity; `namespace` and `name` are for people
  * and never compared, so that an object created again under its old name is somebody else.
+ * See docs/decisions/0015.
  */
 export interface Owner {
   readonly kind: "claim" | "pod" | "container";

@@ -26,6 +26,7 @@ export function readBootId(path: string): string {
  * When a request that has just arrived began. It is of the present boot whatever it says: one that says otherwise comes
  * from a plugin binary that sees another boot ID than this daemon, and what the two would record does not fit
  * together. Throws RefusalError BOOT_MISMATCH.
+ * See docs/decisions/0022.
  */
 export function stampOfLive(present: { readonly bootId: string }, wire: CniWireRequest): Stamp {
   if (wire.bootId !== "" && wire.bootId !== present.bootId) {

@@ -99,6 +99,7 @@ export interface PageRequest {
  *
  * Both methods resolve when their effect is durable. They reject only with a StorageFault: then nothing was
  * promised, and the request may be repeated.
+ * See docs/decisions/0001.
  */
 export interface Allocations {
   /** Gives an attachment its addresses. An exact repeat gets its former answer; an owner keeps what it holds. */

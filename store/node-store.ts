@@ -36,7 +36,7 @@ export interface NodeStore extends Allocations {
   rebuild(backup: string | null, replace: boolean): Promise<void>;
   /** See StateFolder. */
   readonly isComparable: boolean;
-  /** Writes a consistent copy of the state database. Resolves with its size, bytes. */
+  /** Writes a consistent copy of the state database. Resolves with its size, bytes (docs/decisions/0007). */
   backup(path: string): Promise<number>;
   housekeeping(nowUs: number): Promise<void>;
 

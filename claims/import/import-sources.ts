@@ -9,7 +9,7 @@ export const IMPORTED = "Imported";
 /** Former ones that are remembered; one that is forgotten is imported again, which does no harm. */
 const FORMER_MAX = 500;
 
-/** A definition of a network as somebody sees it who follows it: an import of any edition from `joinedAt` on covers it. */
+/** A definition of a network as somebody sees it who follows it: an import of any edition from `joinedAt` on covers it (docs/decisions/0026). */
 export type SeenSource =
   | (Extract<ImportSource, { definition: string }> & { readonly joinedAt: number })
   | Extract<ImportSource, { subnets: string }>;

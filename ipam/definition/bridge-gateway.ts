@@ -15,6 +15,7 @@ export function isBridgeGateway(conf: Readonly<Record<string, unknown>>): boolea
 /**
  * A definition as it is where the bridge is the gateway: a subnet without a gateway has its first address as one, as
  * the bridge plugin chooses it, and nobody is given that address. The same object when every subnet has a gateway.
+ * See docs/decisions/0021.
  */
 export function withBridgeGateways(definition: NetworkDefinition): NetworkDefinition {
   const known = derived.get(definition);

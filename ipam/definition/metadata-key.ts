@@ -29,6 +29,7 @@ interface Asked {
 /**
  * Reads the key `metadata` and takes the reserved address out of the ranges. It is chosen from the definition alone, so
  * that every node chooses the same. Throws RefusalError CONFIG_INVALID.
+ * See docs/decisions/0018.
  */
 export function reserveForMetadata(
   found: Found | null,

@@ -14,6 +14,7 @@ interface Chunk {
 /**
  * The free numbers of a pool, as sorted runs in chunks. Each operation costs two binary searches and at most one
  * shift within a chunk, whether the range is a /24 or a /32 of IPv6, full, empty or riddled with holes.
+ * See docs/decisions/0003.
  */
 export class FreeIndex {
   readonly #chunks: Chunk[] = [];

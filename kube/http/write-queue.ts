@@ -20,6 +20,7 @@ const TURNS: Readonly<Record<Priority, number>> = { add: 1, del: 4, housekeeping
  *
  * An ADD's write goes at once while there is room: Bottleneck takes 3.5 ms to hand a job on, as long as the write itself, so half
  * of the places are given without it and only a crowd waits in its queue.
+ * See docs/decisions/0013.
  */
 export class WriteQueue {
   readonly #atOnceMax: number;

@@ -26,6 +26,7 @@ export interface KubeServiceBackendsOptions {
  * The Services that networks have as their metadata backends: the ready endpoints on this node, of ClusterIP Services, over
  * IPv4, of pods with an address of their own. Whoever has a reference that cannot be followed gets a backend without
  * endpoints: its guests shall wait for their tenant's answer, and not be told something else instead.
+ * See docs/decisions/0019.
  */
 export class KubeServiceBackends {
   readonly #options: KubeServiceBackendsOptions;

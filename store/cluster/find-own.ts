@@ -13,6 +13,7 @@ import type { Attacher } from "./attacher.ts";
 /**
  * What the owner has already: what its former sandbox was answered (all of it is kept), or what an earlier attempt
  * reserved and a release left resting (tried first). Each is read from the API: memory of it proves nothing.
+ * See docs/decisions/0012.
  */
 export async function findOwn(
   { folder, hint, client }: AttachParts,

@@ -7,6 +7,7 @@ const READ_MS_MAX = 10_000;
 /**
  * Whether this machine is the node whose name it has. `other`: the Node object speaks of another boot, which is another machine,
  * or this one before its kubelet has reported. `unknown`: the Node object does not tell.
+ * See docs/decisions/0027.
  */
 export type NodeIdentity =
   | { readonly kind: "ours" }

@@ -54,6 +54,7 @@ interface Reading {
  *   gone     attached by us since  good: the file is not needed any more
  *   folder gone or unreadable      no evidence of anything: nothing ends; unreadable, nothing is given either
  *   dataDir not to be seen         the same as unreadable, unless it was read before (data-dir.ts)
+ * See docs/decisions/0029.
  */
 export class HostLocalTakeover {
   readonly #book: LeaseBook;

@@ -16,7 +16,7 @@ import Database from "better-sqlite3";
 import { migrate } from "./migrations.ts";
 
 const DATABASE_FILE = "holdfast.db";
-/** There while the database is open. With it and without a write-ahead log, answered requests have been lost. */
+/** There while the database is open. With it and without a write-ahead log, answered requests have been lost: docs/decisions/0006. */
 const OPEN_MARKER = "holdfast.open";
 /** There while the daemon waits to be told how to rebuild: an empty database must never be taken for the truth. */
 const REBUILD_MARKER = "rebuild-required";
@@ -53,6 +53,7 @@ export function networkFilesystemName(type: number): string | null {
  *
  * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are
  * then renamed, never deleted), and an Error with the `code` of SQLite or the file system when the folder cannot be used.
+ * See docs/decisions/0002.
  */
 export function openDatabase(folder: string): Database.Database {
   try {

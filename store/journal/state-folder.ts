@@ -56,6 +56,7 @@ export class StateFolder {
   /**
    * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because somebody else knows
    * better; a damaged database is put aside and a new one begun without asking; and commits outlive the process but not the power: nothing syncs but checkpoints.
+   * See docs/decisions/0017.
    */
   constructor(
     folder: string,

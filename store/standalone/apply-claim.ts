@@ -19,7 +19,7 @@ import { type ClaimRow, ownerOf, timeText } from "../journal/rows.ts";
 import type { AppliedClaim, ApplyAction, ClaimView } from "../manifests.ts";
 import { openHolding } from "./claim-status.ts";
 
-/** Creates or changes a claim. Throws RefusalError when what it says contradicts what is held. */
+/** Creates or changes a claim. Throws RefusalError when what it says contradicts what is held (docs/decisions/0009). */
 export function applyClaim(ledger: Ledger, transaction: Transaction, applied: AppliedClaim): ApplyAction {
   const { sql } = ledger;
   const manifest = JSON.stringify(applied.manifest);

@@ -18,6 +18,7 @@ import type { ReleaseOutcome } from "../node-store.ts";
 /**
  * An operator takes an address back. In use (an attachment, or a claim that still exists) it is refused, unless
  * forced; then everything its owner holds on this network goes with it, so that nobody is left with half of it.
+ * See docs/decisions/0008.
  */
 export function releaseAddress(
   ledger: Ledger,

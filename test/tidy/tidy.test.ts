@@ -8,7 +8,7 @@ import { VERSION } from "../../version.ts";
 import { SETTINGS_PAGES, withSettings } from "./settings-docs.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** The rooms of the house: each may import from itself and from those after it. CONTRIBUTING says what lives where. */
+/** The rooms of the house: each may import from itself and from those after it. CONTRIBUTING says what lives where (docs/decisions/0030). */
 const ROOMS = [
   "cli",
   "controller",
@@ -233,6 +233,15 @@ test("dependencies are pinned exactly", () => {
     ([, version]) => !/^\d+\.\d+\.\d+$/.test(version as string),
   );
   expect(loose).toEqual([]);
+});
+
+test("every decision is cited where it governs", () => {
+  const cited = tracked(/\.(ts|mjs|c|h|yaml)$|^tools\//)
+    .map(read)
+    .join("\n");
+  const decisions = tracked(/^docs\/decisions\/\d{4}-.*\.md$/).map((file) => basename(file).slice(0, 4));
+  expect(decisions.length).toBeGreaterThan(20);
+  expect(decisions.filter((number) => !cited.includes(`docs/decisions/${number}`))).toEqual([]);
 });
 
 test("links in the documentation lead somewhere", () => {

@@ -14,7 +14,7 @@ interface Instruction {
   readonly k: number;
 }
 
-/** Load the mark; is it ours; pass; drop. */
+/** Load the mark; is it ours; pass; drop (docs/decisions/0024). */
 const PROGRAM: readonly Instruction[] = [
   { code: 0x20, jt: 0, jf: 0, k: MARK_OFFSET },
   { code: 0x15, jt: 0, jf: 1, k: ADMITTED_MARK },

@@ -24,6 +24,7 @@ export type Written = { readonly kind: "done"; readonly object: IPAllocation } |
 /**
  * Reads and writes of single IPAllocation objects. Every method throws ApiAway when the outcome is unknown, and
  * RefusalError API_REFUSED when the server refuses for a reason that no retry changes (rights, validation).
+ * See docs/decisions/0014.
  */
 export class AllocationClient {
   readonly #api: KubeApi;

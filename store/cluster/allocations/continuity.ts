@@ -34,6 +34,7 @@ interface Before {
  * gets an address from this node before it has compared what it holds itself, and the others have had the time to; and nobody
  * does on a network that somebody has marked. A gap in which the API server was there, because only the connection was cut, is
  * taken back.
+ * See docs/decisions/0025.
  */
 export class Continuity {
   readonly #options: ContinuityOptions;

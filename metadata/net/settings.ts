@@ -13,15 +13,14 @@ export type NetSettings = ValuesOf<typeof METADATA_NET_SETTINGS>;
 export function loadNetSettings(flags: Given, env: Environment): NetSettings {
   const { values, refused } = loadSettings("metadata-net", flags, env);
   for (const name of ["socket", "metadataSocket", "runDir"] as const)
-    if (!/^\/[^\s"'\\]*$/.test(values[name]))
-      throw refused(name, "an absolute path without blanks is wanted");
+    if (!/^\/[^\s"'\\]*$/.test(values[name])) throw refused(name, "expected an absolute path without blanks");
   if (Buffer.byteLength(values.runDir) > RUN_DIR_BYTES_MAX)
     throw refused("runDir", `at most ${RUN_DIR_BYTES_MAX} bytes, or the sockets in it have too long names`);
   for (const [name, what] of [
     ["haproxyUser", "user"],
     ["haproxyGroup", "group"],
   ] as const)
-    if (!/^[\w.-]+$/.test(values[name])) throw refused(name, `the name of a ${what} is wanted`);
+    if (!/^[\w.-]+$/.test(values[name])) throw refused(name, `expected the name of a ${what}`);
   if (values.rateLimit !== 0 && values.rateLimit < RATE_LIMIT_MIN)
     throw refused(
       "rateLimit",

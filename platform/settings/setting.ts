@@ -2,7 +2,7 @@ import type { HostPort } from "../host-port.ts";
 
 /**
  * What a setting is, as plain data: flag, variable, `--help` and docs derive from it, and load.ts reads its value. The
- * command line has all of these in its bundle, so nothing here imports anything at run time (decision 31).
+ * command line has all of these in its bundle, so nothing here imports anything at run time (docs/decisions/0031).
  */
 export type Setting = Described &
   (

@@ -3,6 +3,7 @@ import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
 import { networkObjectName } from "../kube/object-names.ts";
 import { API_VERSION, type IPNetwork, NETWORKS_PATH, namespacedPath, objectPath } from "../kube/objects.ts";
 import { readObject } from "../kube/read-object.ts";
+import type { Log } from "../platform/log.ts";
 import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 import { readNetworkObject } from "./network-object.ts";
@@ -29,7 +30,7 @@ export interface RecordOwnerOptions {
   readonly seen?: (object: IPNetwork | null) => void;
   /** performance.now(), ms. */
   readonly deadlineMs: number;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /**

@@ -1,10 +1,10 @@
-import type { Logger } from "pino";
 import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-request.ts";
 import type { WaitingRoom } from "../claims/waiting-room.ts";
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
 import type { AdmissionCluster } from "../metadata/listeners/admission.ts";
 import type { ListenerDesk } from "../metadata/listeners/desk.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
+import type { Log } from "../platform/log.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
 import type { NodeStore } from "../store/node-store.ts";
@@ -34,7 +34,7 @@ export interface CniContext {
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: ClusterContext | null;
   readonly waiting: WaitingRoom;
-  readonly log: Logger;
+  readonly log: Log;
   readonly warnings: WarnOnce;
   readonly bootId: string;
   readonly bootAgreement: BootAgreement;

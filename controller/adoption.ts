@@ -19,6 +19,7 @@ import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } 
 import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
+import type { Log } from "../platform/log.ts";
 import { sameAllocationOwner } from "../store/cluster/allocations/allocation-object.ts";
 
 /** How a conflict's message begins, by which our own is known again. */
@@ -34,7 +35,7 @@ export interface AdoptionOptions {
   readonly idle: () => string | null;
   /** RFC 3339, for people. */
   readonly time: () => string;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** One listed address that is not known to be the claim's. */

@@ -9,7 +9,6 @@
  *   pace, observations  how often, and how long something must have been true
  */
 
-import type { Logger } from "pino";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/plugin-config.ts";
 import { pause } from "../kube/backoff.ts";
@@ -18,6 +17,7 @@ import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../kube/http/kube-config.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { HealthServer } from "../platform/health-server.ts";
+import type { Log } from "../platform/log.ts";
 import { systemClock } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
 import { LEASE_RETRY_MS, Lease } from "./lease.ts";
@@ -53,7 +53,7 @@ type Work =
 /** The parts of one running controller, wired together. `start` before `stop`. */
 export class Controller {
   readonly #settings: ControllerSettings;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #api: HttpKubeApi;
   readonly #metrics: ControllerMetrics;
   readonly #watched: Watched;
@@ -72,7 +72,7 @@ export class Controller {
   #stopping = false;
 
   /** Throws when the kubeconfig cannot be used. */
-  constructor(settings: ControllerSettings, log: Logger) {
+  constructor(settings: ControllerSettings, log: Log) {
     this.#settings = settings;
     this.#log = log;
     this.#api = new HttpKubeApi(loadKubeConfig(settings.kubeconfig), {
@@ -100,7 +100,7 @@ export class Controller {
           this.#paces.networks.nudge();
         },
       },
-      { info: (message) => log.info(message), warn: (message) => log.warn(message) },
+      log,
     );
     this.#watched = watched;
     this.#lease = new Lease({ ...shared, namespace, identity });

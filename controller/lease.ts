@@ -1,6 +1,7 @@
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
 import { namespacedPath } from "../kube/objects.ts";
 import { isNoSuchObject } from "../kube/read-object.ts";
+import type { Log } from "../platform/log.ts";
 
 const LEASES_PATH = "/apis/coordination.k8s.io/v1/leases";
 const LEASE_NAME = "holdfast-controller";
@@ -22,7 +23,7 @@ export interface LeaseOptions {
   readonly monotonicMs: () => number;
   /** RFC 3339 with milliseconds, for people. */
   readonly time: () => string;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 interface LeaseObject {

@@ -15,6 +15,7 @@ import { recordOwner } from "../claims/record-owner.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPNetwork } from "../kube/objects.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import type { Log } from "../platform/log.ts";
 
 export interface NetworkImportsOptions {
   readonly api: KubeApi;
@@ -28,7 +29,7 @@ export interface NetworkImportsOptions {
   readonly monotonicMs: () => number;
   /** RFC 3339, for people. */
   readonly time: () => string;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** Imports networks, and definitions that join them later, each namespace's at a pace (ImportPace). No ADD waits for it. */

@@ -6,6 +6,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { networkObjectName } from "../kube/object-names.ts";
 import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import type { Log } from "../platform/log.ts";
 import { countNetwork, type NetworkCounts } from "./network-counts.ts";
 
 const CONFLICT = 409;
@@ -17,7 +18,7 @@ export interface NetworkStatusOptions {
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly idle: () => string | null;
-  readonly log: { warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "warn">;
 }
 
 /** Keeps the IPNetwork of every network that is ours: what `kubectl get ipnetworks` shows. */

@@ -15,6 +15,7 @@ import {
 } from "../kube/objects.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
 import { MalformedObjectError, objectAt } from "../kube/views/object-metadata.ts";
+import type { Log } from "../platform/log.ts";
 
 const CONFLICT = 409;
 
@@ -28,7 +29,7 @@ export interface OrphanNetworksOptions {
   readonly keepSeconds: number;
   readonly idle: () => string | null;
   readonly monotonicMs: () => number;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** What NetworkAttachmentDefinitions that are wrong, and define nothing until they are corrected, may be meant for. */

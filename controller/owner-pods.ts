@@ -8,6 +8,7 @@ import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
+import type { Log } from "../platform/log.ts";
 
 export interface OwnerPodsOptions {
   readonly api: KubeApi;
@@ -15,7 +16,7 @@ export interface OwnerPodsOptions {
   readonly definitions: Pick<DefinitionBook, "definitionOf">;
   /** Why nothing may be written now, or null. */
   readonly idle: () => string | null;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** A pod that is attached to an address of a claim. */

@@ -1,13 +1,10 @@
 import { pause } from "../kube/backoff.ts";
+import type { Log } from "../platform/log.ts";
 
 /** Runs of one piece of work are at least so far apart, ms, however many events ask for it. */
 const GAP_MS_MIN = 1_000;
 /** Rest after the work when events ask for it all the time, in times of what it took. */
 const REST_SHARE = 5;
-
-export interface PaceLog {
-  warn(fields: object, message: string): void;
-}
 
 export interface PaceRest {
   /** Rest after the work when events ask for it all the time, in times of what it took. */
@@ -26,7 +23,7 @@ export class Pace {
   readonly #what: string;
   readonly #intervalMs: number;
   readonly #work: (signal: AbortSignal) => Promise<void>;
-  readonly #log: PaceLog;
+  readonly #log: Pick<Log, "warn">;
   readonly #rest: PaceRest;
   readonly #life = new AbortController();
   #loop: Promise<void> | null = null;
@@ -38,7 +35,7 @@ export class Pace {
     what: string,
     intervalMs: number,
     work: (signal: AbortSignal) => Promise<void>,
-    log: PaceLog,
+    log: Pick<Log, "warn">,
     rest: PaceRest = {},
   ) {
     this.#what = what;

@@ -17,6 +17,7 @@ import { allocationName } from "../kube/object-names.ts";
 import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import { readObject } from "../kube/read-object.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
+import type { Log } from "../platform/log.ts";
 
 /** Pods looked at closely in one turn; each costs a few reads of the API server. */
 const PODS_PER_TURN = 200;
@@ -35,7 +36,7 @@ export interface PodAdoptionOptions {
   readonly idle: () => string | null;
   /** RFC 3339, for people. */
   readonly time: () => string;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /**

@@ -3,6 +3,7 @@ import { judge, type Rules, type Verdict } from "../claims/reasons/relations.ts"
 import { Breather } from "../kube/breather.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
+import type { Log } from "../platform/log.ts";
 import { type CarryOutContext, carryOut } from "./carry-out.ts";
 import { Observations } from "./observations.ts";
 import type { PaceRest } from "./pace.ts";
@@ -20,12 +21,6 @@ export const LOOK_REST: PaceRest = { restMsMax: 20_000 };
 /** The rest after carrying out: as long as that took, so that a backlog has half of the time of its few workers. */
 export const CARRY_OUT_REST: PaceRest = { restShare: 1 };
 
-interface SweeperLog {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-}
-
 export interface SweeperOptions {
   readonly api: KubeApi;
   readonly caches: Caches;
@@ -39,7 +34,7 @@ export interface SweeperOptions {
   readonly monotonicMs: () => number;
   /** RFC 3339, for people. */
   readonly time: () => string;
-  readonly log: SweeperLog;
+  readonly log: Pick<Log, "debug" | "info" | "warn">;
   /** Something has stood long enough to be carried out. */
   readonly onDue?: () => void;
   /** After a verdict was carried out. */

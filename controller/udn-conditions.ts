@@ -15,6 +15,7 @@ import { namespacedPath, objectPath } from "../kube/objects.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { judgeService, projectService, SERVICES_PATH, type ServiceView } from "../kube/views/service-view.ts";
+import type { Log } from "../platform/log.ts";
 
 /** Type of the one condition that Holdfast writes into a (Cluster)UserDefinedNetwork. */
 const METADATA_SERVICE_READY = "MetadataServiceReady";
@@ -29,7 +30,7 @@ export interface UdnConditionsOptions {
   /** RFC 3339, for people. */
   readonly time: () => string;
   readonly onChange: () => void;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 type Wish = Pick<ClaimCondition, "status" | "reason" | "message">;
@@ -49,11 +50,7 @@ export class UdnConditions {
 
   constructor(options: UdnConditionsOptions) {
     this.#options = options;
-    const { api, onChange } = options;
-    const log = {
-      info: (message: string) => options.log.info({}, message),
-      warn: (message: string) => options.log.warn({}, message),
-    };
+    const { api, onChange, log } = options;
     this.#watch = new UdnWatch({ api, log, onChange });
     this.#services = new Reflector<ServiceView>({
       api,

@@ -10,6 +10,7 @@ import {
 } from "../kube/objects.ts";
 import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import { readPool } from "../kube/views/whereabouts.ts";
+import type { Log } from "../platform/log.ts";
 import { addressOf, cooled, isSound } from "../store/cluster/allocations/allocation-object.ts";
 import { timeText } from "../store/journal/rows.ts";
 
@@ -25,7 +26,7 @@ export interface WhereaboutsRecordsOptions {
   readonly monotonicMs: () => number;
   /** RFC 3339, for people. */
   readonly time: () => string;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /**

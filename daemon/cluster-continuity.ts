@@ -1,8 +1,8 @@
-import type { Logger } from "pino";
 import { endRecovery, markRecovering, recoveryMark } from "../claims/recovery.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../kube/objects.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
+import type { Log } from "../platform/log.ts";
 import { Continuity } from "../store/cluster/allocations/continuity.ts";
 import { type Creation, hasServedSince } from "../store/cluster/allocations/served-since.ts";
 import { timeText } from "../store/journal/rows.ts";
@@ -26,7 +26,7 @@ export interface ClusterContinuityOptions {
   readonly node: string;
   readonly recoveryMs: number;
   readonly wallMs: () => number;
-  readonly log: Logger;
+  readonly log: Log;
   /** Reads the IPNetwork of a network now, and tells it to `seen`. Throws ApiAway. */
   look(network: string, deadlineMs: number): Promise<void>;
   /** Everything that is followed must be listed anew. */

@@ -1,4 +1,3 @@
-import type { Logger } from "pino";
 import { KubeClaimDesk } from "../claims/claim-desk.ts";
 import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
 import { NetworkOwners } from "../claims/network-owners.ts";
@@ -24,6 +23,7 @@ import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { type AskedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";
+import type { Log } from "../platform/log.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import { timeText } from "../store/journal/rows.ts";
@@ -52,7 +52,7 @@ export interface ClusterNodeOptions {
   readonly addDeadlineMs: number;
   readonly recoverySeconds: number;
   readonly context: NodeContext;
-  readonly log: Logger;
+  readonly log: Log;
   readonly onRequest?: (verb: string, status: number | "away", ms: number) => void;
 }
 
@@ -69,7 +69,7 @@ export class ClusterNode {
   readonly node: string;
   readonly #http: HttpKubeApi;
   readonly #options: ClusterNodeOptions;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #events: EventWriter;
   readonly #podWatch: Reflector<PodView>;
   readonly #nadWatch: Reflector<NadView>;

@@ -12,7 +12,6 @@
 
 import { readFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
-import type { Logger } from "pino";
 import type { ApiContext } from "../admin/routes.ts";
 import { WaitingRoom } from "../claims/waiting-room.ts";
 import type { CniContext } from "../cni/context.ts";
@@ -22,6 +21,7 @@ import { ListenerDesk } from "../metadata/listeners/desk.ts";
 import { BootAgreement, readBootId } from "../platform/boot-id.ts";
 import { ensureFolder } from "../platform/folders.ts";
 import { HealthServer } from "../platform/health-server.ts";
+import type { Log } from "../platform/log.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import { listenOnSocket, removeStale } from "../platform/socket.ts";
@@ -47,7 +47,7 @@ const STOP_GRACE_MS = 3_000;
 /** The parts of one running daemon, wired together. `start` before `stop`. */
 export class Daemon {
   readonly #settings: DaemonSettings;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #store: NodeStore;
   readonly #cluster: ClusterNode | null;
   readonly #settlement: Settlement | null;
@@ -63,7 +63,7 @@ export class Daemon {
   #stopping = false;
 
   /** Throws when the state folder or the kubeconfig cannot be used. */
-  static async create(settings: DaemonSettings, log: Logger, version: string): Promise<Daemon> {
+  static async create(settings: DaemonSettings, log: Log, version: string): Promise<Daemon> {
     ensureFolder(settings.state, "state");
     const context: NodeContext = {
       clock: systemClock,
@@ -95,7 +95,7 @@ export class Daemon {
   private constructor(
     settings: DaemonSettings,
     context: NodeContext,
-    log: Logger,
+    log: Log,
     version: string,
     kubernetes: { readonly cluster: ClusterNode; readonly requests: ApiRequestMetrics } | null,
   ) {

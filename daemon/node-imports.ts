@@ -9,6 +9,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { pause } from "../kube/backoff.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
+import type { Log } from "../platform/log.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 
 /**
@@ -28,7 +29,7 @@ interface NodeImportsOptions {
   readonly monotonicMs: () => number;
   /** RFC 3339, for people. */
   readonly time: () => string;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 interface Covered {

@@ -1,5 +1,4 @@
 import Fastify, { type FastifyError, type FastifyInstance } from "fastify";
-import type { Logger } from "pino";
 import { type ApiContext, addApiRoutes } from "../admin/routes.ts";
 import type { CniContext } from "../cni/context.ts";
 import { addCniRoute, sendRefusal } from "../cni/route.ts";
@@ -7,6 +6,7 @@ import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { addListenerRoute } from "../metadata/listeners/route.ts";
 import { sendApiError } from "../platform/api-error.ts";
+import type { Log } from "../platform/log.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -46,7 +46,7 @@ function fastifyRefusal(error: FastifyError, url: string): Refusal | null {
   return refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: error.message });
 }
 
-function addHealthRoutes(server: FastifyInstance, log: Logger, api: ApiContext, metrics: Metrics): void {
+function addHealthRoutes(server: FastifyInstance, log: Log, api: ApiContext, metrics: Metrics): void {
   server.get("/healthz", async () => "ok\n");
   server.get("/readyz", async (_request, reply) => {
     const reason = api.notReady();

@@ -1,5 +1,5 @@
-import type { Logger } from "pino";
 import type { Finding } from "../ipam/finding.ts";
+import type { Log } from "../platform/log.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
 /** How often to look whether everything is listed at the start, ms. */
@@ -15,7 +15,7 @@ const REASSERT_AGAIN_MS = 5_000;
  */
 export class Settlement {
   readonly #cluster: ClusterNode;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #mayBegin: () => boolean;
   readonly #mayCompare: () => boolean;
   #settled = false;
@@ -28,7 +28,7 @@ export class Settlement {
 
   constructor(parts: {
     readonly cluster: ClusterNode;
-    readonly log: Logger;
+    readonly log: Log;
     /** The journal is open and the spool drained. */
     mayBegin(): boolean;
     /** The daemon is ready. */

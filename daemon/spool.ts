@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, renameSync, rmSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
-import type { Logger } from "pino";
 import { readWireRequest } from "../cni/request.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { ensureFolder } from "../platform/folders.ts";
+import type { Log } from "../platform/log.ts";
 
 /** How often the folder is looked at: a DEL in it has been answered already, only its address waits. */
 const DRAIN_INTERVAL_MS = 1_000;
@@ -15,14 +15,14 @@ const PARTIAL_KEEP_MS = 3_600_000;
 /** DELs that the plugin binary could not deliver. Drained before the first ADD, and again and again after it. */
 export class Spool {
   readonly #folder: string;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #deliver: (wire: CniWireRequest) => Promise<void>;
   /** Unfinished files, by when they were first seen on the monotonic clock: a wall clock that jumps must not take one from its writer. */
   readonly #partials = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
   #running: Promise<void> | null = null;
 
-  constructor(folder: string, log: Logger, deliver: (wire: CniWireRequest) => Promise<void>) {
+  constructor(folder: string, log: Log, deliver: (wire: CniWireRequest) => Promise<void>) {
     this.#folder = folder;
     this.#log = log;
     this.#deliver = deliver;

@@ -1,5 +1,5 @@
-import type { Logger } from "pino";
 import { isStaticUid } from "../kube/views/pod-view.ts";
+import type { Log } from "../platform/log.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import type { Clock } from "../platform/time.ts";
 import type { NodeStore } from "../store/node-store.ts";
@@ -19,7 +19,7 @@ export class Witness {
   readonly #bootId: string;
   readonly #podHasEnded: (pod: PodIdentity | null) => Promise<boolean>;
   readonly #clock: Clock;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #graceMs: number;
   /** Attachment id → since when it has been seen to be gone. */
   #gone = new Map<number, number>();
@@ -27,7 +27,7 @@ export class Witness {
   constructor(parts: {
     readonly store: NodeStore;
     readonly clock: Clock;
-    readonly log: Logger;
+    readonly log: Log;
     readonly bootId: string;
     readonly graceSeconds: number;
     /** Whether a pod has certainly ended, asked of whoever knows. */

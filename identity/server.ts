@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { parse } from "node:querystring";
-import type { Logger } from "pino";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { statusOf } from "../platform/api-error.ts";
+import type { Log } from "../platform/log.ts";
 import { listenOnSocket } from "../platform/socket.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import type { IdentityDesk } from "./desk.ts";
@@ -18,7 +18,7 @@ const STOP_GRACE_MS = 1_000;
 
 interface IdentityServerParts {
   readonly desk: IdentityDesk;
-  readonly log: Logger;
+  readonly log: Log;
   notReady(): string | null;
   /** Calls back after each change of this node's attachments, before anybody is told of it. */
   watchChanges(changed: () => void): void;

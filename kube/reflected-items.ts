@@ -1,3 +1,4 @@
+import type { Log } from "../platform/log.ts";
 import { Breather } from "./breather.ts";
 
 /** What every projected object must have. `key` is the caller's own name for it, one of a kind among the items. */
@@ -5,11 +6,6 @@ export interface Reflected {
   readonly key: string;
   readonly uid: string;
   readonly resourceVersion: string;
-}
-
-interface ReflectorLog {
-  info(message: string): void;
-  warn(message: string): void;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; `project` makes something of them
@@ -21,7 +17,7 @@ export interface ItemHooks<T extends Reflected> {
   /** `previous` has the same UID and key. */
   readonly onUpsert: (item: T, previous: T | undefined) => void;
   readonly onDelete: (item: T) => void;
-  readonly log: ReflectorLog;
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** What a list has brought so far: projections by the objects' own names. */

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Logger } from "pino";
 import type { Finding } from "../ipam/finding.ts";
 import type { HostPort } from "./host-port.ts";
+import type { Log } from "./log.ts";
 
 const REMEDY =
   'Set metricsAddress to an address of this machine with a free port (under systemd see docs/operations.md, "Metrics"), or to off';
@@ -20,7 +20,7 @@ export interface HealthServerOptions {
   readonly metrics: MetricsText;
   /** Why the process does not serve now, or null. */
   readonly notReady: () => string | null | Promise<string | null>;
-  readonly log: Logger;
+  readonly log: Log;
   /** An address that is taken is tried again: nobody who waits for the process itself has to wait for its metrics. */
   readonly keepsTrying?: boolean;
 }

@@ -3,7 +3,7 @@
  *
  *   time, bell                 clocks, and waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
- *   log, quiet-log, warn-once  what is said, and how often
+ *   log, warn-once             what is said, and how often
  *   health-server              /healthz, /readyz, /metrics
  *   socket, api-query, api-error    unix sockets and what is asked on them
  *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine

@@ -1,14 +1,14 @@
-import type { Logger } from "pino";
+import type { Log } from "./log.ts";
 
 /** Different warnings remembered; beyond it they are forgotten and may be said again. */
 const REMEMBERED_MAX = 1_000;
 
 /** Things an operator should know once, not at every ADD. */
 export class WarnOnce {
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #said = new Set<string>();
 
-  constructor(log: Logger) {
+  constructor(log: Log) {
     this.#log = log;
   }
 

@@ -1,3 +1,4 @@
+import type { Log } from "../platform/log.ts";
 import type { NamespaceIdentity } from "../platform/namespaces.ts";
 import type { Clock } from "../platform/time.ts";
 import type { HostLocalDirs } from "./host-local/takeover.ts";
@@ -19,7 +20,7 @@ export interface NodeContext {
   namespaceAlive?(netns: NamespaceIdentity): boolean;
 }
 
-export interface StoreLog {
-  info(message: string): void;
-  error(message: string): void;
-}
+/** What a store says. */
+export type StoreLog = Pick<Log, "info" | "error">;
+/** A cluster's store has warnings besides: what another node or the API server did. */
+export type ClusterStoreLog = Pick<Log, "info" | "warn" | "error">;

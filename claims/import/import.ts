@@ -21,6 +21,7 @@ import {
 import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/read-object.ts";
 import { claimsNamedBy } from "../../kube/views/network-selection.ts";
 import type { PodView } from "../../kube/views/pod-view.ts";
+import type { Log } from "../../platform/log.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { DefinitionBook } from "../definition-book.ts";
 import { readNetworkObject } from "../network-object.ts";
@@ -46,11 +47,6 @@ const CONDITION_ATTEMPTS_MAX = 10;
 const PROBLEMS_LOGGED_MAX = 20;
 const CONFLICT = 409;
 
-interface ImportLog {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-}
-
 export interface ImportOptions {
   /** Which network a NAD belongs to, and the definition that counts; complete, or addresses would be missed. */
   readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad" | "nadsOf">;
@@ -64,7 +60,7 @@ export interface ImportOptions {
   readonly again?: boolean;
   /** Only looks: nothing is written. */
   readonly dryRun?: boolean;
-  readonly log: ImportLog;
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** An address that was in use, as an import found it. */

@@ -1,10 +1,11 @@
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { Reflector, type ReflectorState } from "../../kube/reflector.ts";
+import type { Log } from "../../platform/log.ts";
 import { CUDNS_PATH, projectUdn, UDNS_PATH, type UdnKind, type UdnView } from "./udn-object.ts";
 
 export interface UdnWatchOptions {
   readonly api: KubeApi;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
   readonly onChange: () => void;
 }
 

@@ -4,6 +4,7 @@ import { AddressSyntaxError, formatAddress, parseAddress } from "../../ipam/spac
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import type { Log } from "../../platform/log.ts";
 import { IdentityAway, type IdentitySource } from "../source.ts";
 import type { IdentityInterface, IdentityView } from "../wire.ts";
 import { type OvnInterface, type OvnPod, projectOvnPod } from "./objects.ts";
@@ -23,7 +24,7 @@ export interface OvnIdentityOptions {
   readonly api: KubeApi;
   /** The one network whose requests are answered: fixed by the deployment, since only the network's pods can ask. */
   readonly network: string;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
   /** Whether sessions with tokens are offered to guests; default optional. */
   readonly tokens?: "off" | "optional" | "required";
 }

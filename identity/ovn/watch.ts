@@ -3,6 +3,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { Reflector, type ReflectorState } from "../../kube/reflector.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
+import type { Log } from "../../platform/log.ts";
 import {
   type OvnInterface,
   type OvnNad,
@@ -18,7 +19,7 @@ const LAUNCHERS = "kubevirt.io=virt-launcher";
 export interface OvnWatchOptions {
   readonly api: KubeApi;
   readonly network: string;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** The launcher pods on one network of OVN-Kubernetes, by address, and the claims of the network. */

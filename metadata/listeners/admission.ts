@@ -1,8 +1,8 @@
-import type { Logger } from "pino";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { Log } from "../../platform/log.ts";
 import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
 import type { NodeStore } from "../../store/node-store.ts";
@@ -25,7 +25,7 @@ interface AdmissionContext {
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: AdmissionCluster | null;
   readonly listeners: ListenerDesk;
-  readonly log: Logger;
+  readonly log: Log;
   readonly warnings: WarnOnce;
   /** Longest wait of an ADD for the metadata listener of its network, ms. */
   readonly metadataWaitMs: number;

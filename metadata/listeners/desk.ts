@@ -9,11 +9,11 @@
  *   findings, metrics
  */
 
-import type { Logger } from "pino";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { Bell } from "../../platform/bell.ts";
+import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { NodeStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
@@ -36,7 +36,7 @@ const PAUSE_FACTOR = 4;
 export interface ListenerDeskParts {
   readonly store: NodeStore;
   readonly clock: Clock;
-  readonly log: Logger;
+  readonly log: Log;
   /** false: nothing is wanted, on any network. */
   readonly enabled: boolean;
   /** Why the store does not know everything yet; null when it does. */

@@ -1,6 +1,6 @@
-import type { Logger } from "pino";
 import { describeOwner } from "../../ipam/owner.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import type { Log } from "../../platform/log.ts";
 import type { NodeStore } from "../../store/node-store.ts";
 
 interface Known {
@@ -15,13 +15,13 @@ interface Known {
  */
 export class ReservedAddresses {
   readonly #store: Pick<NodeStore, "holderOf">;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #known = new Map<string, Known>();
   readonly #asking = new Map<string, Promise<void>>();
   /** Nobody could tell, and the log says so already. */
   readonly #untold = new Set<string>();
 
-  constructor(store: Pick<NodeStore, "holderOf">, log: Logger) {
+  constructor(store: Pick<NodeStore, "holderOf">, log: Log) {
     this.#store = store;
     this.#log = log;
   }

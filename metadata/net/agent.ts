@@ -8,7 +8,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Logger } from "pino";
+import type { Log } from "../../platform/log.ts";
 import type { ListenerState, WantedListeners } from "../listeners/wire.ts";
 import { exchange } from "./daemon-link.ts";
 import type { Haproxy } from "./haproxy/haproxy.ts";
@@ -31,7 +31,7 @@ export interface AgentParts {
   readonly socket: string;
   readonly listeners: Listeners;
   readonly haproxy: Haproxy;
-  readonly log: Logger;
+  readonly log: Log;
 }
 
 /** Asks the daemon what is wanted, carries it out, tells what is up; and looks after what is there meanwhile. */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Logger } from "pino";
+import type { Log } from "../../platform/log.ts";
 import type { ListenerState, WantedListeners } from "../listeners/wire.ts";
 import type { Frontends } from "./haproxy/frontends.ts";
 import type { Firewall } from "./kernel/firewall.ts";
@@ -17,7 +17,7 @@ export interface ListenerParts {
   readonly memory: PortMemory;
   readonly firewall: Firewall;
   readonly frontends: Frontends;
-  readonly log: Logger;
+  readonly log: Log;
   /** Something that was there had been changed by somebody else, and is there again. */
   readonly repaired: (repair: Repair) => void;
 }

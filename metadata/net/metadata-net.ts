@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Logger } from "pino";
 import { HealthServer } from "../../platform/health-server.ts";
+import type { Log } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { Agent } from "./agent.ts";
 import { Frontends } from "./haproxy/frontends.ts";
@@ -18,7 +18,7 @@ import type { NetSettings } from "./settings.ts";
 /** The parts of one running metadata-net, wired together. `start` before `stop`. */
 export class MetadataNet {
   readonly #settings: NetSettings;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #names: Names;
   readonly #haproxy: Haproxy;
   readonly #metrics: NetMetrics;
@@ -32,7 +32,7 @@ export class MetadataNet {
   #running: Promise<void> = Promise.resolve();
 
   /** Throws Error when the run folder cannot be used, or another process uses it. */
-  constructor(settings: NetSettings, log: Logger) {
+  constructor(settings: NetSettings, log: Log) {
     const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = settings;
     // Before anything reads what is in it.
     this.#unlock = lockRunDir(runDir);

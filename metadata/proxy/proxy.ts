@@ -7,7 +7,7 @@
  */
 
 import type { Buffer } from "node:buffer";
-import type { QuietLog } from "../../platform/quiet-log.ts";
+import type { QuietLog } from "../../platform/log.ts";
 import { type Answer, sentence, withoutBody } from "../documents/answer.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 import { judgeBackend } from "./backend-answer.ts";

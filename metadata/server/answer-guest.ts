@@ -5,7 +5,7 @@ import { IdentityAway, type IdentitySource } from "../../identity/source.ts";
 import type { IdentityView } from "../../identity/wire.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
-import type { QuietLog } from "../../platform/quiet-log.ts";
+import type { QuietLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
 import { respond } from "../documents/route.ts";

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { Logger } from "pino";
+import type { Log } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
 import type { HeaderLine } from "../proxy/client-headers.ts";
@@ -24,7 +24,7 @@ const HEAD_BYTES_MAX = 32 << 10;
 export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules"> {
   origin(incoming: IncomingMessage, lines: readonly HeaderLine[]): Origin | null;
   readonly metrics: ServerMetrics;
-  readonly errors: Logger;
+  readonly errors: Log;
 }
 
 /** The server that guests' requests come to, not listening yet. */

@@ -1,13 +1,13 @@
 import type { Buffer } from "node:buffer";
-import type { Logger } from "pino";
 import { ensureFolder } from "../../platform/folders.ts";
+import type { Log } from "../../platform/log.ts";
 import { WatchedFile } from "../../platform/watched-file.ts";
 import { isOpen, makeKeyFile, parseKeys, parseSecret } from "./secret-files.ts";
 import type { MetadataSettings } from "./settings.ts";
 
 /** What the server must not tell: the keys of tokens, and what it shares with a backend. Read again on change. */
 export class KeyRing {
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #files: WatchedFile<unknown>[] = [];
   readonly #keys: WatchedFile<readonly Buffer[]>;
   readonly #novaSecret: WatchedFile<Buffer> | null;
@@ -15,7 +15,7 @@ export class KeyRing {
   readonly #ca: WatchedFile<Buffer> | null;
 
   /** Throws Error that names the file and what is wrong with it, never its content. */
-  constructor(settings: MetadataSettings, log: Logger) {
+  constructor(settings: MetadataSettings, log: Log) {
     this.#log = log;
     const { keyFile, makeKeys, state, novaUrl, secretFile, serviceSecretFile, novaCaFile } = settings;
     if (makeKeys) {

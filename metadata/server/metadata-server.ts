@@ -9,9 +9,9 @@
  */
 
 import type { Server } from "node:http";
-import type { Logger } from "pino";
 import { HealthServer } from "../../platform/health-server.ts";
-import { QuietLog } from "../../platform/quiet-log.ts";
+import type { Log } from "../../platform/log.ts";
+import { QuietLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { BackendProxy } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
@@ -29,7 +29,7 @@ const STOP_GRACE_MS = 3_000;
 /** The parts of one running metadata server, wired together. `start` before `stop`. */
 export class MetadataServer {
   readonly #settings: MetadataSettings;
-  readonly #log: Logger;
+  readonly #log: Log;
   readonly #ring: KeyRing;
   readonly #metrics: ServerMetrics;
   readonly #sources: Sources;
@@ -38,7 +38,7 @@ export class MetadataServer {
   readonly #health: HealthServer;
 
   /** Throws Error when a file or folder of the settings cannot be used. */
-  static async create(settings: MetadataSettings, log: Logger): Promise<MetadataServer> {
+  static async create(settings: MetadataSettings, log: Log): Promise<MetadataServer> {
     const ring = new KeyRing(settings, log);
     const metrics = new ServerMetrics();
     const sources = await openSources({
@@ -52,7 +52,7 @@ export class MetadataServer {
 
   private constructor(
     settings: MetadataSettings,
-    log: Logger,
+    log: Log,
     { ring, metrics, sources }: { ring: KeyRing; metrics: ServerMetrics; sources: Sources },
   ) {
     this.#settings = settings;

@@ -1,7 +1,7 @@
 import type { Buffer } from "node:buffer";
-import type { Logger } from "pino";
 import { IdentityClient, type IdentityOutcome } from "../../identity/client.ts";
 import type { IdentitySource } from "../../identity/source.ts";
+import type { Log } from "../../platform/log.ts";
 import { Passwords } from "../tenant/passwords.ts";
 import { StandaloneSource } from "../tenant/standalone-source.ts";
 import type { TenantSource } from "../tenant/tenant-source.ts";
@@ -20,7 +20,7 @@ export interface Sources {
 
 export interface SourcesOptions {
   readonly settings: MetadataSettings;
-  readonly log: Logger;
+  readonly log: Log;
   serviceSecret(): Buffer | null;
   onOutcome(outcome: IdentityOutcome): void;
 }
@@ -60,7 +60,7 @@ async function kubeTenants(
 ): Promise<RunningTenants> {
   // Read only where there is a cluster: its packages take memory and time.
   const { createKubeTenantSource } = await import("../tenant/create-kube-tenant-source.ts");
-  return createKubeTenantSource({ kubeconfig, node: settings.node, log: texts(log), secret: serviceSecret });
+  return createKubeTenantSource({ kubeconfig, node: settings.node, log, secret: serviceSecret });
 }
 
 /** As the Service's own pod, on a network whose addresses OVN-Kubernetes gives: there is no daemon to ask. */
@@ -79,7 +79,7 @@ async function openPodSources(
   const ovn = createOvnIdentity({
     api,
     network,
-    log: texts(options.log),
+    log: options.log,
     ...(options.settings.tokens === undefined ? {} : { tokens: options.settings.tokens }),
   });
   return {
@@ -117,9 +117,4 @@ function counted(source: IdentitySource, onOutcome: (outcome: IdentityOutcome) =
     },
     close: () => source.close(),
   };
-}
-
-/** As the Kubernetes side writes: sentences only. */
-function texts(log: Logger): { info(message: string): void; warn(message: string): void } {
-  return { info: (text) => log.info(text), warn: (text) => log.warn(text) };
 }

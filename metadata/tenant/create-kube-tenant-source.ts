@@ -2,6 +2,7 @@ import type { Buffer } from "node:buffer";
 import { EventWriter } from "../../kube/events.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import type { Log } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { timeText } from "../../store/journal/rows.ts";
 import { KubeTenantSource } from "./kube-tenant-source.ts";
@@ -15,7 +16,7 @@ export interface KubeOptions {
   readonly kubeconfig: string | null;
   /** This node. */
   readonly node: string;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
   /** What identities are signed with for Services; asked at each request. null: they are not signed. */
   readonly secret: () => Buffer | null;
 }

@@ -11,6 +11,7 @@ import {
 } from "../../kube/views/content-annotations.ts";
 import { NAMESPACES_PATH, type NamespaceView, projectNamespace } from "../../kube/views/tenant-objects.ts";
 import type { VmiView } from "../../kube/views/vmi-view.ts";
+import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { readContent, referencesIn, type TenantObjects } from "./content.ts";
 import { keepGuestPassword } from "./guest-passwords.ts";
@@ -38,7 +39,7 @@ interface ServiceBackends {
 
 export interface KubeTenantOptions {
   readonly api: KubeApi;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
   readonly clock: Clock;
   readonly events: Pick<EventWriter, "warn">;
   /** null: no network has one. */

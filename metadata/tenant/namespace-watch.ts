@@ -10,6 +10,7 @@ import {
   type VmView,
 } from "../../kube/views/tenant-objects.ts";
 import { projectVmi, type VmiView } from "../../kube/views/vmi-view.ts";
+import type { Log } from "../../platform/log.ts";
 import { NamedObjects, type ObjectReference } from "./named-objects.ts";
 
 /** A guest's request waits so long, ms, for what its namespace has to be known; its client gives up after 10 s. */
@@ -24,7 +25,7 @@ const TOLD_MAX = 1_000;
 
 export interface NamespaceWatchOptions {
   readonly api: KubeApi;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
   readonly timings?: Partial<ReflectorTimings>;
   /** Default 5 s. */
   readonly syncMsMax?: number;

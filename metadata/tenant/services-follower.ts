@@ -8,6 +8,7 @@ import {
   SERVICES_PATH,
   type ServiceView,
 } from "../../kube/views/service-view.ts";
+import type { Log } from "../../platform/log.ts";
 import {
   type LocalEndpoint,
   localEndpoints,
@@ -26,7 +27,7 @@ const NOT_FOUND = 404;
 
 export interface FollowerOptions {
   readonly api: KubeApi;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
   readonly namespace: string;
   readonly name: string;
 }

@@ -13,6 +13,7 @@ import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { NADS_PATH } from "../../kube/objects.ts";
 import { Reflector } from "../../kube/reflector.ts";
 import { readTexts } from "../../kube/views/object-metadata.ts";
+import type { Log } from "../../platform/log.ts";
 
 /** A guest's request waits so long, ms, for the networks to be known; its client gives up after 10 s. */
 const SYNC_MS_MAX = 5_000;
@@ -35,7 +36,7 @@ interface NadWithService extends NadView {
 
 export interface ServiceReferencesOptions {
   readonly api: KubeApi;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /**

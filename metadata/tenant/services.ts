@@ -2,6 +2,7 @@ import type { Buffer } from "node:buffer";
 import { describeReference } from "../../claims/udn/service-reference.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import type { Log } from "../../platform/log.ts";
 import { ServiceFollower } from "./services-follower.ts";
 import { EndpointPods } from "./services-pods.ts";
 import { NAD_KIND, type NetworkReference, ServiceReferences } from "./services-references.ts";
@@ -13,7 +14,7 @@ const IDLE_LOOK_MS = 60_000;
 
 export interface KubeServiceBackendsOptions {
   readonly api: KubeApi;
-  readonly log: { info(message: string): void; warn(message: string): void };
+  readonly log: Pick<Log, "info" | "warn">;
   /** This node: endpoints of others are none of its. */
   readonly node: string;
   readonly events: Pick<EventWriter, "warn">;

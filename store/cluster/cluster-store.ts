@@ -21,7 +21,7 @@ import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } fr
 import { JournalReader } from "../journal/journal-reader.ts";
 import { StateFolder } from "../journal/state-folder.ts";
 import type { ClaimView } from "../manifests.ts";
-import type { NodeContext, StoreLog } from "../node-context.ts";
+import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page, PodIdentity } from "../records.ts";
 import { AllocationClient } from "./allocations/allocation-client.ts";
@@ -52,7 +52,7 @@ const CHECK_MS_MAX = 2_000;
 export interface KubernetesStoreOptions {
   readonly folder: string;
   readonly context: NodeContext;
-  readonly log: StoreLog & { warn(message: string): void };
+  readonly log: ClusterStoreLog;
   readonly api: KubeApi;
   readonly desk: ClaimDesk;
   readonly continuity: Continuity;

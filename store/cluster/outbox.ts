@@ -3,6 +3,7 @@ import { type Address, addressBytes, addressFromBytes, sameAddress } from "../..
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
+import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf, type OwedRow, timeText } from "../journal/rows.ts";
@@ -21,10 +22,6 @@ const RETRY_PAUSE_MS = 1_000;
 /** After this long no write of a request that was given up can still arrive, ms. */
 const LATE_WRITE_MS_MAX = 120_000;
 
-export interface OutboxLog {
-  warn(message: string): void;
-}
-
 /**
  * Tells the API server what containers of this node have stopped using. Every entry names its owner and container: an
  * address that belongs to somebody else by now is left alone. Entries are only ever releases.
@@ -34,7 +31,7 @@ export class Outbox {
   readonly #client: AllocationClient;
   readonly #hint: Hint;
   readonly #clock: Clock;
-  readonly #log: OutboxLog;
+  readonly #log: Pick<Log, "warn">;
   /** When an entry that is to be looked at again was first told, by its id, ms of the monotonic clock. */
   readonly #toldMs = new Map<number, number>();
   #running: Promise<void> | null = null;
@@ -49,7 +46,7 @@ export class Outbox {
     client: AllocationClient;
     hint: Hint;
     clock: Clock;
-    log: OutboxLog;
+    log: Pick<Log, "warn">;
   }) {
     this.#folder = parts.folder;
     this.#client = parts.client;

@@ -2,6 +2,7 @@ import { HOST_LOCAL_DATA_DIR } from "../../ipam/definition/host-local-lease.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
+import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { dataFolder, unreadable } from "./data-dir.ts";
 import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
@@ -20,11 +21,6 @@ export interface HostLocalDirs {
 }
 
 const HOST_LOCAL_DIRS: HostLocalDirs = { standard: HOST_LOCAL_DATA_DIR, allowed: null };
-
-export interface TakeoverLog {
-  info(message: string): void;
-  error(message: string): void;
-}
 
 /** One folder of one network, as it was last read. */
 interface Reading {
@@ -60,7 +56,7 @@ export class HostLocalTakeover {
   readonly #book: LeaseBook;
   readonly #clock: Clock;
   readonly #dirs: HostLocalDirs;
-  readonly #log: TakeoverLog;
+  readonly #log: Pick<Log, "info" | "error">;
   readonly #readings = new Map<string, Reading>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #next = new Map<string, Promise<void>>();
@@ -74,7 +70,7 @@ export class HostLocalTakeover {
     readonly book: LeaseBook;
     readonly clock: Clock;
     readonly dirs: HostLocalDirs | undefined;
-    readonly log: TakeoverLog;
+    readonly log: Pick<Log, "info" | "error">;
   }) {
     this.#book = parts.book;
     this.#clock = parts.clock;

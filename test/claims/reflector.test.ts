@@ -46,7 +46,7 @@ function reflect(options: Partial<ReflectorOptions<Item>> = {}): Reflector<Item>
     onDelete: (item) => told.push(`-${item.key.slice(4)}`),
     onSynced: () => told.push("synced"),
     lostTouch: () => told.push("lost touch"),
-    log: { info: () => {}, warn: (message) => warnings.push(message) },
+    log: { info: () => {}, warn: (message: unknown) => warnings.push(String(message)) },
     timings: QUICK,
     ...options,
   });

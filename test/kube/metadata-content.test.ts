@@ -355,7 +355,7 @@ test("as the server makes it: content and backends with the rights of the shippe
   const made = createKubeTenantSource({
     kubeconfig: stage.cluster.kubeconfig("holdfast-metadata"),
     node: "node-a",
-    log: { info: () => {}, warn: (message) => warnings.push(message) },
+    log: { info: () => {}, warn: (message: unknown) => warnings.push(String(message)) },
     secret: () => null,
   });
   await made.start();

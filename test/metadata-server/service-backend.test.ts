@@ -14,7 +14,7 @@ import { ServerMetrics } from "../../metadata/server/server-metrics.ts";
 import { Passwords } from "../../metadata/tenant/passwords.ts";
 import { StandaloneSource } from "../../metadata/tenant/standalone-source.ts";
 import type { Backend } from "../../metadata/tenant/tenant-source.ts";
-import { QuietLog } from "../../platform/quiet-log.ts";
+import { QuietLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { newFolder } from "../harness/daemon.ts";
 import { FakeIdentity, identity, UUID } from "./fake-identity.ts";

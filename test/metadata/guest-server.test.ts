@@ -10,7 +10,7 @@ import { buildGuestServer } from "../../metadata/server/guest-server.ts";
 import { originByConnection } from "../../metadata/server/read-request.ts";
 import { ServerMetrics } from "../../metadata/server/server-metrics.ts";
 import { StandaloneSource } from "../../metadata/tenant/standalone-source.ts";
-import { QuietLog } from "../../platform/quiet-log.ts";
+import { QuietLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 import { ask } from "../metadata-server/stage.ts";

@@ -51,7 +51,7 @@ async function open(bootId = BOOT): Promise<void> {
   store = new SqliteStore(
     join(root, "state"),
     { clock, node: "node-a", bootId, namespaceGone: () => false, hostLocalDirs },
-    { info: (text) => said.push(text), error: (text) => said.push(text) },
+    { info: (text: unknown) => said.push(String(text)), error: (text: unknown) => said.push(String(text)) },
   );
   await store.open();
 }

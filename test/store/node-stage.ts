@@ -40,8 +40,8 @@ export class NodeStage {
   /** Opens the node's store, as a process that has just started. */
   async open({ bootId = BOOT }: { readonly bootId?: string } = {}): Promise<KubernetesStore> {
     await this.store?.close();
-    const say = (message: string) => {
-      this.said.push(message);
+    const say = (message: unknown) => {
+      this.said.push(String(message));
     };
     const { api, clock, definitions } = this;
     const definitionOf = (network: string) => {

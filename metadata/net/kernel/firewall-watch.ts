@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import type { Logger } from "pino";
+import type { Log } from "../../../platform/log.ts";
 
 /** Until it is tried again when it has ended. */
 const RESTART_MS = 5_000;
@@ -10,11 +10,11 @@ const RESTART_MS = 5_000;
  */
 export class FirewallWatch {
   readonly #deleted: () => void;
-  readonly #log: Logger;
+  readonly #log: Log;
   #child: ChildProcess | null = null;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(deleted: () => void, log: Logger) {
+  constructor(deleted: () => void, log: Log) {
     this.#deleted = deleted;
     this.#log = log;
   }

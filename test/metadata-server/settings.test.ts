@@ -62,7 +62,7 @@ describe("settings that cannot be", () => {
     const file = join(folder, "short");
     writeFileSync(file, `${"ab".repeat(32)}\n${"cd".repeat(16)}\n`, { mode: 0o600 });
     const { code, stderr } = await holdfast("--key-file", file);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("line 2 has 16 bytes; at least 32")]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("line 2 has 16 bytes; expected at least 32")]);
     expect(stderr).not.toContain("cdcd");
   });
 

@@ -4,7 +4,8 @@
  *   kube-api                  the port; http/: its client
  *   objects, object-names     what is on the wire; views/: what is kept of each kind
  *   reflector, reflected-items, reflector-timings   a list and its watch, mirrored in memory
- *   read-object, events, backoff, breather
+ *   object-client             reads and writes of single objects; answers: what status codes mean, for everybody
+ *   events, backoff, breather
  */
 
 /** Whose turn comes first when requests wait: an ADD's caller counts seconds, a DEL's was answered already, the rest has time. */

@@ -36,12 +36,6 @@ export function parseBody(text: string, status: number): unknown {
   }
 }
 
-/** A status and what the server says about it, for a message. */
-export function problemOf(status: number, body: unknown): string {
-  const message = (body as { message?: unknown } | null)?.message;
-  return typeof message === "string" && message !== "" ? `${status} ${message}` : `${status}`;
-}
-
 /**
  * How long the server asks to be left alone, ms; 0 where it does not. Only seconds are used by Kubernetes. From a server that
  * is overloaded (429) this is meant; one that is starting says 10 s and is there after a fraction of one.

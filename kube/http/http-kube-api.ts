@@ -9,6 +9,7 @@
  *   write-queue              writes wait their turn (Bottleneck)
  */
 
+import { problemOf } from "../answers.ts";
 import { Backoff, pause } from "../backoff.ts";
 import { Breather } from "../breather.ts";
 import {
@@ -21,7 +22,7 @@ import {
   type WatchEnd,
   type WatchRequest,
 } from "../kube-api.ts";
-import { parseBody, problemOf, readBody, retryAfterMs } from "./answer-body.ts";
+import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
 import type { KubeConnection } from "./kube-config.ts";
 import { Limit } from "./limit.ts";
 import { acceptOf, PATCH_TYPES } from "./media-types.ts";
@@ -140,9 +141,9 @@ export class HttpKubeApi implements KubeApi {
       const status = response.statusCode ?? 0;
       const body = parseBody(await readBody(response), status);
       if (status === TOO_MANY || status >= 500)
-        return { kind: "failed", problem: problemOf(status, body), waitMs: retryAfterMs(response) };
+        return { kind: "failed", problem: problemOf({ status, body }), waitMs: retryAfterMs(response) };
       const refused = status === UNAUTHORIZED || (status === FORBIDDEN && this.#transport.settling);
-      if (refused) return { kind: "failed", problem: problemOf(status, body), waitMs: 0 };
+      if (refused) return { kind: "failed", problem: problemOf({ status, body }), waitMs: 0 };
       if (body === null)
         return { kind: "failed", problem: `${status} with a body that is no JSON`, waitMs: 0 };
       const serverMs = Date.parse(response.headers.date ?? "");
@@ -170,7 +171,7 @@ export class HttpKubeApi implements KubeApi {
     });
     const status = response.statusCode ?? 0;
     if (status !== 200) {
-      const problem = problemOf(status, parseBody(await readBody(response), status));
+      const problem = problemOf({ status, body: parseBody(await readBody(response), status) });
       if (status === GONE) return { kind: "expired", problem };
       return { kind: "failed", problem, status, retryAfterMs: retryAfterMs(response) };
     }

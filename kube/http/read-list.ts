@@ -1,8 +1,9 @@
 import type { IncomingMessage } from "node:http";
+import { problemOf } from "../answers.ts";
 import { Backoff, pause } from "../backoff.ts";
 import { Breather } from "../breather.ts";
 import { ApiAway, type ListAnswer, ListRefused, type ListRequest } from "../kube-api.ts";
-import { parseBody, problemOf, readBody, retryAfterMs } from "./answer-body.ts";
+import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
 import { Limit } from "./limit.ts";
 import { ListStream } from "./list-stream.ts";
 import { acceptOf } from "./media-types.ts";
@@ -169,7 +170,7 @@ class ListReader {
 /** `settling`: a 403 may be withdrawn in a moment. */
 function refusal(response: IncomingMessage, text: string, settling: boolean): Page {
   const status = response.statusCode ?? 0;
-  const problem = problemOf(status, parseBody(text, status));
+  const problem = problemOf({ status, body: parseBody(text, status) });
   if (status === NOT_FOUND) return { kind: "missing" };
   if (status === GONE) return { kind: "begin", expired: true, problem };
   if (status === TOO_MANY || status >= 500 || (status === FORBIDDEN && settling))

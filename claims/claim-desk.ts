@@ -1,19 +1,21 @@
 import { allocatedCondition, type ClaimCondition } from "../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../ipam/condition-of-refusal.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
+import { refusedBy } from "../kube/answers.ts";
 import { claimObject, type EventWriter, reasonOf } from "../kube/events.ts";
 import type { KubeApi, Priority } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { type AllocationAttachment, CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import { type ClaimFeatures, claimStatusPatch } from "../kube/views/claim-status-patch.ts";
-import { type ClaimView, projectClaim, vmOwners } from "../kube/views/claim-view.ts";
+import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
 import type { Clock } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
-import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
 import type { ClaimDesk, ClaimReading, OtherAttachment, PodState } from "../store/cluster/claim-desk.ts";
 import { timeText } from "../store/journal/rows.ts";
 import type { PodIdentity } from "../store/records.ts";
 import type { PodDirectory } from "./pod-directory.ts";
+import { readClaim } from "./read-claim.ts";
 import { mayUse, sameVm } from "./vm-identity.ts";
 
 /** Time for a status write that nobody waits for, ms. */
@@ -29,6 +31,8 @@ const MAY_NOT_USE: readonly RefusalCode[] = [
   "CLAIM_OTHER_NETWORK",
   "CLAIM_IN_USE",
 ];
+/** HTTP status of an object that its definition does not allow. */
+const INVALID = 422;
 const ALL_FEATURES: ClaimFeatures = { ownerPod: true, conditions: true };
 
 interface Reading extends ClaimReading {
@@ -61,11 +65,8 @@ export class KubeClaimDesk implements ClaimDesk {
   }
 
   async read(claim: { namespace: string; name: string }, deadlineMs: number): Promise<Reading | null> {
-    const path = namespacedPath(CLAIMS_PATH, claim.namespace, claim.name);
-    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
-    if (answer.status === 404) return null;
-    if (answer.status !== 200) throw refusedBy(answer, `read IPAMClaim ${claim.namespace}/${claim.name}`);
-    return readingOf(projectClaim(answer.body));
+    const view = await readClaim(this.#api, claim, deadlineMs);
+    return view && readingOf(view);
   }
 
   async whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null> {
@@ -180,24 +181,19 @@ export class KubeClaimDesk implements ClaimDesk {
   ): Promise<"written" | "unchanged" | "changed"> {
     const patch = claimStatusPatch(view, { ...wish, features: this.#presentFeatures() });
     if (patch === null) return "unchanged";
-    const path = `${namespacedPath(CLAIMS_PATH, view.namespace, view.name)}/status`;
-    const answer = await this.#api.send({
-      method: "PATCH",
-      path,
-      patch: "merge",
-      body: patch,
-      priority,
-      deadlineMs,
-    });
-    if (answer.status === 409 || answer.status === 404) return "changed";
+    const path = namespacedPath(CLAIMS_PATH, view.namespace, view.name);
+    const written = await new ObjectClient(this.#api, priority).patchStatus(path, patch, deadlineMs);
+    if (written.kind === "conflict" || written.kind === "absent") return "changed";
     const sent = (patch as { status: { ownerPod?: object; conditions?: object } }).status;
-    if (answer.status === 422 && sent.ownerPod !== undefined && this.#features.ownerPod) {
+    if (written.kind === "refused") {
       // A definition in which ownerPod is a text.
+      const isText =
+        written.answer.status === INVALID && sent.ownerPod !== undefined && this.#features.ownerPod;
+      if (!isText) throw refusedBy(written.answer, `write the status of IPAMClaim ${view.key}`);
       this.#believe({ ...this.#features, ownerPod: false });
       return this.#write(view, wish, priority, deadlineMs);
     }
-    if (answer.status !== 200) throw refusedBy(answer, `write the status of IPAMClaim ${view.key}`);
-    const kept = (answer.body?.status ?? {}) as { ownerPod?: object; conditions?: object };
+    const kept = (written.object?.status ?? {}) as { ownerPod?: object; conditions?: object };
     this.#believe({
       ownerPod: this.#features.ownerPod && (sent.ownerPod === undefined || kept.ownerPod !== undefined),
       conditions:
@@ -221,12 +217,8 @@ export class KubeClaimDesk implements ClaimDesk {
   }
 
   async #find({ pod }: AttachWant, deadlineMs: number): Promise<PodView | null> {
-    if (pod === null) return null;
-    const cached = await this.#pods.find(pod, deadlineMs).catch((error: unknown) => {
-      if (isAbsent(error)) return null;
-      throw error;
-    });
-    return cached?.view ?? null;
+    const found = pod && (await this.#pods.lookUp(pod, deadlineMs));
+    return found?.view ?? null;
   }
 
   async #vmOf(
@@ -244,8 +236,4 @@ type Wish = { ips: readonly string[]; ownerPod: string | null; condition: ClaimC
 function readingOf(view: ClaimView): Reading {
   const { namespace, name, uid, network, ips, ipRequests, vm } = view;
   return { namespace, name, uid, network, ips, ipRequests, vm, view };
-}
-
-function isAbsent(error: unknown): boolean {
-  return (error as { refusal?: Refusal }).refusal?.code === "POD_ABSENT";
 }

@@ -4,7 +4,7 @@
  *   attachment-request, cni-args  on a node that stands alone; cluster-request: in Kubernetes
  *   definition-book, nad-reading  which definition counts for a network; manifest: as applied to a node
  *   network-owner(s), record-owner, network-users, network-object   whose a network is
- *   claim-desk, vm-identity       an IPAMClaim and its VM; pod-directory, pod-bounds, owner-records: a pod
+ *   claim-desk, read-claim, vm-identity   an IPAMClaim and its VM; pod-directory, pod-bounds, owner-records: a pod
  *   node-configurations           what the files on a node say otherwise
  *   waiting-room                  ADDs that wait for their claim; recovery: networks that wait for their nodes
  *   reasons/, import/, udn/
@@ -13,13 +13,14 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import { refusedBy } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { NADS_PATH, namespacedPath } from "../kube/objects.ts";
 import { DEFAULT_NAMESPACE, type ObjectName } from "../kube/views/claim-reference.ts";
 import { elementFor, PRIMARY_INTERFACE, readNetworkSelection } from "../kube/views/network-selection.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { SelectionElement } from "../kube/views/selection-element.ts";
-import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { readAttachmentRequest } from "./attachment-request.ts";
 import type { CniArgs } from "./cni-args.ts";
@@ -257,10 +258,10 @@ async function readNad(
   deadlineMs: number,
 ): Promise<void> {
   const path = namespacedPath(NADS_PATH, nad.namespace, nad.name);
-  const answer = await api.send({ method: "GET", path, priority: "add", deadlineMs });
-  if (answer.status === 200) book.upsert(projectNad(answer.body));
-  else if (answer.status !== 404) {
-    throw refusedBy(answer, `read NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`);
+  const read = await new ObjectClient(api, "add").get(path, deadlineMs);
+  if (read.kind === "present") book.upsert(projectNad(read.object));
+  else if (read.kind === "refused") {
+    throw refusedBy(read.answer, `read NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`);
   }
 }
 

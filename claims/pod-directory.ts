@@ -1,16 +1,18 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { permittedObject } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import { statusAddresses } from "../kube/views/held-addresses.ts";
-import { readOwners } from "../kube/views/object-metadata.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
-import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
+import { VMIS_PATH, VMS_PATH, vmOwnerOf } from "../kube/views/tenant-objects.ts";
+import { readUuid } from "../kube/views/vmi-view.ts";
 import type { PodState } from "../store/cluster/claim-desk.ts";
 
 /** VMs remembered by the UID of their VMI, which never gets another owner. */
 const VMS_REMEMBERED_MAX = 10_000;
-const VMIS_PATH = "/apis/kubevirt.io/v1/virtualmachineinstances";
-const VMS_PATH = "/apis/kubevirt.io/v1/virtualmachines";
+/** Of no VMI: what is asked for is whether there are VMIs. */
+const NO_VMI = "holdfast-asks-whether-there-is-such-an-api";
 
 /** A pod as CNI_ARGS name it. `uid` "": the runtime did not say. */
 export interface PodName {
@@ -38,25 +40,29 @@ export interface VmFacts {
   readonly firmwareUuid: string | null;
 }
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
 /** The pods of this node from memory, any pod from the API. Methods throw ApiAway, and RefusalError API_REFUSED. */
 export class PodDirectory {
-  readonly #api: KubeApi;
+  readonly #objects: ObjectClient;
   readonly #cached: (key: string) => PodView | undefined;
   readonly #vms = new Map<string, VmFacts>();
 
   constructor(api: KubeApi, cached: (key: string) => PodView | undefined) {
-    this.#api = api;
+    this.#objects = new ObjectClient(api, "add");
     this.#cached = cached;
   }
 
   /** From memory where it is there. `fresh` tells whether the API was asked just now. Throws RefusalError POD_ABSENT. */
   async find(pod: PodName, deadlineMs: number): Promise<{ view: PodView; fresh: boolean }> {
+    return (await this.lookUp(pod, deadlineMs)) ?? refuseAbsent(pod);
+  }
+
+  /** As `find`; null: there is no such pod, also when the name is another pod's by now. */
+  async lookUp(pod: PodName, deadlineMs: number): Promise<{ view: PodView; fresh: boolean } | null> {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
     // Without a UID a cached pod may be the predecessor of the one that asks.
     if (cached && pod.uid !== "" && isPod(cached, pod.uid)) return { view: cached, fresh: false };
-    return { view: await this.read(pod, deadlineMs), fresh: true };
+    const view = await this.look(pod.namespace, pod.name, deadlineMs);
+    return view && isPod(view, pod.uid) ? { view, fresh: true } : null;
   }
 
   /** The VMI of a pod of this node, from memory; null: it has none, or the pod is not known here. */
@@ -75,17 +81,14 @@ export class PodDirectory {
   /** A quorum read. Throws RefusalError POD_ABSENT, also when the name is another pod's by now. */
   async read(pod: PodName, deadlineMs: number): Promise<PodView> {
     const view = await this.look(pod.namespace, pod.name, deadlineMs);
-    if (view && isPod(view, pod.uid)) return view;
-    throw new RefusalError(refuse("POD_ABSENT", { pod: `${pod.namespace}/${pod.name} with UID ${pod.uid}` }));
+    return view && isPod(view, pod.uid) ? view : refuseAbsent(pod);
   }
 
   /** A quorum read; null: there is no pod of that name. */
   async look(namespace: string, name: string, deadlineMs: number): Promise<PodView | null> {
     const path = namespacedPath(PODS_PATH, namespace, name);
-    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
-    if (answer.status === 404) return null;
-    if (answer.status !== 200) throw refusedBy(answer, `read pod ${namespace}/${name}`);
-    return projectPod(answer.body);
+    const object = await this.#objects.findPermitted(path, `read pod ${namespace}/${name}`, deadlineMs);
+    return object === null ? null : projectPod(object);
   }
 
   /** What a quorum read says of a pod. */
@@ -97,9 +100,8 @@ export class PodDirectory {
 
   /** Whether the cluster has KubeVirt's API. */
   async hasKubeVirt(namespace: string, deadlineMs: number): Promise<boolean> {
-    const path = namespacedPath(VMIS_PATH, namespace, "holdfast-asks-whether-there-is-such-an-api");
-    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
-    return answer.body?.details?.name !== undefined;
+    const read = await this.#objects.get(namespacedPath(VMIS_PATH, namespace, NO_VMI), deadlineMs);
+    return read.kind !== "not-served";
   }
 
   /** The VM behind a launcher pod. */
@@ -117,21 +119,17 @@ export class PodDirectory {
     if (vmi === null) return { kubevirt: true, vm: null };
     const known = this.#vms.get(vmi.uid);
     if (known !== undefined) return { kubevirt: true, vm: known };
-    const path = namespacedPath(VMIS_PATH, namespace, vmi.name);
-    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
-    // Of an unknown object the answer names it; of an unknown resource it does not.
-    if (answer.status === 404) return { kubevirt: answer.body?.details?.name !== undefined, vm: null };
-    if (answer.status !== 200) throw refusedBy(answer, `read VirtualMachineInstance ${vmi.name}`);
-    if (answer.body?.metadata?.uid !== vmi.uid) return { kubevirt: true, vm: null };
-    const owner = readOwners(answer.body, "VirtualMachineInstance").find(
-      ({ kind }) => kind === "VirtualMachine",
-    );
+    const read = await this.#objects.get(namespacedPath(VMIS_PATH, namespace, vmi.name), deadlineMs);
+    if (read.kind === "not-served") return { kubevirt: false, vm: null };
+    const object = permittedObject(read, `read VirtualMachineInstance ${vmi.name}`);
+    if (object?.metadata?.uid !== vmi.uid) return { kubevirt: true, vm: null };
+    const owner = vmOwnerOf(object, "VirtualMachineInstance");
     const vm: VmFacts = {
       namespace,
       name: owner?.name ?? vmi.name,
       uid: owner?.uid ?? "",
       vmiUid: vmi.uid,
-      firmwareUuid: readUuid(answer.body?.spec?.domain?.firmware?.uuid),
+      firmwareUuid: readUuid(object?.spec?.domain?.firmware?.uuid),
     };
     if (this.#vms.size >= VMS_REMEMBERED_MAX) this.#vms.clear();
     this.#vms.set(vmi.uid, vm);
@@ -144,16 +142,14 @@ export class PodDirectory {
     deadlineMs: number,
   ): Promise<string | null> {
     const path = namespacedPath(VMS_PATH, vm.namespace, vm.name);
-    const { status, body } = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
-    if (status !== 200 || (vm.uid !== "" && body?.metadata?.uid !== vm.uid)) return null;
-    return readUuid(body?.spec?.template?.spec?.domain?.firmware?.uuid);
+    const read = await this.#objects.get(path, deadlineMs);
+    if (read.kind !== "present" || (vm.uid !== "" && read.object?.metadata?.uid !== vm.uid)) return null;
+    return readUuid(read.object?.spec?.template?.spec?.domain?.firmware?.uuid);
   }
 }
 
-/** A UUID as SMBIOS shows it, lower-case; null: it is none. */
-export function readUuid(value: unknown): string | null {
-  const text = typeof value === "string" ? value.toLowerCase() : "";
-  return UUID.test(text) ? text : null;
+function refuseAbsent({ namespace, name, uid }: PodName): never {
+  throw new RefusalError(refuse("POD_ABSENT", { pod: `${namespace}/${name} with UID ${uid}` }));
 }
 
 function isPod(view: PodView, uid: string): boolean {

@@ -1,12 +1,12 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { problemOf, refusedBy } from "../kube/answers.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { networkObjectName } from "../kube/object-names.ts";
-import { API_VERSION, type IPNetwork, NETWORKS_PATH, namespacedPath, objectPath } from "../kube/objects.ts";
-import { readObject } from "../kube/read-object.ts";
+import { type IPNetwork, namespacedPath, objectPath } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
-import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
 import type { DefinitionBook } from "./definition-book.ts";
-import { readNetworkObject } from "./network-object.ts";
+import { readNetworkObject, writeNetworkObject } from "./network-object.ts";
 import {
   isAdministratorsWord,
   type NetworkOwner,
@@ -19,7 +19,6 @@ import { CUDNS_PATH, UDNS_PATH } from "./udn/udn-object.ts";
 
 /** Writers that may come in between: each is one of few controllers and daemons. */
 const ATTEMPTS_MAX = 10;
-const CONFLICT = 409;
 const CUDN_PREFIX = "cluster_udn_";
 
 export interface RecordOwnerOptions {
@@ -89,29 +88,19 @@ export async function moveNetwork(
   namespace: string,
   deadlineMs: number,
 ): Promise<MovedNetwork> {
+  const objects = new ObjectClient(api);
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
     const object = await readNetworkObject(api, network, deadlineMs);
     if (object === null)
       throw new RefusalError(refuse("NOT_FOUND", { what: `IPNetwork of network ${network}` }));
-    const { name, resourceVersion } = object.metadata;
+    const { name } = object.metadata;
     const from = readOwner(object)?.definedIn ?? null;
     const moved = { from, to: namespace, object: name };
     if (from === namespace && isAdministratorsWord(object)) return moved;
-    const path = objectPath(NETWORKS_PATH, name);
-    const answer = await api.send({
-      method: "PATCH",
-      patch: "merge",
-      path,
-      body: {
-        metadata: { resourceVersion, annotations: { [RECORDED_OWNER_ANNOTATION]: null } },
-        spec: { definedIn: namespace },
-      },
-      priority: "housekeeping",
-      deadlineMs,
-    });
-    if (answer.status === CONFLICT) continue;
-    if (answer.status !== 200) throw refusedBy(answer, `write IPNetwork ${name}`);
-    return moved;
+    const fields = { annotations: { [RECORDED_OWNER_ANNOTATION]: null }, spec: { definedIn: namespace } };
+    const written = await writeNetworkObject(objects, network, object, fields, deadlineMs);
+    if (written.kind === "refused") throw refusedBy(written.answer, `write IPNetwork ${name}`);
+    if (written.kind === "done") return moved;
   }
   throw new ApiAway(`network ${network} could not be moved: others kept writing its IPNetwork`);
 }
@@ -144,7 +133,7 @@ async function udnNamespace(api: KubeApi, network: string): Promise<string | und
     ? objectPath(CUDNS_PATH, network.slice(CUDN_PREFIX.length))
     : namespacedPath(UDNS_PATH, namespace, network.slice(cut + 1));
   // Not installed, no such object, or no right to read it: then it is a network like any other.
-  return (await readObject(api, path)).kind === "present" ? namespace : undefined;
+  return (await new ObjectClient(api).look(path)).kind === "present" ? namespace : undefined;
 }
 
 /** "again": somebody else wrote or made it meanwhile. */
@@ -152,35 +141,16 @@ async function write(
   api: KubeApi,
   network: string,
   known: IPNetwork | null,
-  owner: NetworkOwner,
+  { definedIn, sharedWith }: NetworkOwner,
   deadlineMs: number,
 ): Promise<IPNetwork | "again"> {
+  const fields = {
+    annotations: { [RECORDED_OWNER_ANNOTATION]: definedIn },
+    spec: sharedWith.length === 0 ? { definedIn } : { definedIn, sharedWith },
+  };
+  const written = await writeNetworkObject(new ObjectClient(api, "add"), network, known, fields, deadlineMs);
+  if (written.kind === "done") return written.object;
+  if (written.kind !== "refused") return "again";
   const name = known?.metadata.name ?? networkObjectName(network);
-  const { definedIn, sharedWith } = owner;
-  const spec = sharedWith.length === 0 ? { definedIn } : { definedIn, sharedWith };
-  const annotations = { [RECORDED_OWNER_ANNOTATION]: definedIn };
-  const { status, body } = await api.send({
-    ...(known === null
-      ? {
-          method: "POST",
-          path: NETWORKS_PATH,
-          body: {
-            apiVersion: API_VERSION,
-            kind: "IPNetwork",
-            metadata: { name, annotations },
-            spec: { network, ...spec },
-          },
-        }
-      : {
-          method: "PATCH",
-          patch: "merge",
-          path: objectPath(NETWORKS_PATH, name),
-          body: { metadata: { resourceVersion: known.metadata.resourceVersion, annotations }, spec },
-        }),
-    priority: "add",
-    deadlineMs,
-  });
-  if (status < 300) return body as IPNetwork;
-  if (status === CONFLICT || status === 404) return "again";
-  throw new ApiAway(`IPNetwork ${name}: ${status} ${body?.message ?? ""}`);
+  throw new ApiAway(`IPNetwork ${name}: ${problemOf(written.answer)}`);
 }

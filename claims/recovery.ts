@@ -1,12 +1,13 @@
 import { type ClaimCondition, mergeCondition } from "../ipam/claim-conditions.ts";
+import { problemOf } from "../kube/answers.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
-import { type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
-import { readNetworkObject } from "./network-object.ts";
+import { ObjectClient } from "../kube/object-client.ts";
+import type { IPNetwork } from "../kube/objects.ts";
+import { readNetworkObject, writeNetworkObject } from "./network-object.ts";
 
 /** The condition of an IPNetwork: allocations were taken away, and nobody new gets an address until all are put back. */
 const RECOVERING = "Recovering";
 const ATTEMPTS_MAX = 10;
-const CONFLICT = 409;
 
 /** A text of its own for each time that a network was marked; null: it does not recover. */
 export function recoveryMark(object: Pick<IPNetwork, "status"> | null): string | null {
@@ -40,24 +41,22 @@ async function writeCondition(
   condition: ClaimCondition,
   isWanted: (object: IPNetwork) => boolean,
 ): Promise<void> {
+  const objects = new ObjectClient(api, "add");
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
     const deadlineMs = performance.now() + 10_000;
     const object = await readNetworkObject(api, network, deadlineMs);
     if (object === null || !isWanted(object)) return;
-    const { name, resourceVersion } = object.metadata;
     const conditions = mergeCondition(object.status?.conditions ?? [], condition);
-    const { status, body } = await api.send({
-      method: "PATCH",
-      patch: "merge",
-      path: objectPath(NETWORKS_PATH, name),
-      body: { metadata: { resourceVersion }, status: { conditions } },
-      priority: "add",
+    const written = await writeNetworkObject(
+      objects,
+      network,
+      object,
+      { status: { conditions } },
       deadlineMs,
-    });
-    if (status < 300) return;
-    if (status !== CONFLICT && status !== 404) {
-      throw new ApiAway(`IPNetwork ${name}: ${status} ${body?.message ?? ""}`);
-    }
+    );
+    if (written.kind === "done") return;
+    if (written.kind === "refused")
+      throw new ApiAway(`IPNetwork ${object.metadata.name}: ${problemOf(written.answer)}`);
   }
   throw new ApiAway(`the condition ${RECOVERING} of network ${network}: others kept writing its IPNetwork`);
 }

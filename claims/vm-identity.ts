@@ -46,7 +46,10 @@ export function mayUse(request: {
   return { ok: true };
 }
 
-/** Do two pods run one VM, as source and target of its migration? Never for pods without VM. */
+/**
+ * Do two pods run one VM, as source and target of its migration? Never for pods without VM. A VM that was started anew has
+ * another VMI.
+ */
 export function sameVm(a: VmIdentity, b: VmIdentity): boolean {
   return (
     (a.vmi !== null && a.vmi.uid !== "" && a.vmi.uid === b.vmi?.uid) ||

@@ -13,10 +13,10 @@ import { formatAddress } from "../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../ipam/space/cidr.ts";
 import { Breather } from "../kube/breather.ts";
 import type { EventWriter } from "../kube/events.ts";
-import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { allocationName } from "../kube/object-names.ts";
 import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import type { Log } from "../platform/log.ts";
@@ -51,12 +51,14 @@ type Trouble =
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
+  readonly #objects: ObjectClient;
   /** Conflict messages written by claim UID: a definition without conditions drops them, and they shall not be written for ever. */
   readonly #written = new Map<string, string>();
   #conflictCount = 0;
 
   constructor(options: AdoptionOptions) {
     this.#options = options;
+    this.#objects = new ObjectClient(options.api);
   }
 
   /** Claims that list an address of somebody else, as of the last turn. */
@@ -114,12 +116,9 @@ export class Adoption {
 
   /** The claim from the quorum: null when it is not the one that was seen, or lists nothing. */
   async #fresh({ namespace, name, uid, network }: ClaimView): Promise<ClaimView | null> {
-    const path = namespacedPath(CLAIMS_PATH, namespace, name);
-    const read = await readObject(this.#options.api, path);
-    if (read.kind === "unknown") throw new ApiAway(`GET ${path}: ${read.problem}`);
-    if (read.kind === "absent") return null;
-    const claim = projectClaim(read.it);
-    return claim.uid === uid && claim.network === network ? claim : null;
+    const object = await this.#objects.find(namespacedPath(CLAIMS_PATH, namespace, name));
+    const claim = object === null ? null : projectClaim(object);
+    return claim?.uid === uid && claim.network === network ? claim : null;
   }
 
   async #reserve(claim: ClaimView, one: InterfaceAddress): Promise<Trouble | null> {
@@ -159,16 +158,11 @@ export class Adoption {
     const features = { ownerPod: true, conditions: true };
     const patch = claimStatusPatch(claim, { ips: [], ownerPod: null, condition, features });
     if (patch === null) return;
-    const { status, body } = await this.#options.api.send({
-      method: "PATCH",
-      patch: "merge",
-      path: `${namespacedPath(CLAIMS_PATH, claim.namespace, claim.name)}/status`,
-      body: patch,
-      priority: "housekeeping",
-      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-    });
-    if (status >= 300 && status !== 404 && status !== 409)
-      this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "no condition written");
+    const path = namespacedPath(CLAIMS_PATH, claim.namespace, claim.name);
+    const written = await this.#objects.patchStatus(path, patch);
+    if (written.kind !== "refused") return;
+    const { status, body } = written.answer;
+    this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "no condition written");
   }
 
   /** What cannot be read is no address that anybody could be given. */

@@ -1,8 +1,9 @@
 import { decideFresh, type Remembered } from "../claims/reasons/fresh-facts.ts";
 import { judge, type Rules, type Verdict } from "../claims/reasons/relations.ts";
-import { ApiAway, type KubeApi, type KubeRequest } from "../kube/kube-api.ts";
+import { problemOf, type Written } from "../kube/answers.ts";
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import {
   cooled,
   soundAddress,
@@ -11,8 +12,6 @@ import {
 } from "../store/cluster/allocations/allocation-object.ts";
 import { timeText } from "../store/journal/rows.ts";
 import { identityOf } from "./observations.ts";
-
-const CONFLICT = 409;
 
 /** What became of a verdict. `changed`: the world is not, or no longer, as it was seen. `failed`: refused or not answered. */
 export type Outcome =
@@ -37,12 +36,14 @@ export async function carryOut(
   verdict: Verdict,
 ): Promise<Outcome> {
   const { api } = context;
+  const objects = new ObjectClient(api);
   const path = objectPath(ALLOCATIONS_PATH, seen.metadata.name);
   // The allocation first: whoever attaches to it after this read changes its version.
-  const read = await readObject(api, path);
-  if (read.kind === "unknown") return { kind: "failed", problem: read.problem };
+  const read = await objects.look(path);
   if (read.kind === "absent") return { kind: "changed" };
-  const object: IPAllocation = read.it;
+  if (read.kind !== "present")
+    return { kind: "failed", problem: read.kind === "away" ? read.problem : problemOf(read.answer) };
+  const object: IPAllocation = read.object;
   const fresh = await decideFresh(api, context, (facts) =>
     judge({ object, address: soundAddress(object) }, facts, context.rules),
   );
@@ -52,41 +53,37 @@ export async function carryOut(
   if (identityOf(object.metadata, fresh) !== identityOf(seen.metadata, verdict)) return { kind: "changed" };
   // The server's clock, against which allocators measure the rest.
   const time = read.serverMs === null ? context.time() : timeText(read.serverMs);
-  const write = writeOf(object, fresh, time);
-  if (write === null) return { kind: "changed" };
   try {
-    const { status, body } = await api.send({
-      ...write,
-      path,
-      priority: "housekeeping",
-      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-    });
-    if (status < 300) return { kind: "done" };
-    if (status === CONFLICT || status === 404) return { kind: "changed" };
-    return { kind: "failed", problem: `${status} ${body?.message ?? ""}` };
+    const written = await write(objects, object, fresh, time);
+    if (written?.kind === "done") return { kind: "done" };
+    if (written?.kind === "refused") return { kind: "failed", problem: problemOf(written.answer) };
+    return { kind: "changed" };
   } catch (error) {
     if (error instanceof ApiAway) return { kind: "failed", problem: error.message };
     throw error;
   }
 }
 
-function writeOf(
+/** null: the verdict asks for nothing. Throws ApiAway. */
+async function write(
+  objects: ObjectClient,
   object: IPAllocation,
   verdict: Verdict,
   time: string,
-): Pick<KubeRequest, "method" | "body"> | null {
-  const { uid, resourceVersion } = object.metadata;
+): Promise<Written | null> {
+  const { name, uid, resourceVersion } = object.metadata;
+  const path = objectPath(ALLOCATIONS_PATH, name);
   switch (verdict.kind) {
     case "release":
-      return { method: "PUT", body: cooled(object, time) };
+      return objects.replace(path, cooled(object, time));
     case "repair":
-      return { method: "PUT", body: cooled(object, object.status?.since ?? time) };
+      return objects.replace(path, cooled(object, object.status?.since ?? time));
     case "record":
-      return { method: "PUT", body: withNode(object, verdict.node) };
+      return objects.replace(path, withNode(object, verdict.node));
     case "prune":
-      return { method: "PUT", body: withoutAttachments(object, verdict.keys) };
+      return objects.replace(path, withoutAttachments(object, verdict.keys));
     case "delete":
-      return { method: "DELETE", body: { preconditions: { uid, resourceVersion } } };
+      return objects.delete(path, { uid, resourceVersion });
     default:
       return null;
   }

@@ -1,6 +1,6 @@
-import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { ApiAway, type KubeAnswer, type KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath } from "../kube/objects.ts";
-import { isNoSuchObject } from "../kube/read-object.ts";
 import type { Log } from "../platform/log.ts";
 
 const LEASES_PATH = "/apis/coordination.k8s.io/v1/leases";
@@ -11,8 +11,10 @@ const LEASE_SECONDS = 15;
 const RENEW_DEADLINE_MS = 10_000;
 /** How often to renew, or to look. */
 export const LEASE_RETRY_MS = 2_000;
-const CONFLICT = 409;
+/** For the last write before the end, ms: nobody waits longer for it. */
+const STEP_DOWN_MS = 1_000;
 const FORBIDDEN = 403;
+const NOT_FOUND = 404;
 
 export interface LeaseOptions {
   readonly api: KubeApi;
@@ -43,6 +45,7 @@ interface LeaseObject {
  */
 export class Lease {
   readonly #options: LeaseOptions;
+  readonly #objects: ObjectClient;
   #renewedMs = Number.NEGATIVE_INFINITY;
   #seen: { readonly resourceVersion: string; readonly sinceMs: number } | null = null;
   /** Leases are refused here, or unknown to the server. */
@@ -51,6 +54,7 @@ export class Lease {
 
   constructor(options: LeaseOptions) {
     this.#options = options;
+    this.#objects = new ObjectClient(options.api);
   }
 
   get held(): boolean {
@@ -79,9 +83,10 @@ export class Lease {
     if (!this.held) return;
     this.#renewedMs = Number.NEGATIVE_INFINITY;
     try {
-      const { status, body } = await this.#send("GET", 1_000);
-      if (status !== 200 || body.spec?.holderIdentity !== this.#options.identity) return;
-      await this.#send("PUT", 1_000, { ...body, spec: { ...body.spec, holderIdentity: "" } });
+      const lease = await this.#objects.find(this.#path, performance.now() + STEP_DOWN_MS);
+      if (lease?.spec?.holderIdentity !== this.#options.identity) return;
+      const without = { ...lease, spec: { ...lease.spec, holderIdentity: "" } };
+      await this.#objects.replace(this.#path, without, performance.now() + STEP_DOWN_MS);
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
     }
@@ -90,11 +95,11 @@ export class Lease {
   async #turn(): Promise<void> {
     // Before the request: a renewal that took long is as old as its question.
     const askedMs = this.#options.monotonicMs();
-    const { status, body } = await this.#send("GET");
-    if (isNoSuchObject(status, body, this.#path)) return this.#acquire(null, askedMs);
-    if (status !== 200) return this.#giveUp(status, body?.message);
+    const read = await this.#objects.get(this.#path, deadline());
+    if (read.kind === "absent") return this.#acquire(null, askedMs);
+    if (read.kind !== "present") return this.#giveUp(read.answer);
     this.#unusable = false;
-    const lease: LeaseObject = body;
+    const lease: LeaseObject = read.object;
     const holder = lease.spec?.holderIdentity ?? "";
     if (holder === this.#options.identity || holder === "") return this.#acquire(lease, askedMs);
     const { resourceVersion } = lease.metadata;
@@ -115,26 +120,23 @@ export class Lease {
       renewTime: time,
       leaseTransitions: (lease?.spec?.leaseTransitions ?? 0) + (own || lease === null ? 0 : 1),
     };
-    const { status, body } =
+    const metadata = { name: LEASE_NAME, namespace };
+    const created = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
+    const written =
       lease === null
-        ? await this.#send("POST", RENEW_DEADLINE_MS, {
-            apiVersion: "coordination.k8s.io/v1",
-            kind: "Lease",
-            metadata: { name: LEASE_NAME, namespace },
-            spec,
-          })
-        : await this.#send("PUT", RENEW_DEADLINE_MS, { ...lease, spec });
-    if (status < 300) {
+        ? await this.#objects.create(namespacedPath(LEASES_PATH, namespace), created, deadline())
+        : await this.#objects.replace(this.#path, { ...lease, spec }, deadline());
+    if (written.kind === "done") {
       this.#unusable = false;
       this.#renewedMs = askedMs;
-    } else if (status === CONFLICT) this.#renewedMs = Number.NEGATIVE_INFINITY;
-    else this.#giveUp(status, body?.message);
+    } else if (written.kind === "refused") this.#giveUp(written.answer);
+    else this.#renewedMs = Number.NEGATIVE_INFINITY;
   }
 
   /** No right to leases, no namespace for them: said once, asked again each turn. */
-  #giveUp(status: number, problem: string): void {
-    if (!this.#unusable && (status === FORBIDDEN || status === 404)) {
-      this.#options.log.warn({ status, problem }, "no lease can be had; working without one");
+  #giveUp({ status, body }: KubeAnswer): void {
+    if (!this.#unusable && (status === FORBIDDEN || status === NOT_FOUND)) {
+      this.#options.log.warn({ status, problem: body?.message }, "no lease can be had; working without one");
       this.#unusable = true;
     }
   }
@@ -142,15 +144,8 @@ export class Lease {
   get #path(): string {
     return namespacedPath(LEASES_PATH, this.#options.namespace, LEASE_NAME);
   }
+}
 
-  #send(method: "GET" | "POST" | "PUT", deadlineMs = RENEW_DEADLINE_MS, body?: object) {
-    const path = method === "POST" ? namespacedPath(LEASES_PATH, this.#options.namespace) : this.#path;
-    return this.#options.api.send({
-      method,
-      path,
-      ...(body === undefined ? {} : { body }),
-      priority: "housekeeping",
-      deadlineMs: performance.now() + deadlineMs,
-    });
-  }
+function deadline(): number {
+  return performance.now() + RENEW_DEADLINE_MS;
 }

@@ -13,8 +13,8 @@ import { networkObjectOf } from "../claims/network-object.ts";
 import type { Cache } from "../claims/reasons/caches.ts";
 import { recordOwner } from "../claims/record-owner.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import type { IPNetwork } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
 import type { Log } from "../platform/log.ts";
 
 export interface NetworkImportsOptions {

@@ -1,15 +1,13 @@
 import type { CountingDefinition, DefinitionBook } from "../claims/definition-book.ts";
 import { nodeDefinitionsOf } from "../claims/import/import-sources.ts";
-import { nameTakenBy, networkObjectOf } from "../claims/network-object.ts";
+import { nameTakenBy, networkObjectOf, writeNetworkObject } from "../claims/network-object.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { networkObjectName } from "../kube/object-names.ts";
-import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
+import type { IPNetwork } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
 import { countNetwork, type NetworkCounts } from "./network-counts.ts";
-
-const CONFLICT = 409;
 
 export interface NetworkStatusOptions {
   readonly api: KubeApi;
@@ -94,39 +92,21 @@ export class NetworkStatus {
     const { api, networks, log } = this.#options;
     const byName = (name: string) => networks.items.get(name)?.object;
     const known = networkObjectOf(network, byName);
-    const name = known?.metadata.name ?? networkObjectName(network);
     if (known === null && nameTakenBy(network, byName) !== null) {
-      log.warn({ network, object: name }, "this IPNetwork is of another network; delete it");
+      log.warn(
+        { network, object: networkObjectName(network) },
+        "this IPNetwork is of another network; delete it",
+      );
       return;
     }
     const status = shown(counts);
     const present = known?.status as Record<string, unknown> | undefined;
     if (Object.entries(status).every(([key, value]) => present?.[key] === value)) return;
-    const { status: code, body } = await api.send({
-      ...(known === null
-        ? {
-            method: "POST",
-            path: NETWORKS_PATH,
-            body: {
-              apiVersion: API_VERSION,
-              kind: "IPNetwork",
-              metadata: { name },
-              spec: { network },
-              status,
-            },
-          }
-        : {
-            method: "PATCH",
-            patch: "merge",
-            path: objectPath(NETWORKS_PATH, name),
-            body: { metadata: { resourceVersion: known.metadata.resourceVersion }, status },
-          }),
-      priority: "housekeeping",
-      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-    });
-    // Somebody else wrote it, or it is gone: the next turn sees which.
-    if (code >= 300 && code !== CONFLICT && code !== 404)
-      log.warn({ network, status: code, problem: body?.message }, "IPNetwork not written");
+    const written = await writeNetworkObject(new ObjectClient(api), network, known, { status });
+    // Otherwise somebody else wrote it, or it is gone: the next turn sees which.
+    if (written.kind !== "refused") return;
+    const { status: code, body } = written.answer;
+    log.warn({ network, status: code, problem: body?.message }, "IPNetwork not written");
   }
 }
 

@@ -1,8 +1,11 @@
 import { DefinitionBook, projectNad } from "../claims/definition-book.ts";
 import { IMPORTED, isImported, nodeDefinitionsOf } from "../claims/import/import-sources.ts";
+import { writeNetworkObject } from "../claims/network-object.ts";
 import { isAdministratorsWord } from "../claims/network-owner.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import type { Written } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
@@ -13,11 +16,8 @@ import {
   NETWORKS_PATH,
   objectPath,
 } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
 import { MalformedObjectError, objectAt } from "../kube/views/object-metadata.ts";
 import type { Log } from "../platform/log.ts";
-
-const CONFLICT = 409;
 
 export interface OrphanNetworksOptions {
   readonly api: KubeApi;
@@ -53,11 +53,13 @@ interface Counts {
  */
 export class OrphanNetworks {
   readonly #options: OrphanNetworksOptions;
+  readonly #objects: ObjectClient;
   /** Since when a network is seen to be empty, by the UID of its object, ms. */
   #emptyMs = new Map<string, number>();
 
   constructor(options: OrphanNetworksOptions) {
     this.#options = options;
+    this.#objects = new ObjectClient(options.api);
   }
 
   /** The definitions must be known. Throws ApiAway. */
@@ -88,7 +90,8 @@ export class OrphanNetworks {
   }
 
   /** A size would be that of a definition which is gone. */
-  async #show({ metadata, status }: IPNetwork, allocated: number, cooling: number): Promise<void> {
+  async #show(network: IPNetwork, allocated: number, cooling: number): Promise<void> {
+    const { metadata, spec, status } = network;
     const wanted = {
       allocated: `${allocated}`,
       cooling: `${cooling}`,
@@ -100,22 +103,17 @@ export class OrphanNetworks {
     };
     const shown: Readonly<Record<string, unknown>> = { ...status };
     if (Object.entries(wanted).every(([key, value]) => shown[key] === value)) return;
-    await this.#send(metadata.name, {
-      method: "PATCH",
-      patch: "merge",
-      body: { metadata: { resourceVersion: metadata.resourceVersion }, status: wanted },
-    });
+    const written = await writeNetworkObject(this.#objects, spec.network, network, { status: wanted });
+    this.#warnRefused(metadata.name, written);
   }
 
   async #delete(object: IPNetwork): Promise<void> {
     if (!(await this.#isUnused(object))) return;
     const { metadata, spec } = object;
-    const { uid, resourceVersion } = metadata;
-    const done = await this.#send(metadata.name, {
-      method: "DELETE",
-      body: { preconditions: { uid, resourceVersion } },
-    });
-    if (done)
+    const { name, uid, resourceVersion } = metadata;
+    const written = await this.#objects.delete(objectPath(NETWORKS_PATH, name), { uid, resourceVersion });
+    this.#warnRefused(name, written);
+    if (written.kind === "done")
       this.#options.log.info({ network: spec.network }, "nothing defines or uses the network any more");
   }
 
@@ -154,21 +152,11 @@ export class OrphanNetworks {
     return !mayBeDefined(network, { networks, namespaces: new Set([...namespaces, ...unreadable]) });
   }
 
-  async #send(
-    name: string,
-    request: { readonly method: "PATCH" | "DELETE"; readonly patch?: "merge"; readonly body: unknown },
-  ): Promise<boolean> {
-    const { api, log } = this.#options;
-    const { status, body } = await api.send({
-      ...request,
-      path: objectPath(NETWORKS_PATH, name),
-      priority: "housekeeping",
-      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-    });
-    // Somebody else wrote it, or it is gone: the next turn sees which.
-    if (status >= 300 && status !== CONFLICT && status !== 404)
-      log.warn({ object: name, status, problem: body?.message }, "IPNetwork not written");
-    return status < 300;
+  /** Where somebody else wrote it, or it is gone, the next turn sees which. */
+  #warnRefused(name: string, written: Written): void {
+    if (written.kind !== "refused") return;
+    const { status, body } = written.answer;
+    this.#options.log.warn({ object: name, status, problem: body?.message }, "IPNetwork not written");
   }
 }
 

@@ -2,9 +2,9 @@ import type { DefinitionBook } from "../claims/definition-book.ts";
 import type { Caches } from "../claims/reasons/caches.ts";
 import { isPod } from "../claims/reasons/facts.ts";
 import { Breather } from "../kube/breather.ts";
-import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
@@ -33,11 +33,13 @@ interface Attached {
  */
 export class OwnerPods {
   readonly #options: OwnerPodsOptions;
+  readonly #objects: ObjectClient;
   /** Names that could not be written, by claim UID: in the installed definition the field is a text, or missing. */
   readonly #dropped = new Map<string, string>();
 
   constructor(options: OwnerPodsOptions) {
     this.#options = options;
+    this.#objects = new ObjectClient(options.api);
   }
 
   /** One look at every claim; not twice at once. Throws ApiAway. */
@@ -87,7 +89,7 @@ export class OwnerPods {
 
   /** Only what quorum reads confirm, and against the version just read. A conflict with another writer is left to the next turn. */
   async #bringBack(seen: ClaimView, user: Attached): Promise<void> {
-    const { api, log } = this.#options;
+    const { log } = this.#options;
     const { namespace, name } = seen;
     const path = namespacedPath(CLAIMS_PATH, namespace, name);
     const claim = await this.#read(path, projectClaim);
@@ -99,18 +101,11 @@ export class OwnerPods {
     const features = { ownerPod: true, conditions: false };
     const patch = claimStatusPatch(claim, { ips: [], ownerPod: user.name, condition: null, features });
     if (patch === null) return;
-    const { status, body } = await api.send({
-      method: "PATCH",
-      patch: "merge",
-      path: `${path}/status`,
-      body: patch,
-      priority: "housekeeping",
-      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-    });
+    const written = await this.#objects.patchStatus(path, patch);
     const fields = { claim: claim.key, network: claim.network, from: claim.ownerPod, to: user.name };
-    const written = status < 300 && projectClaim(body).ownerPod === user.name;
-    if (written) log.info(fields, "the claim's owner pod has ended; the pod that uses it is named again");
-    else if (status !== 404 && status !== 409) this.#dropped.set(claim.uid, user.name);
+    if (written.kind === "done" && projectClaim(written.object).ownerPod === user.name)
+      log.info(fields, "the claim's owner pod has ended; the pod that uses it is named again");
+    else if (written.kind === "done" || written.kind === "refused") this.#dropped.set(claim.uid, user.name);
   }
 
   #pod(namespace: string, name: string) {
@@ -119,8 +114,7 @@ export class OwnerPods {
 
   /** From the quorum; null: it does not exist. Throws ApiAway when that cannot be told. */
   async #read<T>(path: string, project: (object: unknown) => T): Promise<T | null> {
-    const read = await readObject(this.#options.api, path);
-    if (read.kind === "unknown") throw new ApiAway(`GET ${path}: ${read.problem}`);
-    return read.kind === "absent" ? null : project(read.it);
+    const object = await this.#objects.find(path);
+    return object === null ? null : project(object);
   }
 }

@@ -12,10 +12,10 @@ import { parseAddress } from "../ipam/space/address.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
 import { Breather } from "../kube/breather.ts";
 import type { EventWriter } from "../kube/events.ts";
-import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { allocationName } from "../kube/object-names.ts";
 import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
-import { readObject } from "../kube/read-object.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 
@@ -131,11 +131,10 @@ export class PodAdoption {
     records: OwnerRecords,
   ): Promise<void> {
     const { api, definitions, time, log, events } = this.#options;
-    const path = namespacedPath(PODS_PATH, seen.namespace, seen.name);
-    const read = await readObject(api, path);
-    if (read.kind === "unknown") throw new ApiAway(`GET ${path}: ${read.problem}`);
-    if (read.kind === "absent") return;
-    const pod = projectPod(read.it, { addresses: true });
+    const objects = new ObjectClient(api);
+    const object = await objects.find(namespacedPath(PODS_PATH, seen.namespace, seen.name));
+    if (object === null) return;
+    const pod = projectPod(object, { addresses: true });
     // What is being deleted may have given its addresses back already.
     if (pod.uid !== seen.uid || pod.deletionTimestamp !== null) return;
     for (const [network, nodes] of wanting) {
@@ -146,8 +145,8 @@ export class PodAdoption {
         recordedOf: () => records.of(network, seen),
       });
       for (const claim of seen.claims) {
-        const found = await readObject(api, namespacedPath(CLAIMS_PATH, seen.namespace, claim));
-        if (found.kind === "present") candidates.addClaim(found.it);
+        const found = await objects.look(namespacedPath(CLAIMS_PATH, seen.namespace, claim));
+        if (found.kind === "present") candidates.addClaim(found.object);
       }
       candidates.addPodView(pod);
       for (const { address, outcome, by } of await recordAll(api, network, candidates.ofPods(), { time })) {

@@ -11,16 +11,14 @@ import { UdnWatch } from "../claims/udn/udn-watch.ts";
 import { type ClaimCondition, mergeCondition } from "../ipam/claim-conditions.ts";
 import type { EventWriter } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath, objectPath } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { judgeService, projectService, SERVICES_PATH, type ServiceView } from "../kube/views/service-view.ts";
 import type { Log } from "../platform/log.ts";
 
 /** Type of the one condition that Holdfast writes into a (Cluster)UserDefinedNetwork. */
 const METADATA_SERVICE_READY = "MetadataServiceReady";
-
-const CONFLICT = 409;
 
 export interface UdnConditionsOptions {
   readonly api: KubeApi;
@@ -145,21 +143,16 @@ export class UdnConditions {
       view.kind === "UserDefinedNetwork"
         ? namespacedPath(UDNS_PATH, view.namespace, view.name)
         : objectPath(CUDNS_PATH, view.name);
-    const { status, body } = await this.#options.api.send({
-      method: "PATCH",
-      path: `${path}/status`,
-      patch: "merge",
-      body: { metadata: { resourceVersion: view.resourceVersion }, status: { conditions } },
-      priority: "housekeeping",
-      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-    });
+    const body = { metadata: { resourceVersion: view.resourceVersion }, status: { conditions } };
+    const outcome = await new ObjectClient(this.#options.api).patchStatus(path, body);
     // Somebody else wrote it: the next turn sees what.
-    if (status === CONFLICT) return;
+    if (outcome.kind === "conflict") return;
     this.#written.set(view.uid, written);
-    if (status >= 300)
-      this.#options.log.warn(
-        { network: view.network, status, problem: body?.message },
-        `the condition of ${describeUdn(view)} cannot be written`,
-      );
+    if (outcome.kind === "done") return;
+    const { status, body: said } = outcome.answer;
+    this.#options.log.warn(
+      { network: view.network, status, problem: said?.message },
+      `the condition of ${describeUdn(view)} cannot be written`,
+    );
   }
 }

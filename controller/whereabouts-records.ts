@@ -1,6 +1,7 @@
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { type KubeApi, ListRefused } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
 import {
   ALLOCATIONS_PATH,
   ANNOTATION_IMPORTED_FROM,
@@ -8,7 +9,6 @@ import {
   objectPath,
   WHEREABOUTS_POOLS_PATH,
 } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../kube/read-object.ts";
 import { readPool } from "../kube/views/whereabouts.ts";
 import type { Log } from "../platform/log.ts";
 import { addressOf, cooled, isSound } from "../store/cluster/allocations/allocation-object.ts";
@@ -93,20 +93,18 @@ export class WhereaboutsRecords {
 
   async #release(seen: IPAllocation): Promise<void> {
     const { api, log, time } = this.#options;
+    const objects = new ObjectClient(api);
     const path = objectPath(ALLOCATIONS_PATH, seen.metadata.name);
-    const read = await readObject(api, path);
+    const read = await objects.look(path);
     if (read.kind !== "present") return;
-    const object: IPAllocation = read.it;
+    const object: IPAllocation = read.object;
     if (object.metadata.uid !== seen.metadata.uid || !isOfRecord(object)) return;
     const { network, address, owner } = object.spec;
-    const { status } = await api.send({
-      method: "PUT",
+    const written = await objects.replace(
       path,
-      body: cooled(object, read.serverMs === null ? time() : timeText(read.serverMs)),
-      priority: "housekeeping",
-      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-    });
-    if (status < 300) log.info({ network, address, owner }, "released: whereabouts has let it go");
+      cooled(object, read.serverMs === null ? time() : timeText(read.serverMs)),
+    );
+    if (written.kind === "done") log.info({ network, address, owner }, "released: whereabouts has let it go");
   }
 }
 

@@ -10,6 +10,7 @@ import { EventWriter, reasonOf } from "../kube/events.ts";
 import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../kube/http/kube-config.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
@@ -19,7 +20,6 @@ import {
   type ObjectMeta,
   PODS_PATH,
 } from "../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../kube/read-object.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { type AskedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";

@@ -1,9 +1,6 @@
 import type { PodDirectory } from "../claims/pod-directory.ts";
-import { RefusalError } from "../ipam/refusals.ts";
+import { readClaim } from "../claims/read-claim.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
-import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
-import { projectClaim } from "../kube/views/claim-view.ts";
-import { refusedBy } from "../store/cluster/allocations/allocation-client.ts";
 import type { Attachment, PodIdentity } from "../store/records.ts";
 import type { Holding, Use } from "./holding.ts";
 import type { LocalVms } from "./sources.ts";
@@ -78,13 +75,11 @@ export class ClusterVms implements LocalVms {
 
   async #ask(pod: PodIdentity, holding: Holding): Promise<IdentityVm | null> {
     const deadlineMs = performance.now() + LEARN_MS_MAX;
-    try {
-      const { view } = await this.#pods.find(pod, deadlineMs);
-      if (view.vmi === null) return null;
-      const { vm } = await this.#pods.vmFacts(view, deadlineMs);
+    const found = await this.#pods.lookUp(pod, deadlineMs);
+    if (found !== null) {
+      if (found.view.vmi === null) return null;
+      const { vm } = await this.#pods.vmFacts(found.view, deadlineMs);
       if (vm !== null) return vm;
-    } catch (error) {
-      if (!(error instanceof RefusalError) || error.refusal.code !== "POD_ABSENT") throw error;
     }
     // The pod, or its VMI, is gone for good, and its container is not yet.
     return this.#stopped(holding, deadlineMs);
@@ -100,12 +95,8 @@ export class ClusterVms implements LocalVms {
   }
 
   async #vmOfClaim(owner: Holding["owner"], deadlineMs: number): Promise<Holding["vm"]> {
-    const path = namespacedPath(CLAIMS_PATH, owner.namespace, owner.name);
-    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
-    if (answer.status === 404) return null;
-    if (answer.status !== 200) throw refusedBy(answer, `read IPAMClaim ${owner.namespace}/${owner.name}`);
-    const claim = projectClaim(answer.body);
-    return claim.uid === owner.uid ? claim.vm : null;
+    const claim = await readClaim(this.#api, owner, deadlineMs);
+    return claim?.uid === owner.uid ? claim.vm : null;
   }
 }
 

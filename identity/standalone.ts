@@ -1,4 +1,4 @@
-import { readUuid } from "../claims/pod-directory.ts";
+import { readUuid } from "../kube/views/vmi-view.ts";
 import type { AllocationFilter } from "../store/allocations.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { AllocationView, Attachment } from "../store/records.ts";

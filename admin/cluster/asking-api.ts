@@ -1,4 +1,5 @@
 import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
+import { isAbsent } from "../../kube/answers.ts";
 import {
   ApiAway,
   type KubeAnswer,
@@ -10,7 +11,6 @@ import {
   type WatchRequest,
 } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, WHEREABOUTS_POOLS_PATH } from "../../kube/objects.ts";
-import { isNoSuchObject } from "../../kube/read-object.ts";
 import {
   away,
   type ClusterProblem,
@@ -54,8 +54,7 @@ export class AskingApi implements KubeApi {
     });
     const { status, body } = answer;
     if (status === FORBIDDEN) throw forbidden(request.path, body?.message ?? "403");
-    if (status === NOT_FOUND && !isNoSuchObject(status, body, request.path))
-      throw unknownResource(request.path);
+    if (status === NOT_FOUND && !isAbsent(answer, request.path)) throw unknownResource(request.path);
     return answer;
   }
 

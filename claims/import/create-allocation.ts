@@ -1,16 +1,15 @@
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { problemOf } from "../../kube/answers.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS, readObject } from "../../kube/read-object.ts";
 import {
   type Holder,
   newAllocation,
   sameAllocationOwner,
   takenOver,
 } from "../../store/cluster/allocations/allocation-object.ts";
-
-const CONFLICT = 409;
 
 /** `exists`: the name is held, by whomever. */
 type Created = { readonly kind: "created" } | { readonly kind: "exists"; readonly object: IPAllocation };
@@ -35,20 +34,16 @@ export async function reserveInUse(
   holder: Holder,
   time: string,
 ): Promise<Reserved> {
-  const created = await createAllocation(api, network, one, holder, time);
+  const objects = new ObjectClient(api);
+  const created = await createAllocation(objects, network, one, holder, time);
   if (created.kind === "created") return { kind: "recorded", was: "none" };
   const { object } = created;
   const own = sameAllocationOwner(object.spec.owner, holder.owner);
   if (own && (object.status?.state === "Bound" || holder.owner.kind !== "IPAMClaim")) return { kind: "own" };
   if (object.status?.state !== "Cooling") return { kind: "held", object };
-  const { status } = await api.send({
-    method: "PUT",
-    path: objectPath(ALLOCATIONS_PATH, object.metadata.name),
-    body: takenOver(object, one, holder, time),
-    priority: "housekeeping",
-    deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-  });
-  return status < 300 ? { kind: "recorded", was: "cooling" } : { kind: "changed" };
+  const path = objectPath(ALLOCATIONS_PATH, object.metadata.name);
+  const written = await objects.replace(path, takenOver(object, one, holder, time));
+  return written.kind === "done" ? { kind: "recorded", was: "cooling" } : { kind: "changed" };
 }
 
 /**
@@ -56,23 +51,17 @@ export async function reserveInUse(
  * when it is not known to exist afterwards, also when the server refuses it.
  */
 async function createAllocation(
-  api: KubeApi,
+  objects: ObjectClient,
   network: string,
   one: InterfaceAddress,
   holder: Holder,
   time: string,
 ): Promise<Created> {
   const path = objectPath(ALLOCATIONS_PATH, allocationName(network, one.address));
-  const { status, body } = await api.send({
-    method: "POST",
-    path: ALLOCATIONS_PATH,
-    body: newAllocation(network, one, holder, time),
-    priority: "housekeeping",
-    deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-  });
-  if (status < 300) return { kind: "created" };
-  if (status !== CONFLICT) throw new ApiAway(`POST ${path}: ${status} ${body?.message ?? ""}`);
-  const found = await readObject(api, path);
-  if (found.kind === "present") return { kind: "exists", object: found.it };
+  const created = await objects.create(ALLOCATIONS_PATH, newAllocation(network, one, holder, time));
+  if (created.kind === "done") return { kind: "created" };
+  if (created.kind !== "conflict") throw new ApiAway(`POST ${path}: ${problemOf(created.answer)}`);
+  const found = await objects.look(path);
+  if (found.kind === "present") return { kind: "exists", object: found.object };
   throw new ApiAway(`${path} exists, and cannot be read: ${found.kind}`);
 }

@@ -3,28 +3,26 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { problemOf } from "../../kube/answers.ts";
 import { ApiAway, type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { labelSelector, networkObjectName } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationOwner,
-  API_VERSION,
   CLAIMS_PATH,
   type IPAllocation,
   type IPNetwork,
   LABEL_NETWORK,
-  NETWORKS_PATH,
-  objectPath,
   PODS_PATH,
   WHEREABOUTS_POOLS_PATH,
 } from "../../kube/objects.ts";
-import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/read-object.ts";
 import { claimsNamedBy } from "../../kube/views/network-selection.ts";
 import type { PodView } from "../../kube/views/pod-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { DefinitionBook } from "../definition-book.ts";
-import { readNetworkObject } from "../network-object.ts";
+import { readNetworkObject, writeNetworkObject } from "../network-object.ts";
 import { OwnerRecords } from "../owner-records.ts";
 import { reserveInUse } from "./create-allocation.ts";
 import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
@@ -45,7 +43,6 @@ const CREATED_AT_ONCE = 16;
 const CONDITION_ATTEMPTS_MAX = 10;
 /** Of each import; the rest is counted. */
 const PROBLEMS_LOGGED_MAX = 20;
-const CONFLICT = 409;
 
 export interface ImportOptions {
   /** Which network a NAD belongs to, and the definition that counts; complete, or addresses would be missed. */
@@ -230,21 +227,10 @@ async function readRecords(api: KubeApi, network: string, records: OwnerRecords)
 }
 
 /** Whoever comes in between has written another list: the next look brings that one up to date. */
-async function bringUpToDate(
-  api: KubeApi,
-  { metadata, ...known }: IPNetwork,
-  sources: readonly SeenSource[],
-): Promise<void> {
-  const importedFrom = broughtUpToDate({ metadata, ...known }, sources);
+async function bringUpToDate(api: KubeApi, known: IPNetwork, sources: readonly SeenSource[]): Promise<void> {
+  const importedFrom = broughtUpToDate(known, sources);
   if (importedFrom === null) return;
-  await api.send({
-    method: "PATCH",
-    patch: "merge",
-    path: objectPath(NETWORKS_PATH, metadata.name),
-    body: { metadata: { resourceVersion: metadata.resourceVersion }, status: { importedFrom } },
-    priority: "housekeeping",
-    deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-  });
+  await writeNetworkObject(new ObjectClient(api), known.spec.network, known, { status: { importedFrom } });
 }
 
 interface Covered {
@@ -268,41 +254,21 @@ async function setImported(
     message: `${count} addresses were in use before${refused === 0 ? "" : `; ${refused} more that pods report are not recorded`}`,
     lastTransitionTime: time,
   } as const;
+  const objects = new ObjectClient(api);
   for (let attempt = 0; attempt < CONDITION_ATTEMPTS_MAX; attempt++) {
     const known = await readNetworkObject(api, network);
     if (isImported(known, sources)) return true;
-    const name = known?.metadata.name ?? networkObjectName(network);
     const status = {
       conditions: mergeCondition(known?.status?.conditions ?? [], condition),
       importedFrom: joined(known, sources),
       // Where a NAD defines the network, the controller says which subnets it has.
       ...(nodes === null || sources.length > 1 ? {} : { subnets: subnetsOf(nodes), definedBy: "" }),
     };
-    const answer = await api.send({
-      ...(known === null
-        ? {
-            method: "POST",
-            path: NETWORKS_PATH,
-            body: {
-              apiVersion: API_VERSION,
-              kind: "IPNetwork",
-              metadata: { name },
-              spec: { network },
-              status,
-            },
-          }
-        : {
-            method: "PATCH",
-            patch: "merge",
-            path: objectPath(NETWORKS_PATH, name),
-            body: { metadata: { resourceVersion: known.metadata.resourceVersion }, status },
-          }),
-      priority: "housekeeping",
-      deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS,
-    });
-    if (answer.status < 300) return uncovered(answer.body, sources).length === 0;
-    if (answer.status !== CONFLICT && answer.status !== 404) {
-      throw new ApiAway(`IPNetwork ${name}: ${answer.status} ${answer.body?.message ?? ""}`);
+    const written = await writeNetworkObject(objects, network, known, { status });
+    if (written.kind === "done") return uncovered(written.object, sources).length === 0;
+    if (written.kind === "refused") {
+      const name = known?.metadata.name ?? networkObjectName(network);
+      throw new ApiAway(`IPNetwork ${name}: ${problemOf(written.answer)}`);
     }
   }
   throw new ApiAway(`the IPNetwork of ${network} was not written: others kept writing it`);

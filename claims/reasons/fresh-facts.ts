@@ -1,4 +1,5 @@
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import {
   CLAIMS_PATH,
   NADS_PATH,
@@ -7,7 +8,6 @@ import {
   objectPath,
   PODS_PATH,
 } from "../../kube/objects.ts";
-import { readObject } from "../../kube/read-object.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { DefinitionBook, projectNad } from "../definition-book.ts";
@@ -88,11 +88,11 @@ function podFact(object: unknown): SweptPod {
 
 /** An object that makes no sense is there, but says nothing: unknown. */
 async function read<F>(api: KubeApi, path: string, project: (object: unknown) => F): Promise<Found<F>> {
-  const answer = await readObject(api, path);
-  if (answer.kind === "unknown") return UNKNOWN;
+  const answer = await new ObjectClient(api).look(path);
   if (answer.kind === "absent") return ABSENT;
+  if (answer.kind !== "present") return UNKNOWN;
   try {
-    return present(project(answer.it));
+    return present(project(answer.object));
   } catch {
     return UNKNOWN;
   }

@@ -1,8 +1,10 @@
 import { PodDirectory, type VmFacts } from "../../claims/pod-directory.ts";
+import { sameVm, type VmIdentity } from "../../claims/vm-identity.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { AddressSyntaxError, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import type { Log } from "../../platform/log.ts";
 import { IdentityAway, type IdentitySource } from "../source.ts";
@@ -95,7 +97,7 @@ export class OvnIdentity implements IdentitySource {
     const vms = await Promise.all(pods.map((pod) => this.#vmOf(pod)));
     if (vms.some((vm) => vm === null)) return null;
     const [vm] = vms as [VmFacts, ...VmFacts[]];
-    if (!vms.every((other) => other !== null && isSameVm(vm, other))) {
+    if (!vms.every((other) => other !== null && sameVm(identityOf(vm), identityOf(other)))) {
       this.#options.log.warn(
         `${address} is on pods of several VMs, none is answered: ${pods.map(({ key }) => key)}`,
       );
@@ -118,15 +120,8 @@ export class OvnIdentity implements IdentitySource {
   async #read({ namespace, name, uid }: OvnPod): Promise<OvnPod | null> {
     const path = namespacedPath(PODS_PATH, namespace, name);
     const deadlineMs = performance.now() + READ_MS_MAX;
-    const { status, body } = await this.#options.api.send({
-      method: "GET",
-      path,
-      priority: "add",
-      deadlineMs,
-    });
-    if (status === 404) return null;
-    if (status !== 200) throw new ApiAway(`GET ${path}: ${status} ${body?.message ?? ""}`);
-    const pod = projectOvnPod(body);
+    const object = await new ObjectClient(this.#options.api, "add").find(path, deadlineMs);
+    const pod = object === null ? null : projectOvnPod(object);
     return pod?.uid === uid ? pod : null;
   }
 
@@ -202,9 +197,8 @@ function canonical(address: string): string | null {
   }
 }
 
-/** A VM that was started anew has another VMI. */
-function isSameVm(a: VmFacts, b: VmFacts): boolean {
-  return a.vmiUid === b.vmiUid || (a.uid !== "" && a.uid === b.uid);
+function identityOf({ vmiUid, uid }: VmFacts): VmIdentity {
+  return { vmi: { uid: vmiUid }, vmUid: uid };
 }
 
 function compare(a: OvnPod, b: OvnPod): number {

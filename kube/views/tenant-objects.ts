@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
+import type { OwnerReference } from "../objects.ts";
 import type { Reflected } from "../reflected-items.ts";
 import { type ObjectKind, ownAnnotations, SERVE_LABEL, TENANT_ID_ANNOTATION } from "./content-annotations.ts";
 import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
@@ -71,9 +72,9 @@ export function projectTenantObject(object: unknown, kind: ObjectKind): TenantOb
   return { key: tenantObjectKey(kind, name), uid, resourceVersion, data };
 }
 
-/** UID of the VirtualMachine that owns an object; null: none does. */
-export function vmOwnerOf(object: unknown, kind: string): string | null {
-  return readOwners(object, kind).find((owner) => owner.kind === "VirtualMachine")?.uid ?? null;
+/** The VirtualMachine that owns an object; null: none does. */
+export function vmOwnerOf(object: unknown, kind: string): OwnerReference | null {
+  return readOwners(object, kind).find((owner) => owner.kind === "VirtualMachine") ?? null;
 }
 
 /** The objects of a list under a key; what is none is left out. */

@@ -49,14 +49,13 @@ export function projectVmi(object: unknown): VmiView {
   const domain = objectAt(spec, "domain", KIND);
   const devices = objectAt(domain, "devices", KIND);
   const annotations = readTexts(object, "annotations");
-  const uuid = textIn(objectAt(domain, "firmware", KIND), "uuid")?.toLowerCase() ?? "";
   return {
     key,
     name,
     uid,
     resourceVersion,
-    vmUid: vmOwnerOf(object, KIND),
-    firmwareUuid: UUID.test(uuid) ? uuid : null,
+    vmUid: vmOwnerOf(object, KIND)?.uid ?? null,
+    firmwareUuid: readUuid(objectAt(domain, "firmware", KIND).uuid),
     hostname: textIn(spec, "hostname"),
     subdomain: textIn(spec, "subdomain"),
     node: textIn(status, "nodeName"),
@@ -65,6 +64,12 @@ export function projectVmi(object: unknown): VmiView {
     interfaces: interfacesOf(objectsIn(devices, "interfaces"), spec, status),
     annotations: ownAnnotations(annotations),
   };
+}
+
+/** A UUID as SMBIOS shows it, lower-case; null: it is none. */
+export function readUuid(value: unknown): string | null {
+  const text = typeof value === "string" ? value.toLowerCase() : "";
+  return UUID.test(text) ? text : null;
 }
 
 type Objects = ReturnType<typeof objectsIn>;

@@ -1,13 +1,14 @@
 import { Buffer } from "node:buffer";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { problemOf } from "../../kube/answers.ts";
 import { ApiAway, type KubeAnswer, type KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import { PASSWORDS_CONFIG_MAP, SERVE_LABEL } from "../../kube/views/content-annotations.ts";
 import { CONFIG_MAPS_PATH } from "../../kube/views/tenant-objects.ts";
 
 /** For all of it, ms: a guest's client waits 10 s. */
 const DEADLINE_MS = 5_000;
-const CONFLICT = 409;
 
 export interface GuestPassword {
   readonly namespace: string;
@@ -27,11 +28,11 @@ export type KeptPassword =
 export async function keepGuestPassword(api: KubeApi, wanted: GuestPassword): Promise<KeptPassword> {
   const path = namespacedPath(CONFIG_MAPS_PATH, wanted.namespace, PASSWORDS_CONFIG_MAP);
   const deadlineMs = performance.now() + DEADLINE_MS;
-  const request = { path, priority: "housekeeping", deadlineMs } as const;
+  const objects = new ObjectClient(api);
   for (let wrote = false; ; wrote = true) {
-    const read = await api.send({ ...request, method: "GET" });
-    if (read.status !== 200) return refused(read, "read");
-    const { metadata, data, binaryData } = read.body;
+    const read = await objects.get(path, deadlineMs);
+    if (read.kind !== "present") return refused(read.answer, "read");
+    const { metadata, data, binaryData } = read.object;
     if (metadata?.labels?.[SERVE_LABEL] !== "true")
       return { kind: "refused", problem: `it has no label ${SERVE_LABEL}: "true"` };
     const present = presentIn(data, binaryData, wanted.key);
@@ -43,9 +44,9 @@ export async function keepGuestPassword(api: KubeApi, wanted: GuestPassword): Pr
       // A key may be in one of the two only.
       ...(isObject(data) && wanted.key in data ? { data: { [wanted.key]: null } } : {}),
     };
-    const written = await api.send({ ...request, method: "PATCH", patch: "merge", body });
-    if (written.status === 200) return { kind: "kept" };
-    if (written.status !== CONFLICT) return refused(written, "written");
+    const written = await objects.patch(path, body, deadlineMs);
+    if (written.kind === "done") return { kind: "kept" };
+    if (written.kind !== "conflict") return refused(written.answer, "written");
     if (performance.now() > deadlineMs) throw new ApiAway("others kept writing the guests' passwords");
   }
 }
@@ -58,7 +59,6 @@ function presentIn(data: unknown, binaryData: unknown, key: string): Buffer | nu
   return typeof encoded === "string" && encoded !== "" ? Buffer.from(encoded, "base64") : null;
 }
 
-function refused({ status, body }: KubeAnswer, what: string): KeptPassword {
-  const said = typeof body?.message === "string" ? ` ${body.message}` : "";
-  return { kind: "refused", problem: `it cannot be ${what}: ${status}${said}` };
+function refused(answer: KubeAnswer, what: string): KeptPassword {
+  return { kind: "refused", problem: `it cannot be ${what}: ${problemOf(answer)}` };
 }

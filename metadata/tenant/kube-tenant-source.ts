@@ -2,6 +2,7 @@ import type { Buffer } from "node:buffer";
 import type { IdentityView, IdentityVm } from "../../identity/wire.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { objectPath } from "../../kube/objects.ts";
 import { Reflector, type ReflectorTimings } from "../../kube/reflector.ts";
 import {
@@ -154,8 +155,8 @@ export class KubeTenantSource implements TenantSource {
     if (known !== undefined || namespaces.forbidden) return known ?? null;
     const path = objectPath(NAMESPACES_PATH, name);
     const deadlineMs = performance.now() + READ_MS_MAX;
-    const answer = await this.#options.api.send({ method: "GET", path, priority: "add", deadlineMs });
-    return answer.status === 200 ? projectNamespace(answer.body) : null;
+    const read = await new ObjectClient(this.#options.api, "add").get(path, deadlineMs);
+    return read.kind === "present" ? projectNamespace(read.object) : null;
   }
 
   /** KubeVirt's own fields first, as the launcher pod has them. null: none is asked for. */

@@ -1,4 +1,5 @@
 import { ApiAway, type KubeApi, ListRefused } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import { type ObjectKind, SERVE_LABEL } from "../../kube/views/content-annotations.ts";
 import {
@@ -22,8 +23,6 @@ const AWAY_MS = 5_000;
 /** Of one namespace: several for each VM of a node. Beyond it, the one asked for longest ago is forgotten. */
 const REMEMBERED_MAX = 1_000;
 
-const OK = 200;
-const NOT_FOUND = 404;
 const FORBIDDEN = 403;
 
 export interface ObjectReference {
@@ -127,9 +126,11 @@ export class NamedObjects {
   async #get({ kind, name }: ObjectReference, deadlineMs: number): Promise<Remembered["found"]> {
     const { api, namespace } = this.#options;
     const path = namespacedPath(pathOf(kind), namespace, name);
-    const { status, body } = await api.send({ method: "GET", path, priority: "add", deadlineMs });
-    if (status === OK) return isServed(body) ? projectTenantObject(body, kind) : undefined;
-    if (status === NOT_FOUND) return undefined;
+    const read = await new ObjectClient(api, "add").get(path, deadlineMs);
+    if (read.kind === "present")
+      return isServed(read.object) ? projectTenantObject(read.object, kind) : undefined;
+    if (read.kind === "absent") return undefined;
+    const { status } = read.answer;
     if (status === FORBIDDEN) return this.#listOne({ kind, name }, deadlineMs);
     throw new ApiAway(`${kind} ${name} of namespace ${namespace} cannot be read: ${status}`);
   }

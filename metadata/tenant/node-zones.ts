@@ -1,4 +1,5 @@
-import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { NODES_PATH, objectPath } from "../../kube/objects.ts";
 import { objectAt, readTexts } from "../../kube/views/object-metadata.ts";
 import type { Clock } from "../../platform/time.ts";
@@ -14,12 +15,12 @@ const NODES_REMEMBERED_MAX = 1_000;
 
 /** Zones of nodes, by their label: those of this node, and of the others between which VMs move. */
 export class NodeZones {
-  readonly #api: KubeApi;
+  readonly #objects: ObjectClient;
   readonly #clock: Clock;
   readonly #zones = new Map<string, { readonly zone: Promise<string | null>; untilMs: number }>();
 
   constructor(api: KubeApi, clock: Clock) {
-    this.#api = api;
+    this.#objects = new ObjectClient(api);
     this.#clock = clock;
   }
 
@@ -37,16 +38,9 @@ export class NodeZones {
   }
 
   async #read(node: string): Promise<string | null | undefined> {
-    const path = objectPath(NODES_PATH, node);
-    const deadlineMs = performance.now() + DEADLINE_MS;
-    try {
-      const answer = await this.#api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
-      if (answer.status !== 200 || Object.keys(objectAt(answer.body, "metadata", "Node")).length === 0)
-        return undefined;
-      return readTexts(answer.body, "labels").get(ZONE_LABEL) || null;
-    } catch (error) {
-      if (error instanceof ApiAway) return undefined;
-      throw error;
-    }
+    const read = await this.#objects.look(objectPath(NODES_PATH, node), performance.now() + DEADLINE_MS);
+    const isNode =
+      read.kind === "present" && Object.keys(objectAt(read.object, "metadata", "Node")).length > 0;
+    return isNode ? readTexts(read.object, "labels").get(ZONE_LABEL) || null : undefined;
   }
 }

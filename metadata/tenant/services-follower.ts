@@ -1,5 +1,6 @@
 import { pause } from "../../kube/backoff.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import { Reflector } from "../../kube/reflector.ts";
 import {
@@ -22,8 +23,6 @@ const SYNC_MS_MAX = 5_000;
 /** After a failure to learn which version of EndpointSlices there is, ms. */
 const AGAIN_MS = 500;
 const GROUP_PATH = "/apis/discovery.k8s.io";
-const OK = 200;
-const NOT_FOUND = 404;
 
 export interface FollowerOptions {
   readonly api: KubeApi;
@@ -122,9 +121,10 @@ export class ServiceFollower {
       try {
         const deadlineMs = performance.now() + SYNC_MS_MAX;
         const path = `${GROUP_PATH}/v1`;
-        const { status } = await this.#options.api.send({ method: "GET", path, priority: "add", deadlineMs });
-        if (status === OK || status === NOT_FOUND) return status === OK ? "v1" : "v1beta1";
-        this.#options.log.warn(`${path}: the API server answers ${status}`);
+        const read = await new ObjectClient(this.#options.api, "add").get(path, deadlineMs);
+        if (read.kind === "present") return "v1";
+        if (read.kind !== "refused") return "v1beta1";
+        this.#options.log.warn(`${path}: the API server answers ${read.answer.status}`);
         await pause(AGAIN_MS);
       } catch (error) {
         if (!(error instanceof ApiAway)) throw error;

@@ -1,5 +1,6 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
-import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import type { LocalEndpoint } from "./services-endpoints.ts";
 
@@ -24,14 +25,14 @@ interface Verdict {
  * EndpointSlices could otherwise send requests of this node to anything that the node can reach, itself included.
  */
 export class EndpointPods {
-  readonly #api: KubeApi;
+  readonly #objects: ObjectClient;
   readonly #node: string;
   /** By pod UID and address. */
   readonly #verdicts = new Map<string, Verdict>();
   readonly #asking = new Map<string, Promise<string | null>>();
 
   constructor(api: KubeApi, node: string) {
-    this.#api = api;
+    this.#objects = new ObjectClient(api, "add");
     this.#node = node;
   }
 
@@ -60,11 +61,8 @@ export class EndpointPods {
 
   async #read(key: string, address: string, pod: PodName): Promise<string | null> {
     const path = namespacedPath(PODS_PATH, pod.namespace, pod.name);
-    const deadlineMs = performance.now() + DEADLINE_MS;
-    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
-    if (answer.status !== 200 && answer.status !== 404)
-      throw new ApiAway(`GET ${path}: ${answer.status} ${answer.body?.message ?? ""}`);
-    const problem = this.#judge(answer.status === 200 ? answer.body : null, address, pod);
+    const object = await this.#objects.find(path, performance.now() + DEADLINE_MS);
+    const problem = this.#judge(object, address, pod);
     if (this.#verdicts.size >= REMEMBERED_MAX) this.#verdicts.clear();
     this.#verdicts.set(key, { problem, atMs: performance.now() });
     return problem;

@@ -1,5 +1,6 @@
 import type { IdentityVm } from "../../identity/wire.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
 import type { Reflector } from "../../kube/reflector.ts";
@@ -25,13 +26,13 @@ export interface VmObjects {
  * VM of that name, and then the API itself is asked, so that no guest is told what is another's.
  */
 export class VmDirectory {
-  readonly #api: KubeApi;
+  readonly #objects: ObjectClient;
   readonly #clock: Clock;
   /** Until when each counts as absent. */
   readonly #absentMs = new Map<string, number>();
 
   constructor(api: KubeApi, clock: Clock) {
-    this.#api = api;
+    this.#objects = new ObjectClient(api, "add");
     this.#clock = clock;
   }
 
@@ -76,9 +77,8 @@ export class VmDirectory {
     const nowMs = this.#clock.monotonicMs();
     const place = `${path} ${wanted}`;
     if (nowMs < (this.#absentMs.get(place) ?? 0)) return null;
-    const deadlineMs = performance.now() + READ_MS_MAX;
-    const answer = await this.#api.send({ method: "GET", path, priority: "add", deadlineMs });
-    const fresh = answer.status === 200 ? project(answer.body) : null;
+    const read = await this.#objects.get(path, performance.now() + READ_MS_MAX);
+    const fresh = read.kind === "present" ? project(read.object) : null;
     if (fresh !== null && isIt(fresh)) return fresh;
     if (this.#absentMs.size >= ABSENT_REMEMBERED_MAX) this.#absentMs.clear();
     this.#absentMs.set(place, nowMs + ABSENT_MS);

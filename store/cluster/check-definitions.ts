@@ -1,6 +1,8 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
+import { objectPath } from "../../kube/objects.ts";
 
 const DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /** The definitions of deploy/crds, with the fields that are younger than the first release. */
@@ -16,18 +18,18 @@ const LOOK_MS = 5_000;
  * be read is not judged: the right is younger than the first release.
  */
 export async function checkDefinitions(api: KubeApi): Promise<Finding[]> {
+  const objects = new ObjectClient(api);
   const findings: Finding[] = [];
   for (const [name, fields] of DEFINITIONS) {
-    const deadlineMs = performance.now() + LOOK_MS;
     try {
-      const path = `${DEFINITIONS_PATH}/${name}`;
-      const { status, body } = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
-      if (status !== 200) continue;
-      if (body.metadata.deletionTimestamp !== undefined) findings.push(beingDeleted(name));
-      const dropped = fields.filter((field) => drops(body, field));
+      const read = await objects.look(objectPath(DEFINITIONS_PATH, name), performance.now() + LOOK_MS);
+      if (read.kind !== "present") continue;
+      const { object } = read;
+      if (object.metadata.deletionTimestamp !== undefined) findings.push(beingDeleted(name));
+      const dropped = fields.filter((field) => drops(object, field));
       if (dropped.length > 0) findings.push(earlier(name, dropped));
     } catch (error) {
-      if (!(error instanceof ApiAway) && (error as Error).name !== "ClusterProblem") throw error;
+      if ((error as Error).name !== "ClusterProblem") throw error;
     }
   }
   return findings;

@@ -1,8 +1,8 @@
+import { problemOf } from "../../kube/answers.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { NODES_PATH, objectPath } from "../../kube/objects.ts";
 import type { NodeContext } from "../node-context.ts";
-
-const READ_MS_MAX = 10_000;
 
 /**
  * Whether this machine is the node whose name it has. `other`: the Node object speaks of another boot, which is another machine,
@@ -17,12 +17,10 @@ export type NodeIdentity =
 /** Throws ApiAway. */
 export async function readNodeIdentity(api: KubeApi, context: NodeContext): Promise<NodeIdentity> {
   const { node, bootId } = context;
-  const path = objectPath(NODES_PATH, node);
-  const deadlineMs = performance.now() + READ_MS_MAX;
-  const { status, body } = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
-  if (status !== 200)
-    return { kind: "unknown", problem: `Node ${node} cannot be read: ${status} ${body?.message ?? ""}` };
-  const reported: unknown = body?.status?.nodeInfo?.bootID;
+  const read = await new ObjectClient(api).get(objectPath(NODES_PATH, node));
+  if (read.kind !== "present")
+    return { kind: "unknown", problem: `Node ${node} cannot be read: ${problemOf(read.answer)}` };
+  const reported: unknown = read.object?.status?.nodeInfo?.bootID;
   if (typeof reported !== "string" || reported === "")
     return { kind: "unknown", problem: `Node ${node} reports no boot ID` };
   if (reported === bootId) return { kind: "ours" };

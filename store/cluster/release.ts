@@ -2,6 +2,7 @@ import { describeOwner, type Owner } from "../../ipam/owner.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
 import { CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { timeText } from "../journal/rows.ts";
 import type { ReleaseOutcome } from "../node-store.ts";
@@ -75,8 +76,7 @@ async function claimExists(
   deadlineMs: number,
 ): Promise<boolean> {
   const path = namespacedPath(CLAIMS_PATH, namespace, name);
-  const answer = await api.send({ method: "GET", path, priority: "housekeeping", deadlineMs });
-  // Without a name in it, a 404 says that the definition is not installed, and nothing of claims.
-  const absent = answer.status === 404 && answer.body?.details?.name === name;
-  return !absent && (answer.status !== 200 || answer.body.metadata.uid === uid);
+  const read = await new ObjectClient(api).get(path, deadlineMs);
+  // What may not be read, or has no definition now, may exist.
+  return read.kind === "present" ? read.object.metadata.uid === uid : read.kind !== "absent";
 }

@@ -1,8 +1,9 @@
 /** What the pod directory reads of the VM behind a launcher pod, once for each VMI. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { PodDirectory, readUuid } from "../../claims/pod-directory.ts";
+import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { KubeRequest } from "../../kube/kube-api.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
+import { readUuid } from "../../kube/views/vmi-view.ts";
 import { FakeKubeApi } from "./fake-kube-api.ts";
 import { owner } from "./objects.ts";
 

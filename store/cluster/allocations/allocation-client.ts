@@ -1,5 +1,5 @@
-import { RefusalError, refuse } from "../../../ipam/refusals.ts";
 import type { Address } from "../../../ipam/space/address.ts";
+import { permittedObject, readingOf, refusedBy, writtenOf } from "../../../kube/answers.ts";
 import {
   ApiAway,
   type KubeAnswer,
@@ -55,33 +55,24 @@ export class AllocationClient {
     const name = allocationName(network, address);
     const path = objectPath(ALLOCATIONS_PATH, name);
     const answer = await this.#api.send({ method: "GET", path, priority: this.#priority, deadlineMs });
-    // Without a name in it, a 404 says that the definition is not installed.
-    if (answer.status === 404 && answer.body?.details?.name === name) return null;
-    if (answer.status !== 200) throw refusedBy(answer, `read IPAllocation ${name}`);
-    return { object: answer.body as IPAllocation, serverMs: answer.serverMs };
+    const object: IPAllocation | null = permittedObject(readingOf(answer, path), `read IPAllocation ${name}`);
+    return object && { object, serverMs: answer.serverMs };
   }
 
   /** Insert-if-absent: the commit of an allocation. `changed`: the name exists. */
   async create(object: object, deadlineMs: number): Promise<Written> {
-    const answer = await this.#write({ method: "POST", path: ALLOCATIONS_PATH, body: object, deadlineMs });
-    if (answer.status === 201) return { kind: "done", object: answer.body as IPAllocation };
-    if (answer.status === 409) return { kind: "changed" };
-    throw refusedBy(answer, "create an IPAllocation");
+    const request = { method: "POST", path: ALLOCATIONS_PATH, body: object, deadlineMs } as const;
+    return this.#write(request, "create an IPAllocation");
   }
 
   /** Puts an object back with the resourceVersion it was read with. `changed`: somebody else wrote or deleted it meanwhile. */
   async replace(object: object, deadlineMs: number): Promise<Written> {
     const { name } = (object as IPAllocation).metadata;
     const path = objectPath(ALLOCATIONS_PATH, name);
-    const answer = await this.#write({ method: "PUT", path, body: object, deadlineMs });
-    if (answer.status === 200 || answer.status === 201) {
-      return { kind: "done", object: answer.body as IPAllocation };
-    }
-    if (answer.status === 409 || answer.status === 404) return { kind: "changed" };
-    throw refusedBy(answer, `write IPAllocation ${name}`);
+    return this.#write({ method: "PUT", path, body: object, deadlineMs }, `write IPAllocation ${name}`);
   }
 
-  async #write(request: Omit<KubeRequest, "priority" | "unless">): Promise<KubeAnswer> {
+  async #write(request: Omit<KubeRequest, "priority" | "unless">, what: string): Promise<Written> {
     const continuity = this.#continuity;
     const newestBefore = continuity?.newest ?? 0n;
     const answer = await this.#send({ ...request, priority: this.#priority });
@@ -91,7 +82,9 @@ export class AllocationClient {
       continuity?.noteCurrent(version, newestBefore);
       continuity?.noteCreated(answer.body.metadata);
     } else if (answer.status < 300) continuity?.noteVersion(version);
-    return answer;
+    const written = writtenOf(answer, request.path);
+    if (written.kind === "refused") throw refusedBy(written.answer, what);
+    return written.kind === "done" ? written : { kind: "changed" };
   }
 
   /** What was stopped because contact seemed lost goes on where it turns out that it was not. */
@@ -109,11 +102,4 @@ export class AllocationClient {
       }
     }
   }
-}
-
-/** What an answer that is neither success nor conflict means. */
-export function refusedBy(answer: KubeAnswer, what: string): RefusalError {
-  const message = (answer.body as { message?: unknown } | null)?.message;
-  const problem = `${answer.status} ${typeof message === "string" ? message : "without a message"}`;
-  return new RefusalError(refuse("API_REFUSED", { what, problem }));
 }

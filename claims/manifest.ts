@@ -3,6 +3,7 @@ import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../ipam/definition/requested-address.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../ipam/space/cidr.ts";
+import { isObjectName } from "../kube/views/claim-reference.ts";
 import type { AppliedClaim, AppliedDefinition } from "../store/manifests.ts";
 
 /** An object of a manifest, understood. */
@@ -126,7 +127,7 @@ function readName(object: Json): { namespace: string; name: string } {
     : invalid("metadata", object.metadata, "expected an object");
   const { name, namespace = "default" } = metadata;
   for (const [key, value] of Object.entries({ name, namespace })) {
-    if (typeof value !== "string" || value.length > 253 || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(value)) {
+    if (typeof value !== "string" || !isObjectName(value)) {
       invalid(
         `metadata.${key}`,
         value,

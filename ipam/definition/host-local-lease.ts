@@ -1,4 +1,5 @@
 import { type Address, AddressSyntaxError, parseAddress } from "../space/address.ts";
+import { isInterfaceName } from "./interface-name.ts";
 
 /** Where host-local keeps its addresses when the configuration has no `dataDir`: a folder for each network's name in it. */
 export const HOST_LOCAL_DATA_DIR = "/var/lib/cni/networks";
@@ -7,8 +8,6 @@ export const LEASE_BYTES_MAX = 4_096;
 
 /** A container ID as the CNI specification allows it. */
 const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,255}$/;
-/** Of the kernel, IFNAMSIZ without its end. */
-const INTERFACE = /^[^\s/:]{1,15}$/;
 
 /** Who has an address according to host-local. */
 export interface LeaseHolder {
@@ -34,6 +33,6 @@ export function leaseAddress(fileName: string): Address | null {
 export function leaseHolder(content: string): LeaseHolder | null {
   const [containerId = "", interfaceName = "", ...more] = content.trim().split(/\r?\n/);
   if (!CONTAINER_ID.test(containerId) || more.length > 0) return null;
-  if (interfaceName !== "" && !INTERFACE.test(interfaceName)) return null;
+  if (interfaceName !== "" && !isInterfaceName(interfaceName)) return null;
   return { containerId, interface: interfaceName };
 }

@@ -6,7 +6,7 @@
  *   own-keys, host-local-keys, subnet-ranges   ranges, by our keys and by host-local's
  *   metadata-key, routes-and-dns, bridge-gateway, requested-address   the other keys
  *   definition-keys             how any key is read and refused; definition-difference: two that do not agree
- *   host-local-lease            where host-local keeps what it gave
+ *   host-local-lease            where host-local keeps what it gave; interface-name: what Linux takes as one
  */
 
 import type { RangeSet } from "../space/range-set.ts";

@@ -1,4 +1,5 @@
 import { isObject, isTooDeep, TOO_DEEP } from "../../ipam/definition/definition-keys.ts";
+import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isObjectName, type ObjectName } from "./claim-reference.ts";
@@ -35,8 +36,6 @@ const PROBLEMS_MAX = 20;
  */
 export const POD_ADDRESSES_MAX = 512;
 
-/** Linux: at most 15 bytes, no slash and no blank. Records keep it. */
-const INTERFACE_NAME = /^[^/\s\p{C}]{0,15}$/u;
 const NO_INTERFACE_NAME = "no name of an interface, which has at most 15 characters, without / and blanks";
 /** Up to the 20 octets of InfiniBand. */
 const MAC = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){0,19}$/i;
@@ -118,7 +117,8 @@ function readNetworkStatus(text: string | undefined, found: Found): void {
       continue;
     }
     const interfaceName = textOf(entry.interface) ?? "";
-    if (!INTERFACE_NAME.test(interfaceName)) found.problem(`${place}.interface: ${NO_INTERFACE_NAME}`);
+    if (interfaceName !== "" && !isInterfaceName(interfaceName))
+      found.problem(`${place}.interface: ${NO_INTERFACE_NAME}`);
     const network = nad === null ? textOf(entry.name) : null;
     const source = {
       place: `${place}.ips`,
@@ -203,7 +203,7 @@ function parse(text: string | undefined, annotation: string, found: Found): unkn
 
 /** "": none that a record could keep. */
 function nameOf(text: string): string {
-  return INTERFACE_NAME.test(text) ? text : "";
+  return isInterfaceName(text) ? text : "";
 }
 
 /** What is no MAC is left out; the address counts all the same. */

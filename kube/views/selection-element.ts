@@ -6,6 +6,7 @@ import {
   type JsonObject,
   TOO_DEEP,
 } from "../../ipam/definition/definition-keys.ts";
+import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
 import { isObjectName, type ObjectName, readClaimReference } from "./claim-reference.ts";
 
 /** One network selection element: what a pod asks for on one interface. */
@@ -134,10 +135,9 @@ function readIps(value: unknown, place: Place): readonly string[] {
   return value;
 }
 
-/** Names that Linux gives to an interface: up to 15 bytes without "/", ":" and white space. */
 function readInterface(value: unknown, place: Place): string | null {
   if (value === undefined) return null;
-  if (typeof value !== "string" || !/^(?!\.{1,2}$)[!-.0-9;-~]{1,15}$/.test(value)) {
+  if (typeof value !== "string" || !isInterfaceName(value)) {
     invalid(
       { key: `${place.key}, interface`, value },
       "expected the name of an interface, 1 to 15 characters",

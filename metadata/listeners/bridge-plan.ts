@@ -2,6 +2,9 @@
  * Where the listener of a network is to be plugged in: what the bridge plugin's configuration says. Kept for each network,
  * because an ADD alone tells it and a daemon that was started anew must know it too.
  */
+
+import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
+
 export interface BridgePlan {
   readonly bridge: string;
   /** null: untagged. */
@@ -21,8 +24,6 @@ export type AskedPlan = { readonly plan: BridgePlan } | { readonly refused: stri
 /** Defaults of the bridge plugin. */
 const BRIDGE_DEFAULT = "cni0";
 const VLAN_MAX = 4094;
-/** Longest name of a network interface, bytes: IFNAMSIZ less its terminator. */
-const INTERFACE_NAME_BYTES_MAX = 15;
 
 /** Reads the plan from the configuration that the runtime gives the network's plugin, which passes it on as it is. */
 export function readPlan(conf: Readonly<Record<string, unknown>>): AskedPlan {
@@ -107,16 +108,6 @@ export function asOwnerSays(asked: AskedPlan, owners: readonly AskedPlan[]): Ask
 
 function samePlace(a: BridgePlan, b: BridgePlan): boolean {
   return a.bridge === b.bridge && a.vlan === b.vlan;
-}
-
-/** The kernel's rule for names. */
-function isInterfaceName(text: string): boolean {
-  return (
-    Buffer.byteLength(text) <= INTERFACE_NAME_BYTES_MAX &&
-    !/[/:\s]/.test(text) &&
-    text !== "." &&
-    text !== ".."
-  );
 }
 
 function shown(value: unknown): string {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { readUuid } from "../../kube/views/vmi-view.ts";
 import type { AnsweredAddress } from "../../store/records.ts";
 import type { Instance, InstanceAddress, InstanceNetwork } from "../documents/instance.ts";
 import { hostnameOfObject, validHostname } from "./hostname.ts";
@@ -51,16 +52,12 @@ export function projectOf(
  * (objects outside Kubernetes may have any UID) stands for one that follows from it.
  */
 export function uuidOf({ vm, pods, interfaces }: IdentityView, firmwareUuid: string | null): string {
-  const firmware = [firmwareUuid, vm?.firmwareUuid].find((uuid) => uuid != null && isUuid(uuid));
-  if (firmware != null) return firmware.toLowerCase();
+  const firmware = readUuid(firmwareUuid) ?? readUuid(vm?.firmwareUuid);
+  if (firmware !== null) return firmware;
   const claim = interfaces.find(({ owner }) => owner.kind === "claim")?.owner.uid;
   const uid = [vm?.uid, vm?.vmiUid, claim, pods[0]?.uid].find((one) => one != null && one !== "");
-  if (uid != null) return isUuid(uid) ? uid.toLowerCase() : derivedUuid(`uid\0${uid}`);
+  if (uid != null) return readUuid(uid) ?? derivedUuid(`uid\0${uid}`);
   return derivedUuid(`container\0${pods[0]?.containerID ?? ""}\0${interfaces[0]?.network ?? ""}`);
-}
-
-function isUuid(text: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 }
 
 /** Of the UUIDs that are made here: version 5 wants one that nobody else makes some in. */

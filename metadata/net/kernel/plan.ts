@@ -1,3 +1,5 @@
+import { isInterfaceName } from "../../../ipam/definition/interface-name.ts";
+import { isNetworkName } from "../../../ipam/definition/plugin-config.ts";
 import { formatAddress, parseAddress } from "../../../ipam/space/address.ts";
 import { type Cidr, formatCidr, networkOf, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { WantedAttachment, WantedListener } from "../../listeners/wire.ts";
@@ -50,7 +52,7 @@ export function planListeners(names: Names, wanted: readonly WantedListener[]): 
 function planOf(names: Names, wanted: WantedListener): ListenerPlan | string {
   const { network, bridge, vlan, mtu } = wanted;
   // The rule of CNI for names of networks. It stands in haproxy's configuration and in a header.
-  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,252}$/.test(network))
+  if (!isNetworkName(network))
     return `its name may only have letters, digits, "_", "." and "-"; rename the network`;
   if (!isLinkName(bridge))
     return `${JSON.stringify(bridge)} is no name of a bridge; correct "bridge" in its configuration`;
@@ -82,7 +84,7 @@ function planOf(names: Names, wanted: WantedListener): ListenerPlan | string {
 
 /** Does the kernel take it as the name of a link, and nft and ip as one word? ip takes what follows a # for a comment. */
 export function isLinkName(name: string): boolean {
-  return /^[^\s/:"'\\*$,{}#-][^\s/:"'\\*$,{}#]{0,14}$/.test(name) && name !== "." && name !== "..";
+  return isInterfaceName(name) && !/^-|["'\\*$,{}#]/.test(name);
 }
 
 function ipv4Subnet(text: string): Cidr {

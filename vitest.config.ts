@@ -13,7 +13,10 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "unit", include: ["test/{ipam,platform,store,claims,metadata}/**/*.test.ts"] },
+        test: {
+          name: "unit",
+          include: ["test/{ipam,platform,store,claims,metadata,conversations}/**/*.test.ts"],
+        },
       },
       {
         extends: true,

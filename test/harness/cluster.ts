@@ -178,6 +178,21 @@ export class TestCluster {
     await this.startApiServer();
   }
 
+  /** Makes etcd forget every earlier version. */
+  async compactEtcd(): Promise<void> {
+    const post = async (what: string, body: object) => {
+      const answer = await fetch(`${this.#etcdUrl}/v3/kv/${what}`, {
+        method: "POST",
+        body: JSON.stringify(body),
+      });
+      return (await answer.json()) as { header?: { revision?: string }; error?: string };
+    };
+    const key = Buffer.from("test/bump").toString("base64");
+    const { header } = await post("put", { key, value: "" });
+    const { error } = await post("compaction", { revision: header?.revision, physical: true });
+    if (error !== undefined) throw new Error(`etcd was not compacted: ${error}`);
+  }
+
   async #bump(revisions: number): Promise<void> {
     const put = async () => {
       const body = JSON.stringify({

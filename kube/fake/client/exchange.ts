@@ -1,0 +1,96 @@
+import type { World } from "../port.ts";
+import type { ServerAnswer, ServerRequest } from "../requests.ts";
+import type { Fate, Link } from "./link.ts";
+import type { Outcome } from "./outcomes.ts";
+
+const RESET = "socket hang up";
+
+/** What the server makes of a request that has reached it. */
+export type Serve = (request: ServerRequest) => Promise<ServerAnswer>;
+
+export interface Attempt {
+  readonly verb: "send" | "list" | "watch";
+  /** After this it is given up, ms. */
+  readonly limitMs: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly serve: Serve;
+}
+
+/** Sends requests over a link, one attempt at a time. */
+export class Exchange {
+  readonly #link: Link;
+  readonly #world: World;
+
+  constructor(link: Link, world: World) {
+    this.#link = link;
+    this.#world = world;
+  }
+
+  /** Rejects only with what is a defect of the server. */
+  once(request: ServerRequest, { verb, limitMs, signal, serve }: Attempt): Promise<Outcome> {
+    const fate = this.#link.fate?.(request, verb) ?? {};
+    let cancel = () => {};
+    let callOff = () => {};
+    const outcome = new Promise<Outcome>((resolve, reject) => {
+      const nothing = (problem: string) => resolve({ kind: "nothing", problem });
+      callOff = () => nothing("it was called off");
+      cancel = this.#world.time.timer(limitMs, () => nothing(`nothing came for ${Math.round(limitMs)} ms`));
+      signal?.addEventListener("abort", callOff);
+      if (signal?.aborted) callOff();
+      else if (!fate.hangs) this.#carry(request, fate, serve).then(resolve, reject);
+    });
+    return outcome.finally(() => {
+      cancel();
+      signal?.removeEventListener("abort", callOff);
+    });
+  }
+
+  /** Resolves after a time; at once for none. */
+  async wait(ms = 0): Promise<void> {
+    if (ms <= 0) return;
+    await new Promise<void>((resolve) => {
+      this.#world.time.timer(ms, resolve);
+    });
+  }
+
+  async #carry(request: ServerRequest, fate: Fate, serve: Serve): Promise<Outcome> {
+    await this.wait(fate.requestMs);
+    if (fate.lost === "before") return { kind: "nothing", problem: RESET };
+    const answer = fate.status === undefined ? await this.#served(request, fate, serve) : this.#instead(fate);
+    await this.wait(fate.answerMs);
+    if (fate.lost === "after") return { kind: "nothing", problem: RESET };
+    return { kind: "answered", answer, ...(fate.cutAfter === undefined ? {} : { cutAfter: fate.cutAfter }) };
+  }
+
+  async #served(request: ServerRequest, { twice }: Fate, serve: Serve): Promise<ServerAnswer> {
+    if (twice) await serve(request);
+    return serve(request);
+  }
+
+  /** What somebody in between answers. */
+  #instead({ status = 503, message, retryAfterSeconds = 0 }: Fate): ServerAnswer {
+    const [reason = "", words = ""] = REASONS[status] ?? [];
+    const body = {
+      kind: "Status",
+      apiVersion: "v1",
+      metadata: {},
+      status: "Failure",
+      message: message ?? words,
+      ...(reason === "" ? {} : { reason }),
+      code: status,
+    };
+    const serverMs = Math.floor(this.#world.time.wallMs() / 1_000) * 1_000;
+    return { status, body, serverMs, retryAfterMs: retryAfterSeconds * 1_000 };
+  }
+}
+
+const REASONS: Readonly<Record<number, readonly [reason: string, message: string]>> = {
+  401: ["Unauthorized", "Unauthorized"],
+  403: ["Forbidden", "forbidden: not yet"],
+  410: ["Expired", "too old resource version"],
+  429: ["TooManyRequests", "Too many requests, please try again later."],
+  500: ["InternalError", "Internal error occurred"],
+  502: ["", "bad gateway"],
+  503: ["ServiceUnavailable", "service unavailable"],
+  504: ["Timeout", "request did not complete within the allowed duration"],
+};

@@ -1,0 +1,111 @@
+import type { ApiServer } from "../api-server.ts";
+import { Failure } from "../failure.ts";
+import type { WatchEnd, WatchRequest } from "../port.ts";
+import type { ServerAnswer, ServerRequest } from "../requests.ts";
+import type { WatchEvent, WatchSink } from "../watches.ts";
+import { endOf } from "./outcomes.ts";
+
+export interface FakeWatchOptions {
+  readonly request: WatchRequest;
+  /** Aborts when the client is closed. */
+  readonly life: AbortSignal;
+  /** Resolves when the next event has come over. */
+  readonly arrival: () => Promise<void>;
+  /** Something has come. */
+  readonly heard: () => void;
+  /** The connection has ended in the middle. */
+  readonly lost: () => void;
+}
+
+/** One watch of a client: what the server sends arrives later, in its order, and never during what somebody else does. */
+export class FakeWatch {
+  readonly #options: FakeWatchOptions;
+  readonly #queue: (() => void)[] = [];
+  #isDraining = false;
+  #isSilent = false;
+  #isFollowed = false;
+  #unwatch = () => {};
+  #resolve: (end: WatchEnd) => void = () => {};
+
+  constructor(options: FakeWatchOptions) {
+    this.#options = options;
+  }
+
+  /** The server's part. */
+  open(server: ApiServer, asked: ServerRequest): ServerAnswer {
+    const sink: WatchSink = {
+      event: (event) => this.#come(() => this.#hear(event)),
+      end: () => this.#come(() => this.end({ kind: "closed" })),
+      cut: () => this.#come(() => this.cut()),
+    };
+    try {
+      // The client may have given up before this came.
+      if (!this.#isSilent) this.#unwatch = server.watch(asked, sink);
+      return { status: 200, body: null, serverMs: 0, retryAfterMs: 0 };
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      const { code, body, retryAfterSeconds } = error;
+      return { status: code, body, serverMs: 0, retryAfterMs: retryAfterSeconds * 1_000 };
+    }
+  }
+
+  /** After the server has agreed: reports what comes until it ends. */
+  follow(): Promise<WatchEnd> {
+    const { request, life } = this.#options;
+    const stop = () => this.end({ kind: "closed" });
+    const ended = new Promise<WatchEnd>((resolve) => {
+      this.#resolve = resolve;
+    });
+    for (const signal of [request.signal, life]) signal.addEventListener("abort", stop);
+    this.#isFollowed = true;
+    request.opened?.();
+    this.#go();
+    return ended.finally(() => {
+      for (const signal of [request.signal, life]) signal.removeEventListener("abort", stop);
+    });
+  }
+
+  /** Ends it from the client's side, or because the server did. */
+  end(end: WatchEnd): void {
+    this.#unwatch();
+    this.#isSilent = true;
+    this.#resolve(end);
+  }
+
+  /** The connection ends. */
+  cut(): void {
+    this.#options.lost();
+    this.end({ kind: "failed", problem: "aborted" });
+  }
+
+  /** Nothing of it comes any more, and it stays open. */
+  silence(): void {
+    this.#isSilent = true;
+  }
+
+  #hear(event: WatchEvent): void {
+    if (event.type === "ERROR") this.end(endOf(event.object));
+    else this.#options.request.event(event.type, event.object);
+  }
+
+  #come(what: () => void): void {
+    this.#queue.push(what);
+    this.#go();
+  }
+
+  #go(): void {
+    if (!this.#isDraining && this.#isFollowed) void this.#drain();
+  }
+
+  async #drain(): Promise<void> {
+    this.#isDraining = true;
+    await null;
+    for (let next = this.#queue.shift(); next; next = this.#queue.shift()) {
+      await this.#options.arrival();
+      if (this.#isSilent) return;
+      this.#options.heard();
+      next();
+    }
+    this.#isDraining = false;
+  }
+}

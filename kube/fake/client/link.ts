@@ -1,0 +1,31 @@
+import type { ServerRequest } from "../requests.ts";
+
+/**
+ * What becomes of one attempt of a client.
+ *
+ * - `requestMs`, `answerMs`: how long each way takes. A request that comes after the client gave up is done all the same.
+ * - `lost`: the connection ends before the server has read anything, or after it has done everything; the client hears nothing.
+ * - `hangs`: nothing comes at all until the client gives up.
+ * - `twice`: somebody in between sends it again; the client hears the second answer.
+ * - `status`: somebody in between, or a server that is starting or overloaded, answers this, and nothing is done.
+ * - `cutAfter`: of a list, the connection ends after so many objects.
+ */
+export interface Fate {
+  readonly requestMs?: number;
+  readonly answerMs?: number;
+  readonly lost?: "before" | "after";
+  readonly hangs?: boolean;
+  readonly twice?: boolean;
+  readonly status?: 401 | 403 | 410 | 429 | 500 | 502 | 503 | 504;
+  readonly retryAfterSeconds?: number;
+  readonly message?: string;
+  readonly cutAfter?: number;
+}
+
+/** The way between a client and the server; may be changed at any time. */
+export interface Link {
+  /** Asked for each attempt; absent, or undefined: it arrives at once, and so does the answer. */
+  fate?: (request: ServerRequest, verb: "send" | "list" | "watch") => Fate | undefined;
+  /** How long each event of a watch takes, ms; they keep their order. Absent: no time. */
+  eventMs?: () => number;
+}

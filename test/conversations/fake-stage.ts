@@ -1,0 +1,113 @@
+import { join } from "node:path";
+import { ApiServer } from "../../kube/fake/api-server.ts";
+import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
+import type { Fate } from "../../kube/fake/client/link.ts";
+import { collectGarbage } from "../../kube/fake/controllers/garbage-collector.ts";
+import { endNamespaces } from "../../kube/fake/controllers/namespace-controller.ts";
+import type { Saved } from "../../kube/fake/etcd.ts";
+import { rightsOf } from "../../kube/fake/rights.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { collectionOf, readManifestFolder, readManifests } from "../harness/kube-manifests.ts";
+import type { Stage } from "./stage.ts";
+import type { Fault, Who, WorldStep } from "./steps.ts";
+import { VirtualTime } from "./virtual-time.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+/** Writes between a backup and the restored etcd's new revisions. */
+const BUMPED = 500;
+const WRITES_OF_START = 20;
+
+/** Numbers that are the same in every run. */
+function numbers(): () => number {
+  let state = 1;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** The server in memory, with the definitions and rights of the shipped manifests. */
+export class FakeStage implements Stage {
+  readonly minor = 20;
+  readonly server: ApiServer;
+  readonly #time = new VirtualTime();
+  readonly #random = numbers();
+  readonly #apis = new Map<Who, FakeKubeApi>();
+  /** Of the next attempts, one after the other; beyond them all is well. */
+  readonly fates: Fate[] = [];
+  #saved: Saved | null = null;
+
+  constructor() {
+    const rights = rightsOf(readManifests(join(ROOT, "deploy/rbac.yaml")));
+    const authorize = (access: Parameters<typeof rights>[0]) =>
+      access.user.groups?.includes("system:masters") || rights(access);
+    this.server = new ApiServer({ time: this.#time, random: this.#random, authorize });
+    const definitions = [
+      ...readManifestFolder(join(ROOT, "deploy/crds")),
+      ...readManifestFolder(join(ROOT, "test/harness/crds")),
+    ];
+    for (const one of definitions) this.server.put(collectionOf(one), one);
+    // Other parts of a cluster write as well: nothing of these conversations is the first of all.
+    this.server.etcd.bump(100);
+  }
+
+  api(who: Who): KubeApi {
+    return this.client(who);
+  }
+
+  client(who: Who): FakeKubeApi {
+    const known = this.#apis.get(who);
+    if (known) return known;
+    const user =
+      who === "admin"
+        ? { username: "admin", groups: ["system:masters"] }
+        : { username: `system:serviceaccount:holdfast-system:${who}` };
+    const link = { fate: () => this.fates.shift() };
+    const api = new FakeKubeApi({
+      server: () => this.server,
+      user,
+      link,
+      time: this.#time,
+      random: this.#random,
+    });
+    this.#apis.set(who, api);
+    return api;
+  }
+
+  nowMs(): number {
+    return this.#time.monotonicMs();
+  }
+
+  run<T>(work: Promise<T>): Promise<T> {
+    return this.#time.run(work);
+  }
+
+  until(isSo: () => boolean, what: string): Promise<void> {
+    return this.#time.until(isSo, what);
+  }
+
+  async letControllersWork(): Promise<void> {
+    await collectGarbage(this.server);
+    await endNamespaces(this.server);
+  }
+
+  async world(act: WorldStep["act"]): Promise<void> {
+    if (act === "compact") {
+      this.server.etcd.bump();
+      this.server.etcd.compact();
+    } else if (act === "restart") this.server.restart();
+    else if (act === "save") this.#saved = this.server.save();
+    else if (act === "close watches") this.server.watches.end();
+    else {
+      this.server.restore(this.#saved as Saved, { bumped: act === "restore newer" ? BUMPED : 0 });
+      // What writes when a server starts.
+      this.server.etcd.bump(WRITES_OF_START);
+    }
+  }
+
+  fault(fault: Fault): void {
+    if (fault === "lost before") this.fates.push({ lost: "before" });
+    else if (fault === "lost after") this.fates.push({ lost: "after" });
+    else this.fates.push({ ...fault, message: "not now" });
+  }
+}

@@ -1,0 +1,23 @@
+import type { Conversation } from "../steps.ts";
+import { ABSENT } from "./absent.ts";
+import { CLEANING } from "./cleaning.ts";
+import { CREATING } from "./creating.ts";
+import { DELETING } from "./deleting.ts";
+import { LISTS } from "./lists.ts";
+import { SCHEMAS } from "./schemas.ts";
+import { TROUBLES } from "./troubles.ts";
+import { WATCHES } from "./watches.ts";
+import { WRITING } from "./writing.ts";
+
+/** Everything that is said to an API server, in memory or real. The last ones restart it. */
+export const CONVERSATIONS: readonly Conversation[] = [
+  ...CREATING,
+  ...ABSENT,
+  ...WRITING,
+  ...DELETING,
+  ...SCHEMAS,
+  ...LISTS,
+  ...WATCHES,
+  ...CLEANING,
+  ...TROUBLES,
+];

@@ -1,0 +1,202 @@
+import { expect } from "vitest";
+import { type Conversation, get, type Json, list, merge, post, remove, type Said } from "../steps.ts";
+import {
+  CLAIMS,
+  CONFIG_MAPS,
+  claim,
+  configMap,
+  DEFINITIONS,
+  NAMESPACES,
+  namespace,
+  PODS,
+  pod,
+} from "./objects.ts";
+
+const ownedBy =
+  (name: string, more: Json = {}) =>
+  (said: Said): Json => ({
+    ...claim("c"),
+    metadata: { name: "c", ownerReferences: [referenceTo(said[name], more)] },
+  });
+
+const referenceTo = ({ apiVersion, kind, metadata }: Json, more: Json = {}): Json => ({
+  apiVersion,
+  kind,
+  name: metadata.name,
+  uid: metadata.uid,
+  ...more,
+});
+
+const WIDGETS = "/apis/{id}.holdfast.dev/v1/widgets";
+const WIDGET = { apiVersion: "{id}.holdfast.dev/v1", kind: "Widget" };
+const definition = {
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: { name: "widgets.{id}.holdfast.dev" },
+  spec: {
+    group: "{id}.holdfast.dev",
+    scope: "Cluster",
+    names: { plural: "widgets", singular: "widget", kind: "Widget", listKind: "WidgetList" },
+    versions: [
+      {
+        name: "v1",
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+      },
+    ],
+  },
+};
+
+export const CLEANING: readonly Conversation[] = [
+  {
+    title: "what its owner is gone of is deleted after it",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "owner" }),
+      post(CLAIMS, ownedBy("owner"), 201),
+      remove(`${CONFIG_MAPS}/owner`, undefined, 200),
+      get(`${CLAIMS}/c`, 404, { reason: "NotFound" }, { intime: true }),
+    ],
+  },
+  {
+    title: "an owner of the same name but another UID is none",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "first" }),
+      remove(`${CONFIG_MAPS}/owner`, undefined, 200),
+      post(CONFIG_MAPS, configMap("owner"), 201),
+      post(CLAIMS, ownedBy("first"), 201),
+      get(`${CLAIMS}/c`, 404, { reason: "NotFound" }, { intime: true }),
+    ],
+  },
+  {
+    title: "one of two owners is enough, and the one that is gone is forgotten",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(CONFIG_MAPS, configMap("one"), 201, {}, { as: "one" }),
+      post(CONFIG_MAPS, configMap("two"), 201, {}, { as: "two" }),
+      post(
+        CLAIMS,
+        (said) => ({
+          ...claim("c"),
+          metadata: { name: "c", ownerReferences: [referenceTo(said.one), referenceTo(said.two)] },
+        }),
+        201,
+      ),
+      remove(`${CONFIG_MAPS}/one`, undefined, 200),
+      get(`${CLAIMS}/c`, 200, { metadata: { ownerReferences: [{ name: "two" }] } }, { intime: true }),
+      remove(`${CONFIG_MAPS}/two`, undefined, 200),
+      get(`${CLAIMS}/c`, 404, { reason: "NotFound" }, { intime: true }),
+    ],
+  },
+  {
+    title: "an owner may wait for what blocks its deletion",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "owner" }),
+      post(
+        CLAIMS,
+        (said) => {
+          const object = ownedBy("owner", { blockOwnerDeletion: true })(said);
+          return { ...object, metadata: { ...object.metadata, finalizers: ["holdfast.dev/a"] } };
+        },
+        201,
+      ),
+      remove(`${CONFIG_MAPS}/owner`, { propagationPolicy: "Foreground" }, 200, {
+        metadata: { finalizers: ["foregroundDeletion"] },
+      }),
+      get(`${CLAIMS}/c`, 200, { metadata: { deletionTimestamp: expect.any(String) } }, { intime: true }),
+      get(`${CONFIG_MAPS}/owner`, 200),
+      merge(`${CLAIMS}/c`, { metadata: { finalizers: null } }, 200),
+      get(`${CONFIG_MAPS}/owner`, 404, { reason: "NotFound" }, { intime: true }),
+    ],
+  },
+  {
+    title: "an owner may leave its dependents behind",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "owner" }),
+      post(CLAIMS, ownedBy("owner"), 201),
+      remove(`${CONFIG_MAPS}/owner`, { propagationPolicy: "Orphan" }, 200, {
+        metadata: { finalizers: ["orphan"] },
+      }),
+      get(`${CONFIG_MAPS}/owner`, 404, { reason: "NotFound" }, { intime: true }),
+      get(`${CLAIMS}/c`, 200, { metadata: { ownerReferences: undefined } }),
+    ],
+  },
+  {
+    title: "a namespace that is being deleted takes nothing new, and goes when it is empty",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(CLAIMS, claim("c", { metadata: { finalizers: ["holdfast.dev/a"] } }), 201),
+      post(CONFIG_MAPS, configMap("m"), 201),
+      remove(`${NAMESPACES}/{id}`, undefined, 200, {
+        kind: "Namespace",
+        metadata: { deletionTimestamp: expect.any(String) },
+        status: { phase: "Terminating" },
+      }),
+      post(CLAIMS, claim("d"), 403, {
+        reason: "Forbidden",
+        message:
+          'ipamclaims.k8s.cni.cncf.io "d" is forbidden: unable to create new content in namespace {id} because it is being terminated',
+        details: { name: "d", causes: [{ reason: "NamespaceTerminating", field: "metadata.namespace" }] },
+      }),
+      get(`${CONFIG_MAPS}/m`, 404, {}, { intime: true }),
+      get(`${CLAIMS}/c`, 200, { metadata: { deletionTimestamp: expect.any(String) } }, { intime: true }),
+      get(`${NAMESPACES}/{id}`, 200, { status: { phase: "Terminating" } }),
+      merge(`${CLAIMS}/c`, { metadata: { finalizers: null } }, 200),
+      get(`${NAMESPACES}/{id}`, 404, { reason: "NotFound" }, { intime: true }),
+      get(`${CLAIMS}/c`, 404, { details: { name: "c" } }),
+    ],
+  },
+  {
+    title: "a namespace waits for its pods' time",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(PODS, pod("p", { spec: { nodeName: "{id}-n" } }), 201),
+      remove(`${NAMESPACES}/{id}`, undefined, 200),
+      get(`${PODS}/p`, 200, { metadata: { deletionTimestamp: expect.any(String) } }, { intime: true }),
+      remove(`${PODS}/p`, { gracePeriodSeconds: 0 }, 200),
+      get(`${NAMESPACES}/{id}`, 404, { reason: "NotFound" }, { intime: true }),
+    ],
+  },
+  {
+    title: "a definition brings a resource, and takes its objects along when it goes",
+    steps: [
+      list(WIDGETS, "missing"),
+      post(DEFINITIONS, definition, 201),
+      get(WIDGETS, 200, { kind: "WidgetList", items: [] }, { intime: true }),
+      post(WIDGETS, { ...WIDGET, metadata: { name: "one" } }, 201),
+      remove(`${DEFINITIONS}/widgets.{id}.holdfast.dev`, undefined, 200, {
+        kind: "CustomResourceDefinition",
+      }),
+      get(`${DEFINITIONS}/widgets.{id}.holdfast.dev`, 404, { reason: "NotFound" }, { intime: true }),
+      get(`${WIDGETS}/one`, 404, { reason: undefined, details: undefined }, { intime: true }),
+      post(DEFINITIONS, definition, 201),
+      get(WIDGETS, 200, { items: [] }, { intime: true }),
+    ],
+  },
+  {
+    title: "a definition whose objects have finalizers stays, and takes no new ones",
+    steps: [
+      post(DEFINITIONS, definition, 201),
+      get(WIDGETS, 200, {}, { intime: true }),
+      post(WIDGETS, { ...WIDGET, metadata: { name: "one", finalizers: ["holdfast.dev/a"] } }, 201),
+      remove(`${DEFINITIONS}/widgets.{id}.holdfast.dev`, undefined, 200),
+      get(`${WIDGETS}/one`, 200, { metadata: { deletionTimestamp: expect.any(String) } }, { intime: true }),
+      get(`${DEFINITIONS}/widgets.{id}.holdfast.dev`, 200, {
+        metadata: { deletionTimestamp: expect.any(String) },
+      }),
+      post(
+        WIDGETS,
+        { ...WIDGET, metadata: { name: "two" } },
+        405,
+        { reason: "MethodNotAllowed" },
+        { intime: true },
+      ),
+      merge(`${WIDGETS}/one`, { metadata: { finalizers: null } }, 200),
+      get(`${DEFINITIONS}/widgets.{id}.holdfast.dev`, 404, { reason: "NotFound" }, { intime: true }),
+    ],
+  },
+];

@@ -12,7 +12,7 @@ import {
 import { formatAddress } from "../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../ipam/space/cidr.ts";
 import { Breather } from "../kube/breather.ts";
-import type { EventWriter } from "../kube/events.ts";
+import { claimObject, type EventWriter } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { allocationName } from "../kube/object-names.ts";
@@ -142,7 +142,7 @@ export class Adoption {
     const who = `${holder.kind} ${holder.namespace}/${holder.name}`;
     const message = `${CONFLICT_START}${formatAddress(one.address)}, which is held by ${who}`;
     if (conflictOf(claim)?.message === message || this.#written.get(claim.uid) === message) return;
-    this.#options.events.warn(eventObject(claim), "IPAddressConflict", message);
+    this.#options.events.warn(claimObject(claim), "IPAddressConflict", message);
     this.#options.log.warn({ claim: claim.key, network: claim.network }, message);
     await this.#patch(claim, refusedCondition("IPAddressConflict", message, this.#options.time()));
     this.#written.set(claim.uid, message);
@@ -185,10 +185,6 @@ function conflictOf({ conditions }: ClaimView): ClaimCondition | undefined {
       one.reason === "IPAddressConflict" &&
       String(one.message).startsWith(CONFLICT_START),
   );
-}
-
-function eventObject({ namespace, name, uid }: ClaimView) {
-  return { apiVersion: "k8s.cni.cncf.io/v1alpha1", kind: "IPAMClaim", namespace, name, uid };
 }
 
 function older(a: ClaimView, b: ClaimView): number {

@@ -15,7 +15,7 @@ import {
   PODS_PATH,
   WHEREABOUTS_POOLS_PATH,
 } from "../../kube/objects.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 interface CustomResourceDefinition {
   readonly spec: {
@@ -30,10 +30,10 @@ interface CustomResourceDefinition {
 }
 
 const RANGE = "10.0.0.0/24";
-let api: FakeKubeApi;
+let api: KubeInMemory;
 
 beforeEach(() => {
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
 });
 
 async function findings(): Promise<string[]> {

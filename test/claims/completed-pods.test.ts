@@ -7,21 +7,21 @@ import { PodDirectory } from "../../claims/pod-directory.ts";
 import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, detachWant, ManualClock, said, want } from "../store/subjects.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
 
 // A completed pod keeps its sandbox for as long as its node likes (a graceful shutdown, a Job), and no DEL comes. The
 // controller releases its address; the node must not take it back, in turn and for ever.
 
 const ENDED = { containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
 let folder: string;
-let api: FakeKubeApi;
+let api: KubeInMemory;
 let store: KubernetesStore;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-completed-"));
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
   const clock = new ManualClock();
   const pods = new PodDirectory(api, () => undefined);
   store = new KubernetesStore({

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { EventWriter } from "../../kube/events.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const POD = { apiVersion: "v1", kind: "Pod", namespace: "shop", name: "web", uid: "p1" };
 const MINUTE_MS = 60_000;
 
 function scene() {
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   const clock = { nowMs: 0 };
   const events = new EventWriter({
     api,
@@ -19,7 +19,7 @@ function scene() {
 }
 
 /** What was written so far. */
-async function written(api: FakeKubeApi) {
+async function written(api: KubeInMemory) {
   await new Promise((resolve) => setTimeout(resolve, 5));
   return [...api.objects].map(([path, object]) => ({ path, ...object }));
 }

@@ -4,7 +4,7 @@ import { projectSweptPod } from "../../claims/reasons/fact-views.ts";
 import { projectOvnPod } from "../../identity/ovn/objects.ts";
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { pod } from "./objects.ts";
 
 // Whoever may annotate a pod can write thousands of addresses. What that costs is counted in addresses that are looked at.
@@ -78,6 +78,7 @@ const attacks: [string, Record<string, string>][] = [
 describe.each(attacks)("a pod that reports %s", (_, annotations) => {
   const object = pod({ metadata: { annotations } });
   const annotated = Object.values(annotations).join("").length;
+  const api = new KubeInMemory();
 
   test("costs the controller a bounded number of looks, and says that there are more", () => {
     expect(annotated).toBeGreaterThan(100_000);
@@ -92,7 +93,7 @@ describe.each(attacks)("a pod that reports %s", (_, annotations) => {
 
   test("is read once by a daemon, however many questions a guest asks", () => {
     const view = projectPod(object, { addresses: true });
-    const directory = new PodDirectory(new FakeKubeApi(), () => view);
+    const directory = new PodDirectory(api, () => view);
     const name = { namespace: view.namespace, name: view.name, uid: view.uid };
     for (let question = 0; question < 100; question += 1) directory.reportedMac(name, "net1");
     expect(work.addresses).toBeLessThanOrEqual(BUDGET);

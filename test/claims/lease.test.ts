@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Lease } from "../../controller/lease.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const LEASE = "/apis/coordination.k8s.io/v1/namespaces/system/leases/holdfast-controller";
 
@@ -9,13 +9,14 @@ class Candidate {
   nowMs = 0;
   readonly lease: Lease;
 
-  constructor(api: FakeKubeApi, identity: string) {
+  constructor(api: KubeInMemory, identity: string) {
     this.lease = new Lease({
       api,
       namespace: "system",
       identity,
       monotonicMs: () => this.nowMs,
-      time: () => (identity === "a" ? "2026-01-01T00:00:00.123Z" : "2027-01-01T00:00:00.000Z"),
+      // A renewal that changes nothing is none.
+      time: () => new Date(Date.UTC(identity === "a" ? 2026 : 2027, 0, 1) + 123 + this.nowMs).toISOString(),
       log: { info() {}, warn() {} },
     });
   }
@@ -30,7 +31,7 @@ class Candidate {
 }
 
 test("the first acquires and renews; times have six digits", async () => {
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   const a = new Candidate(api, "a");
   expect(a.lease.leads).toBe(false);
   await a.turnFor(60);
@@ -38,13 +39,13 @@ test("the first acquires and renews; times have six digits", async () => {
   expect(api.at(LEASE).spec).toMatchObject({
     holderIdentity: "a",
     leaseDurationSeconds: 15,
-    renewTime: "2026-01-01T00:00:00.123000Z",
+    renewTime: "2026-01-01T00:00:58.123000Z",
     leaseTransitions: 0,
   });
 });
 
 test("another one takes over only when it has seen no renewal for long, whatever the wall clocks say", async () => {
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   const a = new Candidate(api, "a");
   const b = new Candidate(api, "b");
   for (let i = 0; i < 30; i++) {
@@ -62,7 +63,7 @@ test("another one takes over only when it has seen no renewal for long, whatever
 });
 
 test("a holder that cannot renew stops leading before another one begins", async () => {
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   const a = new Candidate(api, "a");
   await a.turnFor(2);
   api.away = true;
@@ -71,7 +72,7 @@ test("a holder that cannot renew stops leading before another one begins", async
 });
 
 test("stepping down lets the next one in at once", async () => {
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   const a = new Candidate(api, "a");
   const b = new Candidate(api, "b");
   await a.turnFor(2);
@@ -81,7 +82,7 @@ test("stepping down lets the next one in at once", async () => {
 });
 
 test("where leases are refused everybody works", async () => {
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   api.missing.add("/apis/coordination.k8s.io");
   const a = new Candidate(api, "a");
   await a.turnFor(2);

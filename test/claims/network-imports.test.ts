@@ -5,12 +5,12 @@ import { NetworkImports } from "../../controller/network-imports.ts";
 import { PodAdoption } from "../../controller/pod-adoption.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const OURS = JSON.stringify({ name: "blue", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } });
 const WHEREABOUTS = JSON.stringify({ name: "blue", ipam: { type: "whereabouts" } });
 
-let api: FakeKubeApi;
+let api: KubeInMemory;
 let book: DefinitionBook;
 let imports: NetworkImports;
 let nowMs: number;
@@ -34,7 +34,7 @@ const shared = () => ({
 });
 
 beforeEach(() => {
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
   book = new DefinitionBook();
   nowMs = 1_000_000;
   podLists = 0;

@@ -7,7 +7,7 @@ import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH } from "../../kube/obje
 import { systemClock } from "../../platform/time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { Hint } from "../../store/cluster/allocations/hint.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 /** Names that Kubernetes does not take as they are, and one that is too long. */
 const AWKWARD = ["cluster_udn_blue", "TenantBlue", "x".repeat(70)];
@@ -39,7 +39,7 @@ test.each(["blue", "tenant-blue", "a.b-c", "blue-0123456789abcde", "cafe01234567
 
 test("the object and the labels that release 0.1.0 gave a name that looks shortened are found", async () => {
   const network = "blue-0123456789abcdef";
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   const former = api.put(NETWORKS_PATH, { metadata: { name: network }, spec: { network } });
   expect((await readNetworkObject(api, network))?.metadata.uid).toBe(former.metadata.uid);
   expect(labelSelector("k", network)).toBe(`k in (${labelValue(network)},${network})`);
@@ -50,7 +50,7 @@ test("the object and the labels that release 0.1.0 gave a name that looks shorte
 test("an object under a network's former name that is another network's is left alone", async () => {
   const victim = "cluster_udn_blue";
   const squatter = networkObjectName(victim);
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   api.put(NETWORKS_PATH, { metadata: { name: squatter }, spec: { network: victim } });
   expect(await readNetworkObject(api, squatter)).toBeNull();
   expect((await readNetworkObject(api, victim))?.spec.network).toBe(victim);
@@ -59,7 +59,7 @@ test("an object under a network's former name that is another network's is left 
 test("two networks whose allocations carry the same label share no hint", async () => {
   const victim = "x".repeat(70);
   const other = labelValue(victim);
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   const put = (network: string, address: string) => {
     const one = parseInterfaceAddress(address);
     const object = newAllocation(network, one, { owner: owner(address), attachment: null }, "t");

@@ -4,7 +4,7 @@ import { NodeImports } from "../../daemon/node-imports.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, PODS_PATH } from "../../kube/objects.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const STATUS = "k8s.v1.cni.cncf.io/network-status";
 const SUBNETS = "10.31.0.0/24";
@@ -15,7 +15,7 @@ const LISTS_MAX = 9;
 /** For what runs in the background. */
 const PATIENT = { timeout: 60_000 };
 
-let api: FakeKubeApi;
+let api: KubeInMemory;
 let nowMs: number;
 let podLists: number;
 let node: Daemon;
@@ -61,7 +61,7 @@ class Daemon {
 }
 
 beforeEach(() => {
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
   nowMs = 1_000_000;
   podLists = 0;
   api.before = ({ path }) => {

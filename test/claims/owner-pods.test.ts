@@ -12,23 +12,31 @@ import {
 } from "../../kube/objects.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 // `status.ownerPod` of a claim follows the pod that uses it, also back to the source of a migration that failed.
 
 const PODS = namespacedPath(PODS_PATH, "shop");
 const CLAIMS = namespacedPath(CLAIMS_PATH, "shop");
 const ENDED = { phase: "Failed", containerStatuses: [{ state: { terminated: { exitCode: 1 } } }] };
-const CONDITIONS = [{ type: "IPsAllocated", status: "True", reason: "SuccessfulAllocation" }];
+const CONDITIONS = [
+  {
+    type: "IPsAllocated",
+    status: "True",
+    lastTransitionTime: "2026-01-01T00:00:00Z",
+    reason: "SuccessfulAllocation",
+    message: "",
+  },
+];
 const signal = new AbortController().signal;
 const one = parseInterfaceAddress("10.0.0.5/24");
-let api: FakeKubeApi;
+let api: KubeInMemory;
 let ours: boolean;
 let idle: string | null;
 let ownerPods: OwnerPods;
 
 beforeEach(() => {
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
   ours = true;
   idle = null;
   ownerPods = new OwnerPods({
@@ -82,7 +90,7 @@ const claim = () => api.at(`${CLAIMS}/vm1`);
 const named = () => claim().status.ownerPod?.name;
 
 test.each([
-  ["gone", () => api.objects.delete(`${PODS}/target`)],
+  ["gone", () => api.remove(`${PODS}/target`)],
   ["failed", () => pod("target", ENDED)],
 ])("back to the source of a migration whose target is %s", async (_, fail) => {
   fail();
@@ -102,11 +110,11 @@ test.each<[string, () => void]>([
     "a container of the failed target still runs",
     () => pod("target", { phase: "Failed", containerStatuses: [{ state: { running: {} } }] }),
   ],
-  ["the VM is stopped", () => ["source", "target"].map((name) => api.objects.delete(`${PODS}/${name}`))],
+  ["the VM is stopped", () => ["source", "target"].map((name) => api.remove(`${PODS}/${name}`))],
   [
     "another pod has the name of the source",
     () => {
-      api.objects.delete(`${PODS}/target`);
+      api.remove(`${PODS}/target`);
       pod("source", { phase: "Running" }, "another");
     },
   ],
@@ -114,14 +122,14 @@ test.each<[string, () => void]>([
     "the network is not ours",
     () => {
       ours = false;
-      api.objects.delete(`${PODS}/target`);
+      api.remove(`${PODS}/target`);
     },
   ],
   [
     "another controller works",
     () => {
       idle = "another controller works";
-      api.objects.delete(`${PODS}/target`);
+      api.remove(`${PODS}/target`);
     },
   ],
 ])("stays when %s", async (_, prepare) => {
@@ -133,15 +141,15 @@ test.each<[string, () => void]>([
 
 test("what the caches have not seen yet counts: a target that lives, a source that has ended", async () => {
   const target = api.at(`${PODS}/target`);
-  api.objects.delete(`${PODS}/target`);
+  api.remove(`${PODS}/target`);
   api.before = () => {
-    api.objects.set(`${PODS}/target`, target);
+    api.put(PODS, target);
   };
   await ownerPods.turn(signal);
   api.before = ({ path }) => {
     if (path.endsWith("/pods/target")) pod("source", ENDED);
   };
-  api.objects.delete(`${PODS}/target`);
+  api.remove(`${PODS}/target`);
   await ownerPods.turn(signal);
   expect(named()).toBe("target");
   expect(api.writes).toEqual([]);
@@ -149,7 +157,7 @@ test("what the caches have not seen yet counts: a target that lives, a source th
 
 test("a definition in which the field is a text is written to once, not at every turn", async () => {
   api.put(CLAIMS, { ...claim(), status: { ...claim().status, ownerPod: "target" } });
-  api.objects.delete(`${PODS}/target`);
+  api.remove(`${PODS}/target`);
   let attempts = 0;
   const send = api.send.bind(api);
   api.send = async (request) => {

@@ -3,9 +3,15 @@ import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
 import { recordOwner } from "../../claims/record-owner.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { allocationName } from "../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import {
+  ALLOCATIONS_PATH,
+  LABEL_NETWORK,
+  NETWORKS_PATH,
+  namespacedPath,
+  PODS_PATH,
+} from "../../kube/objects.ts";
 import { NETWORKS_ANNOTATION } from "../../kube/views/network-selection.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const DEFAULT_NETWORK = "v1.multus-cni.io/default-network";
 const BLUE = JSON.stringify({
@@ -17,7 +23,7 @@ const BY_FILE = "";
 
 /** Network blue as 0.1.0 left it, defined by a NAD of `definer`, before whoever records its owner. */
 class Upgrade {
-  readonly api = new FakeKubeApi();
+  readonly api = new KubeInMemory();
   readonly book = new DefinitionBook();
   #host = 1;
 
@@ -68,7 +74,10 @@ class Upgrade {
     const attachment = { containerID: "c", interface: interfaceName, node: "n", pod, since: "" };
     const attachments = imported ? {} : { [`c.${interfaceName}`]: attachment };
     this.api.put(ALLOCATIONS_PATH, {
-      metadata: { name: allocationName("blue", parseAddress(address)) },
+      metadata: {
+        name: allocationName("blue", parseAddress(address)),
+        labels: { [LABEL_NETWORK]: "blue" },
+      },
       spec: { network: "blue", address: `${address}/24`, owner },
       status: { state: "Bound", attachments },
     });

@@ -7,21 +7,21 @@ import { PodDirectory } from "../../claims/pod-directory.ts";
 import { EventWriter } from "../../kube/events.ts";
 import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, ManualClock, said, want } from "../store/subjects.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
 import { owner } from "./objects.ts";
 
 // A pod that may not use a claim is refused; whoever owns the claim can see who tried.
 
 let folder: string;
-let api: FakeKubeApi;
+let api: KubeInMemory;
 let clock: ManualClock;
 let store: KubernetesStore;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-refused-"));
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
   clock = new ManualClock();
   const pods = new PodDirectory(api, () => undefined);
   const events = new EventWriter({

@@ -10,19 +10,19 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { mirrorOf } from "../harness/kube-pods.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, ManualClock } from "../store/subjects.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
 
 // An imported address has no attachment: only its pod tells whether it is in use.
 
 const ADDRESS = "10.0.0.5";
 const folder = mkdtempSync(join(tmpdir(), "holdfast-release-"));
-let api: FakeKubeApi;
+let api: KubeInMemory;
 
 beforeEach(() => {
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
   const owner = { kind: "Pod", namespace: "shop", name: "web", uid: "p1", interface: "net1" } as const;
   const one = parseInterfaceAddress(`${ADDRESS}/24`);
   api.put(ALLOCATIONS_PATH, newAllocation("blue", one, { owner, attachment: null }, "2026-01-01T00:00:00Z"));

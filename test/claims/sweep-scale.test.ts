@@ -9,7 +9,7 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 // What a look at a large cluster costs, in counted work, and what becomes of a reason to free an address when looking or
 // carrying out takes long, on a clock of the test's own.
@@ -67,7 +67,7 @@ class SlowMap<T> extends Map<string, T> {
 }
 
 class Scene {
-  readonly api = new FakeKubeApi();
+  readonly api = new KubeInMemory();
   readonly allocations: SlowMap<CachedAllocation>;
   readonly sweeper: Sweeper;
   idle: string | null = null;

@@ -18,7 +18,7 @@ import {
 } from "../../kube/objects.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const RULES: Rules = {
   graceSeconds: 30,
@@ -33,7 +33,7 @@ const signal = new AbortController().signal;
 
 /** A controller's eyes on the fake server: caches that are copied when `look` is called. */
 class Scene {
-  readonly api: FakeKubeApi;
+  readonly api: KubeInMemory;
   readonly sweeper: Sweeper;
   nowMs = 0;
   idle: string | null = null;
@@ -41,7 +41,7 @@ class Scene {
   #caches = new Map<string, ReadonlyMap<string, unknown>>();
   readonly #stoppedPods = new StoppedPods();
 
-  constructor(api = new FakeKubeApi(), rules: Partial<Rules> = {}) {
+  constructor(api = new KubeInMemory(), rules: Partial<Rules> = {}) {
     this.api = api;
     const cache = <T>(name: string): Cache<T> => {
       const caches = () => this.#caches;
@@ -132,7 +132,7 @@ class Scene {
   }
 
   removePod(): void {
-    this.api.objects.delete(`${PODS}/web`);
+    this.api.remove(`${PODS}/web`);
   }
 
   pod(uid: string, claim: string | null, status: object = { phase: "Running" }, metadata: object = {}): void {
@@ -302,7 +302,7 @@ test("a controller stopped between read and write, and continued when the addres
 });
 
 test("a Cooling object is deleted after rest and keeping, with a precondition", async () => {
-  const scene = new Scene(new FakeKubeApi(), { coolingKeepSeconds: 40 });
+  const scene = new Scene(new KubeInMemory(), { coolingKeepSeconds: 40 });
   scene.allocate(CLAIM);
   await scene.sweepFor(40);
   expect(scene.state).toBe("Cooling");
@@ -321,7 +321,7 @@ test("attachments on a node that is gone are pruned; the claim keeps the address
   scene.api.put(NODES_PATH, { metadata: { name: "n1" } });
   await scene.sweepFor(40);
   expect(scene.api.writes).toHaveLength(0);
-  scene.api.objects.delete(`${NODES_PATH}/n1`);
+  scene.api.remove(`${NODES_PATH}/n1`);
   await scene.sweepFor(40);
   expect([...scene.api.objects.values()].find(({ kind }) => kind === "IPAllocation").status).toMatchObject({
     state: "Bound",
@@ -359,7 +359,7 @@ test.each([
     scene.removePod();
     await scene.sweepFor(100);
     expect(scene.api.writes).toHaveLength(0);
-    scene.api.objects.delete(`${NODES_PATH}/n1`);
+    scene.api.remove(`${NODES_PATH}/n1`);
     await scene.sweepFor(40);
     expect(scene.state).toBe("Cooling");
   },
@@ -386,7 +386,7 @@ test("an address that an earlier release has recorded without its node gets it w
 });
 
 test("the operator's time for pods that are gone runs only while their node is unreachable", async () => {
-  const scene = new Scene(new FakeKubeApi(), { podGoneReleaseSeconds: 60 });
+  const scene = new Scene(new KubeInMemory(), { podGoneReleaseSeconds: 60 });
   scene.allocate(POD, ATTACHMENT);
   scene.node("True");
   await scene.sweepFor(200);

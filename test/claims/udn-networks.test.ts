@@ -3,13 +3,13 @@ import { udnNetworks } from "../../admin/cluster/udn-networks.ts";
 import { CUDNS_PATH, UDNS_PATH } from "../../claims/udn/udn-object.ts";
 import { ListRefused } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { layer2, layer3, PRIMARY } from "./udn-objects.ts";
 
 const NONE = new Set<string>();
-let api: FakeKubeApi;
+let api: KubeInMemory;
 beforeEach(() => {
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
 });
 
 test("a network is counted from what pods and claims report, each address once", async () => {

@@ -4,7 +4,7 @@ import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { KubeRequest } from "../../kube/kube-api.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { readUuid } from "../../kube/views/vmi-view.ts";
-import { FakeKubeApi } from "./fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { owner } from "./objects.ts";
 
 const VMIS = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstances";
@@ -26,12 +26,12 @@ const launcher = projectPod({
   status: {},
 });
 
-let api: FakeKubeApi;
+let api: KubeInMemory;
 let requests: KubeRequest[];
 let pods: PodDirectory;
 
 beforeEach(() => {
-  api = new FakeKubeApi();
+  api = new KubeInMemory();
   requests = [];
   api.before = (request) => void requests.push(request);
   pods = new PodDirectory(api, () => undefined);

@@ -162,11 +162,11 @@ test("an address that was lost and is ours again is no longer called lost", asyn
   await stage.addPods("a");
   const [object] = stage.allocations;
   const path = `${ALLOCATIONS_PATH}/${object?.metadata.name}`;
-  stage.api.objects.delete(path);
+  stage.api.remove(path);
   takenBy(stage, { ...object, metadata: { name: object?.metadata.name } } as never);
   expect((await stage.store.reassert()).lost).toHaveLength(1);
   expect(stage.store.lostCount).toBe(1);
-  stage.api.objects.delete(path);
+  stage.api.remove(path);
   expect((await stage.store.reassert()).restored).toBe(1);
   expect(stage.store.lostCount).toBe(0);
   expect(await stage.store.answerLocally(want("a", { pod: "a" }))).toMatchObject({ kind: "attached" });

@@ -3,12 +3,12 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
 import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import { FakeKubeApi } from "../claims/fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 
 /** A client of an ADD, whose server asks `unless` as the real one does. */
 function stage() {
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   const continuity = steadyContinuity();
   const cut = { once: () => {} };
   api.before = ({ unless }: KubeRequest) => {

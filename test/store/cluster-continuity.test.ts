@@ -6,12 +6,12 @@ import type { WatchRequest } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
 import { eventually } from "../claims/fake-api.ts";
-import { FakeKubeApi } from "../claims/fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const PATH = objectPath(NETWORKS_PATH, networkObjectName("blue"));
 
 function stage({ recoveryMs = 4_000 } = {}) {
-  const api = new FakeKubeApi();
+  const api = new KubeInMemory();
   api.put(NETWORKS_PATH, { metadata: { name: networkObjectName("blue") }, spec: { network: "blue" } });
   const contact: ClusterContinuity = new ClusterContinuity({
     api,
@@ -43,7 +43,7 @@ test("a mark that is read again after another node's is taken off all the same, 
 
 test("whether the server was away is asked when the watch is there again, not before", async () => {
   const { api, contact, continuity } = stage();
-  api.objects.set(NETWORKS_PATH, { metadata: { resourceVersion: "200" } });
+  api.server.etcd.bump(200);
   const asked: WatchRequest[] = [];
   api.watch = async (request) => {
     asked.push(request);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { reserveInUse } from "../../claims/import/create-allocation.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
-import type { IPAllocation } from "../../kube/objects.ts";
+import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../kube/objects.ts";
 import { importLeases } from "../../store/host-local/report.ts";
 import { NodeStage } from "./node-stage.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
@@ -111,7 +111,7 @@ describe("an address that another node recorded first", () => {
     loseCreatesOf("old-1", ["10.0.0.5"]);
     await stage.added(want("new-1", { pod: "p1" }));
     const object = stage.allocations.find(({ spec }) => spec.address === "10.0.0.5/29") as IPAllocation;
-    stage.api.objects.delete([...stage.api.objects].find(([, one]) => one === object)?.[0] as string);
+    stage.api.remove(objectPath(ALLOCATIONS_PATH, object.metadata.name));
     await stage.store.hint.refresh();
     await stage.added(want("new-2", { pod: "p2" }));
     expect(stage.bound).toContain("10.0.0.5/29: old-1.eth0");
@@ -282,7 +282,7 @@ describe("an address that was imported for a running pod", () => {
     await importPod("web", "10.0.0.3");
     await stage.added(want("new-1", { pod: "p1" }));
     for (const [path, object] of stage.api.objects)
-      if (object.spec?.address === "10.0.0.3/29") stage.api.objects.delete(path);
+      if (object.spec?.address === "10.0.0.3/29") stage.api.remove(path);
     await stage.store.hint.refresh();
     await housekeeping();
     expect(stage.bound).toContain("10.0.0.3/29: sandbox-of-web.eth0");

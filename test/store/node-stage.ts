@@ -10,14 +10,14 @@ import type { AttachWant } from "../../store/allocations.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import type { StateFolder } from "../../store/journal/state-folder.ts";
 import type { PodIdentity } from "../../store/records.ts";
-import { FakeKubeApi } from "../claims/fake-kube-api.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, ManualClock, want } from "./subjects.ts";
 
 export const NODE = "node-a";
 
 export class NodeStage {
-  readonly api = new FakeKubeApi();
+  readonly api = new KubeInMemory();
   readonly clock = new ManualClock();
   readonly folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   readonly said: string[] = [];

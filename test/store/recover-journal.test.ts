@@ -91,7 +91,7 @@ test("every start: a list from a stale cache is not believed, a DEL that was see
     const answer = await list(request);
     if (request.path === ALLOCATIONS_PATH && request.metadataOnly !== true) {
       const [path] = [...stage.api.objects].find(([, it]) => it.spec?.address === ips[0]) ?? [""];
-      stage.api.objects.delete(path);
+      stage.api.remove(path);
       // One more DEL, in the middle of it.
       await stage.store.detach(detachWant("owed"));
     }

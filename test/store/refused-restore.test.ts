@@ -10,8 +10,7 @@ test("an allocation that may not be created again is told, its network marked on
   await stage.open();
   await stage.settle();
   const [refused, other] = await stage.addPods("a", "b");
-  for (const { metadata } of stage.allocations)
-    stage.api.objects.delete(objectPath(ALLOCATIONS_PATH, metadata.name));
+  for (const { metadata } of stage.allocations) stage.api.remove(objectPath(ALLOCATIONS_PATH, metadata.name));
   const send = stage.api.send.bind(stage.api);
   stage.api.send = async (request) => {
     const { spec } = (request.body ?? {}) as { spec?: { address?: string } };
@@ -42,8 +41,8 @@ test("an object that is not sound does not keep the others from being compared",
   const [odd, other] = await stage.addPods("a", "b");
   for (const { metadata, spec } of stage.allocations) {
     const path = objectPath(ALLOCATIONS_PATH, metadata.name);
-    if (spec.address === other) stage.api.objects.delete(path);
-    else stage.api.objects.set(path, { metadata, status: { state: "Bound" } } as never);
+    if (spec.address === other) stage.api.remove(path);
+    else stage.api.put(ALLOCATIONS_PATH, { metadata, status: { state: "Bound" } });
   }
   const { restored, problems } = await stage.store.reassert(true);
   expect(restored).toBe(1);

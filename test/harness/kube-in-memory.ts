@@ -1,0 +1,132 @@
+import { join } from "node:path";
+import { ApiServer } from "../../kube/fake/api-server.ts";
+import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
+import { pathOf } from "../../kube/fake/controllers/garbage-collector.ts";
+import { groupPath, type Resource } from "../../kube/fake/resources.ts";
+import {
+  ApiAway,
+  type KubeAnswer,
+  type KubeApi,
+  type KubeRequest,
+  type ListAnswer,
+  type ListRequest,
+  type WatchEnd,
+  type WatchRequest,
+} from "../../kube/kube-api.ts";
+import { collectionOf, readManifestFolder, readManifests } from "./kube-manifests.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: objects of every kind
+type Any = any;
+
+const ROOT = join(import.meta.dirname, "../..");
+const DEFINITIONS: readonly Any[] = [
+  ...readManifestFolder(join(ROOT, "deploy/crds")),
+  ...readManifestFolder(join(import.meta.dirname, "crds")),
+  ...readManifests(join(import.meta.dirname, "crds/udn/keeping.yaml")),
+];
+const NAMESPACES = ["holdfast-system", "shop", "system"];
+/** What every cluster has of itself. */
+const OWN = new Set(["/namespaces", "apiextensions.k8s.io/customresourcedefinitions"]);
+/** When everything begins, as objects show it. */
+const BEGIN_MS = Date.UTC(2026, 0, 1);
+
+const realTime = {
+  wallMs: () => BEGIN_MS,
+  monotonicMs: () => performance.now(),
+  timer: (ms: number, fire: () => void) => {
+    const timer = setTimeout(fire, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** An API server in memory, in real time, for tests that put the world in place and look at what was written. */
+export class KubeInMemory implements KubeApi {
+  readonly server: ApiServer;
+  /** Paths of resources, or beginnings of them, that are not served, whatever their definitions say. */
+  readonly missing = new Set<string>();
+  /** Called before each request; may change the objects, or throw ApiAway. */
+  before: (request: KubeRequest) => void | Promise<void> = () => {};
+  /** Every write that was answered below 300. */
+  readonly writes: KubeRequest[] = [];
+  /** Nobody answers. */
+  away = false;
+  readonly #client: FakeKubeApi;
+
+  constructor() {
+    const world = { time: realTime, random: Math.random };
+    this.server = new ApiServer(world);
+    for (const one of DEFINITIONS) this.server.put(collectionOf(one), one);
+    for (const name of NAMESPACES) this.server.put("/api/v1/namespaces", { metadata: { name } });
+    this.#client = new FakeKubeApi({ server: () => this.server, ...world });
+  }
+
+  get lastContactMs(): number {
+    return this.#client.lastContactMs;
+  }
+
+  /** Puts an object in place, unchecked, with a UID and times where it has none. */
+  put(collection: string, object: Any): Any {
+    return this.server.put(collection, object);
+  }
+
+  /** The object at a path; undefined: there is none. */
+  at(path: string): Any {
+    return this.server.at(path) ?? undefined;
+  }
+
+  /** Takes an object away, whatever holds it. */
+  remove(path: string): void {
+    this.server.remove(path);
+  }
+
+  /** By their paths, of each resource in the order of names. */
+  get objects(): ReadonlyMap<string, Any> {
+    const storages = new Map(this.server.served.all.map((one) => [one.storage, one]));
+    return new Map(
+      [...storages.values()]
+        .filter(({ storage }) => !OWN.has(storage))
+        .flatMap((resource) =>
+          this.server.etcd
+            .range(resource.storage, "")
+            .map(({ object }) => [pathOf(resource, object), structuredClone(object)] as const),
+        ),
+    );
+  }
+
+  async send(request: KubeRequest): Promise<KubeAnswer> {
+    await this.#begin(request);
+    const answer = await this.#client.send(request);
+    if (request.method !== "GET" && answer.status < 300) this.writes.push(request);
+    // A server whose clock is not known: tests have clocks of their own.
+    return { ...answer, serverMs: null };
+  }
+
+  async list(request: ListRequest): Promise<ListAnswer> {
+    await this.#begin({ method: "GET", path: request.path, priority: "housekeeping", deadlineMs: 0 });
+    return this.#client.list(request);
+  }
+
+  watch(request: WatchRequest): Promise<WatchEnd> {
+    return this.#client.watch(request);
+  }
+
+  async #begin(request: KubeRequest): Promise<void> {
+    this.#withhold();
+    await this.before(request);
+    if (this.away) throw new ApiAway("the test says so");
+    this.#withhold();
+  }
+
+  /** Serves everything but what is missing. */
+  #withhold(): void {
+    const { withheld } = this.server.served;
+    withheld.clear();
+    for (const resource of this.server.served.all)
+      if (this.#isMissing(resource)) withheld.add(resource.storage);
+  }
+
+  #isMissing(resource: Resource): boolean {
+    const path = `${groupPath(resource)}/${resource.plural}`;
+    return [...this.missing].some((one) => path.startsWith(one.replace(/\/namespaces\/[^/]+/, "")));
+  }
+}

@@ -104,13 +104,14 @@ function addReadRoutes(server: FastifyInstance, context: ApiContext): void {
       ...resolvers,
       ...(await context.findings()),
     ];
-    return { findings: [...found, ...checkReady(context.notReady(), found)] };
+    const findings = [...found, ...checkReady(context.notReady(), found)];
+    return { findings: findings.map(({ invariant, message, hint }) => ({ invariant, message, hint })) };
   });
 }
 
 /** Why no ADD is served now, unless a finding says it already. */
 function checkReady(reason: string | null, found: readonly Finding[]): Finding[] {
-  if (reason === null || found.some(({ message }) => message.includes(reason))) return [];
+  if (reason === null || found.some(({ whyNotReady }) => whyNotReady === reason)) return [];
   return [
     {
       invariant: "ready",

@@ -6,10 +6,9 @@ import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import {
   allocatedCondition,
   type ClaimCondition,
-  IPS_ALLOCATED,
-  refusedCondition,
+  conflictCondition,
+  saysConflict,
 } from "../ipam/claim-conditions.ts";
-import { formatAddress } from "../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../ipam/space/cidr.ts";
 import { Breather } from "../kube/breather.ts";
 import { claimObject, type EventWriter } from "../kube/events.ts";
@@ -21,9 +20,6 @@ import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import type { Log } from "../platform/log.ts";
 import { sameAllocationOwner } from "../store/cluster/allocations/allocation-object.ts";
-
-/** How a conflict's message begins, by which our own is known again. */
-const CONFLICT_START = "the claim lists ";
 
 export interface AdoptionOptions {
   readonly api: KubeApi;
@@ -140,11 +136,12 @@ export class Adoption {
 
   async #say(claim: ClaimView, one: InterfaceAddress, holder: AllocationOwner): Promise<void> {
     const who = `${holder.kind} ${holder.namespace}/${holder.name}`;
-    const message = `${CONFLICT_START}${formatAddress(one.address)}, which is held by ${who}`;
+    const condition = conflictCondition(one.address, who, this.#options.time());
+    const { message } = condition;
     if (conflictOf(claim)?.message === message || this.#written.get(claim.uid) === message) return;
     this.#options.events.warn(claimObject(claim), "IPAddressConflict", message);
     this.#options.log.warn({ claim: claim.key, network: claim.network }, message);
-    await this.#patch(claim, refusedCondition("IPAddressConflict", message, this.#options.time()));
+    await this.#patch(claim, condition);
     this.#written.set(claim.uid, message);
   }
 
@@ -177,14 +174,9 @@ function isBoundTo(object: IPAllocation, claim: ClaimView): boolean {
   return object.status?.state === "Bound" && sameAllocationOwner(object.spec.owner, owner);
 }
 
-/** The condition that was written here, of a conflict that may be over. */
+/** What the claim says of a conflict that may be over. */
 function conflictOf({ conditions }: ClaimView): ClaimCondition | undefined {
-  return conditions.find(
-    (one) =>
-      one.type === IPS_ALLOCATED &&
-      one.reason === "IPAddressConflict" &&
-      String(one.message).startsWith(CONFLICT_START),
-  );
+  return conditions.find(saysConflict);
 }
 
 function older(a: ClaimView, b: ClaimView): number {

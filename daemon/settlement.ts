@@ -50,7 +50,8 @@ export class Settlement {
   findings(): Finding[] {
     if (this.#problem === null || this.#settled) return [];
     const hint = "nothing is given, recovered or released until then; docs/operations.md, Boot IDs";
-    return [{ invariant: "node", message: `this node is not ready: ${this.#problem}`, hint }];
+    const message = `this node is not ready: ${this.#problem}`;
+    return [{ invariant: "node", message, hint, whyNotReady: this.#problem }];
   }
 
   /** Tries again and again until it has settled: the API server may come only later. */

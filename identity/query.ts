@@ -56,6 +56,6 @@ export function onlyNetwork(address: Address, networks: readonly string[]): stri
   const [only, ...others] = [...new Set(networks)].sort();
   if (only === undefined) throw new Error("no network to choose from");
   if (others.length === 0) return only;
-  const values = { address: formatAddress(address), networks: [only, ...others].join(", ") };
+  const values = { address, networks: [only, ...others].join(", ") };
   throw new RefusalError(refuse("ADDRESS_AMBIGUOUS", values));
 }

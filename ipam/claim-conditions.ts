@@ -1,3 +1,5 @@
+import { type Address, formatAddress } from "./space/address.ts";
+
 /** Type of the one condition that Holdfast writes into an IPAMClaim. */
 export const IPS_ALLOCATED = "IPsAllocated";
 
@@ -31,13 +33,38 @@ export const CONDITION_MESSAGE_CHARS_MAX = 32_768;
 
 /** The condition of a claim whose addresses are given. */
 export function allocatedCondition(time: string): ClaimCondition {
-  return {
-    type: IPS_ALLOCATED,
-    status: "True",
-    reason: "SuccessfulAllocation" satisfies ClaimReason,
-    message: "IP addresses successfully allocated",
-    lastTransitionTime: time,
-  };
+  return goodCondition("IP addresses successfully allocated", time);
+}
+
+/** The condition of a claim that came with addresses, which are its own from now on. */
+export function adoptedCondition(time: string): ClaimCondition {
+  return goodCondition("IP addresses adopted from the applied status", time);
+}
+
+/** The condition of a claim whose addresses an operator took away although it holds them. */
+export function forcedCondition(time: string): ClaimCondition {
+  return refusedCondition("InternalError", "an operator released the addresses of this claim by force", time);
+}
+
+/** The condition of a claim that lists an address of somebody else. */
+export function conflictCondition(address: Address, holder: string, time: string): ClaimCondition {
+  const message = `the claim lists ${formatAddress(address)}, which is held by ${holder}`;
+  return refusedCondition("IPAddressConflict", message, time);
+}
+
+/**
+ * Whether a condition says that an address which the claim lists is somebody else's. A claim that is only refused what it
+ * asks for besides keeps its status True (`conditionOfRefusal`).
+ */
+export function saysConflict({ type, status, reason }: ClaimCondition): boolean {
+  return (
+    type === IPS_ALLOCATED && status === "False" && reason === ("IPAddressConflict" satisfies ClaimReason)
+  );
+}
+
+function goodCondition(message: string, time: string): ClaimCondition {
+  const reason: ClaimReason = "SuccessfulAllocation";
+  return { type: IPS_ALLOCATED, status: "True", reason, message, lastTransitionTime: time };
 }
 
 /** The condition of a claim that was refused. */

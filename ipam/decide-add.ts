@@ -73,7 +73,7 @@ function whyNotReused({ definition, requested }: AddQuestion, bound: readonly He
     if (held === undefined) {
       const text = bound.map(({ address }) => formatAddress(address)).join(", ");
       return refuse("REQUEST_MISMATCH", {
-        requested: formatAddress(request.address),
+        requested: request.address,
         source: request.source,
         held: text,
         network: definition.name,
@@ -96,7 +96,7 @@ function whyStrange(definition: NetworkDefinition, adopted: readonly HeldAddress
       return outside(definition, address);
     }
     if (!place.subnet.usable.contains(address.value)) {
-      return refuse("ADDRESS_EXCLUDED", { address: formatAddress(address), network: definition.name });
+      return refuse("ADDRESS_EXCLUDED", { address, network: definition.name });
     }
     seen.add(place.index);
   }
@@ -186,8 +186,8 @@ function whyNotGiven(
   request: RequestedAddress,
 ): Refusal | null {
   const network = definition.name;
-  const address = formatAddress(request.address);
-  switch (pool.stateOf(request.address.value, nowMs)) {
+  const { address } = request;
+  switch (pool.stateOf(address.value, nowMs)) {
     case "free":
       return null;
     case "cooling":
@@ -196,18 +196,18 @@ function whyNotGiven(
       return refuse("ADDRESS_TAKEN", {
         address,
         network,
-        holder: holderOf(request.address) ?? "another owner",
+        holder: holderOf(address) ?? "another owner",
       });
     case "excluded":
       return refuse("ADDRESS_EXCLUDED", { address, network });
     case "outside":
-      return outside(definition, request.address);
+      return outside(definition, address);
   }
 }
 
 function outside(definition: NetworkDefinition, address: Address): Refusal {
   return refuse("ADDRESS_OUTSIDE", {
-    address: formatAddress(address),
+    address,
     network: definition.name,
     subnets: definition.rangeSets.map(describeRangeSet).join(", "),
   });

@@ -3,4 +3,6 @@ export interface Finding {
   readonly invariant: string;
   readonly message: string;
   readonly hint: string;
+  /** Why no ADD is served now, where this is the finding that names it. Not shown. */
+  readonly whyNotReady?: string;
 }

@@ -1,3 +1,6 @@
+import type { ClaimReason } from "./claim-conditions.ts";
+import { type Address, formatAddress } from "./space/address.ts";
+
 /**
  * Every way in which Holdfast says no.
  *
@@ -205,7 +208,7 @@ export const REFUSALS = {
   },
   IN_USE: {
     cniCode: 127,
-    say: "{address} is in use by {holder}",
+    say: "{addresses} is in use by {holder}",
     hint: "stop what uses it first; its DEL gives the address back",
   },
   GATEWAY_HELD: {
@@ -241,7 +244,7 @@ interface RefusalRow {
   readonly cniCode: number;
   readonly say: string;
   readonly hint: string;
-  readonly claimReason?: string;
+  readonly claimReason?: ClaimReason;
 }
 
 /** The name of one row of the table: metric label, anchor in the documentation, `code` of API errors. */
@@ -251,44 +254,56 @@ type Placeholder<Text extends string> = Text extends `${string}{${infer Name}}${
   ? Name | Placeholder<Rest>
   : never;
 
+/** Placeholders that are more than text: whoever is refused may act on them. */
+interface ValueTypes {
+  readonly address: Address;
+  readonly requested: Address;
+  readonly count: number;
+}
+
 /** What must be filled in for a code: exactly its placeholders. */
 export type RefusalValues<Code extends RefusalCode> = {
-  readonly [Name in Placeholder<(typeof REFUSALS)[Code]["say"] | (typeof REFUSALS)[Code]["hint"]>]:
-    | string
-    | number
-    | bigint;
+  readonly [Name in Placeholder<
+    (typeof REFUSALS)[Code]["say"] | (typeof REFUSALS)[Code]["hint"]
+  >]: Name extends keyof ValueTypes ? ValueTypes[Name] : string;
 };
 
-/** One refusal, ready to be shown. */
-export interface Refusal {
-  readonly code: RefusalCode;
+/** One refusal of a code, ready to be shown. */
+export interface RefusalOf<Code extends RefusalCode> {
+  readonly code: Code;
   readonly cniCode: number;
   readonly message: string;
   readonly hint: string;
-  readonly claimReason?: string;
+  readonly claimReason?: ClaimReason;
+  /** What the refusal is about, for whoever decides by it: never by its text. */
+  readonly about: RefusalValues<Code>;
 }
+
+/** One refusal of any code: its `code` tells what it is `about`. */
+export type Refusal = { readonly [Code in RefusalCode]: RefusalOf<Code> }[RefusalCode];
 
 /** Longest value put into a message, characters: an operator recognises a value by its beginning. */
 const VALUE_CHARS_MAX = 2_000;
 
 /** Fills in one row of the table. */
-export function refuse<Code extends RefusalCode>(code: Code, values: RefusalValues<Code>): Refusal {
+export function refuse<Code extends RefusalCode>(code: Code, about: RefusalValues<Code>): RefusalOf<Code> {
   const row: RefusalRow = REFUSALS[code];
   const refusal = {
     code,
     cniCode: row.cniCode,
-    message: fill(row.say, values),
-    hint: fill(row.hint, values),
+    message: fill(row.say, about),
+    hint: fill(row.hint, about),
+    about,
   };
   return row.claimReason === undefined ? refusal : { ...refusal, claimReason: row.claimReason };
 }
 
 /** One pass, so that a value which itself contains `{…}` stays as it is. */
-function fill(template: string, values: Readonly<Record<string, string | number | bigint>>): string {
+function fill(template: string, values: Readonly<Record<string, string | number | Address>>): string {
   return template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[name];
     if (value === undefined) throw new Error(`refusal text "${template}" needs a value for ${name}`);
-    const text = String(value);
+    const text = typeof value === "object" ? formatAddress(value) : String(value);
     return text.length > VALUE_CHARS_MAX ? `${text.slice(0, VALUE_CHARS_MAX)}…` : text;
   });
 }

@@ -43,17 +43,30 @@ export interface KubeAnswer {
 /** No definite answer came before the deadline: what was asked may have been done, or may be done later still. */
 export class ApiAway extends Error {
   override readonly name: string = "ApiAway";
+  /** What went wrong, without what was asked for. */
+  readonly problem: string;
+  /** HTTP status of the last answer that was none; null: there was no answer. */
+  readonly status: number | null;
+
+  constructor(message: string, { problem = message, status = null }: Partial<Failure> = {}) {
+    super(message);
+    this.problem = problem;
+    this.status = status;
+  }
+}
+
+/** Why an exchange came to no answer that counts. */
+export interface Failure {
+  readonly problem: string;
+  readonly status: number | null;
 }
 
 /** A list that the server refuses whoever asks it this way (403, 401): for most as if it were away, since it may change its mind. */
 export class ListRefused extends ApiAway {
   override readonly name = "ListRefused";
-  /** HTTP status. */
-  readonly status: number;
 
-  constructor(message: string, status: number) {
-    super(message);
-    this.status = status;
+  constructor(message: string, status: number, problem = message) {
+    super(message, { problem, status });
   }
 }
 

@@ -22,6 +22,7 @@ import {
 
 /** For the question why a list failed, ms. */
 const EXPLAIN_MS = 3_000;
+const UNAUTHORIZED = 401;
 const FORBIDDEN = 403;
 const NOT_FOUND = 404;
 /** Nobody needs these to use Holdfast. */
@@ -96,9 +97,8 @@ export class AskingApi implements KubeApi {
     }
   }
 
-  #away({ message }: ApiAway): ClusterProblem {
+  #away({ problem, status }: ApiAway): ClusterProblem {
     const { server } = this.#options;
-    const reason = message.replace(/^(cannot list|no answer of the API server to [A-Z]+) \S+: /, "");
-    return reason.startsWith("401") ? unknownUser(server) : away(server, reason);
+    return status === UNAUTHORIZED ? unknownUser(server) : away(server, problem);
   }
 }

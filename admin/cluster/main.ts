@@ -1,6 +1,6 @@
 import { RefusalError } from "../../ipam/refusals.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
-import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { KubeConfigError, loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { kubeconfigFile } from "../../platform/settings/cluster.ts";
 import { AskingApi } from "./asking-api.ts";
 import { type ClusterRequest, routeOf } from "./cluster-admin.ts";
@@ -45,8 +45,7 @@ function connect(kubeconfig: string) {
   try {
     return loadKubeConfig(kubeconfigFile(kubeconfig));
   } catch (error) {
-    const { message } = error as Error;
-    const cut = message.lastIndexOf("; ");
-    throw new ClusterProblem("away", message.slice(0, cut), message.slice(cut + 2));
+    if (!(error instanceof KubeConfigError)) throw error;
+    throw new ClusterProblem("away", error.problem, error.hint);
   }
 }

@@ -14,6 +14,7 @@ import { Backoff, pause } from "../backoff.ts";
 import { Breather } from "../breather.ts";
 import {
   ApiAway,
+  type Failure,
   type KubeAnswer,
   type KubeApi,
   type KubeRequest,
@@ -55,7 +56,7 @@ export interface HttpKubeApiOptions {
 
 type Attempt =
   | { readonly kind: "answered"; readonly answer: KubeAnswer }
-  | { readonly kind: "failed"; readonly problem: string; readonly waitMs: number };
+  | ({ readonly kind: "failed"; readonly waitMs: number } & Failure);
 
 /** The Kubernetes API over HTTP. Keeps connections, but no process, alive; `close` ends everything at once. */
 export class HttpKubeApi implements KubeApi {
@@ -76,16 +77,16 @@ export class HttpKubeApi implements KubeApi {
   async send(request: KubeRequest): Promise<KubeAnswer> {
     const backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX);
     const { life } = this.#transport;
-    let problem = "time was up before it was sent";
+    let failure: Failure = { problem: "time was up before it was sent", status: null };
     for (;;) {
-      if (life.aborted) throw away(request, "the client was closed");
-      if (request.deadlineMs - performance.now() < ATTEMPT_MS_MIN) throw away(request, problem);
-      const outcome = await this.#inTurn(request, problem);
+      if (life.aborted) throw away(request, { problem: "the client was closed", status: null });
+      if (request.deadlineMs - performance.now() < ATTEMPT_MS_MIN) throw away(request, failure);
+      const outcome = await this.#inTurn(request, failure);
       if (outcome.kind === "answered") return outcome.answer;
-      problem = outcome.problem;
+      failure = outcome;
       const waitMs = Math.max(backoff.next(), outcome.waitMs);
       // No use in waiting for what comes too late.
-      if (performance.now() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs) throw away(request, problem);
+      if (performance.now() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs) throw away(request, failure);
       await pause(waitMs, life);
     }
   }
@@ -114,12 +115,13 @@ export class HttpKubeApi implements KubeApi {
   }
 
   /** An attempt takes its place in the queue anew each time, so that nobody holds one while waiting to try again. */
-  async #inTurn(request: KubeRequest, problem: string): Promise<Attempt> {
+  async #inTurn(request: KubeRequest, { problem, status }: Failure): Promise<Attempt> {
     if (request.method === "GET") return this.#attempt(request);
     try {
       return await this.#writes.run(request.priority, request.deadlineMs, () => this.#attempt(request));
     } catch (error) {
-      if (error instanceof ApiAway) throw away(request, `${error.message} (before that: ${problem})`);
+      if (error instanceof ApiAway)
+        throw away(request, { problem: `${error.message} (before that: ${problem})`, status });
       throw error;
     }
   }
@@ -141,11 +143,11 @@ export class HttpKubeApi implements KubeApi {
       const status = response.statusCode ?? 0;
       const body = parseBody(await readBody(response), status);
       if (status === TOO_MANY || status >= 500)
-        return { kind: "failed", problem: problemOf({ status, body }), waitMs: retryAfterMs(response) };
+        return { kind: "failed", problem: problemOf({ status, body }), status, waitMs: retryAfterMs(response) };
       const refused = status === UNAUTHORIZED || (status === FORBIDDEN && this.#transport.settling);
-      if (refused) return { kind: "failed", problem: problemOf({ status, body }), waitMs: 0 };
+      if (refused) return { kind: "failed", problem: problemOf({ status, body }), status, waitMs: 0 };
       if (body === null)
-        return { kind: "failed", problem: `${status} with a body that is no JSON`, waitMs: 0 };
+        return { kind: "failed", problem: `${status} with a body that is no JSON`, status, waitMs: 0 };
       const serverMs = Date.parse(response.headers.date ?? "");
       return {
         kind: "answered",
@@ -154,7 +156,7 @@ export class HttpKubeApi implements KubeApi {
     } catch (error) {
       // The other idle connections probably lead to the same nowhere.
       if (limit.signal.aborted) this.#transport.dropIdle();
-      return { kind: "failed", problem: limit.reasonOf(error).message, waitMs: 0 };
+      return { kind: "failed", problem: limit.reasonOf(error).message, status: null, waitMs: 0 };
     } finally {
       limit.dispose();
     }
@@ -197,6 +199,7 @@ function bodyOf(request: KubeRequest): { headers: Record<string, string>; body?:
   return { headers: { accept, "content-type": type }, body: JSON.stringify(request.body) };
 }
 
-function away(request: KubeRequest, problem: string): ApiAway {
-  return new ApiAway(`no answer of the API server to ${request.method} ${request.path}: ${problem}`);
+function away(request: KubeRequest, failure: Failure): ApiAway {
+  const message = `no answer of the API server to ${request.method} ${request.path}: ${failure.problem}`;
+  return new ApiAway(message, { problem: failure.problem, status: failure.status });
 }

@@ -33,8 +33,21 @@ export interface KubeConnection {
   renew(generation: number): Promise<boolean>;
 }
 
+/** A kubeconfig that cannot be used, and what to do about it. */
+export class KubeConfigError extends Error {
+  override readonly name = "KubeConfigError";
+  readonly problem: string;
+  readonly hint: string;
+
+  constructor(problem: string, hint: string) {
+    super(`${problem}; ${hint}`);
+    this.problem = problem;
+    this.hint = hint;
+  }
+}
+
 /**
- * From a kubeconfig file; null: as a pod of the cluster. Throws an Error that names the file and what to do when it is
+ * From a kubeconfig file; null: as a pod of the cluster. Throws a KubeConfigError that names the file and what to do when it is
  * missing, cannot be parsed or says nothing useful.
  */
 export function loadKubeConfig(file: string | null): KubeConnection {
@@ -139,8 +152,9 @@ function addTokenFiles(config: KubeConfig, file: string): void {
 
 function loadInCluster(config: KubeConfig): void {
   if (process.env.KUBERNETES_SERVICE_HOST === undefined || !existsSync(SERVICE_ACCOUNT_TOKEN))
-    throw new Error(
-      `no kubeconfig file is set and this is no pod with a service account (${SERVICE_ACCOUNT_TOKEN} or KUBERNETES_SERVICE_HOST is missing); set the path of a kubeconfig file, or run as a pod`,
+    throw new KubeConfigError(
+      `no kubeconfig file is set and this is no pod with a service account (${SERVICE_ACCOUNT_TOKEN} or KUBERNETES_SERVICE_HOST is missing)`,
+      "set the path of a kubeconfig file, or run as a pod",
     );
   config.loadFromCluster();
 }
@@ -167,8 +181,9 @@ function tlsOf(file: string | null, config: KubeConfig): TlsOptions {
   };
 }
 
-function broken(where: string, problem: string): Error {
-  return new Error(
-    `kubeconfig ${where} cannot be used: ${problem}; write one that names a reachable server and a user, e.g. with kubectl config view --flatten --minify`,
+function broken(where: string, problem: string): KubeConfigError {
+  return new KubeConfigError(
+    `kubeconfig ${where} cannot be used: ${problem}`,
+    "write one that names a reachable server and a user, e.g. with kubectl config view --flatten --minify",
   );
 }

@@ -66,7 +66,8 @@ class ListReader {
         if (page.next === "") return { kind: "listed", resourceVersion: page.resourceVersion };
         this.#failures = 0;
         this.#query.continue = page.next;
-      } else if (page.kind === "refused") throw new ListRefused(this.#cannot(page.problem), page.status);
+      } else if (page.kind === "refused")
+        throw new ListRefused(this.#cannot(page.problem), page.status, page.problem);
       else if (page.kind === "begin") await this.#begin(page.expired, page.problem);
       else await this.#again(page.problem, page.waitMs);
     }
@@ -108,7 +109,7 @@ class ListReader {
   }
 
   #away(problem: string): ApiAway {
-    return new ApiAway(this.#cannot(problem));
+    return new ApiAway(this.#cannot(problem), { problem });
   }
 
   #cannot(problem: string): string {

@@ -136,7 +136,7 @@ async function whoHoldsGateway(
     const reading = await client.read(network, gateway, deadlineMs);
     if (reading?.object.status?.state !== "Bound") continue;
     const holder = describeOwner(fromAllocationOwner(reading.object.spec.owner));
-    return refuse("GATEWAY_HELD", { address: formatAddress(gateway), network, holder });
+    return refuse("GATEWAY_HELD", { address: gateway, network, holder });
   }
   return null;
 }
@@ -170,7 +170,7 @@ async function allocate(
     nowMs,
     holderOf: () => null,
   });
-  if (decision.kind === "refuse") return reconsider(parts, want, requested, decision.refusal, deadlineMs);
+  if (decision.kind === "refuse") return reconsider(parts, want, decision.refusal, deadlineMs);
   if (decision.kind === "reuse") return joinHeld(parts, want, attacher, decision.addresses, deadlineMs);
   const families = decision.slots.map((slot) => pools[slot.rangeSetIndex]?.rangeSet.family ?? 4);
   const narrow = whyTooNarrow(families, want);
@@ -213,7 +213,7 @@ async function allocate(
   await giveBack(parts, want, attacher, reserved.reserved, intentId);
   // Somebody has what was asked for: the picture knows it now, and the refusal names the holder.
   if (requested.length > 0 && reserved.refusal.code === "POOL_FULL") return "again";
-  return reconsider(parts, want, requested, reserved.refusal, deadlineMs);
+  return reconsider(parts, want, reserved.refusal, deadlineMs);
 }
 
 /** A pod whose new sandbox keeps what the old one had: every address gets the attachment, or all is decided anew. */

@@ -1,7 +1,7 @@
 import { decideAdd, type HeldAddress } from "../../ipam/decide-add.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import type { Address } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
@@ -208,6 +208,6 @@ function parsePublished({ ips }: Pick<ClaimReading, "ips">, claim: ClaimReading 
 
 function refusedBecauseTaken(object: IPAllocation, address: Address, want: AttachWant) {
   const holder = describeOwner(fromAllocationOwner(object.spec.owner));
-  const refusal = refuse("ADDRESS_TAKEN", { address: formatAddress(address), network: want.network, holder });
+  const refusal = refuse("ADDRESS_TAKEN", { address, network: want.network, holder });
   return { kind: "refused" as const, refusal, reserved: [] };
 }

@@ -1,7 +1,5 @@
-import type { RequestedAddress } from "../../ipam/definition/requested-address.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
-import { formatAddress } from "../../ipam/space/address.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { AttachWant } from "../allocations.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
@@ -15,7 +13,6 @@ const FULL_HINT_AGE_MS_MAX = 30_000;
 export async function reconsider(
   parts: AttachParts,
   want: AttachWant,
-  requested: readonly RequestedAddress[],
   refusal: Refusal,
   deadlineMs: number,
 ): Promise<Reserved | "again"> {
@@ -29,9 +26,7 @@ export async function reconsider(
   if (refusal.code !== "ADDRESS_TAKEN" && refusal.code !== "ADDRESS_COOLING") {
     return { kind: "refused", refusal, reserved: [] };
   }
-  const asked = requested.find((one) => refusal.message.startsWith(`${formatAddress(one.address)} `));
-  if (!asked) return { kind: "refused", refusal, reserved: [] };
-  const { address } = asked;
+  const { address } = refusal.about;
   const reading = await client.read(want.network, address, deadlineMs);
   if (reading === null) {
     hint.noteFree(want.network, address);
@@ -47,7 +42,7 @@ export async function reconsider(
   }
   if (cooling) return { kind: "refused", refusal, reserved: [] };
   const holder = describeOwner(fromAllocationOwner(spec.owner));
-  const taken = refuse("ADDRESS_TAKEN", { address: formatAddress(address), network: want.network, holder });
+  const taken = refuse("ADDRESS_TAKEN", { address, network: want.network, holder });
   return { kind: "refused", refusal: taken, reserved: [] };
 }
 

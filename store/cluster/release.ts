@@ -62,7 +62,7 @@ export async function releaseInKubernetes(
     if (claimed || lives || (users.length > 0 && !force)) {
       return {
         kind: "refused",
-        refusal: refuse("IN_USE", { address: text, holder: [holder, ...users].join(", ") }),
+        refusal: refuse("IN_USE", { addresses: text, holder: [holder, ...users].join(", ") }),
       };
     }
     const written = await client.replace(cooled(object, timeText(reading.serverMs ?? nowMs)), deadlineMs);

@@ -52,7 +52,7 @@ export function repeat(
   if (other) {
     return refused(
       refuse("REQUEST_MISMATCH", {
-        requested: formatAddress(other.address),
+        requested: other.address,
         source: other.source,
         held: held.join(", "),
         network: space.name,

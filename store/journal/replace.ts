@@ -122,7 +122,7 @@ function inUse(rows: readonly AttachmentRow[]): RefusalError {
   );
   return new RefusalError(
     refuse("IN_USE", {
-      address: addresses.slice(0, NAMED_MAX).join(", "),
+      addresses: addresses.slice(0, NAMED_MAX).join(", "),
       holder: `what was attached after that backup was made, or is recorded differently in it: container ${named.join(", ")}${more}`,
     }),
   );

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
+import { adoptedCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
@@ -11,7 +11,7 @@ import {
   type InterfaceAddress,
   parseInterfaceAddress,
 } from "../../ipam/space/cidr.ts";
-import { placeOf } from "../../ipam/space/range-set.ts";
+import { describeRangeSet, placeOf } from "../../ipam/space/range-set.ts";
 import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
@@ -58,16 +58,7 @@ function create(ledger: Ledger, transaction: Transaction, applied: AppliedClaim,
   const { sql, context } = ledger;
   const nowMs = context.clock.wallMs();
   const uid = randomUUID();
-  const conditions =
-    applied.ips.length === 0
-      ? []
-      : mergeCondition([], {
-          type: IPS_ALLOCATED,
-          status: "True",
-          reason: "SuccessfulAllocation",
-          message: "IP addresses adopted from the applied status",
-          lastTransitionTime: timeText(nowMs),
-        });
+  const conditions = applied.ips.length === 0 ? [] : mergeCondition([], adoptedCondition(timeText(nowMs)));
   sql.insertClaim.run(
     uid,
     applied.namespace,
@@ -93,7 +84,7 @@ function adopt(
   const space = ledger.networkOf(applied.network, transaction);
   const addresses = applied.ips.map(parseInterfaceAddress);
   const seen = new Set<number>();
-  for (const [index, one] of addresses.entries()) {
+  for (const one of addresses) {
     if (space.definition) refuseUnfit(space.definition, one, seen);
     const inserted = ledger.sql.insertAllocation.run(
       space.id,
@@ -111,7 +102,7 @@ function adopt(
       const holder = ledger.sql.allocation.get(space.id, addressBytes(one.address));
       throw new RefusalError(
         refuse("ADDRESS_TAKEN", {
-          address: applied.ips[index] as string,
+          address: one.address,
           holder: holder ? describeOwner(ownerOf(holder)) : "another owner",
           network: applied.network,
         }),
@@ -124,27 +115,28 @@ function adopt(
 
 /** A restored address must be one that its network could have given. Throws RefusalError. */
 function refuseUnfit(definition: NetworkDefinition, one: InterfaceAddress, seen: Set<number>): void {
-  const address = formatInterfaceAddress(one);
   const network = definition.name;
   const place = placeOf(definition.rangeSets, one.address);
   if (place === null) {
-    const subnets = definition.rangeSets.flatMap((set) =>
-      set.subnets.map((subnet) => formatCidr(subnet.cidr)),
-    );
-    throw new RefusalError(refuse("ADDRESS_OUTSIDE", { address, network, subnets: subnets.join(", ") }));
+    const subnets = definition.rangeSets.map(describeRangeSet).join(", ");
+    throw new RefusalError(refuse("ADDRESS_OUTSIDE", { address: one.address, network, subnets }));
   }
   if (seen.has(place.index)) {
     const remedy = "an interface has one address of each subnet";
-    throw new RefusalError(refuse("REQUEST_INVALID", { key: "status.ips", value: address, remedy }));
+    throw new RefusalError(
+      refuse("REQUEST_INVALID", { key: "status.ips", value: formatInterfaceAddress(one), remedy }),
+    );
   }
   seen.add(place.index);
   const { cidr, usable } = place.subnet;
   if (one.prefixLength !== cidr.prefixLength) {
     const remedy = `its subnet is ${formatCidr(cidr)}, so the prefix length must be /${cidr.prefixLength}`;
-    throw new RefusalError(refuse("REQUEST_INVALID", { key: "status.ips", value: address, remedy }));
+    throw new RefusalError(
+      refuse("REQUEST_INVALID", { key: "status.ips", value: formatInterfaceAddress(one), remedy }),
+    );
   }
   if (!usable.contains(one.address.value)) {
-    throw new RefusalError(refuse("ADDRESS_EXCLUDED", { address, network }));
+    throw new RefusalError(refuse("ADDRESS_EXCLUDED", { address: one.address, network }));
   }
 }
 

@@ -87,7 +87,7 @@ function whoHoldsGateway(ledger: Ledger, space: NetworkSpace, definition: Networ
     const row = ledger.sql.allocation.get(space.id, addressBytes(gateway));
     if (row?.state !== "Bound") continue;
     const holder = describeOwner(ownerOf(row));
-    return refuse("GATEWAY_HELD", { address: formatAddress(gateway), network: space.name, holder });
+    return refuse("GATEWAY_HELD", { address: gateway, network: space.name, holder });
   }
   return null;
 }

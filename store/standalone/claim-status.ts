@@ -1,4 +1,4 @@
-import { type ClaimCondition, IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
+import { allocatedCondition, type ClaimCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../../ipam/condition-of-refusal.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../../ipam/definition/requested-address.ts";
 import type { Refusal } from "../../ipam/refusals.ts";
@@ -31,11 +31,8 @@ export function recordClaimSuccess(
   const first = published.length === 0;
   const ips = first ? addresses.map(formatInterfaceAddress) : published;
   if (first) openHolding(ledger, claim, addresses, want.network);
-  const conditions = withCondition(ledger, claim, {
-    status: "True",
-    reason: "SuccessfulAllocation",
-    message: "IP addresses successfully allocated",
-  });
+  const allocated = allocatedCondition(timeText(ledger.context.clock.wallMs()));
+  const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], allocated);
   write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions });
 }
 
@@ -48,15 +45,6 @@ export function recordClaimRefusal(ledger: Ledger, claim: ClaimRow, refusal: Ref
   const condition = conditionOfRefusal(refusal, which, timeText(ledger.context.clock.wallMs()));
   if (condition === null) return;
   const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], condition);
-  write(ledger, claim, { ips: JSON.parse(claim.ips) as string[], ownerPod: claim.owner_pod, conditions });
-}
-
-export function recordPersistenceNotAllowed(ledger: Ledger, claim: ClaimRow, network: string): void {
-  const conditions = withCondition(ledger, claim, {
-    status: "False",
-    reason: "PersistenceNotAllowed",
-    message: `network ${network} does not set allowPersistentIPs`,
-  });
   write(ledger, claim, { ips: JSON.parse(claim.ips) as string[], ownerPod: claim.owner_pod, conditions });
 }
 
@@ -90,16 +78,6 @@ export function openHolding(
       context.clock.wallMs(),
     );
   }
-}
-
-function withCondition(
-  ledger: Ledger,
-  claim: ClaimRow,
-  condition: Pick<ClaimCondition, "status" | "reason" | "message">,
-): ClaimCondition[] {
-  const before = JSON.parse(claim.conditions) as ClaimCondition[];
-  const lastTransitionTime = timeText(ledger.context.clock.wallMs());
-  return mergeCondition(before, { type: IPS_ALLOCATED, lastTransitionTime, ...condition });
 }
 
 function write(

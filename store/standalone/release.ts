@@ -1,4 +1,4 @@
-import { type ClaimCondition, IPS_ALLOCATED, mergeCondition } from "../../ipam/claim-conditions.ts";
+import { type ClaimCondition, forcedCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
@@ -42,7 +42,7 @@ export function releaseAddress(
   if ((attachments.length > 0 || claim) && !which.force) {
     const users = attachments.map((one) => `container ${one.container_id} (${one.interface})`);
     const holder = [...new Set([describeOwner(owner), ...users])].join(", ");
-    return { kind: "refused", refusal: refuse("IN_USE", { address: text, holder }) };
+    return { kind: "refused", refusal: refuse("IN_USE", { addresses: text, holder }) };
   }
   const reason = which.force ? FORCED : "released by an operator";
   for (const attachment of attachments) endAttachment(ledger, transaction, attachment, reason, owner);
@@ -67,12 +67,6 @@ function endRest(ledger: Ledger, transaction: Transaction, row: AllocationRow, o
 
 /** A forced release takes a claim's addresses away; the claim says so, and its next ADD allocates anew. */
 function unpublish(ledger: Ledger, uid: string, conditions: readonly ClaimCondition[]): void {
-  const changed = mergeCondition(conditions, {
-    type: IPS_ALLOCATED,
-    status: "False",
-    reason: "InternalError",
-    message: "an operator released the addresses of this claim by force",
-    lastTransitionTime: timeText(ledger.context.clock.wallMs()),
-  });
+  const changed = mergeCondition(conditions, forcedCondition(timeText(ledger.context.clock.wallMs())));
   ledger.sql.updateClaimStatus.run("[]", null, JSON.stringify(changed), uid);
 }

@@ -5,7 +5,7 @@ import { isBefore } from "../../ipam/stamp.ts";
 import type { AttachWant, EndReason } from "../allocations.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { AttachmentRow, ClaimRow } from "../journal/rows.ts";
-import { recordPersistenceNotAllowed } from "./claim-status.ts";
+import { recordClaimRefusal } from "./claim-status.ts";
 
 /** Who will hold the addresses of an attachment, and which of the owner's earlier attachments it takes the place of. */
 export interface Attacher {
@@ -44,7 +44,11 @@ export function resolveOwner(
   }
   // Addresses that a claim has are its own whatever becomes of the network's flag.
   if (!definition.allowPersistentIPs && claim.ips === "[]") {
-    recordPersistenceNotAllowed(ledger, claim, want.network);
+    recordClaimRefusal(
+      ledger,
+      claim,
+      refuse("PERSISTENCE_NOT_ALLOWED", { claim: name, network: want.network }),
+    );
     return podOrContainer(ledger, want, usedAgain, [
       `claim ${name} is ignored: network ${want.network} does not set allowPersistentIPs, so the address will not outlive the pod`,
     ]);

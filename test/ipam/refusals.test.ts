@@ -7,7 +7,7 @@ const codes = Object.keys(REFUSALS) as RefusalCode[];
 const everyValue = new Proxy({}, { get: (_, name) => `<${String(name)}>` }) as RefusalValues<RefusalCode>;
 
 test.each(codes)("%s has a message, a hint and a code of the CNI specification or of ours", (code) => {
-  const { message, hint, cniCode, ...rest } = refuse(code, everyValue);
+  const { message, hint, cniCode, ...rest } = refuse(code, everyValue as never);
   expect(message).not.toMatch(/[{}]/);
   expect(hint).not.toMatch(/[{}]/);
   expect(message.length).toBeGreaterThan(5);
@@ -47,17 +47,28 @@ describe("the table that others rely on", () => {
     ["UNAVAILABLE", 50, undefined],
     ["IN_USE", 127, undefined],
   ] as const)("%s: CNI code %i, claim reason %s", (code, cniCode, claimReason) => {
-    expect(refuse(code, everyValue)).toMatchObject({ code, cniCode, ...(claimReason && { claimReason }) });
-    expect("claimReason" in refuse(code, everyValue)).toBe(claimReason !== undefined);
+    expect(refuse(code, everyValue as never)).toMatchObject({
+      code,
+      cniCode,
+      ...(claimReason && { claimReason }),
+    });
+    expect("claimReason" in refuse(code, everyValue as never)).toBe(claimReason !== undefined);
   });
 });
 
 describe("filling in", () => {
-  test("takes text, numbers and bigints, in message and hint", () => {
+  test("takes text and numbers, in message and hint", () => {
     expect(refuse("TOO_MANY_WAITING", { count: 1000 }).message).toBe("1000 requests are waiting already");
     expect(refuse("POOL_FULL", { subnets: "10.0.0.0/24", network: "blue" }).hint).toContain(
       "holdfast show blue",
     );
+  });
+
+  test("writes an address, and keeps it for whoever decides by it", () => {
+    const address = { family: 6, value: 1n } as const;
+    const refusal = refuse("ADDRESS_TAKEN", { address, network: "blue", holder: "pod shop/web-0 (net1)" });
+    expect(refusal.message).toBe("::1 is held by pod shop/web-0 (net1) on network blue");
+    expect(refusal.about.address).toBe(address);
   });
 
   test("leaves braces in values alone", () => {

@@ -109,7 +109,7 @@ export class MemoryAllocations implements Allocations {
     if (other) {
       return refused(
         refuse("REQUEST_MISMATCH", {
-          requested: formatAddress(other.address),
+          requested: other.address,
           source: other.source,
           held: held.map(formatAddress).join(", "),
           network: want.network,

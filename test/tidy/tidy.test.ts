@@ -177,6 +177,13 @@ test("wall clocks are read in named places only: for people to read, never to de
   expect(guilty).toEqual([]);
 });
 
+test("nothing is decided by the text of a message", () => {
+  // A refusal is `about` something, an ApiAway has its status, a condition its reason.
+  const banned =
+    /[mM]essage\)?\??\.(startsWith|endsWith|includes|indexOf|lastIndexOf|match|replace|replaceAll|search|split)\(/;
+  expect(sources.filter((file) => banned.test(withoutComments(read(file))))).toEqual([]);
+});
+
 test("files stay short enough to read", () => {
   const LINES_MAX = 340;
   const long = [...sources, ...tracked(/^cni-shim\/.*\.[ch]$/)].filter(

@@ -1,4 +1,4 @@
-import { decideAdd } from "../ipam/decide-add.ts";
+import { decideAddresses } from "../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { Pool } from "../ipam/space/pool.ts";
@@ -96,7 +96,7 @@ class Bench {
 
   /** Decides and takes one address. */
   take(): bigint {
-    const decision = decideAdd({
+    const decision = decideAddresses({
       definition: this.#definition,
       pools: [this.#pool],
       held: [],

@@ -1,3 +1,4 @@
+import type { ClaimUser } from "../ipam/attach-view.ts";
 import { allocatedCondition, type ClaimCondition } from "../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../ipam/condition-of-refusal.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
@@ -5,7 +6,7 @@ import { refusedBy } from "../kube/answers.ts";
 import { claimObject, type EventWriter, reasonOf } from "../kube/events.ts";
 import type { KubeApi, Priority } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
-import { type AllocationAttachment, CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
+import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import { type ClaimFeatures, claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
@@ -85,12 +86,11 @@ export class KubeClaimDesk implements ClaimDesk {
 
   async other(
     claim: ClaimReading,
-    attachment: AllocationAttachment,
+    { pod }: Pick<ClaimUser, "pod">,
     want: AttachWant,
     deadlineMs: number,
   ): Promise<OtherAttachment> {
-    const { pod } = attachment;
-    if (!pod) return "in-use";
+    if (pod === null) return "in-use";
     const theirs = await this.#pods.look(pod.namespace, pod.name, deadlineMs);
     if (theirs === null && isStaticUid(pod.uid)) return "in-use";
     const gone =

@@ -1,30 +1,84 @@
+/** What there is to know of a kind of owner. */
+interface OwnerKindRow {
+  /** Kind of the Kubernetes object, as IPAllocations name it. */
+  readonly object: string;
+  /** Whom to name to an operator. */
+  readonly say: string;
+  /** It keeps its addresses while nothing is attached, until it is deleted itself. Others lose them with their last attachment. */
+  readonly outlivesAttachments: boolean;
+}
+
+/** Every kind of owner, a line each. The database's and the CRD's lists of kinds follow this one. */
+export const OWNER_KINDS = {
+  claim: {
+    object: "IPAMClaim",
+    say: "claim {namespace}/{name}",
+    outlivesAttachments: true,
+  },
+  pod: {
+    object: "Pod",
+    say: "pod {namespace}/{name} ({interface})",
+    outlivesAttachments: false,
+  },
+  container: {
+    object: "Container",
+    say: "container {uid} ({interface})",
+    outlivesAttachments: false,
+  },
+} as const satisfies Record<string, OwnerKindRow>;
+
+export type OwnerKind = keyof typeof OWNER_KINDS;
+/** Kind of the owner of an IPAllocation. */
+export type OwnerObject = (typeof OWNER_KINDS)[OwnerKind]["object"];
+
 /**
  * Who an address belongs to. `(kind, uid, interface)` is the identity; `namespace` and `name` are for people
  * and never compared, so that an object created again under its old name is somebody else.
  * See docs/decisions/0015.
  */
 export interface Owner {
-  readonly kind: "claim" | "pod" | "container";
+  readonly kind: OwnerKind;
   /** UID of the IPAMClaim or pod; the container ID for a container outside Kubernetes. */
   readonly uid: string;
-  /** Interface name inside the pod or container; "" for a claim. */
+  /** Interface name inside the pod or container; "" for an owner that is not of one interface. */
   readonly interface: string;
   readonly namespace: string;
   readonly name: string;
 }
 
-export function sameOwner(a: Owner, b: Owner): boolean {
+export function sameOwner(
+  a: Pick<Owner, "kind" | "uid" | "interface">,
+  b: Pick<Owner, "kind" | "uid" | "interface">,
+): boolean {
   return a.kind === b.kind && a.uid === b.uid && a.interface === b.interface;
+}
+
+export function ownerOfClaim({ uid, namespace, name }: Pick<Owner, "uid" | "namespace" | "name">): Owner {
+  return { kind: "claim", uid, interface: "", namespace, name };
+}
+
+/** The owner of an attachment that uses no claim. */
+export function ownerWithoutClaim({
+  containerId,
+  interface: interfaceName,
+  pod,
+}: {
+  readonly containerId: string;
+  readonly interface: string;
+  readonly pod: Pick<Owner, "uid" | "namespace" | "name"> | null;
+}): Owner {
+  if (pod === null)
+    return { kind: "container", uid: containerId, interface: interfaceName, namespace: "", name: "" };
+  return { kind: "pod", uid: pod.uid, interface: interfaceName, namespace: pod.namespace, name: pod.name };
 }
 
 /** One line that tells an operator who this is: `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9… (eth0)`. */
 export function describeOwner(owner: Owner): string {
-  switch (owner.kind) {
-    case "claim":
-      return `claim ${owner.namespace}/${owner.name}`;
-    case "pod":
-      return `pod ${owner.namespace}/${owner.name} (${owner.interface})`;
-    case "container":
-      return `container ${owner.uid} (${owner.interface})`;
-  }
+  return OWNER_KINDS[owner.kind].say.replace(/\{(\w+)\}/g, (_, name: keyof Owner) => owner[name]);
+}
+
+/** The kind whose Kubernetes object is called so; an unknown one is a container's, of which nothing is assumed. */
+export function kindOfObject(object: string): OwnerKind {
+  const known = Object.entries(OWNER_KINDS).find(([, row]) => row.object === object);
+  return (known?.[0] as OwnerKind | undefined) ?? "container";
 }

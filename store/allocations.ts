@@ -1,33 +1,22 @@
+import type { AttachAsk } from "../ipam/attach-view.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
-import type { RequestedAddress } from "../ipam/definition/requested-address.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { NamespaceIdentity } from "../platform/namespaces.ts";
-import type { AllocationView, Attachment, Page, PodIdentity } from "./records.ts";
+import type { AllocationView, Attachment, Page } from "./records.ts";
 
 /** What one ADD wants, with everything the store needs to decide it. */
-export interface AttachWant {
-  readonly network: string;
+export interface AttachWant extends AttachAsk {
   /** The definition of the runtime's configuration; an applied one wins over it. */
   readonly definition: NetworkDefinition;
   /** The configuration it was read from, kept so that the network's pools can be rebuilt at the next start. */
   readonly definitionSource: string;
-  readonly containerId: string;
-  readonly interface: string;
-  readonly stamp: Stamp;
   readonly netns: NamespaceIdentity;
-  readonly pod: PodIdentity | null;
-  readonly claim: { readonly namespace: string; readonly name: string } | null;
-  readonly requested: readonly RequestedAddress[];
   /** MAC of the interface, where somebody asked for one. */
   readonly mac?: string;
-  /** The bridge of this request takes the gateway's address for itself (isGateway, isDefaultGateway). */
-  readonly bridgeIsGateway?: boolean;
-  /** ... and the cluster's definition does not say so: other nodes may give that address. */
+  /** The bridge is the gateway, and the cluster's definition does not say so: other nodes may give that address. */
   readonly definitionLacksGateway?: boolean;
-  /** CNI results below 0.3.0 have room for one address of each family. */
-  readonly onePerFamily: boolean;
 }
 
 export type AttachOutcome =

@@ -1,4 +1,6 @@
+import type { Attacher } from "../../ipam/attach-view.ts";
 import type { AttachWant } from "../allocations.ts";
+import type { JournalAttachment } from "../journal/journal-attachment.ts";
 import { timeText } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { NodeContext } from "../node-context.ts";
@@ -7,8 +9,7 @@ import type { Holder } from "./allocations/allocation-object.ts";
 import type { Continuity } from "./allocations/continuity.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { attachmentOfWant, toAllocationOwner } from "./allocations/owners.ts";
-import type { Attacher } from "./attacher.ts";
-import type { ClaimDesk } from "./claim-desk.ts";
+import type { ClaimDesk, ClaimReading } from "./claim-desk.ts";
 
 /** What an ADD in Kubernetes works with. */
 export interface AttachParts {
@@ -24,8 +25,14 @@ export interface AttachParts {
   owed(): void;
 }
 
+export type ClusterAttacher = Attacher<JournalAttachment, ClaimReading>;
+
 /** Who an allocation is made for. */
-export function holderOf({ context }: AttachParts, want: AttachWant, { owner, claim }: Attacher): Holder {
+export function holderOf(
+  { context }: Pick<AttachParts, "context">,
+  want: AttachWant,
+  { owner, claim }: Pick<ClusterAttacher, "owner" | "claim">,
+): Holder {
   return {
     owner: toAllocationOwner(owner),
     vm: claim?.vm ?? undefined,

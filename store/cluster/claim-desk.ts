@@ -1,17 +1,10 @@
+import type { ClaimUser, KnownClaim } from "../../ipam/attach-view.ts";
 import type { Refusal } from "../../ipam/refusals.ts";
-import type { AllocationAttachment } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { PodIdentity } from "../records.ts";
 
-/** An IPAMClaim as one quorum read showed it. */
-export interface ClaimReading {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly network: string;
-  /** `status.ips` as they are written there. */
-  readonly ips: readonly string[];
-  readonly ipRequests: readonly string[];
+/** An IPAMClaim as one quorum read showed it; `ips` as they are written in its status. */
+export interface ClaimReading extends KnownClaim {
   readonly vm: { readonly name: string; readonly uid: string } | null;
 }
 
@@ -30,10 +23,10 @@ export interface ClaimDesk {
   ): Promise<ClaimReading | null>;
   /** Why the pod of this attachment may not use the claim; null when it may. */
   whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null>;
-  /** Who is behind another attachment of the same claim, asked of the API itself. */
+  /** Who is behind another user of the same claim, asked of the API itself. */
   other(
     claim: ClaimReading,
-    attachment: AllocationAttachment,
+    user: Pick<ClaimUser, "pod">,
     want: AttachWant,
     deadlineMs: number,
   ): Promise<OtherAttachment>;

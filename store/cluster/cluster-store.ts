@@ -216,7 +216,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   answerLocally(want: AttachWant): Promise<AttachOutcome | null> {
-    return answerFromJournal(this.#parts, want, false);
+    return answerFromJournal(this.#parts, want);
   }
 
   async endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {

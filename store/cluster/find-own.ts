@@ -1,14 +1,20 @@
-import type { HeldAddress } from "../../ipam/decide-add.ts";
+import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import { sameOwner } from "../../ipam/owner.ts";
-import { formatAddress, sameAddress } from "../../ipam/space/address.ts";
+import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AttachWant } from "../allocations.ts";
 import { addressesOf } from "../journal/intents.ts";
 import { ownerOf } from "../journal/rows.ts";
+import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { toAllocationOwner } from "./allocations/owners.ts";
-import type { AttachParts } from "./attach-parts.ts";
-import type { Attacher } from "./attacher.ts";
+import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
+
+/** The allocation of an address, as it was read; null: there is none. */
+interface OwnReading {
+  readonly address: Address;
+  readonly reading: AllocationReading | null;
+}
 
 /**
  * What the owner has already: what its former sandbox was answered (all of it is kept), or what an earlier attempt
@@ -18,31 +24,27 @@ import type { Attacher } from "./attacher.ts";
 export async function findOwn(
   { folder, hint, client }: AttachParts,
   want: AttachWant,
-  { owner, superseded }: Attacher,
+  { owner, superseded }: ClusterAttacher,
   deadlineMs: number,
-): Promise<HeldAddress[]> {
+): Promise<{ readonly held: HeldAddress[]; readonly readings: readonly OwnReading[] }> {
   const { ledger } = folder;
   const space = ledger.networks.get(want.network);
-  const former = superseded.find(({ row }) => sameOwner(ownerOf(row), owner));
-  const answered = former
-    ? (JSON.parse(former.row.ips) as { address: string }[]).map(({ address }) =>
-        parseInterfaceAddress(address),
-      )
-    : [];
+  const former = superseded.find(({ attachment: { row } }) => sameOwner(ownerOf(row), owner));
+  const answered = (former?.attachment.ips ?? []).map(({ address }) => parseInterfaceAddress(address));
   const intents = space ? ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id) : [];
   const begun = intents.flatMap(addressesOf);
   const others = [...begun.map((one) => one.address), ...hint.ownedBy(want.network, owner.uid)];
   const seen = new Map(
     [...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]),
   );
-  const read = await Promise.all(
+  const readings: OwnReading[] = await Promise.all(
     [...seen.values()].map(async (address) => ({
       address,
       reading: await client.read(want.network, address, deadlineMs),
     })),
   );
   const own: HeldAddress[] = [];
-  for (const { address, reading } of read) {
+  for (const { address, reading } of readings) {
     if (reading === null) {
       hint.noteFree(want.network, address);
       // A create whose answer was lost may still arrive: the same name again, and it does no harm.
@@ -58,6 +60,6 @@ export async function findOwn(
   }
   const has = (one: InterfaceAddress) =>
     own.some(({ address }) => formatAddress(address) === formatAddress(one.address));
-  if (answered.length === 0 || !answered.every(has)) return own;
-  return answered.map((one) => ({ ...one, state: "bound", adopted: false }));
+  if (answered.length === 0 || !answered.every(has)) return { held: own, readings };
+  return { held: answered.map((one) => ({ ...one, state: "bound", adopted: false })), readings };
 }

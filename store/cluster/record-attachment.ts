@@ -1,19 +1,18 @@
+import { supersededBy } from "../../ipam/decide-repeat.ts";
 import { sameOwner } from "../../ipam/owner.ts";
-import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { isOvertaken, record } from "../journal/attachment-journal.ts";
 import { addressesOf, endRow, owe } from "../journal/intents.ts";
 import { ownerOf } from "../journal/rows.ts";
-import type { AttachParts } from "./attach-parts.ts";
-import { type Attacher, ownerOfClaim } from "./attacher.ts";
+import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
 /** Attachment and history become durable; a DEL that came meanwhile takes everything back. */
 export async function recordAttachment(
   parts: AttachParts,
   want: AttachWant,
-  { owner, claim, superseded, warnings }: Attacher,
+  { owner, superseded, warnings }: ClusterAttacher,
   addresses: readonly InterfaceAddress[],
 ): Promise<AttachOutcome> {
   const { containerId, interface: interfaceName, network, definition } = want;
@@ -41,26 +40,16 @@ export async function recordAttachment(
       for (const { address } of addresses) {
         owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
       }
-      return refused(refuse("SUPERSEDED", { containerId, interface: interfaceName, later: "a later DEL" }));
+      return { kind: "refused", refusal: supersededBy(want, "a later DEL") };
     }
-    for (const { row, reason } of superseded) {
-      const continues = sameOwner(ownerOf(row), owner);
-      endRow(ledger, row, row.lost === 1 ? "lost to another owner" : reason, continues ? kept : undefined);
+    for (const { attachment, reason } of superseded) {
+      const continues = sameOwner(ownerOf(attachment.row), owner);
+      const why = attachment.isLost ? "lost to another owner" : reason;
+      endRow(ledger, attachment.row, why, continues ? kept : undefined);
     }
-    const attachment = record(
-      ledger,
-      space,
-      definition,
-      claim ? ownerOfClaim(claim) : owner,
-      want,
-      addresses,
-    );
+    const attachment = record(ledger, space, definition, owner, want, addresses);
     return { kind: "attached", attachment, definition, repeat: false, warnings };
   });
   parts.owed();
   return outcome;
-}
-
-function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {
-  return { kind: "refused", refusal };
 }

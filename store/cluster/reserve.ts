@@ -1,4 +1,4 @@
-import type { AddDecision } from "../../ipam/decide-add.ts";
+import type { AddressDecision } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Address } from "../../ipam/space/address.ts";
@@ -21,7 +21,7 @@ import type { Hint } from "./allocations/hint.ts";
 /** Refused creates after which the hint is plainly wrong, and the network is followed. */
 const CONFLICTS_TO_FOLLOW = 3;
 
-type Slots = Extract<AddDecision, { kind: "allocate" }>["slots"];
+type Slots = Extract<AddressDecision, { kind: "allocate" }>["slots"];
 
 export interface Reservation {
   readonly clock: Clock;

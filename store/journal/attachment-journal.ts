@@ -1,35 +1,26 @@
+import { claimRefOf } from "../../ipam/decide-repeat.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Owner } from "../../ipam/owner.ts";
-import { type Refusal, refuse } from "../../ipam/refusals.ts";
-import { addressBytes, type Family, formatAddress } from "../../ipam/space/address.ts";
-import {
-  formatInterfaceAddress,
-  type InterfaceAddress,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
+import { addressBytes, formatAddress } from "../../ipam/space/address.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { isBefore } from "../../ipam/stamp.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import type { NetworkSpace } from "../network-space.ts";
 import type { AnsweredAddress, Attachment } from "../records.ts";
+import type { JournalAttachment } from "./journal-attachment.ts";
 import type { Ledger } from "./ledger.ts";
-import { type AttachmentRow, attachmentOf } from "./rows.ts";
+import { attachmentOf } from "./rows.ts";
 
 /** Whether a later DEL of the same container and interface has been seen already. */
-export function isOvertaken(ledger: Ledger, want: AttachWant): boolean {
+export function isOvertaken(
+  ledger: Ledger,
+  want: Pick<AttachWant, "network" | "containerId" | "interface" | "stamp">,
+): boolean {
   for (const row of ledger.sql.tombstones.all(want.containerId, want.interface, want.network)) {
     if (isBefore(want.stamp, { bootId: row.boot_id, us: row.boot_us }, ledger.context.bootId)) return true;
   }
   return false;
-}
-
-/** The same attachment asked for in the same way. A claim or pod that differs means that the container ID is used again. */
-export function isExactRepeat(former: AttachmentRow, want: AttachWant): boolean {
-  return former.claim_ref === claimRefOf(want) && former.pod_uid === (want.pod?.uid ?? null);
-}
-
-function claimRefOf(want: AttachWant): string {
-  return want.claim === null ? "" : `${want.claim.namespace}/${want.claim.name}`;
 }
 
 /** The answer given before, byte for byte; only its stamp moves on, so that an older DEL still on its way ends nothing. */
@@ -37,42 +28,14 @@ export function repeat(
   ledger: Ledger,
   space: NetworkSpace,
   definition: NetworkDefinition,
-  former: AttachmentRow,
+  { row, stamp }: JournalAttachment,
   want: AttachWant,
 ): AttachOutcome {
-  const attachment = attachmentOf(former, space.name);
-  const addresses = attachment.ips.map((ip) => parseInterfaceAddress(ip.address).address);
-  const tooNarrow = whyTooNarrow(
-    addresses.map(({ family }) => family),
-    want,
-  );
-  if (tooNarrow) return tooNarrow;
-  const held = addresses.map(formatAddress);
-  const other = want.requested.find((requested) => !held.includes(formatAddress(requested.address)));
-  if (other) {
-    return refused(
-      refuse("REQUEST_MISMATCH", {
-        requested: other.address,
-        source: other.source,
-        held: held.join(", "),
-        network: space.name,
-      }),
-    );
+  if (isBefore(stamp, want.stamp, ledger.context.bootId)) {
+    ledger.attachments.refresh(row, want.stamp, want.netns);
   }
-  if (isBefore(attachment.stamp, want.stamp, ledger.context.bootId)) {
-    ledger.attachments.refresh(former, want.stamp, want.netns);
-  }
+  const attachment = attachmentOf(row, space.name);
   return { kind: "attached", attachment, definition, repeat: true, warnings: [] };
-}
-
-/** A result below 0.3.0 would silently leave the second address of a family out. */
-export function whyTooNarrow(
-  families: readonly Family[],
-  want: AttachWant,
-): { kind: "refused"; refusal: Refusal } | null {
-  if (!want.onePerFamily || new Set(families).size === families.length) return null;
-  const count = families.length;
-  return refused(refuse("VERSION_TOO_NARROW", { version: "below 0.3.0", count, network: want.network }));
 }
 
 /** The attachment and its history, with the very addresses that are about to be answered. */
@@ -151,8 +114,4 @@ function answered(definition: NetworkDefinition, one: InterfaceAddress): Answere
   const address = formatInterfaceAddress(one);
   const gateway = placeOf(definition.rangeSets, one.address)?.subnet.gateway ?? null;
   return gateway === null ? { address } : { address, gateway: formatAddress(gateway) };
-}
-
-function refused(refusal: Refusal): { kind: "refused"; refusal: Refusal } {
-  return { kind: "refused", refusal };
 }

@@ -1,33 +1,20 @@
 import { allocatedCondition, type ClaimCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../../ipam/condition-of-refusal.ts";
-import { parseRequestedAddress, type RequestedAddress } from "../../ipam/definition/requested-address.ts";
 import type { Refusal } from "../../ipam/refusals.ts";
 import { addressBytes } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { type ClaimRow, timeText } from "../journal/rows.ts";
-
-interface ClaimManifest {
-  readonly spec: { readonly ipRequests?: readonly string[] };
-}
-
-/** Addresses a claim asks for at its first use (`spec.ipRequests`). */
-export function requestedByClaim(claim: ClaimRow): RequestedAddress[] {
-  const { spec } = JSON.parse(claim.manifest) as ClaimManifest;
-  return (spec.ipRequests ?? []).map((text) =>
-    parseRequestedAddress(text, `claim ${claim.namespace}/${claim.name} spec.ipRequests`),
-  );
-}
+import type { StoredClaim } from "./attach-view.ts";
 
 /** First use publishes `ips`, which are never written again; every use makes `ownerPod` and the condition follow. Written only when something changes. */
 export function recordClaimSuccess(
   ledger: Ledger,
-  claim: ClaimRow,
+  { row: claim, ips: published }: StoredClaim,
   addresses: readonly InterfaceAddress[],
   want: AttachWant,
 ): void {
-  const published = JSON.parse(claim.ips) as string[];
   const first = published.length === 0;
   const ips = first ? addresses.map(formatInterfaceAddress) : published;
   if (first) openHolding(ledger, claim, addresses, want.network);
@@ -37,15 +24,13 @@ export function recordClaimSuccess(
 }
 
 /** The condition tells why the latest request was refused; published addresses stay, and stay allocated. */
-export function recordClaimRefusal(ledger: Ledger, claim: ClaimRow, refusal: Refusal): void {
-  const which = {
-    hasAddresses: claim.ips !== "[]",
-    asksForAddresses: requestedByClaim(claim).length > 0,
-  };
+export function recordClaimRefusal(ledger: Ledger, stored: StoredClaim, refusal: Refusal): void {
+  const { row: claim, ips, ipRequests } = stored;
+  const which = { hasAddresses: ips.length > 0, asksForAddresses: ipRequests.length > 0 };
   const condition = conditionOfRefusal(refusal, which, timeText(ledger.context.clock.wallMs()));
   if (condition === null) return;
   const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], condition);
-  write(ledger, claim, { ips: JSON.parse(claim.ips) as string[], ownerPod: claim.owner_pod, conditions });
+  write(ledger, claim, { ips, ownerPod: claim.owner_pod, conditions });
 }
 
 /** Opens the history of a claim's holding: from now until it is deleted, in use or not. */

@@ -2,12 +2,13 @@
  * store/standalone/: the Allocations port where this node's SQLite is the truth
  *
  *   standalone-store          the port
- *   attach, resolve-owner     one ADD in one transaction
+ *   attach, attach-view       one ADD in one transaction
  *   detach, release           one DEL; an operator takes an address back
  *   apply-claim, apply-definition, claim-status   claims and definitions, as kubectl would apply them
  *   lease-book                what host-local gave, as records
  */
 
+import { isRepeat } from "../../ipam/decide-repeat.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
@@ -26,9 +27,9 @@ import type {
 } from "../allocations.ts";
 import { leaseFindings } from "../host-local/findings.ts";
 import { HostLocalTakeover } from "../host-local/takeover.ts";
-import { isExactRepeat } from "../journal/attachment-journal.ts";
 import { checkLedger } from "../journal/check.ts";
 import { dropRested, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
+import { JournalAttachment } from "../journal/journal-attachment.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import { ownerOf } from "../journal/rows.ts";
 import { StateFolder } from "../journal/state-folder.ts";
@@ -97,7 +98,8 @@ export class SqliteStore extends JournalReader implements NodeStore {
       const { ledger } = this.folder;
       const space = ledger.networks.get(want.network);
       const former = space && ledger.sql.attachment.get(want.containerId, want.interface, space.id);
-      if (former === undefined || !isExactRepeat(former, want)) throw error;
+      if (former === undefined || !isRepeat(new JournalAttachment(former), want, { claimKnown: true }))
+        throw error;
     };
     try {
       return this.hostLocal.ensure(definition, want.definition)?.catch(unlessRepeated) ?? null;

@@ -1,4 +1,4 @@
-import { decideAdd } from "../../ipam/decide-add.ts";
+import { decideAddresses } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner, type Owner, sameOwner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
@@ -160,7 +160,7 @@ export class MemoryAllocations implements Allocations {
     const space = this.#state.spaceOf(want.network, want.definition);
     const pools = space.poolsOf(want.definition, nowMs);
     for (const pool of pools) pool.expire(nowMs);
-    const decision = decideAdd({
+    const decision = decideAddresses({
       definition: want.definition,
       pools,
       held: this.#state

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type AddQuestion, decideAdd, type HeldAddress } from "../../ipam/decide-add.ts";
+import { type AddressQuestion, decideAddresses, type HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
@@ -26,7 +26,7 @@ interface Given {
   readonly seed?: string;
 }
 
-function question(given: Given): AddQuestion {
+function question(given: Given): AddressQuestion {
   const definition = given.definition ?? dual;
   const pools = definition.rangeSets.map((set) => new Pool(set));
   const each = (texts: readonly string[] = [], act: (pool: Pool, value: bigint) => void) => {
@@ -64,7 +64,7 @@ function question(given: Given): AddQuestion {
 /** What the decision comes to: the addresses, all candidates of each slot, or the refusal. */
 function outcome(given: Given): string {
   const asked = question(given);
-  const decision = decideAdd(asked);
+  const decision = decideAddresses(asked);
   if (decision.kind === "refuse") return `${decision.refusal.code}: ${decision.refusal.message}`;
   if (decision.kind === "reuse") return `reuse ${decision.addresses.map(formatInterfaceAddress).join(" ")}`;
   const slots = decision.slots.map(({ rangeSetIndex, candidates }) => {
@@ -133,7 +133,7 @@ describe("a first use", () => {
 
   test("the round robin goes on only behind what it chose itself", () => {
     const moves = (given: Given) => {
-      const decision = decideAdd(question(given));
+      const decision = decideAddresses(question(given));
       return decision.kind === "allocate" ? decision.slots.map(({ moveCursor }) => moveCursor) : null;
     };
     expect(moves({})).toEqual([true, true]);
@@ -145,7 +145,7 @@ describe("a first use", () => {
   test("a claim's search starts at the hash of its UID and covers everything", () => {
     const wide = define({ subnets: "10.0.0.0/24" });
     const asked = question({ definition: wide, seed: "6ba7b810-9dad-11d1-80b4-00c04fd430c8" });
-    const decision = decideAdd(asked);
+    const decision = decideAddresses(asked);
     const candidates = decision.kind === "allocate" ? [...(decision.slots[0]?.candidates ?? [])] : [];
     expect(candidates[0]).toBe(asked.pools[0]?.hashStart("6ba7b810-9dad-11d1-80b4-00c04fd430c8"));
     expect(new Set(candidates).size).toBe(254);
@@ -313,7 +313,7 @@ describe("refused", () => {
 });
 
 test("pools that do not match the definition are a fault of ours", () => {
-  expect(() => decideAdd({ ...question({}), pools: [] })).toThrow("one pool per range set");
+  expect(() => decideAddresses({ ...question({}), pools: [] })).toThrow("one pool per range set");
 });
 
 describe("over any state", () => {
@@ -345,7 +345,7 @@ describe("over any state", () => {
           });
           const [pool] = asked.pools as [Pool];
           const before = values.map((value) => pool.stateOf(value));
-          const decision = decideAdd(asked);
+          const decision = decideAddresses(asked);
           const [set] = v4.rangeSets;
           const usable = (value: bigint) => set?.usable.contains(value) === true;
           const mayHave = (value: bigint) => usable(value) && !of("allocated").includes(value);
@@ -383,7 +383,7 @@ describe("over any state", () => {
     );
     fc.assert(
       fc.property(anyBound, (bound) => {
-        const decision = decideAdd(question({ bound }));
+        const decision = decideAddresses(question({ bound }));
         const texts = decision.kind === "reuse" ? decision.addresses.map(formatInterfaceAddress) : [];
         expect([...texts].sort()).toEqual([...bound].sort());
         const families =
@@ -405,7 +405,7 @@ test("nothing given to different owners, one after the other, is ever the same",
         const pools = definition.rangeSets.map((set) => new Pool(set));
         const given = new Set<string>();
         for (const seed of seeds) {
-          const decision = decideAdd({
+          const decision = decideAddresses({
             definition,
             pools,
             held: [],

@@ -14,7 +14,7 @@ export interface HeldAddress extends InterfaceAddress {
   readonly adopted: boolean;
 }
 
-export interface AddQuestion {
+export interface AddressQuestion {
   readonly definition: NetworkDefinition;
   /** In the order of the definition's range sets. */
   readonly pools: readonly Pool[];
@@ -28,7 +28,7 @@ export interface AddQuestion {
 }
 
 /** One address to be reserved: the first candidate that the store lets have. */
-interface Slot {
+export interface Slot {
   readonly rangeSetIndex: number;
   /** In the order to try them. Lazy: take only as many as needed, and none twice. */
   readonly candidates: Iterable<bigint>;
@@ -36,7 +36,7 @@ interface Slot {
   readonly moveCursor: boolean;
 }
 
-export type AddDecision =
+export type AddressDecision =
   | { readonly kind: "reuse"; readonly addresses: readonly InterfaceAddress[] }
   | { readonly kind: "allocate"; readonly slots: readonly Slot[] }
   | { readonly kind: "refuse"; readonly refusal: Refusal };
@@ -45,12 +45,12 @@ export type AddDecision =
  * What an ADD gets. An owner that holds addresses keeps exactly those; any other gets one from each range set: what
  * was asked for, else its own that still rests, else the next free one. All or nothing.
  */
-export function decideAdd(question: AddQuestion): AddDecision {
+export function decideAddresses(question: AddressQuestion): AddressDecision {
   const bound = question.held.filter(({ state }) => state === "bound");
   return bound.length > 0 ? reuse(question, bound) : allocate(question);
 }
 
-function reuse(question: AddQuestion, bound: readonly HeldAddress[]): AddDecision {
+function reuse(question: AddressQuestion, bound: readonly HeldAddress[]): AddressDecision {
   const refusal = whyNotReused(question, bound);
   if (refusal !== null) return { kind: "refuse", refusal };
   const { rangeSets } = question.definition;
@@ -62,7 +62,10 @@ function reuse(question: AddQuestion, bound: readonly HeldAddress[]): AddDecisio
 }
 
 /** Even outside the present ranges a held address stays, unless it was brought in from outside. */
-function whyNotReused({ definition, requested }: AddQuestion, bound: readonly HeldAddress[]): Refusal | null {
+function whyNotReused(
+  { definition, requested }: AddressQuestion,
+  bound: readonly HeldAddress[],
+): Refusal | null {
   const stranger = whyStrange(
     definition,
     bound.filter(({ adopted }) => adopted),
@@ -111,7 +114,7 @@ function rangeSetOrder(rangeSets: readonly RangeSet[], address: Address): number
   return sameFamily >= 0 ? sameFamily : rangeSets.length;
 }
 
-function allocate(question: AddQuestion): AddDecision {
+function allocate(question: AddressQuestion): AddressDecision {
   const { definition, pools } = question;
   if (pools.length !== definition.rangeSets.length) throw new Error("one pool per range set is needed");
   if (pools.length === 0) return refused(refuse("NETWORK_UNDEFINED", { network: definition.name }));
@@ -127,7 +130,7 @@ function allocate(question: AddQuestion): AddDecision {
 }
 
 /** Which range set each request falls into; the same address asked for twice is one request. */
-function assignRequests(question: AddQuestion): ReadonlyMap<number, RequestedAddress> | Refusal {
+function assignRequests(question: AddressQuestion): ReadonlyMap<number, RequestedAddress> | Refusal {
   const { definition } = question;
   const requests = new Map<number, RequestedAddress>();
   for (const request of question.requested) {
@@ -152,7 +155,7 @@ function assignRequests(question: AddQuestion): ReadonlyMap<number, RequestedAdd
 }
 
 function slotOf(
-  question: AddQuestion,
+  question: AddressQuestion,
   pool: Pool,
   rangeSetIndex: number,
   request: RequestedAddress | null,
@@ -181,7 +184,7 @@ function* ownFirst(own: readonly bigint[], others: Iterable<bigint>): Generator<
 }
 
 function whyNotGiven(
-  { definition, nowMs, holderOf }: AddQuestion,
+  { definition, nowMs, holderOf }: AddressQuestion,
   pool: Pool,
   request: RequestedAddress,
 ): Refusal | null {
@@ -226,6 +229,6 @@ function wrongMask(
   });
 }
 
-function refused(refusal: Refusal): AddDecision {
+function refused(refusal: Refusal): AddressDecision {
   return { kind: "refuse", refusal };
 }

@@ -1,0 +1,254 @@
+import type {
+  AttachAsk,
+  Attacher,
+  AttachView,
+  ClaimUser,
+  Fact,
+  KnownAttachment,
+  KnownClaim,
+  SupersededReason,
+} from "./attach-view.ts";
+import { decideAddresses, type Slot } from "./decide-addresses.ts";
+import {
+  claimRefOf,
+  decideRepeat,
+  type RepeatDecision,
+  supersededBy,
+  whyTooNarrow,
+} from "./decide-repeat.ts";
+import { gatewaysOf } from "./definition/bridge-gateway.ts";
+import { parseRequestedAddress, type RequestedAddress } from "./definition/requested-address.ts";
+import { type Owner, ownerOfClaim, ownerWithoutClaim } from "./owner.ts";
+import { type Refusal, RefusalError, refuse } from "./refusals.ts";
+import { sameAddress } from "./space/address.ts";
+import type { InterfaceAddress } from "./space/cidr.ts";
+import { isBefore } from "./stamp.ts";
+
+/*
+ * What becomes of an ADD. The first line that is true counts:
+ *
+ *   a later DEL was seen                         refuse   SUPERSEDED
+ *   the same container asks the same again       repeat   (VERSION_TOO_NARROW, REQUEST_MISMATCH)
+ *   the network has no ranges                    refuse   NETWORK_UNDEFINED
+ *   the claim may not be used                    refuse   CLAIM_ABSENT, CLAIM_OTHER_NETWORK, … ; or ignore it, with a warning
+ *   a newer sandbox of the pod is attached       refuse   SUPERSEDED
+ *   somebody has the bridge's own address        refuse   GATEWAY_HELD
+ *   the owner's address is somebody else's       refuse   ADDRESS_TAKEN
+ *   another container uses the claim             refuse   CLAIM_IN_USE
+ *   the owner has addresses                      reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …)
+ *   else                                         allocate (POOL_FULL, ADDRESS_TAKEN, …)
+ */
+
+/** A claim that is not honoured although the ADD goes on without it, and why. */
+interface IgnoredClaim<C> {
+  readonly claim: C;
+  readonly refusal: Refusal;
+}
+
+interface Refused<C> {
+  readonly kind: "refuse";
+  readonly refusal: Refusal;
+  /** The claim that the refusal concerns. */
+  readonly claim: C | null;
+  readonly ignored: IgnoredClaim<C> | null;
+  /** The free space says so, as far as the store knows it. */
+  readonly isByFreeSpace: boolean;
+}
+
+interface Granted<A extends KnownAttachment, C extends KnownClaim> {
+  readonly attacher: Attacher<A, C>;
+  readonly ignored: IgnoredClaim<C> | null;
+}
+
+export type AttachDecision<A extends KnownAttachment, C extends KnownClaim> =
+  | Extract<RepeatDecision<A>, { kind: "repeat" }>
+  /** The owner's own addresses, which it keeps. */
+  | ({ readonly kind: "reuse"; readonly addresses: readonly InterfaceAddress[] } & Granted<A, C>)
+  | ({
+      readonly kind: "allocate";
+      readonly slots: readonly Slot[];
+      readonly requested: readonly RequestedAddress[];
+    } & Granted<A, C>)
+  | Refused<C>;
+
+/** Decides about one ADD, from what the view has; undefined: from more than it has read so far. Changes nothing. */
+export function decideAttach<A extends KnownAttachment, C extends KnownClaim>(
+  view: AttachView<A, C>,
+): Fact<AttachDecision<A, C>> {
+  const known = decideRepeat(view, { claimKnown: true });
+  if (known !== null) return known.kind === "repeat" ? known : refused<C>(null, known.refusal);
+  const { ask, definition } = view;
+  if (definition.rangeSets.length === 0) {
+    return refused<C>(null, refuse("NETWORK_UNDEFINED", { network: ask.network }));
+  }
+  if (ask.claim === null) return decideFor(view, ownerWithoutClaim(ask), null, null);
+  const name = `${ask.claim.namespace}/${ask.claim.name}`;
+  const claim = view.claim();
+  if (claim === undefined) return undefined;
+  if (claim === null) return refused<C>(null, refuse("CLAIM_ABSENT", { claim: name }));
+  if (claim.network !== ask.network) {
+    const about = { claim: name, claimNetwork: claim.network, network: ask.network };
+    return refused(claim, refuse("CLAIM_OTHER_NETWORK", about));
+  }
+  // Addresses that a claim has are its own whatever becomes of the network's flag.
+  if (!definition.allowPersistentIPs && claim.ips.length === 0) {
+    const refusal = refuse("PERSISTENCE_NOT_ALLOWED", { claim: name, network: ask.network });
+    return decideFor(view, ownerWithoutClaim(ask), null, { claim, refusal });
+  }
+  const whyNot = view.whyNot(claim);
+  if (whyNot === undefined) return undefined;
+  if (whyNot !== null) return refused(claim, whyNot);
+  return decideFor(view, ownerOfClaim(claim), claim, null);
+}
+
+/** Once it is known who the owner is: what the new attachment takes the place of, and whether it may. */
+function decideFor<A extends KnownAttachment, C extends KnownClaim>(
+  view: AttachView<A, C>,
+  owner: Owner,
+  claim: C | null,
+  ignored: IgnoredClaim<C> | null,
+): Fact<AttachDecision<A, C>> {
+  const { ask, former } = view;
+  const replaced: { attachment: A; reason: SupersededReason }[] = [];
+  // The container ID is used again.
+  if (former !== null) replaced.push({ attachment: former, reason: "used again" });
+  const others: A[] = [];
+  let isContinued = false;
+  for (const attachment of view.attachmentsOf(owner)) {
+    if (attachment.id === former?.id) continue;
+    if (isOfSamePod(attachment, ask)) {
+      if (!isBefore(attachment.stamp, ask.stamp, view.bootId)) {
+        const later = `newer sandbox ${attachment.containerId} of the same pod`;
+        return refused(claim, supersededBy(ask, later), ignored);
+      }
+      replaced.push({ attachment, reason: "newer sandbox" });
+      isContinued = true;
+    } else if (view.isGone(attachment)) replaced.push({ attachment, reason: "namespace gone" });
+    else others.push(attachment);
+  }
+  if (claim?.isClosed && !isContinued) {
+    return refused(claim, refuse("CLAIM_TERMINATING", { claim: claimRefOf(ask) }), ignored);
+  }
+  const warnings = ignored === null ? [] : [describeIgnored(ask)];
+  const attacher = { owner, claim, superseded: replaced, warnings };
+  return decideHoldings(view, { attacher, ignored }, others);
+}
+
+function describeIgnored(ask: AttachAsk): string {
+  return `claim ${claimRefOf(ask)} is ignored: network ${ask.network} does not set allowPersistentIPs, so the address will not outlive the pod`;
+}
+
+function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
+  view: AttachView<A, C>,
+  granted: Granted<A, C>,
+  others: readonly A[],
+): Fact<AttachDecision<A, C>> {
+  const { attacher, ignored } = granted;
+  const { owner, claim } = attacher;
+  const { ask, definition } = view;
+  const no = (refusal: Refusal) => refused(claim, refusal, ignored);
+  for (const address of ask.bridgeIsGateway ? gatewaysOf(definition) : []) {
+    const holder = view.gatewayHolder(address);
+    if (holder === undefined) return undefined;
+    if (holder !== null) return no(refuse("GATEWAY_HELD", { address, network: ask.network, holder }));
+  }
+  const holdings = view.holdings(attacher);
+  if (holdings === undefined) return undefined;
+  const { held, taken } = holdings;
+  if (taken !== null) return no(refuse("ADDRESS_TAKEN", { ...taken, network: ask.network }));
+  const user = claim === null || claim.isClosed ? null : userInTheWay(view, attacher, claim, others);
+  if (user === undefined) return undefined;
+  if (user !== null) {
+    return no(refuse("CLAIM_IN_USE", { claim: claimRefOf(ask), holder: describeUser(user) }));
+  }
+  const requested = claim === null ? ask.requested : requestedWith(claim, ask.requested);
+  if ("code" in requested) return no(requested);
+  const decision = decideAddresses({
+    definition,
+    get pools() {
+      return view.pools;
+    },
+    held,
+    requested,
+    seed: claim === null ? null : owner.uid,
+    nowMs: view.nowMs,
+    holderOf: (address) => view.holderOf(address),
+  });
+  if (decision.kind === "refuse") return { ...no(decision.refusal), isByFreeSpace: true };
+  const families =
+    decision.kind === "reuse"
+      ? decision.addresses.map(({ address }) => address.family)
+      : definition.rangeSets.map(({ family }) => family);
+  const narrow = whyTooNarrow(ask, families);
+  if (narrow !== null) return no(narrow);
+  return decision.kind === "reuse"
+    ? { kind: "reuse", addresses: decision.addresses, ...granted }
+    : { kind: "allocate", slots: decision.slots, requested, ...granted };
+}
+
+/** The first other user of the claim that is neither replaced by the new one, nor gone, nor of the same VM; null: none is. */
+export function userInTheWay<A extends KnownAttachment, C extends KnownClaim>(
+  view: Pick<AttachView<A, C>, "ask" | "usersOf" | "isUserGone" | "mayShare">,
+  { superseded: replaced }: Pick<Attacher<A, C>, "superseded">,
+  claim: C,
+  others: readonly A[],
+): Fact<ClaimUser | null> {
+  const { ask } = view;
+  const users = view.usersOf(claim, others);
+  if (users === undefined) return undefined;
+  for (const user of users) {
+    if (isSameInterface(user, ask) || isOfSamePod(user, ask)) continue;
+    if (replaced.some(({ attachment }) => isSameInterface(attachment, user))) continue;
+    if (view.isUserGone(user, claim)) continue;
+    // Two interfaces of one pod cannot have the same address.
+    if (ask.pod !== null && user.pod?.uid === ask.pod.uid) return user;
+    const mayShare = view.mayShare(user, claim);
+    if (mayShare === undefined) return undefined;
+    if (!mayShare) return user;
+  }
+  return null;
+}
+
+/** An earlier sandbox of the same pod's interface, or this one. */
+export function isOfSamePod(
+  one: Pick<ClaimUser, "interface" | "pod">,
+  { interface: interfaceName, pod }: Pick<AttachAsk, "interface" | "pod">,
+): boolean {
+  return pod !== null && one.pod?.uid === pod.uid && one.interface === interfaceName;
+}
+
+/** `pod shop/web-0 (net1) on node a`, or its container. */
+export function describeUser({ containerId, interface: interfaceName, pod, node }: ClaimUser): string {
+  const who = pod === null ? `container ${containerId}` : `pod ${pod.namespace}/${pod.name}`;
+  return `${who} (${interfaceName})${node === null ? "" : ` on node ${node}`}`;
+}
+
+function isSameInterface(
+  a: Pick<ClaimUser, "containerId" | "interface">,
+  b: Pick<ClaimUser, "containerId" | "interface">,
+): boolean {
+  return a.containerId === b.containerId && a.interface === b.interface;
+}
+
+/** What the claim asks for counts once, at its first use; what the runtime asks for must fit what is held. */
+function requestedWith(
+  claim: KnownClaim,
+  requested: readonly RequestedAddress[],
+): readonly RequestedAddress[] | Refusal {
+  if (claim.ips.length > 0) return requested;
+  const all = [...requested];
+  try {
+    for (const text of claim.ipRequests) {
+      const one = parseRequestedAddress(text, `claim ${claim.namespace}/${claim.name} spec.ipRequests`);
+      if (!requested.some(({ address }) => sameAddress(address, one.address))) all.push(one);
+    }
+  } catch (error) {
+    if (error instanceof RefusalError) return error.refusal;
+    throw error;
+  }
+  return all;
+}
+
+function refused<C>(claim: C | null, refusal: Refusal, ignored: IgnoredClaim<C> | null = null): Refused<C> {
+  return { kind: "refuse", refusal, claim, ignored, isByFreeSpace: false };
+}

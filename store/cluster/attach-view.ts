@@ -1,0 +1,246 @@
+import type { AttachView, ClaimUser, Fact, Holdings } from "../../ipam/attach-view.ts";
+import type { HeldAddress } from "../../ipam/decide-addresses.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { Pool } from "../../ipam/space/pool.ts";
+import type { AllocationAttachment } from "../../kube/objects.ts";
+import type { AttachWant } from "../allocations.ts";
+import { isOvertaken } from "../journal/attachment-journal.ts";
+import { JournalAttachment } from "../journal/journal-attachment.ts";
+import { poolOf } from "../network-space.ts";
+import type { NodeContext } from "../node-context.ts";
+import type { AllocationReading } from "./allocations/allocation-client.ts";
+import { sameAllocationOwner } from "./allocations/allocation-object.ts";
+import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
+import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
+import type { ClaimReading } from "./claim-desk.ts";
+import { findOwn } from "./find-own.ts";
+
+/**
+ * The view of an ADD in a cluster: the journal of this node as it is now, and of the API what the decision has asked for so
+ * far, each read once. A view is of one round: when something has changed, the next begins with an empty one.
+ */
+export class ClusterView implements AttachView<JournalAttachment, ClaimReading> {
+  readonly ask: AttachWant;
+  readonly #parts: AttachParts;
+  readonly #deadlineMs: number;
+  readonly #facts = new Map<string, unknown>();
+  readonly #readings = new Map<string, AllocationReading | null>();
+  #missing: (() => Promise<void>) | null = null;
+  #epoch: number;
+
+  constructor(parts: AttachParts, ask: AttachWant, deadlineMs: number) {
+    this.ask = ask;
+    this.#parts = parts;
+    this.#deadlineMs = deadlineMs;
+    this.#epoch = parts.continuity.epoch;
+  }
+
+  /** Decides from what is read already, and reads what that is not enough for. Throws ApiAway and RefusalError. */
+  async settle<T>(decide: () => Fact<T>): Promise<T> {
+    for (;;) {
+      const decision = decide();
+      if (decision !== undefined) return decision;
+      const missing = this.#missing;
+      if (missing === null) throw new Error("a decision lacks something, and nothing is to be read");
+      this.#missing = null;
+      await missing();
+    }
+  }
+
+  /** The epoch in which the owner was let in, for writes that follow from what was read. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** The allocation of an address that the owner holds, as it was read last. */
+  reading(address: Address): AllocationReading | null {
+    return this.#readings.get(formatAddress(address)) ?? null;
+  }
+
+  renew(address: Address, reading: AllocationReading | null): void {
+    this.#readings.set(formatAddress(address), reading);
+  }
+
+  get definition(): NetworkDefinition {
+    return this.ask.definition;
+  }
+
+  get bootId(): string {
+    return this.#parts.context.bootId;
+  }
+
+  get nowMs(): number {
+    return this.#parts.context.clock.monotonicMs();
+  }
+
+  get hasLaterDel(): boolean {
+    return isOvertaken(this.#ledger, this.ask);
+  }
+
+  get former(): JournalAttachment | null {
+    const { containerId, interface: interfaceName } = this.ask;
+    const space = this.#ledger.networks.get(this.ask.network);
+    const row = space && this.#ledger.sql.attachment.get(containerId, interfaceName, space.id);
+    return row === undefined ? null : new JournalAttachment(row);
+  }
+
+  get pools(): readonly Pool[] {
+    const space = this.#parts.hint.space(this.ask.network);
+    space.definition = this.definition;
+    const pools = space.poolsOf(this.definition, this.nowMs);
+    for (const pool of pools) pool.expire(this.nowMs);
+    return pools;
+  }
+
+  claim(): Fact<ClaimReading | null> {
+    const { claim } = this.ask;
+    if (claim === null) return null;
+    return this.#fact("claim", () => this.#parts.desk.read(claim, this.#deadlineMs));
+  }
+
+  whyNot(claim: ClaimReading): Fact<Refusal | null> {
+    return this.#fact("permission", () => this.#parts.desk.whyNot(claim, this.ask, this.#deadlineMs));
+  }
+
+  attachmentsOf({ kind, uid, interface: interfaceName }: Owner): JournalAttachment[] {
+    const space = this.#ledger.networks.get(this.ask.network);
+    // A container's own is the former one.
+    if (kind === "container" || space === undefined) return [];
+    return this.#ledger.sql.attachmentsOfOwner
+      .all(uid, interfaceName, kind)
+      .filter((row) => row.network_id === space.id)
+      .map((row) => new JournalAttachment(row));
+  }
+
+  isGone(attachment: JournalAttachment): boolean {
+    return isGone(this.#parts.context, attachment);
+  }
+
+  /** The hint tells nearly always that nobody has the gateway's address, so that this costs no request. */
+  gatewayHolder(gateway: Address): Fact<string | null> {
+    const { network, definition, definitionLacksGateway } = this.ask;
+    const key = `gateway ${formatAddress(gateway)}`;
+    const pools = this.#parts.hint.space(network).poolsOf(definition, this.nowMs);
+    const believedHeld = poolOf(pools, gateway)?.stateOf(gateway.value) === "allocated";
+    if (!this.#facts.has(key) && !believedHeld && !definitionLacksGateway) return null;
+    return this.#fact(key, async () => {
+      const reading = await this.#parts.client.read(network, gateway, this.#deadlineMs);
+      if (reading?.object.status?.state !== "Bound") return null;
+      return describeOwner(fromAllocationOwner(reading.object.spec.owner));
+    });
+  }
+
+  holdings(attacher: ClusterAttacher): Fact<Holdings> {
+    return this.#fact("holdings", () =>
+      attacher.claim !== null && attacher.claim.ips.length > 0
+        ? this.#readPublished(attacher, attacher.claim)
+        : this.#readOwn(attacher),
+    );
+  }
+
+  /** Whoever the allocations of the claim's addresses name; this node's own are among them. */
+  usersOf(claim: ClaimReading): ClaimUser[] {
+    if (claim.ips.length === 0) return [];
+    const users = new Map<string, ClaimUser>();
+    for (const reading of this.#readings.values()) {
+      for (const [key, one] of Object.entries(reading?.object.status?.attachments ?? {}))
+        users.set(key, userOf(one));
+    }
+    return [...users.values()];
+  }
+
+  isUserGone({ containerId, interface: interfaceName }: ClaimUser, claim: ClaimReading): boolean {
+    const row = this.#ledger.sql.attachmentsOfContainer
+      .all(containerId, interfaceName)
+      .find((one) => one.owner_uid === claim.uid);
+    return row !== undefined && this.isGone(new JournalAttachment(row));
+  }
+
+  mayShare(user: ClaimUser, claim: ClaimReading): Fact<boolean> {
+    return this.#fact(`user ${user.containerId} ${user.interface}`, async () => {
+      const other = await this.#parts.desk.other(claim, user, this.ask, this.#deadlineMs);
+      return other !== "in-use";
+    });
+  }
+
+  /** Read once the free space has refused: see reconsider. */
+  holderOf(): null {
+    return null;
+  }
+
+  get #ledger() {
+    return this.#parts.folder.ledger;
+  }
+
+  /** What is known by this name; else it is what `settle` reads next. */
+  #fact<T>(name: string, read: () => Promise<T>): Fact<T> {
+    if (this.#facts.has(name)) return this.#facts.get(name) as T;
+    this.#missing = async () => {
+      this.#facts.set(name, await read());
+    };
+    return undefined;
+  }
+
+  /** What the claim lists is its own, unless somebody else has it already. */
+  async #readPublished({ owner }: ClusterAttacher, claim: ClaimReading): Promise<Holdings> {
+    const addresses = claim.ips.map((text) => parsePublished(text, claim));
+    const readings = await Promise.all(
+      addresses.map(({ address }) => this.#parts.client.read(this.ask.network, address, this.#deadlineMs)),
+    );
+    const held: HeldAddress[] = [];
+    for (const [index, one] of addresses.entries()) {
+      const reading = readings[index] ?? null;
+      this.renew(one.address, reading);
+      const object = reading?.object;
+      if (object && !sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
+        const holder = describeOwner(fromAllocationOwner(object.spec.owner));
+        return { held: [], taken: { address: one.address, holder } };
+      }
+      // What nobody has recorded was filled in by somebody else, like what is marked so.
+      held.push({ ...one, state: "bound", adopted: object === undefined || object.spec.adopted === true });
+    }
+    return { held, taken: null };
+  }
+
+  async #readOwn(attacher: ClusterAttacher): Promise<Holdings> {
+    const { continuity } = this.#parts;
+    // What a container of this node uses is its pod's; for everybody else the API server must have what it had.
+    if (!isKnownHere(attacher)) {
+      const refusal = await continuity.admit(this.ask.network, this.#deadlineMs);
+      if (refusal !== null) throw new RefusalError(refusal);
+    }
+    this.#epoch = continuity.epoch;
+    const { held, readings } = await findOwn(this.#parts, this.ask, attacher, this.#deadlineMs);
+    for (const { address, reading } of readings) this.renew(address, reading);
+    return { held, taken: null };
+  }
+}
+
+/** Whether the owner has an attachment of this node that it has not lost. */
+export function isKnownHere({ superseded }: Pick<ClusterAttacher, "superseded">): boolean {
+  return superseded.some(({ attachment }) => !attachment.isLost);
+}
+
+function isGone(context: NodeContext, { row, netns }: JournalAttachment): boolean {
+  // No namespace outlives its boot: one that is still there is of this boot, whatever its stamp says.
+  if (row.boot_id !== context.bootId) return context.namespaceAlive?.(netns) !== true;
+  return context.namespaceGone(netns);
+}
+
+function userOf({ containerID, interface: interfaceName, pod, node }: AllocationAttachment): ClaimUser {
+  return { containerId: containerID, interface: interfaceName, pod: pod ?? null, node };
+}
+
+function parsePublished(text: string, { namespace, name }: ClaimReading) {
+  try {
+    return parseInterfaceAddress(text);
+  } catch (error) {
+    const key = `status.ips of claim ${namespace}/${name}`;
+    const remedy = `${(error as Error).message}; mend the claim's status`;
+    throw new RefusalError(refuse("REQUEST_INVALID", { key, value: String(text), remedy }));
+  }
+}

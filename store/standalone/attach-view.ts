@@ -1,0 +1,174 @@
+import type {
+  AttachAsk,
+  Attacher,
+  AttachView,
+  ClaimUser,
+  Holdings,
+  KnownClaim,
+} from "../../ipam/attach-view.ts";
+import type { HeldAddress } from "../../ipam/decide-addresses.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { describeOwner, type Owner, sameOwner } from "../../ipam/owner.ts";
+import { type Address, addressBytes } from "../../ipam/space/address.ts";
+import type { Pool } from "../../ipam/space/pool.ts";
+import { isOvertaken } from "../journal/attachment-journal.ts";
+import type { Transaction } from "../journal/group-commit.ts";
+import { allocationsOf } from "../journal/holdings.ts";
+import { JournalAttachment } from "../journal/journal-attachment.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import { type AllocationRow, type ClaimRow, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
+import type { NetworkSpace } from "../network-space.ts";
+
+/** A claim that was applied to this node. */
+export class StoredClaim implements KnownClaim {
+  readonly row: ClaimRow;
+  readonly ips: readonly string[];
+
+  constructor(row: ClaimRow) {
+    this.row = row;
+    this.ips = JSON.parse(row.ips) as string[];
+  }
+
+  get namespace(): string {
+    return this.row.namespace;
+  }
+
+  get name(): string {
+    return this.row.name;
+  }
+
+  get uid(): string {
+    return this.row.uid;
+  }
+
+  get network(): string {
+    return this.row.network;
+  }
+
+  get isClosed(): boolean {
+    return this.row.deleted_ms !== null;
+  }
+
+  get ipRequests(): readonly string[] {
+    const { spec } = JSON.parse(this.row.manifest) as { spec: { ipRequests?: string[] } };
+    return spec.ipRequests ?? [];
+  }
+}
+
+/** The view of an ADD inside one transaction: everything is here, and nothing else happens meanwhile. */
+export class StandaloneView implements AttachView<JournalAttachment, StoredClaim> {
+  readonly ask: AttachAsk;
+  readonly definition: NetworkDefinition;
+  readonly nowMs: number;
+  readonly former: JournalAttachment | null;
+  readonly #ledger: Ledger;
+  readonly #transaction: Transaction;
+  readonly #space: NetworkSpace;
+
+  constructor(
+    ledger: Ledger,
+    transaction: Transaction,
+    asked: { readonly ask: AttachAsk; readonly definition: NetworkDefinition; readonly space: NetworkSpace },
+  ) {
+    this.ask = asked.ask;
+    this.definition = asked.definition;
+    this.nowMs = ledger.context.clock.monotonicMs();
+    this.#ledger = ledger;
+    this.#transaction = transaction;
+    this.#space = asked.space;
+    const { containerId, interface: interfaceName } = asked.ask;
+    const former = ledger.sql.attachment.get(containerId, interfaceName, asked.space.id);
+    this.former = former === undefined ? null : new JournalAttachment(former);
+  }
+
+  get bootId(): string {
+    return this.#ledger.context.bootId;
+  }
+
+  get hasLaterDel(): boolean {
+    return isOvertaken(this.#ledger, this.ask);
+  }
+
+  get pools(): readonly Pool[] {
+    const pools = this.#ledger.poolsOf(this.#space, this.definition, this.#transaction);
+    for (const pool of pools) pool.expire(this.nowMs);
+    return pools;
+  }
+
+  claim(): StoredClaim | null {
+    if (this.ask.claim === null) return null;
+    const row = this.#ledger.sql.claim.get(this.ask.claim.namespace, this.ask.claim.name);
+    return row === undefined ? null : new StoredClaim(row);
+  }
+
+  /** Whoever may configure a node's containers may name its claims. */
+  whyNot(): null {
+    return null;
+  }
+
+  attachmentsOf({ kind, uid, interface: interfaceName }: Owner): JournalAttachment[] {
+    // A container's own is the former one.
+    if (kind === "container") return [];
+    return this.#ledger.sql.attachmentsOfOwner
+      .all(uid, interfaceName, kind)
+      .filter((row) => row.network_id === this.#space.id)
+      .map((row) => new JournalAttachment(row));
+  }
+
+  isGone({ netns }: JournalAttachment): boolean {
+    return this.#ledger.context.namespaceGone(netns);
+  }
+
+  gatewayHolder(gateway: Address): string | null {
+    const row = this.#allocation(gateway);
+    return row?.state === "Bound" ? describeOwner(ownerOf(row)) : null;
+  }
+
+  /** A pod or container holds only what the attachments that are replaced were answered, and what still rests. */
+  holdings({ owner, superseded }: Attacher<JournalAttachment, StoredClaim>): Holdings {
+    const { sql } = this.#ledger;
+    const rows =
+      owner.kind === "claim"
+        ? sql.allocationsOfClaim.all(owner.uid, this.#space.id)
+        : [
+            ...superseded.flatMap(({ attachment: { row } }) =>
+              sameOwner(ownerOf(row), owner) ? allocationsOf(this.#ledger, row) : [],
+            ),
+            ...sql.coolingOfOwner.all(owner.uid, owner.interface, this.#space.id, owner.kind),
+          ];
+    return { held: rows.map(heldOf), taken: null };
+  }
+
+  usersOf(_claim: StoredClaim, others: readonly JournalAttachment[]): ClaimUser[] {
+    return others.map(({ containerId, interface: interfaceName, pod }) => ({
+      containerId,
+      interface: interfaceName,
+      pod,
+      node: null,
+    }));
+  }
+
+  /** Those that are gone have been replaced already. */
+  isUserGone(): false {
+    return false;
+  }
+
+  /** Without Kubernetes nobody tells that two pods are one VM. */
+  mayShare(): false {
+    return false;
+  }
+
+  holderOf(address: Address): string | null {
+    const row = this.#allocation(address);
+    return row === undefined ? null : describeOwner(ownerOf(row));
+  }
+
+  #allocation(address: Address): AllocationRow | undefined {
+    return this.#ledger.sql.allocation.get(this.#space.id, addressBytes(address));
+  }
+}
+
+function heldOf(row: AllocationRow): HeldAddress {
+  const state = row.state === "Bound" ? "bound" : "cooling";
+  return { ...interfaceAddressOf(row), state, adopted: row.adopted === 1 };
+}

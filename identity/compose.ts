@@ -1,5 +1,6 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Dns, Route } from "../ipam/definition/routes-and-dns.ts";
+import { OWNER_KINDS } from "../ipam/owner.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
@@ -62,7 +63,9 @@ export function stateOf(holdings: readonly Holding[]): IdentityView["state"] {
   if (users.size > 1) return "migrating";
   if (users.size === 1) return "running";
   // Without its container a pod's address is on its way back, whatever its record still says.
-  const isHeld = holdings.some(({ state, owner }) => state === "Bound" && owner.kind === "claim");
+  const isHeld = holdings.some(
+    ({ state, owner }) => state === "Bound" && OWNER_KINDS[owner.kind].outlivesAttachments,
+  );
   return isHeld ? "stopped" : "released-recently";
 }
 

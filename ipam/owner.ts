@@ -6,24 +6,29 @@ interface OwnerKindRow {
   readonly say: string;
   /** It keeps its addresses while nothing is attached, until it is deleted itself. Others lose them with their last attachment. */
   readonly outlivesAttachments: boolean;
+  /** It is the container itself: its UID is the container ID, by which its attachments are found. */
+  readonly isContainer: boolean;
 }
 
-/** Every kind of owner, a line each. The database's and the CRD's lists of kinds follow this one. */
+/** Every kind of owner. The lists of kinds in the database and in the CRD follow this one. */
 export const OWNER_KINDS = {
   claim: {
     object: "IPAMClaim",
     say: "claim {namespace}/{name}",
     outlivesAttachments: true,
+    isContainer: false,
   },
   pod: {
     object: "Pod",
     say: "pod {namespace}/{name} ({interface})",
     outlivesAttachments: false,
+    isContainer: false,
   },
   container: {
     object: "Container",
     say: "container {uid} ({interface})",
     outlivesAttachments: false,
+    isContainer: true,
   },
 } as const satisfies Record<string, OwnerKindRow>;
 

@@ -1,5 +1,7 @@
 /** The custom resources of Holdfast, and the foreign ones it reads, as they are on the wire. */
 
+import type { OwnerObject } from "../ipam/owner.ts";
+
 const GROUP = "ipam.holdfast.dev";
 export const API_VERSION = `${GROUP}/v1alpha1`;
 export const ALLOCATIONS_PATH = `/apis/${API_VERSION}/ipallocations`;
@@ -43,11 +45,9 @@ export interface OwnerReference {
   readonly controller?: boolean;
 }
 
-export type OwnerKind = "IPAMClaim" | "Pod" | "Container";
-
 /** Identity is (kind, uid, interface); namespace and name are for people. */
 export interface AllocationOwner {
-  readonly kind: OwnerKind;
+  readonly kind: OwnerObject;
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;

@@ -1,7 +1,7 @@
 import type { AttachView, ClaimUser, Fact, Holdings } from "../../ipam/attach-view.ts";
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { describeOwner, OWNER_KINDS, type Owner } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -9,6 +9,7 @@ import type { Pool } from "../../ipam/space/pool.ts";
 import type { AllocationAttachment } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import { isOvertaken } from "../journal/attachment-journal.ts";
+import { attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import { poolOf } from "../network-space.ts";
 import type { NodeContext } from "../node-context.ts";
@@ -106,12 +107,11 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return this.#fact("permission", () => this.#parts.desk.whyNot(claim, this.ask, this.#deadlineMs));
   }
 
-  attachmentsOf({ kind, uid, interface: interfaceName }: Owner): JournalAttachment[] {
+  attachmentsOf(owner: Owner): JournalAttachment[] {
     const space = this.#ledger.networks.get(this.ask.network);
     // A container's own is the former one.
-    if (kind === "container" || space === undefined) return [];
-    return this.#ledger.sql.attachmentsOfOwner
-      .all(uid, interfaceName, kind)
+    if (OWNER_KINDS[owner.kind].isContainer || space === undefined) return [];
+    return attachmentsOf(this.#ledger, owner)
       .filter((row) => row.network_id === space.id)
       .map((row) => new JournalAttachment(row));
   }

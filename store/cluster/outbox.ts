@@ -1,3 +1,4 @@
+import { OWNER_KINDS, sameOwner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, addressFromBytes, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -5,6 +6,7 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
+import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf, type OwedRow, timeText } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
@@ -181,10 +183,8 @@ export class Outbox {
 }
 
 function isOwnedBy(object: IPAllocation, row: OwedRow): boolean {
-  const owner = fromAllocationOwner(object.spec.owner);
-  return (
-    owner.kind === row.owner_kind && owner.uid === row.owner_uid && owner.interface === row.owner_interface
-  );
+  const { owner_kind: kind, owner_uid: uid, owner_interface: name } = row;
+  return sameOwner(fromAllocationOwner(object.spec.owner), { kind, uid, interface: name });
 }
 
 /** Whether the same owner has attached anew with this very address meanwhile. */
@@ -192,12 +192,11 @@ function isUsed(ledger: Ledger, row: OwedRow): boolean {
   const address = addressFromBytes(row.address);
   const space = ledger.networks.get(row.network);
   if (!space) return false;
-  const rows =
-    row.owner_kind === "claim"
-      ? ledger.sql.attachmentsOfContainer.all(row.container_id, row.interface)
-      : row.owner_kind === "pod"
-        ? ledger.sql.attachmentsOfOwner.all(row.owner_uid, row.owner_interface, "pod")
-        : ledger.sql.attachmentsOfContainer.all(row.owner_uid, row.owner_interface);
+  const owner = { kind: row.owner_kind, uid: row.owner_uid, interface: row.owner_interface };
+  // Of an owner that outlives its attachments others may use the address: only this container's counts.
+  const rows = OWNER_KINDS[owner.kind].outlivesAttachments
+    ? ledger.sql.attachmentsOfContainer.all(row.container_id, row.interface)
+    : attachmentsOf(ledger, owner);
   return rows
     .filter((one) => one.network_id === space.id && one.owner_uid === row.owner_uid)
     .some((one) =>

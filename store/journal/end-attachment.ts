@@ -1,5 +1,5 @@
 import { DEFAULT_COOLDOWN_SECONDS } from "../../ipam/definition/plugin-config.ts";
-import { type Owner, sameOwner } from "../../ipam/owner.ts";
+import { OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
 import type { EndReason } from "../allocations.ts";
 import type { Transaction } from "./group-commit.ts";
 import { allocationsOf, attachmentsOf } from "./holdings.ts";
@@ -24,7 +24,7 @@ export function endAttachment(
   ledger.sql.endHistory.run(nowMs, reason, row.history_id, row.history_id + row.history_count);
   const owner = ownerOf(row);
   if (keep && sameOwner(keep, owner)) return;
-  if (owner.kind === "claim") {
+  if (OWNER_KINDS[owner.kind].outlivesAttachments) {
     const claim = ledger.sql.claimByUid.get(owner.uid);
     if (claim && claim.deleted_ms === null) return;
     forgetClaimWhenUnused(ledger, transaction, owner);

@@ -1,4 +1,4 @@
-import { type Owner, sameOwner } from "../../ipam/owner.ts";
+import { OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
 import { addressBytes } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AnsweredAddress } from "../records.ts";
@@ -11,10 +11,8 @@ export function attachmentsOf(
   owner: Pick<Owner, "kind" | "uid" | "interface">,
 ): AttachmentRow[] {
   const { kind, uid, interface: interfaceName } = owner;
-  if (kind !== "container") return ledger.sql.attachmentsOfOwner.all(uid, interfaceName, kind);
-  return ledger.sql.attachmentsOfContainer
-    .all(uid, interfaceName)
-    .filter((row) => row.owner_kind === "container");
+  if (!OWNER_KINDS[kind].isContainer) return ledger.sql.attachmentsOfOwner.all(uid, interfaceName, kind);
+  return ledger.sql.attachmentsOfContainer.all(uid, interfaceName).filter((row) => row.owner_kind === kind);
 }
 
 /** The allocations an attachment was answered, as far as its owner has them still. */

@@ -8,12 +8,12 @@ import type {
 } from "../../ipam/attach-view.ts";
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { describeOwner, type Owner, sameOwner } from "../../ipam/owner.ts";
+import { describeOwner, OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
 import { type Address, addressBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { isOvertaken } from "../journal/attachment-journal.ts";
 import type { Transaction } from "../journal/group-commit.ts";
-import { allocationsOf } from "../journal/holdings.ts";
+import { allocationsOf, attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { type AllocationRow, type ClaimRow, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
@@ -106,11 +106,10 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     return null;
   }
 
-  attachmentsOf({ kind, uid, interface: interfaceName }: Owner): JournalAttachment[] {
+  attachmentsOf(owner: Owner): JournalAttachment[] {
     // A container's own is the former one.
-    if (kind === "container") return [];
-    return this.#ledger.sql.attachmentsOfOwner
-      .all(uid, interfaceName, kind)
+    if (OWNER_KINDS[owner.kind].isContainer) return [];
+    return attachmentsOf(this.#ledger, owner)
       .filter((row) => row.network_id === this.#space.id)
       .map((row) => new JournalAttachment(row));
   }

@@ -103,6 +103,31 @@ test("the folders of a room import each other in one direction only", () => {
   expect(circlesIn(folders)).toEqual([]);
 });
 
+test("one ADD reads from the socket to the row in the files that CONTRIBUTING lists", () => {
+  const FILES_OF_ONE_ADD_MAX = 20;
+  const PORT = "store/allocations.ts";
+  const section = read("CONTRIBUTING.md")
+    .split("\n## ")
+    .find((text) => text.startsWith("One ADD, file by file"));
+  const walks = (section ?? "")
+    .split(/^1\. /m)
+    .slice(1)
+    .map((text) => [...`1. ${text}`.matchAll(/^\d+\. `([^`]+)`/gm)].map((match) => match[1] as string));
+  expect(walks.map(([first]) => first)).toEqual(["cni/route.ts", "cni/route.ts"]);
+  for (const walk of walks) {
+    expect(walk.length).toBeLessThanOrEqual(FILES_OF_ONE_ADD_MAX);
+    expect(new Set(walk).size).toBe(walk.length);
+    expect(walk.filter((file) => !sources.includes(file))).toEqual([]);
+    const unreached = walk.slice(1).filter((file, index) => {
+      const before = walk.slice(0, index + 1);
+      // Behind the port comes what implements it: nobody in front of it knows which store that is.
+      const implementsPort = before.at(-1) === PORT && importsOf(file).includes(PORT);
+      return !implementsPort && !before.some((other) => importsOf(other).includes(file));
+    });
+    expect(unreached).toEqual([]);
+  }
+});
+
 test("a folder is a list that can be read", () => {
   const counts = new Map<string, number>();
   for (const file of sources) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);

@@ -1,7 +1,7 @@
 import { type Address, formatAddress } from "./space/address.ts";
 
 /** Type of the one condition that Holdfast writes into an IPAMClaim. */
-export const IPS_ALLOCATED = "IPsAllocated";
+const IPS_ALLOCATED = "IPsAllocated";
 
 /** Reasons of that condition. The first goes with status True, all others with False. */
 export const CLAIM_REASONS = [

@@ -210,7 +210,7 @@ export function userInTheWay<A extends KnownAttachment, C extends KnownClaim>(
 }
 
 /** An earlier sandbox of the same pod's interface, or this one. */
-export function isOfSamePod(
+function isOfSamePod(
   one: Pick<ClaimUser, "interface" | "pod">,
   { interface: interfaceName, pod }: Pick<AttachAsk, "interface" | "pod">,
 ): boolean {

@@ -32,7 +32,7 @@ export const OWNER_KINDS = {
   },
 } as const satisfies Record<string, OwnerKindRow>;
 
-export type OwnerKind = keyof typeof OWNER_KINDS;
+type OwnerKind = keyof typeof OWNER_KINDS;
 /** Kind of the owner of an IPAllocation. */
 export type OwnerObject = (typeof OWNER_KINDS)[OwnerKind]["object"];
 

@@ -269,7 +269,7 @@ export type RefusalValues<Code extends RefusalCode> = {
 };
 
 /** One refusal of a code, ready to be shown. */
-export interface RefusalOf<Code extends RefusalCode> {
+interface RefusalOf<Code extends RefusalCode> {
   readonly code: Code;
   readonly cniCode: number;
   readonly message: string;

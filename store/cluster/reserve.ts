@@ -1,4 +1,4 @@
-import type { AddressDecision } from "../../ipam/decide-addresses.ts";
+import type { Slot } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Address } from "../../ipam/space/address.ts";
@@ -20,8 +20,6 @@ import type { Hint } from "./allocations/hint.ts";
 
 /** Refused creates after which the hint is plainly wrong, and the network is followed. */
 const CONFLICTS_TO_FOLLOW = 3;
-
-type Slots = Extract<AddressDecision, { kind: "allocate" }>["slots"];
 
 export interface Reservation {
   readonly clock: Clock;
@@ -46,7 +44,7 @@ export type Reserved =
  * Reserves one address for each slot, all slots at once. Throws ApiAway when an outcome is unknown: what was announced
  * may be reserved then.
  */
-export async function reserve(reservation: Reservation, slots: Slots): Promise<Reserved> {
+export async function reserve(reservation: Reservation, slots: readonly Slot[]): Promise<Reserved> {
   const searches = slots.map((slot) => new Search(reservation, slot));
   const tried: InterfaceAddress[] = [];
   for (const search of searches) if (search.next()) tried.push(search.present);
@@ -84,7 +82,7 @@ class Search {
   #unmark: () => void = () => {};
   #resting = false;
 
-  constructor(reservation: Reservation, slot: Slots[number]) {
+  constructor(reservation: Reservation, slot: Slot) {
     this.#reservation = reservation;
     this.#pool = reservation.pools[slot.rangeSetIndex] as Pool;
     this.#moveCursor = slot.moveCursor;

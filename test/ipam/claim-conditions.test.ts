@@ -3,9 +3,14 @@ import {
   allocatedCondition,
   type ClaimCondition,
   CONDITION_MESSAGE_CHARS_MAX,
+  conflictCondition,
   mergeCondition,
   refusedCondition,
+  saysConflict,
 } from "../../ipam/claim-conditions.ts";
+import { conditionOfRefusal } from "../../ipam/condition-of-refusal.ts";
+import { type Refusal, refuse } from "../../ipam/refusals.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
 
 const EARLIER = "2026-01-01T00:00:00Z";
 const NOW = "2026-01-02T00:00:00Z";
@@ -62,5 +67,36 @@ describe("mergeCondition", () => {
     const [merged] = mergeCondition([], refusedCondition("InternalError", message, NOW));
     expect(merged?.message.length).toBe(length);
     expect(merged?.message).not.toMatch(/[\ud800-\udbff](?![\udc00-\udfff])/);
+  });
+});
+
+describe("what a refusal means to its claim", () => {
+  const address = parseAddress("10.0.0.5");
+  const taken = refuse("ADDRESS_TAKEN", { address, network: "blue", holder: "pod shop/b (eth0)" });
+  const gateway = refuse("GATEWAY_HELD", { address, network: "blue", holder: "pod shop/b (eth0)" });
+  const unreadable = refuse("CONFIG_INVALID", { key: "spec.ipRequests", value: "x", remedy: "y" });
+  const absent = refuse("CLAIM_ABSENT", { claim: "shop/vm" });
+  const has = { hasAddresses: true, asksForAddresses: true };
+  const hasNone = { hasAddresses: false, asksForAddresses: false };
+
+  test.each<[Refusal, typeof has, string | null, string]>([
+    [taken, hasNone, "False IPAddressConflict", "what it needs is somebody else's"],
+    [taken, has, "False IPAddressConflict", "what it lists is somebody else's"],
+    [gateway, hasNone, "False IPAddressConflict", "nothing is given to it"],
+    [gateway, has, "True IPAddressConflict", "its addresses stay allocated"],
+    [unreadable, has, "False RequestedIPOutsideSubnet", "what it asks for cannot be read"],
+    [unreadable, hasNone, null, "what somebody else asks for cannot be read"],
+    [absent, hasNone, null, "not the claim's fault"],
+  ])("%o, %o → %s: %s", (refusal, which, wanted) => {
+    const condition = conditionOfRefusal(refusal, which, NOW);
+    expect(condition && `${condition.status} ${condition.reason}`).toBe(wanted);
+  });
+
+  test("a conflict is known by its status and reason, whoever wrote it", () => {
+    expect(saysConflict(conflictCondition(address, "Pod shop/b", NOW))).toBe(true);
+    expect(
+      [taken, gateway].map((one) => conditionOfRefusal(one, has, NOW)).map((one) => one && saysConflict(one)),
+    ).toEqual([true, false]);
+    expect(saysConflict(allocatedCondition(NOW))).toBe(false);
   });
 });

@@ -44,7 +44,7 @@ export interface Given {
 }
 
 /** One attachment, in short. */
-export interface Known {
+interface Known {
   readonly id?: string;
   readonly pod?: string;
   readonly interface?: string;

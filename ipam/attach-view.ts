@@ -78,7 +78,7 @@ export interface Holdings {
   readonly taken: { readonly address: Address; readonly holder: string } | null;
 }
 
-/** `undefined`: not read yet. The decision says so, and is made again once it is. */
+/** `undefined`: not read yet. The decision says so, and is made again once it is (docs/decisions/0033). */
 export type Fact<T> = T | undefined;
 
 /**

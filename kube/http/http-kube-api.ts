@@ -143,7 +143,12 @@ export class HttpKubeApi implements KubeApi {
       const status = response.statusCode ?? 0;
       const body = parseBody(await readBody(response), status);
       if (status === TOO_MANY || status >= 500)
-        return { kind: "failed", problem: problemOf({ status, body }), status, waitMs: retryAfterMs(response) };
+        return {
+          kind: "failed",
+          problem: problemOf({ status, body }),
+          status,
+          waitMs: retryAfterMs(response),
+        };
       const refused = status === UNAUTHORIZED || (status === FORBIDDEN && this.#transport.settling);
       if (refused) return { kind: "failed", problem: problemOf({ status, body }), status, waitMs: 0 };
       if (body === null)

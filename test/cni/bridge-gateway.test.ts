@@ -76,7 +76,7 @@ test("a claim that holds the address hears of it", async ({ daemon }) => {
     code: 128,
     msg: expect.stringContaining("claim default/vm1"),
   });
-  expect(await conditionOf(daemon, "vm1")).toBe("False IPAddressConflict");
+  expect(await conditionOf(daemon, "vm1")).toBe("True IPAddressConflict");
   expect((await daemon.delete("/v1/claims/default/vm1")).status).toBe(200);
 });
 

@@ -17,7 +17,10 @@ describe("while a container with the claim lives", () => {
     await apply(daemon, claim("vm1"));
     const first = await add(daemon, "c1", { netns: await namespaces.add() });
     const error = errorOf(await add(daemon, "c2", { netns: await namespaces.add() }));
-    expect(error).toMatchObject({ code: 124, msg: "IPAMClaim default/vm1 is used by container c1 (eth0)" });
+    expect(error).toMatchObject({
+      code: 124,
+      msg: "IPAMClaim default/vm1 is used by pod default/uid-c1 (eth0)",
+    });
     expect(await conditionOf(daemon, "vm1")).toBe("True ClaimInUse");
     expect((await claimNamed(daemon, "vm1")).status).toMatchObject({
       ips: addressesOf(first),
@@ -35,7 +38,10 @@ describe("while a container with the claim lives", () => {
     const args = pod("uid-1");
     await add(daemon, "c1", { ifname: "net1", args });
     const error = errorOf(await add(daemon, "c1", { ifname: "net2", args }));
-    expect(error).toMatchObject({ code: 124, msg: "IPAMClaim default/vm1 is used by container c1 (net1)" });
+    expect(error).toMatchObject({
+      code: 124,
+      msg: "IPAMClaim default/vm1 is used by pod default/uid-1 (net1)",
+    });
     expect(await held(daemon, "blue")).toHaveLength(1);
   });
 

@@ -59,7 +59,7 @@ describe("refused, told on the claim, and nothing given instead", () => {
       "cooling",
       ["10.10.0.3"],
       11,
-      "10.10.0.3 of network blue was released a moment ago",
+      "10.10.0.3 of network blue was released a short time ago",
       "IPAddressConflict",
     ],
     [

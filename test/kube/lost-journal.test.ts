@@ -58,7 +58,7 @@ test("a journal that turns out damaged while the daemon runs mends itself: nothi
   disk.fail({ call: "write", errno: "EIO" });
   await deleted(node, goes);
   disk.mend();
-  await until(() => node.log.includes("the journal begins anew"), "the damage to be found");
+  await until(() => node.log.includes("a new journal is begun"), "the damage to be found");
   const laterIps = await addedInTheEnd(node, later);
   expect(laterIps).not.toEqual(staysIps);
   expect(await addedInTheEnd(node, stays)).toEqual(staysIps);

@@ -55,7 +55,7 @@ async function restsFor(daemon: TestDaemon): Promise<number> {
   await postCni(daemon, "DEL", "resting", { config: RESTING });
   const address = JSON.parse(body).ips[0].address.split("/")[0];
   const early = await postCni(daemon, "ADD", "early", { config: RESTING, args: `IP=${address}` });
-  expect(early.json()).toMatchObject({ code: 11, msg: expect.stringMatching(/rests/) });
+  expect(early.json()).toMatchObject({ code: 11, msg: expect.stringMatching(/cooling down/) });
   return secondsUntil(
     async () => (await networksOf(daemon)).find(({ name }) => name === "resting")?.ranges[0]?.cooling === "0",
     "the rest's end",

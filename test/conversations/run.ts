@@ -18,8 +18,11 @@ const DEADLINE_MS = 20_000;
 /** Tries of a step that waits for controllers. */
 const TRIES_MAX = 200;
 
+type Event = readonly [type: string, object: Json];
+
 interface Watching {
-  readonly events: (readonly [type: string, object: Json])[];
+  readonly events: Event[];
+  last: Event | null;
   opened: boolean;
   end: WatchEnd | null;
   readonly stop: AbortController;
@@ -147,7 +150,14 @@ class Run {
 
   async #watch({ as, path, query, metadataOnly, from }: WatchStep): Promise<void> {
     const stop = new AbortController();
-    const watching: Watching = { events: [], opened: false, end: null, stop, done: Promise.resolve() };
+    const watching: Watching = {
+      events: [],
+      last: null,
+      opened: false,
+      end: null,
+      stop,
+      done: Promise.resolve(),
+    };
     const done = this.#stage
       .api("admin")
       .watch({
@@ -155,7 +165,10 @@ class Run {
         ...(query === undefined ? {} : { query: this.#of(query) }),
         ...(metadataOnly === undefined ? {} : { metadataOnly }),
         resourceVersion: this.#of(from),
-        event: (type, object) => watching.events.push([type, object]),
+        event: (type, object) => {
+          if (!isRepeated(watching.last, [type, object])) watching.events.push([type, object]);
+          watching.last = [type, object];
+        },
         opened: () => {
           watching.opened = true;
         },
@@ -201,6 +214,12 @@ class Run {
     const entries = Object.entries(value).map(([key, one]) => [this.#named(key), this.#named(one)]);
     return Object.fromEntries(entries);
   }
+}
+
+/** The same bookmark once more: near the end of a watch, kube-apiserver sends one at each look of its timer, once a second. */
+function isRepeated(last: Event | null, [type, object]: Event): boolean {
+  const isBookmark = type === "BOOKMARK" && last?.[0] === "BOOKMARK";
+  return isBookmark && last?.[1].metadata.resourceVersion === object.metadata.resourceVersion;
 }
 
 /** What is expected to be there is, and what is expected to be undefined is not. */

@@ -202,8 +202,8 @@ export const WATCHES: readonly Conversation[] = [
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("a"), 201, {}, as("a")),
-      watch("w", CLAIMS, versionOf("a"), { query: { ...bookmarks, timeoutSeconds: "4" } }),
-      watch("plain", CLAIMS, versionOf("a"), { query: { timeoutSeconds: "4" } }),
+      watch("w", CLAIMS, versionOf("a"), { query: { ...bookmarks, timeoutSeconds: "6" } }),
+      watch("plain", CLAIMS, versionOf("a"), { query: { timeoutSeconds: "6" } }),
       post(CLAIMS, claim("b"), 201, {}, as("b")),
       hear("w", ["ADDED", named("b")]),
       hear("plain", ["ADDED", named("b")]),

@@ -10,10 +10,9 @@ import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import { type ClaimFeatures, claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
-import type { Clock } from "../platform/time.ts";
+import { type Clock, isoTime } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
 import type { ClaimDesk, ClaimReading, OtherAttachment, PodState } from "../store/cluster/claim-desk.ts";
-import { timeText } from "../store/journal/rows.ts";
 import type { PodIdentity } from "../store/records.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import { readClaim } from "./read-claim.ts";
@@ -126,7 +125,7 @@ export class KubeClaimDesk implements ClaimDesk {
     deadlineMs: number,
   ): Promise<"published" | "changed"> {
     const { view } = claim as Reading;
-    const condition = allocatedCondition(timeText(this.#clock.wallMs()));
+    const condition = allocatedCondition(isoTime(this.#clock.wallMs()));
     const written = await this.#write(
       view,
       { ips, ownerPod: want.pod?.name ?? null, condition },
@@ -138,7 +137,7 @@ export class KubeClaimDesk implements ClaimDesk {
 
   follow(claim: ClaimReading, want: AttachWant): void {
     this.#later((claim as Reading).view, (view) => {
-      const condition = allocatedCondition(timeText(this.#clock.wallMs()));
+      const condition = allocatedCondition(isoTime(this.#clock.wallMs()));
       return { ips: view.ips, ownerPod: want.pod?.name ?? null, condition };
     });
   }
@@ -150,7 +149,7 @@ export class KubeClaimDesk implements ClaimDesk {
     }
     this.#later((claim as Reading).view, (view) => {
       const which = { hasAddresses: view.ips.length > 0, asksForAddresses: view.ipRequests.length > 0 };
-      const condition = conditionOfRefusal(refusal, which, timeText(this.#clock.wallMs()));
+      const condition = conditionOfRefusal(refusal, which, isoTime(this.#clock.wallMs()));
       return condition && { ips: view.ips, ownerPod: null, condition };
     });
   }

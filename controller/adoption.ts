@@ -19,6 +19,7 @@ import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } 
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import type { Log } from "../platform/log.ts";
+import { systemClock } from "../platform/time.ts";
 import { sameAllocationOwner } from "../store/cluster/allocations/allocation-object.ts";
 
 export interface AdoptionOptions {
@@ -67,7 +68,7 @@ export class Adoption {
     const { claims, allocations, idle } = this.#options;
     if (idle() !== null || !claims.known || !allocations.known) return;
     const wanting: ClaimView[] = [];
-    const breather = new Breather();
+    const breather = new Breather(systemClock);
     for (const claim of [...claims.items.values()]) {
       if (this.#isWanting(claim)) wanting.push(claim);
       if (breather.due) await breather.breathe();

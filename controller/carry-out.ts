@@ -4,13 +4,13 @@ import { problemOf, type Written } from "../kube/answers.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../kube/objects.ts";
+import { isoTime } from "../platform/time.ts";
 import {
   cooled,
   soundAddress,
   withNode,
   withoutAttachments,
 } from "../store/cluster/allocations/allocation-object.ts";
-import { timeText } from "../store/journal/rows.ts";
 import { identityOf } from "./observations.ts";
 
 /** What became of a verdict. `changed`: the world is not, or no longer, as it was seen. `failed`: refused or not answered. */
@@ -52,7 +52,7 @@ export async function carryOut(
   }
   if (identityOf(object.metadata, fresh) !== identityOf(seen.metadata, verdict)) return { kind: "changed" };
   // The server's clock, against which allocators measure the rest.
-  const time = read.serverMs === null ? context.time() : timeText(read.serverMs);
+  const time = read.serverMs === null ? context.time() : isoTime(read.serverMs);
   try {
     const written = await write(objects, object, fresh, time);
     if (written?.kind === "done") return { kind: "done" };

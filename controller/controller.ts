@@ -11,14 +11,13 @@
 
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/plugin-config.ts";
-import { pause } from "../kube/backoff.ts";
 import { EventWriter } from "../kube/events.ts";
 import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../kube/http/kube-config.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
-import { systemClock } from "../platform/time.ts";
+import { isoTimeMs, sleep, systemClock } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
 import { LEASE_RETRY_MS, Lease } from "./lease.ts";
 import { ControllerMetrics } from "./metrics.ts";
@@ -75,7 +74,7 @@ export class Controller {
   constructor(settings: ControllerSettings, log: Log) {
     this.#settings = settings;
     this.#log = log;
-    this.#api = new HttpKubeApi(loadKubeConfig(settings.kubeconfig), {
+    this.#api = new HttpKubeApi(loadKubeConfig(settings.kubeconfig), systemClock, {
       onRequest: (verb, status) => this.#metrics.requested(verb, status),
     });
     const api = this.#api;
@@ -83,7 +82,7 @@ export class Controller {
       api,
       log,
       monotonicMs: () => systemClock.monotonicMs(),
-      time: () => new Date(systemClock.wallMs()).toISOString(),
+      time: () => isoTimeMs(systemClock.wallMs()),
       idle: () => this.#idle(),
     };
     const { namespace, identity } = settings;
@@ -188,7 +187,7 @@ export class Controller {
     if (this.#stopping) return;
     this.#stopping = true;
     const ended = Promise.all(Object.values(this.#paces).map((pace) => pace.stop()));
-    await Promise.race([ended, pause(STOP_GRACE_MS)]);
+    await Promise.race([ended, sleep(systemClock, STOP_GRACE_MS)]);
     await this.#lease.stepDown();
     this.#api.close();
     await Promise.all([ended, this.#watched.stop(), this.#udnConditions.stop(), this.#health.close()]);

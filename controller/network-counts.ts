@@ -4,6 +4,7 @@ import { parseAddress } from "../ipam/space/address.ts";
 import { formatCidr } from "../ipam/space/cidr.ts";
 import { Pool } from "../ipam/space/pool.ts";
 import { Breather } from "../kube/breather.ts";
+import { systemClock } from "../platform/time.ts";
 import { fill } from "../store/network-space.ts";
 
 /** A network as its IPNetwork and the metrics show it. `size` is what allocated, cooling, free and excluded add up to. */
@@ -25,7 +26,7 @@ export async function countNetwork(
   allocations: readonly CachedAllocation[],
 ): Promise<NetworkCounts> {
   const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
-  const breather = new Breather();
+  const breather = new Breather(systemClock);
   let idleCount = 0;
   for (const { object, address } of allocations) {
     if (address === null) continue;

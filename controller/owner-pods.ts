@@ -9,6 +9,7 @@ import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
+import { systemClock } from "../platform/time.ts";
 
 export interface OwnerPodsOptions {
   readonly api: KubeApi;
@@ -69,7 +70,7 @@ export class OwnerPods {
   async #usersOf(claims: ReadonlyMap<string, ClaimView>): Promise<Map<string, Attached>> {
     const { allocations, pods } = this.#options.caches;
     const users = new Map<string, Attached>();
-    const breather = new Breather();
+    const breather = new Breather(systemClock);
     for (const { object } of [...allocations.items.values()]) {
       if (breather.due) await breather.breathe();
       const { kind, uid } = object.spec?.owner ?? {};

@@ -1,5 +1,5 @@
-import { pause } from "../kube/backoff.ts";
 import type { Log } from "../platform/log.ts";
+import { sleep, systemClock } from "../platform/time.ts";
 
 /** Runs of one piece of work are at least so far apart, ms, however many events ask for it. */
 const GAP_MS_MIN = 1_000;
@@ -71,7 +71,7 @@ export class Pace {
         this.#log.warn({ err: error as Error }, `${this.#what} did not finish; it comes again`);
       }
       const gapMs = restMs(performance.now() - startMs, this.#rest);
-      await pause(gapMs, signal);
+      await sleep(systemClock, gapMs, signal);
       if (!this.#asked && this.#intervalMs > gapMs) await this.#wait(this.#intervalMs - gapMs);
     }
   }
@@ -81,7 +81,7 @@ export class Pace {
     const wake = () => rest.abort();
     this.#wake = wake;
     this.#life.signal.addEventListener("abort", wake);
-    await pause(ms, rest.signal);
+    await sleep(systemClock, ms, rest.signal);
     this.#life.signal.removeEventListener("abort", wake);
     this.#wake = null;
   }

@@ -18,6 +18,7 @@ import { allocationName } from "../kube/object-names.ts";
 import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
+import { systemClock } from "../platform/time.ts";
 
 /** Pods looked at closely in one turn; each costs a few reads of the API server. */
 const PODS_PER_TURN = 200;
@@ -63,7 +64,7 @@ export class PodAdoption {
     if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
     const byNodes = this.#nodeNetworks();
     let records: OwnerRecords | null = null;
-    const breather = new Breather();
+    const breather = new Breather(systemClock);
     let looked = 0;
     for (const pod of [...pods.items.values()]) {
       if (breather.due) await breather.breathe();

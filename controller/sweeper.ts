@@ -4,6 +4,7 @@ import { Breather } from "../kube/breather.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
+import { systemClock } from "../platform/time.ts";
 import { type CarryOutContext, carryOut } from "./carry-out.ts";
 import { Observations } from "./observations.ts";
 import type { PaceRest } from "./pace.ts";
@@ -91,7 +92,7 @@ export class Sweeper {
     const due: Due[] = [];
     const counts = new Map<string, number>();
     const reported = new Set<string>();
-    const breather = new Breather();
+    const breather = new Breather(systemClock);
     this.#observations.beginPass(monotonicMs());
     for (const one of [...caches.allocations.items.values()]) {
       const { object } = one;

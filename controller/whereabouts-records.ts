@@ -11,8 +11,8 @@ import {
 } from "../kube/objects.ts";
 import { readPool } from "../kube/views/whereabouts.ts";
 import type { Log } from "../platform/log.ts";
+import { isoTime } from "../platform/time.ts";
 import { addressOf, cooled, isSound } from "../store/cluster/allocations/allocation-object.ts";
-import { timeText } from "../store/journal/rows.ts";
 
 /** Between two looks, ms: as often as whereabouts' own clean-up could matter to anybody. */
 const INTERVAL_MS = 30_000;
@@ -102,7 +102,7 @@ export class WhereaboutsRecords {
     const { network, address, owner } = object.spec;
     const written = await objects.replace(
       path,
-      cooled(object, read.serverMs === null ? time() : timeText(read.serverMs)),
+      cooled(object, read.serverMs === null ? time() : isoTime(read.serverMs)),
     );
     if (written.kind === "done") log.info({ network, address, owner }, "released: whereabouts has let it go");
   }

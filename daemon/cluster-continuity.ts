@@ -3,9 +3,9 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../kube/objects.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
 import type { Log } from "../platform/log.ts";
+import { isoTime } from "../platform/time.ts";
 import { Continuity } from "../store/cluster/allocations/continuity.ts";
 import { type Creation, hasServedSince } from "../store/cluster/allocations/served-since.ts";
-import { timeText } from "../store/journal/rows.ts";
 
 /**
  * After a gap in contact, ms, until every node has found out what it has lost: each asks again every PROBE_PAUSE_MS_MAX while
@@ -125,7 +125,7 @@ export class ClusterContinuity {
     continuity.noteMark(network, mark);
     if (mark === null || continuity.recoveryLeftMs(network) > 0) return;
     const { api, log, wallMs } = this.#options;
-    endRecovery(api, network, mark, timeText(wallMs()))
+    endRecovery(api, network, mark, isoTime(wallMs()))
       .then(() => log.info({ network }, "the network has recovered; everybody gets addresses again"))
       .catch((error: Error) =>
         log.warn({ network, err: error }, "the end of the recovery is not recorded yet"),
@@ -161,7 +161,7 @@ export class ClusterContinuity {
       { network },
       `allocations were taken away: ${what}; nobody new gets an address there meanwhile`,
     );
-    await markRecovering(api, network, what, timeText(wallMs()));
+    await markRecovering(api, network, what, isoTime(wallMs()));
     this.#endIn(network, this.#options.recoveryMs);
   }
 

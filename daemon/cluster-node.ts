@@ -24,9 +24,9 @@ import { Reflector } from "../kube/reflector.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { type AskedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";
 import type { Log } from "../platform/log.ts";
+import { isoTime, systemClock } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
-import { timeText } from "../store/journal/rows.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { ClusterContinuity } from "./cluster-continuity.ts";
@@ -85,7 +85,11 @@ export class ClusterNode {
     this.#log = log;
     this.node = context.node;
     const { onRequest } = options;
-    this.#http = new HttpKubeApi(loadKubeConfig(options.kubeconfig), onRequest ? { onRequest } : {});
+    this.#http = new HttpKubeApi(
+      loadKubeConfig(options.kubeconfig),
+      systemClock,
+      onRequest ? { onRequest } : {},
+    );
     this.api = this.#http;
     this.contact = new ClusterContinuity({
       api: this.api,
@@ -107,7 +111,6 @@ export class ClusterNode {
       api: this.api,
       component: "holdfast-daemon",
       host: context.node,
-      time: () => timeText(context.clock.wallMs()),
     });
     const lostTouch = () => this.#lostTouch();
     this.#podWatch = new Reflector<PodView>({
@@ -160,8 +163,8 @@ export class ClusterNode {
         this.owners.learn(network, { deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS }),
       hint: this.store.hint,
       pods: () => this.#podWatch.items.values(),
+      time: () => isoTime(context.clock.wallMs()),
       monotonicMs: () => context.clock.monotonicMs(),
-      time: () => timeText(context.clock.wallMs()),
       log,
     });
   }

@@ -6,10 +6,10 @@ import { ImportPace } from "../claims/import/import-pace.ts";
 import { describeSource, editionOf, type SeenSource, sourcesOf } from "../claims/import/import-sources.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { pause } from "../kube/backoff.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
+import { sleep, systemClock } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 
 /**
@@ -109,7 +109,7 @@ export class NodeImports {
 
   async #waitForTurn(network: string, source: SeenSource, deadlineMs: number): Promise<void> {
     const waitMs = this.#waitMs(network, source);
-    if (performance.now() + waitMs < deadlineMs) return pause(waitMs);
+    if (performance.now() + waitMs < deadlineMs) return sleep(systemClock, waitMs);
     const seconds = Math.ceil(waitMs / 1_000);
     const reason = `${describeSource(source)} has joined network ${network} several times in a row; its pods' addresses are imported in ${seconds} s`;
     throw new RefusalError(refuse("NOT_READY", { reason }));

@@ -1,7 +1,7 @@
 import type { Owner } from "../ipam/owner.ts";
 import { compareAddresses } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
-import { timeText } from "../store/journal/rows.ts";
+import { isoTime } from "../platform/time.ts";
 import type { AllocationView, AnsweredAddress, Attachment, AttachmentView } from "../store/records.ts";
 
 /** A container that uses an address. */
@@ -22,7 +22,7 @@ export interface Holding {
 /** What an attachment of this node holds, as it was answered. */
 export function holdingsOf(attachment: Attachment): Holding[] {
   const { network, owner, mac, containerId, interface: name, node, pod, sinceMs } = attachment;
-  const use: Use = { containerID: containerId, interface: name, node, pod, since: timeText(sinceMs) };
+  const use: Use = { containerID: containerId, interface: name, node, pod, since: isoTime(sinceMs) };
   return attachment.ips.map((address) => ({
     network,
     address,

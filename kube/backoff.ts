@@ -1,15 +1,17 @@
+import type { Clock } from "../platform/time.ts";
+
 /** Growing waits between attempts, with jitter, so that many clients do not come back in step. */
 export class Backoff {
   readonly #minMs: number;
   readonly #maxMs: number;
-  readonly #random: () => number;
+  readonly #clock: Pick<Clock, "random">;
   #nextMs: number;
 
-  /** The first wait is at most `minMs`, none is longer than `maxMs`; `random` gives [0, 1). */
-  constructor(minMs: number, maxMs: number, random: () => number = Math.random) {
+  /** The first wait is at most `minMs`, none is longer than `maxMs`; the jitter is the clock's. */
+  constructor(minMs: number, maxMs: number, clock: Pick<Clock, "random">) {
     this.#minMs = minMs;
     this.#maxMs = maxMs;
-    this.#random = random;
+    this.#clock = clock;
     this.#nextMs = minMs;
   }
 
@@ -17,28 +19,11 @@ export class Backoff {
   next(): number {
     const step = this.#nextMs;
     this.#nextMs = Math.min(step * 2, this.#maxMs);
-    return step * (0.5 + this.#random() / 2);
+    return step * (0.5 + this.#clock.random() / 2);
   }
 
   /** After a success. */
   reset(): void {
     this.#nextMs = this.#minMs;
   }
-}
-
-/** Waits; ends early, without an error, when the signal aborts. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) {
-      resolve();
-      return;
-    }
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, Math.max(0, ms));
-    signal?.addEventListener("abort", done);
-  });
 }

@@ -1,3 +1,4 @@
+import { isoTime, parseTime } from "../platform/time.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { namespacedPath } from "./objects.ts";
 
@@ -44,16 +45,11 @@ export interface EventWriterOptions {
   readonly component: string;
   /** The node, or the pod of the controller. */
   readonly host: string;
-  /** RFC 3339 in UTC, whole seconds or finer. */
-  readonly time: () => string;
-  /** performance.now(), ms */
-  readonly monotonicMs?: () => number;
 }
 
 /** Writes core/v1 Events, seldom. Never throws, and nobody waits for it. */
 export class EventWriter {
   readonly #options: EventWriterOptions;
-  readonly #monotonicMs: () => number;
   /** When each was last said, oldest first. */
   readonly #saidMs = new Map<string, number>();
   #inFlightCount = 0;
@@ -61,7 +57,6 @@ export class EventWriter {
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
-    this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
   }
 
   /** Something is wrong. `reason` is a word in CamelCase. */
@@ -77,11 +72,12 @@ export class EventWriter {
   #say(type: "Warning" | "Normal", object: EventObject, reason: string, message: string): void {
     if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`)) return;
     const { api, component, host } = this.#options;
-    const time = `${this.#options.time().slice(0, 19)}Z`;
+    const { clock } = api;
+    const time = isoTime(clock.wallMs());
     const namespace = object.namespace || NAMESPACE_DEFAULT;
     this.#sequence += 1;
     // As client-go names them: unique among the events of an object, with the time first.
-    const suffix = `${Date.parse(time).toString(16)}.${process.pid.toString(16)}.${this.#sequence.toString(16)}`;
+    const suffix = `${parseTime(time).toString(16)}.${process.pid.toString(16)}.${this.#sequence.toString(16)}`;
     const { apiVersion, kind, name, uid } = object;
     const body = {
       apiVersion: "v1",
@@ -99,7 +95,7 @@ export class EventWriter {
       count: 1,
     };
     const path = namespacedPath("/api/v1/events", namespace);
-    const deadlineMs = performance.now() + DEADLINE_MS;
+    const deadlineMs = clock.monotonicMs() + DEADLINE_MS;
     this.#inFlightCount += 1;
     // Lost events are no loss: away, refused and full all end here.
     api
@@ -112,7 +108,7 @@ export class EventWriter {
   }
 
   #isNew(key: string): boolean {
-    const nowMs = this.#monotonicMs();
+    const nowMs = this.#options.api.clock.monotonicMs();
     const said = this.#saidMs.get(key);
     if (said !== undefined && nowMs - said < REPEAT_MS) return false;
     this.#saidMs.delete(key);

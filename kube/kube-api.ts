@@ -8,6 +8,8 @@
  *   events, backoff, breather
  */
 
+import type { Clock } from "../platform/time.ts";
+
 /** Whose turn comes first when requests wait: an ADD's caller counts seconds, a DEL's was answered already, the rest has time. */
 export type Priority = "add" | "del" | "housekeeping";
 
@@ -24,7 +26,7 @@ export interface KubeRequest {
   readonly priority: Priority;
   /** Asked before each attempt: why it must not be sent any more, which ends the request with ApiAway; null: it may. */
   readonly unless?: () => string | null;
-  /** Instant of performance.now() after which no answer is wanted any more, ms. */
+  /** Instant of the API's clock after which no answer is wanted any more, ms. */
   readonly deadlineMs: number;
 }
 
@@ -85,7 +87,7 @@ export interface ListRequest {
    */
   readonly restarted?: () => void;
   readonly signal?: AbortSignal;
-  /** performance.now() ms; without it, the list gives up after a few failures in a row. */
+  /** instant of the API's clock, ms; without it, the list gives up after a few failures in a row. */
   readonly deadlineMs?: number;
 }
 
@@ -122,6 +124,8 @@ export type WatchEnd =
 
 /** The Kubernetes API as Holdfast uses it. */
 export interface KubeApi {
+  /** The clock of all its instants. */
+  readonly clock: Clock;
   /**
    * One request. Overload (429), server errors (5xx), resets and time-outs are tried again until the deadline: whoever
    * writes makes sure that a write done twice does no harm. Throws ApiAway when no definite answer came.
@@ -131,6 +135,6 @@ export interface KubeApi {
   list(request: ListRequest): Promise<ListAnswer>;
   /** Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never throws. */
   watch(request: WatchRequest): Promise<WatchEnd>;
-  /** When the last answer of any kind came, performance.now() ms; -Infinity: never. */
+  /** When the last answer of any kind came, an instant of its clock, ms; -Infinity: never. */
   readonly lastContactMs: number;
 }

@@ -19,10 +19,10 @@ interface Preconditions {
  * when no definite answer came.
  */
 export class ObjectClient {
-  readonly #api: Pick<KubeApi, "send">;
+  readonly #api: Pick<KubeApi, "send" | "clock">;
   readonly #priority: Priority;
 
-  constructor(api: Pick<KubeApi, "send">, priority: Priority = "housekeeping") {
+  constructor(api: Pick<KubeApi, "send" | "clock">, priority: Priority = "housekeeping") {
     this.#api = api;
     this.#priority = priority;
   }
@@ -80,7 +80,7 @@ export class ObjectClient {
 
   #send(
     request: Pick<KubeRequest, "method" | "path" | "patch" | "body">,
-    deadlineMs = performance.now() + HOUSEKEEPING_DEADLINE_MS,
+    deadlineMs = this.#api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS,
   ) {
     return this.#api.send({ ...request, priority: this.#priority, deadlineMs });
   }

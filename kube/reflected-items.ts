@@ -1,4 +1,5 @@
 import type { Log } from "../platform/log.ts";
+import type { Clock } from "../platform/time.ts";
 import { Breather } from "./breather.ts";
 
 /** What every projected object must have. `key` is the caller's own name for it, one of a kind among the items. */
@@ -26,12 +27,14 @@ export type Listed<T> = Map<string, T>;
 /** The objects of one resource as last heard of, and who hears when they change. Knows nothing of how they are read. */
 export class ReflectedItems<T extends Reflected> {
   readonly items = new Map<string, T>();
+  readonly #clock: Clock;
   readonly #hooks: ItemHooks<T>;
   readonly #byName = new Map<string, T>();
   /** Objects that could not be projected: each is said once. */
   readonly #nonsense = new Set<string>();
 
-  constructor(hooks: ItemHooks<T>) {
+  constructor(hooks: ItemHooks<T>, clock: Clock) {
+    this.#clock = clock;
     this.#hooks = hooks;
   }
 
@@ -47,7 +50,7 @@ export class ReflectedItems<T extends Reflected> {
    * changed. Ends early when the signal aborts.
    */
   async replace(listed: Listed<T>, signal: AbortSignal): Promise<void> {
-    const breather = new Breather();
+    const breather = new Breather(this.#clock);
     for (const [name, known] of [...this.#byName]) {
       const next = listed.get(name);
       if (!next || !isSame(known, next)) this.#remove(name, known);

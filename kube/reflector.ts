@@ -1,4 +1,5 @@
-import { Backoff, pause } from "./backoff.ts";
+import { type Clock, sleep } from "../platform/time.ts";
+import { Backoff } from "./backoff.ts";
 import { ApiAway, type KubeApi, ListRefused, type WatchEnd } from "./kube-api.ts";
 import { type ItemHooks, type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
 import { type ReflectorTimings, TIMINGS } from "./reflector-timings.ts";
@@ -38,8 +39,6 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
   readonly onVersion?: (resourceVersion: string) => void;
   /** The server could not be heard for a while, and now can again: beliefs that rest on having heard everything need a new look. */
   readonly lostTouch?: () => void;
-  /** [0, 1). */
-  readonly random?: () => number;
   readonly timings?: Partial<ReflectorTimings>;
 }
 
@@ -50,7 +49,7 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
 export class Reflector<T extends Reflected> {
   readonly #options: ReflectorOptions<T>;
   readonly #timings: ReflectorTimings;
-  readonly #random: () => number;
+  readonly #clock: Clock;
   readonly #reflected: ReflectedItems<T>;
   #backoff: Backoff;
   readonly #life = new AbortController();
@@ -58,7 +57,7 @@ export class Reflector<T extends Reflected> {
   #loop: Promise<void> | null = null;
   #synced = false;
   #missing = false;
-  /** Of the last refusal, performance.now() ms; null: we may list, or have not been refused yet. */
+  /** Of the last refusal, an instant of the clock, ms; null: we may list, or have not been refused yet. */
   #refusedMs: number | null = null;
   /** Ends the wait for a right. */
   #wake: AbortController | null = null;
@@ -79,10 +78,10 @@ export class Reflector<T extends Reflected> {
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
     this.#timings = { ...TIMINGS, ...options.timings };
-    this.#random = options.random ?? Math.random;
-    this.#reflected = new ReflectedItems(options);
+    this.#clock = options.api.clock;
+    this.#reflected = new ReflectedItems(options, this.#clock);
     const { retryMsMin, retryMsMax, firstRetryMsMax } = this.#timings;
-    this.#backoff = new Backoff(retryMsMin, Math.min(firstRetryMsMax, retryMsMax), this.#random);
+    this.#backoff = new Backoff(retryMsMin, Math.min(firstRetryMsMax, retryMsMax), this.#clock);
   }
 
   /** By key. */
@@ -135,7 +134,7 @@ export class Reflector<T extends Reflected> {
 
   /** Where the last refusal is older than `ageMs`: lists now. Resolves with the server's answer, or when the signal aborts. */
   async askAgain(ageMs: number, signal: AbortSignal): Promise<void> {
-    const askedMs = performance.now();
+    const askedMs = this.#clock.monotonicMs();
     if (this.#refusedMs === null || askedMs - this.#refusedMs < ageMs) return;
     this.#wake?.abort();
     await this.#wait(() => this.#refusedMs === null || this.#refusedMs >= askedMs, signal);
@@ -209,7 +208,7 @@ export class Reflector<T extends Reflected> {
     this.#regained();
     if (!this.#synced) {
       this.#synced = true;
-      this.#backoff = new Backoff(this.#timings.retryMsMin, this.#timings.retryMsMax, this.#random);
+      this.#backoff = new Backoff(this.#timings.retryMsMin, this.#timings.retryMsMax, this.#clock);
       this.#options.onSynced?.();
     }
     this.#release();
@@ -222,32 +221,36 @@ export class Reflector<T extends Reflected> {
     this.#refusedMs = null;
     this.#say("missing", "");
     this.#release();
-    await pause(this.#timings.missingMs, this.#life.signal);
+    await sleep(this.#clock, this.#timings.missingMs, this.#life.signal);
   }
 
   async #waitForRight(problem: string): Promise<void> {
     await this.#reflected.replace(new Map(), this.#life.signal);
-    this.#refusedMs = performance.now();
+    this.#refusedMs = this.#clock.monotonicMs();
     this.#wake = new AbortController();
     this.#say("forbidden", problem);
     this.#release();
-    await pause(this.#timings.forbiddenMs, AbortSignal.any([this.#wake.signal, this.#life.signal]));
+    await sleep(
+      this.#clock,
+      this.#timings.forbiddenMs,
+      AbortSignal.any([this.#wake.signal, this.#life.signal]),
+    );
   }
 
   async #watch(resourceVersion: string): Promise<void> {
     const { api, path, query, metadataOnly = false } = this.#options;
     const { stallMs, quickMs } = this.#timings;
-    const startMs = performance.now();
+    const startMs = this.#clock.monotonicMs();
     const ends = new AbortController();
     this.#ends = ends;
     const stop = () => ends.abort();
     let stalled = false;
     let opened = false;
     let heard = false;
-    const stall = setTimeout(() => {
+    const stall = this.#clock.timer(stallMs, () => {
       stalled = true;
       stop();
-    }, stallMs);
+    });
     this.#life.signal.addEventListener("abort", stop);
     const end = await api.watch({
       path,
@@ -257,20 +260,20 @@ export class Reflector<T extends Reflected> {
       signal: ends.signal,
       opened: () => {
         opened = true;
-        stall.refresh();
+        stall.restart();
         this.#say("watching", "");
         this.#regained();
       },
       event: (type, object) => {
         heard = true;
-        stall.refresh();
+        stall.restart();
         if (!ends.signal.aborted) this.#event(type, object);
       },
     });
-    clearTimeout(stall);
+    stall.cancel();
     this.#life.signal.removeEventListener("abort", stop);
     if (this.#life.signal.aborted) return;
-    const quick = performance.now() - startMs < quickMs;
+    const quick = this.#clock.monotonicMs() - startMs < quickMs;
     if (!quick) this.#backoff.reset();
     this.#quickEnds = opened && quick && !heard ? this.#quickEnds + 1 : 0;
     const silent = `nothing was heard for ${stallMs} ms`;
@@ -279,7 +282,7 @@ export class Reflector<T extends Reflected> {
 
   #watchQuery(query: Readonly<Record<string, string>> = {}): Record<string, string> {
     const { watchSecondsMin, watchSecondsMax } = this.#timings;
-    const seconds = watchSecondsMin + this.#random() * (watchSecondsMax - watchSecondsMin);
+    const seconds = watchSecondsMin + this.#clock.random() * (watchSecondsMax - watchSecondsMin);
     const { resourceVersion: _lists, limit: _too, ...selectors } = query;
     return { ...selectors, allowWatchBookmarks: "true", timeoutSeconds: `${Math.round(seconds)}` };
   }
@@ -302,7 +305,7 @@ export class Reflector<T extends Reflected> {
       const withdrawn = end.status === FORBIDDEN && this.#options.forbiddenIsEmpty;
       if (end.status === NOT_FOUND || end.status === BAD_REQUEST || withdrawn) this.#version = null;
       await this.#retryLater(end.problem, end.retryAfterMs ?? 0);
-    } else if (quick) await pause(this.#backoff.next(), this.#life.signal);
+    } else if (quick) await sleep(this.#clock, this.#backoff.next(), this.#life.signal);
   }
 
   async #retryLater(problem: string, waitMs: number): Promise<void> {
@@ -311,7 +314,7 @@ export class Reflector<T extends Reflected> {
     this.#lost = true;
     this.#say("away", problem);
     const asked = Math.min(waitMs, this.#timings.retryMsMax);
-    await pause(Math.max(asked, this.#backoff.next()), this.#life.signal);
+    await sleep(this.#clock, Math.max(asked, this.#backoff.next()), this.#life.signal);
   }
 
   #regained(): void {

@@ -1,7 +1,7 @@
 /*
  * platform/: what every process has, whatever it does
  *
- *   time, bell                 clocks, and waiting for a condition
+ *   time, virtual-time, bell   clocks, timers, randomness; a world's own; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   log, warn-once             what is said, and how often
  *   health-server              /healthz, /readyz, /metrics
@@ -10,15 +10,130 @@
  *   kill-point                 where a crash is tested
  */
 
-/** Time, as the one port through which production code and tests read it. */
+import { randomBytes } from "node:crypto";
+
+/** Something that will happen. */
+export interface Timer {
+  /** It will not happen. Any number of times, also afterwards. */
+  cancel(): void;
+  /** Its time begins anew, also when it has happened already; not when it was cancelled. */
+  restart(): void;
+  /** The process need not stay for it. */
+  unref(): this;
+}
+
+/** Time, timers and chance: the one port through which the product has them. Whoever waits or measures is given it. */
 export interface Clock {
   /** Milliseconds of a clock that never jumps. Every duration, rest and deadline is measured on it. */
   monotonicMs(): number;
   /** Milliseconds since the epoch. For people to read (history, `since`); it never decides anything. */
   wallMs(): number;
+  /** Calls `fire` once, `ms` from now: at once when that is negative, and not before some 24 days when it is longer. */
+  timer(ms: number, fire: () => void): Timer;
+  /** Calls `fire` when everything that is ready has had its turn of the event loop. */
+  immediate(fire: () => void): void;
+  /** [0, 1). */
+  random(): number;
+  /** Not to be guessed: names, salts, keys. */
+  randomBytes(count: number): Buffer;
 }
+
+/** The longest that Node waits; it fires timers beyond it at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
   wallMs: () => Date.now(),
+  timer: (ms, fire) => new SystemTimer(ms, fire),
+  immediate: (fire) => void setImmediate(fire),
+  random: Math.random,
+  randomBytes,
 };
+
+class SystemTimer implements Timer {
+  readonly #timeout: NodeJS.Timeout;
+  #isCancelled = false;
+
+  constructor(ms: number, fire: () => void) {
+    this.#timeout = setTimeout(fire, Math.min(Math.max(0, ms), TIMER_MS_MAX));
+  }
+
+  cancel(): void {
+    this.#isCancelled = true;
+    clearTimeout(this.#timeout);
+  }
+
+  restart(): void {
+    if (!this.#isCancelled) this.#timeout.refresh();
+  }
+
+  unref(): this {
+    this.#timeout.unref();
+    return this;
+  }
+}
+
+/** Calls `fire` every `ms`, for the first time `ms` from now. */
+export function interval(clock: Clock, ms: number, fire: () => void): Timer {
+  const timer = clock.timer(ms, () => {
+    timer.restart();
+    fire();
+  });
+  return timer;
+}
+
+/** Waits; ends early, without an error, when the signal aborts. */
+export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) {
+      resolve();
+      return;
+    }
+    const done = () => {
+      timer.cancel();
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = clock.timer(ms, done);
+    signal?.addEventListener("abort", done);
+  });
+}
+
+/** Lets everything that is ready have its turn of the event loop. */
+export function nextTurn(clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    clock.immediate(resolve);
+  });
+}
+
+/** Aborts `ms` from now, with a TimeoutError; keeps no process for it. */
+export function timeoutSignal(clock: Clock, ms: number): AbortSignal {
+  const controller = new AbortController();
+  const reason = () => new DOMException("The operation was aborted due to timeout", "TimeoutError");
+  clock.timer(ms, () => controller.abort(reason())).unref();
+  return controller.signal;
+}
+
+/** A random UUID (RFC 9562, version 4). */
+export function randomUuid(clock: Clock): string {
+  const bytes = clock.randomBytes(16);
+  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
+  const hex = bytes.toString("hex");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+}
+
+/** RFC 3339 in UTC to the second, as Kubernetes writes times; of milliseconds since the epoch. */
+export function isoTime(wallMs: number): string {
+  return `${isoTimeMs(wallMs).slice(0, 19)}Z`;
+}
+
+/** The same to the millisecond. */
+export function isoTimeMs(wallMs: number): string {
+  return new Date(wallMs).toISOString();
+}
+
+/** Milliseconds since the epoch of a time as Kubernetes and HTTP write it; NaN: it is none. */
+export function parseTime(text: string): number {
+  return Date.parse(text);
+}

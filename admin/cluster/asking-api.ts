@@ -11,6 +11,7 @@ import {
   type WatchRequest,
 } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, WHEREABOUTS_POOLS_PATH } from "../../kube/objects.ts";
+import type { Clock } from "../../platform/time.ts";
 import {
   away,
   type ClusterProblem,
@@ -45,6 +46,10 @@ export class AskingApi implements KubeApi {
     this.#options = options;
   }
 
+  get clock(): Clock {
+    return this.#api.clock;
+  }
+
   get lastContactMs(): number {
     return this.#api.lastContactMs;
   }
@@ -62,10 +67,10 @@ export class AskingApi implements KubeApi {
   async list(request: ListRequest): Promise<ListAnswer> {
     const { silenceMs, server } = this.#options;
     const silence = new AbortController();
-    const timer = setTimeout(() => silence.abort(), silenceMs).unref();
-    if (silenceMs === 0) clearTimeout(timer);
+    const timer = this.#api.clock.timer(silenceMs, () => silence.abort()).unref();
+    if (silenceMs === 0) timer.cancel();
     const each: ListRequest["each"] = (object) => {
-      if (silenceMs > 0) timer.refresh();
+      if (silenceMs > 0) timer.restart();
       request.each(object);
     };
     try {
@@ -77,7 +82,7 @@ export class AskingApi implements KubeApi {
       if (!(error instanceof ApiAway)) throw error;
       throw silence.signal.aborted ? silent(server, silenceMs) : await this.#explain(request.path, error);
     } finally {
-      clearTimeout(timer);
+      timer.cancel();
     }
   }
 
@@ -88,7 +93,7 @@ export class AskingApi implements KubeApi {
   /** A list says in words only what has failed: a single request tells a refusal from silence. */
   async #explain(path: string, error: ApiAway): Promise<unknown> {
     try {
-      const deadlineMs = performance.now() + EXPLAIN_MS;
+      const deadlineMs = this.#api.clock.monotonicMs() + EXPLAIN_MS;
       const query = { limit: "1" };
       await this.send({ method: "GET", path, query, priority: "housekeeping", deadlineMs });
       return this.#away(error);

@@ -2,6 +2,7 @@ import { RefusalError } from "../../ipam/refusals.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { KubeConfigError, loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { kubeconfigFile } from "../../platform/settings/cluster.ts";
+import { systemClock } from "../../platform/time.ts";
 import { AskingApi } from "./asking-api.ts";
 import { type ClusterRequest, routeOf } from "./cluster-admin.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
@@ -25,7 +26,7 @@ export async function askCluster(
   let http: HttpKubeApi | null = null;
   try {
     const connection = connect(kubeconfig);
-    http = new HttpKubeApi(connection);
+    http = new HttpKubeApi(connection, systemClock);
     const api = new AskingApi(http, { server: connection.server.origin, silenceMs });
     return { kind: "answered", body: await routeOf({ api, silenceMs }, request) };
   } catch (error) {

@@ -18,7 +18,7 @@ import { type Change, Etcd, type Saved } from "./etcd.ts";
 import { Failure, forbidden, noSuchPath, notAllowed, notFound } from "./failure.ts";
 import { listPage } from "./lists.ts";
 import { beginLife } from "./metadata.ts";
-import { copyOf, type KubeObject, overTheWire, timestamp } from "./objects.ts";
+import { copyOf, type KubeObject, overTheWire, wholeSeconds } from "./objects.ts";
 import type { World } from "./port.ts";
 import { Registry } from "./registry.ts";
 import {
@@ -69,13 +69,13 @@ export class ApiServer {
 
   constructor(options: ApiServerOptions) {
     this.#options = options;
-    const { time, random } = options;
+    const { clock } = options;
     this.etcd = options.etcd ?? new Etcd();
     this.served = new Served(options.minor ?? MINOR);
-    this.watches = new Watches(time, random);
+    this.watches = new Watches(clock);
     this.#registry = new Registry(this.etcd, options, options);
     this.#deletions = new Deletions(this.etcd, options, options);
-    this.#definitions = new DefinitionsController(this.etcd, this.served, time, (storage) =>
+    this.#definitions = new DefinitionsController(this.etcd, this.served, clock, (storage) =>
       this.#dropCache(storage),
     );
     this.served.read(this.etcd);
@@ -86,7 +86,7 @@ export class ApiServer {
 
   /** What it answers. Nothing is awaited before a write is done. */
   async answer(request: ServerRequest): Promise<ServerAnswer> {
-    const serverMs = Date.parse(timestamp(this.#options.time.wallMs()));
+    const serverMs = wholeSeconds(this.#options.clock.wallMs());
     try {
       const { status, body } = await this.#decide(request);
       return { status, body, serverMs, retryAfterMs: 0 };
@@ -115,8 +115,8 @@ export class ApiServer {
   cacheOf(storage: string): WatchCache {
     const known = this.#caches.get(storage);
     if (known) return known;
-    const { time, cacheEventsMax = CACHE_EVENTS_MAX } = this.#options;
-    const cache = new WatchCache({ etcd: this.etcd, storage, time, eventsMax: cacheEventsMax });
+    const { clock, cacheEventsMax = CACHE_EVENTS_MAX } = this.#options;
+    const cache = new WatchCache({ etcd: this.etcd, storage, clock, eventsMax: cacheEventsMax });
     this.#caches.set(storage, cache);
     return cache;
   }

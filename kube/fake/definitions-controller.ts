@@ -1,6 +1,6 @@
 import type { Change, Etcd } from "./etcd.ts";
-import { copyOf, isEqual, type KubeObject, timestamp } from "./objects.ts";
-import type { FakeTime } from "./port.ts";
+import { copyOf, isEqual, type KubeObject } from "./objects.ts";
+import { type Clock, isoTime } from "./port.ts";
 import { DEFINITIONS_STORAGE, type Served } from "./served.ts";
 
 export const CLEANUP = "customresourcecleanup.apiextensions.k8s.io";
@@ -12,16 +12,16 @@ export const CLEANUP = "customresourcecleanup.apiextensions.k8s.io";
 export class DefinitionsController {
   readonly #etcd: Etcd;
   readonly #served: Served;
-  readonly #time: FakeTime;
+  readonly #clock: Clock;
   readonly #dropCache: (storage: string) => void;
   #isDirty = true;
   /** Storages of definitions that are being deleted. */
   readonly #ending = new Set<string>();
 
-  constructor(etcd: Etcd, served: Served, time: FakeTime, dropCache: (storage: string) => void) {
+  constructor(etcd: Etcd, served: Served, clock: Clock, dropCache: (storage: string) => void) {
     this.#etcd = etcd;
     this.#served = served;
-    this.#time = time;
+    this.#clock = clock;
     this.#dropCache = dropCache;
   }
 
@@ -48,7 +48,7 @@ export class DefinitionsController {
 
   #establish(key: string, definition: KubeObject): void {
     const next = copyOf(definition);
-    const lastTransitionTime = timestamp(this.#time.wallMs());
+    const lastTransitionTime = isoTime(this.#clock.wallMs());
     const condition = (type: string, reason: string, message: string) => ({
       type,
       status: "True",
@@ -72,7 +72,7 @@ export class DefinitionsController {
   /** Says that its objects are going. */
   #begin(key: string, definition: KubeObject): void {
     const next = copyOf(definition);
-    const lastTransitionTime = timestamp(this.#time.wallMs());
+    const lastTransitionTime = isoTime(this.#clock.wallMs());
     const message = "CustomResource deletion is in progress";
     const reason = "InstanceDeletionInProgress";
     const condition = { type: "Terminating", status: "True", lastTransitionTime, reason, message };
@@ -84,7 +84,7 @@ export class DefinitionsController {
     const storage = storageOf(definition);
     if (!this.#ending.has(storage)) this.#begin(key, definition);
     this.#ending.add(storage);
-    const deletionTimestamp = timestamp(this.#time.wallMs());
+    const deletionTimestamp = isoTime(this.#clock.wallMs());
     for (const { key: name, object } of this.#etcd.range(storage, "")) {
       if ((object.metadata.finalizers ?? []).length === 0) this.#etcd.delete(storage, name);
       else if (object.metadata.deletionTimestamp === undefined) {

@@ -1,8 +1,8 @@
 import { CLEANUP } from "./definitions-controller.ts";
 import type { Etcd } from "./etcd.ts";
 import { conflict, forbidden, notAllowed, notFound } from "./failure.ts";
-import { copyOf, isEqual, type KubeObject, timestamp } from "./objects.ts";
-import type { World } from "./port.ts";
+import { copyOf, isEqual, type KubeObject } from "./objects.ts";
+import { isoTime, parseTime, type World } from "./port.ts";
 import type { Written } from "./registry.ts";
 import { type Asked, type Gates, keyOf } from "./requests.ts";
 import { DEFINITIONS, type Resource } from "./resources.ts";
@@ -49,7 +49,7 @@ export class Deletions {
     const grace = resource.graceful ? this.#giveGrace(next, options) : "none";
     if (grace === "pending") return this.#write(resource, key, old, old, options);
     const waits = (next.metadata.finalizers ?? []).length > 0;
-    if (grace === "none" && waits) markAsDeleting(next, this.#world.time.wallMs());
+    if (grace === "none" && waits) markAsDeleting(next, this.#world.clock.wallMs());
     if (grace === "given") {
       const written = this.#write(resource, key, old, next, options);
       if (waits || next.metadata.deletionGracePeriodSeconds > 0) return written;
@@ -66,14 +66,14 @@ export class Deletions {
     if (metadata.deletionTimestamp !== undefined) {
       if (given === undefined) return "none";
       if (asked === undefined || asked >= given) return "pending";
-      const sinceMs = Date.parse(metadata.deletionTimestamp) - given * 1_000;
-      metadata.deletionTimestamp = timestamp(sinceMs + asked * 1_000);
+      const sinceMs = parseTime(metadata.deletionTimestamp) - given * 1_000;
+      metadata.deletionTimestamp = isoTime(sinceMs + asked * 1_000);
       metadata.deletionGracePeriodSeconds = asked;
       return "given";
     }
     const hasEnded = status?.phase === "Succeeded" || status?.phase === "Failed";
     const seconds = !spec?.nodeName || hasEnded ? 0 : (asked ?? spec.terminationGracePeriodSeconds ?? 0);
-    metadata.deletionTimestamp = timestamp(this.#world.time.wallMs() + seconds * 1_000);
+    metadata.deletionTimestamp = isoTime(this.#world.clock.wallMs() + seconds * 1_000);
     metadata.deletionGracePeriodSeconds = seconds;
     if (metadata.generation > 0) metadata.generation += 1;
     return "given";
@@ -85,7 +85,7 @@ export class Deletions {
       throw forbidden(resource, key, "this namespace may not be deleted");
     if (old.metadata.deletionTimestamp !== undefined) return { status: 200, object: old };
     const next = copyOf(old);
-    next.metadata.deletionTimestamp = timestamp(this.#world.time.wallMs());
+    next.metadata.deletionTimestamp = isoTime(this.#world.clock.wallMs());
     next.status = { ...next.status, phase: "Terminating" };
     return { status: 200, object: this.#etcd.put(resource.storage, key, next) };
   }
@@ -94,7 +94,7 @@ export class Deletions {
   #endDefinition(resource: Resource, key: string, old: KubeObject): Written {
     if (old.metadata.deletionTimestamp !== undefined) return { status: 200, object: old };
     const next = copyOf(old);
-    next.metadata.deletionTimestamp = timestamp(this.#world.time.wallMs());
+    next.metadata.deletionTimestamp = isoTime(this.#world.clock.wallMs());
     next.metadata.finalizers = [...new Set([...(next.metadata.finalizers ?? []), CLEANUP])];
     return { status: 200, object: this.#etcd.put(resource.storage, key, next) };
   }
@@ -192,6 +192,6 @@ function setFinalizers(
 /** Of an object that only its finalizers keep. */
 function markAsDeleting({ metadata }: KubeObject, wallMs: number): void {
   if (metadata.deletionGracePeriodSeconds === undefined && metadata.generation > 0) metadata.generation += 1;
-  metadata.deletionTimestamp ??= timestamp(wallMs);
+  metadata.deletionTimestamp ??= isoTime(wallMs);
   metadata.deletionGracePeriodSeconds = 0;
 }

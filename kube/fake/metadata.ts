@@ -11,8 +11,8 @@ import {
   SUBDOMAIN_RULE,
   VALUE_RULE,
 } from "./names.ts";
-import { isEqual, type KubeObject, timestamp } from "./objects.ts";
-import type { World } from "./port.ts";
+import { isEqual, type KubeObject } from "./objects.ts";
+import { type Clock, isoTime, randomUuid, type World } from "./port.ts";
 import type { Resource } from "./resources.ts";
 
 const ANNOTATIONS_BYTES_MAX = 256 * 1024;
@@ -22,29 +22,19 @@ const SUFFIX_CHARS = 5;
 const GENERATED_CHARS_MAX = 58;
 
 /** Gives a new object what only the server knows. */
-export function beginLife(object: KubeObject, resource: Resource, { time, random }: World): void {
+export function beginLife(object: KubeObject, resource: Resource, { clock }: World): void {
   const { metadata } = object;
   for (const field of ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]) delete metadata[field];
-  metadata.uid = uuid(random);
-  metadata.creationTimestamp = timestamp(time.wallMs());
+  metadata.uid = randomUuid(clock);
+  metadata.creationTimestamp = isoTime(clock.wallMs());
   if (resource.counts === "generation") metadata.generation = 1;
   else delete metadata.generation;
   if (metadata.generateName && !metadata.name)
-    metadata.name = `${metadata.generateName.slice(0, GENERATED_CHARS_MAX)}${suffix(random)}`;
+    metadata.name = `${metadata.generateName.slice(0, GENERATED_CHARS_MAX)}${suffix(clock)}`;
 }
 
-function uuid(random: () => number): string {
-  const digits = Array.from({ length: 32 }, () => Math.floor(random() * 16).toString(16));
-  digits[12] = "4";
-  digits[16] = (8 + Math.floor(random() * 4)).toString(16);
-  const text = digits.join("");
-  return [text.slice(0, 8), text.slice(8, 12), text.slice(12, 16), text.slice(16, 20), text.slice(20)].join(
-    "-",
-  );
-}
-
-function suffix(random: () => number): string {
-  const letter = () => SUFFIX_ALPHABET[Math.floor(random() * SUFFIX_ALPHABET.length)];
+function suffix(clock: Clock): string {
+  const letter = () => SUFFIX_ALPHABET[Math.floor(clock.random() * SUFFIX_ALPHABET.length)];
   return Array.from({ length: SUFFIX_CHARS }, letter).join("");
 }
 

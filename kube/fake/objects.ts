@@ -35,7 +35,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** RFC 3339 in whole seconds, as the server writes times. */
-export function timestamp(wallMs: number): string {
-  return `${new Date(Math.floor(wallMs / 1_000) * 1_000).toISOString().slice(0, 19)}Z`;
+/** As the server writes times, of objects and in headers, ms since the epoch. */
+export function wholeSeconds(wallMs: number): number {
+  return Math.floor(wallMs / 1_000) * 1_000;
 }

@@ -1,7 +1,7 @@
 import type { Change, Entry, Etcd } from "./etcd.ts";
 import { expired, tooNew } from "./failure.ts";
 import type { KubeObject } from "./objects.ts";
-import type { FakeTime } from "./port.ts";
+import type { Clock } from "./port.ts";
 
 /** A list that wants a version which the cache has not reached waits so long, ms. */
 const WAIT_MS_MAX = 3_000;
@@ -9,7 +9,7 @@ const WAIT_MS_MAX = 3_000;
 export interface CacheOptions {
   readonly etcd: Etcd;
   readonly storage: string;
-  readonly time: FakeTime;
+  readonly clock: Clock;
   /** Events that it remembers; older ones are forgotten. */
   readonly eventsMax: number;
 }
@@ -82,12 +82,12 @@ export class WatchCache {
         if (this.#version >= version) done();
       };
       const done = () => {
-        cancel();
+        timer.cancel();
         this.#waiting.delete(look);
         resolve();
       };
       this.#waiting.add(look);
-      const cancel = this.#options.time.timer(WAIT_MS_MAX, done);
+      const timer = this.#options.clock.timer(WAIT_MS_MAX, done);
     });
     if (this.#version < version) throw tooNew(version, this.#version);
   }

@@ -1,7 +1,7 @@
 import type { Change } from "./etcd.ts";
 import { Failure } from "./failure.ts";
 import type { KubeObject } from "./objects.ts";
-import type { FakeTime } from "./port.ts";
+import type { Clock, Timer } from "./port.ts";
 import type { Asked } from "./requests.ts";
 import { apiVersionOf } from "./resources.ts";
 import { type Selection, selectionOf, shown } from "./selection.ts";
@@ -30,13 +30,11 @@ export interface WatchSink {
 
 /** The open watches of one server. */
 export class Watches {
-  readonly #time: FakeTime;
-  readonly #random: () => number;
+  readonly #clock: Clock;
   readonly #open = new Map<() => void, { readonly storage: string; readonly sink: WatchSink }>();
 
-  constructor(time: FakeTime, random: () => number) {
-    this.#time = time;
-    this.#random = random;
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
 
   get count(): number {
@@ -48,11 +46,11 @@ export class Watches {
     const { resource, query } = asked;
     const selection = selectionOf(asked);
     const show = (object: KubeObject) => shown(object, resource, { metadataOnly, inList: false });
-    const timers = new Set<() => void>();
+    const timers = new Set<Timer>();
     let unfollow = () => {};
     const close = () => {
       unfollow();
-      for (const cancel of timers) cancel();
+      for (const timer of timers) timer.cancel();
       this.#open.delete(close);
     };
     this.#open.set(close, { storage: resource.storage, sink });
@@ -71,15 +69,15 @@ export class Watches {
     }
     const ms = query.timeoutSeconds
       ? Number(query.timeoutSeconds) * 1_000
-      : WATCH_MS_MIN * (1 + this.#random());
+      : WATCH_MS_MIN * (1 + this.#clock.random());
     timers.add(
-      this.#time.timer(ms, () => {
+      this.#clock.timer(ms, () => {
         close();
         sink.end();
       }),
     );
     if (query.allowWatchBookmarks === "true") {
-      const endsMs = this.#time.monotonicMs() + ms;
+      const endsMs = this.#clock.monotonicMs() + ms;
       this.#bookmark(timers, endsMs, () => {
         if (cache.lastEvent === null) return;
         const isTyped = metadataOnly || !resource.custom;
@@ -102,15 +100,15 @@ export class Watches {
     }
   }
 
-  #bookmark(timers: Set<() => void>, endsMs: number, send: () => void): void {
-    const leftMs = endsMs - BEFORE_END_MS - this.#time.monotonicMs();
+  #bookmark(timers: Set<Timer>, endsMs: number, send: () => void): void {
+    const leftMs = endsMs - BEFORE_END_MS - this.#clock.monotonicMs();
     if (leftMs <= 0) return;
-    const cancel = this.#time.timer(Math.min(BOOKMARK_MS, leftMs), () => {
-      timers.delete(cancel);
+    const timer = this.#clock.timer(Math.min(BOOKMARK_MS, leftMs), () => {
+      timers.delete(timer);
       send();
       this.#bookmark(timers, endsMs, send);
     });
-    timers.add(cancel);
+    timers.add(timer);
   }
 }
 

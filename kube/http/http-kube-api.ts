@@ -9,8 +9,9 @@
  *   write-queue              writes wait their turn (Bottleneck)
  */
 
+import { type Clock, parseTime, sleep } from "../../platform/time.ts";
 import { problemOf } from "../answers.ts";
-import { Backoff, pause } from "../backoff.ts";
+import { Backoff } from "../backoff.ts";
 import { Breather } from "../breather.ts";
 import {
   ApiAway,
@@ -60,13 +61,15 @@ type Attempt =
 
 /** The Kubernetes API over HTTP. Keeps connections, but no process, alive; `close` ends everything at once. */
 export class HttpKubeApi implements KubeApi {
+  readonly clock: Clock;
   readonly #transport: Transport;
   readonly #writes: WriteQueue;
   readonly #attemptMs: number;
 
-  constructor(connection: KubeConnection, options: HttpKubeApiOptions = {}) {
-    this.#transport = new Transport(connection, options.onRequest);
-    this.#writes = new WriteQueue(options.writesMax);
+  constructor(connection: KubeConnection, clock: Clock, options: HttpKubeApiOptions = {}) {
+    this.clock = clock;
+    this.#transport = new Transport(connection, clock, options.onRequest);
+    this.#writes = new WriteQueue(clock, options.writesMax);
     this.#attemptMs = options.attemptMs ?? ATTEMPT_MS;
   }
 
@@ -75,29 +78,30 @@ export class HttpKubeApi implements KubeApi {
   }
 
   async send(request: KubeRequest): Promise<KubeAnswer> {
-    const backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX);
+    const backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, this.clock);
     const { life } = this.#transport;
     let failure: Failure = { problem: "time was up before it was sent", status: null };
     for (;;) {
       if (life.aborted) throw away(request, { problem: "the client was closed", status: null });
-      if (request.deadlineMs - performance.now() < ATTEMPT_MS_MIN) throw away(request, failure);
+      if (request.deadlineMs - this.clock.monotonicMs() < ATTEMPT_MS_MIN) throw away(request, failure);
       const outcome = await this.#inTurn(request, failure);
       if (outcome.kind === "answered") return outcome.answer;
       failure = outcome;
       const waitMs = Math.max(backoff.next(), outcome.waitMs);
       // No use in waiting for what comes too late.
-      if (performance.now() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs) throw away(request, failure);
-      await pause(waitMs, life);
+      if (this.clock.monotonicMs() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs)
+        throw away(request, failure);
+      await sleep(this.clock, waitMs, life);
     }
   }
 
   list(request: ListRequest): Promise<ListAnswer> {
-    return readList(this.#transport, request);
+    return readList(this.#transport, this.clock, request);
   }
 
   async watch(request: WatchRequest): Promise<WatchEnd> {
     const { life } = this.#transport;
-    const limit = new Limit(WATCH_OPEN_MS, [request.signal, life]);
+    const limit = new Limit(this.clock, WATCH_OPEN_MS, [request.signal, life]);
     try {
       return await this.#follow(request, limit);
     } catch (error) {
@@ -129,8 +133,8 @@ export class HttpKubeApi implements KubeApi {
   async #attempt(request: KubeRequest): Promise<Attempt> {
     const reason = request.unless?.() ?? null;
     if (reason !== null) throw new ApiAway(reason);
-    const leftMs = Math.max(1, request.deadlineMs - performance.now());
-    const limit = new Limit(Math.min(this.#attemptMs, leftMs), [this.#transport.life]);
+    const leftMs = Math.max(1, request.deadlineMs - this.clock.monotonicMs());
+    const limit = new Limit(this.clock, Math.min(this.#attemptMs, leftMs), [this.#transport.life]);
     try {
       const response = await this.#transport.open({
         verb: request.method,
@@ -153,7 +157,7 @@ export class HttpKubeApi implements KubeApi {
       if (refused) return { kind: "failed", problem: problemOf({ status, body }), status, waitMs: 0 };
       if (body === null)
         return { kind: "failed", problem: `${status} with a body that is no JSON`, status, waitMs: 0 };
-      const serverMs = Date.parse(response.headers.date ?? "");
+      const serverMs = parseTime(response.headers.date ?? "");
       return {
         kind: "answered",
         answer: { status, body, serverMs: Number.isNaN(serverMs) ? null : serverMs },
@@ -185,7 +189,7 @@ export class HttpKubeApi implements KubeApi {
     limit.disarm();
     request.opened?.();
     const stream = new WatchStream(request.event);
-    const breather = new Breather();
+    const breather = new Breather(this.clock);
     for await (const chunk of response) {
       this.#transport.contact();
       const end = stream.push(chunk as Buffer);

@@ -27,10 +27,10 @@ export interface KubeConnection {
   readonly server: URL;
   /** Read once: a certificate authority or client certificate that changes wants a new process. */
   readonly tls: TlsOptions;
-  /** Rejects when a token file or plug-in fails. */
-  authHeaders(): Promise<AuthHeaders>;
+  /** `nowMs`: of one monotonic clock. Rejects when a token file or plug-in fails. */
+  authHeaders(nowMs: number): Promise<AuthHeaders>;
   /** After a 401 to headers of this generation: reads everything again. False: they are the newest there are. */
-  renew(generation: number): Promise<boolean>;
+  renew(generation: number, nowMs: number): Promise<boolean>;
 }
 
 /** A kubeconfig that cannot be used, and what to do about it. */
@@ -73,19 +73,19 @@ class Connection implements KubeConnection {
     this.tls = tlsOf(file, config);
   }
 
-  async authHeaders(): Promise<AuthHeaders> {
+  async authHeaders(nowMs: number): Promise<AuthHeaders> {
     const cached = this.#cached;
-    if (cached && performance.now() - cached.sinceMs < HEADERS_MS) return cached.auth;
-    this.#asking ??= this.#ask().finally(() => {
+    if (cached && nowMs - cached.sinceMs < HEADERS_MS) return cached.auth;
+    this.#asking ??= this.#ask(nowMs).finally(() => {
       this.#asking = null;
     });
     return this.#asking;
   }
 
-  async renew(generation: number): Promise<boolean> {
+  async renew(generation: number, nowMs: number): Promise<boolean> {
     if (generation !== this.#generation) return true;
-    if (performance.now() - this.#renewedMs < RENEW_MS_MIN) return false;
-    this.#renewedMs = performance.now();
+    if (nowMs - this.#renewedMs < RENEW_MS_MIN) return false;
+    this.#renewedMs = nowMs;
     // A new object, because the old one's authenticators keep their tokens.
     this.#config = read(this.#file);
     this.#generation += 1;
@@ -94,7 +94,7 @@ class Connection implements KubeConnection {
     return true;
   }
 
-  async #ask(): Promise<AuthHeaders> {
+  async #ask(sinceMs: number): Promise<AuthHeaders> {
     const generation = this.#generation;
     const options: RequestOptions = {};
     await this.#config.applyToHTTPSOptions(options);
@@ -105,7 +105,7 @@ class Connection implements KubeConnection {
     if (typeof options.auth === "string")
       headers.Authorization = `Basic ${Buffer.from(options.auth).toString("base64")}`;
     const auth = { headers, generation };
-    if (generation === this.#generation) this.#cached = { auth, sinceMs: performance.now() };
+    if (generation === this.#generation) this.#cached = { auth, sinceMs };
     return auth;
   }
 }

@@ -1,3 +1,5 @@
+import type { Clock, Timer } from "../../platform/time.ts";
+
 /** An exchange with the API server that came to no answer. `stale`: a kept-alive connection that the server had closed. */
 export class ExchangeFailure extends Error {
   override readonly name = "ExchangeFailure";
@@ -14,14 +16,13 @@ export class Limit {
   readonly #controller = new AbortController();
   readonly #outer: readonly AbortSignal[];
   readonly #abort: () => void;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: Timer;
 
-  constructor(ms: number, outer: readonly (AbortSignal | undefined)[]) {
+  constructor(clock: Clock, ms: number, outer: readonly (AbortSignal | undefined)[]) {
     this.#outer = outer.filter((signal) => signal !== undefined);
     this.#abort = () => this.#controller.abort(new ExchangeFailure("it was called off"));
-    this.#timer = setTimeout(
-      () => this.#controller.abort(new ExchangeFailure(`nothing came for ${Math.round(ms)} ms`)),
-      ms,
+    this.#timer = clock.timer(ms, () =>
+      this.#controller.abort(new ExchangeFailure(`nothing came for ${Math.round(ms)} ms`)),
     );
     for (const signal of this.#outer) {
       signal.addEventListener("abort", this.#abort);
@@ -50,16 +51,16 @@ export class Limit {
 
   /** Something came: the time begins anew. */
   touch(): void {
-    this.#timer.refresh();
+    this.#timer.restart();
   }
 
   /** From now on only the outer signals end it. */
   disarm(): void {
-    clearTimeout(this.#timer);
+    this.#timer.cancel();
   }
 
   dispose(): void {
-    clearTimeout(this.#timer);
+    this.#timer.cancel();
     for (const signal of this.#outer) signal.removeEventListener("abort", this.#abort);
   }
 

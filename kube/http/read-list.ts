@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
+import { type Clock, sleep } from "../../platform/time.ts";
 import { problemOf } from "../answers.ts";
-import { Backoff, pause } from "../backoff.ts";
+import { Backoff } from "../backoff.ts";
 import { Breather } from "../breather.ts";
 import { ApiAway, type ListAnswer, ListRefused, type ListRequest } from "../kube-api.ts";
 import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
@@ -34,22 +35,30 @@ type Page =
   | { readonly kind: "refused"; readonly problem: string; readonly status: number };
 
 /** Reads a list to its end, as KubeApi.list says. */
-export async function readList(transport: Transport, request: ListRequest): Promise<ListAnswer> {
-  return new ListReader(transport, request).run();
+export async function readList(
+  transport: Transport,
+  clock: Clock,
+  request: ListRequest,
+): Promise<ListAnswer> {
+  return new ListReader(transport, clock, request).run();
 }
 
 class ListReader {
   readonly #transport: Transport;
   readonly #request: ListRequest;
-  readonly #backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX);
-  readonly #breather = new Breather();
+  readonly #clock: Clock;
+  readonly #backoff: Backoff;
+  readonly #breather: Breather;
   #query: Record<string, string>;
   /** Whether the caller has heard of any object since the beginning. */
   #brought = false;
   #restarts = 0;
   #failures = 0;
 
-  constructor(transport: Transport, request: ListRequest) {
+  constructor(transport: Transport, clock: Clock, request: ListRequest) {
+    this.#clock = clock;
+    this.#backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, clock);
+    this.#breather = new Breather(clock);
     this.#transport = transport;
     this.#request = request;
     // The server gives a list from its cache (resourceVersion) in one piece whatever the limit.
@@ -96,15 +105,15 @@ class ListReader {
   }
 
   async #wait(ms: number, problem: string): Promise<void> {
-    if (performance.now() + ms > (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY))
+    if (this.#clock.monotonicMs() + ms > (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY))
       throw this.#away(problem);
-    await pause(ms, this.#request.signal ?? this.#transport.life);
+    await sleep(this.#clock, ms, this.#request.signal ?? this.#transport.life);
     this.#checkTime(problem);
   }
 
   #checkTime(problem: string): void {
     if (this.#request.signal?.aborted || this.#transport.life.aborted) throw this.#away("it was called off");
-    if (performance.now() >= (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY))
+    if (this.#clock.monotonicMs() >= (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY))
       throw this.#away(problem);
   }
 
@@ -117,8 +126,11 @@ class ListReader {
   }
 
   async #page(): Promise<Page> {
-    const leftMs = (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY) - performance.now();
-    const limit = new Limit(Math.min(SILENCE_MS_MAX, leftMs), [this.#request.signal, this.#transport.life]);
+    const leftMs = (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY) - this.#clock.monotonicMs();
+    const limit = new Limit(this.#clock, Math.min(SILENCE_MS_MAX, leftMs), [
+      this.#request.signal,
+      this.#transport.life,
+    ]);
     const thrown: unknown[] = [];
     try {
       const response = await this.#transport.open({

@@ -2,6 +2,7 @@ import { setMaxListeners } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { createSecureContext } from "node:tls";
+import type { Clock } from "../../platform/time.ts";
 import type { KubeConnection } from "./kube-config.ts";
 import { ExchangeFailure, type Limit, messageOf } from "./limit.ts";
 
@@ -34,6 +35,7 @@ export interface Exchange {
 /** HTTP to the API server over few, long-lived connections. Watches have connections of their own. */
 export class Transport {
   readonly #connection: KubeConnection;
+  readonly #clock: Clock;
   readonly #onRequest: OnRequest | undefined;
   readonly #agent: HttpAgent;
   readonly #watchAgent: HttpAgent;
@@ -41,8 +43,9 @@ export class Transport {
   #lastContactMs = Number.NEGATIVE_INFINITY;
   #lastTroubleMs = Number.NEGATIVE_INFINITY;
 
-  constructor(connection: KubeConnection, onRequest: OnRequest | undefined) {
+  constructor(connection: KubeConnection, clock: Clock, onRequest: OnRequest | undefined) {
     this.#connection = connection;
+    this.#clock = clock;
     this.#onRequest = onRequest;
     const secure = connection.server.protocol === "https:";
     // Made once: each connection with a context of its own would hold the authorities and the certificate again.
@@ -67,7 +70,7 @@ export class Transport {
 
   /** Whether a refusal may be withdrawn in a moment, because the server was away or failing until just now. */
   get settling(): boolean {
-    return performance.now() - this.#lastTroubleMs < SETTLING_MS;
+    return this.#clock.monotonicMs() - this.#lastTroubleMs < SETTLING_MS;
   }
 
   /** Aborts when the transport is closed. */
@@ -77,12 +80,12 @@ export class Transport {
 
   /** Something was heard of the server. */
   contact(): void {
-    this.#lastContactMs = performance.now();
+    this.#lastContactMs = this.#clock.monotonicMs();
   }
 
   /** The server failed, or could not be heard. */
   trouble(): void {
-    this.#lastTroubleMs = performance.now();
+    this.#lastTroubleMs = this.#clock.monotonicMs();
   }
 
   /**
@@ -93,7 +96,8 @@ export class Transport {
     let auth = await this.#auth(exchange.limit);
     let response = await this.#openFresh(exchange, auth.headers);
     if (response.statusCode !== UNAUTHORIZED) return response;
-    if (await this.#connection.renew(auth.generation).catch(() => false)) {
+    const nowMs = this.#clock.monotonicMs();
+    if (await this.#connection.renew(auth.generation, nowMs).catch(() => false)) {
       response.resume();
       auth = await this.#auth(exchange.limit);
       response = await this.#openFresh(exchange, auth.headers);
@@ -116,7 +120,7 @@ export class Transport {
   async #auth(limit: Limit) {
     try {
       // A plug-in may hang.
-      return await limit.race(this.#connection.authHeaders());
+      return await limit.race(this.#connection.authHeaders(this.#clock.monotonicMs()));
     } catch (error) {
       if (error instanceof ExchangeFailure) throw error;
       throw new ExchangeFailure(`the credentials cannot be read: ${messageOf(error)}`);
@@ -134,16 +138,16 @@ export class Transport {
   }
 
   async #openOnce(exchange: Exchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
-    const startMs = performance.now();
+    const startMs = this.#clock.monotonicMs();
     try {
       const response = await this.#request(exchange, auth);
       this.contact();
       if ((response.statusCode ?? 0) >= 500) this.trouble();
-      this.#onRequest?.(exchange.verb, response.statusCode ?? 0, performance.now() - startMs);
+      this.#onRequest?.(exchange.verb, response.statusCode ?? 0, this.#clock.monotonicMs() - startMs);
       return response;
     } catch (error) {
       this.trouble();
-      this.#onRequest?.(exchange.verb, "away", performance.now() - startMs);
+      this.#onRequest?.(exchange.verb, "away", this.#clock.monotonicMs() - startMs);
       throw error;
     }
   }

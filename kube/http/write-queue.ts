@@ -1,4 +1,5 @@
 import Bottleneck from "bottleneck";
+import type { Clock } from "../../platform/time.ts";
 import { ApiAway, type Priority } from "../kube-api.ts";
 
 /**
@@ -8,9 +9,6 @@ import { ApiAway, type Priority } from "../kube-api.ts";
 const IN_FLIGHT_MAX = 32;
 /** Of these for housekeeping at most: should its writes hang, ADDs and DELs still find a place. */
 const HOUSEKEEPING_IN_FLIGHT_MAX = 8;
-
-/** Node fires timers beyond this, ms, at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** Bottleneck's: 0 goes first. */
 const TURNS: Readonly<Record<Priority, number>> = { add: 1, del: 4, housekeeping: 7 };
@@ -23,12 +21,14 @@ const TURNS: Readonly<Record<Priority, number>> = { add: 1, del: 4, housekeeping
  * See docs/decisions/0013.
  */
 export class WriteQueue {
+  readonly #clock: Clock;
   readonly #atOnceMax: number;
   #atOnce = 0;
   readonly #all: Bottleneck;
   readonly #housekeeping: Bottleneck;
 
-  constructor(inFlightMax = IN_FLIGHT_MAX) {
+  constructor(clock: Clock, inFlightMax = IN_FLIGHT_MAX) {
+    this.#clock = clock;
     this.#atOnceMax = Math.floor(inFlightMax / 2);
     const queuedMax = inFlightMax - this.#atOnceMax;
     this.#all = new Bottleneck({ maxConcurrent: queuedMax });
@@ -38,21 +38,18 @@ export class WriteQueue {
     this.#housekeeping.chain(this.#all);
   }
 
-  /** Runs the work when its turn has come. Throws ApiAway, and never runs it, when the deadline (performance.now() ms) comes first. */
+  /** Runs the work when its turn has come. Throws ApiAway, and never runs it, when the deadline (an instant of the clock, ms) comes first. */
   run<T>(priority: Priority, deadlineMs: number, work: () => Promise<T>): Promise<T> {
     if (priority === "add" && this.#atOnce < this.#atOnceMax) return this.#runAtOnce(work);
     const limiter = priority === "housekeeping" ? this.#housekeeping : this.#all;
     return new Promise<T>((resolve, reject) => {
       let gaveUp = false;
-      const timer = setTimeout(
-        () => {
-          gaveUp = true;
-          reject(new ApiAway("too many writes to the API server were waiting in front of it"));
-        },
-        Math.min(deadlineMs - performance.now(), TIMER_MS_MAX),
-      );
+      const timer = this.#clock.timer(deadlineMs - this.#clock.monotonicMs(), () => {
+        gaveUp = true;
+        reject(new ApiAway("too many writes to the API server were waiting in front of it"));
+      });
       const job = async () => {
-        clearTimeout(timer);
+        timer.cancel();
         // Bottleneck cannot take a job out of its queue.
         if (!gaveUp) resolve(await work());
       };

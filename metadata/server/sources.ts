@@ -2,6 +2,7 @@ import type { Buffer } from "node:buffer";
 import { IdentityClient, type IdentityOutcome } from "../../identity/client.ts";
 import type { IdentitySource } from "../../identity/source.ts";
 import type { Log } from "../../platform/log.ts";
+import { systemClock } from "../../platform/time.ts";
 import { Passwords } from "../tenant/passwords.ts";
 import { StandaloneSource } from "../tenant/standalone-source.ts";
 import type { TenantSource } from "../tenant/tenant-source.ts";
@@ -75,7 +76,7 @@ async function openPodSources(
     import("../../identity/ovn/identity.ts"),
   ]);
   const tenants = await kubeTenants(options, kubeconfig);
-  const api = new HttpKubeApi(loadKubeConfig(kubeconfig));
+  const api = new HttpKubeApi(loadKubeConfig(kubeconfig), systemClock);
   const ovn = createOvnIdentity({
     api,
     network,

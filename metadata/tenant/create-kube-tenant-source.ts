@@ -4,7 +4,6 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import type { Log } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
-import { timeText } from "../../store/journal/rows.ts";
 import { KubeTenantSource } from "./kube-tenant-source.ts";
 import { KubeServiceBackends } from "./services.ts";
 import type { TenantSource } from "./tenant-source.ts";
@@ -29,9 +28,8 @@ export function createKubeTenantSource(
   options: KubeOptions,
 ): TenantSource & { start(): Promise<void>; stop(): Promise<void> } {
   const { kubeconfig, node, log, secret } = options;
-  const api = new HttpKubeApi(loadKubeConfig(kubeconfig));
-  const time = () => timeText(systemClock.wallMs());
-  const events = new EventWriter({ api, component: COMPONENT, host: node, time });
+  const api = new HttpKubeApi(loadKubeConfig(kubeconfig), systemClock);
+  const events = new EventWriter({ api, component: COMPONENT, host: node });
   const serviceBackends = new KubeServiceBackends({ api, log, node, events, secret });
   const source = new KubeTenantSource({ api, log, clock: systemClock, events, serviceBackends });
   return {

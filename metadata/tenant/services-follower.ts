@@ -1,4 +1,3 @@
-import { pause } from "../../kube/backoff.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
@@ -10,6 +9,7 @@ import {
   type ServiceView,
 } from "../../kube/views/service-view.ts";
 import type { Log } from "../../platform/log.ts";
+import { sleep, systemClock } from "../../platform/time.ts";
 import {
   type LocalEndpoint,
   localEndpoints,
@@ -125,11 +125,11 @@ export class ServiceFollower {
         if (read.kind === "present") return "v1";
         if (read.kind !== "refused") return "v1beta1";
         this.#options.log.warn(`${path}: the API server answers ${read.answer.status}`);
-        await pause(AGAIN_MS);
+        await sleep(systemClock, AGAIN_MS);
       } catch (error) {
         if (!(error instanceof ApiAway)) throw error;
         this.#options.log.warn(`${GROUP_PATH}: ${error.message}`);
-        await pause(AGAIN_MS);
+        await sleep(systemClock, AGAIN_MS);
       }
     }
     return "v1";

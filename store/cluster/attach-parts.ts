@@ -1,7 +1,7 @@
 import type { Attacher } from "../../ipam/attach-view.ts";
+import { isoTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
-import { timeText } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
@@ -37,6 +37,6 @@ export function holderOf(
     owner: toAllocationOwner(owner),
     vm: claim?.vm ?? undefined,
     mac: want.mac,
-    attachment: attachmentOfWant(want, context.node, timeText(context.clock.wallMs())),
+    attachment: attachmentOfWant(want, context.node, isoTime(context.clock.wallMs())),
   };
 }

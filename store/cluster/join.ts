@@ -5,10 +5,10 @@ import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
+import { isoTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import { openIntent, owe } from "../journal/intents.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
-import { timeText } from "../journal/rows.ts";
 import {
   type Holder,
   newAllocation,
@@ -67,7 +67,7 @@ async function joinOne(
   const holder = holderOf(parts, want, attacher);
   for (;;) {
     const reading = view.reading(one.address);
-    const time = timeText(context.clock.wallMs());
+    const time = isoTime(context.clock.wallMs());
     const written =
       reading === null
         ? await client.create(newAllocation(network, one, holder, time), deadlineMs)

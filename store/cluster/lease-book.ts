@@ -6,6 +6,7 @@ import { placeOf } from "../../ipam/space/range-set.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { type AllocationAttachment, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import { killPoint } from "../../platform/kill-point.ts";
+import { isoTime } from "../../platform/time.ts";
 import {
   holderOf,
   isHeldBy,
@@ -27,7 +28,6 @@ import {
   sortLeases,
 } from "../journal/host-local.ts";
 import { endRow } from "../journal/intents.ts";
-import { timeText } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
@@ -283,7 +283,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     const { containerId, interface: interfaceName } = holder;
     const deadlineMs = performance.now() + ONE_MS_MAX;
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
-      const time = timeText(context.clock.wallMs());
+      const time = isoTime(context.clock.wallMs());
       const { node } = context;
       const attachment = { containerID: containerId, interface: interfaceName, node, since: time };
       const wanted = { owner: toAllocationOwner(ownerOfLease(holder)), attachment };

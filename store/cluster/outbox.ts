@@ -5,10 +5,10 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Clock } from "../../platform/time.ts";
+import { type Clock, isoTime } from "../../platform/time.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { attachmentOf, type OwedRow, timeText } from "../journal/rows.ts";
+import { attachmentOf, type OwedRow } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { cooled, withoutAttachments } from "./allocations/allocation-object.ts";
@@ -158,7 +158,7 @@ export class Outbox {
       if (isUsed(this.#folder.ledger, row)) return "told";
       if (isBeingAdded(this.#folder.ledger, row)) return "later";
       // The server's clock, against which others measure the rest.
-      const next = released(object, row, timeText(reading.serverMs ?? this.#clock.wallMs()));
+      const next = released(object, row, isoTime(reading.serverMs ?? this.#clock.wallMs()));
       if (next === null) return "told";
       const written = await this.#client.replace(next, deadlineMs);
       if (written.kind === "changed") continue;

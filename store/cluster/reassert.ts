@@ -1,8 +1,9 @@
 import { RefusalError } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { type AllocationAttachment, attachmentKey } from "../../kube/objects.ts";
+import { isoTime } from "../../platform/time.ts";
 import { journalEnd, owe } from "../journal/intents.ts";
-import { attachmentOf, timeText } from "../journal/rows.ts";
+import { attachmentOf } from "../journal/rows.ts";
 import type { Attachment } from "../records.ts";
 import {
   newAllocation,
@@ -157,7 +158,7 @@ class Missing {
 
   #tell(network: string, what: string): Promise<void> {
     const { context, continuity } = this.#parts;
-    return continuity.missing(network, `node ${context.node}, ${timeText(context.clock.wallMs())}: ${what}`);
+    return continuity.missing(network, `node ${context.node}, ${isoTime(context.clock.wallMs())}: ${what}`);
   }
 }
 
@@ -189,13 +190,13 @@ async function reassertOne(
     interface: attachment.interface,
     node: attachment.node,
     ...(attachment.pod === null ? {} : { pod: attachment.pod }),
-    since: timeText(attachment.sinceMs),
+    since: isoTime(attachment.sinceMs),
   };
   const key = attachmentKey(ours.containerID, ours.interface);
   for (;;) {
     const reading = await client.read(attachment.network, one.address, deadlineMs);
     if (!isStillThere(parts, attachment)) return "held";
-    const time = timeText(context.clock.wallMs());
+    const time = isoTime(context.clock.wallMs());
     const holder = { owner, attachment: ours };
     const isOurs = reading !== null && sameAllocationOwner(reading.object.spec.owner, owner);
     const bound = reading?.object.status?.state === "Bound";

@@ -4,7 +4,7 @@ import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
-import { timeText } from "../journal/rows.ts";
+import { isoTime } from "../../platform/time.ts";
 import type { ReleaseOutcome } from "../node-store.ts";
 import type { PodIdentity } from "../records.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
@@ -27,7 +27,7 @@ export async function releaseInKubernetes(
   }: {
     readonly nowMs: number;
     readonly deadlineMs: number;
-    readonly api: Pick<KubeApi, "send">;
+    readonly api: Pick<KubeApi, "send" | "clock">;
     podState(pod: PodIdentity): Promise<PodState>;
   },
 ): Promise<ReleaseOutcome> {
@@ -46,7 +46,7 @@ export async function releaseInKubernetes(
     const holder = describeOwner(owner);
     if (object.status?.state === "Cooling") {
       // To every allocator it has rested long enough then.
-      const rested = { ...object, status: { ...object.status, since: timeText(0) } };
+      const rested = { ...object, status: { ...object.status, since: isoTime(0) } };
       const written = await client.replace(rested, deadlineMs);
       if (written.kind === "changed") continue;
       return { kind: "released", addresses: [object.spec.address], holder };
@@ -65,13 +65,13 @@ export async function releaseInKubernetes(
         refusal: refuse("IN_USE", { addresses: text, holder: [holder, ...users].join(", ") }),
       };
     }
-    const written = await client.replace(cooled(object, timeText(reading.serverMs ?? nowMs)), deadlineMs);
+    const written = await client.replace(cooled(object, isoTime(reading.serverMs ?? nowMs)), deadlineMs);
     if (written.kind === "done") return { kind: "released", addresses: [object.spec.address], holder };
   }
 }
 
 async function claimExists(
-  api: Pick<KubeApi, "send">,
+  api: Pick<KubeApi, "send" | "clock">,
   { namespace, name, uid }: Owner,
   deadlineMs: number,
 ): Promise<boolean> {

@@ -5,8 +5,7 @@ import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { describeRangeSet } from "../../ipam/space/range-set.ts";
-import type { Clock } from "../../platform/time.ts";
-import { timeText } from "../journal/rows.ts";
+import { type Clock, isoTime } from "../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
 import {
   type Holder,
@@ -162,7 +161,7 @@ class Search {
     let mayBeAbsent = !this.#resting;
     for (;;) {
       if (mayBeAbsent) {
-        const object = newAllocation(definition.name, one, holder, timeText(clock.wallMs()));
+        const object = newAllocation(definition.name, one, holder, isoTime(clock.wallMs()));
         const created = await client.create(object, deadlineMs);
         if (created.kind === "done") return this.#won(one, created.object.metadata.resourceVersion);
       }
@@ -196,7 +195,7 @@ class Search {
     if (!own && !rested && !this.#resting) return null;
     // A Cooling object that is being deleted goes as soon as nothing holds it; its name is free then.
     if (object.metadata.deletionTimestamp !== undefined) return null;
-    return takenOver(object, one, holder, timeText(clock.wallMs()));
+    return takenOver(object, one, holder, isoTime(clock.wallMs()));
   }
 
   /**

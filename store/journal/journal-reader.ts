@@ -3,10 +3,11 @@ import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from "n
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { DecidePlan, StoreStatus } from "../node-store.ts";
 import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
-import { type AttachmentRow, attachmentOf, ownerOf, timeText } from "./rows.ts";
+import { type AttachmentRow, attachmentOf, ownerOf } from "./rows.ts";
 import type { StateFolder } from "./state-folder.ts";
 import { matches, viewHistory } from "./views.ts";
 
@@ -149,7 +150,7 @@ export class JournalReader {
           state: "Bound",
           owner: one.owner,
           vm: null,
-          since: timeText(one.sinceMs),
+          since: isoTime(one.sinceMs),
           attachments: [
             {
               containerID: one.containerId,
@@ -157,7 +158,7 @@ export class JournalReader {
               netns: one.netns.path,
               node: one.node,
               pod: one.pod,
-              since: timeText(one.sinceMs),
+              since: isoTime(one.sinceMs),
             },
           ],
         }),

@@ -172,8 +172,3 @@ export function attachmentOf(row: AttachmentRow, network: string): Attachment {
     mac: row.mac,
   };
 }
-
-/** RFC 3339 in UTC to the second, as Kubernetes writes times. */
-export function timeText(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
-}

@@ -3,6 +3,7 @@ import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr, formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
+import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type {
   AllocationView,
@@ -21,7 +22,6 @@ import {
   type HistoryRow,
   ownerOf,
   podOf,
-  timeText,
 } from "./rows.ts";
 
 /** Rows looked at in one query while a filter that SQL cannot express is applied. */
@@ -110,7 +110,7 @@ function viewAllocation(ledger: Ledger, row: ListedRow): AllocationView {
     state: row.state,
     owner,
     vm: claim && claim.vm_name !== "" ? { name: claim.vm_name, uid: claim.vm_uid } : null,
-    since: timeText(row.since_ms),
+    since: isoTime(row.since_ms),
     attachments: row.state === "Bound" ? attachments.map(viewAttachment) : [],
   };
 }
@@ -122,7 +122,7 @@ function viewAttachment(row: AttachmentRow): AttachmentView {
     netns: row.netns_path,
     node: row.node,
     pod: podOf(row),
-    since: timeText(row.since_ms),
+    since: isoTime(row.since_ms),
   };
 }
 
@@ -135,8 +135,8 @@ export function viewHistory(row: HistoryRow): HistoryView {
     interface: row.interface,
     pod: podOf(row),
     node: row.node,
-    from: timeText(row.from_ms),
-    until: row.until_ms === null ? null : timeText(row.until_ms),
+    from: isoTime(row.from_ms),
+    until: row.until_ms === null ? null : isoTime(row.until_ms),
     endedBy: row.ended_by,
   };
 }

@@ -12,10 +12,11 @@ import {
   parseInterfaceAddress,
 } from "../../ipam/space/cidr.ts";
 import { describeRangeSet, placeOf } from "../../ipam/space/range-set.ts";
+import { isoTime } from "../../platform/time.ts";
 import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { type ClaimRow, ownerOf, timeText } from "../journal/rows.ts";
+import { type ClaimRow, ownerOf } from "../journal/rows.ts";
 import type { AppliedClaim, ApplyAction, ClaimView } from "../manifests.ts";
 import { openHolding } from "./claim-status.ts";
 
@@ -58,7 +59,7 @@ function create(ledger: Ledger, transaction: Transaction, applied: AppliedClaim,
   const { sql, context } = ledger;
   const nowMs = context.clock.wallMs();
   const uid = randomUUID();
-  const conditions = applied.ips.length === 0 ? [] : mergeCondition([], adoptedCondition(timeText(nowMs)));
+  const conditions = applied.ips.length === 0 ? [] : mergeCondition([], adoptedCondition(isoTime(nowMs)));
   sql.insertClaim.run(
     uid,
     applied.namespace,
@@ -173,8 +174,8 @@ export function viewClaim(row: ClaimRow): ClaimView {
       namespace: row.namespace,
       uid: row.uid,
       resourceVersion: String(row.version),
-      creationTimestamp: timeText(row.created_ms),
-      ...(row.deleted_ms === null ? {} : { deletionTimestamp: timeText(row.deleted_ms) }),
+      creationTimestamp: isoTime(row.created_ms),
+      ...(row.deleted_ms === null ? {} : { deletionTimestamp: isoTime(row.deleted_ms) }),
     },
     spec,
     ...(ips.length === 0 && conditions.length === 0 ? {} : { status }),

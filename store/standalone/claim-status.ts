@@ -3,9 +3,10 @@ import { conditionOfRefusal } from "../../ipam/condition-of-refusal.ts";
 import type { Refusal } from "../../ipam/refusals.ts";
 import { addressBytes } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { isoTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { type ClaimRow, timeText } from "../journal/rows.ts";
+import type { ClaimRow } from "../journal/rows.ts";
 import type { StoredClaim } from "./attach-view.ts";
 
 /** First use publishes `ips`, which are never written again; every use makes `ownerPod` and the condition follow. Written only when something changes. */
@@ -18,7 +19,7 @@ export function recordClaimSuccess(
   const first = published.length === 0;
   const ips = first ? addresses.map(formatInterfaceAddress) : published;
   if (first) openHolding(ledger, claim, addresses, want.network);
-  const allocated = allocatedCondition(timeText(ledger.context.clock.wallMs()));
+  const allocated = allocatedCondition(isoTime(ledger.context.clock.wallMs()));
   const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], allocated);
   write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions });
 }
@@ -27,7 +28,7 @@ export function recordClaimSuccess(
 export function recordClaimRefusal(ledger: Ledger, stored: StoredClaim, refusal: Refusal): void {
   const { row: claim, ips, ipRequests } = stored;
   const which = { hasAddresses: ips.length > 0, asksForAddresses: ipRequests.length > 0 };
-  const condition = conditionOfRefusal(refusal, which, timeText(ledger.context.clock.wallMs()));
+  const condition = conditionOfRefusal(refusal, which, isoTime(ledger.context.clock.wallMs()));
   if (condition === null) return;
   const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], condition);
   write(ledger, claim, { ips, ownerPod: claim.owner_pod, conditions });

@@ -2,6 +2,7 @@ import { type ClaimCondition, forcedCondition, mergeCondition } from "../../ipam
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
+import { isoTime } from "../../platform/time.ts";
 import { FORCED } from "../allocations.ts";
 import {
   endAttachment,
@@ -12,7 +13,7 @@ import {
 import type { Transaction } from "../journal/group-commit.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { type AllocationRow, cidrTextOf, interfaceAddressOf, ownerOf, timeText } from "../journal/rows.ts";
+import { type AllocationRow, cidrTextOf, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
 import type { ReleaseOutcome } from "../node-store.ts";
 
 /**
@@ -67,6 +68,6 @@ function endRest(ledger: Ledger, transaction: Transaction, row: AllocationRow, o
 
 /** A forced release takes a claim's addresses away; the claim says so, and its next ADD allocates anew. */
 function unpublish(ledger: Ledger, uid: string, conditions: readonly ClaimCondition[]): void {
-  const changed = mergeCondition(conditions, forcedCondition(timeText(ledger.context.clock.wallMs())));
+  const changed = mergeCondition(conditions, forcedCondition(isoTime(ledger.context.clock.wallMs())));
   ledger.sql.updateClaimStatus.run("[]", null, JSON.stringify(changed), uid);
 }

@@ -8,8 +8,9 @@ import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.
 import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { BOOT, detachWant, ManualClock, said, want } from "../store/subjects.ts";
+import { BOOT, detachWant, said, want } from "../store/subjects.ts";
 
 // A completed pod keeps its sandbox for as long as its node likes (a graceful shutdown, a Job), and no DEL comes. The
 // controller releases its address; the node must not take it back, in turn and for ever.

@@ -1,20 +1,16 @@
 import { expect, test } from "vitest";
 import { EventWriter } from "../../kube/events.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 const POD = { apiVersion: "v1", kind: "Pod", namespace: "shop", name: "web", uid: "p1" };
 const MINUTE_MS = 60_000;
 
 function scene() {
-  const api = new KubeInMemory();
-  const clock = { nowMs: 0 };
-  const events = new EventWriter({
-    api,
-    component: "holdfast-test",
-    host: "n1",
-    time: () => "2026-01-01T00:00:00.123Z",
-    monotonicMs: () => clock.nowMs,
-  });
+  const clock = new ManualClock();
+  clock.wallOffsetMs = Date.UTC(2026, 0, 1) + 123 - clock.nowMs;
+  const api = new KubeInMemory(clock);
+  const events = new EventWriter({ api, component: "holdfast-test", host: "n1" });
   return { api, clock, events };
 }
 

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from "node:net";
 import { HttpKubeApi, type HttpKubeApiOptions } from "../../kube/http/http-kube-api.ts";
 import type { KubeConnection } from "../../kube/http/kube-config.ts";
+import { systemClock } from "../../platform/time.ts";
 
 export interface Asked {
   readonly method: string;
@@ -53,7 +54,7 @@ export class FakeApi {
       renew: async () => false,
       ...auth,
     };
-    const client = new HttpKubeApi(connection, options);
+    const client = new HttpKubeApi(connection, systemClock, options);
     this.#clients.push(client);
     return client;
   }

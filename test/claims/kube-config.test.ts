@@ -39,27 +39,27 @@ test("address, certificates and token come from the file", async () => {
     cert: Buffer.from("CERT"),
     servername: "kubernetes",
   });
-  const { headers } = await connection.authHeaders();
+  const { headers } = await connection.authHeaders(0);
   expect(headers).toEqual({ Authorization: "Bearer secret", "Impersonate-User": "somebody" });
 });
 
 test("a token file beside it is read anew after a 401, once for all who saw it", async () => {
   writeFileSync(join(folder, "token"), "old\n");
   const connection = loadKubeConfig(write({ server: "http://127.0.0.1:1" }, { tokenFile: "token" }));
-  const { headers, generation } = await connection.authHeaders();
+  const { headers, generation } = await connection.authHeaders(0);
   expect(headers).toEqual({ Authorization: "Bearer old" });
   writeFileSync(join(folder, "token"), "new\n");
-  expect((await connection.authHeaders()).headers).toEqual(headers);
-  expect(await connection.renew(generation)).toBe(true);
-  const renewed = await connection.authHeaders();
+  expect((await connection.authHeaders(0)).headers).toEqual(headers);
+  expect(await connection.renew(generation, 1_000)).toBe(true);
+  const renewed = await connection.authHeaders(0);
   expect(renewed.headers).toEqual({ Authorization: "Bearer new" });
-  expect(await connection.renew(generation)).toBe(true);
-  expect(await connection.renew(renewed.generation)).toBe(false);
+  expect(await connection.renew(generation, 1_000)).toBe(true);
+  expect(await connection.renew(renewed.generation, 1_500)).toBe(false);
 });
 
 test("a name and password go the old way", async () => {
   const file = write({ server: "https://127.0.0.1:1" }, { username: "me", password: "ä" });
-  const { headers } = await loadKubeConfig(file).authHeaders();
+  const { headers } = await loadKubeConfig(file).authHeaders(0);
   expect(headers).toEqual({ Authorization: `Basic ${Buffer.from("me:ä").toString("base64")}` });
 });
 

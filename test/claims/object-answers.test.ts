@@ -3,6 +3,7 @@ import { RefusalError } from "../../ipam/refusals.ts";
 import { isAbsent, knownObject, permittedObject, readingOf, writtenOf } from "../../kube/answers.ts";
 import { ApiAway, type KubeAnswer, type KubeApi, type KubeRequest } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
+import { systemClock } from "../../platform/time.ts";
 
 const COLLECTION = "/apis/example.dev/v1/namespaces/shop/things";
 const PATH = `${COLLECTION}/web-0`;
@@ -87,6 +88,7 @@ test("present and absent are known; whatever else is away to some callers, and a
 function serverOf(send: (request: KubeRequest) => KubeAnswer): { api: KubeApi; asked: KubeRequest[] } {
   const asked: KubeRequest[] = [];
   const api = {
+    clock: systemClock,
     send: async (request: KubeRequest) => {
       asked.push(request);
       return send(request);

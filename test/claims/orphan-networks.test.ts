@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
 import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
 import { OrphanNetworks, type OrphanNetworksOptions } from "../../controller/orphan-networks.ts";
+import { systemClock } from "../../platform/time.ts";
 
 const KEEP_SECONDS = 60;
 const ipam = { type: "holdfast-ipam", subnet: "10.31.0.0/24" };
@@ -52,6 +53,7 @@ async function looks({
   };
   const sent: string[] = [];
   const api = {
+    clock: systemClock,
     send: async ({ method }: { method: string }) => {
       sent.push(method);
       return { status: 200, body: {} };

@@ -5,11 +5,13 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { KubeClaimDesk } from "../../claims/claim-desk.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { EventWriter } from "../../kube/events.ts";
+import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { BOOT, ManualClock, said, want } from "../store/subjects.ts";
+import { BOOT, said, want } from "../store/subjects.ts";
 import { owner } from "./objects.ts";
 
 // A pod that may not use a claim is refused; whoever owns the claim can see who tried.
@@ -21,15 +23,17 @@ let store: KubernetesStore;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-refused-"));
-  api = new KubeInMemory();
   clock = new ManualClock();
+  api = new KubeInMemory();
   const pods = new PodDirectory(api, () => undefined);
   const events = new EventWriter({
-    api,
+    // Its own clock: the store still reads the machine's.
+    api: {
+      clock,
+      send: (request: KubeRequest) => api.send({ ...request, deadlineMs: Infinity }),
+    } as unknown as KubeApi,
     component: "holdfast-daemon",
     host: "n1",
-    time: () => "2026-01-01T00:00:00Z",
-    monotonicMs: () => clock.monotonicMs(),
   });
   store = new KubernetesStore({
     folder,

@@ -12,8 +12,9 @@ import { newAllocation } from "../../store/cluster/allocations/allocation-object
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { mirrorOf } from "../harness/kube-pods.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { BOOT, ManualClock } from "../store/subjects.ts";
+import { BOOT } from "../store/subjects.ts";
 
 // An imported address has no attachment: only its pod tells whether it is in use.
 

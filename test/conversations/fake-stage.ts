@@ -7,31 +7,22 @@ import { endNamespaces } from "../../kube/fake/controllers/namespace-controller.
 import type { Saved } from "../../kube/fake/etcd.ts";
 import { rightsOf } from "../../kube/fake/rights.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { VirtualTime } from "../../platform/virtual-time.ts";
 import { collectionOf, readManifestFolder, readManifests } from "../harness/kube-manifests.ts";
 import type { Stage } from "./stage.ts";
 import type { Fault, Who, WorldStep } from "./steps.ts";
-import { VirtualTime } from "./virtual-time.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** Writes between a backup and the restored etcd's new revisions. */
 const BUMPED = 500;
 const WRITES_OF_START = 20;
 
-/** Numbers that are the same in every run. */
-function numbers(): () => number {
-  let state = 1;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
 /** The server in memory, with the definitions and rights of the shipped manifests. */
 export class FakeStage implements Stage {
   readonly minor = 20;
   readonly server: ApiServer;
   readonly #time = new VirtualTime();
-  readonly #random = numbers();
+  readonly #clock = this.#time.clock();
   readonly #apis = new Map<Who, FakeKubeApi>();
   /** Of the next attempts, one after the other; beyond them all is well. */
   readonly fates: Fate[] = [];
@@ -41,7 +32,7 @@ export class FakeStage implements Stage {
     const rights = rightsOf(readManifests(join(ROOT, "deploy/rbac.yaml")));
     const authorize = (access: Parameters<typeof rights>[0]) =>
       access.user.groups?.includes("system:masters") || rights(access);
-    this.server = new ApiServer({ time: this.#time, random: this.#random, authorize });
+    this.server = new ApiServer({ clock: this.#clock, authorize });
     const definitions = [
       ...readManifestFolder(join(ROOT, "deploy/crds")),
       ...readManifestFolder(join(ROOT, "test/harness/crds")),
@@ -67,15 +58,14 @@ export class FakeStage implements Stage {
       server: () => this.server,
       user,
       link,
-      time: this.#time,
-      random: this.#random,
+      clock: this.#clock,
     });
     this.#apis.set(who, api);
     return api;
   }
 
   nowMs(): number {
-    return this.#time.monotonicMs();
+    return this.#clock.monotonicMs();
   }
 
   run<T>(work: Promise<T>): Promise<T> {

@@ -1,6 +1,7 @@
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { systemClock } from "../../platform/time.ts";
 import { ApiProxy, type ProxyAct } from "../harness/api-proxy.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
@@ -40,7 +41,7 @@ export class ServerStage implements Stage {
     const known = this.#apis.get(who);
     if (known) return known;
     const kubeconfig = this.cluster.kubeconfig(who, this.#proxy.url, this.#proxy.ca);
-    const api = new HttpKubeApi(loadKubeConfig(kubeconfig));
+    const api = new HttpKubeApi(loadKubeConfig(kubeconfig), systemClock);
     this.#apis.set(who, api);
     return api;
   }

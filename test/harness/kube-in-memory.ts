@@ -13,6 +13,7 @@ import {
   type WatchEnd,
   type WatchRequest,
 } from "../../kube/kube-api.ts";
+import { type Clock, systemClock } from "../../platform/time.ts";
 import { collectionOf, readManifestFolder, readManifests } from "./kube-manifests.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind
@@ -30,15 +31,6 @@ const OWN = new Set(["/namespaces", "apiextensions.k8s.io/customresourcedefiniti
 /** When everything begins, as objects show it. */
 const BEGIN_MS = Date.UTC(2026, 0, 1);
 
-const realTime = {
-  wallMs: () => BEGIN_MS,
-  monotonicMs: () => performance.now(),
-  timer: (ms: number, fire: () => void) => {
-    const timer = setTimeout(fire, ms);
-    return () => clearTimeout(timer);
-  },
-};
-
 /** An API server in memory, in real time, for tests that put the world in place and look at what was written. */
 export class KubeInMemory implements KubeApi {
   readonly server: ApiServer;
@@ -52,12 +44,17 @@ export class KubeInMemory implements KubeApi {
   away = false;
   readonly #client: FakeKubeApi;
 
-  constructor() {
-    const world = { time: realTime, random: Math.random };
+  /** Real time, but one instant in objects, unless the test brings its own clock. */
+  constructor(clock: Clock = { ...systemClock, wallMs: () => BEGIN_MS }) {
+    const world = { clock };
     this.server = new ApiServer(world);
     for (const one of DEFINITIONS) this.server.put(collectionOf(one), one);
     for (const name of NAMESPACES) this.server.put("/api/v1/namespaces", { metadata: { name } });
     this.#client = new FakeKubeApi({ server: () => this.server, ...world });
+  }
+
+  get clock(): Clock {
+    return this.#client.clock;
   }
 
   get lastContactMs(): number {

@@ -8,15 +8,17 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { ALLOCATIONS_PATH, objectPath } from "../../kube/objects.ts";
 import type { NamespaceIdentity } from "../../platform/namespaces.ts";
+import { systemClock } from "../../platform/time.ts";
 import type { Allocations } from "../../store/allocations.ts";
 import { addressOf, cooled } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods, pathOf } from "../harness/kube-pods.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { describeAllocations } from "../store/allocations-contract.ts";
-import { BOOT, ManualClock, type Subject } from "../store/subjects.ts";
+import { BOOT, type Subject } from "../store/subjects.ts";
 
 const CLAIMS = "k8s.cni.cncf.io/v1alpha1";
 const FINALIZER = "kubevirt.io/persistent-ipam";
@@ -38,7 +40,7 @@ async function kubernetesSubject(): Promise<Subject> {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   const clock = new ManualClock();
   const gone = new Set<string>();
-  const api = new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("holdfast-node")));
+  const api = new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("holdfast-node")), systemClock);
   const pods = new PodDirectory(api, () => undefined);
   const open = async () => {
     const store = new KubernetesStore({

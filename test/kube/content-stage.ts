@@ -6,7 +6,6 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { type KubeTenantOptions, KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { systemClock } from "../../platform/time.ts";
-import { timeText } from "../../store/journal/rows.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -61,13 +60,15 @@ export class ContentStage {
     options: Partial<KubeTenantOptions> = {},
     server = this.cluster.server,
   ): Promise<KubeTenantSource> {
-    const api = new HttpKubeApi(loadKubeConfig(this.cluster.kubeconfig("holdfast-metadata", server)));
-    const time = () => timeText(systemClock.wallMs());
+    const api = new HttpKubeApi(
+      loadKubeConfig(this.cluster.kubeconfig("holdfast-metadata", server)),
+      systemClock,
+    );
     const source = new KubeTenantSource({
       api,
       log: { info: () => {}, warn: () => {} },
       clock: systemClock,
-      events: new EventWriter({ api, component: "holdfast-metadata", host: "node-a", time }),
+      events: new EventWriter({ api, component: "holdfast-metadata", host: "node-a" }),
       serviceBackends: null,
       ...options,
     });

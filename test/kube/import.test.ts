@@ -5,6 +5,7 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { labelValue, networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, LABEL_NETWORK, NADS_PATH } from "../../kube/objects.ts";
+import { systemClock } from "../../platform/time.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { ControllerStage, config, NAMESPACE } from "./controller-stage.ts";
 
@@ -17,7 +18,7 @@ let api: HttpKubeApi;
 
 beforeAll(async () => {
   stage = await ControllerStage.start();
-  api = new HttpKubeApi(loadKubeConfig(stage.cluster.kubeconfig("holdfast-node")));
+  api = new HttpKubeApi(loadKubeConfig(stage.cluster.kubeconfig("holdfast-node")), systemClock);
 });
 afterAll(async () => {
   api?.close();

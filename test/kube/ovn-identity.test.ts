@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createOvnIdentity, type OvnIdentity } from "../../identity/ovn/identity.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
@@ -233,7 +234,10 @@ test("a guest's boot costs few reads; an API server that is away is said, and ne
 
 test("a watch that says nothing any more: neither the former VM nor nobody, but come again", async () => {
   const proxy = await ApiProxy.start(cluster);
-  const slow = new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("holdfast-metadata", proxy.url, proxy.ca)));
+  const slow = new HttpKubeApi(
+    loadKubeConfig(cluster.kubeconfig("holdfast-metadata", proxy.url, proxy.ca)),
+    systemClock,
+  );
   const deaf = createOvnIdentity({ api: slow, network: NETWORK, log: quiet });
   deaf.start();
   const first = await start("shop");

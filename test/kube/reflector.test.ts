@@ -4,6 +4,7 @@ import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions } from "../../kube/reflector.ts";
+import { systemClock } from "../../platform/time.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
 
@@ -15,7 +16,7 @@ let api: HttpKubeApi;
 
 beforeAll(async () => {
   cluster = await TestCluster.start({ controllers: false });
-  api = new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("admin")));
+  api = new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("admin")), systemClock);
 });
 afterAll(async () => {
   api?.close();

@@ -1,9 +1,11 @@
 /** etcd is restored from a backup some seconds old, under daemons that go on, and pods start at once on every node. */
+
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { markRecovering } from "../../claims/recovery.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { CLAIMS_PATH, NETWORKS_PATH, namespacedPath, objectPath } from "../../kube/objects.ts";
+import { systemClock } from "../../platform/time.ts";
 import { HOLDFAST, run, until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { added, addedInTheEnd, checked, type Guest, NAMESPACE, type Net, Scene } from "./fault-scene.ts";
@@ -91,7 +93,7 @@ test("what recovers and what is missing is named by check, and mends itself", as
   const claim = (await scene.kubevirt.claim(vm.vm, net.name)) as { metadata: { name: string } };
   const path = namespacedPath(CLAIMS_PATH, NAMESPACE, claim.metadata.name);
   await scene.cluster.api.patch(`${path}/status`, { status: { ips: [] } });
-  const api = new HttpKubeApi(loadKubeConfig(scene.cluster.kubeconfig("holdfast-node")));
+  const api = new HttpKubeApi(loadKubeConfig(scene.cluster.kubeconfig("holdfast-node")), systemClock);
   await markRecovering(api, net.name, "somebody, some time: a test", "2026-01-01T00:00:00Z");
   api.close();
 

@@ -5,6 +5,7 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import { KubeServiceBackends } from "../../metadata/tenant/services.ts";
+import { systemClock } from "../../platform/time.ts";
 import type { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -12,7 +13,6 @@ import { readManifests } from "../harness/kube-manifests.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 
 const CRDS = join(import.meta.dirname, "../harness/crds/udn");
-const TIME = () => "2026-01-01T00:00:00Z";
 export const quiet = { info: () => {}, warn: () => {} };
 
 /** Definitions of (Cluster)UserDefinedNetworks; `change` may alter the status of the schema. */
@@ -22,11 +22,11 @@ export function udnDefinitions(variant: "keeping" | "pruning"): KubeObject[] {
 
 /** The API as the account of the metadata server has it. Close it. */
 export function metadataApi(cluster: TestCluster): HttpKubeApi {
-  return new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("holdfast-metadata")));
+  return new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("holdfast-metadata")), systemClock);
 }
 
 export function serviceBackends(api: HttpKubeApi, node: string): KubeServiceBackends {
-  const events = new EventWriter({ api, component: "holdfast-metadata", host: node, time: TIME });
+  const events = new EventWriter({ api, component: "holdfast-metadata", host: node });
   return new KubeServiceBackends({ api, log: quiet, node, events, secret: () => null });
 }
 

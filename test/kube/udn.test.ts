@@ -7,6 +7,7 @@ import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { KubeServiceBackends } from "../../metadata/tenant/services.ts";
+import { systemClock } from "../../platform/time.ts";
 import { ApiProxy, type ProxyRequest } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -143,7 +144,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
       path.startsWith("/apis/discovery.k8s.io/v1?") || path.endsWith("/v1");
     proxy.rule({ when: isAsked, times: 1, act: { status: 406, body: {} } });
     const kubeconfig = stage.cluster.kubeconfig("holdfast-metadata", proxy.url);
-    const proxied = new HttpKubeApi(loadKubeConfig(kubeconfig));
+    const proxied = new HttpKubeApi(loadKubeConfig(kubeconfig), systemClock);
     const fresh = serviceBackends(proxied, NODE);
     fresh.start();
     try {
@@ -325,7 +326,7 @@ test("an API server that is away: what was followed is answered, what is new is 
 });
 
 test("`holdfast networks` of the cluster shows them, with who defines them", async () => {
-  const admin = new HttpKubeApi(loadKubeConfig(stage.cluster.kubeconfig("admin")));
+  const admin = new HttpKubeApi(loadKubeConfig(stage.cluster.kubeconfig("admin")), systemClock);
   const request = { method: "GET", path: "/v1/networks", query: {}, body: undefined };
   const { items } = (await routeOf({ api: admin, silenceMs: 0 }, request as never)) as KubeObject;
   admin.close();

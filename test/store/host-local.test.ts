@@ -18,7 +18,8 @@ import type { AttachOutcome, AttachWant, DetachOutcome } from "../../store/alloc
 import { hidingMount } from "../../store/host-local/data-dir.ts";
 import { migrate } from "../../store/journal/migrations.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
-import { BOOT, ManualClock } from "./subjects.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
+import { BOOT } from "./subjects.ts";
 
 /** What release 0.1.0 knows. */
 const SCHEMA_VERSION_0_1_0 = 3;

@@ -11,8 +11,9 @@ import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import type { StateFolder } from "../../store/journal/state-folder.ts";
 import type { PodIdentity } from "../../store/records.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { BOOT, ManualClock, want } from "./subjects.ts";
+import { BOOT, want } from "./subjects.ts";
 
 export const NODE = "node-a";
 

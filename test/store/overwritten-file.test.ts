@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
-import { BOOT, ManualClock } from "./subjects.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
+import { BOOT } from "./subjects.ts";
 
 const root = mkdtempSync(join(tmpdir(), "holdfast-overwritten-"));
 afterEach(() => rmSync(root, { recursive: true, force: true }));

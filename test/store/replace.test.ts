@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
-import { BOOT, detachWant, ManualClock, said, type WantOptions, want } from "./subjects.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
+import { BOOT, detachWant, said, type WantOptions, want } from "./subjects.ts";
 
 const NEXT_BOOT = "boot-next";
 

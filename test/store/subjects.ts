@@ -5,24 +5,12 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
 import type { NamespaceIdentity } from "../../platform/namespaces.ts";
-import type { Clock } from "../../platform/time.ts";
 import type { Allocations, AttachOutcome, AttachWant } from "../../store/allocations.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { MemoryAllocations } from "./memory-allocations.ts";
 
 export const BOOT = "boot-now";
-
-/** A clock that a test moves. */
-export class ManualClock implements Clock {
-  nowMs = 1_000_000;
-  wallOffsetMs = 1_700_000_000_000;
-  monotonicMs(): number {
-    return this.nowMs;
-  }
-  wallMs(): number {
-    return this.nowMs + this.wallOffsetMs;
-  }
-}
 
 /** One implementation of Allocations with the handles a contract test needs. */
 export interface Subject {

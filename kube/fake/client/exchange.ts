@@ -1,4 +1,5 @@
-import type { World } from "../port.ts";
+import { wholeSeconds } from "../objects.ts";
+import { type Clock, sleep } from "../port.ts";
 import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { Fate, Link } from "./link.ts";
 import type { Outcome } from "./outcomes.ts";
@@ -19,38 +20,36 @@ export interface Attempt {
 /** Sends requests over a link, one attempt at a time. */
 export class Exchange {
   readonly #link: Link;
-  readonly #world: World;
+  readonly #clock: Clock;
 
-  constructor(link: Link, world: World) {
+  constructor(link: Link, clock: Clock) {
     this.#link = link;
-    this.#world = world;
+    this.#clock = clock;
   }
 
   /** Rejects only with what is a defect of the server. */
   once(request: ServerRequest, { verb, limitMs, signal, serve }: Attempt): Promise<Outcome> {
     const fate = this.#link.fate?.(request, verb) ?? {};
-    let cancel = () => {};
     let callOff = () => {};
+    let late = () => {};
     const outcome = new Promise<Outcome>((resolve, reject) => {
       const nothing = (problem: string) => resolve({ kind: "nothing", problem });
       callOff = () => nothing("it was called off");
-      cancel = this.#world.time.timer(limitMs, () => nothing(`nothing came for ${Math.round(limitMs)} ms`));
+      late = () => nothing(`nothing came for ${Math.round(limitMs)} ms`);
       signal?.addEventListener("abort", callOff);
       if (signal?.aborted) callOff();
       else if (!fate.hangs) this.#carry(request, fate, serve).then(resolve, reject);
     });
+    const timer = this.#clock.timer(limitMs, late);
     return outcome.finally(() => {
-      cancel();
+      timer.cancel();
       signal?.removeEventListener("abort", callOff);
     });
   }
 
   /** Resolves after a time; at once for none. */
   async wait(ms = 0): Promise<void> {
-    if (ms <= 0) return;
-    await new Promise<void>((resolve) => {
-      this.#world.time.timer(ms, resolve);
-    });
+    if (ms > 0) await sleep(this.#clock, ms);
   }
 
   async #carry(request: ServerRequest, fate: Fate, serve: Serve): Promise<Outcome> {
@@ -79,7 +78,7 @@ export class Exchange {
       ...(reason === "" ? {} : { reason }),
       code: status,
     };
-    const serverMs = Math.floor(this.#world.time.wallMs() / 1_000) * 1_000;
+    const serverMs = wholeSeconds(this.#clock.wallMs());
     return { status, body, serverMs, retryAfterMs: retryAfterSeconds * 1_000 };
   }
 }

@@ -4,6 +4,7 @@ import { overTheWire } from "../objects.ts";
 import {
   ApiAway,
   Backoff,
+  type Clock,
   type KubeAnswer,
   type KubeApi,
   type KubeRequest,
@@ -55,9 +56,13 @@ export class FakeKubeApi implements KubeApi {
     this.#options = options;
     this.link = options.link ?? {};
     this.#user = options.user ?? { username: "admin", groups: ["system:masters"] };
-    this.#exchange = new Exchange(this.link, options);
+    this.#exchange = new Exchange(this.link, options.clock);
     // Every request under way listens to it.
     setMaxListeners(0, this.#life.signal);
+  }
+
+  get clock(): Clock {
+    return this.#options.clock;
   }
 
   get lastContactMs(): number {
@@ -80,12 +85,12 @@ export class FakeKubeApi implements KubeApi {
   }
 
   async send(request: KubeRequest): Promise<KubeAnswer> {
-    const { time, random } = this.#options;
-    const backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, random);
+    const { clock } = this.#options;
+    const backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, clock);
     let problem = "time was up before it was sent";
     for (;;) {
       if (this.#life.signal.aborted) throw away(request, "the client was closed");
-      const leftMs = request.deadlineMs - time.monotonicMs();
+      const leftMs = request.deadlineMs - clock.monotonicMs();
       if (leftMs < ATTEMPT_MS_MIN) throw away(request, problem);
       const reason = request.unless?.() ?? null;
       if (reason !== null) throw new ApiAway(reason);
@@ -97,13 +102,13 @@ export class FakeKubeApi implements KubeApi {
       problem = problemOf(outcome);
       const asked = outcome.kind === "answered" ? waitOf(outcome.answer) : 0;
       const waitMs = Math.max(backoff.next(), asked);
-      if (time.monotonicMs() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs) throw away(request, problem);
+      if (clock.monotonicMs() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs) throw away(request, problem);
       await this.#exchange.wait(waitMs);
     }
   }
 
   list(request: ListRequest): Promise<ListAnswer> {
-    const { time, random } = this.#options;
+    const { clock } = this.#options;
     const page = async (query: Readonly<Record<string, string>>, limitMs: number) => {
       const { path, metadataOnly = false, signal } = request;
       const asked: ServerRequest = { user: this.#user, method: "GET", path, query, metadataOnly };
@@ -114,7 +119,7 @@ export class FakeKubeApi implements KubeApi {
         outcome.kind === "answered" && outcome.answer.status === FORBIDDEN && this.#isSettling;
       return { outcome, isSettling };
     };
-    return new FakeList({ time, random, request, page, life: this.#life.signal }).run();
+    return new FakeList({ clock, request, page, life: this.#life.signal }).run();
   }
 
   async watch(request: WatchRequest): Promise<WatchEnd> {
@@ -126,10 +131,10 @@ export class FakeKubeApi implements KubeApi {
       life: this.#life.signal,
       arrival: () => this.#exchange.wait(this.link.eventMs?.()),
       heard: () => {
-        this.#lastContactMs = this.#options.time.monotonicMs();
+        this.#lastContactMs = this.#options.clock.monotonicMs();
       },
       lost: () => {
-        this.#lastTroubleMs = this.#options.time.monotonicMs();
+        this.#lastTroubleMs = this.#options.clock.monotonicMs();
       },
     });
     const serve = async () => watch.open(this.#options.server(), asked);
@@ -157,14 +162,14 @@ export class FakeKubeApi implements KubeApi {
   }
 
   #note(outcome: Outcome): void {
-    const nowMs = this.#options.time.monotonicMs();
+    const nowMs = this.#options.clock.monotonicMs();
     if (outcome.kind === "answered") this.#lastContactMs = nowMs;
     if (outcome.kind === "nothing" || outcome.answer.status >= 500) this.#lastTroubleMs = nowMs;
   }
 
   /** Whether a refusal may be withdrawn in a moment: the server was away or failing until just now. */
   get #isSettling(): boolean {
-    return this.#options.time.monotonicMs() - this.#lastTroubleMs < SETTLING_MS;
+    return this.#options.clock.monotonicMs() - this.#lastTroubleMs < SETTLING_MS;
   }
 
   #isToBeRepeated(status: number): boolean {

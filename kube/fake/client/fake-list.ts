@@ -1,5 +1,13 @@
 import type { KubeObject } from "../objects.ts";
-import { ApiAway, Backoff, type ListAnswer, ListRefused, type ListRequest, type World } from "../port.ts";
+import {
+  ApiAway,
+  Backoff,
+  type ListAnswer,
+  ListRefused,
+  type ListRequest,
+  sleep,
+  type World,
+} from "../port.ts";
 import { isPassing, type Outcome, problemOf, waitOf } from "./outcomes.ts";
 
 /** As of the client over HTTP. */
@@ -38,17 +46,17 @@ export class FakeList {
 
   constructor(options: FakeListOptions) {
     this.#options = options;
-    this.#backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, options.random);
+    this.#backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, options.clock);
     const { query } = options.request;
     const paged = query?.resourceVersion === undefined;
     this.#query = { ...(paged ? { limit: PAGE_OBJECTS } : {}), ...query };
   }
 
   async run(): Promise<ListAnswer> {
-    const { request, page, time } = this.#options;
+    const { request, page, clock } = this.#options;
     for (;;) {
       this.#checkTime("time is up");
-      const leftMs = (request.deadlineMs ?? Number.POSITIVE_INFINITY) - time.monotonicMs();
+      const leftMs = (request.deadlineMs ?? Number.POSITIVE_INFINITY) - clock.monotonicMs();
       const { outcome, isSettling } = await page(this.#query, Math.min(SILENCE_MS_MAX, leftMs));
       if (outcome.kind === "nothing") {
         // What was half read may be different when it is read again.
@@ -112,26 +120,17 @@ export class FakeList {
   }
 
   async #wait(ms: number, problem: string): Promise<void> {
-    const { request, time, life } = this.#options;
-    if (time.monotonicMs() + ms > (request.deadlineMs ?? Number.POSITIVE_INFINITY)) throw this.#away(problem);
-    await new Promise<void>((resolve) => {
-      const done = () => {
-        cancel();
-        signal.removeEventListener("abort", done);
-        resolve();
-      };
-      const signal = request.signal ?? life;
-      const cancel = time.timer(ms, done);
-      signal.addEventListener("abort", done);
-      if (signal.aborted) done();
-    });
+    const { request, clock, life } = this.#options;
+    if (clock.monotonicMs() + ms > (request.deadlineMs ?? Number.POSITIVE_INFINITY))
+      throw this.#away(problem);
+    await sleep(clock, ms, request.signal ?? life);
     this.#checkTime(problem);
   }
 
   #checkTime(problem: string): void {
-    const { request, time, life } = this.#options;
+    const { request, clock, life } = this.#options;
     if (request.signal?.aborted || life.aborted) throw this.#away("it was called off");
-    if (time.monotonicMs() >= (request.deadlineMs ?? Number.POSITIVE_INFINITY)) throw this.#away(problem);
+    if (clock.monotonicMs() >= (request.deadlineMs ?? Number.POSITIVE_INFINITY)) throw this.#away(problem);
   }
 
   #away(problem: string): ApiAway {

@@ -17,7 +17,7 @@ import { loadKubeConfig } from "../kube/http/kube-config.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
-import { isoTimeMs, sleep, systemClock } from "../platform/time.ts";
+import { type Clock, isoTimeMs, sleep } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
 import { LEASE_RETRY_MS, Lease } from "./lease.ts";
 import { ControllerMetrics } from "./metrics.ts";
@@ -53,6 +53,7 @@ type Work =
 export class Controller {
   readonly #settings: ControllerSettings;
   readonly #log: Log;
+  readonly #clock: Clock;
   readonly #api: HttpKubeApi;
   readonly #metrics: ControllerMetrics;
   readonly #watched: Watched;
@@ -71,18 +72,19 @@ export class Controller {
   #stopping = false;
 
   /** Throws when the kubeconfig cannot be used. */
-  constructor(settings: ControllerSettings, log: Log) {
+  constructor(settings: ControllerSettings, log: Log, clock: Clock) {
     this.#settings = settings;
     this.#log = log;
-    this.#api = new HttpKubeApi(loadKubeConfig(settings.kubeconfig), systemClock, {
+    this.#clock = clock;
+    this.#api = new HttpKubeApi(loadKubeConfig(settings.kubeconfig), clock, {
       onRequest: (verb, status) => this.#metrics.requested(verb, status),
     });
     const api = this.#api;
     const shared = {
       api,
       log,
-      monotonicMs: () => systemClock.monotonicMs(),
-      time: () => isoTimeMs(systemClock.wallMs()),
+      monotonicMs: () => clock.monotonicMs(),
+      time: () => isoTimeMs(clock.wallMs()),
       idle: () => this.#idle(),
     };
     const { namespace, identity } = settings;
@@ -187,7 +189,7 @@ export class Controller {
     if (this.#stopping) return;
     this.#stopping = true;
     const ended = Promise.all(Object.values(this.#paces).map((pace) => pace.stop()));
-    await Promise.race([ended, sleep(systemClock, STOP_GRACE_MS)]);
+    await Promise.race([ended, sleep(this.#clock, STOP_GRACE_MS)]);
     await this.#lease.stepDown();
     this.#api.close();
     await Promise.all([ended, this.#watched.stop(), this.#udnConditions.stop(), this.#health.close()]);

@@ -9,7 +9,7 @@ export function run(flags: Given): Promise<number> {
     {
       name: "controller",
       load: loadControllerSettings,
-      create: (settings, log) => new Controller(settings, log),
+      create: (settings, log, clock) => new Controller(settings, log, clock),
     },
     flags,
   );

@@ -24,7 +24,7 @@ import { Reflector } from "../kube/reflector.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { type AskedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";
 import type { Log } from "../platform/log.ts";
-import { isoTime, systemClock } from "../platform/time.ts";
+import { isoTime } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import type { NodeContext } from "../store/node-context.ts";
@@ -87,7 +87,7 @@ export class ClusterNode {
     const { onRequest } = options;
     this.#http = new HttpKubeApi(
       loadKubeConfig(options.kubeconfig),
-      systemClock,
+      options.context.clock,
       onRequest ? { onRequest } : {},
     );
     this.api = this.#http;

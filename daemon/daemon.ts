@@ -25,7 +25,7 @@ import type { Log } from "../platform/log.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import { listenOnSocket, removeStale } from "../platform/socket.ts";
-import { systemClock } from "../platform/time.ts";
+import type { Clock } from "../platform/time.ts";
 import { WarnOnce } from "../platform/warn-once.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
@@ -63,10 +63,10 @@ export class Daemon {
   #stopping = false;
 
   /** Throws when the state folder or the kubeconfig cannot be used. */
-  static async create(settings: DaemonSettings, log: Log, version: string): Promise<Daemon> {
+  static async create(settings: DaemonSettings, log: Log, clock: Clock, version: string): Promise<Daemon> {
     ensureFolder(settings.state, "state");
     const context: NodeContext = {
-      clock: systemClock,
+      clock,
       node: settings.node,
       bootId: readBootId(settings.bootIdFile),
       bootTimeUs,
@@ -101,7 +101,7 @@ export class Daemon {
   ) {
     this.#settings = settings;
     this.#log = log;
-    const { bootId } = context;
+    const { bootId, clock } = context;
     this.#cluster = kubernetes?.cluster ?? null;
     this.#store = this.#cluster?.store ?? new SqliteStore(settings.state, context, log);
     const notReady = () => this.#notReady();
@@ -115,7 +115,7 @@ export class Daemon {
       });
     this.#listeners = new ListenerDesk({
       store: this.#store,
-      clock: systemClock,
+      clock,
       log,
       enabled: settings.metadata === "on",
       notReady,
@@ -142,7 +142,7 @@ export class Daemon {
     this.#spool = new Spool(settings.spool, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
     this.#witness = new Witness({
       store: this.#store,
-      clock: systemClock,
+      clock,
       log,
       bootId,
       graceSeconds: settings.witnessGraceSeconds,

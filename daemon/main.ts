@@ -15,7 +15,7 @@ export function run(flags: Given): Promise<number> {
     {
       name: "daemon",
       load: loadDaemonSettings,
-      create: (settings, log) => Daemon.create(settings, log, VERSION),
+      create: (settings, log, clock) => Daemon.create(settings, log, clock, VERSION),
     },
     flags,
   );

@@ -3,6 +3,7 @@ import { makeLog } from "./log.ts";
 import type { Environment, Given } from "./settings/load.ts";
 import type { ProcessName } from "./settings/processes.ts";
 import { SettingsError } from "./settings/refused.ts";
+import { type Clock, systemClock } from "./time.ts";
 
 /** How a process ends, for units and scripts. */
 const EXIT = { ok: 0, failed: 1, settings: 2 } as const;
@@ -21,8 +22,8 @@ interface Runnable {
 export interface Runner<S> {
   readonly name: ProcessName;
   load(flags: Given, env: Environment): S;
-  /** Throws Error when something that the settings name cannot be used. */
-  create(settings: S, log: pino.Logger): Runnable | Promise<Runnable>;
+  /** Throws Error when something that the settings name cannot be used. The clock is the one that all its parts share. */
+  create(settings: S, log: pino.Logger, clock: Clock): Runnable | Promise<Runnable>;
 }
 
 /**
@@ -45,7 +46,7 @@ export async function runProcess<S extends { readonly logLevel: string }>(
   try {
     const settings = load(flags, process.env);
     log = makeLog(settings.logLevel);
-    runnable = await create(settings, log);
+    runnable = await create(settings, log, systemClock);
     await runnable.start();
   } catch (error) {
     process.stderr.write(`holdfast ${name}: ${(error as Error).message}\n`);

@@ -9,10 +9,10 @@ export function run(flags: Given): Promise<number> {
     {
       name: "metadata-net",
       load: loadNetSettings,
-      create(settings, log) {
+      create(settings, log, clock) {
         if (process.getuid?.() !== 0)
           throw new Error("it makes network namespaces, links and rules, for which it must be root");
-        return new MetadataNet(settings, log);
+        return new MetadataNet(settings, log, clock);
       },
     },
     flags,

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { HealthServer } from "../../platform/health-server.ts";
 import type { Log } from "../../platform/log.ts";
-import { systemClock } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import { Agent } from "./agent.ts";
 import { Frontends } from "./haproxy/frontends.ts";
 import { Haproxy } from "./haproxy/haproxy.ts";
@@ -32,14 +32,14 @@ export class MetadataNet {
   #running: Promise<void> = Promise.resolve();
 
   /** Throws Error when the run folder cannot be used, or another process uses it. */
-  constructor(settings: NetSettings, log: Log) {
+  constructor(settings: NetSettings, log: Log, clock: Clock) {
     const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = settings;
     // Before anything reads what is in it.
     this.#unlock = lockRunDir(runDir);
     this.#settings = settings;
     this.#log = log;
     this.#names = namesOf(runDir);
-    this.#haproxy = new Haproxy(settings.haproxy, runDir, systemClock);
+    this.#haproxy = new Haproxy(settings.haproxy, runDir, clock);
     this.#metrics = new NetMetrics({
       states: () => this.#agent.states,
       connected: () => this.#agent.connected,

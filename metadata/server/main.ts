@@ -11,7 +11,7 @@ export function run(flags: Given): Promise<number> {
     {
       name: "metadata",
       load: loadMetadataSettings,
-      create: (settings, log) => MetadataServer.create(settings, log),
+      create: (settings, log, clock) => MetadataServer.create(settings, log, clock),
     },
     flags,
   );

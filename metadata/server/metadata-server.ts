@@ -12,7 +12,7 @@ import type { Server } from "node:http";
 import { HealthServer } from "../../platform/health-server.ts";
 import type { Log } from "../../platform/log.ts";
 import { QuietLog } from "../../platform/log.ts";
-import { systemClock } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import { BackendProxy } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 import { buildGuestServer } from "./guest-server.ts";
@@ -38,21 +38,23 @@ export class MetadataServer {
   readonly #health: HealthServer;
 
   /** Throws Error when a file or folder of the settings cannot be used. */
-  static async create(settings: MetadataSettings, log: Log): Promise<MetadataServer> {
+  static async create(settings: MetadataSettings, log: Log, clock: Clock): Promise<MetadataServer> {
     const ring = new KeyRing(settings, log);
     const metrics = new ServerMetrics();
     const sources = await openSources({
       settings,
       log,
+      clock,
       serviceSecret: () => ring.serviceSecret,
       onOutcome: (outcome) => metrics.lookedUp(outcome),
     });
-    return new MetadataServer(settings, log, { ring, metrics, sources });
+    return new MetadataServer(settings, log, clock, { ring, metrics, sources });
   }
 
   private constructor(
     settings: MetadataSettings,
     log: Log,
+    clock: Clock,
     { ring, metrics, sources }: { ring: KeyRing; metrics: ServerMetrics; sources: Sources },
   ) {
     this.#settings = settings;
@@ -60,7 +62,7 @@ export class MetadataServer {
     this.#ring = ring;
     this.#metrics = metrics;
     this.#sources = sources;
-    const quiet = new QuietLog(log, systemClock);
+    const quiet = new QuietLog(log, clock);
     this.#proxy = new BackendProxy({
       timeoutMs: settings.backendTimeoutSeconds * 1_000,
       log: quiet,

@@ -2,7 +2,7 @@ import type { Buffer } from "node:buffer";
 import { IdentityClient, type IdentityOutcome } from "../../identity/client.ts";
 import type { IdentitySource } from "../../identity/source.ts";
 import type { Log } from "../../platform/log.ts";
-import { systemClock } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import { Passwords } from "../tenant/passwords.ts";
 import { StandaloneSource } from "../tenant/standalone-source.ts";
 import type { TenantSource } from "../tenant/tenant-source.ts";
@@ -22,6 +22,7 @@ export interface Sources {
 export interface SourcesOptions {
   readonly settings: MetadataSettings;
   readonly log: Log;
+  readonly clock: Clock;
   serviceSecret(): Buffer | null;
   onOutcome(outcome: IdentityOutcome): void;
 }
@@ -56,12 +57,12 @@ function standaloneTenants(settings: MetadataSettings): RunningTenants {
 }
 
 async function kubeTenants(
-  { settings, log, serviceSecret }: SourcesOptions,
+  { settings, log, clock, serviceSecret }: SourcesOptions,
   kubeconfig: string | null,
 ): Promise<RunningTenants> {
   // Read only where there is a cluster: its packages take memory and time.
   const { createKubeTenantSource } = await import("../tenant/create-kube-tenant-source.ts");
-  return createKubeTenantSource({ kubeconfig, node: settings.node, log, secret: serviceSecret });
+  return createKubeTenantSource({ kubeconfig, node: settings.node, log, clock, secret: serviceSecret });
 }
 
 /** As the Service's own pod, on a network whose addresses OVN-Kubernetes gives: there is no daemon to ask. */
@@ -76,7 +77,7 @@ async function openPodSources(
     import("../../identity/ovn/identity.ts"),
   ]);
   const tenants = await kubeTenants(options, kubeconfig);
-  const api = new HttpKubeApi(loadKubeConfig(kubeconfig), systemClock);
+  const api = new HttpKubeApi(loadKubeConfig(kubeconfig), options.clock);
   const ovn = createOvnIdentity({
     api,
     network,

@@ -3,7 +3,7 @@ import { EventWriter } from "../../kube/events.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import type { Log } from "../../platform/log.ts";
-import { systemClock } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import { KubeTenantSource } from "./kube-tenant-source.ts";
 import { KubeServiceBackends } from "./services.ts";
 import type { TenantSource } from "./tenant-source.ts";
@@ -16,6 +16,7 @@ export interface KubeOptions {
   /** This node. */
   readonly node: string;
   readonly log: Pick<Log, "info" | "warn">;
+  readonly clock: Clock;
   /** What identities are signed with for Services; asked at each request. null: they are not signed. */
   readonly secret: () => Buffer | null;
 }
@@ -27,11 +28,11 @@ export interface KubeOptions {
 export function createKubeTenantSource(
   options: KubeOptions,
 ): TenantSource & { start(): Promise<void>; stop(): Promise<void> } {
-  const { kubeconfig, node, log, secret } = options;
-  const api = new HttpKubeApi(loadKubeConfig(kubeconfig), systemClock);
+  const { kubeconfig, node, log, clock, secret } = options;
+  const api = new HttpKubeApi(loadKubeConfig(kubeconfig), clock);
   const events = new EventWriter({ api, component: COMPONENT, host: node });
   const serviceBackends = new KubeServiceBackends({ api, log, node, events, secret });
-  const source = new KubeTenantSource({ api, log, clock: systemClock, events, serviceBackends });
+  const source = new KubeTenantSource({ api, log, clock, events, serviceBackends });
   return {
     look: (identity) => source.look(identity),
     backendOf: (network) => source.backendOf(network),

@@ -10,6 +10,7 @@ import {
   CLAIMS_PATH,
   namespacedPath,
 } from "../../kube/objects.ts";
+import { systemClock } from "../../platform/time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
@@ -54,7 +55,7 @@ export class ControllerStage {
       },
       {},
     );
-    const controller = new Controller(settings, pino({ level: settings.logLevel }));
+    const controller = new Controller(settings, pino({ level: settings.logLevel }), systemClock);
     await controller.start();
     this.#controllers.push(controller);
     return controller;

@@ -5,6 +5,7 @@ import { expect } from "vitest";
 import { Controller } from "../../controller/controller.ts";
 import { loadControllerSettings } from "../../controller/settings.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
+import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { type ClusterOptions, TestCluster } from "../harness/cluster.ts";
 import { type CniAnswer, until } from "../harness/daemon.ts";
@@ -87,7 +88,7 @@ export class Scene {
       },
       {},
     );
-    const controller = new Controller(settings, pino({ level: settings.logLevel }));
+    const controller = new Controller(settings, pino({ level: settings.logLevel }), systemClock);
     await controller.start();
     this.#controllers.push(controller);
     return controller;

@@ -4,6 +4,7 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { hashedInterface } from "../../kube/views/vmi-view.ts";
 import { createKubeTenantSource } from "../../metadata/tenant/create-kube-tenant-source.ts";
 import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
+import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";
@@ -356,6 +357,7 @@ test("as the server makes it: content and backends with the rights of the shippe
     kubeconfig: stage.cluster.kubeconfig("holdfast-metadata"),
     node: "node-a",
     log: { info: () => {}, warn: (message: unknown) => warnings.push(String(message)) },
+    clock: systemClock,
     secret: () => null,
   });
   await made.start();

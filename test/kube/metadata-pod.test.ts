@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { SERVICE_ANNOTATION } from "../../claims/udn/udn-object.ts";
 import { MetadataServer } from "../../metadata/server/metadata-server.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
+import { systemClock } from "../../platform/time.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { newFolder, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -56,7 +57,11 @@ beforeAll(async () => {
     metricsAddress: "off",
     logLevel: "silent",
   };
-  server = await MetadataServer.create(loadMetadataSettings(flags, {}), pino({ level: "silent" }));
+  server = await MetadataServer.create(
+    loadMetadataSettings(flags, {}),
+    pino({ level: "silent" }),
+    systemClock,
+  );
   await server.start();
   await until(async () => (await get("/openstack/latest/meta_data.json")).status === 200, "the first answer");
 });
@@ -84,7 +89,11 @@ test("a network that requires tokens is told so by its deployment", async () => 
     logLevel: "silent",
     tokens: "required",
   };
-  const strict = await MetadataServer.create(loadMetadataSettings(flags, {}), pino({ level: "silent" }));
+  const strict = await MetadataServer.create(
+    loadMetadataSettings(flags, {}),
+    pino({ level: "silent" }),
+    systemClock,
+  );
   await strict.start();
   try {
     const status = async () => (await get("/openstack/latest/meta_data.json", VM, {}, other)).status;

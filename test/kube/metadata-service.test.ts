@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { SERVICE_ANNOTATION } from "../../claims/udn/udn-object.ts";
 import { MetadataServer } from "../../metadata/server/metadata-server.ts";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
+import { systemClock } from "../../platform/time.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { newFolder, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -68,7 +69,11 @@ beforeAll(async () => {
     metricsAddress: "off",
     logLevel: "silent",
   };
-  server = await MetadataServer.create(loadMetadataSettings(flags, {}), pino({ level: "silent" }));
+  server = await MetadataServer.create(
+    loadMetadataSettings(flags, {}),
+    pino({ level: "silent" }),
+    systemClock,
+  );
   await server.start();
 });
 afterAll(async () => {

@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { Controller } from "../../controller/controller.ts";
 import { type ControllerSettings, loadControllerSettings } from "../../controller/settings.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
+import { systemClock } from "../../platform/time.ts";
 import { AdmissionServer, asDaemonOf } from "../harness/admission.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { type ClusterOptions, TestCluster } from "../harness/cluster.ts";
@@ -292,7 +293,7 @@ export class Scenario {
       },
       {},
     );
-    this.#controller = new Controller(settings, pino({ level: settings.logLevel }));
+    this.#controller = new Controller(settings, pino({ level: settings.logLevel }), systemClock);
     await this.#controller.start();
   }
 }

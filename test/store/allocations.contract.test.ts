@@ -1,5 +1,12 @@
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { describeAllocations } from "./allocations-contract.ts";
+import { clusterSubject } from "./cluster-subject.ts";
 import { memorySubject, sqliteSubject } from "./subjects.ts";
 
 describeAllocations("memory", memorySubject);
 describeAllocations("sqlite", sqliteSubject);
+describeAllocations("kubernetes, in memory", async () => {
+  const api = new KubeInMemory();
+  return clusterSubject({ clock: new ManualClock(), api, admin: api, close: async () => {} });
+});

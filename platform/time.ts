@@ -22,7 +22,10 @@ export interface Timer {
   unref(): this;
 }
 
-/** Time, timers and chance: the one port through which the product has them. Whoever waits or measures is given it. */
+/**
+ * Time, timers and chance: the one port through which the product has them. Whoever waits or measures is given it.
+ * See docs/decisions/0032.
+ */
 export interface Clock {
   /** Milliseconds of a clock that never jumps. Every duration, rest and deadline is measured on it. */
   monotonicMs(): number;

@@ -14,20 +14,25 @@ export interface Transaction {
 }
 
 interface Job {
+  readonly canRepeat: boolean;
   work(transaction: Transaction): unknown;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
 
-interface Done {
-  readonly job: Job;
+interface Outcome {
   readonly ok: boolean;
+  /** What the work returned, or threw. */
   readonly value: unknown;
+}
+
+interface Done extends Outcome {
+  readonly job: Job;
 }
 
 /**
  * Requests that wait together commit together: one SQLite transaction per turn of the event loop, a savepoint per
- * request, one sync for all. No caller hears of its result before COMMIT has returned.
+ * request where needed, one sync for all. No caller hears of its result before COMMIT has returned.
  */
 export class GroupCommit {
   readonly #db: Database.Database;
@@ -60,11 +65,14 @@ export class GroupCommit {
     this.#rollbackTo = db.prepare("ROLLBACK TO request");
   }
 
-  /** Runs `work`, which must be synchronous, in the next batch. Rejects with what it threw, or with a StorageFault. */
-  submit<T>(work: (transaction: Transaction) => T): Promise<T> {
+  /**
+   * Runs `work`, which must be synchronous, in the next batch. Rejects with what it threw, or with a StorageFault.
+   * `canRepeat`: it may be run again after everything it did was rolled back, because another of its batch failed.
+   */
+  submit<T>(work: (transaction: Transaction) => T, { canRepeat = false } = {}): Promise<T> {
     if (this.#fault) return Promise.reject(this.#fault);
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
+      this.#queue.push({ canRepeat, work, resolve: resolve as (value: unknown) => void, reject });
       this.#schedule();
     });
   }
@@ -100,19 +108,27 @@ export class GroupCommit {
     }
   }
 
-  /** The requests of a batch, each in its savepoint, so that one which fails leaves nothing behind and the others stay. */
+  /**
+   * The requests of a batch. One that fails leaves nothing behind and the others stay: each has a savepoint, for which
+   * SQLite copies every page that the request changes. So where all can be repeated they are first tried without.
+   */
   #runAll(undos: (() => void)[]): Done[] {
-    const done: Done[] = [];
-    const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
-    for (const job of this.#queue.slice(0, BATCH_REQUESTS_MAX)) {
-      done.push({ job, ...this.#runOne(job, undos) });
-      if (performance.now() > deadlineMs) break;
+    const batch = this.#queue.slice(0, BATCH_REQUESTS_MAX);
+    if (batch.every(({ canRepeat }) => canRepeat)) {
+      try {
+        return runEach(batch, (job) => ({ ok: true, value: job.work(transactionOf(undos)) }));
+      } catch (error) {
+        if (isStorageError(error)) throw error;
+        this.#rollback.run();
+        undoDownTo(undos, 0);
+        this.#begin.run();
+      }
     }
-    return done;
+    return runEach(batch, (job) => this.#runOne(job, undos));
   }
 
   /** One request inside its savepoint. A failure of the request is its own; a failure of the storage is everybody's. */
-  #runOne(job: Job, undos: (() => void)[]): { ok: boolean; value: unknown } {
+  #runOne(job: Job, undos: (() => void)[]): Outcome {
     const undosBefore = undos.length;
     this.#savepoint.run();
     try {
@@ -148,6 +164,17 @@ export class GroupCommit {
     for (const job of waiting) job.reject(fault);
     this.#onFault(fault);
   }
+}
+
+/** One after the other, until the time for one transaction is over. */
+function runEach(batch: readonly Job[], run: (job: Job) => Outcome): Done[] {
+  const done: Done[] = [];
+  const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
+  for (const job of batch) {
+    done.push({ job, ...run(job) });
+    if (performance.now() > deadlineMs) break;
+  }
+  return done;
 }
 
 function transactionOf(undos: (() => void)[]): Transaction {

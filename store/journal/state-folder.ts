@@ -235,11 +235,14 @@ export class StateFolder {
     return "reason" in this.#status ? this.#status.reason : `the state database is ${this.#status.kind}`;
   }
 
-  /** Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. */
-  write<T>(work: (ledger: Ledger, transaction: Transaction) => T): Promise<T> {
+  /** Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. `canRepeat`: see GroupCommit. */
+  write<T>(
+    work: (ledger: Ledger, transaction: Transaction) => T,
+    options?: { readonly canRepeat: boolean },
+  ): Promise<T> {
     const ledger = this.#ledger;
     if (!ledger || !this.#commits) return Promise.reject(new StorageAway(this.#unavailable()));
-    return this.#commits.submit((transaction) => work(ledger, transaction));
+    return this.#commits.submit((transaction) => work(ledger, transaction), options);
   }
 
   /** After a failed write nothing in memory and nothing cached by SQLite is believed: close, reopen, check, load. */

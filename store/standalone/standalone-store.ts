@@ -28,9 +28,11 @@ import type {
 import { leaseFindings } from "../host-local/findings.ts";
 import { HostLocalTakeover } from "../host-local/takeover.ts";
 import { checkLedger } from "../journal/check.ts";
+import type { Transaction } from "../journal/group-commit.ts";
 import { dropRested, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
+import type { Ledger } from "../journal/ledger.ts";
 import { ownerOf } from "../journal/rows.ts";
 import { StateFolder } from "../journal/state-folder.ts";
 import { listAllocations, viewNetworks } from "../journal/views.ts";
@@ -84,7 +86,8 @@ export class SqliteStore extends JournalReader implements NodeStore {
       const applied = this.appliedDefinition(want.network)?.definition;
       const takingOver = this.#takeOver(applied ?? want.definition, want);
       if (takingOver !== null) await takingOver;
-      return await this.folder.write((ledger, transaction) => attach(ledger, transaction, want));
+      const work = (ledger: Ledger, transaction: Transaction) => attach(ledger, transaction, want);
+      return await this.folder.write(work, { canRepeat: true });
     } catch (error) {
       // Thrown from inside the transaction, so that what was reserved for half of the attachment is rolled back.
       if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };

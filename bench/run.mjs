@@ -1,7 +1,7 @@
 // `make bench`: measures the bounds of bench/README.md here and now.
 //   node bench/run.mjs [--only NAME] [--markdown]
 // NAME is a measurement, or what the names of several begin with: "kube" are all that need an API server.
-// Compiles the C programs and bundles main.ts into build/bench/, and runs it.
+// Compiles the C programs and bundles main.ts and bare-server.ts into build/bench/, and runs it.
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
@@ -20,8 +20,9 @@ for (const name of ["exec-driver", "load-client", "kube/pod-driver", "metadata/g
 // The test cluster's definitions, where the bundled harness looks for them: beside itself.
 cpSync("test/harness/crds", "build/bench/crds", { recursive: true });
 await build({
-  entryPoints: ["bench/main.ts"],
-  outfile: "build/bench/main.mjs",
+  entryPoints: ["bench/main.ts", "bench/bare-server.ts"],
+  outdir: "build/bench",
+  outExtension: { ".js": ".mjs" },
   bundle: true,
   platform: "node",
   target: "node20",

@@ -97,15 +97,16 @@ export class Workbench {
     return times;
   }
 
-  /** Makes ADDs of new containers through the socket, `inFlight` at once, without executing anything. */
+  /** Makes ADDs of new containers through a socket, `inFlight` at once, without executing anything. */
   async load(
     count: number,
     inFlight = 64,
+    socket = this.daemon.socket,
   ): Promise<{ perSecond: number; p50Ms: number; p99Ms: number; maxMs: number }> {
     this.#loads += 1;
     const request = join(this.folder, "request");
     writeFileSync(request, this.#request());
-    const args = [this.daemon.socket, request, String(count), String(inFlight), String(this.#loads)];
+    const args = [socket, request, String(count), String(inFlight), String(this.#loads)];
     const { stdout } = await run(LOAD_CLIENT, args);
     const [seconds, p50Us, p99Us, maxUs] = stdout.trim().split(" ").map(Number) as [
       number,

@@ -1,0 +1,37 @@
+import { join } from "node:path";
+import Fastify from "fastify";
+import { listenOnSocket } from "../platform/socket.ts";
+import { openDatabase } from "../store/journal/database-file.ts";
+import { GroupCommit } from "../store/journal/group-commit.ts";
+
+/*
+ * What no daemon of this kind can be faster than: the same server on a unix socket reads the same request and answers as
+ * much, after one insert into a database that is opened, synced and committed to in groups as Holdfast's is. It decides
+ * nothing, and keeps one row that can be found again where an ADD keeps three.
+ *
+ *   bare-server FOLDER     serves FOLDER/s.sock, and says so on stdout
+ */
+
+/** With the container ID as many bytes as the allocation, its history and the attachment of such an ADD: 596, by dbstat. */
+const REST_BYTES = 596 - 64;
+const ANSWER = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.2/8", gateway: "10.0.0.1" }], dns: {} };
+
+const [folder = "."] = process.argv.slice(2);
+const db = openDatabase(folder);
+db.exec(
+  "CREATE TABLE bare (id INTEGER PRIMARY KEY, container_id TEXT NOT NULL UNIQUE, rest TEXT NOT NULL) STRICT",
+);
+const insert = db.prepare("INSERT INTO bare (container_id, rest) VALUES (?, ?)");
+const rest = "r".repeat(REST_BYTES);
+const commits = new GroupCommit(db, (fault) => {
+  throw fault;
+});
+
+const server = Fastify({ logger: false });
+server.post("/cni", async (request) => {
+  const { containerId } = request.body as { containerId: string };
+  await commits.submit(() => insert.run(containerId, rest), { canRepeat: true });
+  return ANSWER;
+});
+await listenOnSocket(server, join(folder, "s.sock"));
+process.stdout.write("serving\n");

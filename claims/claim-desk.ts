@@ -10,7 +10,7 @@ import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import { type ClaimFeatures, claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
-import { type Clock, isoTime } from "../platform/time.ts";
+import { isoTime } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
 import type { ClaimDesk, ClaimReading, OtherAttachment, PodState } from "../store/cluster/claim-desk.ts";
 import type { PodIdentity } from "../store/records.ts";
@@ -43,7 +43,6 @@ interface Reading extends ClaimReading {
 export class KubeClaimDesk implements ClaimDesk {
   readonly #api: KubeApi;
   readonly #pods: PodDirectory;
-  readonly #clock: Clock;
   readonly #warn: (message: string) => void;
   readonly #events: Pick<EventWriter, "warn"> | undefined;
   #features: ClaimFeatures = ALL_FEATURES;
@@ -53,14 +52,12 @@ export class KubeClaimDesk implements ClaimDesk {
   constructor(parts: {
     readonly api: KubeApi;
     readonly pods: PodDirectory;
-    readonly clock: Clock;
     readonly warn: (message: string) => void;
     readonly events?: Pick<EventWriter, "warn">;
   }) {
     this.#events = parts.events;
     this.#api = parts.api;
     this.#pods = parts.pods;
-    this.#clock = parts.clock;
     this.#warn = parts.warn;
   }
 
@@ -125,7 +122,7 @@ export class KubeClaimDesk implements ClaimDesk {
     deadlineMs: number,
   ): Promise<"published" | "changed"> {
     const { view } = claim as Reading;
-    const condition = allocatedCondition(isoTime(this.#clock.wallMs()));
+    const condition = allocatedCondition(isoTime(this.#api.clock.wallMs()));
     const written = await this.#write(
       view,
       { ips, ownerPod: want.pod?.name ?? null, condition },
@@ -137,7 +134,7 @@ export class KubeClaimDesk implements ClaimDesk {
 
   follow(claim: ClaimReading, want: AttachWant): void {
     this.#later((claim as Reading).view, (view) => {
-      const condition = allocatedCondition(isoTime(this.#clock.wallMs()));
+      const condition = allocatedCondition(isoTime(this.#api.clock.wallMs()));
       return { ips: view.ips, ownerPod: want.pod?.name ?? null, condition };
     });
   }
@@ -149,14 +146,14 @@ export class KubeClaimDesk implements ClaimDesk {
     }
     this.#later((claim as Reading).view, (view) => {
       const which = { hasAddresses: view.ips.length > 0, asksForAddresses: view.ipRequests.length > 0 };
-      const condition = conditionOfRefusal(refusal, which, isoTime(this.#clock.wallMs()));
+      const condition = conditionOfRefusal(refusal, which, isoTime(this.#api.clock.wallMs()));
       return condition && { ips: view.ips, ownerPod: null, condition };
     });
   }
 
   /** Writes a status that nobody waits for; a newer version is read and tried again. */
   #later(first: ClaimView, wish: (view: ClaimView) => Wish | null): void {
-    const deadlineMs = performance.now() + FOLLOW_MS_MAX;
+    const deadlineMs = this.#api.clock.monotonicMs() + FOLLOW_MS_MAX;
     const run = async () => {
       let view = first;
       for (let attempt = 0; attempt < FOLLOW_ATTEMPTS_MAX; attempt += 1) {
@@ -203,7 +200,7 @@ export class KubeClaimDesk implements ClaimDesk {
 
   /** Fields that the server drops are left out, so that they are not written again at every ADD. */
   #presentFeatures(): ClaimFeatures {
-    if (this.#clock.monotonicMs() - this.#featuresSinceMs > FEATURES_BELIEVED_MS)
+    if (this.#api.clock.monotonicMs() - this.#featuresSinceMs > FEATURES_BELIEVED_MS)
       this.#features = ALL_FEATURES;
     return this.#features;
   }
@@ -212,7 +209,7 @@ export class KubeClaimDesk implements ClaimDesk {
     if (features.ownerPod === this.#features.ownerPod && features.conditions === this.#features.conditions)
       return;
     this.#features = features;
-    this.#featuresSinceMs = this.#clock.monotonicMs();
+    this.#featuresSinceMs = this.#api.clock.monotonicMs();
   }
 
   async #find({ pod }: AttachWant, deadlineMs: number): Promise<PodView | null> {

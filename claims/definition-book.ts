@@ -1,6 +1,7 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "../kube/views/object-metadata.ts";
+import type { Clock } from "../platform/time.ts";
 import { type BrokenNad, type NadReading, readNadConfig, stays } from "./nad-reading.ts";
 import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
 
@@ -94,7 +95,7 @@ export class DefinitionBook {
   readonly #entries = new Map<string, Entry>();
   /** Newest versions of NADs that are too long to be read at each change, and not read yet. */
   readonly #unread = new Map<string, NadView>();
-  readonly #monotonicMs: () => number;
+  readonly #clock: Clock;
   #reading = false;
   #interruptions = 0;
   /** By network. */
@@ -102,8 +103,8 @@ export class DefinitionBook {
   /** As recorded, by network. */
   readonly #owners = new Map<string, NetworkOwner>();
 
-  constructor({ monotonicMs = () => performance.now() }: { readonly monotonicMs?: () => number } = {}) {
-    this.#monotonicMs = monotonicMs;
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
 
   /** Notes whose a network is; null: nobody has recorded it. */
@@ -197,7 +198,7 @@ export class DefinitionBook {
     const unchanged =
       known?.nad.config === nad.config && known.nad.creationTimestamp === nad.creationTimestamp;
     const reading = unchanged ? known.reading : readNadConfig(nad.config);
-    const readMs = unchanged ? known.readMs : this.#monotonicMs();
+    const readMs = unchanged ? known.readMs : this.#clock.monotonicMs();
     const unbroken = known?.interruptions === this.#interruptions;
     const joinedAt = known && stays(known, { nad, reading }, unbroken) ? known.joinedAt : nad.generation;
     this.remove(nad.key);
@@ -210,7 +211,7 @@ export class DefinitionBook {
     if (this.#unread.size === 0 || this.#reading) return;
     this.#reading = true;
     try {
-      const nowMs = this.#monotonicMs();
+      const nowMs = this.#clock.monotonicMs();
       for (const nad of [...this.#unread.values()]) {
         const known = this.#entries.get(nad.key);
         if (known === undefined || nowMs - known.readMs >= READ_PAUSE_MS) this.#take(nad);

@@ -46,7 +46,7 @@ export class NetworkOwners {
     }: { byNodes?: boolean; fresh?: boolean; deadlineMs: number },
   ): Promise<void> {
     const readMs = this.#readMs.get(network);
-    if (!fresh && readMs !== undefined && performance.now() - readMs < BELIEVED_MS) return;
+    if (!fresh && readMs !== undefined && this.#api.clock.monotonicMs() - readMs < BELIEVED_MS) return;
     const under = fresh ? undefined : this.#reading.get(network);
     await (under ?? this.#read(network, byNodes, deadlineMs));
   }
@@ -57,7 +57,7 @@ export class NetworkOwners {
   }
 
   #read(network: string, byNodes: boolean, deadlineMs: number): Promise<NetworkOwner | null> {
-    const beganMs = performance.now();
+    const beganMs = this.#api.clock.monotonicMs();
     const seen = (object: IPNetwork | null) => {
       const nodes = object === null ? [] : nodeDefinitionsOf(object).map(subnetsOf);
       if (nodes.length > 0) this.#nodes.set(network, nodes);

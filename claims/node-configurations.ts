@@ -6,6 +6,7 @@ import type { Finding } from "../ipam/finding.ts";
 import { describeOwner, type Owner } from "../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
+import type { Clock } from "../platform/time.ts";
 import { gatewayHeld } from "../store/journal/check.ts";
 import type { CountingDefinition, DefinitionBook } from "./definition-book.ts";
 import { subnetsOf } from "./import/import-sources.ts";
@@ -36,21 +37,21 @@ interface FindingsParts {
  */
 export class NodeConfigurations {
   readonly #passed = new Map<string, PassedConfiguration & { readonly atMs: number }>();
-  readonly #monotonicMs: () => number;
+  readonly #clock: Clock;
 
-  constructor({ monotonicMs = () => performance.now() }: { readonly monotonicMs?: () => number } = {}) {
-    this.#monotonicMs = monotonicMs;
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
 
   /** Notes the configuration of an interface that no NAD configures. */
   note({ network, conf, ownDefinition }: PassedConfiguration): void {
-    this.#passed.set(network, { network, conf, ownDefinition, atMs: this.#monotonicMs() });
+    this.#passed.set(network, { network, conf, ownDefinition, atMs: this.#clock.monotonicMs() });
   }
 
   /** What `holdfast check` says of them. Throws ApiAway. */
   async findings(parts: FindingsParts): Promise<Finding[]> {
     const findings: Finding[] = [];
-    const oldestMs = this.#monotonicMs() - TRIED_MS;
+    const oldestMs = this.#clock.monotonicMs() - TRIED_MS;
     for (const [network, passed] of this.#passed) {
       if (passed.atMs < oldestMs && !parts.isUsed(network)) this.#passed.delete(network);
       else findings.push(...(await findingsOf(passed, parts)));

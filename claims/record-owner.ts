@@ -27,7 +27,7 @@ export interface RecordOwnerOptions {
   readonly byNodes?: boolean;
   /** Called with each IPNetwork that is read; null: there is none. */
   readonly seen?: (object: IPNetwork | null) => void;
-  /** performance.now(), ms. */
+  /** An instant of the API's clock, ms. */
   readonly deadlineMs: number;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -48,7 +48,7 @@ export async function recordOwner(
     if (recorded !== null) return recorded;
     const owner = await chooseOwner(api, network, object, options);
     if (owner === null) return null;
-    if (performance.now() >= options.deadlineMs) break;
+    if (api.clock.monotonicMs() >= options.deadlineMs) break;
     const written = await write(api, network, object, owner, options.deadlineMs);
     if (written === "again") continue;
     if (readOwner(written) === null) {

@@ -1,5 +1,6 @@
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
+import { parseTime } from "../platform/time.ts";
 
 /** What is known of the VM that a pod runs. */
 export interface VmIdentity {
@@ -63,5 +64,5 @@ function isOf(pod: VmIdentity, uid: string): boolean {
 
 /** A time that cannot be read is never before another. */
 function isBefore(pod: ClaimUser | null, deletion: string): boolean {
-  return pod !== null && Date.parse(pod.createdAt) <= Date.parse(deletion);
+  return pod !== null && parseTime(pod.createdAt) <= parseTime(deletion);
 }

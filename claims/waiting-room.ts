@@ -1,3 +1,5 @@
+import type { Clock } from "../platform/time.ts";
+
 /** ADDs that may wait at once; the runtime asks again anyway, so more would only cost memory. */
 const WAITING_MAX = 1_000;
 
@@ -6,9 +8,14 @@ export type Woken = "woken" | "deadline" | "full";
 
 /** Where ADDs wait for a claim that does not exist yet. They hold nothing while they wait. */
 export class WaitingRoom {
+  readonly #clock: Clock;
   readonly #byKey = new Map<string, Set<() => void>>();
   #count = 0;
   #closed = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   /** Everybody was sent away, and nobody waits any more. */
   get closed(): boolean {
@@ -44,12 +51,13 @@ export class WaitingRoom {
         }
         if (this.#count >= WAITING_MAX) return "full";
         this.#count += 1;
-        let timer: NodeJS.Timeout | undefined;
         const result = await new Promise<Woken>((resolve) => {
-          timer = setTimeout(() => resolve("deadline"), Math.max(0, timeoutMs));
-          ring = () => resolve(this.#closed ? "deadline" : "woken");
+          const timer = this.#clock.timer(timeoutMs, () => resolve("deadline"));
+          ring = () => {
+            timer.cancel();
+            resolve(this.#closed ? "deadline" : "woken");
+          };
         });
-        clearTimeout(timer);
         this.#count -= 1;
         woken = false;
         return result;

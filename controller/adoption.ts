@@ -19,7 +19,7 @@ import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } 
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import type { Log } from "../platform/log.ts";
-import { systemClock } from "../platform/time.ts";
+import { isoTime } from "../platform/time.ts";
 import { sameAllocationOwner } from "../store/cluster/allocations/allocation-object.ts";
 
 export interface AdoptionOptions {
@@ -30,8 +30,6 @@ export interface AdoptionOptions {
   readonly events: Pick<EventWriter, "warn">;
   /** Why nothing may be written now, or null. */
   readonly idle: () => string | null;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
@@ -68,7 +66,7 @@ export class Adoption {
     const { claims, allocations, idle } = this.#options;
     if (idle() !== null || !claims.known || !allocations.known) return;
     const wanting: ClaimView[] = [];
-    const breather = new Breather(systemClock);
+    const breather = new Breather(this.#options.api.clock);
     for (const claim of [...claims.items.values()]) {
       if (this.#isWanting(claim)) wanting.push(claim);
       if (breather.due) await breather.breathe();
@@ -119,8 +117,8 @@ export class Adoption {
   }
 
   async #reserve(claim: ClaimView, one: InterfaceAddress): Promise<Trouble | null> {
-    const { api, time, log } = this.#options;
-    const reserved = await reserveInUse(api, claim.network, one, claimHolder(claim), time());
+    const { api, log } = this.#options;
+    const reserved = await reserveInUse(api, claim.network, one, claimHolder(claim));
     if (reserved.kind === "recorded") {
       const fields = { claim: claim.key, network: claim.network, address: formatInterfaceAddress(one) };
       log.info(fields, `reserved what a claim lists${reserved.was === "cooling" ? "; it was resting" : ""}`);
@@ -137,7 +135,7 @@ export class Adoption {
 
   async #say(claim: ClaimView, one: InterfaceAddress, holder: AllocationOwner): Promise<void> {
     const who = `${holder.kind} ${holder.namespace}/${holder.name}`;
-    const condition = conflictCondition(one.address, who, this.#options.time());
+    const condition = conflictCondition(one.address, who, this.#time());
     const { message } = condition;
     if (conflictOf(claim)?.message === message || this.#written.get(claim.uid) === message) return;
     this.#options.events.warn(claimObject(claim), "IPAddressConflict", message);
@@ -148,7 +146,12 @@ export class Adoption {
 
   /** The other one let go. */
   async #unsay(claim: ClaimView): Promise<void> {
-    await this.#patch(claim, allocatedCondition(this.#options.time()));
+    await this.#patch(claim, allocatedCondition(this.#time()));
+  }
+
+  /** RFC 3339, for people. */
+  #time(): string {
+    return isoTime(this.#options.api.clock.wallMs());
   }
 
   /** A conflict with another writer is left to the next turn. */

@@ -22,8 +22,6 @@ export type Outcome =
 export interface CarryOutContext extends Remembered {
   readonly api: KubeApi;
   readonly rules: Rules;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
 }
 
 /**
@@ -52,7 +50,7 @@ export async function carryOut(
   }
   if (identityOf(object.metadata, fresh) !== identityOf(seen.metadata, verdict)) return { kind: "changed" };
   // The server's clock, against which allocators measure the rest.
-  const time = read.serverMs === null ? context.time() : isoTime(read.serverMs);
+  const time = isoTime(read.serverMs ?? api.clock.wallMs());
   try {
     const written = await write(objects, object, fresh, time);
     if (written?.kind === "done") return { kind: "done" };

@@ -9,6 +9,7 @@
  *   pace, observations  how often, and how long something must have been true
  */
 
+import { hostname } from "node:os";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/plugin-config.ts";
 import { EventWriter } from "../kube/events.ts";
@@ -17,7 +18,7 @@ import { loadKubeConfig } from "../kube/http/kube-config.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
-import { type Clock, isoTimeMs, sleep } from "../platform/time.ts";
+import { type Clock, randomUuid, sleep } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
 import { LEASE_RETRY_MS, Lease } from "./lease.ts";
 import { ControllerMetrics } from "./metrics.ts";
@@ -25,7 +26,7 @@ import { NetworkImports } from "./network-imports.ts";
 import { NetworkStatus } from "./network-status.ts";
 import { OrphanNetworks } from "./orphan-networks.ts";
 import { OwnerPods } from "./owner-pods.ts";
-import { Pace } from "./pace.ts";
+import { Pace, type PaceRest } from "./pace.ts";
 import { PodAdoption } from "./pod-adoption.ts";
 import type { ControllerSettings } from "./settings.ts";
 import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
@@ -54,6 +55,7 @@ export class Controller {
   readonly #settings: ControllerSettings;
   readonly #log: Log;
   readonly #clock: Clock;
+  readonly #identity: string;
   readonly #api: HttpKubeApi;
   readonly #metrics: ControllerMetrics;
   readonly #watched: Watched;
@@ -80,14 +82,10 @@ export class Controller {
       onRequest: (verb, status) => this.#metrics.requested(verb, status),
     });
     const api = this.#api;
-    const shared = {
-      api,
-      log,
-      monotonicMs: () => clock.monotonicMs(),
-      time: () => isoTimeMs(clock.wallMs()),
-      idle: () => this.#idle(),
-    };
-    const { namespace, identity } = settings;
+    const shared = { api, log, idle: () => this.#idle() };
+    const { namespace } = settings;
+    const identity = settings.identity ?? `${hostname()}_${randomUuid(clock)}`;
+    this.#identity = identity;
     const events = new EventWriter({ ...shared, component: "holdfast-controller", host: identity });
     const watched = new Watched(
       api,
@@ -149,22 +147,22 @@ export class Controller {
       resources: () => watched.synced,
     });
     const sweepMs = settings.sweepIntervalSeconds * 1_000;
+    const pace = (
+      what: string,
+      intervalMs: number,
+      work: (signal: AbortSignal) => Promise<void>,
+      rest: PaceRest = {},
+    ) => new Pace({ clock, what, intervalMs, work, log, rest });
     this.#paces = {
-      lease: new Pace("the lease", LEASE_RETRY_MS, () => this.#lease.turn(), log),
-      sweep: new Pace("the sweep", sweepMs, (signal) => this.#sweeper.look(signal), log, LOOK_REST),
-      carryOut: new Pace(
-        "carrying out",
-        sweepMs,
-        (signal) => this.#sweeper.carryOutDue(signal),
-        log,
-        CARRY_OUT_REST,
-      ),
-      adoption: new Pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal), log),
-      podAdoption: new Pace("adoption of pods", sweepMs, (signal) => this.#podAdoption.turn(signal), log),
-      whereabouts: new Pace("whereabouts' records", sweepMs, (signal) => this.#whereabouts.turn(signal), log),
-      ownerPods: new Pace("the owner pods", sweepMs, (signal) => this.#ownerPods.turn(signal), log),
-      networks: new Pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal), log),
-      udns: new Pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal), log),
+      lease: pace("the lease", LEASE_RETRY_MS, () => this.#lease.turn()),
+      sweep: pace("the sweep", sweepMs, (signal) => this.#sweeper.look(signal), LOOK_REST),
+      carryOut: pace("carrying out", sweepMs, (signal) => this.#sweeper.carryOutDue(signal), CARRY_OUT_REST),
+      adoption: pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal)),
+      podAdoption: pace("adoption of pods", sweepMs, (signal) => this.#podAdoption.turn(signal)),
+      whereabouts: pace("whereabouts' records", sweepMs, (signal) => this.#whereabouts.turn(signal)),
+      ownerPods: pace("the owner pods", sweepMs, (signal) => this.#ownerPods.turn(signal)),
+      networks: pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal)),
+      udns: pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal)),
     };
     this.#health = new HealthServer({
       address: settings.metricsAddress,
@@ -177,8 +175,8 @@ export class Controller {
   /** Serves HTTP, then begins to look and to work. Throws when the address cannot be listened on. */
   async start(): Promise<void> {
     await this.#health.start();
-    const { metricsAddress, identity } = this.#settings;
-    this.#log.info({ ...metricsAddress, identity }, "listening");
+    const { metricsAddress } = this.#settings;
+    this.#log.info({ ...metricsAddress, identity: this.#identity }, "listening");
     this.#watched.start();
     this.#udnConditions.start();
     for (const pace of Object.values(this.#paces)) pace.start();

@@ -2,6 +2,7 @@ import { ApiAway, type KubeAnswer, type KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
+import { isoTimeMs } from "../platform/time.ts";
 
 const LEASES_PATH = "/apis/coordination.k8s.io/v1/leases";
 const LEASE_NAME = "holdfast-controller";
@@ -21,10 +22,6 @@ export interface LeaseOptions {
   readonly namespace: string;
   /** Of this process, and of no other at the same time. */
   readonly identity: string;
-  /** performance.now(), ms */
-  readonly monotonicMs: () => number;
-  /** RFC 3339 with milliseconds, for people. */
-  readonly time: () => string;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
@@ -58,7 +55,7 @@ export class Lease {
   }
 
   get held(): boolean {
-    return this.#options.monotonicMs() - this.#renewedMs < RENEW_DEADLINE_MS;
+    return this.#nowMs - this.#renewedMs < RENEW_DEADLINE_MS;
   }
 
   /** Whether to work: it is held, or cannot be had by anybody. */
@@ -83,10 +80,10 @@ export class Lease {
     if (!this.held) return;
     this.#renewedMs = Number.NEGATIVE_INFINITY;
     try {
-      const lease = await this.#objects.find(this.#path, performance.now() + STEP_DOWN_MS);
+      const lease = await this.#objects.find(this.#path, this.#nowMs + STEP_DOWN_MS);
       if (lease?.spec?.holderIdentity !== this.#options.identity) return;
       const without = { ...lease, spec: { ...lease.spec, holderIdentity: "" } };
-      await this.#objects.replace(this.#path, without, performance.now() + STEP_DOWN_MS);
+      await this.#objects.replace(this.#path, without, this.#nowMs + STEP_DOWN_MS);
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
     }
@@ -94,8 +91,8 @@ export class Lease {
 
   async #turn(): Promise<void> {
     // Before the request: a renewal that took long is as old as its question.
-    const askedMs = this.#options.monotonicMs();
-    const read = await this.#objects.get(this.#path, deadline());
+    const askedMs = this.#nowMs;
+    const read = await this.#objects.get(this.#path, this.#deadlineMs);
     if (read.kind === "absent") return this.#acquire(null, askedMs);
     if (read.kind !== "present") return this.#giveUp(read.answer);
     this.#unusable = false;
@@ -111,7 +108,7 @@ export class Lease {
   async #acquire(lease: LeaseObject | null, askedMs: number): Promise<void> {
     const { identity, namespace } = this.#options;
     // MicroTime wants six digits.
-    const time = this.#options.time().replace(/(\.\d{3})?Z$/, (_, digits = ".000") => `${digits}000Z`);
+    const time = isoTimeMs(this.#options.api.clock.wallMs()).replace("Z", "000Z");
     const own = lease?.spec?.holderIdentity === identity;
     const spec = {
       holderIdentity: identity,
@@ -124,8 +121,8 @@ export class Lease {
     const created = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
     const written =
       lease === null
-        ? await this.#objects.create(namespacedPath(LEASES_PATH, namespace), created, deadline())
-        : await this.#objects.replace(this.#path, { ...lease, spec }, deadline());
+        ? await this.#objects.create(namespacedPath(LEASES_PATH, namespace), created, this.#deadlineMs)
+        : await this.#objects.replace(this.#path, { ...lease, spec }, this.#deadlineMs);
     if (written.kind === "done") {
       this.#unusable = false;
       this.#renewedMs = askedMs;
@@ -141,11 +138,15 @@ export class Lease {
     }
   }
 
+  get #nowMs(): number {
+    return this.#options.api.clock.monotonicMs();
+  }
+
+  get #deadlineMs(): number {
+    return this.#nowMs + RENEW_DEADLINE_MS;
+  }
+
   get #path(): string {
     return namespacedPath(LEASES_PATH, this.#options.namespace, LEASE_NAME);
   }
-}
-
-function deadline(): number {
-  return performance.now() + RENEW_DEADLINE_MS;
 }

@@ -4,7 +4,7 @@ import { parseAddress } from "../ipam/space/address.ts";
 import { formatCidr } from "../ipam/space/cidr.ts";
 import { Pool } from "../ipam/space/pool.ts";
 import { Breather } from "../kube/breather.ts";
-import { systemClock } from "../platform/time.ts";
+import type { Clock } from "../platform/time.ts";
 import { fill } from "../store/network-space.ts";
 
 /** A network as its IPNetwork and the metrics show it. `size` is what allocated, cooling, free and excluded add up to. */
@@ -24,9 +24,10 @@ export interface NetworkCounts {
 export async function countNetwork(
   { definition, by }: CountingDefinition,
   allocations: readonly CachedAllocation[],
+  clock: Clock,
 ): Promise<NetworkCounts> {
   const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
-  const breather = new Breather(systemClock);
+  const breather = new Breather(clock);
   let idleCount = 0;
   for (const { object, address } of allocations) {
     if (address === null) continue;

@@ -26,9 +26,6 @@ export interface NetworkImportsOptions {
   readonly onRefused: (count: number) => void;
   /** Why nothing may be written now, or null. */
   readonly idle: () => string | null;
-  readonly monotonicMs: () => number;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
@@ -41,7 +38,7 @@ export class NetworkImports {
 
   constructor(options: NetworkImportsOptions) {
     this.#options = options;
-    this.#pace = new ImportPace(options.monotonicMs);
+    this.#pace = new ImportPace(options.api.clock);
   }
 
   /** The definitions must be known. */
@@ -75,14 +72,14 @@ export class NetworkImports {
   async #recordOwner(network: string): Promise<void> {
     const { api, definitions: book, log } = this.#options;
     if (book.hasRecordedOwner(network)) return;
-    const deadlineMs = performance.now() + HOUSEKEEPING_DEADLINE_MS;
+    const deadlineMs = api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS;
     book.setOwner(network, await recordOwner(api, network, { book, deadlineMs, log }));
   }
 
   async #import(network: string, needed: readonly SeenSource[]): Promise<void> {
-    const { api, definitions, onRefused, time, log } = this.#options;
+    const { api, definitions, onRefused, log } = this.#options;
     const covered = editionsOf(sourcesOf(definitions, network, null));
-    const result = await importNetwork(api, network, { definitions, needed, time, log });
+    const result = await importNetwork(api, network, { definitions, needed, log });
     if (result.kind !== "imported") return;
     this.#pace.imported(network, needed);
     onRefused(result.refused);

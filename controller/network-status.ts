@@ -67,7 +67,7 @@ export class NetworkStatus {
   }
 
   async #count(ours: ReadonlySet<string>): Promise<void> {
-    const { allocations } = this.#options;
+    const { api, allocations } = this.#options;
     const byNodes = this.#nodeNetworks();
     const definitionOf = (network: string) =>
       this.#options.definitions.definitionOf(network) ?? byNodes.get(network) ?? null;
@@ -83,7 +83,7 @@ export class NetworkStatus {
     for (const [network, members] of stale) {
       const counting = definitionOf(network);
       if (counting === null) continue;
-      const counts = await countNetwork(counting, members);
+      const counts = await countNetwork(counting, members, api.clock);
       this.#counted.set(network, { fingerprint: identityOf(counting), counts });
     }
   }

@@ -28,7 +28,6 @@ export interface OrphanNetworksOptions {
   /** How long a network must have had neither a definition nor an address. */
   readonly keepSeconds: number;
   readonly idle: () => string | null;
-  readonly monotonicMs: () => number;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
@@ -64,7 +63,7 @@ export class OrphanNetworks {
 
   /** The definitions must be known. Throws ApiAway. */
   async turn(signal: AbortSignal): Promise<void> {
-    const { networks, allocations, definitions, idle, monotonicMs, keepSeconds } = this.#options;
+    const { api, networks, allocations, definitions, idle, keepSeconds } = this.#options;
     if (!networks.known || !allocations.known || idle() !== null) return;
     const defined = new Set(definitions.networks());
     const orphans = [...networks.items.values()]
@@ -80,7 +79,7 @@ export class OrphanNetworks {
         await this.#show(object, allocated, cooling);
         continue;
       }
-      const nowMs = monotonicMs();
+      const nowMs = api.clock.monotonicMs();
       const sinceMs = this.#emptyMs.get(object.metadata.uid) ?? nowMs;
       empty.set(object.metadata.uid, sinceMs);
       if (nowMs - sinceMs >= keepSeconds * 1_000) await this.#delete(object);
@@ -133,7 +132,7 @@ export class OrphanNetworks {
       },
     });
     if (allocations > 0) return false;
-    const book = new DefinitionBook();
+    const book = new DefinitionBook(api.clock);
     const unreadable = new Set<string>();
     const nads = await api.list({
       path: NADS_PATH,

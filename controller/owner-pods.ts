@@ -9,7 +9,6 @@ import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
-import { systemClock } from "../platform/time.ts";
 
 export interface OwnerPodsOptions {
   readonly api: KubeApi;
@@ -70,7 +69,7 @@ export class OwnerPods {
   async #usersOf(claims: ReadonlyMap<string, ClaimView>): Promise<Map<string, Attached>> {
     const { allocations, pods } = this.#options.caches;
     const users = new Map<string, Attached>();
-    const breather = new Breather(systemClock);
+    const breather = new Breather(this.#options.api.clock);
     for (const { object } of [...allocations.items.values()]) {
       if (breather.due) await breather.breathe();
       const { kind, uid } = object.spec?.owner ?? {};

@@ -1,5 +1,5 @@
 import type { Log } from "../platform/log.ts";
-import { sleep, systemClock } from "../platform/time.ts";
+import { type Clock, sleep } from "../platform/time.ts";
 
 /** Runs of one piece of work are at least so far apart, ms, however many events ask for it. */
 const GAP_MS_MIN = 1_000;
@@ -18,31 +18,26 @@ export function restMs(tookMs: number, { restShare = REST_SHARE, restMsMax = Inf
   return Math.max(GAP_MS_MIN, Math.min(tookMs * restShare, restMsMax));
 }
 
+export interface PaceOptions {
+  readonly clock: Clock;
+  /** A failure of the work is logged as this, and the next run comes. */
+  readonly what: string;
+  readonly intervalMs: number;
+  readonly work: (signal: AbortSignal) => Promise<void>;
+  readonly log: Pick<Log, "warn">;
+  readonly rest?: PaceRest;
+}
+
 /** Runs work at its own pace: at every interval, and soon after somebody asked; never twice at once. */
 export class Pace {
-  readonly #what: string;
-  readonly #intervalMs: number;
-  readonly #work: (signal: AbortSignal) => Promise<void>;
-  readonly #log: Pick<Log, "warn">;
-  readonly #rest: PaceRest;
+  readonly #options: PaceOptions;
   readonly #life = new AbortController();
   #loop: Promise<void> | null = null;
   #asked = false;
   #wake: (() => void) | null = null;
 
-  /** A failure of the work is logged as `what`, and the next run comes. */
-  constructor(
-    what: string,
-    intervalMs: number,
-    work: (signal: AbortSignal) => Promise<void>,
-    log: Pick<Log, "warn">,
-    rest: PaceRest = {},
-  ) {
-    this.#what = what;
-    this.#intervalMs = intervalMs;
-    this.#work = work;
-    this.#log = log;
-    this.#rest = rest;
+  constructor(options: PaceOptions) {
+    this.#options = options;
   }
 
   start(): void {
@@ -61,18 +56,19 @@ export class Pace {
   }
 
   async #run(): Promise<void> {
+    const { clock, what, intervalMs, work, log, rest = {} } = this.#options;
     const { signal } = this.#life;
     while (!signal.aborted) {
       this.#asked = false;
-      const startMs = performance.now();
+      const startMs = clock.monotonicMs();
       try {
-        await this.#work(signal);
+        await work(signal);
       } catch (error) {
-        this.#log.warn({ err: error as Error }, `${this.#what} did not finish; it comes again`);
+        log.warn({ err: error as Error }, `${what} did not finish; it comes again`);
       }
-      const gapMs = restMs(performance.now() - startMs, this.#rest);
-      await sleep(systemClock, gapMs, signal);
-      if (!this.#asked && this.#intervalMs > gapMs) await this.#wait(this.#intervalMs - gapMs);
+      const gapMs = restMs(clock.monotonicMs() - startMs, rest);
+      await sleep(clock, gapMs, signal);
+      if (!this.#asked && intervalMs > gapMs) await this.#wait(intervalMs - gapMs);
     }
   }
 
@@ -81,7 +77,7 @@ export class Pace {
     const wake = () => rest.abort();
     this.#wake = wake;
     this.#life.signal.addEventListener("abort", wake);
-    await sleep(systemClock, ms, rest.signal);
+    await sleep(this.#options.clock, ms, rest.signal);
     this.#life.signal.removeEventListener("abort", wake);
     this.#wake = null;
   }

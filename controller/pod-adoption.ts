@@ -18,7 +18,6 @@ import { allocationName } from "../kube/object-names.ts";
 import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
-import { systemClock } from "../platform/time.ts";
 
 /** Pods looked at closely in one turn; each costs a few reads of the API server. */
 const PODS_PER_TURN = 200;
@@ -35,8 +34,6 @@ export interface PodAdoptionOptions {
   readonly onRefused: (count: number) => void;
   /** Why nothing may be written now, or null. */
   readonly idle: () => string | null;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
@@ -64,7 +61,7 @@ export class PodAdoption {
     if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
     const byNodes = this.#nodeNetworks();
     let records: OwnerRecords | null = null;
-    const breather = new Breather(systemClock);
+    const breather = new Breather(this.#options.api.clock);
     let looked = 0;
     for (const pod of [...pods.items.values()]) {
       if (breather.due) await breather.breathe();
@@ -131,7 +128,7 @@ export class PodAdoption {
     wanting: ReadonlyMap<string, NetworkDefinition | null>,
     records: OwnerRecords,
   ): Promise<void> {
-    const { api, definitions, time, log, events } = this.#options;
+    const { api, definitions, log, events } = this.#options;
     const objects = new ObjectClient(api);
     const object = await objects.find(namespacedPath(PODS_PATH, seen.namespace, seen.name));
     if (object === null) return;
@@ -150,7 +147,7 @@ export class PodAdoption {
         if (found.kind === "present") candidates.addClaim(found.object);
       }
       candidates.addPodView(pod);
-      for (const { address, outcome, by } of await recordAll(api, network, candidates.ofPods(), { time })) {
+      for (const { address, outcome, by } of await recordAll(api, network, candidates.ofPods())) {
         const fields = { pod: pod.key, network, address };
         if (outcome === "recorded") log.info(fields, "recorded what a pod reports");
         if (outcome !== "taken") continue;

@@ -1,5 +1,3 @@
-import { randomUUID } from "node:crypto";
-import { hostname } from "node:os";
 import { kubeconfigFile } from "../platform/settings/cluster.ts";
 import type { CONTROLLER_SETTINGS } from "../platform/settings/controller.ts";
 import { type Environment, type Given, loadSettings } from "../platform/settings/load.ts";
@@ -13,7 +11,8 @@ export interface ControllerSettings
   /** null: as a pod of the cluster. */
   readonly kubeconfig: string | null;
   readonly namespace: string;
-  readonly identity: string;
+  /** null: one that no other process has. */
+  readonly identity: string | null;
 }
 
 /** Flags win over the environment. Throws SettingsError. */
@@ -23,6 +22,6 @@ export function loadControllerSettings(flags: Given, env: Environment): Controll
     ...rest,
     kubeconfig: kubeconfigFile(kubeconfig),
     namespace: namespace ?? (env.POD_NAMESPACE || NAMESPACE_DEFAULT),
-    identity: identity ?? `${hostname()}_${randomUUID()}`,
+    identity: identity ?? null,
   };
 }

@@ -4,7 +4,6 @@ import { Breather } from "../kube/breather.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
-import { systemClock } from "../platform/time.ts";
 import { type CarryOutContext, carryOut } from "./carry-out.ts";
 import { Observations } from "./observations.ts";
 import type { PaceRest } from "./pace.ts";
@@ -31,10 +30,6 @@ export interface SweeperOptions {
   readonly doubt: () => string | null;
   /** Why nothing may be freed now: a doubt, or another controller works. null: go on. */
   readonly idle: () => string | null;
-  /** performance.now(), ms */
-  readonly monotonicMs: () => number;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
   readonly log: Pick<Log, "debug" | "info" | "warn">;
   /** Something has stood long enough to be carried out. */
   readonly onDue?: () => void;
@@ -77,34 +72,35 @@ export class Sweeper {
 
   /** How much longer than its grace the oldest reason to change something has waited, seconds; 0 when none has. */
   get overdueSeconds(): number {
-    return this.#observations.overdueSeconds(this.#options.monotonicMs());
+    return this.#observations.overdueSeconds(this.#options.api.clock.monotonicMs());
   }
 
   /** One look at everything; not twice at once. Ends early when the signal aborts. */
   async look(signal: AbortSignal): Promise<void> {
-    const { caches, rules, log, doubt, monotonicMs, onDue } = this.#options;
+    const { api, caches, rules, log, doubt, onDue } = this.#options;
     const reason = doubt();
     if (reason !== null) {
       log.debug({ reason }, "no sweep");
       return;
     }
+    const { clock } = api;
     const facts = cachedFacts(caches);
     const due: Due[] = [];
     const counts = new Map<string, number>();
     const reported = new Set<string>();
-    const breather = new Breather(systemClock);
-    this.#observations.beginPass(monotonicMs());
+    const breather = new Breather(clock);
+    this.#observations.beginPass(clock.monotonicMs());
     for (const one of [...caches.allocations.items.values()]) {
       const { object } = one;
       const verdict = judge(one, facts, rules);
       const word = `${verdict.kind} ${verdict.why}`;
       counts.set(word, (counts.get(word) ?? 0) + 1);
       if (verdict.kind === "report") this.#report(object, verdict, reported);
-      if (this.#observations.see(object, verdict, monotonicMs())) due.push({ object, verdict });
+      if (this.#observations.see(object, verdict, clock.monotonicMs())) due.push({ object, verdict });
       if (breather.due) await breather.breathe();
       if (signal.aborted) return;
     }
-    this.#observations.endPass(monotonicMs());
+    this.#observations.endPass(clock.monotonicMs());
     this.#counts = counts;
     this.#reported = reported;
     this.#attachedToClaim = attachedClaims(caches.allocations.items);

@@ -16,6 +16,7 @@ import { namespacedPath, objectPath } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { judgeService, projectService, SERVICES_PATH, type ServiceView } from "../kube/views/service-view.ts";
 import type { Log } from "../platform/log.ts";
+import { isoTime } from "../platform/time.ts";
 
 /** Type of the one condition that Holdfast writes into a (Cluster)UserDefinedNetwork. */
 const METADATA_SERVICE_READY = "MetadataServiceReady";
@@ -25,8 +26,6 @@ export interface UdnConditionsOptions {
   readonly events: Pick<EventWriter, "warn">;
   /** Why nothing may be written now, or null. */
   readonly idle: () => string | null;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
   readonly onChange: () => void;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -101,7 +100,7 @@ export class UdnConditions {
     const conditions = mergeCondition(view.conditions, {
       type: METADATA_SERVICE_READY,
       ...wish,
-      lastTransitionTime: this.#options.time(),
+      lastTransitionTime: isoTime(this.#options.api.clock.wallMs()),
     });
     if (!isDeepStrictEqual(conditions, view.conditions)) await this.#write(view, conditions);
     // It is kept; when somebody drops it later, it is written again.

@@ -54,7 +54,7 @@ export class Watched implements Caches {
   readonly nodes: Cache<CachedNode>;
   readonly networks: Cache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
-  readonly book = new DefinitionBook();
+  readonly book: DefinitionBook;
   readonly #api: KubeApi;
   readonly #log: ReflectorLog;
   readonly #reflectors = new Map<Resource, Reflector<never>>();
@@ -62,6 +62,7 @@ export class Watched implements Caches {
 
   constructor(api: KubeApi, events: WatchedEvents, log: ReflectorLog) {
     this.#api = api;
+    this.book = new DefinitionBook(api.clock);
     this.#log = log;
     this.allocations = this.#follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
       project: projectAllocation,

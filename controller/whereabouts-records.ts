@@ -23,9 +23,6 @@ export interface WhereaboutsRecordsOptions {
   /** How long an entry must have been gone. */
   readonly graceSeconds: number;
   readonly idle: () => string | null;
-  readonly monotonicMs: () => number;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
@@ -46,9 +43,9 @@ export class WhereaboutsRecords {
 
   /** Throws ApiAway. */
   async turn(signal: AbortSignal): Promise<void> {
-    const { allocations, idle, monotonicMs, graceSeconds } = this.#options;
+    const { api, allocations, idle, graceSeconds } = this.#options;
     if (idle() !== null || !allocations.known) return;
-    const nowMs = monotonicMs();
+    const nowMs = api.clock.monotonicMs();
     if (nowMs - this.#lookedMs < Math.min(INTERVAL_MS, graceSeconds * 1_000)) return;
     const held = [...allocations.items.values()].filter(({ object }) => isOfRecord(object));
     this.#lookedMs = nowMs;
@@ -92,7 +89,7 @@ export class WhereaboutsRecords {
   }
 
   async #release(seen: IPAllocation): Promise<void> {
-    const { api, log, time } = this.#options;
+    const { api, log } = this.#options;
     const objects = new ObjectClient(api);
     const path = objectPath(ALLOCATIONS_PATH, seen.metadata.name);
     const read = await objects.look(path);
@@ -100,10 +97,7 @@ export class WhereaboutsRecords {
     const object: IPAllocation = read.object;
     if (object.metadata.uid !== seen.metadata.uid || !isOfRecord(object)) return;
     const { network, address, owner } = object.spec;
-    const written = await objects.replace(
-      path,
-      cooled(object, read.serverMs === null ? time() : isoTime(read.serverMs)),
-    );
+    const written = await objects.replace(path, cooled(object, isoTime(read.serverMs ?? api.clock.wallMs())));
     if (written.kind === "done") log.info({ network, address, owner }, "released: whereabouts has let it go");
   }
 }

@@ -3,7 +3,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../kube/objects.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
 import type { Log } from "../platform/log.ts";
-import { isoTime } from "../platform/time.ts";
+import type { Timer } from "../platform/time.ts";
 import { Continuity } from "../store/cluster/allocations/continuity.ts";
 import { type Creation, hasServedSince } from "../store/cluster/allocations/served-since.ts";
 
@@ -25,7 +25,6 @@ export interface ClusterContinuityOptions {
   readonly api: KubeApi;
   readonly node: string;
   readonly recoveryMs: number;
-  readonly wallMs: () => number;
   readonly log: Log;
   /** Reads the IPNetwork of a network now, and tells it to `seen`. Throws ApiAway. */
   look(network: string, deadlineMs: number): Promise<void>;
@@ -41,17 +40,17 @@ export class ClusterContinuity {
   readonly #options: ClusterContinuityOptions;
   #away = false;
   #stopped = false;
-  #probing: NodeJS.Timeout | null = null;
+  #probing: Timer | null = null;
   /** When to look whether a mark of this node's can be taken off, by network. */
-  readonly #ends = new Map<string, NodeJS.Timeout>();
+  readonly #ends = new Map<string, Timer>();
 
   constructor(options: ClusterContinuityOptions) {
     this.#options = options;
-    const { recoveryMs, log } = options;
+    const { api, recoveryMs, log } = options;
     this.continuity = new Continuity({
       settleMs: Math.min(SETTLE_MS, recoveryMs),
       recoveryMs,
-      monotonicMs: () => performance.now(),
+      monotonicMs: () => api.clock.monotonicMs(),
       look: (network, deadlineMs) => options.look(network, deadlineMs),
       mark: (network, what) => this.#mark(network, what),
       onWentBack: () => {
@@ -103,8 +102,9 @@ export class ClusterContinuity {
   /** While the watch is broken, questions tell whether the server is there: a watch may be refused for long. */
   #probeSoon(): void {
     if (this.#probing !== null || this.#stopped) return;
-    const pauseMs = PROBE_PAUSE_MS_MAX * (0.5 + Math.random() / 2);
-    this.#probing = setTimeout(() => {
+    const { clock } = this.#options.api;
+    const pauseMs = PROBE_PAUSE_MS_MAX * (0.5 + clock.random() / 2);
+    this.#probing = clock.timer(pauseMs, () => {
       this.probe(PROBE_MS_MAX)
         .then(
           () => this.#away && this.continuity.regain() && this.#options.compare(),
@@ -114,7 +114,7 @@ export class ClusterContinuity {
           this.#probing = null;
           if (this.#away) this.#probeSoon();
         });
-    }, pauseMs);
+    });
   }
 
   /** An IPNetwork that was read. A mark that has stood long enough is taken off. */
@@ -124,8 +124,8 @@ export class ClusterContinuity {
     continuity.noteVersion(object?.metadata.resourceVersion);
     continuity.noteMark(network, mark);
     if (mark === null || continuity.recoveryLeftMs(network) > 0) return;
-    const { api, log, wallMs } = this.#options;
-    endRecovery(api, network, mark, isoTime(wallMs()))
+    const { api, log } = this.#options;
+    endRecovery(api, network, mark)
       .then(() => log.info({ network }, "the network has recovered; everybody gets addresses again"))
       .catch((error: Error) =>
         log.warn({ network, err: error }, "the end of the recovery is not recorded yet"),
@@ -138,12 +138,13 @@ export class ClusterContinuity {
    */
   async probe(msMax = LOOK_MS_MAX): Promise<boolean> {
     const newestBefore = this.continuity.newest;
-    const { status, body } = await this.#options.api.send({
+    const { api } = this.#options;
+    const { status, body } = await api.send({
       method: "GET",
       path: NETWORKS_PATH,
       query: { limit: "1" },
       priority: "housekeeping",
-      deadlineMs: performance.now() + msMax,
+      deadlineMs: api.clock.monotonicMs() + msMax,
     });
     if (status === 200) this.continuity.noteCurrent(body?.metadata?.resourceVersion, newestBefore);
     return status === 200;
@@ -151,17 +152,17 @@ export class ClusterContinuity {
 
   stop(): void {
     this.#stopped = true;
-    if (this.#probing !== null) clearTimeout(this.#probing);
-    for (const timer of this.#ends.values()) clearTimeout(timer);
+    this.#probing?.cancel();
+    for (const timer of this.#ends.values()) timer.cancel();
   }
 
   async #mark(network: string, what: string): Promise<void> {
-    const { api, log, wallMs } = this.#options;
+    const { api, log } = this.#options;
     log.error(
       { network },
       `allocations were taken away: ${what}; nobody new gets an address there meanwhile`,
     );
-    await markRecovering(api, network, what, isoTime(wallMs()));
+    await markRecovering(api, network, what);
     this.#endIn(network, this.#options.recoveryMs);
   }
 
@@ -170,18 +171,18 @@ export class ClusterContinuity {
    * after another one, as happens while several nodes write theirs, stands for longer.
    */
   #endIn(network: string, ms: number): void {
-    clearTimeout(this.#ends.get(network));
-    const { look, log } = this.#options;
+    this.#ends.get(network)?.cancel();
+    const { api, look, log } = this.#options;
     const end = async () => {
       this.#ends.delete(network);
       try {
-        await look(network, performance.now() + LOOK_MS_MAX);
+        await look(network, api.clock.monotonicMs() + LOOK_MS_MAX);
       } catch (error) {
         log.warn({ network, err: error as Error }, "the recovery goes on");
       }
       const leftMs = this.continuity.recoveryLeftMs(network);
       if (leftMs > 0 && !this.#stopped && !this.#ends.has(network)) this.#endIn(network, leftMs);
     };
-    this.#ends.set(network, setTimeout(() => void end(), ms + END_SPARE_MS).unref());
+    this.#ends.set(network, api.clock.timer(ms + END_SPARE_MS, () => void end()).unref());
   }
 }

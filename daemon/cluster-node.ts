@@ -24,7 +24,7 @@ import { Reflector } from "../kube/reflector.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { type AskedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";
 import type { Log } from "../platform/log.ts";
-import { isoTime } from "../platform/time.ts";
+import { sleep } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import type { NodeContext } from "../store/node-context.ts";
@@ -60,9 +60,9 @@ export interface ClusterNodeOptions {
 export class ClusterNode {
   readonly api: KubeApi;
   readonly pods: PodDirectory;
-  readonly book = new DefinitionBook();
+  readonly book: DefinitionBook;
   readonly owners: NetworkOwners;
-  readonly configurations = new NodeConfigurations();
+  readonly configurations: NodeConfigurations;
   readonly contact: ClusterContinuity;
   readonly store: KubernetesStore;
   readonly imports: NodeImports;
@@ -84,18 +84,16 @@ export class ClusterNode {
     this.#options = options;
     this.#log = log;
     this.node = context.node;
+    const { clock } = context;
+    this.book = new DefinitionBook(clock);
+    this.configurations = new NodeConfigurations(clock);
     const { onRequest } = options;
-    this.#http = new HttpKubeApi(
-      loadKubeConfig(options.kubeconfig),
-      options.context.clock,
-      onRequest ? { onRequest } : {},
-    );
+    this.#http = new HttpKubeApi(loadKubeConfig(options.kubeconfig), clock, onRequest ? { onRequest } : {});
     this.api = this.#http;
     this.contact = new ClusterContinuity({
       api: this.api,
       node: context.node,
       recoveryMs: options.recoverySeconds * 1_000,
-      wallMs: () => context.clock.wallMs(),
       log,
       look: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
       compare: () => this.#lostTouch(),
@@ -147,7 +145,6 @@ export class ClusterNode {
       desk: new KubeClaimDesk({
         api: this.api,
         pods: this.pods,
-        clock: context.clock,
         warn,
         events: this.#events,
       }),
@@ -160,11 +157,9 @@ export class ClusterNode {
       api: this.api,
       book: this.book,
       learnOwner: (network) =>
-        this.owners.learn(network, { deadlineMs: performance.now() + HOUSEKEEPING_DEADLINE_MS }),
+        this.owners.learn(network, { deadlineMs: clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS }),
       hint: this.store.hint,
       pods: () => this.#podWatch.items.values(),
-      time: () => isoTime(context.clock.wallMs()),
-      monotonicMs: () => context.clock.monotonicMs(),
       log,
     });
   }
@@ -236,7 +231,10 @@ export class ClusterNode {
   async podHasEnded(pod: PodIdentity | null): Promise<boolean> {
     if (pod === null) return true;
     try {
-      return (await this.pods.stateOf(pod, performance.now() + this.#options.addDeadlineMs)) !== "living";
+      return (
+        (await this.pods.stateOf(pod, this.api.clock.monotonicMs() + this.#options.addDeadlineMs)) !==
+        "living"
+      );
     } catch (error) {
       if (error instanceof ApiAway || error instanceof RefusalError) return false;
       throw error;
@@ -249,7 +247,7 @@ export class ClusterNode {
         return await work();
       } catch (error) {
         this.#log.warn({ err: error as Error }, `${what} did not succeed; trying again`);
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        await sleep(this.api.clock, RETRY_MS);
       }
     }
   }

@@ -52,7 +52,7 @@ export class Daemon {
   readonly #cluster: ClusterNode | null;
   readonly #settlement: Settlement | null;
   readonly #spool: Spool;
-  readonly #waiting = new WaitingRoom();
+  readonly #waiting: WaitingRoom;
   readonly #listeners: ListenerDesk;
   readonly #witness: Witness;
   readonly #server: FastifyInstance;
@@ -102,6 +102,7 @@ export class Daemon {
     this.#settings = settings;
     this.#log = log;
     const { bootId, clock } = context;
+    this.#waiting = new WaitingRoom(clock);
     this.#cluster = kubernetes?.cluster ?? null;
     this.#store = this.#cluster?.store ?? new SqliteStore(settings.state, context, log);
     const notReady = () => this.#notReady();

@@ -9,7 +9,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
-import { sleep, systemClock } from "../platform/time.ts";
+import { sleep, type Timer } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 
 /**
@@ -26,9 +26,6 @@ interface NodeImportsOptions {
   readonly hint: Pick<Hint, "ownedBy" | "refresh">;
   /** The pods of this node, projected with their addresses. */
   readonly pods: () => Iterable<PodView>;
-  readonly monotonicMs: () => number;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
@@ -50,7 +47,7 @@ export class NodeImports {
 
   constructor(options: NodeImportsOptions) {
     this.#options = options;
-    this.#pace = new ImportPace(options.monotonicMs);
+    this.#pace = new ImportPace(options.api.clock);
   }
 
   /** Imports every network that has a NAD. One network's failure is its own: an ADD there tries again, and the others are served. */
@@ -91,7 +88,7 @@ export class NodeImports {
 
   #open(network: string, sources: readonly SeenSource[]): SeenSource[] {
     const covered = this.#covered.get(network);
-    const oldestMs = this.#options.monotonicMs() - NODES_BELIEVED_MS;
+    const oldestMs = this.#options.api.clock.monotonicMs() - NODES_BELIEVED_MS;
     return sources.filter((source) => {
       const known = covered?.get(editionOf(source));
       return known === undefined || ("subnets" in source && known.readMs < oldestMs);
@@ -109,7 +106,8 @@ export class NodeImports {
 
   async #waitForTurn(network: string, source: SeenSource, deadlineMs: number): Promise<void> {
     const waitMs = this.#waitMs(network, source);
-    if (performance.now() + waitMs < deadlineMs) return sleep(systemClock, waitMs);
+    const { clock } = this.#options.api;
+    if (clock.monotonicMs() + waitMs < deadlineMs) return sleep(clock, waitMs);
     const seconds = Math.ceil(waitMs / 1_000);
     const reason = `${describeSource(source)} has joined network ${network} several times in a row; its pods' addresses are imported in ${seconds} s`;
     throw new RefusalError(refuse("NOT_READY", { reason }));
@@ -132,16 +130,17 @@ export class NodeImports {
   }
 
   async #before(deadlineMs: number, network: string, work: Promise<void>): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
+    const { clock } = this.#options.api;
+    let timer: Timer | undefined;
     const late = new Promise<never>((_, reject) => {
       const reason = `addresses in use on network ${network} from before are still being imported`;
       const refusal = new RefusalError(refuse("NOT_READY", { reason }));
-      timer = setTimeout(() => reject(refusal), Math.max(0, deadlineMs - performance.now()));
+      timer = clock.timer(deadlineMs - clock.monotonicMs(), () => reject(refusal));
     });
     try {
       await Promise.race([work, late]);
     } finally {
-      clearTimeout(timer);
+      timer?.cancel();
     }
   }
 
@@ -160,11 +159,11 @@ export class NodeImports {
     nodes: NetworkDefinition | null,
     needed: readonly SeenSource[],
   ): Promise<void> {
-    const { api, book: definitions, learnOwner, hint, time, log, monotonicMs } = this.#options;
+    const { api, book: definitions, learnOwner, hint, log } = this.#options;
     await learnOwner(network);
     const sources = sourcesOf(definitions, network, nodes);
-    const nowMs = monotonicMs();
-    const result = await importNetwork(api, network, { definitions, nodes, needed, time, log });
+    const nowMs = api.clock.monotonicMs();
+    const result = await importNetwork(api, network, { definitions, nodes, needed, log });
     let recorded = result.kind === "imported" ? result.created : 0;
     if (result.kind === "imported") {
       const ofOthers = needed.filter((one) => !this.#isEverybodys(network, one));
@@ -191,7 +190,7 @@ export class NodeImports {
 
   /** Returns how many addresses of this node's own pods had no record. */
   async #recordOwnPods(network: string, nodes: NetworkDefinition): Promise<number> {
-    const { api, book: definitions, hint, pods, time, log } = this.#options;
+    const { api, book: definitions, hint, pods, log } = this.#options;
     const candidates = new ImportCandidates(network, {
       definitions,
       nodes,
@@ -203,7 +202,7 @@ export class NodeImports {
       const known = hint.ownedBy(network, holder.owner.uid);
       return !known.some(({ value, family }) => value === one.address.value && family === one.address.family);
     });
-    const found = await recordAll(api, network, unknown, { time });
+    const found = await recordAll(api, network, unknown);
     for (const { address, foundIn, outcome, by } of found) {
       if (outcome === "taken")
         log.warn({ network, address, foundIn, by }, "in use here, and held by another");

@@ -222,8 +222,7 @@ function importByHand(api: KubeApi, body: unknown) {
       dataDir,
       "host-local's addresses are on the nodes; run it there, without --kubeconfig",
     );
-  const time = () => new Date().toISOString();
-  return importCluster(api, { ...(network === undefined ? {} : { network }), dryRun: dryRun === true, time });
+  return importCluster(api, { ...(network === undefined ? {} : { network }), dryRun: dryRun === true });
 }
 
 function definedOnly(query: ClusterRequest["query"]): object {

@@ -21,8 +21,6 @@ export interface ClusterImportOptions {
   /** Default: every network that is ours. */
   readonly network?: string;
   readonly dryRun: boolean;
-  /** RFC 3339, for people. */
-  readonly time: () => string;
 }
 
 /**
@@ -32,7 +30,7 @@ export interface ClusterImportOptions {
  */
 export async function importCluster(
   api: KubeApi,
-  { network: wanted, dryRun, time }: ClusterImportOptions,
+  { network: wanted, dryRun }: ClusterImportOptions,
 ): Promise<ImportReport> {
   const { book, networks } = await readDefinitions(api);
   const byNodes = nodeNetworks(networks.values());
@@ -45,7 +43,7 @@ export async function importCluster(
   const problems: { code: string; message: string; hint: string }[] = [];
   for (const network of wanted === undefined ? ours : [wanted]) {
     if (!dryRun) {
-      const deadlineMs = performance.now() + OWNER_MS_MAX;
+      const deadlineMs = api.clock.monotonicMs() + OWNER_MS_MAX;
       const owner = await recordOwner(api, network, {
         book,
         byNodes: byNodes.has(network),
@@ -55,7 +53,7 @@ export async function importCluster(
       book.setOwner(network, owner);
     }
     for (const nodes of byNodes.get(network) ?? [null]) {
-      const options = { definitions: book, nodes, again: true, dryRun, time, log: SILENT };
+      const options = { definitions: book, nodes, again: true, dryRun, log: SILENT };
       const result = await importNetwork(api, network, options);
       if (result.kind !== "imported") continue;
       items.push(...result.addresses.map((one) => itemOf(network, one, known)));

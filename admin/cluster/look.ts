@@ -81,7 +81,7 @@ export async function lookAt(api: KubeApi): Promise<Look> {
 
 export async function readDefinitions(api: KubeApi): Promise<Definitions> {
   const [nads, networks] = await Promise.all([readAll(api, NADS_PATH, projectNad), readNetworkObjects(api)]);
-  const book = new DefinitionBook();
+  const book = new DefinitionBook(api.clock);
   const made = new Map<string, string>();
   for (const { spec } of networks.values()) {
     const network = spec?.network;

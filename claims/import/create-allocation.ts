@@ -4,6 +4,7 @@ import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../kube/objects.ts";
+import { isoTime } from "../../platform/time.ts";
 import {
   type Holder,
   newAllocation,
@@ -32,8 +33,8 @@ export async function reserveInUse(
   network: string,
   one: InterfaceAddress,
   holder: Holder,
-  time: string,
 ): Promise<Reserved> {
+  const time = isoTime(api.clock.wallMs());
   const objects = new ObjectClient(api);
   const created = await createAllocation(objects, network, one, holder, time);
   if (created.kind === "created") return { kind: "recorded", was: "none" };

@@ -1,3 +1,4 @@
+import type { Clock } from "../../platform/time.ts";
 import type { SeenSource } from "./import-sources.ts";
 
 /** Imports that a namespace's definitions open without a pause: who switches several of them does it one after the other. */
@@ -21,25 +22,25 @@ interface Turn {
  * nobody else waits for it. What its pods have from another plugin is as little protected as before it named the network.
  */
 export class ImportPace {
-  readonly #monotonicMs: () => number;
+  readonly #clock: Clock;
   /** By network and namespace. */
   readonly #turns = new Map<string, Turn>();
   /** When an IPNetwork was brought up to date, ms, by network. */
   readonly #updatedMs = new Map<string, number>();
 
-  constructor(monotonicMs: () => number) {
-    this.#monotonicMs = monotonicMs;
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
 
   /** How long, ms, a definition has to wait for its import; 0: it may begin. */
   waitMs(network: string, source: SeenSource): number {
     const turn = this.#turns.get(keyOf(network, source));
-    return turn === undefined ? 0 : Math.max(0, turn.endedMs + pauseMsOf(turn) - this.#monotonicMs());
+    return turn === undefined ? 0 : Math.max(0, turn.endedMs + pauseMsOf(turn) - this.#clock.monotonicMs());
   }
 
   /** An import that these definitions have opened is done. */
   imported(network: string, opened: readonly SeenSource[]): void {
-    const nowMs = this.#monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
     for (const [key, turn] of this.#turns) if (isOver(turn, nowMs)) this.#turns.delete(key);
     for (const key of new Set(opened.map((one) => keyOf(network, one)))) {
       this.#turns.set(key, { endedMs: nowMs, count: (this.#turns.get(key)?.count ?? 0) + 1 });
@@ -48,7 +49,7 @@ export class ImportPace {
 
   /** Whether an IPNetwork may be brought up to date now; the next time is counted from here. */
   takeUpdate(network: string): boolean {
-    const nowMs = this.#monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
     for (const [one, ms] of this.#updatedMs) if (nowMs - ms >= UPDATE_MS_MIN) this.#updatedMs.delete(one);
     if (this.#updatedMs.has(network)) return false;
     this.#updatedMs.set(network, nowMs);

@@ -20,6 +20,7 @@ import {
 import { claimsNamedBy } from "../../kube/views/network-selection.ts";
 import type { PodView } from "../../kube/views/pod-view.ts";
 import type { Log } from "../../platform/log.ts";
+import { isoTime } from "../../platform/time.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { DefinitionBook } from "../definition-book.ts";
 import { readNetworkObject, writeNetworkObject } from "../network-object.ts";
@@ -51,8 +52,6 @@ export interface ImportOptions {
   readonly nodes?: NetworkDefinition | null;
   /** Nothing is imported when these are covered already; default: all definitions. */
   readonly needed?: readonly SeenSource[];
-  /** RFC 3339, for people. */
-  readonly time: () => string;
   /** Also when it was done before: by hand. */
   readonly again?: boolean;
   /** Only looks: nothing is written. */
@@ -134,7 +133,6 @@ export async function importNetwork(
     nodes,
     count: all.length,
     refused,
-    time: options.time(),
   });
   const { existed } = result;
   log.info(
@@ -155,7 +153,7 @@ export async function recordAll(
   api: KubeApi,
   network: string,
   all: readonly ImportCandidate[],
-  { time, dryRun = false }: Pick<ImportOptions, "time" | "dryRun">,
+  { dryRun = false }: Pick<ImportOptions, "dryRun"> = {},
 ): Promise<ImportedAddress[]> {
   const found: ImportedAddress[] = [];
   const queue = all.entries();
@@ -165,7 +163,7 @@ export async function recordAll(
       const what = { address: formatInterfaceAddress(one), owner: holder.owner, foundIn };
       found[index] = {
         ...what,
-        ...(dryRun ? { outcome: null } : await record(api, network, candidate, time())),
+        ...(dryRun ? { outcome: null } : await record(api, network, candidate)),
       };
     }
   };
@@ -178,9 +176,8 @@ async function record(
   api: KubeApi,
   network: string,
   { one, holder }: ImportCandidate,
-  time: string,
 ): Promise<Pick<ImportedAddress, "outcome" | "by">> {
-  const reserved = await reserveInUse(api, network, one, holder, time);
+  const reserved = await reserveInUse(api, network, one, holder);
   if (reserved.kind === "changed")
     throw new ApiAway(`${formatInterfaceAddress(one)} is being written by others`);
   if (reserved.kind === "recorded") return { outcome: "recorded" };
@@ -238,21 +235,20 @@ interface Covered {
   readonly nodes: NetworkDefinition | null;
   readonly count: number;
   readonly refused: number;
-  readonly time: string;
 }
 
 /** Others write counts into the same object: each attempt carries the version just read. Returns whether the list was kept. */
 async function setImported(
   api: KubeApi,
   network: string,
-  { sources, nodes, count, refused, time }: Covered,
+  { sources, nodes, count, refused }: Covered,
 ): Promise<boolean> {
   const condition = {
     type: IMPORTED,
     status: "True",
     reason: "Imported",
     message: `${count} addresses were in use before${refused === 0 ? "" : `; ${refused} more that pods report are not recorded`}`,
-    lastTransitionTime: time,
+    lastTransitionTime: isoTime(api.clock.wallMs()),
   } as const;
   const objects = new ObjectClient(api);
   for (let attempt = 0; attempt < CONDITION_ATTEMPTS_MAX; attempt++) {

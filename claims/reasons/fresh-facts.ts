@@ -10,6 +10,7 @@ import {
 } from "../../kube/objects.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
+import type { Clock } from "../../platform/time.ts";
 import { DefinitionBook, projectNad } from "../definition-book.ts";
 import { claimFact, nodeFact, type SweptPod, sweptPod } from "./fact-views.ts";
 import { ABSENT, type Facts, type Found, present, UNKNOWN } from "./facts.ts";
@@ -51,7 +52,9 @@ export async function decideFresh<T>(
       networkOfNad: (nad) => {
         const [namespace = "", name = ""] = nad.split("/");
         return ask(`nad ${nad}`, async () => {
-          const found = await read(api, namespacedPath(NADS_PATH, namespace, name), networkOfNad);
+          const found = await read(api, namespacedPath(NADS_PATH, namespace, name), (it) =>
+            networkOfNad(it, api.clock),
+          );
           return found.kind === "present" && found.it !== null ? present(found.it) : UNKNOWN;
         });
       },
@@ -75,9 +78,9 @@ export async function decideFresh<T>(
 }
 
 /** null: it is none of ours, or wrong. */
-function networkOfNad(object: unknown): string | null {
+function networkOfNad(object: unknown, clock: Clock): string | null {
   const nad = projectNad(object);
-  const book = new DefinitionBook();
+  const book = new DefinitionBook(clock);
   book.upsert(nad);
   return book.networkOfNad(nad.key);
 }

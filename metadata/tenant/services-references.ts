@@ -46,7 +46,7 @@ export interface ServiceReferencesOptions {
 export class ServiceReferences {
   readonly #udns: UdnWatch;
   readonly #nads: Reflector<NadWithService>;
-  readonly #book = new DefinitionBook();
+  readonly #book: DefinitionBook;
   readonly #api: KubeApi;
   /** By network, as read last. */
   readonly #owners = new Map<string, { readonly owner: NetworkOwner | null; readonly readMs: number }>();
@@ -56,6 +56,7 @@ export class ServiceReferences {
 
   constructor({ api, log }: ServiceReferencesOptions) {
     this.#api = api;
+    this.#book = new DefinitionBook(api.clock);
     this.#udns = new UdnWatch({
       api,
       log,

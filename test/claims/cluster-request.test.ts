@@ -7,6 +7,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
+import { systemClock } from "../../platform/time.ts";
 import { pod } from "./objects.ts";
 
 const RANGES = { subnets: "10.30.0.0/24,fd00:30::/64" };
@@ -38,7 +39,7 @@ async function ask(
     args = "K8S_POD_NAME=web;K8S_POD_NAMESPACE=shop;K8S_POD_UID=uid-1",
   } = {},
 ): Promise<{ text: string; isOfNodes: boolean }> {
-  const book = new DefinitionBook();
+  const book = new DefinitionBook(systemClock);
   const metadata = { namespace: definer, name: "x", uid: "u", resourceVersion: "1" };
   const creationTimestamp = "2026-01-01T00:00:00Z";
   const spec = { config: JSON.stringify(defined) };

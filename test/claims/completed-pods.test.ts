@@ -30,7 +30,7 @@ beforeEach(async () => {
     context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
     log: { info: () => {}, warn: () => {}, error: () => {} },
     api,
-    desk: new KubeClaimDesk({ api, pods, clock, warn: () => {} }),
+    desk: new KubeClaimDesk({ api, pods, warn: () => {} }),
     definitions: { definitionOf: () => null, networks: () => [] },
     continuity: steadyContinuity(),
     addDeadlineMs: 60_000,
@@ -87,10 +87,9 @@ test.each([
   const desk = new KubeClaimDesk({
     api,
     pods: new PodDirectory(api, () => undefined),
-    clock: new ManualClock(),
     warn: () => {},
   });
-  expect(await desk.hasEnded({ namespace: "shop", name: "job", uid }, performance.now() + 10_000)).toBe(
+  expect(await desk.hasEnded({ namespace: "shop", name: "job", uid }, api.clock.monotonicMs() + 10_000)).toBe(
     ended,
   );
 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DefinitionBook, type NadView, projectNad } from "../../claims/definition-book.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
+import { systemClock } from "../../platform/time.ts";
 
 const config = (name: string, subnets: string, more: object = {}) =>
   JSON.stringify({
@@ -36,7 +37,7 @@ const nad = (key: string, day: number, text: string, sharedWith: readonly string
   };
 };
 const book = (...nads: NadView[]) => {
-  const made = new DefinitionBook();
+  const made = new DefinitionBook(systemClock);
   for (const one of nads) made.upsert(one);
   return made;
 };
@@ -226,7 +227,7 @@ test("agrees with a naive model, whatever comes, changes and goes", () => {
   const fine = new Map([BLUE, BLUE_SPELLED, BLUE_OTHER, RED].map((one) => [one, parseNadConfig(one)]));
   fc.assert(
     fc.property(fc.array(step, { minLength: 20, maxLength: 60 }), (steps) => {
-      const made = new DefinitionBook();
+      const made = new DefinitionBook(systemClock);
       const model = new Map<string, NadView>();
       let recorded: { definedIn: string; sharedWith: readonly string[] } | null = null;
       for (const one of steps) {

@@ -4,13 +4,14 @@ import { ImportCandidates } from "../../claims/import/import-candidates.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { systemClock } from "../../platform/time.ts";
 import { pod } from "./objects.ts";
 
 const conf = { name: "blue", type: "bridge", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } };
 
 /** Network blue, which namespace shop defines by a NetworkAttachmentDefinition. */
 function ownedByShop(ipam: object = conf.ipam): DefinitionBook {
-  const book = new DefinitionBook();
+  const book = new DefinitionBook(systemClock);
   const metadata = { namespace: "shop", name: "blue", uid: "u", resourceVersion: "1" };
   const creationTimestamp = "2026-01-01T00:00:00Z";
   book.upsert(
@@ -50,7 +51,7 @@ describe("a status entry that names a network without a NAD", () => {
   );
 
   test("counts where the nodes' configuration defines the network", () => {
-    const options = { definitions: new DefinitionBook(), nodes: parsePluginConfig(conf) };
+    const options = { definitions: new DefinitionBook(systemClock), nodes: parsePluginConfig(conf) };
     const candidates = new ImportCandidates("blue", options);
     candidates.addPod(reporting({ name: "blue" }));
     expect(found(candidates)).toEqual(["10.31.0.77/24 Pod evil/liar"]);
@@ -128,7 +129,7 @@ describe("what a pod's annotations claim", () => {
 
 test("of a network that a file on the nodes defines the first address is nobody's, unless the kubelet says so", () => {
   const of = (status: object) => {
-    const options = { definitions: new DefinitionBook(), nodes: parsePluginConfig(conf) };
+    const options = { definitions: new DefinitionBook(systemClock), nodes: parsePluginConfig(conf) };
     const candidates = new ImportCandidates("blue", options);
     const annotations = {
       [STATUS]: JSON.stringify([{ name: "blue", interface: "net1", ips: ["10.31.0.1"] }]),

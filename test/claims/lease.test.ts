@@ -1,22 +1,25 @@
 import { expect, test } from "vitest";
 import { Lease } from "../../controller/lease.ts";
+import type { ApiServer } from "../../kube/fake/api-server.ts";
+import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import type { Clock } from "../../platform/time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 const LEASE = "/apis/coordination.k8s.io/v1/namespaces/system/leases/holdfast-controller";
 
-/** A controller on one clock; walls disagree by a year. */
+/** A controller on a clock of its own; walls disagree by a year. */
 class Candidate {
-  nowMs = 0;
+  readonly clock = new ManualClock();
   readonly lease: Lease;
 
-  constructor(api: KubeInMemory, identity: string) {
+  constructor(identity: "a" | "b", apiOf: (clock: Clock) => KubeApi) {
+    this.clock.wallOffsetMs = Date.UTC(identity === "a" ? 2026 : 2027, 0, 1) + 123 - this.clock.nowMs;
     this.lease = new Lease({
-      api,
+      api: apiOf(this.clock),
       namespace: "system",
       identity,
-      monotonicMs: () => this.nowMs,
-      // A renewal that changes nothing is none.
-      time: () => new Date(Date.UTC(identity === "a" ? 2026 : 2027, 0, 1) + 123 + this.nowMs).toISOString(),
       log: { info() {}, warn() {} },
     });
   }
@@ -25,14 +28,30 @@ class Candidate {
   async turnFor(seconds: number): Promise<void> {
     for (let passed = 0; passed < seconds; passed += 2) {
       await this.lease.turn();
-      this.nowMs += 2_000;
+      this.clock.nowMs += 2_000;
     }
   }
 }
 
+/** A controller alone, and the server's objects. */
+function alone(): { api: KubeInMemory; a: Candidate } {
+  let api!: KubeInMemory;
+  const a = new Candidate("a", (clock) => {
+    api = new KubeInMemory(clock);
+    return api;
+  });
+  return { api, a };
+}
+
+/** Two controllers at one server. */
+function both(): { server: ApiServer; a: Candidate; b: Candidate } {
+  const { server } = new KubeInMemory();
+  const clientOf = (clock: Clock) => new FakeKubeApi({ server: () => server, clock });
+  return { server, a: new Candidate("a", clientOf), b: new Candidate("b", clientOf) };
+}
+
 test("the first acquires and renews; times have six digits", async () => {
-  const api = new KubeInMemory();
-  const a = new Candidate(api, "a");
+  const { api, a } = alone();
   expect(a.lease.leads).toBe(false);
   await a.turnFor(60);
   expect(a.lease.held).toBe(true);
@@ -45,9 +64,7 @@ test("the first acquires and renews; times have six digits", async () => {
 });
 
 test("another one takes over only when it has seen no renewal for long, whatever the wall clocks say", async () => {
-  const api = new KubeInMemory();
-  const a = new Candidate(api, "a");
-  const b = new Candidate(api, "b");
+  const { server, a, b } = both();
   for (let i = 0; i < 30; i++) {
     await a.turnFor(2);
     await b.turnFor(2);
@@ -57,14 +74,13 @@ test("another one takes over only when it has seen no renewal for long, whatever
   expect(b.lease.held).toBe(false);
   await b.turnFor(6);
   expect(b.lease.held).toBe(true);
-  expect(api.at(LEASE).spec).toMatchObject({ holderIdentity: "b", leaseTransitions: 1 });
+  expect(server.at(LEASE)?.spec).toMatchObject({ holderIdentity: "b", leaseTransitions: 1 });
   await a.turnFor(2);
   expect(a.lease.held).toBe(false);
 });
 
 test("a holder that cannot renew stops leading before another one begins", async () => {
-  const api = new KubeInMemory();
-  const a = new Candidate(api, "a");
+  const { api, a } = alone();
   await a.turnFor(2);
   api.away = true;
   await a.turnFor(10);
@@ -72,9 +88,7 @@ test("a holder that cannot renew stops leading before another one begins", async
 });
 
 test("stepping down lets the next one in at once", async () => {
-  const api = new KubeInMemory();
-  const a = new Candidate(api, "a");
-  const b = new Candidate(api, "b");
+  const { a, b } = both();
   await a.turnFor(2);
   await a.lease.stepDown();
   await b.turnFor(2);
@@ -82,9 +96,8 @@ test("stepping down lets the next one in at once", async () => {
 });
 
 test("where leases are refused everybody works", async () => {
-  const api = new KubeInMemory();
+  const { api, a } = alone();
   api.missing.add("/apis/coordination.k8s.io");
-  const a = new Candidate(api, "a");
   await a.turnFor(2);
   expect([a.lease.held, a.lease.leads]).toEqual([false, true]);
   api.missing.clear();

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { DefinitionBook, type NadView } from "../../claims/definition-book.ts";
 import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 // Whoever may write a network can write a long one, and change it all the time; every daemon, controller and metadata
 // server of the cluster hears of each change. What that costs is counted in characters and addresses that are read.
@@ -86,7 +87,7 @@ describe("a definition of 384 kB", () => {
   });
 
   test("does not count, and an ADD through it says why", () => {
-    const book = new DefinitionBook();
+    const book = new DefinitionBook(new ManualClock());
     book.upsert(nad(1, long));
     expect(book.definitionOf("blue")).toBeNull();
     expect(book.verdict("shop/blue")).toMatchObject({
@@ -118,7 +119,7 @@ describe("a long definition that changes all the time", () => {
   const cooldownOf = (book: DefinitionBook) => book.definitionOf("blue")?.definition.cooldownSeconds;
 
   test("is not read before somebody asks", () => {
-    const book = new DefinitionBook();
+    const book = new DefinitionBook(new ManualClock());
     for (const [index, text] of versions.entries()) book.upsert(nad(index, text));
     expect(charsRead).toBe(0);
     expect(cooldownOf(book)).toBe(19);
@@ -126,24 +127,24 @@ describe("a long definition that changes all the time", () => {
   });
 
   test("is read at most every five seconds, however often it changes and somebody asks", () => {
-    let nowMs = 0;
-    const book = new DefinitionBook({ monotonicMs: () => nowMs });
+    const clock = new ManualClock();
+    const book = new DefinitionBook(clock);
     const seen: (number | undefined)[] = [];
     for (const [index, text] of versions.entries()) {
       book.upsert(nad(index, text));
       for (let question = 0; question < 10; question += 1) book.verdict("shop/blue");
       seen.push(cooldownOf(book));
-      nowMs += 1_000;
+      clock.nowMs += 1_000;
     }
     // What it said before counts until then, as with a watch that is late.
     expect(seen).toEqual([0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10, 10, 10, 15, 15, 15, 15, 15]);
     expect(charsRead).toBeLessThanOrEqual(4 * CONFIG_CHARS_MAX);
-    nowMs += 5_000;
+    clock.nowMs += 5_000;
     expect(cooldownOf(book), "in the end the newest version counts").toBe(19);
   });
 
   test("can be removed, unread or read", () => {
-    const book = new DefinitionBook({ monotonicMs: () => 0 });
+    const book = new DefinitionBook(new ManualClock());
     const [first = "", second = ""] = versions;
     book.upsert(nad(1, first));
     expect(book.networks()).toEqual(["blue"]);
@@ -157,7 +158,7 @@ describe("a long definition that changes all the time", () => {
   });
 
   test("does not delay a short one, nor a change that is not about its configuration", () => {
-    const book = new DefinitionBook({ monotonicMs: () => 0 });
+    const book = new DefinitionBook(new ManualClock());
     const [first = ""] = versions;
     book.upsert(nad(1, first));
     expect(cooldownOf(book)).toBe(0);

@@ -6,6 +6,7 @@ import { PodAdoption } from "../../controller/pod-adoption.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 const OURS = JSON.stringify({ name: "blue", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } });
 const WHEREABOUTS = JSON.stringify({ name: "blue", ipam: { type: "whereabouts" } });
@@ -13,7 +14,7 @@ const WHEREABOUTS = JSON.stringify({ name: "blue", ipam: { type: "whereabouts" }
 let api: KubeInMemory;
 let book: DefinitionBook;
 let imports: NetworkImports;
-let nowMs: number;
+let clock: ManualClock;
 let podLists: number;
 
 const shared = () => ({
@@ -28,15 +29,13 @@ const shared = () => ({
   },
   onRefused: () => {},
   idle: () => null,
-  monotonicMs: () => nowMs,
-  time: () => "2026-01-01T00:00:00.000Z",
   log: { info() {}, warn() {} },
 });
 
 beforeEach(() => {
-  api = new KubeInMemory();
-  book = new DefinitionBook();
-  nowMs = 1_000_000;
+  clock = new ManualClock();
+  api = new KubeInMemory(clock);
+  book = new DefinitionBook(clock);
   podLists = 0;
   api.before = ({ path, method }) => {
     if (path === PODS_PATH && method === "GET") podLists += 1;
@@ -60,12 +59,12 @@ test("200 edits that leave a definition on its network: nothing is imported, and
   see("evil", 1, OURS);
   for (let generation = 1; generation <= 200; generation++) {
     see("evil", generation, `${OURS}${" ".repeat(generation)}`);
-    nowMs += 100;
+    clock.nowMs += 100;
     await turn();
   }
   const writes = api.writes.filter(({ path }) => path.startsWith(NETWORKS_PATH)).length;
   expect({ podLists, writes }).toEqual({ podLists: 1, writes: 2 });
-  nowMs += 60_000;
+  clock.nowMs += 60_000;
   await turn();
   expect(covered()).toContainEqual({ definition: "evil/blue", uid: "uid-evil", generation: 200 });
 });
@@ -74,12 +73,12 @@ test("a definition that leaves and joins 200 times has all pods listed few times
   for (let generation = 2; generation <= 401; generation += 2) {
     see("evil", generation, WHEREABOUTS);
     see("evil", generation + 1, OURS);
-    nowMs += 100;
+    clock.nowMs += 100;
     await turn();
   }
   // 20 s: the first time, four at once, then after 1, 2, 4 and 8 s.
   expect(podLists).toBeLessThanOrEqual(9);
-  nowMs += 60_000;
+  clock.nowMs += 60_000;
   await turn();
   expect(covered()).toContainEqual({ definition: "evil/blue", uid: "uid-evil", generation: 401 });
 });

@@ -3,6 +3,7 @@ import { NodeConfigurations } from "../../claims/node-configurations.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 const RANGES = { subnets: "10.30.0.0/24" };
 const ROUTED = { ...RANGES, routes: [{ dst: "0.0.0.0/0" }] };
@@ -22,11 +23,11 @@ function configuration(ipam: Keys, plugin: Keys = {}) {
 }
 
 class Node {
-  nowMs = 0;
+  readonly clock = new ManualClock();
   isUsed = false;
   defined: Keys | null;
   held = new Set<string>();
-  readonly configurations = new NodeConfigurations({ monotonicMs: () => this.nowMs });
+  readonly configurations = new NodeConfigurations(this.clock);
 
   constructor(defined: Keys | null) {
     this.defined = defined;
@@ -118,7 +119,7 @@ describe("the node's own configuration beside the definition that counts", () =>
 test("the latest configuration counts; it is forgotten when no container uses the network and no ADD comes any more", async () => {
   const node = new Node(configuration({ subnets: "10.31.0.0/24" }));
   node.add(configuration(RANGES));
-  node.nowMs += 3_600_000;
+  node.clock.nowMs += 3_600_000;
   node.isUsed = true;
   expect(await node.findings()).toHaveLength(1);
   node.isUsed = false;

@@ -5,6 +5,7 @@ import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH, PODS_PATH } from "../../kube/objects.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 const STATUS = "k8s.v1.cni.cncf.io/network-status";
 const SUBNETS = "10.31.0.0/24";
@@ -16,7 +17,7 @@ const LISTS_MAX = 9;
 const PATIENT = { timeout: 60_000 };
 
 let api: KubeInMemory;
-let nowMs: number;
+let clock: ManualClock;
 let podLists: number;
 let node: Daemon;
 
@@ -26,15 +27,13 @@ const whereabouts = JSON.stringify({ name: "blue", type: "bridge", ipam: { type:
 
 /** What a daemon knows, and its imports. */
 class Daemon {
-  readonly book = new DefinitionBook();
+  readonly book = new DefinitionBook(api.clock);
   readonly imports = new NodeImports({
     api,
     book: this.book,
     learnOwner: async (network) => this.book.setOwner(network, { definedIn: "shop", sharedWith: ["*"] }),
     hint: { ownedBy: () => [], refresh: async () => {} },
     pods: () => [],
-    monotonicMs: () => nowMs,
-    time: () => "2026-01-01T00:00:00.000Z",
     log: { info() {}, warn() {} },
   });
 
@@ -51,7 +50,7 @@ class Daemon {
   /** An ADD; "given" once an address may be given, else the refusal. */
   async add(needs: Parameters<NodeImports["ensure"]>[1], deadlineMs = 60_000): Promise<string> {
     try {
-      await this.imports.ensure("blue", needs, performance.now() + deadlineMs);
+      await this.imports.ensure("blue", needs, clock.monotonicMs() + deadlineMs);
       return "given";
     } catch (error) {
       if (!(error instanceof RefusalError)) throw error;
@@ -61,8 +60,8 @@ class Daemon {
 }
 
 beforeEach(() => {
-  api = new KubeInMemory();
-  nowMs = 1_000_000;
+  clock = new ManualClock();
+  api = new KubeInMemory(clock);
   podLists = 0;
   api.before = ({ path }) => {
     if (path === PODS_PATH) podLists += 1;
@@ -112,7 +111,7 @@ describe("an edit that leaves a definition ours, on its network and with its add
     };
     for (let generation = 2; generation <= 201; generation++) {
       node.see("evil/blue", generation, ours({ bridge: `br${generation}` }));
-      nowMs += 100;
+      clock.nowMs += 100;
       expect(await node.add(SHOP)).toBe("given");
     }
     expect(await node.add(EVIL)).toBe("given");
@@ -200,7 +199,7 @@ describe("a definition that joins its network again and again", () => {
   const joinWithoutEnd = async (join: (turn: number) => void, meanwhile: () => Promise<unknown>) => {
     for (let turn = 1; turn <= 200; turn++) {
       join(turn);
-      nowMs += 100;
+      clock.nowMs += 100;
       await meanwhile();
     }
   };
@@ -228,7 +227,7 @@ describe("a definition that joins its network again and again", () => {
     node.see("market/blue", 1, ours());
     expect(await node.add({ nad: "market/blue", nodes: null })).toBe("given");
     expect(recorded()).toEqual(["10.31.0.7/24"]);
-    nowMs += 60_000;
+    clock.nowMs += 60_000;
     expect(await node.add(EVIL)).toBe("given");
   });
 
@@ -236,7 +235,7 @@ describe("a definition that joins its network again and again", () => {
     await joinWithoutEnd(ways["by way of another plugin"] as (turn: number) => void, () => node.add(SHOP));
     leftover("meanwhile", "evil/blue", ["10.31.0.7"]);
     const before = podLists;
-    nowMs += 60_000;
+    clock.nowMs += 60_000;
     expect(await node.add(SHOP)).toBe("given");
     expect(podLists).toBe(before + 1);
     expect(recorded()).toEqual(["10.31.0.7/24"]);
@@ -248,9 +247,9 @@ describe("a definition that joins its network again and again", () => {
       join(turn);
       expect(await node.add(SHOP)).toBe("given");
     }
-    const started = nowMs;
+    const started = clock.nowMs;
     const waiting = node.add(EVIL);
-    nowMs = started + 2_000;
+    clock.nowMs = started + 2_000;
     expect(await waiting).toBe("given");
   });
 });

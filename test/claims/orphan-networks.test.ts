@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
 import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
 import { OrphanNetworks, type OrphanNetworksOptions } from "../../controller/orphan-networks.ts";
-import { systemClock } from "../../platform/time.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 const KEEP_SECONDS = 60;
 const ipam = { type: "holdfast-ipam", subnet: "10.31.0.0/24" };
@@ -37,7 +37,9 @@ async function looks({
   /** The owner that Holdfast recorded by itself; null: none. */
   readonly recorded?: string | null;
 }): Promise<string[]> {
-  const definitions = new DefinitionBook();
+  const clock = new ManualClock();
+  const beganMs = clock.nowMs;
+  const definitions = new DefinitionBook(clock);
   for (const one of watched) definitions.upsert(projectNad(one));
   const definedIn = owner === null ? {} : { definedIn: owner };
   const annotations = recorded === null ? {} : { [RECORDED_OWNER_ANNOTATION]: recorded };
@@ -53,7 +55,7 @@ async function looks({
   };
   const sent: string[] = [];
   const api = {
-    clock: systemClock,
+    clock,
     send: async ({ method }: { method: string }) => {
       sent.push(method);
       return { status: 200, body: {} };
@@ -63,7 +65,6 @@ async function looks({
       return { kind: "listed" };
     },
   };
-  let nowMs = 0;
   const orphans = new OrphanNetworks({
     api: api as unknown as OrphanNetworksOptions["api"],
     definitions,
@@ -74,11 +75,10 @@ async function looks({
     } as unknown as OrphanNetworksOptions["networks"],
     keepSeconds: KEEP_SECONDS,
     idle: () => null,
-    monotonicMs: () => nowMs,
     log: { info: () => {}, warn: () => {} },
   });
   for (const seconds of [0, KEEP_SECONDS - 1, KEEP_SECONDS + 1]) {
-    nowMs = seconds * 1_000;
+    clock.nowMs = beganMs + seconds * 1_000;
     await orphans.turn(new AbortController().signal);
   }
   return sent;

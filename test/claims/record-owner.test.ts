@@ -24,7 +24,7 @@ const BY_FILE = "";
 /** Network blue as 0.1.0 left it, defined by a NAD of `definer`, before whoever records its owner. */
 class Upgrade {
   readonly api = new KubeInMemory();
-  readonly book = new DefinitionBook();
+  readonly book = new DefinitionBook(this.api.clock);
   #host = 1;
 
   constructor(definer = "shop") {
@@ -88,7 +88,7 @@ class Upgrade {
     const silent = { info() {}, warn() {} };
     await recordOwner(this.api, "blue", {
       book: this.book,
-      deadlineMs: performance.now() + 60_000,
+      deadlineMs: this.api.clock.monotonicMs() + 60_000,
       log: silent,
     });
     return this.api.at(`${NETWORKS_PATH}/blue`).spec.sharedWith;

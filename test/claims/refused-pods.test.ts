@@ -40,7 +40,7 @@ beforeEach(async () => {
     context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
     log: { info: () => {}, warn: () => {}, error: () => {} },
     api,
-    desk: new KubeClaimDesk({ api, pods, clock, warn: () => {}, events }),
+    desk: new KubeClaimDesk({ api, pods, warn: () => {}, events }),
     definitions: { definitionOf: () => null, networks: () => [] },
     continuity: steadyContinuity(),
     addDeadlineMs: 60_000,

@@ -53,7 +53,7 @@ const byDaemon: Release = async (force) => {
     context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
     log: { info: () => {}, warn: () => {}, error: () => {} },
     api,
-    desk: new KubeClaimDesk({ api, pods, clock, warn: () => {} }),
+    desk: new KubeClaimDesk({ api, pods, warn: () => {} }),
     definitions: { definitionOf: () => null, networks: () => [] },
     continuity: steadyContinuity(),
     addDeadlineMs: 60_000,

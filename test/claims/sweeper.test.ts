@@ -19,6 +19,7 @@ import {
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 const RULES: Rules = {
   graceSeconds: 30,
@@ -33,15 +34,16 @@ const signal = new AbortController().signal;
 
 /** A controller's eyes on the fake server: caches that are copied when `look` is called. */
 class Scene {
+  readonly clock: ManualClock;
   readonly api: KubeInMemory;
   readonly sweeper: Sweeper;
-  nowMs = 0;
   idle: string | null = null;
   doubt: string | null = null;
   #caches = new Map<string, ReadonlyMap<string, unknown>>();
   readonly #stoppedPods = new StoppedPods();
 
-  constructor(api = new KubeInMemory(), rules: Partial<Rules> = {}) {
+  constructor(rules: Partial<Rules> = {}, clock = new ManualClock(), api = new KubeInMemory(clock)) {
+    this.clock = clock;
     this.api = api;
     const cache = <T>(name: string): Cache<T> => {
       const caches = () => this.#caches;
@@ -67,8 +69,6 @@ class Scene {
       intervalSeconds: 10,
       doubt: () => this.doubt,
       idle: () => this.idle,
-      monotonicMs: () => this.nowMs,
-      time: () => "2026-01-01T00:01:00Z",
       log: SILENT,
     });
   }
@@ -98,7 +98,7 @@ class Scene {
     for (let passed = 0; passed <= seconds; passed += 10) {
       this.look();
       await this.pass();
-      this.nowMs += 10_000;
+      this.clock.nowMs += 10_000;
     }
   }
 
@@ -195,7 +195,7 @@ test("one long silence between two passes is not an observation", async () => {
   const scene = new Scene();
   scene.allocate(CLAIM);
   await scene.sweepFor(0);
-  scene.nowMs += 3_600_000;
+  scene.clock.nowMs += 3_600_000;
   await scene.sweepFor(20);
   expect(scene.state).toBe("Bound");
 });
@@ -244,7 +244,7 @@ test("a pod that names the claim, and that the cache has not seen yet, holds the
   scene.allocate(CLAIM);
   await scene.sweepFor(20);
   scene.look();
-  scene.nowMs += 20_000;
+  scene.clock.nowMs += 20_000;
   scene.pod("p7", "vm1");
   await scene.pass();
   expect(scene.state).toBe("Bound");
@@ -266,10 +266,15 @@ test("an attachment that is written between the last read and the write keeps th
 
 test("a controller stopped between read and write, and continued when the address is another's, does no harm", async () => {
   const first = new Scene();
-  const second = new Scene(first.api);
+  const second = new Scene({}, first.clock, first.api);
   const object = first.allocate(POD);
-  await first.sweepFor(20);
-  await second.sweepFor(20);
+  for (let passed = 0; passed <= 20; passed += 10) {
+    for (const one of [first, second]) {
+      one.look();
+      await one.pass();
+    }
+    first.clock.nowMs += 10_000;
+  }
   let wake = () => {};
   const asleep = new Promise<void>((stopped) => {
     first.api.before = ({ method }) => {
@@ -282,11 +287,11 @@ test("a controller stopped between read and write, and continued when the addres
     };
   });
   first.look();
-  first.nowMs += 20_000;
+  first.clock.nowMs += 20_000;
   const stopped = first.pass();
   await asleep;
-  second.nowMs += 20_000;
-  await second.sweepFor(20);
+  second.look();
+  await second.pass();
   expect(second.state).toBe("Cooling");
   const [path = ""] = [...first.api.objects.keys()];
   const next = newAllocation(
@@ -302,7 +307,7 @@ test("a controller stopped between read and write, and continued when the addres
 });
 
 test("a Cooling object is deleted after rest and keeping, with a precondition", async () => {
-  const scene = new Scene(new KubeInMemory(), { coolingKeepSeconds: 40 });
+  const scene = new Scene({ coolingKeepSeconds: 40 });
   scene.allocate(CLAIM);
   await scene.sweepFor(40);
   expect(scene.state).toBe("Cooling");
@@ -386,7 +391,7 @@ test("an address that an earlier release has recorded without its node gets it w
 });
 
 test("the operator's time for pods that are gone runs only while their node is unreachable", async () => {
-  const scene = new Scene(new KubeInMemory(), { podGoneReleaseSeconds: 60 });
+  const scene = new Scene({ podGoneReleaseSeconds: 60 });
   scene.allocate(POD, ATTACHMENT);
   scene.node("True");
   await scene.sweepFor(200);

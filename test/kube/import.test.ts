@@ -27,7 +27,7 @@ afterAll(async () => {
 
 /** The NADs as a daemon has them after its first list. */
 async function definitions(): Promise<DefinitionBook> {
-  const book = new DefinitionBook();
+  const book = new DefinitionBook(systemClock);
   for (const nad of await stage.cluster.api.list(NADS_PATH)) book.upsert(projectNad(nad));
   return book;
 }
@@ -35,7 +35,6 @@ async function definitions(): Promise<DefinitionBook> {
 async function importIt(network: string) {
   const options = {
     definitions: await definitions(),
-    time: () => "2026-01-01T00:00:00.000Z",
     log: { info() {}, warn() {} },
   };
   return importNetwork(api, network, options);

@@ -94,7 +94,7 @@ test("what recovers and what is missing is named by check, and mends itself", as
   const path = namespacedPath(CLAIMS_PATH, NAMESPACE, claim.metadata.name);
   await scene.cluster.api.patch(`${path}/status`, { status: { ips: [] } });
   const api = new HttpKubeApi(loadKubeConfig(scene.cluster.kubeconfig("holdfast-node")), systemClock);
-  await markRecovering(api, net.name, "somebody, some time: a test", "2026-01-01T00:00:00Z");
+  await markRecovering(api, net.name, "somebody, some time: a test");
   api.close();
 
   const kubeconfig = scene.cluster.kubeconfig("admin");

@@ -17,7 +17,6 @@ function stage({ recoveryMs = 4_000 } = {}) {
     api,
     node: "node-a",
     recoveryMs,
-    wallMs: () => 0,
     log: pino({ level: "silent" }),
     look: async (network) => contact.seen(network, api.at(PATH) as IPNetwork),
     relist: () => {},

@@ -47,7 +47,7 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
       },
       log: { info: () => {}, warn: () => {}, error: () => {} },
       api,
-      desk: new KubeClaimDesk({ api, pods: new PodDirectory(api, () => undefined), clock, warn: () => {} }),
+      desk: new KubeClaimDesk({ api, pods: new PodDirectory(api, () => undefined), warn: () => {} }),
       definitions: { definitionOf: () => null, networks: () => [], accessTo: () => null },
       continuity: steadyContinuity(),
       addDeadlineMs: 60_000,

@@ -53,8 +53,7 @@ async function importPod(name: string, address: string, interfaceName = "eth0"):
     uid: `${name}-uid`,
     interface: interfaceName,
   } as const;
-  const time = "2026-01-01T00:00:00Z";
-  await reserveInUse(stage.api, "blue", one, { owner, attachment: null }, time);
+  await reserveInUse(stage.api, "blue", one, { owner, attachment: null });
 }
 
 async function housekeeping(): Promise<void> {

@@ -1,3 +1,4 @@
+import type { Clock } from "../platform/time.ts";
 import type { AllocationView, Page } from "../store/records.ts";
 import type { Client, Query } from "./client.ts";
 import { withProgress } from "./progress.ts";
@@ -6,9 +7,9 @@ import { withProgress } from "./progress.ts";
 const PAGE_ITEMS = "5000";
 
 /** Every allocation that passes the filter, page after page to the last. */
-export async function allAllocations(client: Client, filter: Query): Promise<AllocationView[]> {
+export async function allAllocations(clock: Clock, client: Client, filter: Query): Promise<AllocationView[]> {
   const items: AllocationView[] = [];
-  await withProgress(() => `${items.length} allocations read`, readPages(client, filter, items));
+  await withProgress(clock, () => `${items.length} allocations read`, readPages(client, filter, items));
   return items;
 }
 

@@ -1,3 +1,5 @@
+import { parseTime } from "../platform/time.ts";
+
 const SECOND_MS = 1_000;
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
@@ -6,7 +8,7 @@ const YEAR = 365 * DAY;
 
 /** How long ago, as kubectl says it (`HumanDuration`): two units where the second one still matters. */
 export function formatAge(since: string, nowMs: number): string {
-  const seconds = Math.max(0, Math.floor((nowMs - Date.parse(since)) / SECOND_MS));
+  const seconds = Math.max(0, Math.floor((nowMs - parseTime(since)) / SECOND_MS));
   if (seconds < 2 * MINUTE) return `${seconds}s`;
   if (seconds < 10 * MINUTE) return two(seconds, MINUTE, "m", 1, "s");
   if (seconds < 3 * HOUR) return `${Math.floor(seconds / MINUTE)}m`;

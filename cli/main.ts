@@ -1,4 +1,5 @@
 import { CommanderError } from "commander";
+import { systemClock } from "../platform/time.ts";
 import { EXIT, Failure } from "./failure.ts";
 import { buildProgram } from "./program.ts";
 import { printError, watchStreams } from "./terminal.ts";
@@ -7,7 +8,7 @@ import { printError, watchStreams } from "./terminal.ts";
 async function main(): Promise<void> {
   watchStreams();
   try {
-    await buildProgram().parseAsync();
+    await buildProgram(systemClock).parseAsync();
   } catch (error) {
     process.exitCode = report(error);
   }

@@ -1,5 +1,6 @@
 import type { AppliedResult } from "../admin/routes.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
+import type { Clock } from "../platform/time.ts";
 import type { Client } from "./client.ts";
 import { EXIT, Failure } from "./failure.ts";
 import { formatBytes } from "./human.ts";
@@ -60,6 +61,7 @@ async function readFile(file: ManifestFile, placed: Placed[], report: typeof ref
 
 /** Sends objects in order, some at a time, and hands over each result as it comes. */
 export async function sendManifests(
+  clock: Clock,
   client: Client,
   path: "/v1/apply" | "/v1/delete",
   placed: readonly Placed[],
@@ -70,7 +72,7 @@ export async function sendManifests(
     const work = client.post<{ results: AppliedResult[] }>(path, {
       objects: batch.map(({ object }) => object),
     });
-    const { results } = await withProgress(() => `${sent} of ${placed.length} objects`, work);
+    const { results } = await withProgress(clock, () => `${sent} of ${placed.length} objects`, work);
     for (const [index, result] of results.entries()) await done({ ...(batch[index] as Placed), result });
     sent += batch.length;
   }

@@ -11,6 +11,7 @@
 
 import { Command, Help, type Option } from "commander";
 import { PROCESSES, type ProcessName } from "../platform/settings/processes.ts";
+import type { Clock } from "../platform/time.ts";
 import { VERSION } from "../version.ts";
 import { wholeArgument } from "./arguments.ts";
 import { addApply } from "./commands/apply.ts";
@@ -45,21 +46,22 @@ Examples:
 
 Exit codes: 0 ok, 1 found a fault or refused, 2 usage, 3 not reachable.`;
 
-const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command) => void)[]])[] = [
-  ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
-  ["Change:", addApply, addDelete, addRelease, addImport],
+const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, clock: Clock) => void)[]])[] =
   [
-    "Run:",
-    ...(Object.keys(PROCESSES) as ProcessName[]).map(addProcess),
-    addBackup,
-    addRebuild,
-    addWait,
-    addVersion,
-  ],
-];
+    ["Look:", addNetworks, addList, addShow, addWho, addHistory, addClaims, addCheck],
+    ["Change:", addApply, addDelete, addRelease, addImport],
+    [
+      "Run:",
+      ...(Object.keys(PROCESSES) as ProcessName[]).map(addProcess),
+      addBackup,
+      addRebuild,
+      addWait,
+      addVersion,
+    ],
+  ];
 
-/** The whole command line. Usage errors are thrown as CommanderError after they were shown. */
-export function buildProgram(): Command {
+/** The whole command line, on the clock by which it shows ages and waits. Usage errors are thrown as CommanderError after they were shown. */
+export function buildProgram(clock: Clock): Command {
   const program = new Command("holdfast")
     .description(
       "Holdfast keeps addresses. It tells who holds which, since when and where, and who did before.",
@@ -86,7 +88,7 @@ export function buildProgram(): Command {
   });
   for (const [heading, ...adds] of GROUPS) {
     program.commandsGroup(heading);
-    for (const add of adds) add(program);
+    for (const add of adds) add(program, clock);
   }
   program
     .command("help [command]", { hidden: true })

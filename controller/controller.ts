@@ -169,6 +169,7 @@ export class Controller {
       metrics: this.#metrics,
       notReady: () => this.#notReady(),
       log,
+      clock,
     });
   }
 

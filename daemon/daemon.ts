@@ -124,6 +124,7 @@ export class Daemon {
     const resolverFiles = new ResolverFiles({
       paths: settings.resolvConfPaths,
       refused: settings.kubernetes !== null && settings.resolvConfInNads === "off",
+      clock,
     });
     const bootAgreement = new BootAgreement();
     const cni: CniContext = {
@@ -186,7 +187,7 @@ export class Daemon {
     };
     this.#server = buildServer(cni, api, metrics);
     const address = settings.metricsAddress;
-    this.#health = new HealthServer({ address, metrics, notReady, log, keepsTrying: true });
+    this.#health = new HealthServer({ address, metrics, notReady, log, clock, keepsTrying: true });
   }
 
   /** Opens the state, serves the socket, then drains the spool; only after that is ADD served. */

@@ -1,7 +1,14 @@
+import type { Clock } from "./time.ts";
+
 /** Where conditions are waited for: everybody looks again whenever it rings. */
 export class Bell {
+  readonly #clock: Clock;
   readonly #waiters = new Set<() => void>();
   #closed = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   get closed(): boolean {
     return this.#closed;
@@ -17,19 +24,19 @@ export class Bell {
     this.ring();
   }
 
-  /** Resolves when it is so, the time is up, or the bell is closed. `waitMs`: on the monotonic clock. */
+  /** Resolves when it is so, the time is up, or the bell is closed. `waitMs`: from now. */
   async until(condition: () => boolean, waitMs: number): Promise<void> {
     if (this.#closed || condition() || waitMs <= 0) return;
     await new Promise<void>((resolve) => {
       const done = () => {
-        clearTimeout(timer);
+        timer.cancel();
         this.#waiters.delete(look);
         resolve();
       };
       const look = () => {
         if (this.#closed || condition()) done();
       };
-      const timer = setTimeout(done, waitMs);
+      const timer = this.#clock.timer(waitMs, done);
       this.#waiters.add(look);
     });
   }

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { Finding } from "../ipam/finding.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Log } from "./log.ts";
+import type { Clock, Timer } from "./time.ts";
 
 const REMEDY =
   'Set metricsAddress to an address of this machine with a free port (under systemd see docs/operations.md, "Metrics"), or to off';
@@ -21,6 +22,7 @@ export interface HealthServerOptions {
   /** Why the process does not serve now, or null. */
   readonly notReady: () => string | null | Promise<string | null>;
   readonly log: Log;
+  readonly clock: Clock;
   /** An address that is taken is tried again: nobody who waits for the process itself has to wait for its metrics. */
   readonly keepsTrying?: boolean;
 }
@@ -29,7 +31,7 @@ export interface HealthServerOptions {
 export class HealthServer {
   readonly #options: HealthServerOptions;
   readonly #server: Server;
-  #again: NodeJS.Timeout | undefined;
+  #again: Timer | null = null;
   #problem: string | null = null;
   #closed = false;
 
@@ -47,7 +49,7 @@ export class HealthServer {
 
   /** Throws Error when the address cannot be listened on, unless it keeps trying. */
   async start(): Promise<void> {
-    const { address, keepsTrying, log } = this.#options;
+    const { address, clock, keepsTrying, log } = this.#options;
     if (address === null) return;
     try {
       await this.#listen(address);
@@ -57,7 +59,7 @@ export class HealthServer {
       if (this.#closed) return;
       this.#problem = `metrics cannot be served at ${address.host}:${address.port}: ${(error as Error).message}`;
       log.error(`${this.#problem}; trying again. ${REMEDY}`);
-      this.#again = setTimeout(() => void this.start(), LISTEN_AGAIN_MS);
+      this.#again = clock.timer(LISTEN_AGAIN_MS, () => void this.start());
     }
   }
 
@@ -68,7 +70,7 @@ export class HealthServer {
 
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#again);
+    this.#again?.cancel();
     await new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
       this.#server.closeAllConnections();

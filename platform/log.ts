@@ -1,6 +1,6 @@
 import { fstatSync } from "node:fs";
 import pino from "pino";
-import type { Clock } from "./time.ts";
+import { type Clock, isoTimeMs } from "./time.ts";
 
 /** Priorities of syslog, by pino's levels in steps of ten: debug, info, warn, error, fatal. */
 const PRIORITY: Readonly<Record<string, number>> = { 20: 7, 30: 6, 40: 4, 50: 3, 60: 2 };
@@ -22,8 +22,9 @@ interface WriteLine {
  * One JSON line for each message on stdout. Where stdout is the journal's, each line carries its priority in front
  * (sd-daemon(3)), which the journal takes off again: `journalctl -p warning` shows warnings.
  */
-export function makeLog(level: string): pino.Logger {
-  const options = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
+export function makeLog(level: string, clock: Clock): pino.Logger {
+  const timestamp = () => `,"time":"${isoTimeMs(clock.wallMs())}"`;
+  const options = { level, base: null, timestamp };
   return isJournal(process.env.JOURNAL_STREAM, 1) ? pino(options, journal()) : pino(options);
 }
 

@@ -3,6 +3,7 @@ import { type FileHandle, open, realpath } from "node:fs/promises";
 import type { Dns } from "../ipam/definition/routes-and-dns.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import type { Clock } from "./time.ts";
 
 /** Larger than any resolv.conf (libc reads three name servers and 256 characters of a search list). */
 const RESOLV_CONF_BYTES_MAX = 64 * 1024;
@@ -11,17 +12,25 @@ const BELIEVED_MS = 30_000;
 /** Never through a link, and never waiting for the other end of a FIFO. */
 const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
+interface ResolverFilesOptions {
+  readonly paths: readonly string[];
+  /** No configuration may name a file, because tenants write configurations here. */
+  readonly refused: boolean;
+  readonly clock: Clock;
+}
+
 /** The files that `ipam.resolvConf` may name. Whoever writes a network's configuration must not read others through this daemon. */
 export class ResolverFiles {
   readonly #paths: readonly string[];
   readonly #refused: boolean;
+  readonly #clock: Clock;
   readonly #reading = new Map<string, Promise<Dns>>();
   readonly #known = new Map<string, { readonly dns: Dns; readonly readMs: number }>();
 
-  /** `refused`: no configuration may name a file, because tenants write configurations here. */
-  constructor({ paths, refused }: { readonly paths: readonly string[]; readonly refused: boolean }) {
+  constructor({ paths, refused, clock }: ResolverFilesOptions) {
     this.#paths = paths;
     this.#refused = refused;
+    this.#clock = clock;
   }
 
   /** The DNS part of a result, as host-local's `resolvConf` (resolv.conf(5)). Throws RefusalError CONFIG_INVALID. */
@@ -37,7 +46,8 @@ export class ResolverFiles {
   /** What was read of it lately; undefined: `learn` first. */
   known(path: string): Dns | undefined {
     const known = this.#known.get(path);
-    return known !== undefined && performance.now() - known.readMs < BELIEVED_MS ? known.dns : undefined;
+    if (known === undefined || this.#clock.monotonicMs() - known.readMs >= BELIEVED_MS) return undefined;
+    return known.dns;
   }
 
   /** Reads for `known`. A file that may not or cannot be read says nothing. */
@@ -46,7 +56,7 @@ export class ResolverFiles {
       if (error instanceof RefusalError) return {};
       throw error;
     });
-    this.#known.set(path, { dns, readMs: performance.now() });
+    this.#known.set(path, { dns, readMs: this.#clock.monotonicMs() });
   }
 
   async #read(path: string): Promise<Dns> {

@@ -45,7 +45,7 @@ export async function runProcess<S extends { readonly logLevel: string }>(
   let runnable: Runnable;
   try {
     const settings = load(flags, process.env);
-    log = makeLog(settings.logLevel);
+    log = makeLog(settings.logLevel, systemClock);
     runnable = await create(settings, log, systemClock);
     await runnable.start();
   } catch (error) {

@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
+import { type Clock, interval, type Timer } from "./time.ts";
 
 /** How often a file is looked at, ms. */
 const LOOK_INTERVAL_MS = 1_000;
@@ -16,13 +17,15 @@ interface Watcher {
  */
 export class WatchedFile<T> {
   readonly path: string;
+  readonly #clock: Clock;
   readonly #parse: (content: Buffer, mode: number) => T;
   #value: T;
   #seen: string;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
 
   /** Throws what reading or `parse` throws. */
-  constructor(path: string, parse: (content: Buffer, mode: number) => T) {
+  constructor(clock: Clock, path: string, parse: (content: Buffer, mode: number) => T) {
+    this.#clock = clock;
     this.path = path;
     this.#parse = parse;
     // The state first: a change during the reading is seen as one afterwards.
@@ -35,12 +38,11 @@ export class WatchedFile<T> {
   }
 
   watch(watcher: Watcher): void {
-    this.#timer = setInterval(() => this.#look(watcher), LOOK_INTERVAL_MS);
-    this.#timer.unref();
+    this.#timer = interval(this.#clock, LOOK_INTERVAL_MS, () => this.#look(watcher)).unref();
   }
 
   stop(): void {
-    if (this.#timer) clearInterval(this.#timer);
+    this.#timer?.cancel();
   }
 
   #look(watcher: Watcher): void {

@@ -1,5 +1,6 @@
 import type { Finding } from "../../ipam/finding.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { sleep } from "../../platform/time.ts";
 import { checkDefinitions } from "../../store/cluster/check-definitions.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkNames } from "./check-names.ts";
@@ -21,15 +22,6 @@ import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
 /** Between two looks, ms. The lists of one are not of the same instant: what only one of them shows was on its way. */
 const LOOK_AGAIN_MS = 2_000;
 
-export interface CheckOptions {
-  /** The wall clock of whoever asks. */
-  readonly nowMs: () => number;
-  /** What is younger is not reported. */
-  readonly graceSeconds: number;
-  /** Between two looks, ms; tests shorten it. */
-  readonly lookAgainMs?: number;
-}
-
 export interface ClusterCheck {
   readonly findings: readonly Finding[];
   /** How much was looked at. */
@@ -41,25 +33,35 @@ export interface ClusterCheck {
   };
 }
 
-/** Proves the invariants for the whole cluster, or tells what is wrong. Throws what the API throws. */
-export async function checkCluster(api: KubeApi, options: CheckOptions): Promise<ClusterCheck> {
+/**
+ * Proves the invariants for the whole cluster, or tells what is wrong. What is younger than `graceSeconds` is not reported.
+ * Throws what the API throws.
+ */
+export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<ClusterCheck> {
   const definitions = await checkDefinitions(api);
-  const first = judged(await lookAt(api), options, definitions);
+  const judge = async () => {
+    const look = await lookAt(api);
+    return judged(look, { nowMs: api.clock.wallMs(), graceSeconds, definitions });
+  };
+  const first = await judge();
   if (first.findings.length === 0) return first;
-  await new Promise((resolve) => setTimeout(resolve, options.lookAgainMs ?? LOOK_AGAIN_MS));
+  await sleep(api.clock, LOOK_AGAIN_MS);
   const before = new Set(first.findings.map(({ message }) => message));
-  const second = judged(await lookAt(api), options, definitions);
+  const second = await judge();
   return { ...second, findings: second.findings.filter(({ message }) => before.has(message)) };
 }
 
 function judged(
   look: Look,
-  { nowMs, graceSeconds }: CheckOptions,
-  definitions: readonly Finding[],
+  {
+    nowMs,
+    graceSeconds,
+    definitions,
+  }: { nowMs: number; graceSeconds: number; definitions: readonly Finding[] },
 ): ClusterCheck {
-  const grace = new Grace(nowMs(), graceSeconds);
+  const grace = new Grace(nowMs, graceSeconds);
   const objects = [...look.allocations.values()].map(({ object }) => object);
-  const views = clusterNetworks(look.book, objects, look.networks, nowMs());
+  const views = clusterNetworks(look.book, objects, look.networks, nowMs);
   const findings = [
     ...definitions,
     ...checkNames(look),

@@ -95,7 +95,7 @@ async function networks(api: KubeApi): Promise<NetworkView[]> {
     readDefinitions(api),
     readAllocations(api),
   ]);
-  const ours = clusterNetworks(book, inUse, objects, Date.now());
+  const ours = clusterNetworks(book, inUse, objects, api.clock.wallMs());
   const others = await udnNetworks(api, new Set(ours.map(({ name }) => name)));
   return [...ours, ...others].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
@@ -109,7 +109,7 @@ async function oneNetwork(api: KubeApi, wanted: string): Promise<NetworkView> {
 /** Moves a network to another namespace, or to the administrators; what is allocated on it stays. */
 async function ownNetwork(api: KubeApi, network: string, body: unknown): Promise<object> {
   const { namespace, administrators = false } = readBody(body, ["namespace", "administrators"]);
-  const deadlineMs = performance.now() + MOVE_MS_MAX;
+  const deadlineMs = api.clock.monotonicMs() + MOVE_MS_MAX;
   if (administrators === true && namespace === undefined)
     return moveNetwork(api, network, NODES_OWN, deadlineMs);
   if (administrators !== false)
@@ -190,18 +190,18 @@ async function vmOrRecorded(
 function check(api: KubeApi, query: ClusterRequest["query"]) {
   const { grace } = readQuery(definedOnly(query), ["grace"]);
   const graceSeconds = grace === undefined ? GRACE_SECONDS_DEFAULT : Number(grace);
-  return checkCluster(api, { nowMs: Date.now, graceSeconds });
+  return checkCluster(api, graceSeconds);
 }
 
 async function release({ api, silenceMs }: Context, body: unknown): Promise<unknown> {
   const { network, address, force = false } = readBody(body, ["network", "address", "force"]);
   if (typeof network !== "string") invalid("network", network, "expected the name of a network");
-  const deadlineMs = performance.now() + (silenceMs || RELEASE_MS_MAX);
+  const deadlineMs = api.clock.monotonicMs() + (silenceMs || RELEASE_MS_MAX);
   const outcome = await releaseInKubernetes(
     new AllocationClient(api, "housekeeping"),
     { network, address: readAddress("address", address), force: force === true },
     {
-      nowMs: Date.now(),
+      nowMs: api.clock.wallMs(),
       deadlineMs,
       api,
       podState: (pod) => new PodDirectory(api, () => undefined).stateOf(pod, deadlineMs),

@@ -1,5 +1,6 @@
 import { type Address, compareAddresses, sameAddress } from "../../ipam/space/address.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
+import { parseTime } from "../../platform/time.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { viewOf } from "../../store/cluster/allocations/views.ts";
 import type { HistoryView } from "../../store/records.ts";
@@ -44,5 +45,5 @@ function periodsOf(object: IPAllocation): ClusterHistoryView[] {
 
 /** ms; what cannot be read is old. */
 function timeOf({ from, until }: ClusterHistoryView): number {
-  return Date.parse(from ?? until ?? "") || 0;
+  return parseTime(from ?? until ?? "") || 0;
 }

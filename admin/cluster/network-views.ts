@@ -3,6 +3,7 @@ import { isImported, sourcesOf } from "../../claims/import/import-sources.ts";
 import { networkObjectOf } from "../../claims/network-object.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
+import { parseTime } from "../../platform/time.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { viewNetwork } from "../../store/cluster/allocations/views.ts";
 import { fill } from "../../store/network-space.ts";
@@ -59,7 +60,7 @@ function countedView(
   let bound = 0;
   for (const object of members) {
     const cooling = object.status?.state === "Cooling";
-    const sinceMs = Date.parse(object.status?.since ?? "");
+    const sinceMs = parseTime(object.status?.since ?? "");
     // Who gives addresses looks at the same time: a rest that is over is free, though its object is still there.
     const restingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
     fill(pools, { address: addressOf(object), cooling, restingSinceMs }, cooldownSeconds, nowMs);

@@ -10,13 +10,14 @@
  */
 
 import type { Command } from "commander";
+import type { Clock } from "../../platform/time.ts";
 import { nodeClientOf, USE_KUBECTL } from "../choose-client.ts";
 import { withFiles } from "../file-option.ts";
 import { readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
 import { note, print, printable } from "../terminal.ts";
 
 /** `holdfast apply -f`: creates or changes claims and network definitions, as kubectl would in a cluster. */
-export function addApply(program: Command): void {
+export function addApply(program: Command, clock: Clock): void {
   withFiles(program.command("apply"))
     .usage("-f <file>")
     .description("creates or changes claims and network definitions")
@@ -31,7 +32,7 @@ export function addApply(program: Command): void {
         );
       }
       const objects = await readManifests(filename);
-      await sendManifests(client, "/v1/apply", objects, ({ result, ...placed }) => {
+      await sendManifests(clock, client, "/v1/apply", objects, ({ result, ...placed }) => {
         if ("error" in result) refuseObject(placed, result.error);
         else {
           print(`${resultName(result)} ${result.action}\n`);

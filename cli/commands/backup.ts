@@ -1,6 +1,7 @@
 import { statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
+import { type Clock, isoTime } from "../../platform/time.ts";
 import { NODE_ONLY, nodeClientOf } from "../choose-client.ts";
 import { Failure } from "../failure.ts";
 import { formatBytes } from "../human.ts";
@@ -8,7 +9,7 @@ import { withProgress } from "../progress.ts";
 import { print } from "../terminal.ts";
 
 /** `holdfast backup FILE`: the daemon writes a consistent copy of its state while it serves. */
-export function addBackup(program: Command): void {
+export function addBackup(program: Command, clock: Clock): void {
   program
     .command("backup")
     .description("writes a copy of the state while requests go on")
@@ -18,21 +19,21 @@ export function addBackup(program: Command): void {
     )
     .action(async (file: string, _options: unknown, command: Command) => {
       const client = nodeClientOf(command, NODE_ONLY).patient();
-      const target = targetOf(resolve(file));
+      const target = targetOf(resolve(file), clock);
       const folder = identityOf(dirname(target));
       const work = client.post<{ path: string; bytes: number }>("/v1/backup", {
         path: target,
         ...(folder === null ? {} : { folder }),
       });
-      const { path, bytes } = await withProgress(() => `writing ${target}`, work);
+      const { path, bytes } = await withProgress(clock, () => `writing ${target}`, work);
       refuseUnseen(path, bytes);
       print(`${path} written, ${formatBytes(bytes)}\n`);
     });
 }
 
-function targetOf(path: string): string {
+function targetOf(path: string, clock: Clock): string {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return path;
-  const time = new Date().toISOString().slice(0, 19).replaceAll(":", "").concat("Z");
+  const time = isoTime(clock.wallMs()).replaceAll(":", "");
   return join(path, `holdfast-${time}.db`);
 }
 

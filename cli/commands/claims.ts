@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { ClaimView } from "../../store/manifests.ts";
 import { splitName } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
@@ -9,7 +10,7 @@ import { formatOf, printDocument, printList, withOutput } from "../output.ts";
 import type { Column } from "../table.ts";
 
 /** `holdfast claims [NAME]`: IPAMClaims; as YAML exactly what Kubernetes would show, ready for `apply -f`. */
-export function addClaims(program: Command): void {
+export function addClaims(program: Command, clock: Clock): void {
   withOutput(program.command("claims"))
     .description("IPAMClaims: the addresses that outlive their pods")
     .argument("[name]", "one claim: [namespace/]name")
@@ -31,7 +32,7 @@ export function addClaims(program: Command): void {
       if (name !== undefined && items.length === 1 && only && (format === "json" || format === "yaml")) {
         return printDocument(format, only);
       }
-      const columns = claimColumns(Date.now()).filter(
+      const columns = claimColumns(clock.wallMs()).filter(
         ({ header }) => header !== "NAMESPACE" || namespace === undefined,
       );
       const document = { apiVersion: "v1", kind: "List", metadata: { resourceVersion: "" }, items };

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Clock } from "../../platform/time.ts";
 import type { AllocationView, NetworkView } from "../../store/records.ts";
 import { allAllocations } from "../allocations.ts";
 import { splitName } from "../arguments.ts";
@@ -25,7 +26,7 @@ interface DeleteOptions {
 }
 
 /** `holdfast delete`: takes away claims and network definitions, by manifest or by name. */
-export function addDelete(program: Command): void {
+export function addDelete(program: Command, clock: Clock): void {
   withFiles(program.command("delete"))
     .usage("-f <file> | claim <name> | network <name>")
     .description("takes away claims and network definitions")
@@ -40,7 +41,9 @@ export function addDelete(program: Command): void {
     .action(async (kind: string | undefined, names: string[], options: DeleteOptions, command: Command) => {
       const client = nodeClientOf(command, USE_KUBECTL);
       const objects = await objectsOf(client, kind, names, options, command);
-      await sendManifests(client, "/v1/delete", objects, (result) => report(client, result, options));
+      await sendManifests(clock, client, "/v1/delete", objects, (result) =>
+        report(clock, client, result, options),
+      );
     });
 }
 
@@ -107,6 +110,7 @@ function source({ source: from }: NetworkView): string {
 }
 
 async function report(
+  clock: Clock,
   client: Client,
   { result, ...placed }: PlacedResult,
   options: DeleteOptions,
@@ -116,7 +120,7 @@ async function report(
     return refuseObject(placed, result.error);
   }
   if (result.action !== "terminating") return print(`${resultName(result)} ${result.action}\n`);
-  const held = await allAllocations(client, { claim: `${result.namespace}/${result.name}` });
+  const held = await allAllocations(clock, client, { claim: `${result.namespace}/${result.name}` });
   print(`${resultName(result)} terminating: ${usersText(held)}\n`);
 }
 

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { ClusterHistoryView } from "../../admin/cluster/history.ts";
 import { describeOwner } from "../../ipam/owner.ts";
+import type { Clock } from "../../platform/time.ts";
 import { addressArgument, wholeArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { podName, shortHolder, usersOf } from "../holder.ts";
@@ -16,7 +17,7 @@ const PRESENT_ONLY =
   "shown: what the cluster's objects tell, present holders and addresses at rest; the past is with each node: holdfast history there";
 
 /** `holdfast history [ADDRESS]`: who had it from when to when, where, and how that ended. The newest first. */
-export function addHistory(program: Command): void {
+export function addHistory(program: Command, clock: Clock): void {
   withOutput(program.command("history"))
     .description("who held an address before, from when to when")
     .argument("[address]", "in any spelling; without one, the latest of all addresses", addressArgument)
@@ -39,7 +40,7 @@ export function addHistory(program: Command): void {
         const format = formatOf(command);
         await printList(format, {
           items,
-          columns: historyColumns(Date.now()),
+          columns: historyColumns(clock.wallMs()),
           empty: "no history",
         });
         if (client.kind === "cluster" && (format === "table" || format === "wide")) note(PRESENT_ONLY);

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Clock } from "../../platform/time.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
@@ -9,7 +10,7 @@ import { formatOf, printList, withOutput } from "../output.ts";
 const FILTERS = ["network", "address", "pod", "claim", "vm", "node"] as const;
 
 /** `holdfast list`: every allocation, or those that pass all filters given. */
-export function addList(program: Command): void {
+export function addList(program: Command, clock: Clock): void {
   withOutput(program.command("list"))
     .description("every allocation, or those of a pod, VM, node …")
     .option("--network <name>", "of this network")
@@ -20,11 +21,11 @@ export function addList(program: Command): void {
     .option("--node <name>", "in use on this node")
     .action(async (options: Query, command: Command) => {
       const filter = Object.fromEntries(FILTERS.map((name) => [name, options[name]]));
-      const items = await allAllocations(clientOf(command), filter);
+      const items = await allAllocations(clock, clientOf(command), filter);
       const filtered = FILTERS.some((name) => options[name] !== undefined);
       await printList(formatOf(command), {
         items,
-        columns: allocationColumns(Date.now()),
+        columns: allocationColumns(clock.wallMs()),
         empty: filtered ? "no allocations like that" : "no allocations",
       });
     });

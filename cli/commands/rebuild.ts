@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
+import type { Clock } from "../../platform/time.ts";
 import { NODE_ONLY, nodeClientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { withProgress } from "../progress.ts";
@@ -33,7 +34,7 @@ function rebuildRequest(from: string | undefined, replace: boolean | undefined):
 }
 
 /** `holdfast rebuild`: tells a daemon whose database was put aside what to go on with. */
-export function addRebuild(program: Command): void {
+export function addRebuild(program: Command, clock: Clock): void {
   program
     .command("rebuild")
     .usage("--from <backup> [--replace] | --empty")
@@ -55,7 +56,7 @@ export function addRebuild(program: Command): void {
         (await client.patient().get<{ comparable: boolean }>("/v1/rebuild")).comparable;
       if (options.replace === true && !isCompared) note(NOT_COMPARED);
       const work = client.patient().post("/v1/rebuild", rebuildRequest(from, options.replace));
-      await withProgress(() => "rebuilding", work);
+      await withProgress(clock, () => "rebuilding", work);
       print(
         from === undefined
           ? "started with an empty database; the daemon serves again\n"

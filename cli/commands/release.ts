@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Clock } from "../../platform/time.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
@@ -12,7 +13,7 @@ interface Released {
 }
 
 /** `holdfast release ADDRESS`: takes an address back that nobody else will give back. */
-export function addRelease(program: Command): void {
+export function addRelease(program: Command, clock: Clock): void {
   program
     .command("release")
     .description("takes back an address that is held by mistake")
@@ -21,7 +22,7 @@ export function addRelease(program: Command): void {
     .option("--force", "also when it is in use or claimed, with everything its holder has on this network")
     .action(async (address: string, options: { network?: string; force?: boolean }, command: Command) => {
       const client = clientOf(command);
-      const network = options.network ?? (await onlyNetworkOf(client, address));
+      const network = options.network ?? (await onlyNetworkOf(clock, client, address));
       const force = options.force === true;
       const { addresses, holder } = await client
         .post<Released>("/v1/release", { address, network, force })
@@ -31,8 +32,8 @@ export function addRelease(program: Command): void {
     });
 }
 
-async function onlyNetworkOf(client: Client, address: string): Promise<string> {
-  const networks = (await allAllocations(client, { address })).map(({ network }) => network);
+async function onlyNetworkOf(clock: Clock, client: Client, address: string): Promise<string> {
+  const networks = (await allAllocations(clock, client, { address })).map(({ network }) => network);
   const [first] = networks;
   if (first === undefined) {
     throw new Failure(`nobody holds ${address}, so there is nothing to release`, {

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { ClusterNetworkView } from "../../admin/cluster/network-views.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { AllocationView, MetadataView, NetworkView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
@@ -13,20 +14,20 @@ import { print, printable } from "../terminal.ts";
 type ShownNetwork = NetworkView & Partial<ClusterNetworkView>;
 
 /** `holdfast show NETWORK`: what one network is, how full it is, and who holds its addresses. */
-export function addShow(program: Command): void {
+export function addShow(program: Command, clock: Clock): void {
   withOutput(program.command("show"))
     .description("one network: definition, counts and holders")
     .argument("<network>", "name of the network, as `holdfast networks` shows it")
     .action(async (name: string, _options: unknown, command: Command) => {
       const client = clientOf(command);
       const network = await client.get<ShownNetwork>(`/v1/networks/${encodeURIComponent(name)}`);
-      const allocations = await allAllocations(client, { network: name });
+      const allocations = await allAllocations(clock, client, { network: name });
       const format = formatOf(command);
       if (format === "json" || format === "yaml") return printDocument(format, { network, allocations });
       print(factsOf(network, allocations));
       await printList(format, {
         items: allocations,
-        columns: allocationColumns(Date.now()).filter(({ header }) => header !== "NETWORK"),
+        columns: allocationColumns(clock.wallMs()).filter(({ header }) => header !== "NETWORK"),
         empty: "no allocations",
       });
     });

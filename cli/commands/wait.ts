@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { type Clock, sleep } from "../../platform/time.ts";
 import { wholeArgument } from "../arguments.ts";
 import { EXIT, Failure } from "../failure.ts";
 import { SocketClient } from "../socket-client.ts";
@@ -12,7 +13,7 @@ const READY_MS_MAX = 5_000;
 const SECONDS_DEFAULT = 60;
 
 /** `holdfast wait`: for whatever is started after the daemon. */
-export function addWait(program: Command): void {
+export function addWait(program: Command, clock: Clock): void {
   program
     .command("wait")
     .description("waits until the daemon serves; the systemd unit does, too")
@@ -20,16 +21,16 @@ export function addWait(program: Command): void {
     .option("--pid <pid>", "not longer than this process runs", wholeArgument(1, 2 ** 31 - 1))
     .action(async ({ for: seconds, pid }: { for: number; pid?: number }, command: Command) => {
       const client = new SocketClient(socketOf(command), 2_000);
-      const start = performance.now();
+      const start = clock.monotonicMs();
       let answeredMs: number | null = null;
       for (;;) {
         const failure = await whyNotReady(client);
         if (failure === null) return;
-        const nowMs = performance.now();
+        const nowMs = clock.monotonicMs();
         if (failure.exitCode !== EXIT.unreachable) answeredMs ??= nowMs;
         const overMs = answeredMs === null ? start + seconds * 1_000 : answeredMs + READY_MS_MAX;
         if (nowMs >= overMs || (pid !== undefined && hasEnded(pid))) throw failure;
-        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+        await sleep(clock, AGAIN_MS);
       }
     });
 }

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { ClusterHistoryView as HistoryView } from "../../admin/cluster/history.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { AllocationView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
@@ -20,7 +21,7 @@ const SUBJECTS = ["pod", "vm", "container"] as const;
 type Options = { readonly network?: string } & { readonly [Subject in (typeof SUBJECTS)[number]]?: string };
 
 /** `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when nobody does. */
-export function addWho(program: Command): void {
+export function addWho(program: Command, clock: Clock): void {
   withOutput(program.command("who"))
     .description("who holds an address now, and where it is used")
     .usage("[options] <address> | --pod <name> | --vm <name> | --container <id>")
@@ -41,7 +42,8 @@ export function addWho(program: Command): void {
           "error: expected one address (with --network, if need be), or one of --pod, --vm and --container",
         );
       const [subject] = subjects;
-      if (subject === undefined) await whoHolds(address as string, options.network, command);
+      if (subject === undefined)
+        await whoHolds(clock, { address: address as string, network: options.network }, command);
       else await whoIs({ [subject]: options[subject] }, command);
     });
 }
@@ -54,14 +56,18 @@ async function whoIs(query: Query, command: Command): Promise<void> {
   if (answer.identity.state === "released-recently") process.exitCode = EXIT.refused;
 }
 
-async function whoHolds(address: string, network: string | undefined, command: Command): Promise<void> {
+async function whoHolds(
+  clock: Clock,
+  { address, network }: { readonly address: string; readonly network: string | undefined },
+  command: Command,
+): Promise<void> {
   const client = clientOf(command);
-  const items = await allAllocations(client, { address, network });
+  const items = await allAllocations(clock, client, { address, network });
   const format = formatOf(command);
   const identities = format === "table" ? [] : await identitiesOf(client, address, items);
   const document = identities.length === 0 ? { items } : { items, identities };
   if (items.some(({ state }) => state === "Bound")) {
-    await printList(format, { items, columns: allocationColumns(Date.now()), empty: "", document });
+    await printList(format, { items, columns: allocationColumns(clock.wallMs()), empty: "", document });
     if (format !== "wide" || identities.length === 0) return;
     print("\n");
     return printList(format, { items: rowsOf(identities), columns: identityColumns(), empty: "" });
@@ -70,10 +76,10 @@ async function whoHolds(address: string, network: string | undefined, command: C
   if (format === "json" || format === "yaml") await printDocument(format, document);
   const [cooling] = items;
   const where = cooling?.network ?? network;
-  const rest = cooling ? `: it was released ${formatAge(cooling.since, Date.now())} ago and rests` : "";
+  const rest = cooling ? `: it was released ${formatAge(cooling.since, clock.wallMs())} ago and rests` : "";
   printError(`nobody holds ${address}${where === undefined ? "" : ` on network ${where}`}${rest}`, "");
   const last = await lastPeriod(client, { address, network: where });
-  note(last ? lastHolderText(last) : "last holder: none in the history");
+  note(last ? lastHolderText(last, clock.wallMs()) : "last holder: none in the history");
 }
 
 /** Whoever is behind the address, on each network that has it. */
@@ -107,7 +113,7 @@ function endOf({ until }: HistoryView): string {
   return until ?? "9999";
 }
 
-function lastHolderText({ network, owner, until, endedBy }: HistoryView): string {
-  const end = until === null ? "" : `, until ${formatAge(until, Date.now())} ago (${endedBy ?? "unknown"})`;
+function lastHolderText({ network, owner, until, endedBy }: HistoryView, nowMs: number): string {
+  const end = until === null ? "" : `, until ${formatAge(until, nowMs)} ago (${endedBy ?? "unknown"})`;
   return printable(`last holder: ${shortHolder(owner)} on network ${network}${end}`);
 }

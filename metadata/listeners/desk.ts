@@ -14,7 +14,7 @@ import type { Finding } from "../../ipam/finding.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { Bell } from "../../platform/bell.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Clock } from "../../platform/time.ts";
+import { type Clock, interval, type Timer } from "../../platform/time.ts";
 import type { NodeStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
 import { type AskedPlan, attachmentKey, describePlan, isOther } from "./bridge-plan.ts";
@@ -52,7 +52,7 @@ export class ListenerDesk {
   readonly #parts: ListenerDeskParts;
   readonly #plans: ListenerPlans;
   readonly #reserved: ReservedAddresses;
-  readonly #wanted = new WantedState();
+  readonly #wanted: WantedState;
   readonly #dirty = new Set<string>();
   /** Nobody knows whether their reserved address is free. */
   readonly #unknown = new Set<string>();
@@ -60,16 +60,18 @@ export class ListenerDesk {
   /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
   #synced = false;
   #looks = 0;
-  #turn: NodeJS.Timeout | null = null;
+  #turn: Timer | null = null;
   #pauseMs = 0;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   /** Rings whenever something has changed. */
-  readonly #bell = new Bell();
+  readonly #bell: Bell;
 
   /** Before the store is opened. */
   constructor(parts: ListenerDeskParts) {
     this.#parts = parts;
     this.reports = new ListenerReports(parts.clock);
+    this.#wanted = new WantedState(parts.clock);
+    this.#bell = new Bell(parts.clock);
     this.#plans = new ListenerPlans(parts.store);
     this.#reserved = new ReservedAddresses(parts.store, parts.log);
     if (!parts.enabled) {
@@ -77,7 +79,7 @@ export class ListenerDesk {
       return;
     }
     parts.store.watchAttachments((network) => this.#touch(network));
-    this.#timer = setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
+    this.#timer = interval(parts.clock, LOOK_INTERVAL_MS, () => this.#look()).unref();
   }
 
   get enabled(): boolean {
@@ -95,8 +97,8 @@ export class ListenerDesk {
 
   /** Lets everybody go who waits. */
   close(): void {
-    if (this.#timer !== null) clearInterval(this.#timer);
-    if (this.#turn !== null) clearTimeout(this.#turn);
+    this.#timer?.cancel();
+    this.#turn?.cancel();
     this.#bell.close();
   }
 
@@ -211,10 +213,10 @@ export class ListenerDesk {
 
   #soon(): void {
     if (this.#turn !== null || this.#bell.closed) return;
-    this.#turn = setTimeout(() => {
+    this.#turn = this.#parts.clock.timer(this.#pauseMs, () => {
       this.#turn = null;
       this.#compute();
-    }, this.#pauseMs);
+    });
   }
 
   /** What nothing tells: definitions that were edited, and holders of addresses that are reserved by now. */
@@ -239,9 +241,9 @@ export class ListenerDesk {
   }
 
   #compute(): void {
-    const { log, notReady } = this.#parts;
+    const { clock, log, notReady } = this.#parts;
     if (this.#bell.closed || notReady() !== null) return;
-    const startMs = performance.now();
+    const startMs = clock.monotonicMs();
     try {
       if (this.#allDirty) {
         for (const network of [...this.#plans.networks, ...this.#wanted.networks]) this.#dirty.add(network);
@@ -256,7 +258,7 @@ export class ListenerDesk {
     } catch (error) {
       log.warn({ err: error as Error }, "which metadata listeners are wanted cannot be told; trying again");
     } finally {
-      this.#pauseMs = Math.min(LOOK_INTERVAL_MS, PAUSE_FACTOR * (performance.now() - startMs));
+      this.#pauseMs = Math.min(LOOK_INTERVAL_MS, PAUSE_FACTOR * (clock.monotonicMs() - startMs));
     }
   }
 

@@ -1,5 +1,5 @@
-import { randomUUID } from "node:crypto";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { type Clock, randomUuid } from "../../platform/time.ts";
 import { attachmentKey } from "./bridge-plan.ts";
 import type { WantedListener, WantedListeners } from "./wire.ts";
 
@@ -15,9 +15,13 @@ interface Entry {
 
 /** What is wanted of all networks, numbered anew at each change. */
 export class WantedState {
-  readonly #run = randomUUID();
+  readonly #run: string;
   readonly #entries = new Map<string, Entry>();
   #number = 0;
+
+  constructor(clock: Clock) {
+    this.#run = randomUuid(clock);
+  }
 
   get version(): string {
     return `${this.#run}.${this.#number}`;

@@ -7,8 +7,8 @@
  *   metrics
  */
 
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../platform/log.ts";
+import { type Clock, sleep } from "../../platform/time.ts";
 import type { ListenerState, WantedListeners } from "../listeners/wire.ts";
 import { exchange } from "./daemon-link.ts";
 import type { Haproxy } from "./haproxy/haproxy.ts";
@@ -32,6 +32,7 @@ export interface AgentParts {
   readonly listeners: Listeners;
   readonly haproxy: Haproxy;
   readonly log: Log;
+  readonly clock: Clock;
 }
 
 /** Asks the daemon what is wanted, carries it out, tells what is up; and looks after what is there meanwhile. */
@@ -173,7 +174,7 @@ export class Agent {
     return turn.then(() => whole);
   }
 
-  async #pause(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#stopping.signal }).catch(() => {});
+  #pause(ms: number): Promise<void> {
+    return sleep(this.#parts.clock, ms, this.#stopping.signal);
   }
 }

@@ -65,13 +65,15 @@ export class MetadataNet {
       listeners: this.#listeners,
       haproxy: this.#haproxy,
       log,
+      clock,
     });
-    this.#watch = new FirewallWatch(() => void this.#rulesGone(), log);
+    this.#watch = new FirewallWatch(clock, () => void this.#rulesGone(), log);
     this.#health = new HealthServer({
       address: settings.metricsAddress,
       metrics: this.#metrics,
       notReady: () => this.#agent.notReady(),
       log,
+      clock,
     });
   }
 

@@ -19,7 +19,7 @@ export type BackendDecision =
 const UNAVAILABLE = "The remote metadata server is temporarily unavailable. Please try again later.";
 
 /** Statuses that Neutron's agent hands on, each with a sentence of its own instead of the backend's body. */
-const HANDED_ON = new Map([
+const HANDED_ON: ReadonlyMap<number, string> = new Map([
   [400, "The metadata server did not understand the request."],
   [403, "The metadata server refused the request."],
   [404, "There is nothing at this path."],

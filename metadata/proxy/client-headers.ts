@@ -25,7 +25,7 @@ export const IDENTITY_PREFIXES: readonly string[] = [
 ];
 
 /** RFC 9110, 7.6.1, and what belongs to the one connection: the next hop makes its own. */
-const CONNECTION_HEADERS = new Set([
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "content-length",
   "expect",
@@ -40,7 +40,12 @@ const CONNECTION_HEADERS = new Set([
 ]);
 
 /** Change the method or the path that was judged. */
-const OVERRIDES = new Set(["x-http-method", "x-http-method-override", "x-method-override", "x-rewrite-url"]);
+const OVERRIDES: ReadonlySet<string> = new Set([
+  "x-http-method",
+  "x-http-method-override",
+  "x-method-override",
+  "x-rewrite-url",
+]);
 
 /**
  * The client's header lines that may pass to a backend: without any that says who asks, in whatever spelling; without

@@ -5,7 +5,7 @@ import { identityHeaders, type SignedIdentity } from "./signature.ts";
 export type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 /** Of the connection, not of the answer (RFC 9110, 7.6.1), or made anew by our own server. */
-const CONNECTION_ANSWER_HEADERS = new Set([
+const CONNECTION_ANSWER_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "content-length",
   "date",
@@ -19,7 +19,12 @@ const CONNECTION_ANSWER_HEADERS = new Set([
 ]);
 
 /** A guest that says what it has already would be answered "not modified", which is no answer that passes. */
-const CONDITIONS = new Set(["if-match", "if-modified-since", "if-none-match", "if-unmodified-since"]);
+const CONDITIONS: ReadonlySet<string> = new Set([
+  "if-match",
+  "if-modified-since",
+  "if-none-match",
+  "if-unmodified-since",
+]);
 
 /** What every service is called by its guests. */
 const HOST = "169.254.169.254";

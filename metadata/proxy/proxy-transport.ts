@@ -8,6 +8,7 @@ import {
   type OutgoingHttpHeaders,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import type { Clock, Timer } from "../../platform/time.ts";
 import type { HeaderLine } from "./client-headers.ts";
 import { type Headers, headerLines } from "./proxy-headers.ts";
 
@@ -20,9 +21,9 @@ const IDLE_CONNECTIONS_MAX = 16;
 /** Sets of connections, one for each authority that was ever used; an exchanged certificate makes another. */
 const AGENTS_MAX = 8;
 /** Have a length even if it is 0 (RFC 9110, 8.6). */
-const WITH_BODY = new Set(["POST", "PUT", "PATCH"]);
+const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 /** May be sent again without harm when a kept connection ends at that moment. */
-const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
+const REPEATABLE: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 
 export interface BackendRequest {
   /** `http://10.0.0.5:8775`. */
@@ -55,8 +56,13 @@ export type BackendResult =
 
 /** Requests to backends, over connections that are kept. Never rejects. */
 export class BackendTransport {
+  readonly #clock: Clock;
   readonly #http = new HttpAgent({ keepAlive: true, maxFreeSockets: IDLE_CONNECTIONS_MAX });
   readonly #https = new Map<string, HttpsAgent>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   async send(request: BackendRequest): Promise<BackendResult> {
     const first = await this.#sendOnce(request, REPEATABLE.has(request.method));
@@ -77,21 +83,20 @@ export class BackendTransport {
       if (signal.aborted) return resolve({ kind: "gone" });
       let connected = false;
       let sent: ClientRequest | null = null;
-      const timers: NodeJS.Timeout[] = [];
+      const timers: Timer[] = [];
       const finish = (result: BackendResult | "stale") => {
-        for (const timer of timers) clearTimeout(timer);
+        for (const timer of timers) timer.cancel();
         signal.removeEventListener("abort", leave);
         resolve(result);
         if (result === "stale" || result.kind !== "status") sent?.destroy();
       };
       const leave = () => finish({ kind: "gone" });
       signal.addEventListener("abort", leave);
-      timers.push(setTimeout(() => finish({ kind: "late" }), timeoutMs));
+      timers.push(this.#clock.timer(timeoutMs, () => finish({ kind: "late" })));
       timers.push(
-        setTimeout(
-          () => connected || finish({ kind: "unreachable", why: "no connection in time" }),
-          Math.min(CONNECT_MS_MAX, timeoutMs),
-        ),
+        this.#clock.timer(Math.min(CONNECT_MS_MAX, timeoutMs), () => {
+          if (!connected) finish({ kind: "unreachable", why: "no connection in time" });
+        }),
       );
       try {
         sent = this.#open(request, keep);

@@ -8,6 +8,7 @@
 
 import type { Buffer } from "node:buffer";
 import type { QuietLog } from "../../platform/log.ts";
+import type { Clock } from "../../platform/time.ts";
 import { type Answer, sentence, withoutBody } from "../documents/answer.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 import { judgeBackend } from "./backend-answer.ts";
@@ -24,7 +25,7 @@ import { type BackendResult, BackendTransport } from "./proxy-transport.ts";
 import type { SignedIdentity } from "./signature.ts";
 
 /** TRACE would show the guest what was signed for it, and CONNECT is not for a metadata service. */
-const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
 export interface ProxiedRequest {
   readonly method: string;
@@ -48,18 +49,20 @@ export type ProxyOutcome = "passed" | "refused" | "no-endpoint" | Exclude<Backen
 export interface ProxyOptions {
   readonly timeoutMs: number;
   readonly log: QuietLog;
+  readonly clock: Clock;
   onOutcome(kind: Backend["kind"], outcome: ProxyOutcome): void;
 }
 
 /** Forwards guests' requests to a backend, with a signed identity. Nothing of a request is ever logged but its network. */
 export class BackendProxy {
   readonly #options: ProxyOptions;
-  readonly #transport = new BackendTransport();
+  readonly #transport: BackendTransport;
   /** By service, the endpoint that is asked next. */
   readonly #turns = new Map<string, number>();
 
   constructor(options: ProxyOptions) {
     this.#options = options;
+    this.#transport = new BackendTransport(options.clock);
   }
 
   /** null: the guest has left. Throws TypeError when a header cannot carry the identity. */
@@ -97,15 +100,15 @@ export class BackendProxy {
     { service, endpoints, secret }: Extract<Backend, { kind: "service" }>,
     identity: SignedIdentity,
   ): Promise<BackendResult> {
-    const { timeoutMs } = this.#options;
-    const endMs = performance.now() + timeoutMs;
+    const { clock, timeoutMs } = this.#options;
+    const endMs = clock.monotonicMs() + timeoutMs;
     const headers = serviceHeaders(request.headers, identity, secret);
     const turn = this.#turns.get(service) ?? 0;
     this.#turns.set(service, (turn + 1) % Math.max(1, endpoints.length));
     let result: BackendResult = { kind: "unreachable", why: NO_ENDPOINT };
     for (let tried = 0; tried < endpoints.length; tried++) {
       const endpoint = endpoints[(turn + tried) % endpoints.length];
-      const left = { timeoutMs: Math.max(1, endMs - performance.now()), ca: null };
+      const left = { timeoutMs: Math.max(1, endMs - clock.monotonicMs()), ca: null };
       result = await this.#transport.send({
         ...request,
         ...left,

@@ -1,12 +1,11 @@
 import type { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { IdentityAway, type IdentitySource } from "../../identity/source.ts";
 import type { IdentityView } from "../../identity/wire.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { QuietLog } from "../../platform/log.ts";
-import { systemClock } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
 import { respond } from "../documents/route.ts";
 import type { HeaderLine } from "../proxy/client-headers.ts";
@@ -28,6 +27,7 @@ export interface AnswerContext {
   keys(): readonly Buffer[];
   readonly tokenRules: TokenRules;
   readonly log: QuietLog;
+  readonly clock: Clock;
 }
 
 export interface GuestRequest {
@@ -45,6 +45,8 @@ export interface GuestAnswer {
   readonly proxied: boolean;
 }
 
+/** For the guest's own pool of randomness; of Nova's size. */
+const SEED_BYTES = 512;
 /** When a guest may ask again after 503, seconds: cloud-init tries five times. */
 const RETRY_AFTER = { "retry-after": "1" };
 const UNAVAILABLE = "The metadata server is temporarily unavailable. Please try again later.";
@@ -79,12 +81,12 @@ async function answer(request: GuestRequest, context: AnswerContext): Promise<Gu
 async function serve(
   request: GuestRequest,
   identity: IdentityView,
-  { tenants, keys, tokenRules }: AnswerContext,
+  { tenants, keys, tokenRules, clock }: AnswerContext,
 ): Promise<Answer> {
   const instance = instanceOf(identity, await tenants.look(identity));
   const tokens = tokenRules.of(identity, request.origin.network);
-  const options = { tokens, tokenKeys: keys(), seed: newSeed };
-  const { effect, ...given } = respond(asked(request), instance, options, systemClock.wallMs());
+  const options = { tokens, tokenKeys: keys(), seed: () => clock.randomBytes(SEED_BYTES) };
+  const { effect, ...given } = respond(asked(request), instance, options, clock.wallMs());
   if (effect === undefined) return given;
   switch (await tenants.keepPassword(identity, effect.password)) {
     case "kept":
@@ -117,11 +119,6 @@ async function forward(
 function asked({ incoming, body, origin }: GuestRequest): Parameters<typeof respond>[0] {
   const { method = "", url = "", headers } = incoming;
   return { method, target: url, headers, body, clientForwarded: origin.clientForwarded };
-}
-
-/** For the guest's own pool of randomness; of Nova's size. */
-function newSeed(): Buffer {
-  return randomBytes(512);
 }
 
 function served(answer: Answer): GuestAnswer {

@@ -1,6 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Log } from "../../platform/log.ts";
-import { systemClock } from "../../platform/time.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
 import type { HeaderLine } from "../proxy/client-headers.ts";
 import type { ProxiedAnswer } from "../proxy/proxy.ts";
@@ -30,7 +29,7 @@ export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules"> {
 /** The server that guests' requests come to, not listening yet. */
 export function buildGuestServer(given: GuestServerOptions): Server {
   const options = { ...given, tokenRules: new TokenRules() };
-  const turns = new Turns();
+  const turns = new Turns(given.clock);
   const server = createServer(
     {
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -59,7 +58,8 @@ async function handle(
   options: Options,
   server: Server,
 ): Promise<void> {
-  const startMs = systemClock.monotonicMs();
+  const { clock } = options;
+  const startMs = clock.monotonicMs();
   const lines = headerLines(incoming.rawHeaders);
   const origin = options.origin(incoming, lines);
   const { answer, tree } = await decide(incoming, outgoing, { lines, origin, options });
@@ -68,7 +68,7 @@ async function handle(
     network: origin?.network ?? null,
     tree,
     status: answer.status,
-    ms: systemClock.monotonicMs() - startMs,
+    ms: clock.monotonicMs() - startMs,
   });
   // Once the end was asked for, each connection ends with its answer.
   outgoing.shouldKeepAlive &&= server.listening;

@@ -1,6 +1,7 @@
 import type { Buffer } from "node:buffer";
 import { ensureFolder } from "../../platform/folders.ts";
 import type { Log } from "../../platform/log.ts";
+import type { Clock } from "../../platform/time.ts";
 import { WatchedFile } from "../../platform/watched-file.ts";
 import { isOpen, makeKeyFile, parseKeys, parseSecret } from "./secret-files.ts";
 import type { MetadataSettings } from "./settings.ts";
@@ -8,6 +9,7 @@ import type { MetadataSettings } from "./settings.ts";
 /** What the server must not tell: the keys of tokens, and what it shares with a backend. Read again on change. */
 export class KeyRing {
   readonly #log: Log;
+  readonly #clock: Clock;
   readonly #files: WatchedFile<unknown>[] = [];
   readonly #keys: WatchedFile<readonly Buffer[]>;
   readonly #novaSecret: WatchedFile<Buffer> | null;
@@ -15,12 +17,13 @@ export class KeyRing {
   readonly #ca: WatchedFile<Buffer> | null;
 
   /** Throws Error that names the file and what is wrong with it, never its content. */
-  constructor(settings: MetadataSettings, log: Log) {
+  constructor(settings: MetadataSettings, log: Log, clock: Clock) {
     this.#log = log;
+    this.#clock = clock;
     const { keyFile, makeKeys, state, novaUrl, secretFile, serviceSecretFile, novaCaFile } = settings;
     if (makeKeys) {
       ensureFolder(state, "state");
-      if (makeKeyFile(keyFile))
+      if (makeKeyFile(keyFile, clock))
         log.warn(
           { file: keyFile },
           "keys for tokens were made for this node alone: a token is not believed after a migration; give all nodes the same file with --key-file",
@@ -73,7 +76,7 @@ export class KeyRing {
     };
     let file: WatchedFile<T>;
     try {
-      file = new WatchedFile(path, read);
+      file = new WatchedFile(this.#clock, path, read);
     } catch (error) {
       throw new Error(`${flag} ${path} cannot be used: ${(error as Error).message}`);
     }

@@ -30,6 +30,7 @@ const STOP_GRACE_MS = 3_000;
 export class MetadataServer {
   readonly #settings: MetadataSettings;
   readonly #log: Log;
+  readonly #clock: Clock;
   readonly #ring: KeyRing;
   readonly #metrics: ServerMetrics;
   readonly #sources: Sources;
@@ -39,7 +40,7 @@ export class MetadataServer {
 
   /** Throws Error when a file or folder of the settings cannot be used. */
   static async create(settings: MetadataSettings, log: Log, clock: Clock): Promise<MetadataServer> {
-    const ring = new KeyRing(settings, log);
+    const ring = new KeyRing(settings, log, clock);
     const metrics = new ServerMetrics();
     const sources = await openSources({
       settings,
@@ -59,6 +60,7 @@ export class MetadataServer {
   ) {
     this.#settings = settings;
     this.#log = log;
+    this.#clock = clock;
     this.#ring = ring;
     this.#metrics = metrics;
     this.#sources = sources;
@@ -66,6 +68,7 @@ export class MetadataServer {
     this.#proxy = new BackendProxy({
       timeoutMs: settings.backendTimeoutSeconds * 1_000,
       log: quiet,
+      clock,
       onOutcome: (kind, outcome) => this.#metrics.forwarded(kind, outcome),
     });
     const { fixed } = settings;
@@ -82,12 +85,14 @@ export class MetadataServer {
       metrics: this.#metrics,
       log: quiet,
       errors: log,
+      clock,
     });
     this.#health = new HealthServer({
       address: settings.metricsAddress,
       metrics,
       notReady: () => sources.notReady(),
       log,
+      clock,
     });
   }
 
@@ -112,9 +117,9 @@ export class MetadataServer {
 
   /** What was asked before is answered first. */
   async stop(): Promise<void> {
-    const hangUp = setTimeout(() => this.#guests.closeAllConnections(), STOP_GRACE_MS);
+    const hangUp = this.#clock.timer(STOP_GRACE_MS, () => this.#guests.closeAllConnections());
     await closed(this.#guests);
-    clearTimeout(hangUp);
+    hangUp.cancel();
     await this.#health.close();
     this.#proxy.close();
     await this.#sources.stop();

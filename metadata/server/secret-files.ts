@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
 import { existsSync, linkSync, rmSync } from "node:fs";
+import type { Clock } from "../../platform/time.ts";
 import { writeDurably } from "../../platform/write-durably.ts";
 
 /** Of HMAC-SHA256: a longer key adds nothing, a shorter one takes something away. */
@@ -51,11 +51,11 @@ function parseKey(text: string, line: number): Buffer {
 }
 
 /** Makes a file with one new key unless it is there, for its owner alone. Tells whether it made one. */
-export function makeKeyFile(path: string): boolean {
+export function makeKeyFile(path: string, clock: Clock): boolean {
   if (existsSync(path)) return false;
   const made = writeDurably(
     `${path}.${process.pid}`,
-    Buffer.from(`${randomBytes(KEY_BYTES_MIN).toString("hex")}\n`),
+    Buffer.from(`${clock.randomBytes(KEY_BYTES_MIN).toString("hex")}\n`),
   );
   try {
     // Another process may make one at the same time: the first one counts for both.

@@ -36,7 +36,7 @@ export async function openSources(options: SourcesOptions): Promise<Sources> {
   }
   const identities = new IdentityClient(settings.identitySocket, onOutcome);
   const tenants =
-    kubernetes === null ? standaloneTenants(settings) : await kubeTenants(options, kubernetes.kubeconfig);
+    kubernetes === null ? standaloneTenants(options) : await kubeTenants(options, kubernetes.kubeconfig);
   return {
     identities,
     tenants,
@@ -51,8 +51,8 @@ export async function openSources(options: SourcesOptions): Promise<Sources> {
 
 type RunningTenants = TenantSource & { start(): Promise<void>; stop(): Promise<void> };
 
-function standaloneTenants(settings: MetadataSettings): RunningTenants {
-  const source = new StandaloneSource(new Passwords(settings.state));
+function standaloneTenants({ settings, clock }: SourcesOptions): RunningTenants {
+  const source = new StandaloneSource(new Passwords(settings.state, clock));
   return Object.assign(source, { start: async () => {}, stop: async () => {} });
 }
 

@@ -1,3 +1,5 @@
+import type { Clock } from "../../platform/time.ts";
+
 /**
  * Requests begun in one turn of the event loop. In each turn Node reads every socket that has something and accepts one new
  * connection (libuv since 1.45): while many guests keep it busy a turn would last as long as all their answers together, and
@@ -7,9 +9,14 @@ const BEGUN_IN_A_TURN_MAX = 4;
 
 /** Begins requests in the order in which they came, a few in each turn of the event loop. */
 export class Turns {
+  readonly #clock: Clock;
   readonly #waiting: (() => void)[] = [];
   #begunCount = 0;
   #ends = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   begin(work: () => void): void {
     if (this.#waiting.length > 0 || this.#begunCount >= BEGUN_IN_A_TURN_MAX) this.#waiting.push(work);
@@ -18,7 +25,7 @@ export class Turns {
 
   #run(work: () => void): void {
     this.#begunCount += 1;
-    if (!this.#ends) setImmediate(() => this.#nextTurn());
+    if (!this.#ends) this.#clock.immediate(() => this.#nextTurn());
     this.#ends = true;
     work();
   }

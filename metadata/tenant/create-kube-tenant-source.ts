@@ -32,7 +32,7 @@ export function createKubeTenantSource(
   const api = new HttpKubeApi(loadKubeConfig(kubeconfig), clock);
   const events = new EventWriter({ api, component: COMPONENT, host: node });
   const serviceBackends = new KubeServiceBackends({ api, log, node, events, secret });
-  const source = new KubeTenantSource({ api, log, clock, events, serviceBackends });
+  const source = new KubeTenantSource({ api, log, events, serviceBackends });
   return {
     look: (identity) => source.look(identity),
     backendOf: (network) => source.backendOf(network),

@@ -27,7 +27,7 @@ export type KeptPassword =
  */
 export async function keepGuestPassword(api: KubeApi, wanted: GuestPassword): Promise<KeptPassword> {
   const path = namespacedPath(CONFIG_MAPS_PATH, wanted.namespace, PASSWORDS_CONFIG_MAP);
-  const deadlineMs = performance.now() + DEADLINE_MS;
+  const deadlineMs = api.clock.monotonicMs() + DEADLINE_MS;
   const objects = new ObjectClient(api);
   for (let wrote = false; ; wrote = true) {
     const read = await objects.get(path, deadlineMs);
@@ -47,7 +47,7 @@ export async function keepGuestPassword(api: KubeApi, wanted: GuestPassword): Pr
     const written = await objects.patch(path, body, deadlineMs);
     if (written.kind === "done") return { kind: "kept" };
     if (written.kind !== "conflict") return refused(written.answer, "written");
-    if (performance.now() > deadlineMs) throw new ApiAway("others kept writing the guests' passwords");
+    if (api.clock.monotonicMs() > deadlineMs) throw new ApiAway("others kept writing the guests' passwords");
   }
 }
 

@@ -13,7 +13,7 @@ import {
 import { NAMESPACES_PATH, type NamespaceView, projectNamespace } from "../../kube/views/tenant-objects.ts";
 import type { VmiView } from "../../kube/views/vmi-view.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Clock } from "../../platform/time.ts";
+import { timeoutSignal } from "../../platform/time.ts";
 import { readContent, referencesIn, type TenantObjects } from "./content.ts";
 import { keepGuestPassword } from "./guest-passwords.ts";
 import type { ObjectReference } from "./named-objects.ts";
@@ -41,7 +41,6 @@ interface ServiceBackends {
 export interface KubeTenantOptions {
   readonly api: KubeApi;
   readonly log: Pick<Log, "info" | "warn">;
-  readonly clock: Clock;
   readonly events: Pick<EventWriter, "warn">;
   /** null: no network has one. */
   readonly serviceBackends: ServiceBackends | null;
@@ -63,7 +62,7 @@ export class KubeTenantSource implements TenantSource {
   readonly #zones: NodeZones;
 
   constructor(options: KubeTenantOptions) {
-    const { api, clock, log } = options;
+    const { api, log } = options;
     this.#options = options;
     this.#namespaces = new Reflector<NamespaceView>({
       api,
@@ -78,8 +77,8 @@ export class KubeTenantSource implements TenantSource {
       ...(options.timings ? { timings: options.timings } : {}),
     });
     this.#watches = new NamespaceWatches(options);
-    this.#vms = new VmDirectory(api, clock);
-    this.#zones = new NodeZones(api, clock);
+    this.#vms = new VmDirectory(api);
+    this.#zones = new NodeZones(api);
   }
 
   /** Begins to watch; does not wait for the API. */
@@ -146,16 +145,17 @@ export class KubeTenantSource implements TenantSource {
 
   /** null: no right to read it, or it is not there. One that is new may be unknown to the watch. */
   async #namespace(name: string): Promise<NamespaceView | null> {
+    const { api, syncMsMax = NAMESPACES_MS_MAX } = this.#options;
     const namespaces = this.#namespaces;
     if (!namespaces.synced && !namespaces.forbidden)
-      await namespaces.waitSynced(AbortSignal.timeout(this.#options.syncMsMax ?? NAMESPACES_MS_MAX));
+      await namespaces.waitSynced(timeoutSignal(api.clock, syncMsMax));
     if (!namespaces.synced && !namespaces.forbidden)
       throw new ApiAway("the namespaces are not known yet: the API server does not say");
     const known = namespaces.items.get(name);
     if (known !== undefined || namespaces.forbidden) return known ?? null;
     const path = objectPath(NAMESPACES_PATH, name);
-    const deadlineMs = performance.now() + READ_MS_MAX;
-    const read = await new ObjectClient(this.#options.api, "add").get(path, deadlineMs);
+    const deadlineMs = api.clock.monotonicMs() + READ_MS_MAX;
+    const read = await new ObjectClient(api, "add").get(path, deadlineMs);
     return read.kind === "present" ? projectNamespace(read.object) : null;
   }
 

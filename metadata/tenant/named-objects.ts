@@ -40,7 +40,7 @@ interface NamedObjectsOptions {
 interface Remembered {
   /** "unknown": never read. "forbidden": it may not be read. */
   found: TenantObject | "forbidden" | "unknown" | undefined;
-  /** Of the last answer, and of the last time that none came, performance.now() ms. */
+  /** Of the last answer, and of the last time that none came; instants of the API's clock, ms. */
   readMs: number;
   failedMs: number;
   problem: ApiAway | null;
@@ -81,7 +81,7 @@ export class NamedObjects {
 
   async #readOne(key: string, reference: ObjectReference): Promise<TenantObject | "forbidden" | undefined> {
     const one = this.#recall(key);
-    const nowMs = performance.now();
+    const nowMs = this.#options.api.clock.monotonicMs();
     const isKnown = one.found !== "unknown";
     const isFresh = isKnown && (nowMs - one.readMs < BELIEVED_MS || nowMs - one.failedMs < AWAY_MS);
     if (!isFresh) {
@@ -115,11 +115,11 @@ export class NamedObjects {
   async #refresh(one: Remembered, reference: ObjectReference, deadlineMs: number): Promise<void> {
     try {
       one.found = await this.#get(reference, deadlineMs);
-      one.readMs = performance.now();
+      one.readMs = this.#options.api.clock.monotonicMs();
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
       one.problem = error;
-      one.failedMs = performance.now();
+      one.failedMs = this.#options.api.clock.monotonicMs();
     }
   }
 

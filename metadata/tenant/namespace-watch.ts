@@ -11,6 +11,7 @@ import {
 } from "../../kube/views/tenant-objects.ts";
 import { projectVmi, type VmiView } from "../../kube/views/vmi-view.ts";
 import type { Log } from "../../platform/log.ts";
+import { type Clock, timeoutSignal } from "../../platform/time.ts";
 import { NamedObjects, type ObjectReference } from "./named-objects.ts";
 
 /** A guest's request waits so long, ms, for what its namespace has to be known; its client gives up after 10 s. */
@@ -38,6 +39,7 @@ export class NamespaceWatch {
   readonly vmis: Reflector<VmiView>;
   readonly objects: NamedObjects;
   readonly #all: readonly Reflector<Reflected>[];
+  readonly #clock: Clock;
   readonly #syncMsMax: number;
   /** What has been told of objects that may not be read. */
   readonly #told = new Set<string>();
@@ -47,6 +49,7 @@ export class NamespaceWatch {
 
   constructor(namespace: string, options: NamespaceWatchOptions) {
     this.namespace = namespace;
+    this.#clock = options.api.clock;
     this.#syncMsMax = options.syncMsMax ?? SYNC_MS_MAX;
     function watch<T extends Reflected>(path: string, rest: Partial<ReflectorOptions<T>>) {
       return new Reflector<T>({
@@ -77,7 +80,7 @@ export class NamespaceWatch {
   async ready(): Promise<void> {
     // Nearly always: a request must not pay for timers.
     if (this.#all.every(({ synced, missing, forbidden }) => (synced || missing) && !forbidden)) return;
-    const inTime = AbortSignal.timeout(this.#syncMsMax);
+    const inTime = timeoutSignal(this.#clock, this.#syncMsMax);
     const known = await Promise.all(this.#all.map((one) => one.waitSynced(inTime)));
     if (known.includes(false))
       throw new ApiAway(`what namespace ${this.namespace} has is not known yet: the API server does not say`);
@@ -106,9 +109,10 @@ export class NamespaceWatch {
 
   /** All that come meanwhile wait for the same answer; while the API is away, few have to wait in vain. */
   #askAgain(): Promise<unknown> | null {
-    if (this.#asking !== null || performance.now() - this.#askedMs < REFUSAL_AGE_MS) return this.#asking;
-    this.#askedMs = performance.now();
-    const soon = AbortSignal.timeout(ASK_AGAIN_MS_MAX);
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#asking !== null || nowMs - this.#askedMs < REFUSAL_AGE_MS) return this.#asking;
+    this.#askedMs = nowMs;
+    const soon = timeoutSignal(this.#clock, ASK_AGAIN_MS_MAX);
     this.#asking = Promise.all(this.#all.map((one) => one.askAgain(REFUSAL_AGE_MS, soon))).finally(() => {
       this.#asking = null;
     });

@@ -19,9 +19,9 @@ export class NodeZones {
   readonly #clock: Clock;
   readonly #zones = new Map<string, { readonly zone: Promise<string | null>; untilMs: number }>();
 
-  constructor(api: KubeApi, clock: Clock) {
+  constructor(api: KubeApi) {
     this.#objects = new ObjectClient(api);
-    this.#clock = clock;
+    this.#clock = api.clock;
   }
 
   /** null: it has none, or it cannot be read. */
@@ -30,15 +30,15 @@ export class NodeZones {
     const known = this.#zones.get(node);
     if (known !== undefined && nowMs < known.untilMs) return known.zone;
     if (this.#zones.size >= NODES_REMEMBERED_MAX) this.#zones.clear();
-    const read = this.#read(node);
+    const read = this.#read(node, nowMs + DEADLINE_MS);
     const entry = { zone: read.then((zone) => zone ?? null), untilMs: nowMs + BELIEVED_MS };
     this.#zones.set(node, entry);
     if ((await read) === undefined) entry.untilMs = nowMs + FAILED_MS;
     return entry.zone;
   }
 
-  async #read(node: string): Promise<string | null | undefined> {
-    const read = await this.#objects.look(objectPath(NODES_PATH, node), performance.now() + DEADLINE_MS);
+  async #read(node: string, deadlineMs: number): Promise<string | null | undefined> {
+    const read = await this.#objects.look(objectPath(NODES_PATH, node), deadlineMs);
     const isNode =
       read.kind === "present" && Object.keys(objectAt(read.object, "metadata", "Node")).length > 0;
     return isNode ? readTexts(read.object, "labels").get(ZONE_LABEL) || null : undefined;

@@ -1,16 +1,18 @@
 import type { Buffer } from "node:buffer";
-import { randomUUID } from "node:crypto";
 import { linkSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { ensureFolder } from "../../platform/folders.ts";
+import { type Clock, randomUuid } from "../../platform/time.ts";
 import { syncFolder, writeDurably } from "../../platform/write-durably.ts";
 
 /** Guests' passwords as files, one for each instance; each is written once. */
 export class Passwords {
   readonly #folder: string;
+  readonly #clock: Clock;
 
   /** Throws Error when the folder cannot be made. */
-  constructor(state: string) {
+  constructor(state: string, clock: Clock) {
+    this.#clock = clock;
     this.#folder = join(state, "passwords");
     ensureFolder(this.#folder, "state");
   }
@@ -25,7 +27,7 @@ export class Passwords {
   /** On the disk when it returns. taken: there is one already, even if another process wrote it at this moment. */
   keep(uuid: string, password: Buffer): "kept" | "taken" {
     const path = this.#path(uuid);
-    const written = writeDurably(join(this.#folder, `.${randomUUID()}`), password);
+    const written = writeDurably(join(this.#folder, `.${randomUuid(this.#clock)}`), password);
     try {
       // A link, unlike a renaming, never replaces what is there; and what it shows is whole.
       linkSync(written, path);

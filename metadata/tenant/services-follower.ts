@@ -9,7 +9,7 @@ import {
   type ServiceView,
 } from "../../kube/views/service-view.ts";
 import type { Log } from "../../platform/log.ts";
-import { sleep, systemClock } from "../../platform/time.ts";
+import { type Clock, sleep, timeoutSignal } from "../../platform/time.ts";
 import {
   type LocalEndpoint,
   localEndpoints,
@@ -42,11 +42,14 @@ export class ServiceFollower {
   #slices: Reflector<SliceView> | null = null;
   readonly #starting: Promise<void>;
   #stopped = false;
-  /** When it was asked last, performance.now() ms. */
-  usedMs = performance.now();
+  readonly #clock: Clock;
+  /** When it was asked last: an instant of the API's clock, ms. */
+  usedMs: number;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
+    this.#clock = options.api.clock;
+    this.usedMs = this.#clock.monotonicMs();
     const { api, log, namespace, name } = options;
     this.#service = new Reflector<ServiceView>({
       api,
@@ -69,8 +72,8 @@ export class ServiceFollower {
 
   /** The Service's endpoints on a node. Waits for what is not known yet; throws ApiAway when that takes too long. */
   async look(node: string): Promise<FollowedService> {
-    this.usedMs = performance.now();
-    const inTime = this.#isKnown ? null : AbortSignal.timeout(SYNC_MS_MAX);
+    this.usedMs = this.#clock.monotonicMs();
+    const inTime = this.#isKnown ? null : timeoutSignal(this.#clock, SYNC_MS_MAX);
     if (inTime !== null && !(await this.#service.waitSynced(inTime))) throw this.#away();
     const key = `${this.#options.namespace}/${this.#options.name}`;
     const verdict = judgeService(key, this.#service.items.get(key) ?? null);
@@ -119,17 +122,17 @@ export class ServiceFollower {
   async #version(): Promise<string> {
     while (!this.#stopped) {
       try {
-        const deadlineMs = performance.now() + SYNC_MS_MAX;
+        const deadlineMs = this.#clock.monotonicMs() + SYNC_MS_MAX;
         const path = `${GROUP_PATH}/v1`;
         const read = await new ObjectClient(this.#options.api, "add").get(path, deadlineMs);
         if (read.kind === "present") return "v1";
         if (read.kind !== "refused") return "v1beta1";
         this.#options.log.warn(`${path}: the API server answers ${read.answer.status}`);
-        await sleep(systemClock, AGAIN_MS);
+        await sleep(this.#clock, AGAIN_MS);
       } catch (error) {
         if (!(error instanceof ApiAway)) throw error;
         this.#options.log.warn(`${GROUP_PATH}: ${error.message}`);
-        await sleep(systemClock, AGAIN_MS);
+        await sleep(this.#clock, AGAIN_MS);
       }
     }
     return "v1";

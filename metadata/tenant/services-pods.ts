@@ -2,6 +2,7 @@ import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { LocalEndpoint } from "./services-endpoints.ts";
 
 /** Verdicts remembered; beyond it all are asked for again. */
@@ -17,6 +18,7 @@ type PodName = NonNullable<LocalEndpoint["pod"]>;
 interface Verdict {
   /** null: requests may go there. */
   readonly problem: string | null;
+  /** An instant of the API's clock, ms. */
   readonly atMs: number;
 }
 
@@ -26,6 +28,7 @@ interface Verdict {
  */
 export class EndpointPods {
   readonly #objects: ObjectClient;
+  readonly #clock: Clock;
   readonly #node: string;
   /** By pod UID and address. */
   readonly #verdicts = new Map<string, Verdict>();
@@ -33,6 +36,7 @@ export class EndpointPods {
 
   constructor(api: KubeApi, node: string) {
     this.#objects = new ObjectClient(api, "add");
+    this.#clock = api.clock;
     this.#node = node;
   }
 
@@ -42,7 +46,7 @@ export class EndpointPods {
     if (pod.namespace !== namespace) return `${address} is a pod of namespace ${pod.namespace}`;
     const key = `${pod.uid} ${address}`;
     const known = this.#verdicts.get(key);
-    const ageMs = performance.now() - (known?.atMs ?? Number.NEGATIVE_INFINITY);
+    const ageMs = this.#clock.monotonicMs() - (known?.atMs ?? Number.NEGATIVE_INFINITY);
     if (known?.problem === null) {
       // A right pod stays one nearly always: a request does not wait for that to be looked at again.
       if (ageMs > RIGHT_MS) this.#ask(key, address, pod).catch(() => undefined);
@@ -61,10 +65,10 @@ export class EndpointPods {
 
   async #read(key: string, address: string, pod: PodName): Promise<string | null> {
     const path = namespacedPath(PODS_PATH, pod.namespace, pod.name);
-    const object = await this.#objects.find(path, performance.now() + DEADLINE_MS);
+    const object = await this.#objects.find(path, this.#clock.monotonicMs() + DEADLINE_MS);
     const problem = this.#judge(object, address, pod);
     if (this.#verdicts.size >= REMEMBERED_MAX) this.#verdicts.clear();
-    this.#verdicts.set(key, { problem, atMs: performance.now() });
+    this.#verdicts.set(key, { problem, atMs: this.#clock.monotonicMs() });
     return problem;
   }
 

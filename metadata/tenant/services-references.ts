@@ -14,6 +14,7 @@ import { NADS_PATH } from "../../kube/objects.ts";
 import { Reflector } from "../../kube/reflector.ts";
 import { readTexts } from "../../kube/views/object-metadata.ts";
 import type { Log } from "../../platform/log.ts";
+import { type Timer, timeoutSignal } from "../../platform/time.ts";
 
 /** A guest's request waits so long, ms, for the networks to be known; its client gives up after 10 s. */
 const SYNC_MS_MAX = 5_000;
@@ -50,7 +51,7 @@ export class ServiceReferences {
   readonly #api: KubeApi;
   /** By network, as read last. */
   readonly #owners = new Map<string, { readonly owner: NetworkOwner | null; readonly readMs: number }>();
-  #learning: NodeJS.Timeout | undefined;
+  #learning: Timer | null = null;
   /** By network; null: to be made anew. */
   #byNetwork: Map<string, UdnView> | null = null;
 
@@ -89,7 +90,7 @@ export class ServiceReferences {
   }
 
   async stop(): Promise<void> {
-    clearTimeout(this.#learning);
+    this.#learning?.cancel();
     await Promise.all([this.#udns.stop(), this.#nads.stop()]);
   }
 
@@ -114,10 +115,11 @@ export class ServiceReferences {
 
   /** Owners are read before anybody asks, so that they are known when the API server is away. */
   #learnSoon(): void {
-    clearTimeout(this.#learning);
-    this.#learning = setTimeout(() => {
+    this.#learning?.cancel();
+    const learn = () => {
       this.#learnReferring().catch(() => {}); // Whoever asks reads it then.
-    }, LEARN_SOON_MS).unref();
+    };
+    this.#learning = this.#api.clock.timer(LEARN_SOON_MS, learn).unref();
   }
 
   async #learnReferring(): Promise<void> {
@@ -138,8 +140,8 @@ export class ServiceReferences {
   async #learnOwner(network: string): Promise<NetworkOwner | null> {
     if (this.#udnNamed(network) === null && this.#book.namespacesOf(network).length === 0) return null;
     const known = this.#owners.get(network);
-    if (known !== undefined && performance.now() - known.readMs < OWNER_BELIEVED_MS) return known.owner;
-    const readMs = performance.now();
+    const readMs = this.#api.clock.monotonicMs();
+    if (known !== undefined && readMs - known.readMs < OWNER_BELIEVED_MS) return known.owner;
     try {
       const owner = await readRecordedOwner(this.#api, network, readMs + SYNC_MS_MAX);
       this.#owners.set(network, { owner, readMs });
@@ -173,7 +175,7 @@ export class ServiceReferences {
     const nads = this.#nads;
     // Nearly always: a request must not pay for timers.
     if (this.#udns.synced && (nads.synced || nads.missing || nads.forbidden)) return;
-    const inTime = AbortSignal.timeout(SYNC_MS_MAX);
+    const inTime = timeoutSignal(this.#api.clock, SYNC_MS_MAX);
     const known = await Promise.all([this.#udns.waitSynced(inTime), nads.waitSynced(inTime)]);
     if (known.includes(false))
       throw new ApiAway("the networks are not known yet: the API server does not say");

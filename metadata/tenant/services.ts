@@ -3,6 +3,7 @@ import { describeReference } from "../../claims/udn/service-reference.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { Log } from "../../platform/log.ts";
+import { interval, type Timer } from "../../platform/time.ts";
 import { ServiceFollower } from "./services-follower.ts";
 import { EndpointPods } from "./services-pods.ts";
 import { NAD_KIND, type NetworkReference, ServiceReferences } from "./services-references.ts";
@@ -35,7 +36,7 @@ export class KubeServiceBackends {
   readonly #pods: EndpointPods;
   /** By `namespace/name`. */
   readonly #followers = new Map<string, ServiceFollower>();
-  #idleTimer: NodeJS.Timeout | null = null;
+  #idleTimer: Timer | null = null;
 
   constructor(options: KubeServiceBackendsOptions) {
     this.#options = options;
@@ -46,12 +47,11 @@ export class KubeServiceBackends {
   /** Begins to watch; does not wait for the API. */
   start(): void {
     this.#references.start();
-    this.#idleTimer = setInterval(() => this.#stopIdle(), IDLE_LOOK_MS);
-    this.#idleTimer.unref();
+    this.#idleTimer = interval(this.#options.api.clock, IDLE_LOOK_MS, () => this.#stopIdle()).unref();
   }
 
   async stop(): Promise<void> {
-    if (this.#idleTimer !== null) clearInterval(this.#idleTimer);
+    this.#idleTimer?.cancel();
     const followers = [...this.#followers.values()];
     this.#followers.clear();
     await Promise.all([this.#references.stop(), ...followers.map((one) => one.stop())]);
@@ -106,9 +106,10 @@ export class KubeServiceBackends {
   }
 
   #stopIdle(): void {
-    const idleMsMax = this.#options.idleMsMax ?? IDLE_MS_MAX;
+    const { api, idleMsMax = IDLE_MS_MAX } = this.#options;
+    const nowMs = api.clock.monotonicMs();
     for (const [key, follower] of this.#followers) {
-      if (performance.now() - follower.usedMs < idleMsMax) continue;
+      if (nowMs - follower.usedMs < idleMsMax) continue;
       this.#followers.delete(key);
       follower.stop().catch(() => undefined);
     }

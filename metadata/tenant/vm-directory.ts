@@ -31,9 +31,9 @@ export class VmDirectory {
   /** Until when each counts as absent. */
   readonly #absentMs = new Map<string, number>();
 
-  constructor(api: KubeApi, clock: Clock) {
+  constructor(api: KubeApi) {
     this.#objects = new ObjectClient(api, "add");
-    this.#clock = clock;
+    this.#clock = api.clock;
   }
 
   /** Throws ApiAway when the API has to be asked and does not answer. */
@@ -77,7 +77,7 @@ export class VmDirectory {
     const nowMs = this.#clock.monotonicMs();
     const place = `${path} ${wanted}`;
     if (nowMs < (this.#absentMs.get(place) ?? 0)) return null;
-    const read = await this.#objects.get(path, performance.now() + READ_MS_MAX);
+    const read = await this.#objects.get(path, nowMs + READ_MS_MAX);
     const fresh = read.kind === "present" ? project(read.object) : null;
     if (fresh !== null && isIt(fresh)) return fresh;
     if (this.#absentMs.size >= ABSENT_REMEMBERED_MAX) this.#absentMs.clear();

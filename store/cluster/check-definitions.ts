@@ -22,7 +22,7 @@ export async function checkDefinitions(api: KubeApi): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const [name, fields] of DEFINITIONS) {
     try {
-      const read = await objects.look(objectPath(DEFINITIONS_PATH, name), performance.now() + LOOK_MS);
+      const read = await objects.look(objectPath(DEFINITIONS_PATH, name), api.clock.monotonicMs() + LOOK_MS);
       if (read.kind !== "present") continue;
       const { object } = read;
       if (object.metadata.deletionTimestamp !== undefined) findings.push(beingDeleted(name));

@@ -15,6 +15,7 @@ import {
   PODS_PATH,
   WHEREABOUTS_POOLS_PATH,
 } from "../../kube/objects.ts";
+import { VirtualTime } from "../../platform/virtual-time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 interface CustomResourceDefinition {
@@ -30,15 +31,19 @@ interface CustomResourceDefinition {
 }
 
 const RANGE = "10.0.0.0/24";
+const GRACE_SECONDS = 120;
+const DAY_MS = 86_400_000;
+let time: VirtualTime;
 let api: KubeInMemory;
 
 beforeEach(() => {
-  api = new KubeInMemory();
+  time = new VirtualTime();
+  api = new KubeInMemory(time.clock());
 });
 
 async function findings(): Promise<string[]> {
-  const nowMs = () => Date.parse("2026-01-02T00:00:00Z");
-  const { findings: found } = await checkCluster(api, { nowMs, graceSeconds: 120, lookAgainMs: 0 });
+  await time.pass(Math.max(0, DAY_MS - time.nowMs));
+  const { findings: found } = await time.run(checkCluster(api, GRACE_SECONDS));
   return found.map(({ invariant, message, hint }) => `${invariant}: ${message}; do: ${hint}`);
 }
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test as plainTest } from "vitest";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { ResolverFiles } from "../../platform/resolv-conf.ts";
+import { systemClock } from "../../platform/time.ts";
 import { errorOf, expectServing, newFolder, tableTestWith } from "./scene.ts";
 
 /*
@@ -117,7 +118,7 @@ function networkWith(resolvConf: string, name: string): object {
 }
 
 plainTest("no file is opened where tenants write the configuration", async () => {
-  const files = new ResolverFiles({ paths: ALLOWED, refused: true });
+  const files = new ResolverFiles({ paths: ALLOWED, refused: true, clock: systemClock });
   const error = await files.read(at("resolv.conf")).catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(RefusalError);
   expect((error as RefusalError).refusal).toMatchObject({

@@ -67,7 +67,6 @@ export class ContentStage {
     const source = new KubeTenantSource({
       api,
       log: { info: () => {}, warn: () => {} },
-      clock: systemClock,
       events: new EventWriter({ api, component: "holdfast-metadata", host: "node-a" }),
       serviceBackends: null,
       ...options,

@@ -6,6 +6,7 @@ import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import type { WantedListeners } from "../../metadata/listeners/wire.ts";
 import { Agent, type AgentParts } from "../../metadata/net/agent.ts";
+import { systemClock } from "../../platform/time.ts";
 import { newFolder, until } from "../harness/daemon.ts";
 
 interface Played {
@@ -53,7 +54,7 @@ async function play(lostCount: number): Promise<Played> {
   };
   const parts = { listeners: { carryOut, lostCount }, haproxy: { died: false } };
   const log = pino({ level: "silent" });
-  const agent = new Agent({ socket, log, ...parts } as unknown as AgentParts);
+  const agent = new Agent({ socket, log, clock: systemClock, ...parts } as unknown as AgentParts);
   const done = agent.run();
   onTestFinished(async () => {
     server.close();

@@ -80,9 +80,9 @@ beforeAll(async () => {
   known = await FakeIdentity.start(join(folder, "identity.sock"));
   const errors = pino({ level: "info" }, { write: (line: string) => void log.push(line) });
   const quiet = new QuietLog(errors, systemClock);
-  proxy = new BackendProxy({ timeoutMs: 1_000, log: quiet, onOutcome: () => {} });
+  proxy = new BackendProxy({ timeoutMs: 1_000, log: quiet, clock: systemClock, onOutcome: () => {} });
   client = new IdentityClient(join(folder, "identity.sock"));
-  const tenants = new StandaloneSource(new Passwords(folder));
+  const tenants = new StandaloneSource(new Passwords(folder, systemClock));
   tenants.backendOf = async () => {
     if (apiAway) throw new ApiAway("not known yet");
     return backend;
@@ -97,6 +97,7 @@ beforeAll(async () => {
     metrics: new ServerMetrics(),
     log: quiet,
     errors,
+    clock: systemClock,
   });
   await new Promise<void>((resolve) => server.listen(join(folder, "m.sock"), resolve));
 });

@@ -2,9 +2,11 @@ import { Buffer } from "node:buffer";
 import { beforeEach, expect, test } from "vitest";
 import { ApiAway, type KubeAnswer, type KubeApi, type KubeRequest } from "../../kube/kube-api.ts";
 import { keepGuestPassword } from "../../metadata/tenant/guest-passwords.ts";
+import { systemClock } from "../../platform/time.ts";
 
 /** One ConfigMap behind a client that forgets answers on request. */
 class OneConfigMap {
+  readonly clock = systemClock;
   // biome-ignore lint/suspicious/noExplicitAny: an object as the API has it
   object: any;
   /** Answers to give in place of the real one, after a write was done. */

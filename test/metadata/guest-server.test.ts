@@ -22,7 +22,7 @@ beforeEach(async () => {
   found = identity();
   const errors = pino({ level: "silent" });
   const log = new QuietLog(errors, systemClock);
-  proxy = new BackendProxy({ timeoutMs: 1_000, log, onOutcome: () => {} });
+  proxy = new BackendProxy({ timeoutMs: 1_000, log, clock: systemClock, onOutcome: () => {} });
   const noPasswords = { read: () => null, keep: () => "kept" as const };
   server = buildGuestServer({
     identities: { find: async () => found, close: async () => {} },
@@ -36,6 +36,7 @@ beforeEach(async () => {
     metrics: new ServerMetrics(),
     log,
     errors,
+    clock: systemClock,
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -4,11 +4,12 @@ import { type AddressInfo, connect } from "node:net";
 import { expect, test } from "vitest";
 import { readBody } from "../../metadata/server/read-request.ts";
 import { Turns } from "../../metadata/server/turns.ts";
+import { systemClock } from "../../platform/time.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 test("all are begun, in their order, a few in each turn, also those that come later", async () => {
-  const turns = new Turns();
+  const turns = new Turns(systemClock);
   const begun: number[] = [];
   const inTurn: number[] = [];
   for (let n = 0; n < 30; n++) turns.begin(() => begun.push(n));

@@ -1,36 +1,37 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { VirtualTime } from "../../platform/virtual-time.ts";
 import { WatchedFile } from "../../platform/watched-file.ts";
 
 let root: string;
 let folder: string;
 let file: WatchedFile<string>;
+let time: VirtualTime;
 const told: string[] = [];
 beforeEach(() => {
-  vi.useFakeTimers();
+  time = new VirtualTime();
   root = mkdtempSync(join(tmpdir(), "holdfast-watched-"));
   folder = join(root, "secret");
   mkdirSync(folder);
   writeFileSync(join(folder, "key"), "first");
   told.length = 0;
-  file = new WatchedFile(join(folder, "key"), String);
+  file = new WatchedFile(time.clock(), join(folder, "key"), String);
   file.watch({ changed: () => told.push("changed"), unusable: (problem) => told.push(problem) });
 });
 afterEach(() => {
   file.stop();
-  vi.useRealTimers();
   rmSync(root, { recursive: true, force: true });
 });
 
-const later = () => vi.advanceTimersByTime(2_000);
+const later = () => time.pass(2_000);
 
-test("what changes is read again, once", () => {
+test("what changes is read again, once", async () => {
   writeFileSync(join(folder, "next"), "second");
   renameSync(join(folder, "next"), join(folder, "key"));
-  later();
-  later();
+  await later();
+  await later();
   expect([file.value, told]).toEqual(["second", ["changed"]]);
 });
 
@@ -54,15 +55,15 @@ test.each([
   ],
 ])(
   "a file that %s is complained of once, and what it said still counts until it is back",
-  (_, spoil, why) => {
+  async (_, spoil, why) => {
     spoil();
-    later();
-    later();
+    await later();
+    await later();
     expect([file.value, told]).toEqual(["first", [expect.stringContaining(why)]]);
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder);
     writeFileSync(join(folder, "key"), "back");
-    later();
+    await later();
     expect([file.value, told.at(-1)]).toEqual(["back", "changed"]);
   },
 );

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import pino from "pino";
 import { afterEach, expect, test } from "vitest";
 import { HealthServer, type HealthServerOptions } from "../../platform/health-server.ts";
+import { systemClock } from "../../platform/time.ts";
 
 const LOCALHOST = { host: "127.0.0.1", port: 0 };
 const closing: (() => Promise<unknown>)[] = [];
@@ -16,6 +17,7 @@ function healthServer(options: Partial<HealthServerOptions> = {}): HealthServer 
     metrics: { text: async () => ({ contentType: "text/plain; version=0.0.4", body: "up 1\n" }) },
     notReady: () => null,
     log: pino({ level: "silent" }),
+    clock: systemClock,
     ...options,
   });
   closing.push(() => server.close());

@@ -11,8 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../../../platform/time.ts";
+import { type Clock, sleep } from "../../../platform/time.ts";
 import { run } from "../kernel/run.ts";
 import { ask, type HaproxyProcesses, parseShowProc } from "./command-socket.ts";
 import { findHaproxy, runsHaproxy } from "./haproxy-process.ts";
@@ -89,7 +88,7 @@ export class Haproxy {
   async serve(text: string, again = false): Promise<{ outcome: ReloadOutcome; problem?: string }> {
     if (!again && this.runsWith(text)) return { outcome: "unchanged" };
     const waitMs = this.#lastReloadMs + RELOAD_GAP_MS - this.#clock.monotonicMs();
-    if (this.alive && waitMs > 0) await sleep(waitMs);
+    if (this.alive && waitMs > 0) await sleep(this.#clock, waitMs);
     return this.#change(() => this.#load(text));
   }
 
@@ -137,7 +136,7 @@ export class Haproxy {
       for (const pid of master === null || signal === "SIGKILL" ? all : [master]) tell(pid, signal);
       const deadline = this.#clock.monotonicMs() + waitMs;
       while (findHaproxy(this.#configPath).all.length > 0 && this.#clock.monotonicMs() < deadline)
-        await sleep(20);
+        await sleep(this.#clock, 20);
     }
     this.#pid = null;
     this.#running = null;
@@ -173,7 +172,7 @@ export class Haproxy {
       if (now !== null && before !== null && now.failedReloads > before.failedReloads)
         return this.#lastAlerts();
       if (now !== null && now.workerPid !== null && now.workerPid !== before?.workerPid) return null;
-      await sleep(20);
+      await sleep(this.#clock, 20);
       // Between the call and the program a new process does not look like haproxy yet.
       if (!this.alive && this.#clock.monotonicMs() > deadline - RELOAD_MS_MAX + 500)
         return this.#lastAlerts();

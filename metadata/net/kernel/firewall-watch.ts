@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Log } from "../../../platform/log.ts";
+import type { Clock, Timer } from "../../../platform/time.ts";
 
-/** Until it is tried again when it has ended. */
+/** Until it is tried again when it has ended, ms. */
 const RESTART_MS = 5_000;
 
 /**
@@ -9,12 +10,14 @@ const RESTART_MS = 5_000;
  * until the next look. Calls back at each, also at our own.
  */
 export class FirewallWatch {
+  readonly #clock: Clock;
   readonly #deleted: () => void;
   readonly #log: Log;
   #child: ChildProcess | null = null;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
 
-  constructor(deleted: () => void, log: Log) {
+  constructor(clock: Clock, deleted: () => void, log: Log) {
+    this.#clock = clock;
     this.#deleted = deleted;
     this.#log = log;
   }
@@ -30,12 +33,12 @@ export class FirewallWatch {
     child.on("close", (code) => {
       if (this.#child !== child) return;
       this.#log.warn({ code }, "nft monitor has ended; a firewall that is flushed is noticed later");
-      this.#timer = setTimeout(() => this.start(), RESTART_MS);
+      this.#timer = this.#clock.timer(RESTART_MS, () => this.start());
     });
   }
 
   stop(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     const child = this.#child;
     this.#child = null;
     child?.kill("SIGKILL");

@@ -27,26 +27,27 @@ export function run(
   { timeMax = COMMAND_MS_MAX, outputMax = OUTPUT_CHARS_MAX }: RunLimits = {},
 ): Promise<Ran> {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"] });
+    const limits = { timeout: timeMax, killSignal: "SIGKILL" } as const;
+    const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"], ...limits });
     const out = { stdout: "", stderr: "" };
     let limit = "";
-    const stop = (passed: string) => {
-      limit ||= passed;
-      child.kill("SIGKILL");
-    };
     for (const stream of ["stdout", "stderr"] as const) {
       child[stream].setEncoding("utf8").on("data", (chunk: string) => {
-        if (out[stream].length + chunk.length > outputMax) stop(`printed more than ${outputMax} characters`);
-        else out[stream] += chunk;
+        if (out[stream].length + chunk.length <= outputMax) {
+          out[stream] += chunk;
+          return;
+        }
+        limit ||= `printed more than ${outputMax} characters`;
+        child.kill("SIGKILL");
       });
     }
-    const timer = setTimeout(() => stop(`took longer than ${timeMax} ms`), timeMax);
     const done = (code: number | null, why = "") => {
-      clearTimeout(timer);
       resolve({ code, ...out, stderr: why === "" ? out.stderr : why });
     };
     child.on("error", (error) => done(null, `${command} cannot be run: ${error.message}`));
     child.on("close", (code) => {
+      // By the time limit, unless we have killed it above.
+      if (child.killed) limit ||= `took longer than ${timeMax} ms`;
       if (limit !== "") done(null, `${command} ${limit}`);
       else done(code, code === null ? `${command} was killed` : "");
     });

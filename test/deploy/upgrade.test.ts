@@ -1,9 +1,24 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { expect, test } from "vitest";
-import { network, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { beforeAll, describe, expect, test } from "vitest";
+import { apply, claim, nad } from "../cni/manifests.ts";
+import { send, T } from "../cni/wire.ts";
+import {
+  type CniAnswer,
+  network,
+  newFolder,
+  type Release,
+  run,
+  SHIM,
+  TestDaemon,
+} from "../harness/daemon.ts";
 import { codeBlocks } from "../harness/documents.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { interfaceOf } from "../harness/kubevirt.ts";
+import { releaseOf } from "../harness/release.ts";
+import { Scenario } from "../kube/scenario.ts";
+import { ipsOf } from "../kube/scenario-parts.ts";
 
 const STATE = readFileSync(join(import.meta.dirname, "state/0.1.0.sql"), "utf8");
 
@@ -53,3 +68,163 @@ test("docs/upgrade.md: the way back moves everything of the journal away, also a
     await daemon.stop();
   }
 });
+
+/** Releases whose state is made by their own programs: the commit that each was built from. */
+const RELEASES = [["0.2.0", "79a1b26104b896bf83045040ab95163bb02eda68"]] as const;
+
+const BUILD_MS_MAX = 300_000;
+const RED = network("red", { subnets: "10.9.0.0/24,fd09::/64" }, { allowPersistentIPs: true });
+const BLUE = network("blue", { subnets: "10.8.0.0/24,fd08::/64" });
+
+describe.each(RELEASES)("what %s has left", (_name, commit) => {
+  let release: Release;
+  beforeAll(async () => {
+    release = await releaseOf(commit);
+  }, BUILD_MS_MAX);
+
+  test("on a node: attachments, claims, a definition, a tombstone, history and the spool", async () => {
+    const before = await TestDaemon.start({ release });
+    let daemon = before;
+    try {
+      const left = await leaveOnNode(before);
+      await before.end();
+      // The daemon is away: the plugin binary spools the DEL.
+      await done(before.cni("DEL", "late", { config: BLUE }));
+      expect(readdirSync(before.spool)).toHaveLength(1);
+
+      daemon = await TestDaemon.start({ folder: before.folder });
+      expect(readdirSync(daemon.spool)).toEqual([]);
+      expect(await listed(daemon)).toEqual(left.listed.filter((line) => !line.includes("late")));
+      expect(await items(daemon, "claims")).toEqual(left.claims);
+      expect(await ofOthersThanLate(daemon)).toEqual(left.history);
+
+      for (const shim of [release.shim, SHIM]) {
+        expect((await daemon.cni("ADD", "web", { config: BLUE, shim })).stdout).toBe(left.web);
+        expect((await daemon.cni("ADD", "vm1-1", { ...withClaim("vm1"), shim })).stdout).toBe(left.vm1);
+      }
+      const overtaken = await send(daemon, "ADD", { containerId: "ended", config: BLUE, bootUs: T });
+      expect(overtaken.json().msg).toMatch(/a later DEL/);
+      expect((await daemon.cni("ADD", "vm2-2", withClaim("vm2"))).stdout).toBe(left.vm2);
+      const fresh = ipsOf(await daemon.cni("ADD", "new", { config: BLUE }));
+      expect(left.listed.filter((line) => fresh.some((ip) => line.startsWith(`${ip} `)))).toEqual([]);
+      expect(await daemon.cli("check")).toMatchObject({ code: 0 });
+
+      await done(daemon.cni("DEL", "web", { config: BLUE }));
+      await done(daemon.cni("DEL", "new", { config: BLUE }));
+      await done(daemon.cni("DEL", "vm1-1", { ...withClaim("vm1"), shim: release.shim }));
+      const users = { vm1: "", vm2: "vm2-2" };
+      const kept = left.listed.flatMap((line) => {
+        const [, held, name] = /^(\S+ claim (vm[12]), used by )/.exec(line) ?? [];
+        return held === undefined ? [] : [held + users[name as keyof typeof users]];
+      });
+      expect(kept).toHaveLength(4);
+      expect(await listed(daemon)).toEqual(kept);
+      expect(await daemon.cli("check")).toMatchObject({ code: 0 });
+    } finally {
+      await daemon.stop();
+    }
+  });
+
+  test("in a cluster: its objects, the journal of a node and the spool", async () => {
+    const scene = await Scenario.start({ nodes: ["node-a"], node: { release } });
+    try {
+      const node = scene.node("node-a");
+      const blue = await scene.network("blue", { subnets: "10.0.0.0/24,fd00::/64" });
+      const nic = { ifname: interfaceOf("blue") };
+      const [vm, stopped] = [await scene.vm("runs", blue), await scene.vm("stopped", blue)];
+      const { pod: launcher } = await scene.kubevirt.startVm(vm, "node-a");
+      const { pod: former } = await scene.kubevirt.startVm(stopped, "node-a");
+      const [web, ended, late] = [
+        await scene.pod("web", "node-a", blue),
+        await scene.pod("ended", "node-a", blue),
+        await scene.pod("late", "node-a", blue),
+      ];
+      const given = {
+        launcher: await scene.given(launcher, blue, nic),
+        former: await scene.given(former, blue, nic),
+        web: await scene.given(web, blue),
+        ended: await scene.given(ended, blue),
+        late: await scene.given(late, blue),
+      };
+      await scene.kubevirt.stopVm(stopped);
+      await scene.del(former, blue, nic);
+      for (const ip of given.former) await scene.untilUsers(blue, ip);
+      await scene.del(ended, blue);
+      for (const ip of given.ended) await scene.untilState(blue, ip, "Cooling");
+      await node.daemon.end();
+      await scene.del(late, blue);
+      const objects = await scene.allocations(blue);
+      expect(objects).toHaveLength(10);
+
+      await node.restart("SIGTERM", { release: undefined });
+      expect(readdirSync(node.daemon.spool)).toEqual([]);
+      for (const ip of given.late) await scene.untilState(blue, ip, "Cooling");
+      const isLate = ({ spec }: KubeObject) => given.late.includes(spec.address);
+      const present = await scene.allocations(blue);
+      expect(present.filter((one) => !isLate(one))).toEqual(objects.filter((one) => !isLate(one)));
+
+      expect(await scene.given(web, blue)).toEqual(given.web);
+      expect(await scene.given(launcher, blue, nic)).toEqual(given.launcher);
+      const { pod: next } = await scene.kubevirt.startVm(stopped, "node-a");
+      expect(await scene.given(next, blue, nic)).toEqual(given.former);
+      const fresh = await scene.given(await scene.pod("new", "node-a", blue), blue);
+      expect(objects.filter(({ spec }) => fresh.includes(spec.address))).toEqual([]);
+      await scene.expectClean();
+
+      await scene.del(web, blue);
+      for (const ip of given.web) await scene.untilState(blue, ip, "Cooling");
+      await scene.del(launcher, blue, nic);
+      for (const ip of given.launcher) await scene.untilUsers(blue, ip);
+      expect(await scene.given(launcher, blue, { ...nic, containerId: "next" })).toEqual(given.launcher);
+      await scene.expectClean();
+    } finally {
+      await scene.stop();
+    }
+  });
+});
+
+function withClaim(name: string): { config: object; args: string } {
+  return { config: RED, args: `IPAM_CLAIM=default/${name}` };
+}
+
+async function done(answer: Promise<CniAnswer>): Promise<string> {
+  const { code, stdout, stderr } = await answer;
+  expect(code, stdout + stderr).toBe(0);
+  return stdout;
+}
+
+/** A VM that runs, one that is stopped, two containers, and one whose DEL was seen. */
+async function leaveOnNode(daemon: TestDaemon) {
+  await apply(daemon, nad("red", RED));
+  await apply(daemon, claim("vm1", { network: "red" }), claim("vm2", { network: "red" }));
+  const web = await done(daemon.cni("ADD", "web", { config: BLUE }));
+  const vm1 = await done(daemon.cni("ADD", "vm1-1", withClaim("vm1")));
+  const vm2 = await done(daemon.cni("ADD", "vm2-1", withClaim("vm2")));
+  await done(daemon.cni("DEL", "vm2-1", withClaim("vm2")));
+  await done(daemon.cni("ADD", "late", { config: BLUE }));
+  await done(daemon.cni("ADD", "ended", { config: BLUE }));
+  await done(daemon.cni("DEL", "ended", { config: BLUE }));
+  const [claims, history] = [await items(daemon, "claims"), await ofOthersThanLate(daemon)];
+  return { web, vm1, vm2, claims, history, listed: await listed(daemon) };
+}
+
+async function items(daemon: TestDaemon, ...command: readonly string[]): Promise<KubeObject[]> {
+  const { code, stdout, stderr } = await daemon.cli(...command, "-o", "json");
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout).items;
+}
+
+/** Every address that somebody has: `10.8.0.1/24 container web, used by web`. */
+async function listed(daemon: TestDaemon): Promise<string[]> {
+  const bound = (await items(daemon, "list")).filter(({ state }) => state === "Bound");
+  return bound
+    .map(({ address, owner, attachments }) => {
+      const users = attachments.map(({ containerID }: KubeObject) => containerID).join();
+      return `${address} ${owner.kind} ${owner.name || owner.uid}, used by ${users}`;
+    })
+    .sort();
+}
+
+async function ofOthersThanLate(daemon: TestDaemon): Promise<KubeObject[]> {
+  return (await items(daemon, "history")).filter(({ containerID }) => containerID !== "late");
+}

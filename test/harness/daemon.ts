@@ -18,7 +18,19 @@ export interface DaemonOptions {
   readonly wait?: boolean;
   /** Command to run the daemon under, e.g. `["unshare", "-m", …]`. */
   readonly wrapper?: readonly string[];
+  /** Another command line and plugin binary than those that were built here. */
+  readonly release?: Release | undefined;
 }
+
+/** The programs of a release. */
+export interface Release {
+  /** The command line, which runs the daemon. */
+  readonly holdfast: string;
+  /** The plugin binary. */
+  readonly shim: string;
+}
+
+const BUILT: Release = { holdfast: HOLDFAST, shim: SHIM };
 
 export interface ApiAnswer {
   readonly status: number;
@@ -34,9 +46,11 @@ export class TestDaemon {
   readonly state: string;
   readonly spool: string;
   readonly process: ChildProcess;
+  readonly #release: Release;
   #log = "";
 
-  private constructor(folder: string, process: ChildProcess) {
+  private constructor(folder: string, process: ChildProcess, release: Release) {
+    this.#release = release;
     this.folder = folder;
     this.socket = join(folder, "s.sock");
     this.state = join(folder, "state");
@@ -51,10 +65,11 @@ export class TestDaemon {
 
   static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
     const folder = options.folder ?? newFolder();
+    const release = options.release ?? BUILT;
     const [command, ...args] = [
       ...(options.wrapper ?? []),
       process.execPath,
-      HOLDFAST,
+      release.holdfast,
       "daemon",
       "--state",
       join(folder, "state"),
@@ -66,7 +81,7 @@ export class TestDaemon {
       env: { ...cleanEnv(), ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
     });
-    const daemon = new TestDaemon(folder, child);
+    const daemon = new TestDaemon(folder, child, release);
     if (options.wait === false) return daemon;
     try {
       await daemon.ready();
@@ -92,7 +107,8 @@ export class TestDaemon {
 
   /** Runs the plugin binary as a container runtime would. */
   cni(verb: string, containerId: string, options: CniOptions = {}): Promise<CniAnswer> {
-    return runShim(verb, containerId, { socket: this.socket, spool: this.spool, ...options });
+    const { shim } = this.#release;
+    return runShim(verb, containerId, { socket: this.socket, spool: this.spool, shim, ...options });
   }
 
   get(path: string): Promise<ApiAnswer> {
@@ -109,7 +125,7 @@ export class TestDaemon {
 
   /** Runs a command of the command line against this daemon. */
   cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-    return run(process.execPath, [HOLDFAST, ...args], { HOLDFAST_SOCKET: this.socket });
+    return run(process.execPath, [this.#release.holdfast, ...args], { HOLDFAST_SOCKET: this.socket });
   }
 
   /** Ends the process with a signal and waits for it; the folder stays. */

@@ -1,4 +1,4 @@
-import { type CniAnswer, TestDaemon } from "./daemon.ts";
+import { type CniAnswer, type Release, TestDaemon } from "./daemon.ts";
 import type { KubeObject } from "./kube-api.ts";
 
 export interface NodeOptions {
@@ -12,6 +12,8 @@ export interface NodeOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Wait for readiness; default true. */
   readonly wait?: boolean;
+  /** As DaemonOptions. */
+  readonly release?: Release | undefined;
 }
 
 export interface AttachmentOptions {
@@ -100,6 +102,7 @@ export function cniArgs(pod: KubeObject, containerId: string): string {
 function launch(options: NodeOptions): Promise<TestDaemon> {
   return TestDaemon.start({
     args: ["--kubeconfig", options.kubeconfig, "--node", options.node, ...(options.args ?? [])],
+    release: options.release,
     ...(options.folder === undefined ? {} : { folder: options.folder }),
     ...(options.env === undefined ? {} : { env: options.env }),
     ...(options.wait === undefined ? {} : { wait: options.wait }),

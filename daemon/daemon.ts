@@ -25,7 +25,7 @@ import type { Log } from "../platform/log.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
 import { listenOnSocket, removeStale } from "../platform/socket.ts";
-import type { Clock } from "../platform/time.ts";
+import { type Clock, interval, type Timer } from "../platform/time.ts";
 import { WarnOnce } from "../platform/warn-once.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
@@ -48,6 +48,7 @@ const STOP_GRACE_MS = 3_000;
 export class Daemon {
   readonly #settings: DaemonSettings;
   readonly #log: Log;
+  readonly #clock: Clock;
   readonly #store: NodeStore;
   readonly #cluster: ClusterNode | null;
   readonly #settlement: Settlement | null;
@@ -58,7 +59,7 @@ export class Daemon {
   readonly #server: FastifyInstance;
   readonly #health: HealthServer;
   readonly #identityServer: IdentityServer;
-  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #timers: Timer[] = [];
   #drained = false;
   #stopping = false;
 
@@ -102,6 +103,7 @@ export class Daemon {
     this.#settings = settings;
     this.#log = log;
     const { bootId, clock } = context;
+    this.#clock = clock;
     this.#waiting = new WaitingRoom(clock);
     this.#cluster = kubernetes?.cluster ?? null;
     this.#store = this.#cluster?.store ?? new SqliteStore(settings.state, context, log);
@@ -141,7 +143,7 @@ export class Daemon {
       resolverFiles,
       notReady,
     };
-    this.#spool = new Spool(settings.spool, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
+    this.#spool = new Spool(settings.spool, clock, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
     this.#witness = new Witness({
       store: this.#store,
       clock,
@@ -152,6 +154,7 @@ export class Daemon {
     });
     const spool = () => this.#spool.counts();
     const metrics = new Metrics({
+      clock,
       store: this.#store,
       notReady,
       spool,
@@ -164,6 +167,7 @@ export class Daemon {
     const identity = buildIdentityDesk(this.#store, this.#cluster, this.#listeners, resolverFiles, notReady);
     this.#identityServer = new IdentityServer({
       desk: identity,
+      clock,
       log,
       notReady,
       watchChanges: (changed) => this.#store.watchAttachments(changed),
@@ -248,13 +252,13 @@ export class Daemon {
   async stop(): Promise<void> {
     if (this.#stopping) return;
     this.#stopping = true;
-    for (const timer of this.#timers) clearInterval(timer);
+    for (const timer of this.#timers) timer.cancel();
     this.#settlement?.stop();
     this.#waiting.close();
     this.#listeners.close();
-    const hangUp = setTimeout(() => this.#server.server.closeAllConnections(), STOP_GRACE_MS);
+    const hangUp = this.#clock.timer(STOP_GRACE_MS, () => this.#server.server.closeAllConnections());
     await Promise.all([this.#server.close(), this.#identityServer.close(), this.#health.close()]);
-    clearTimeout(hangUp);
+    hangUp.cancel();
     await this.#spool.stop();
     // First, so that no owed release keeps the end waiting for an API server that is away.
     await this.#cluster?.stop();
@@ -274,7 +278,7 @@ export class Daemon {
   /** Runs work again and again, never twice at once; a failure is logged and the next turn comes. */
   #every(intervalMs: number, what: string, work: () => Promise<void>): void {
     let running = false;
-    const timer = setInterval(() => {
+    const timer = interval(this.#clock, intervalMs, () => {
       if (running || this.#stopping) return;
       running = true;
       const retryReady = this.#drained ? Promise.resolve() : this.#becomeReady();
@@ -284,7 +288,7 @@ export class Daemon {
         .finally(() => {
           running = false;
         });
-    }, intervalMs);
+    });
     this.#timers.push(timer);
   }
 }

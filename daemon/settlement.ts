@@ -1,5 +1,6 @@
 import type { Finding } from "../ipam/finding.ts";
 import type { Log } from "../platform/log.ts";
+import type { Clock, Timer } from "../platform/time.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
 /** How often to look whether everything is listed at the start, ms. */
@@ -15,14 +16,15 @@ const REASSERT_AGAIN_MS = 5_000;
  */
 export class Settlement {
   readonly #cluster: ClusterNode;
+  readonly #clock: Clock;
   readonly #log: Log;
   readonly #mayBegin: () => boolean;
   readonly #mayCompare: () => boolean;
   #settled = false;
   #running = false;
   #stopped = false;
-  #timer: NodeJS.Timeout | undefined;
-  #reassertAgain: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
+  #reassertAgain: Timer | undefined;
   /** Why settling did not succeed the last time. */
   #problem: string | null = null;
 
@@ -35,6 +37,7 @@ export class Settlement {
     mayCompare(): boolean;
   }) {
     this.#cluster = parts.cluster;
+    this.#clock = parts.cluster.api.clock;
     this.#log = parts.log;
     this.#mayBegin = parts.mayBegin;
     this.#mayCompare = parts.mayCompare;
@@ -89,8 +92,8 @@ export class Settlement {
   }
 
   #compareAgain(): void {
-    clearTimeout(this.#reassertAgain);
-    if (!this.#stopped) this.#reassertAgain = setTimeout(() => this.lostTouch(), REASSERT_AGAIN_MS);
+    this.#reassertAgain?.cancel();
+    if (!this.#stopped) this.#reassertAgain = this.#clock.timer(REASSERT_AGAIN_MS, () => this.lostTouch());
   }
 
   /** Whether something is somebody else's. */
@@ -128,25 +131,27 @@ export class Settlement {
 
   stop(): void {
     this.#stopped = true;
-    clearTimeout(this.#timer);
-    clearTimeout(this.#reassertAgain);
+    this.#timer?.cancel();
+    this.#reassertAgain?.cancel();
   }
 
   #tryIn(afterMs: number): void {
-    this.#timer = setTimeout(async () => {
-      let nextMs = SETTLE_INTERVAL_MS;
-      try {
-        await this.#settle();
-      } catch (error) {
-        nextMs = SETTLE_AGAIN_MS;
-        const { message } = error as Error;
-        if (this.#settled || message !== this.#problem)
-          this.#log.warn({ err: error as Error }, this.#settled ? "comparing with the API" : "not ready yet");
-        if (!this.#settled) this.#problem = message;
-      }
-      this.#running = !this.#settled && !this.#stopped;
-      if (this.#running) this.#tryIn(nextMs);
-    }, afterMs);
+    this.#timer = this.#clock.timer(afterMs, () => void this.#try());
+  }
+
+  async #try(): Promise<void> {
+    let nextMs = SETTLE_INTERVAL_MS;
+    try {
+      await this.#settle();
+    } catch (error) {
+      nextMs = SETTLE_AGAIN_MS;
+      const { message } = error as Error;
+      if (this.#settled || message !== this.#problem)
+        this.#log.warn({ err: error as Error }, this.#settled ? "comparing with the API" : "not ready yet");
+      if (!this.#settled) this.#problem = message;
+    }
+    this.#running = !this.#settled && !this.#stopped;
+    if (this.#running) this.#tryIn(nextMs);
   }
 
   /** When everything is listed: what the process before this one owed, and what it believed to hold. */

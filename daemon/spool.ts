@@ -4,6 +4,7 @@ import { readWireRequest } from "../cni/request.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { ensureFolder } from "../platform/folders.ts";
 import type { Log } from "../platform/log.ts";
+import type { Clock, Timer } from "../platform/time.ts";
 
 /** How often the folder is looked at: a DEL in it has been answered already, only its address waits. */
 const DRAIN_INTERVAL_MS = 1_000;
@@ -15,15 +16,17 @@ const PARTIAL_KEEP_MS = 3_600_000;
 /** DELs that the plugin binary could not deliver. Drained before the first ADD, and again and again after it. */
 export class Spool {
   readonly #folder: string;
+  readonly #clock: Clock;
   readonly #log: Log;
   readonly #deliver: (wire: CniWireRequest) => Promise<void>;
   /** Unfinished files, by when they were first seen on the monotonic clock: a wall clock that jumps must not take one from its writer. */
   readonly #partials = new Map<string, number>();
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #running: Promise<void> | null = null;
 
-  constructor(folder: string, log: Log, deliver: (wire: CniWireRequest) => Promise<void>) {
+  constructor(folder: string, clock: Clock, log: Log, deliver: (wire: CniWireRequest) => Promise<void>) {
     this.#folder = folder;
+    this.#clock = clock;
     this.#log = log;
     this.#deliver = deliver;
     ensureFolder(folder, "spool");
@@ -42,14 +45,14 @@ export class Spool {
       this.drain()
         .catch((error: Error) => this.#log.warn({ err: error }, "the spool is not drained; trying again"))
         .finally(() => {
-          if (this.#timer) this.#timer = setTimeout(again, DRAIN_INTERVAL_MS);
+          if (this.#timer) this.#timer = this.#clock.timer(DRAIN_INTERVAL_MS, again);
         });
     };
-    this.#timer = setTimeout(again, DRAIN_INTERVAL_MS);
+    this.#timer = this.#clock.timer(DRAIN_INTERVAL_MS, again);
   }
 
   async stop(): Promise<void> {
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timer = null;
     await this.#running?.catch(() => {});
   }
@@ -91,9 +94,10 @@ export class Spool {
   }
 
   #removeAbandoned(name: string): void {
-    const firstSeenMs = this.#partials.get(name) ?? performance.now();
+    const nowMs = this.#clock.monotonicMs();
+    const firstSeenMs = this.#partials.get(name) ?? nowMs;
     this.#partials.set(name, firstSeenMs);
-    if (performance.now() - firstSeenMs < PARTIAL_KEEP_MS) return;
+    if (nowMs - firstSeenMs < PARTIAL_KEEP_MS) return;
     this.#partials.delete(name);
     rmSync(join(this.#folder, name), { force: true });
   }

@@ -1,7 +1,7 @@
 import { isStaticUid } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 import { namespaceState } from "../platform/namespaces.ts";
-import type { Clock } from "../platform/time.ts";
+import { type Clock, nextTurn } from "../platform/time.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../store/records.ts";
 
@@ -56,7 +56,7 @@ export class Witness {
       const last = page[page.length - 1];
       if (!last) break;
       after = last.id;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn(this.#clock);
     }
     this.#gone = stillGone;
   }

@@ -1,4 +1,4 @@
-import { systemClock } from "../platform/time.ts";
+import type { Clock } from "../platform/time.ts";
 import { generationPathOf } from "./generation.ts";
 import { LeanConnection, NoAnswerInTime, type Reply } from "./lean-get.ts";
 import { RememberedIdentities } from "./remembered.ts";
@@ -16,6 +16,7 @@ export type IdentityOutcome = "found" | "nobody" | "ambiguous" | "away" | "remem
 /** Asks the daemon of this node, over its read-only socket. */
 export class IdentityClient implements IdentitySource {
   readonly #socketPath: string;
+  readonly #clock: Clock;
   readonly #onOutcome: (outcome: IdentityOutcome) => void;
   readonly #remembered: RememberedIdentities;
   readonly #idle: LeanConnection[] = [];
@@ -23,10 +24,11 @@ export class IdentityClient implements IdentitySource {
   #busyCount = 0;
   readonly #queue: (() => void)[] = [];
 
-  constructor(socketPath: string, onOutcome: (outcome: IdentityOutcome) => void = () => {}) {
+  constructor(socketPath: string, clock: Clock, onOutcome: (outcome: IdentityOutcome) => void = () => {}) {
     this.#socketPath = socketPath;
+    this.#clock = clock;
     this.#onOutcome = onOutcome;
-    this.#remembered = new RememberedIdentities(generationPathOf(socketPath), systemClock);
+    this.#remembered = new RememberedIdentities(generationPathOf(socketPath), clock);
   }
 
   async find(network: string, address: string): Promise<IdentityView | null> {
@@ -35,7 +37,7 @@ export class IdentityClient implements IdentitySource {
       this.#onOutcome("remembered");
       return remembered;
     }
-    const asked = { generation: this.#remembered.generation, atMs: systemClock.monotonicMs() };
+    const asked = { generation: this.#remembered.generation, atMs: this.#clock.monotonicMs() };
     const query = `network=${encodeURIComponent(network)}&address=${encodeURIComponent(address)}&here=true`;
     try {
       const { outcome, identity } = read(await this.#get(`/v1/identity?${query}`));

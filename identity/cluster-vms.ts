@@ -48,7 +48,7 @@ export class ClusterVms implements LocalVms {
       await this.learn(holdings);
       return this.known(holdings) ?? null;
     }
-    const deadlineMs = performance.now() + LEARN_MS_MAX;
+    const deadlineMs = this.#api.clock.monotonicMs() + LEARN_MS_MAX;
     for (const one of holdings) {
       const vm = await this.#stopped(one, deadlineMs);
       if (vm !== null) return vm;
@@ -74,7 +74,7 @@ export class ClusterVms implements LocalVms {
   }
 
   async #ask(pod: PodIdentity, holding: Holding): Promise<IdentityVm | null> {
-    const deadlineMs = performance.now() + LEARN_MS_MAX;
+    const deadlineMs = this.#api.clock.monotonicMs() + LEARN_MS_MAX;
     const found = await this.#pods.lookUp(pod, deadlineMs);
     if (found !== null) {
       if (found.view.vmi === null) return null;

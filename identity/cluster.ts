@@ -52,7 +52,7 @@ export class ClusterIdentities implements AllocationSource {
   }
 
   async find(question: IdentityQuestion): Promise<readonly Holding[]> {
-    const deadlineMs = performance.now() + QUESTION_MS_MAX;
+    const deadlineMs = this.#parts.api.clock.monotonicMs() + QUESTION_MS_MAX;
     if (question.kind !== "address")
       return inOrder(ofOneIdentity(question, await this.#list(filterOf(question), deadlineMs)));
     const { address, network } = question;

@@ -1,5 +1,4 @@
 import { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
 import {
   closeSync,
   constants,
@@ -10,6 +9,7 @@ import {
   rmSync,
   writeSync,
 } from "node:fs";
+import type { Clock } from "../platform/time.ts";
 
 const RUN_BYTES = 8;
 const COUNT_BYTES = 6;
@@ -31,7 +31,7 @@ export class IdentityGeneration {
   #count = 0;
 
   /** Readable by the group that may ask. Throws when the file cannot be written. */
-  constructor(identitySocket: string, gid: number | null) {
+  constructor(identitySocket: string, gid: number | null, clock: Pick<Clock, "randomBytes">) {
     this.#path = generationPathOf(identitySocket);
     // Not "w", which would leave it empty for a moment; not "a", which would write at its end.
     this.#file = openSync(this.#path, constants.O_RDWR | constants.O_CREAT, 0o600);
@@ -39,7 +39,7 @@ export class IdentityGeneration {
     fchmodSync(this.#file, gid === null ? 0o600 : 0o640);
     ftruncateSync(this.#file, this.#bytes.length);
     // No count of an earlier run comes again.
-    randomBytes(RUN_BYTES).copy(this.#bytes);
+    clock.randomBytes(RUN_BYTES).copy(this.#bytes);
     this.next();
   }
 

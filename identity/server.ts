@@ -5,6 +5,7 @@ import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { statusOf } from "../platform/api-error.ts";
 import type { Log } from "../platform/log.ts";
 import { listenOnSocket } from "../platform/socket.ts";
+import type { Clock } from "../platform/time.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import type { IdentityDesk } from "./desk.ts";
 import { IdentityGeneration } from "./generation.ts";
@@ -18,6 +19,7 @@ const STOP_GRACE_MS = 1_000;
 
 interface IdentityServerParts {
   readonly desk: IdentityDesk;
+  readonly clock: Clock;
   readonly log: Log;
   notReady(): string | null;
   /** Calls back after each change of this node's attachments, before anybody is told of it. */
@@ -29,10 +31,12 @@ interface IdentityServerParts {
  * Without the framework of the other socket, whose routes and plug-ins could find their way here.
  */
 export class IdentityServer {
+  readonly #clock: Clock;
   readonly #server: Server;
   #generation: IdentityGeneration | null = null;
 
   constructor(parts: IdentityServerParts) {
+    this.#clock = parts.clock;
     parts.watchChanges(() => this.#generation?.next());
     const options = { maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: 60_000, requestTimeout: 10_000 };
     this.#server = createServer(options, (request, response) => {
@@ -56,17 +60,17 @@ export class IdentityServer {
       await listening;
     };
     await listenOnSocket({ listen }, path, { flag: "--identity-socket", gid });
-    this.#generation = new IdentityGeneration(path, gid);
+    this.#generation = new IdentityGeneration(path, gid, this.#clock);
   }
 
   /** Answers what was asked before; a client that does not take it holds up nothing. */
   async close(): Promise<void> {
     if (!this.#server.listening) return;
-    const hangUp = setTimeout(() => this.#server.closeAllConnections(), STOP_GRACE_MS);
+    const hangUp = this.#clock.timer(STOP_GRACE_MS, () => this.#server.closeAllConnections());
     const closed = once(this.#server, "close");
     this.#server.close();
     await closed;
-    clearTimeout(hangUp);
+    hangUp.cancel();
   }
 
   /** When nothing changes any more. */

@@ -109,17 +109,17 @@ export class OvnIdentity implements IdentitySource {
   /** The pod as the API server has it now; null: it is gone, or another one. Throws ApiAway. */
   #fresh(seen: OvnPod): Promise<OvnPod | null> {
     const known = this.#reads.get(seen.uid);
-    if (known && performance.now() - known.atMs < FRESH_MS) return known.pod;
+    if (known && this.#options.api.clock.monotonicMs() - known.atMs < FRESH_MS) return known.pod;
     if (this.#reads.size >= REMEMBERED_MAX) this.#reads.clear();
     const pod = this.#read(seen);
-    this.#reads.set(seen.uid, { pod, atMs: performance.now() });
+    this.#reads.set(seen.uid, { pod, atMs: this.#options.api.clock.monotonicMs() });
     pod.catch(() => this.#reads.delete(seen.uid));
     return pod;
   }
 
   async #read({ namespace, name, uid }: OvnPod): Promise<OvnPod | null> {
     const path = namespacedPath(PODS_PATH, namespace, name);
-    const deadlineMs = performance.now() + READ_MS_MAX;
+    const deadlineMs = this.#options.api.clock.monotonicMs() + READ_MS_MAX;
     const object = await new ObjectClient(this.#options.api, "add").find(path, deadlineMs);
     const pod = object === null ? null : projectOvnPod(object);
     return pod?.uid === uid ? pod : null;
@@ -128,7 +128,7 @@ export class OvnIdentity implements IdentitySource {
   /** null: no VM, or it is gone. Throws ApiAway, RefusalError. */
   async #vmOf(pod: OvnPod): Promise<VmFacts | null> {
     const view = { ...pod, annotations: {} };
-    return (await this.#vms.vmFacts(view, performance.now() + READ_MS_MAX)).vm;
+    return (await this.#vms.vmFacts(view, this.#options.api.clock.monotonicMs() + READ_MS_MAX)).vm;
   }
 
   #view(pods: readonly OvnPod[], vms: readonly VmFacts[]): IdentityView {

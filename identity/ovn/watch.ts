@@ -4,6 +4,7 @@ import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/ob
 import { Reflector, type ReflectorState } from "../../kube/reflector.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
 import type { Log } from "../../platform/log.ts";
+import { type Clock, timeoutSignal } from "../../platform/time.ts";
 import {
   type OvnInterface,
   type OvnNad,
@@ -24,6 +25,7 @@ export interface OvnWatchOptions {
 
 /** The launcher pods on one network of OVN-Kubernetes, by address, and the claims of the network. */
 export class OvnWatch {
+  readonly #clock: Clock;
   readonly #network: string;
   readonly #nads: Reflector<OvnNad>;
   readonly #pods: Reflector<OvnPod>;
@@ -33,6 +35,7 @@ export class OvnWatch {
   readonly #keys = new Map<string, Set<string>>();
 
   constructor({ api, network, log }: OvnWatchOptions) {
+    this.#clock = api.clock;
     this.#network = network;
     const namespace = namespaceOf(network);
     const at = (path: string) => (namespace === null ? path : namespacedPath(path, namespace));
@@ -78,7 +81,7 @@ export class OvnWatch {
   /** False: it took too long. */
   async ready(msMax: number): Promise<boolean> {
     if (this.known) return true;
-    const inTime = AbortSignal.timeout(msMax);
+    const inTime = timeoutSignal(this.#clock, msMax);
     await Promise.all([this.#nads, this.#pods, this.#claims].map((one) => one.waitSynced(inTime)));
     return this.known;
   }

@@ -34,7 +34,7 @@ export async function openSources(options: SourcesOptions): Promise<Sources> {
   if (kubernetes !== null && fixed !== null) {
     return openPodSources(options, kubernetes.kubeconfig, fixed.network);
   }
-  const identities = new IdentityClient(settings.identitySocket, onOutcome);
+  const identities = new IdentityClient(settings.identitySocket, options.clock, onOutcome);
   const tenants =
     kubernetes === null ? standaloneTenants(options) : await kubeTenants(options, kubernetes.kubeconfig);
   return {

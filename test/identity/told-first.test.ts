@@ -24,7 +24,7 @@ beforeEach(async () => {
   const context = { clock: systemClock, node: "node-a", bootId: "boot", namespaceGone: () => false };
   store = new SqliteStore(folder, context, { info: () => {}, error: () => {} });
   inside = (store as unknown as { folder: StateFolder }).folder;
-  generation = new IdentityGeneration(join(folder, "identity.sock"), null);
+  generation = new IdentityGeneration(join(folder, "identity.sock"), null, systemClock);
   store.watchAttachments(() => generation.next());
   await store.open();
 });

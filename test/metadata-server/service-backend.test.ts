@@ -81,7 +81,7 @@ beforeAll(async () => {
   const errors = pino({ level: "info" }, { write: (line: string) => void log.push(line) });
   const quiet = new QuietLog(errors, systemClock);
   proxy = new BackendProxy({ timeoutMs: 1_000, log: quiet, clock: systemClock, onOutcome: () => {} });
-  client = new IdentityClient(join(folder, "identity.sock"));
+  client = new IdentityClient(join(folder, "identity.sock"), systemClock);
   const tenants = new StandaloneSource(new Passwords(folder, systemClock));
   tenants.backendOf = async () => {
     if (apiAway) throw new ApiAway("not known yet");

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { IdentityClient } from "../../identity/client.ts";
+import { systemClock } from "../../platform/time.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 
 test("a daemon that hangs costs a guest one wait, also on a connection that was kept", async () => {
@@ -21,7 +22,7 @@ test("a daemon that hangs costs a guest one wait, also on a connection that was 
   });
   server.listen(join(folder, "identity.sock"));
   await once(server, "listening");
-  const client = new IdentityClient(join(folder, "identity.sock"));
+  const client = new IdentityClient(join(folder, "identity.sock"), systemClock);
   try {
     expect(await client.find("blue", "10.10.0.5")).toEqual(identity());
     await expect(client.find("blue", "10.10.0.5")).rejects.toThrow("no answer in time");

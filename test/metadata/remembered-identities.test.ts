@@ -4,20 +4,19 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { generationPathOf, IdentityGeneration } from "../../identity/generation.ts";
 import { RememberedIdentities } from "../../identity/remembered.ts";
-import type { Clock } from "../../platform/time.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 
 let folder: string;
 let socket: string;
-let nowMs: number;
+let clock: ManualClock;
 let generation: IdentityGeneration;
 let remembered: RememberedIdentities;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-generation-"));
   socket = join(folder, "identity.sock");
-  nowMs = 1_000;
-  generation = new IdentityGeneration(socket, null);
-  const clock = { monotonicMs: () => nowMs } as Clock;
+  clock = new ManualClock();
+  generation = new IdentityGeneration(socket, null, clock);
   remembered = new RememberedIdentities(generationPathOf(socket), clock);
 });
 afterEach(() => {
@@ -30,7 +29,7 @@ const VM = identity();
 const get = () => remembered.get(ASKED.network, ASKED.address);
 /** As of a question that was asked now, and answered after `meanwhile`. */
 function learn(meanwhile: () => void = () => {}): void {
-  const asked = { generation: remembered.generation, atMs: nowMs };
+  const asked = { generation: remembered.generation, atMs: clock.nowMs };
   meanwhile();
   remembered.put(ASKED, VM, asked);
 }
@@ -42,14 +41,14 @@ describe("an answer is used again", () => {
     expect(get()).toBe(VM);
     expect(remembered.get("red", ASKED.address)).toBeUndefined();
     expect(remembered.get("blue", "10.10.0.6")).toBeUndefined();
-    nowMs += 1_000;
+    clock.nowMs += 1_000;
     expect(get()).toBe(VM);
-    nowMs += 1;
+    clock.nowMs += 1;
     expect(get()).toBeUndefined();
   });
 
   test("also that there is nobody", () => {
-    remembered.put(ASKED, null, { generation: remembered.generation, atMs: nowMs });
+    remembered.put(ASKED, null, { generation: remembered.generation, atMs: clock.nowMs });
     expect(get()).toBeNull();
   });
 });
@@ -85,7 +84,7 @@ describe("it is forgotten, and does not come back,", () => {
     expect(remembered.generation).toBeNull();
     learn();
     forgotten();
-    generation = new IdentityGeneration(socket, null);
+    generation = new IdentityGeneration(socket, null, clock);
     forgotten();
     learn();
     expect(get()).toBe(VM);
@@ -94,7 +93,7 @@ describe("it is forgotten, and does not come back,", () => {
   test("when a daemon that was killed is followed by another, which writes over the same file", () => {
     learn();
     const killed = generation;
-    generation = new IdentityGeneration(socket, null);
+    generation = new IdentityGeneration(socket, null, clock);
     forgotten();
     learn();
     expect(get()).toBe(VM);
@@ -125,7 +124,7 @@ describe("it is forgotten, and does not come back,", () => {
 test("no generation comes twice, of one daemon or of many", () => {
   const seen = new Set<string>();
   for (let run = 0; run < 20; run++) {
-    const one = new IdentityGeneration(join(folder, `${run % 2}.sock`), null);
+    const one = new IdentityGeneration(join(folder, `${run % 2}.sock`), null, clock);
     for (let n = 0; n < 300; n++) {
       seen.add(readFileSync(generationPathOf(join(folder, `${run % 2}.sock`)), "hex"));
       one.next();

@@ -3,7 +3,7 @@ import { permittedObject } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../kube/objects.ts";
-import { statusAddresses } from "../kube/views/held-addresses.ts";
+import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { VMIS_PATH, VMS_PATH, vmOwnerOf } from "../kube/views/tenant-objects.ts";
 import { readUuid } from "../kube/views/vmi-view.ts";
@@ -42,6 +42,7 @@ export interface VmFacts {
 
 /** The pods of this node from memory, any pod from the API. Methods throw ApiAway, and RefusalError API_REFUSED. */
 export class PodDirectory {
+  readonly #addresses = new StatusAddressReader();
   readonly #objects: ObjectClient;
   readonly #cached: (key: string) => PodView | undefined;
   readonly #vms = new Map<string, VmFacts>();
@@ -75,7 +76,7 @@ export class PodDirectory {
   reportedMac(pod: PodName, interfaceName: string): string | null {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
     if (!cached || !isPod(cached, pod.uid)) return null;
-    return statusAddresses(cached).held.find((one) => one.interface === interfaceName)?.mac ?? null;
+    return this.#addresses.of(cached).held.find((one) => one.interface === interfaceName)?.mac ?? null;
   }
 
   /** A quorum read. Throws RefusalError POD_ABSENT, also when the name is another pod's by now. */

@@ -16,6 +16,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { allocationName } from "../kube/object-names.ts";
 import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
+import { statusAddresses } from "../kube/views/held-addresses.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 
@@ -135,12 +136,14 @@ export class PodAdoption {
     const pod = projectPod(object, { addresses: true });
     // What is being deleted may have given its addresses back already.
     if (pod.uid !== seen.uid || pod.deletionTimestamp !== null) return;
+    const addresses = statusAddresses(pod);
     for (const [network, nodes] of wanting) {
       const candidates = new ImportCandidates(network, {
         definitions,
         nodes,
         unknownClaim: "skip",
         recordedOf: () => records.of(network, seen),
+        addressesOf: () => addresses,
       });
       for (const claim of seen.claims) {
         const found = await objects.look(namespacedPath(CLAIMS_PATH, seen.namespace, claim));

@@ -7,6 +7,7 @@ import { describeSource, editionOf, type SeenSource, sourcesOf } from "../claims
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep, type Timer } from "../platform/time.ts";
@@ -42,6 +43,7 @@ export class NodeImports {
   readonly #options: NodeImportsOptions;
   readonly #pace: ImportPace;
   /** By network the editions that are covered. */
+  readonly #addresses = new StatusAddressReader();
   readonly #covered = new Map<string, Map<string, Covered>>();
   readonly #importing = new Map<string, Promise<void>>();
 
@@ -196,6 +198,7 @@ export class NodeImports {
       nodes,
       unknownClaim: "skip",
       recordedOf: ({ uid, staticUid }) => hint.ownedBy(network, staticUid ?? uid),
+      addressesOf: (pod) => this.#addresses.of(pod),
     });
     for (const pod of pods()) candidates.addPodView(pod);
     const unknown = candidates.ofPods().filter(({ one, holder }) => {

@@ -3,7 +3,7 @@ import { type Address, formatAddress, parseAddress, sameAddress } from "../../ip
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { type ClaimView, projectClaim } from "../../kube/views/claim-view.ts";
-import { type HeldAddress, statusAddresses } from "../../kube/views/held-addresses.ts";
+import { type HeldAddress, type StatusAddresses, statusAddresses } from "../../kube/views/held-addresses.ts";
 import {
   elementFor,
   type NetworkSelection,
@@ -32,6 +32,8 @@ export interface CandidateOptions {
   readonly unknownClaim?: "pod" | "skip";
   /** Addresses of the network that a pod's own records hold already. */
   readonly recordedOf?: (pod: PodView) => readonly Address[];
+  /** What a pod reports, where its view is read for several networks. */
+  readonly addressesOf?: (pod: PodView) => StatusAddresses;
 }
 
 /** A pod, and what it reports. */
@@ -91,7 +93,7 @@ export class ImportCandidates {
   /** A pod that was projected with its addresses. */
   addPodView(pod: PodView): void {
     if (pod.terminal) return;
-    const { held, problems } = statusAddresses(pod);
+    const { held, problems } = (this.#options.addressesOf ?? statusAddresses)(pod);
     this.problems.push(...problems.map((one) => `Pod ${pod.key}: ${one}`));
     const here = this.#heldHere({ pod, held }).length > 0;
     if (here || this.#named.has(pod.key)) this.#pods.set(pod.key, { pod, held });

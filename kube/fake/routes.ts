@@ -18,7 +18,7 @@ export type Route =
 export type ResourceRoute = Extract<Route, { kind: "resource" }>;
 
 /** Subresources of a namespace, which look like resources in it. */
-const OF_NAMESPACES = new Set(["status", "finalize"]);
+const OF_NAMESPACES: ReadonlySet<string> = new Set(["status", "finalize"]);
 
 /** Reads a path without its query. */
 export function routeOf(path: string): Route {

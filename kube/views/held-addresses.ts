@@ -40,25 +40,28 @@ const NO_INTERFACE_NAME = "no name of an interface, which has at most 15 charact
 /** Up to the 20 octets of InfiniBand. */
 const MAC = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){0,19}$/i;
 
-/** Each view is of one version of its pod, and many ask. */
-const read = new WeakMap<PodView, StatusAddresses>();
+/** Reads the addresses of each view once, however often they are asked for: a view is of one version of its pod. */
+export class StatusAddressReader {
+  readonly #read = new WeakMap<PodView, StatusAddresses>();
+
+  of(pod: PodView): StatusAddresses {
+    const read = this.#read.get(pod) ?? statusAddresses(pod);
+    this.#read.set(pod, read);
+    return read;
+  }
+}
 
 /**
  * The addresses that a pod has according to its annotations (projectPod with `addresses`); none for one that has
- * ended. What both annotations tell is one entry. An entry that cannot be read is skipped and named in `problems`. Read
- * once for each view.
+ * ended. What both annotations tell is one entry. An entry that cannot be read is skipped and named in `problems`.
  */
 export function statusAddresses(pod: PodView): StatusAddresses {
   if (pod.terminal) return { held: [], problems: [], cut: false };
-  const known = read.get(pod);
-  if (known !== undefined) return known;
   const found = new Found();
   readNetworkStatus(pod.annotations[NETWORK_STATUS_ANNOTATION], found);
   readPodNetworks(pod.annotations[POD_NETWORKS_ANNOTATION], found);
   const { held, problems, cut } = found;
-  const result = { held, problems, cut };
-  read.set(pod, result);
-  return result;
+  return { held, problems, cut };
 }
 
 class Found {

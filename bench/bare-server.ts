@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import Fastify from "fastify";
 import { listenOnSocket } from "../platform/socket.ts";
+import { systemClock } from "../platform/time.ts";
 import { openDatabase } from "../store/journal/database-file.ts";
 import { GroupCommit } from "../store/journal/group-commit.ts";
 
@@ -17,13 +18,13 @@ const REST_BYTES = 596 - 64;
 const ANSWER = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.2/8", gateway: "10.0.0.1" }], dns: {} };
 
 const [folder = "."] = process.argv.slice(2);
-const db = openDatabase(folder);
+const db = openDatabase(folder, systemClock);
 db.exec(
   "CREATE TABLE bare (id INTEGER PRIMARY KEY, container_id TEXT NOT NULL UNIQUE, rest TEXT NOT NULL) STRICT",
 );
 const insert = db.prepare("INSERT INTO bare (container_id, rest) VALUES (?, ?)");
 const rest = "r".repeat(REST_BYTES);
-const commits = new GroupCommit(db, (fault) => {
+const commits = new GroupCommit(db, { clock: systemClock }, (fault) => {
   throw fault;
 });
 

@@ -15,71 +15,81 @@ import {
   wantOf,
 } from "./add-parts.ts";
 import type { ClusterContext, CniContext } from "./context.ts";
-import { type PluginConfig, readConfig, readDefinedConfig } from "./request.ts";
+import { type PluginConfig, readConfig } from "./request.ts";
 
 /** How often to look for a claim that does not exist yet, ms: whoever creates it takes seconds, and nothing tells us. */
 const CLAIM_LOOK_AGAIN_MS = 500;
 
 /** ADDs under way at once, waiting for the API most of the time; the runtime asks again anyway, so more would only cost memory. */
 const UNDER_WAY_MAX = 1_000;
-let underWay = 0;
 
 /** ADD in Kubernetes: the pod, its network selection element and the NAD say what is asked for. */
-export async function addInCluster(
-  context: CniContext,
-  cluster: ClusterContext,
-  wire: CniWireRequest,
-): Promise<object> {
-  const config = readConfig(wire.config, "ADD", "0.1.0");
-  const args = parseCniArgs(wire.args);
-  const pod = podNameIn(args);
-  const base = wantOf(context, wire, config);
-  const local = await answerHere(context, config, { ...base, pod });
-  if (local !== null) return local;
-  refuseUnlessReady(context);
-  if (underWay >= UNDER_WAY_MAX) throw new RefusalError(refuse("TOO_MANY_WAITING", { count: underWay }));
-  const deadlineMs = performance.now() + context.addDeadlineMs;
-  underWay += 1;
-  try {
-    const request = await readClusterRequest(
-      cluster,
-      {
-        interface: wire.ifname,
-        args,
-        conf: config.conf,
-        network: base.network,
-        ownDefinition: () => ({
-          definition: readDefinedConfig(wire.config, "ADD", "0.1.0").definition,
-          source: wire.config,
-        }),
-      },
-      deadlineMs,
-    );
-    await cluster.imports.ensure(base.network, request, deadlineMs);
-    const definition = base.bridgeIsGateway ? withBridgeGateways(request.definition) : request.definition;
-    const definitionLacksGateway = definition !== request.definition;
-    if (definitionLacksGateway) {
-      const counts = { definition: request.definition, by: "the network's definition" };
-      context.warnings.warn(base.network, bridgeTakesGateway(counts));
+export class ClusterAdds {
+  readonly #context: CniContext;
+  readonly #cluster: ClusterContext;
+  #underWay = 0;
+
+  constructor(context: CniContext, cluster: ClusterContext) {
+    this.#context = context;
+    this.#cluster = cluster;
+  }
+
+  /** The CNI result. Throws RefusalError, StorageFault and ApiAway. */
+  async add(wire: CniWireRequest): Promise<object> {
+    const context = this.#context;
+    const cluster = this.#cluster;
+    const config = readConfig(wire.config, "ADD", "0.1.0");
+    const args = parseCniArgs(wire.args);
+    const pod = podNameIn(args);
+    const base = wantOf(context, wire, config);
+    const local = await answerHere(context, config, { ...base, pod });
+    if (local !== null) return local;
+    refuseUnlessReady(context);
+    if (this.#underWay >= UNDER_WAY_MAX)
+      throw new RefusalError(refuse("TOO_MANY_WAITING", { count: this.#underWay }));
+    const deadlineMs = context.clock.monotonicMs() + context.addDeadlineMs;
+    this.#underWay += 1;
+    try {
+      const request = await readClusterRequest(
+        cluster,
+        {
+          interface: wire.ifname,
+          args,
+          conf: config.conf,
+          network: base.network,
+          ownDefinition: () => ({
+            definition: context.configs.read(wire.config).definition,
+            source: wire.config,
+          }),
+        },
+        deadlineMs,
+      );
+      await cluster.imports.ensure(base.network, request, deadlineMs);
+      const definition = base.bridgeIsGateway ? withBridgeGateways(request.definition) : request.definition;
+      const definitionLacksGateway = definition !== request.definition;
+      if (definitionLacksGateway) {
+        const counts = { definition: request.definition, by: "the network's definition" };
+        context.warnings.warn(base.network, bridgeTakesGateway(counts));
+      }
+      const want: AttachWant = { ...base, ...request, definition, definitionLacksGateway };
+      const dns = await dnsOf(context, want.definition);
+      const outcome =
+        want.claim === null
+          ? await context.store.attach(want)
+          : await attachWithClaim(context, want, { lookAgainMs: CLAIM_LOOK_AGAIN_MS });
+      if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
+      for (const warning of outcome.warnings) {
+        context.log.warn({ network: want.network, containerId: want.containerId }, warning);
+        cluster.warnPod(pod, "ClaimIgnored", warning);
+      }
+      for (const note of want.definition.notes) context.warnings.warn(want.network, note);
+      return await answer(context, config, outcome, dns);
+    } catch (error) {
+      if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal);
+      throw error;
+    } finally {
+      this.#underWay -= 1;
     }
-    const want: AttachWant = { ...base, ...request, definition, definitionLacksGateway };
-    const dns = await dnsOf(context, want.definition);
-    const outcome =
-      want.claim === null
-        ? await context.store.attach(want)
-        : await attachWithClaim(context, want, { lookAgainMs: CLAIM_LOOK_AGAIN_MS });
-    if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
-    for (const warning of outcome.warnings) {
-      context.log.warn({ network: want.network, containerId: want.containerId }, warning);
-      cluster.warnPod(pod, "ClaimIgnored", warning);
-    }
-    for (const note of want.definition.notes) context.warnings.warn(want.network, note);
-    return await answer(context, config, outcome, dns);
-  } catch (error) {
-    if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal);
-    throw error;
-  } finally {
-    underWay -= 1;
   }
 }
 

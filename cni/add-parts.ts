@@ -6,7 +6,6 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { routesOf } from "../metadata/listeners/admission.ts";
 import { stampOfLive } from "../platform/boot-id.ts";
-import { killPoint } from "../platform/kill-point.ts";
 import { identifyNamespace } from "../platform/namespaces.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
 import type { CniContext } from "./context.ts";
@@ -56,7 +55,7 @@ export async function answer(
 ): Promise<object> {
   const routes = await routesOf(context, config, outcome);
   const result = formatResult(config.cniVersion, { ips: outcome.attachment.ips, routes, dns });
-  killPoint("before-answer");
+  context.killPoint?.("before-answer");
   const { network, containerId, interface: name, ips, pod } = outcome.attachment;
   context.log.debug({ network, containerId, interface: name, ips, pod, repeat: outcome.repeat }, "ADD");
   return result;
@@ -83,12 +82,13 @@ export async function attachWithClaim(
 ): Promise<AttachOutcome> {
   const claim = want.claim as NonNullable<AttachWant["claim"]>;
   const place = context.waiting.enter([claimKey(claim), containerKey(want.containerId, want.interface)]);
-  const deadline = performance.now() + context.addDeadlineMs;
+  const { clock } = context;
+  const deadline = clock.monotonicMs() + context.addDeadlineMs;
   try {
     for (;;) {
       const outcome = await context.store.attach(want);
       if (outcome.kind !== "refused" || outcome.refusal.code !== "CLAIM_ABSENT") return outcome;
-      const left = deadline - performance.now();
+      const left = deadline - clock.monotonicMs();
       const woken = await place.wait(Math.min(left, lookAgainMs));
       if (woken === "deadline" && (left <= lookAgainMs || context.waiting.closed)) return outcome;
       if (woken === "full") {

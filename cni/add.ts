@@ -14,12 +14,11 @@ import {
   wantOf,
 } from "./add-parts.ts";
 import type { CniContext } from "./context.ts";
-import { readDefinedConfig } from "./request.ts";
 
 /** ADD on a node that stands alone: the CNI result. Throws RefusalError and StorageFault. */
 export async function addStandalone(context: CniContext, wire: CniWireRequest): Promise<object> {
   refuseUnlessReady(context);
-  const config = readDefinedConfig(wire.config, "ADD", "0.1.0");
+  const config = context.configs.read(wire.config);
   const asked = readAttachmentRequest(parseCniArgs(wire.args), config.conf);
   const want: AttachWant = {
     definition: config.definition,

@@ -4,11 +4,14 @@ import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
 import type { AdmissionCluster } from "../metadata/listeners/admission.ts";
 import type { ListenerDesk } from "../metadata/listeners/desk.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
+import type { PassKillPoint } from "../platform/kill-point.ts";
 import type { Log } from "../platform/log.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
+import type { Clock } from "../platform/time.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { PodIdentity } from "../store/records.ts";
+import type { AddConfigs } from "./request.ts";
 
 /** What the CNI verbs need of the cluster behind a daemon. */
 export interface ClusterContext extends ClusterRequestParts, AdmissionCluster {
@@ -22,14 +25,15 @@ export interface ClusterContext extends ClusterRequestParts, AdmissionCluster {
   podHasEnded(pod: PodIdentity | null): Promise<boolean>;
 }
 
-/** Counts and times of what was asked; `startMs` by performance.now. */
+/** Counts and times of what was asked; `tookMs`: until it was answered. */
 export interface CniMetrics {
-  cniDone(verb: string, startMs: number): void;
-  cniRefused(verb: string, code: RefusalCode, startMs: number): void;
+  cniDone(verb: string, tookMs: number): void;
+  cniRefused(verb: string, code: RefusalCode, tookMs: number): void;
 }
 
 /** What the CNI verbs work with. */
 export interface CniContext {
+  readonly clock: Clock;
   readonly store: NodeStore;
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: ClusterContext | null;
@@ -43,6 +47,9 @@ export interface CniContext {
   /** Longest wait of an ADD for the metadata listener of its network, ms. */
   readonly metadataWaitMs: number;
   readonly resolverFiles: ResolverFiles;
+  readonly configs: AddConfigs;
+  /** Where a crash is tested. */
+  readonly killPoint: PassKillPoint;
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null;
 }

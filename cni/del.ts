@@ -1,5 +1,6 @@
 import { containerKey } from "../claims/waiting-room.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
+import { sleep } from "../platform/time.ts";
 import { type EndReason, StorageFault } from "../store/allocations.ts";
 import type { CniContext } from "./context.ts";
 import { networkNameIn } from "./request.ts";
@@ -23,7 +24,8 @@ export async function cniDel(context: CniContext, wire: CniWireRequest, reason: 
     stamp: { bootId: fromSpool && wire.bootId ? wire.bootId : context.bootId, us: wire.bootUs },
     reason,
   };
-  const deadline = performance.now() + REOPEN_WAIT_MS;
+  const { clock } = context;
+  const deadline = clock.monotonicMs() + REOPEN_WAIT_MS;
   for (;;) {
     try {
       const { ended } = await context.store.detach(want);
@@ -34,8 +36,8 @@ export async function cniDel(context: CniContext, wire: CniWireRequest, reason: 
       );
       return;
     } catch (error) {
-      if (!(error instanceof StorageFault) || performance.now() > deadline) throw error;
-      await new Promise((resolve) => setTimeout(resolve, REOPEN_POLL_MS));
+      if (!(error instanceof StorageFault) || clock.monotonicMs() > deadline) throw error;
+      await sleep(clock, REOPEN_POLL_MS);
     }
   }
 }

@@ -4,7 +4,7 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import { isNetworkName, parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 
-/** A plugin configuration, read once however often the runtime sends it. */
+/** A plugin configuration. */
 export interface PluginConfig {
   readonly text: string;
   readonly conf: Readonly<Record<string, unknown>>;
@@ -19,8 +19,6 @@ export interface DefinedConfig extends PluginConfig {
 const REMEMBERED_MAX = 256;
 /** Together: one with ten thousand excludes has 200 kB and takes a tenth of a second to read. */
 const REMEMBERED_CHARS_MAX = 4 * 1024 * 1024;
-const remembered = new Map<string, DefinedConfig>();
-let rememberedChars = 0;
 
 /** A container ID as the CNI specification allows it. */
 const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
@@ -77,21 +75,31 @@ export function readConfig(text: string, verb: string, since: string): PluginCon
 
 /** As readConfig, with the network it defines. Throws RefusalError CONFIG_INVALID besides. */
 export function readDefinedConfig(text: string, verb: string, since: string): DefinedConfig {
-  const known = remembered.get(text);
-  if (known && verb === "ADD") return known;
   const config = readConfig(text, verb, since);
-  const read: DefinedConfig = { ...config, definition: parsePluginConfig(config.conf) };
-  if (verb === "ADD") remember(read);
-  return read;
+  return { ...config, definition: parsePluginConfig(config.conf) };
 }
 
-function remember(read: DefinedConfig): void {
-  if (remembered.size >= REMEMBERED_MAX || rememberedChars + read.text.length > REMEMBERED_CHARS_MAX) {
-    remembered.clear();
-    rememberedChars = 0;
+/** The configurations of ADDs, each read once however often the runtime sends it. */
+export class AddConfigs {
+  readonly #remembered = new Map<string, DefinedConfig>();
+  #rememberedChars = 0;
+
+  /** See readDefinedConfig. */
+  read(text: string): DefinedConfig {
+    const known = this.#remembered.get(text);
+    if (known !== undefined) return known;
+    const read = readDefinedConfig(text, "ADD", "0.1.0");
+    this.#remember(read);
+    return read;
   }
-  remembered.set(read.text, read);
-  rememberedChars += read.text.length;
+
+  #remember(read: DefinedConfig): void {
+    const chars = this.#rememberedChars + read.text.length;
+    const isFull = this.#remembered.size >= REMEMBERED_MAX || chars > REMEMBERED_CHARS_MAX;
+    if (isFull) this.#remembered.clear();
+    this.#remembered.set(read.text, read);
+    this.#rememberedChars = isFull ? read.text.length : chars;
+  }
 }
 
 /** The network that a configuration is of: its `name`. Throws RefusalError CONFIG_INVALID. */

@@ -13,7 +13,7 @@ import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import { addStandalone } from "./add.ts";
-import { addInCluster } from "./add-in-cluster.ts";
+import { ClusterAdds } from "./add-in-cluster.ts";
 import { cniCheck } from "./check.ts";
 import type { CniContext, CniMetrics } from "./context.ts";
 import { cniDel } from "./del.ts";
@@ -24,19 +24,21 @@ import { cniStatus } from "./status.ts";
 
 /** `POST /cni`: one verb of a container runtime, as the plugin binary passes it on. */
 export function addCniRoute(server: FastifyInstance, context: CniContext, metrics: CniMetrics): void {
+  const { clock, cluster } = context;
+  const clusterAdds = cluster && new ClusterAdds(context, cluster);
   server.post("/cni", async (request, reply) => {
-    const startMs = performance.now();
+    const startMs = clock.monotonicMs();
     let wire: CniWireRequest | null = null;
     try {
       wire = readWireRequest(request.body);
-      const result = await runVerb(context, wire);
-      metrics.cniDone(wire.command, startMs);
+      const result = await runVerb(context, clusterAdds, wire);
+      metrics.cniDone(wire.command, clock.monotonicMs() - startMs);
       context.bootAgreement.note(wire, null);
       if (result === undefined) return reply.code(200).send();
       return result;
     } catch (error) {
       const refusal = refusalOf(error);
-      metrics.cniRefused(wire?.command ?? "unknown", refusal.code, startMs);
+      metrics.cniRefused(wire?.command ?? "unknown", refusal.code, clock.monotonicMs() - startMs);
       if (wire !== null) context.bootAgreement.note(wire, refusal);
       report(context, wire, refusal, error);
       return sendRefusal(reply, errorVersionOf(wire?.config ?? ""), refusal);
@@ -45,13 +47,15 @@ export function addCniRoute(server: FastifyInstance, context: CniContext, metric
 }
 
 /** Returns the body of the answer; undefined for verbs that answer with nothing. Throws what refusalOf understands. */
-async function runVerb(context: CniContext, wire: CniWireRequest): Promise<object | undefined> {
+async function runVerb(
+  context: CniContext,
+  clusterAdds: ClusterAdds | null,
+  wire: CniWireRequest,
+): Promise<object | undefined> {
   const reason = context.notReady();
   switch (wire.command) {
     case "ADD":
-      return context.cluster === null
-        ? addStandalone(context, wire)
-        : addInCluster(context, context.cluster, wire);
+      return clusterAdds === null ? addStandalone(context, wire) : clusterAdds.add(wire);
     case "DEL":
       await cniDel(context, wire, "DEL");
       return undefined;

@@ -50,7 +50,7 @@ export class ClusterContinuity {
     this.continuity = new Continuity({
       settleMs: Math.min(SETTLE_MS, recoveryMs),
       recoveryMs,
-      monotonicMs: () => api.clock.monotonicMs(),
+      clock: api.clock,
       look: (network, deadlineMs) => options.look(network, deadlineMs),
       mark: (network, what) => this.#mark(network, what),
       onWentBack: () => {

@@ -16,11 +16,13 @@ import type { ApiContext } from "../admin/routes.ts";
 import { WaitingRoom } from "../claims/waiting-room.ts";
 import type { CniContext } from "../cni/context.ts";
 import { cniDel } from "../cni/del.ts";
+import { AddConfigs } from "../cni/request.ts";
 import { IdentityServer } from "../identity/server.ts";
 import { ListenerDesk } from "../metadata/listeners/desk.ts";
 import { BootAgreement, readBootId } from "../platform/boot-id.ts";
 import { ensureFolder } from "../platform/folders.ts";
 import { HealthServer } from "../platform/health-server.ts";
+import { armKillPoint } from "../platform/kill-point.ts";
 import type { Log } from "../platform/log.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
@@ -74,6 +76,7 @@ export class Daemon {
       hostLocalDirs: settings.hostLocalDirs,
       namespaceGone: (netns) => namespaceState(netns) === "gone",
       namespaceAlive: (netns) => namespaceState(netns) === "alive",
+      killPoint: armKillPoint(process.env.HOLDFAST_KILL_POINT),
     };
     if (settings.kubernetes === null) return new Daemon(settings, context, log, version, null);
     // Read only where there is a cluster: its packages take memory and time.
@@ -130,6 +133,7 @@ export class Daemon {
     });
     const bootAgreement = new BootAgreement();
     const cni: CniContext = {
+      clock,
       store: this.#store,
       cluster: this.#cluster,
       waiting: this.#waiting,
@@ -141,6 +145,8 @@ export class Daemon {
       listeners: this.#listeners,
       metadataWaitMs: settings.metadataWaitMs,
       resolverFiles,
+      configs: new AddConfigs(),
+      killPoint: context.killPoint,
       notReady,
     };
     this.#spool = new Spool(settings.spool, clock, log, (wire) => cniDel(cni, wire, "DEL from the spool"));
@@ -154,7 +160,6 @@ export class Daemon {
     });
     const spool = () => this.#spool.counts();
     const metrics = new Metrics({
-      clock,
       store: this.#store,
       notReady,
       spool,

@@ -2,7 +2,6 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import type { RefusalCode } from "../ipam/refusals.ts";
 import type { ListenerDesk } from "../metadata/listeners/desk.ts";
 import { addListenerMetrics } from "../metadata/listeners/metrics.ts";
-import type { Clock } from "../platform/time.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";
@@ -12,7 +11,6 @@ import { ADDRESS_STATES, seriesOf } from "./network-series.ts";
 const SECONDS_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10];
 
 export interface MetricSources {
-  readonly clock: Clock;
   readonly store: NodeStore;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
@@ -50,12 +48,10 @@ export class Metrics {
   readonly #addresses: Gauge<"network" | "subnets" | "state">;
   readonly #attachments: Gauge<"network">;
   readonly #store: NodeStore;
-  readonly #clock: Clock;
 
   constructor(sources: MetricSources) {
     const registers = [this.#registry];
     this.#store = sources.store;
-    this.#clock = sources.clock;
     collectDefaultMetrics({ register: this.#registry });
     this.#duration = new Histogram({
       name: "holdfast_cni_request_duration_seconds",
@@ -148,13 +144,13 @@ export class Metrics {
     }
   }
 
-  cniDone(verb: string, startMs: number): void {
-    this.#duration.observe({ verb, outcome: "ok" }, (this.#clock.monotonicMs() - startMs) / 1_000);
+  cniDone(verb: string, tookMs: number): void {
+    this.#duration.observe({ verb, outcome: "ok" }, tookMs / 1_000);
   }
 
-  cniRefused(verb: string, code: RefusalCode, startMs: number): void {
+  cniRefused(verb: string, code: RefusalCode, tookMs: number): void {
     this.#refusals.inc({ verb, code });
-    this.#duration.observe({ verb, outcome: "refused" }, (this.#clock.monotonicMs() - startMs) / 1_000);
+    this.#duration.observe({ verb, outcome: "refused" }, tookMs / 1_000);
   }
 
   async text(): Promise<{ contentType: string; body: string }> {

@@ -1,11 +1,4 @@
-/**
- * Names the instants at which a crash is tested. With `HOLDFAST_KILL_POINT=<name>:<n>` the process kills itself
- * with SIGKILL when it passes the named point for the n-th time, and with `<name>:<n>:SIGSTOP` it stops there until
- * somebody lets it go on; without it this costs one comparison.
- */
-const [armedName, armedCount, armedSignal] = (process.env.HOLDFAST_KILL_POINT ?? "").split(":");
-let remaining = Number(armedCount ?? "1");
-
+/** An instant at which a crash is tested. */
 export type KillPoint =
   | "in-transaction"
   | "before-commit"
@@ -16,10 +9,22 @@ export type KillPoint =
   | "after-publish"
   | "before-answer";
 
-export function killPoint(name: KillPoint): void {
-  if (name !== armedName) return;
-  remaining -= 1;
-  if (remaining > 0) return;
-  if (armedSignal !== "SIGSTOP") process.kill(process.pid, "SIGKILL");
-  else if (remaining === 0) process.kill(process.pid, "SIGSTOP");
+/** Passes one of them. undefined, as always outside of tests: no crash is tested. */
+export type PassKillPoint = ((point: KillPoint) => void) | undefined;
+
+/**
+ * What `HOLDFAST_KILL_POINT` asks for: with `<name>:<n>` the process kills itself with SIGKILL when it passes the named point
+ * for the n-th time, and with `<name>:<n>:SIGSTOP` it stops there until somebody lets it go on.
+ */
+export function armKillPoint(setting: string | undefined): PassKillPoint {
+  if (setting === undefined) return undefined;
+  const [name, count = "1", signal] = setting.split(":");
+  let remaining = Number(count);
+  return (point) => {
+    if (point !== name) return;
+    remaining -= 1;
+    if (remaining > 0) return;
+    if (signal !== "SIGSTOP") process.kill(process.pid, "SIGKILL");
+    else if (remaining === 0) process.kill(process.pid, "SIGSTOP");
+  };
 }

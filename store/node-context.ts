@@ -1,3 +1,4 @@
+import type { PassKillPoint } from "../platform/kill-point.ts";
 import type { Log } from "../platform/log.ts";
 import type { NamespaceIdentity } from "../platform/namespaces.ts";
 import type { Clock } from "../platform/time.ts";
@@ -18,6 +19,8 @@ export interface NodeContext {
   namespaceGone(netns: NamespaceIdentity): boolean;
   /** Whether it is certainly still there: the very namespace at its path. Unknown is false; absent: nobody can tell. */
   namespaceAlive?(netns: NamespaceIdentity): boolean;
+  /** Where a crash is tested. */
+  readonly killPoint?: PassKillPoint;
 }
 
 /** What a store says. */

@@ -15,7 +15,6 @@ import { decideRepeat, supersededBy } from "../../ipam/decide-repeat.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
-import { killPoint } from "../../platform/kill-point.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { isOvertaken, repeat } from "../journal/attachment-journal.ts";
 import { extendIntent, openIntent, owe } from "../journal/intents.ts";
@@ -46,7 +45,8 @@ export async function attachInKubernetes(
     for (;;) {
       const round = await attachOnce(parts, want, deadlineMs);
       if (round !== "again") return round;
-      if (performance.now() > deadlineMs) throw new ApiAway("others kept changing what this ADD had read");
+      if (parts.context.clock.monotonicMs() > deadlineMs)
+        throw new ApiAway("others kept changing what this ADD had read");
     }
   } catch (error) {
     if (error instanceof RefusalError) return refused(error.refusal);
@@ -56,7 +56,7 @@ export async function attachInKubernetes(
 }
 
 async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: number): Promise<Round> {
-  const { desk } = parts;
+  const { desk, context } = parts;
   const view = new ClusterView(parts, want, deadlineMs);
   const decision = await view.settle(() => decideAttach(view));
   if (decision.kind === "repeat") return (await answerAgain(parts, decision.attachment, want)) ?? "again";
@@ -70,14 +70,14 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
     return refused(outcome.refusal);
   }
   if (decision.kind === "refuse") throw new Error("a refusal reserves nothing");
-  killPoint("before-publish");
+  context.killPoint?.("before-publish");
   if (claim !== null && claim.ips.length === 0) {
     const ips = outcome.addresses.map(formatInterfaceAddress);
     if ((await desk.publish(claim, ips, want, deadlineMs)) === "changed") return "again";
   }
-  killPoint("after-publish");
+  context.killPoint?.("after-publish");
   // Whoever was stopped in between for so long may have lost it: only a fresh look can tell.
-  if (performance.now() > deadlineMs) throw new ApiAway("this ADD took longer than it may");
+  if (context.clock.monotonicMs() > deadlineMs) throw new ApiAway("this ADD took longer than it may");
   const recorded = await recordAttachment(parts, want, decision.attacher, outcome.addresses);
   if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") desk.follow(claim, want);
   return recorded;
@@ -180,13 +180,13 @@ async function allocate(
           if (isOvertaken(ledger, want) || !goesOn) throw new RefusalError(supersededBy(want, "a later DEL"));
           return intentId ?? openIntent(ledger, transaction, want, attacher.owner, addresses);
         });
-        killPoint("after-intent");
+        context.killPoint?.("after-intent");
       },
       follow: () => parts.follow(network),
     },
     slots,
   );
-  killPoint("after-reserve");
+  context.killPoint?.("after-reserve");
   await continuity.untilKnown(epoch, deadlineMs);
   const whyNot = continuity.whyNot(epoch);
   if (reserved.kind === "reserved" && whyNot !== null) {

@@ -51,6 +51,7 @@ const CHECK_MS_MAX = 2_000;
 
 export interface KubernetesStoreOptions {
   readonly folder: string;
+  /** Its clock is that of `api` and `continuity` as well: deadlines are instants of it. */
   readonly context: NodeContext;
   readonly log: ClusterStoreLog;
   readonly api: KubeApi;
@@ -70,6 +71,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   readonly hint: Hint;
   readonly hostLocal: HostLocalTakeover;
   readonly #options: KubernetesStoreOptions;
+  readonly #clock: NodeContext["clock"];
   readonly #parts: AttachParts;
   readonly #outbox: Outbox;
   readonly #followed: Followed;
@@ -84,6 +86,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     const folder = new StateFolder(options.folder, context, log, { journalOnly: true });
     super(folder);
     this.#options = options;
+    this.#clock = context.clock;
     this.hint = new Hint(api, context.clock, context.node);
     this.#reads = new AllocationClient(api, "housekeeping");
     const client = new AllocationClient(api, "del");
@@ -100,8 +103,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
       owed: () => this.#outbox.wake(),
     };
     const book = new KubernetesLeaseBook({ ...this.#parts, definitions: options.definitions });
-    const { clock, hostLocalDirs: dirs } = context;
-    this.hostLocal = new HostLocalTakeover({ book, clock, dirs, log });
+    this.hostLocal = new HostLocalTakeover({ book, clock: this.#clock, dirs: context.hostLocalDirs, log });
   }
 
   /**
@@ -197,8 +199,8 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     const leaveOwner = owner === null ? () => {} : await this.#turns.enter(owner);
     try {
       this.#underWay.add(adding);
-      const deadlineMs = performance.now() + this.#options.addDeadlineMs;
-      const refusal = await takeOverFirst(this.hostLocal, want, deadlineMs);
+      const deadlineMs = this.#clock.monotonicMs() + this.#options.addDeadlineMs;
+      const refusal = await takeOverFirst(this.hostLocal, this.#clock, want, deadlineMs);
       if (refusal !== null) return { kind: "refused", refusal };
       return await attachInKubernetes(this.#parts, want, deadlineMs);
     } finally {
@@ -238,7 +240,7 @@ export class KubernetesStore extends JournalReader implements NodeStore {
 
   async holderOf(network: string, address: Address): Promise<Owner | null> {
     try {
-      const reading = await this.#reads.read(network, address, performance.now() + CHECK_MS_MAX);
+      const reading = await this.#reads.read(network, address, this.#clock.monotonicMs() + CHECK_MS_MAX);
       return reading?.object.status?.state === "Bound"
         ? fromAllocationOwner(reading.object.spec.owner)
         : null;
@@ -252,8 +254,8 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   async networks(): Promise<NetworkView[]> {
-    const { definitions, context } = this.#options;
-    return viewNetworks(definitions, this.hint, this.attachmentCounts(), context.clock.monotonicMs());
+    const { definitions } = this.#options;
+    return viewNetworks(definitions, this.hint, this.attachmentCounts(), this.#clock.monotonicMs());
   }
 
   async claims(): Promise<ClaimView[]> {
@@ -267,9 +269,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
 
   check(): Promise<Finding[]> {
     const { api, desk, continuity } = this.#options;
-    const podState = (pod: PodIdentity) => desk.podState(pod, performance.now() + READ_MS_MAX);
+    const podState = (pod: PodIdentity) => desk.podState(pod, this.#clock.monotonicMs() + READ_MS_MAX);
     const listOf = async (owner: Owner) => {
-      const claim = await desk.read(owner, performance.now() + READ_MS_MAX).catch(() => null);
+      const claim = await desk.read(owner, this.#clock.monotonicMs() + READ_MS_MAX).catch(() => null);
       return claim?.uid === owner.uid ? claim.ips : null;
     };
     const { owedCount, hostLocal } = this;
@@ -278,12 +280,11 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   }
 
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
-    const { api, context } = this.#options;
-    const deadlineMs = performance.now() + READ_MS_MAX;
+    const deadlineMs = this.#clock.monotonicMs() + READ_MS_MAX;
     return releaseInKubernetes(this.#reads, which, {
-      nowMs: context.clock.wallMs(),
+      nowMs: this.#clock.wallMs(),
       deadlineMs,
-      api,
+      api: this.#options.api,
       podState: (pod) => this.#options.desk.podState(pod, deadlineMs),
     });
   }
@@ -306,12 +307,11 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     }
     await this.folder.write((ledger) => abandonForgotten(ledger, nowUs, this.#underWay));
     this.#outbox.wake();
-    const nowMs = this.#options.context.clock.monotonicMs();
     for (const network of this.attachmentCounts().keys()) {
       const space = this.hint.space(network);
       // After a restart nobody has asked for it yet.
       space.definition ??= this.definition(network) ?? null;
-      const scarce = space.presentPools(nowMs).some((pool) => {
+      const scarce = space.presentPools(this.#clock.monotonicMs()).some((pool) => {
         const { free, size } = pool.counts();
         return free * 10n < size;
       });

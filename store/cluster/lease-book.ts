@@ -5,7 +5,6 @@ import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { type AllocationAttachment, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
-import { killPoint } from "../../platform/kill-point.ts";
 import { isoTime } from "../../platform/time.ts";
 import {
   holderOf,
@@ -159,7 +158,7 @@ export class KubernetesLeaseBook implements LeaseBook {
   }
 
   async #judge(definition: NetworkDefinition, lease: Lease): Promise<Judged> {
-    const { folder, client } = this.#parts;
+    const { folder, client, context } = this.#parts;
     if (placeOf(definition.rangeSets, lease.address) === null) return foreign({ kind: "outside" });
     const holder = holderOf(lease);
     const known = knownLease(folder.ledger, definition.name, lease);
@@ -170,7 +169,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     }
     const other = this.#others.get(keyOf(definition, lease));
     if (other !== undefined && !this.mayBeFree(definition, lease)) return foreign(other);
-    const deadlineMs = performance.now() + ONE_MS_MAX;
+    const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
     const reading = await client.read(definition.name, lease.address, deadlineMs);
     if (reading?.object.status?.state !== "Bound") return foreign({ kind: "free" });
     return this.#relate(definition, lease, holder, reading.object);
@@ -212,8 +211,9 @@ export class KubernetesLeaseBook implements LeaseBook {
     leases: readonly Lease[],
     lost: Map<Lease, LeaseVerdict>,
   ): Promise<void> {
+    const { context } = this.#parts;
     await this.#journal(definition, holder, leases);
-    killPoint("after-intent");
+    context.killPoint?.("after-intent");
     for (const lease of leases) {
       const verdict = await this.#create(definition, holder, lease);
       if (verdict === null) this.#made.add(keyOf(definition, lease));
@@ -221,7 +221,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     }
     const others = leases.filter((lease) => lost.has(lease));
     if (others.length > 0) await this.#forget(definition, holder, others);
-    killPoint("after-reserve");
+    context.killPoint?.("after-reserve");
   }
 
   async #journal(
@@ -281,7 +281,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     const { client, context, hint } = this.#parts;
     const one = placed(definition, lease);
     const { containerId, interface: interfaceName } = holder;
-    const deadlineMs = performance.now() + ONE_MS_MAX;
+    const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const time = isoTime(context.clock.wallMs());
       const { node } = context;

@@ -41,7 +41,7 @@ export class Outbox {
   #woken = false;
   #postponed = false;
   #stopped = false;
-  #pause: { timer: NodeJS.Timeout; end: () => void } | null = null;
+  #pause: { end: () => void } | null = null;
 
   constructor(parts: {
     folder: StateFolder;
@@ -146,7 +146,7 @@ export class Outbox {
   /** "later": an ADD of the same owner is under way and may be about to use the address. */
   async #release(row: OwedRow): Promise<"told" | "later"> {
     const address = addressFromBytes(row.address);
-    const deadlineMs = performance.now() + DELIVERY_MS_MAX;
+    const deadlineMs = this.#clock.monotonicMs() + DELIVERY_MS_MAX;
     for (;;) {
       const reading = await this.#client.read(row.network, address, deadlineMs);
       if (reading === null) {
@@ -172,12 +172,12 @@ export class Outbox {
   #sleep(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {
-        clearTimeout(timer);
+        timer.cancel();
         this.#pause = null;
         resolve();
       };
-      const timer = setTimeout(end, ms);
-      this.#pause = { timer, end };
+      const timer = this.#clock.timer(ms, end);
+      this.#pause = { end };
     });
   }
 }

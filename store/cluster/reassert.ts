@@ -163,10 +163,10 @@ class Missing {
 }
 
 /** The list of a claim that has none, of what its container uses here. Returns whether it was written. */
-async function republish({ desk, folder }: AttachParts, attachment: Attachment): Promise<boolean> {
+async function republish({ desk, folder, context }: AttachParts, attachment: Attachment): Promise<boolean> {
   const { owner, pod, ips } = attachment;
   if (owner.kind !== "claim") return false;
-  const deadlineMs = performance.now() + ONE_MS_MAX;
+  const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
   const claim = await desk.read(owner, deadlineMs);
   if (claim === null || claim.uid !== owner.uid || claim.ips.length > 0) return false;
   // Its DEL may have come meanwhile: then nobody is known to use them any more.
@@ -183,7 +183,7 @@ async function reassertOne(
 ): Promise<"held" | "restored" | "lost" | "over"> {
   const { client, context, desk, folder, hint } = parts;
   const one = parseInterfaceAddress(ip);
-  const deadlineMs = performance.now() + ONE_MS_MAX;
+  const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
   const owner = toAllocationOwner(attachment.owner);
   const ours: AllocationAttachment = {
     containerID: attachment.containerId,

@@ -1,6 +1,7 @@
 import { describeOwner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
+import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
@@ -20,7 +21,7 @@ export async function reconsider(
   // Whoever is refused asks again: an address that another node gives back is to be known by then.
   if (refusal.code === "POOL_FULL") parts.follow(want.network);
   if (refusal.code === "POOL_FULL" && hint.ageMs > FULL_HINT_AGE_MS_MAX) {
-    await within(hint.refresh(), deadlineMs);
+    await within(parts.context.clock, hint.refresh(), deadlineMs);
     return "again";
   }
   if (refusal.code !== "ADDRESS_TAKEN" && refusal.code !== "ADDRESS_COOLING") {
@@ -35,7 +36,7 @@ export async function reconsider(
   const { spec, status, metadata } = reading.object;
   const cooling = status?.state === "Cooling";
   hint.note(want.network, address, spec.owner.uid, cooling, metadata.resourceVersion);
-  const restedMs = (reading.serverMs ?? Number.NEGATIVE_INFINITY) - Date.parse(status?.since ?? "");
+  const restedMs = (reading.serverMs ?? Number.NEGATIVE_INFINITY) - parseTime(status?.since ?? "");
   if (cooling && restedMs >= want.definition.cooldownSeconds * 1_000) {
     hint.space(want.network).endRest(address);
     return "again";
@@ -46,15 +47,10 @@ export async function reconsider(
   return { kind: "refused", refusal: taken, reserved: [] };
 }
 
-async function within<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
+function within<T>(clock: Clock, work: Promise<T>, deadlineMs: number): Promise<T> {
+  return new Promise((resolve, reject) => {
     const away = new ApiAway("the picture of the network was not renewed in time");
-    timer = setTimeout(() => reject(away), Math.max(0, deadlineMs - performance.now()));
+    const timer = clock.timer(deadlineMs - clock.monotonicMs(), () => reject(away));
+    work.then(resolve, reject).finally(() => timer.cancel());
   });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

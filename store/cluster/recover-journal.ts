@@ -87,7 +87,7 @@ export async function recoverUnknown(parts: Parts & { readonly client: Allocatio
     const key = attachmentKey(one.attachment.containerID, one.attachment.interface);
     const addresses: InterfaceAddress[] = [];
     for (const address of one.addresses) {
-      const deadlineMs = performance.now() + READ_MS_MAX;
+      const deadlineMs = context.clock.monotonicMs() + READ_MS_MAX;
       const reading = await client.read(network, address.address, deadlineMs);
       if (reading?.object.status?.attachments?.[key]?.node === context.node) addresses.push(address);
     }
@@ -133,7 +133,7 @@ async function endedPods(parts: Parts, found: readonly Found[]): Promise<Set<str
   const ended = new Set<string>();
   for (let from = 0; from < asked.length; from += TOGETHER_MAX) {
     const some = asked.slice(from, from + TOGETHER_MAX);
-    const deadlineMs = performance.now() + READ_MS_MAX;
+    const deadlineMs = parts.context.clock.monotonicMs() + READ_MS_MAX;
     await Promise.all(
       some.map(async (pod) => {
         if (await parts.desk.hasEnded(pod, deadlineMs)) ended.add(pod.uid);

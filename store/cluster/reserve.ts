@@ -5,7 +5,7 @@ import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { describeRangeSet } from "../../ipam/space/range-set.ts";
-import { type Clock, isoTime } from "../../platform/time.ts";
+import { type Clock, isoTime, parseTime } from "../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
 import {
   type Holder,
@@ -187,7 +187,7 @@ class Search {
       return withAttachment(withoutAttachments(object, formerKeys(object, holder)), holder.attachment);
     }
     const restMs = definition.cooldownSeconds * 1_000;
-    const sinceMs = Date.parse(object.status.since ?? "");
+    const sinceMs = parseTime(object.status.since ?? "");
     // By the server's clock, or by having watched it: clocks of nodes prove nothing.
     const rested =
       (serverMs !== null && serverMs - sinceMs >= restMs) ||

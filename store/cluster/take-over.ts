@@ -1,28 +1,27 @@
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { HostLocalTakeover } from "../host-local/takeover.ts";
 
 /** What host-local gave on this node comes before every ADD. Resolves with why it is not recorded; null: it is. */
 export async function takeOverFirst(
   hostLocal: HostLocalTakeover,
+  clock: Clock,
   want: AttachWant,
   deadlineMs: number,
 ): Promise<Refusal | null> {
-  let timer: NodeJS.Timeout | undefined;
   try {
     const work = hostLocal.ensure(want.definition);
     if (work === null) return null;
-    const late = new Promise<Refusal>((resolve) => {
+    return await new Promise<Refusal | null>((resolve, reject) => {
       const reason = `addresses that host-local gave on network ${want.network} are still being recorded`;
-      const ms = Math.max(0, deadlineMs - performance.now());
-      timer = setTimeout(() => resolve(refuse("NOT_READY", { reason })), ms);
+      const late = () => resolve(refuse("NOT_READY", { reason }));
+      const timer = clock.timer(deadlineMs - clock.monotonicMs(), late);
+      work.then(() => resolve(null), reject).finally(() => timer.cancel());
     });
-    return await Promise.race([work.then(() => null), late]);
   } catch (error) {
     return refusalOf(error);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -1,7 +1,6 @@
 import { constants, lstatSync, statSync, unlinkSync } from "node:fs";
 import { open, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { setImmediate } from "node:timers/promises";
 import {
   LEASE_BYTES_MAX,
   type LeaseHolder,
@@ -9,6 +8,7 @@ import {
   leaseHolder,
 } from "../../ipam/definition/host-local-lease.ts";
 import type { Address } from "../../ipam/space/address.ts";
+import { type Clock, nextTurn } from "../../platform/time.ts";
 
 /** Files read side by side: the folder of a large network is read within seconds, and others use the disk too. */
 const READ_AT_ONCE = 32;
@@ -56,7 +56,11 @@ export function folderVersion(folder: string): string | null {
  * thousand containers one by one changes the folder a thousand times. Throws LeaseProblem: a lease that cannot be read may be
  * any container's.
  */
-export async function readLeases(folder: string, former: readonly Lease[] = []): Promise<Lease[]> {
+export async function readLeases(
+  clock: Clock,
+  folder: string,
+  former: readonly Lease[] = [],
+): Promise<Lease[]> {
   const names = await readdir(folder).catch((error: unknown) => {
     throw problemOf(folder, error);
   });
@@ -64,7 +68,7 @@ export async function readLeases(folder: string, former: readonly Lease[] = []):
   const leases: Lease[] = [];
   const changed: Pick<Lease, "address" | "path">[] = [];
   for (const [at, name] of names.entries()) {
-    if (at % LOOKS_PER_TURN === LOOKS_PER_TURN - 1) await setImmediate();
+    if (at % LOOKS_PER_TURN === LOOKS_PER_TURN - 1) await nextTurn(clock);
     const path = join(folder, name);
     const before = known.get(path);
     const address = before === undefined ? leaseAddress(name) : before.address;

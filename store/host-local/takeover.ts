@@ -133,7 +133,7 @@ export class HostLocalTakeover {
     const judged: JudgedLease[] = [];
     for (const folder of this.foldersOf(definition, dataDir)) {
       const leases = await this.#attempt(definition.name, async () =>
-        folderVersion(folder) === null ? [] : readLeases(folder),
+        folderVersion(folder) === null ? [] : readLeases(this.#clock, folder),
       );
       for (const lease of leases) judged.push({ lease, verdict: await this.#book.judge(definition, lease) });
     }
@@ -143,7 +143,7 @@ export class HostLocalTakeover {
   /** The same of a network that nothing defines. */
   lookAt(network: string, folder: string): Promise<JudgedLease[]> {
     return this.#attempt(network, async () => {
-      const leases = folderVersion(folder) === null ? [] : await readLeases(folder);
+      const leases = folderVersion(folder) === null ? [] : await readLeases(this.#clock, folder);
       return leases.map((lease) => ({ lease, verdict: { kind: "undefined" } }));
     });
   }
@@ -251,7 +251,11 @@ export class HostLocalTakeover {
     if (version === null) return;
     const before = this.#readings.get(key);
     // Within a tick of the clock a file may have become another one that looks the same.
-    const found = await readLeases(folder, before?.settled ? before.leases.map(({ lease }) => lease) : []);
+    const found = await readLeases(
+      this.#clock,
+      folder,
+      before?.settled ? before.leases.map(({ lease }) => lease) : [],
+    );
     if (following) {
       const present = new Map(found.map((lease) => [lease.path, lease]));
       for (const ended of await this.#book.settle(network, folder, present)) this.#remove(ended);

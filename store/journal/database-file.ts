@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
+import { type Clock, isoTimeMs } from "../../platform/time.ts";
 import { migrate } from "./migrations.ts";
 
 const DATABASE_FILE = "holdfast.db";
@@ -53,11 +54,11 @@ export function networkFilesystemName(type: number): string | null {
  *
  * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are
  * then renamed, never deleted), and an Error with the `code` of SQLite or the file system when the folder cannot be used.
- * See docs/decisions/0002.
+ * `clock` names what is put aside. See docs/decisions/0002.
  */
-export function openDatabase(folder: string): Database.Database {
+export function openDatabase(folder: string, clock: Clock): Database.Database {
   try {
-    return openTrusted(folder);
+    return openTrusted(folder, clock);
   } catch (error) {
     const { code, message } = error as { code?: unknown; message: string };
     if (code === undefined) throw error;
@@ -92,7 +93,7 @@ function builtWith(): string | null {
   }
 }
 
-function openTrusted(folder: string): Database.Database {
+function openTrusted(folder: string, clock: Clock): Database.Database {
   const filesystem = networkFilesystemName(statfsSync(folder).type);
   if (filesystem !== null) {
     throw new Error(
@@ -101,7 +102,7 @@ function openTrusted(folder: string): Database.Database {
   }
   accessSync(folder, constants.W_OK);
   if (existsSync(join(folder, REBUILD_MARKER))) {
-    renameAside(folder, "damaged"); // A crash may have come between the marker and the renames.
+    renameAside(folder, "damaged", clock); // A crash may have come between the marker and the renames.
     throw new RebuildRequiredError(
       `the state database of ${folder} was put aside earlier and not rebuilt yet`,
     );
@@ -111,17 +112,21 @@ function openTrusted(folder: string): Database.Database {
   const hasLog = sizeOf(`${file}-wal`) > 0;
   if (sizeOf(file) === 0 && (wasOpen || hasLog || existsSync(join(folder, INITIALISED_MARKER)))) {
     // Not opened: beside an empty database SQLite deletes the log, in which everything may still be.
-    throw putAside(folder, `${DATABASE_FILE} is gone or empty`);
+    throw putAside(folder, `${DATABASE_FILE} is gone or empty`, clock);
   }
   // Looked at before opening, which makes both; judged when the lock says that they are ours to judge.
   const loss =
     wasOpen && !hasLog
       ? `the daemon did not end cleanly and ${DATABASE_FILE}-wal is gone or empty since`
       : null;
-  return openLocked(folder, file, loss);
+  return openLocked(folder, { file, loss, clock });
 }
 
-function openLocked(folder: string, file: string, loss: string | null): Database.Database {
+function openLocked(
+  folder: string,
+  given: { readonly file: string; readonly loss: string | null; readonly clock: Clock },
+): Database.Database {
+  const { file, loss, clock } = given;
   const db = new Database(file, { timeout: 0, ...nativeBinding() });
   try {
     lock(db);
@@ -142,7 +147,7 @@ function openLocked(folder: string, file: string, loss: string | null): Database
     }
     if (isDamage(error)) {
       // Renamed while open: closing would take the log into the damaged file and delete it.
-      const aside = putAside(folder, (error as Error).message);
+      const aside = putAside(folder, (error as Error).message, clock);
       db.close();
       throw aside;
     }
@@ -212,9 +217,9 @@ function closeQuietly(folder: string, db: Database.Database): void {
 }
 
 /** Renames the database and its log, and makes every later start wait for the operator. Returns the error to throw. */
-function putAside(folder: string, why: string): RebuildRequiredError {
+function putAside(folder: string, why: string, clock: Clock): RebuildRequiredError {
   writeMarker(folder, REBUILD_MARKER);
-  const kept = renameAside(folder, "damaged");
+  const kept = renameAside(folder, "damaged", clock);
   removeMarker(folder, OPEN_MARKER);
   return new RebuildRequiredError(
     `the state database of ${folder} is damaged (${why}); ${kept.length > 0 ? `it was kept as ${kept.join(" and ")}` : "nothing of it is left"}`,
@@ -222,17 +227,17 @@ function putAside(folder: string, why: string): RebuildRequiredError {
 }
 
 /** Returns the new names of what there was. */
-function renameAside(folder: string, why: "damaged" | "replaced"): string[] {
-  const suffix = `.${why}-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
+function renameAside(folder: string, why: "damaged" | "replaced", clock: Clock): string[] {
+  const suffix = `.${why}-${isoTimeMs(clock.wallMs()).replaceAll(/[:.]/g, "-")}`;
   const found = [DATABASE_FILE, `${DATABASE_FILE}-wal`].filter((name) => existsSync(join(folder, name)));
   for (const name of found) renameSync(join(folder, name), join(folder, name + suffix));
   return found.map((name) => name + suffix);
 }
 
 /** Puts a sound database, closed, aside: what replaces it comes next (`acceptRebuild`). Returns the new names. */
-export function putSoundAside(folder: string): string[] {
+export function putSoundAside(folder: string, clock: Clock): string[] {
   writeMarker(folder, REBUILD_MARKER);
-  return renameAside(folder, "replaced");
+  return renameAside(folder, "replaced", clock);
 }
 
 /** Puts a new database in place (`source`, or none for an empty one) and lets the next openDatabase succeed. */

@@ -1,6 +1,8 @@
 import type Database from "better-sqlite3";
-import { killPoint } from "../../platform/kill-point.ts";
+import type { PassKillPoint } from "../../platform/kill-point.ts";
+import type { Clock } from "../../platform/time.ts";
 import { StorageFault } from "../allocations.ts";
+import type { NodeContext } from "../node-context.ts";
 
 /** Requests in one transaction at most: bounds what a crash or a failed commit sends back to its callers. */
 const BATCH_REQUESTS_MAX = 256;
@@ -36,6 +38,8 @@ interface Done extends Outcome {
  */
 export class GroupCommit {
   readonly #db: Database.Database;
+  readonly #clock: Clock;
+  readonly #killPoint: PassKillPoint;
   readonly #onFault: (fault: StorageFault) => void;
   readonly #onCommit: () => void;
   readonly #begin: Database.Statement;
@@ -51,10 +55,13 @@ export class GroupCommit {
   /** `onCommit` is called after each COMMIT, before any caller hears of it. */
   constructor(
     db: Database.Database,
+    { clock, killPoint }: Pick<NodeContext, "clock" | "killPoint">,
     onFault: (fault: StorageFault) => void,
     onCommit: () => void = () => {},
   ) {
     this.#db = db;
+    this.#clock = clock;
+    this.#killPoint = killPoint;
     this.#onFault = onFault;
     this.#onCommit = onCommit;
     this.#begin = db.prepare("BEGIN IMMEDIATE");
@@ -80,7 +87,7 @@ export class GroupCommit {
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => {
+    this.#clock.immediate(() => {
       this.#scheduled = false;
       this.#runBatch();
       if (this.#queue.length > 0) this.#schedule();
@@ -93,9 +100,9 @@ export class GroupCommit {
     try {
       this.#begin.run();
       done = this.#runAll(undos);
-      killPoint("before-commit");
+      this.#killPoint?.("before-commit");
       this.#commit.run();
-      killPoint("after-commit");
+      this.#killPoint?.("after-commit");
     } catch (error) {
       this.#fail(error, undos);
       return;
@@ -116,7 +123,7 @@ export class GroupCommit {
     const batch = this.#queue.slice(0, BATCH_REQUESTS_MAX);
     if (batch.every(({ canRepeat }) => canRepeat)) {
       try {
-        return runEach(batch, (job) => ({ ok: true, value: job.work(transactionOf(undos)) }));
+        return runEach(this.#clock, batch, (job) => ({ ok: true, value: job.work(transactionOf(undos)) }));
       } catch (error) {
         if (isStorageError(error)) throw error;
         this.#rollback.run();
@@ -124,7 +131,7 @@ export class GroupCommit {
         this.#begin.run();
       }
     }
-    return runEach(batch, (job) => this.#runOne(job, undos));
+    return runEach(this.#clock, batch, (job) => this.#runOne(job, undos));
   }
 
   /** One request inside its savepoint. A failure of the request is its own; a failure of the storage is everybody's. */
@@ -167,12 +174,12 @@ export class GroupCommit {
 }
 
 /** One after the other, until the time for one transaction is over. */
-function runEach(batch: readonly Job[], run: (job: Job) => Outcome): Done[] {
+function runEach(clock: Clock, batch: readonly Job[], run: (job: Job) => Outcome): Done[] {
   const done: Done[] = [];
-  const deadlineMs = performance.now() + BATCH_WORK_MS_MAX;
+  const deadlineMs = clock.monotonicMs() + BATCH_WORK_MS_MAX;
   for (const job of batch) {
     done.push({ job, ...run(job) });
-    if (performance.now() > deadlineMs) break;
+    if (clock.monotonicMs() > deadlineMs) break;
   }
   return done;
 }

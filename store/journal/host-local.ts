@@ -5,7 +5,6 @@ import type { Owner } from "../../ipam/owner.ts";
 import { addressBytes, addressFromBytes } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
-import { killPoint } from "../../platform/kill-point.ts";
 import type { AttachWant } from "../allocations.ts";
 import { isHeldBy, type LeaseVerdict, type RecordedLease, unknownHolder } from "../host-local/lease-book.ts";
 import type { Lease } from "../host-local/lease-files.ts";
@@ -80,7 +79,7 @@ export function takeLeases(
     for (const lease of free)
       take(ledger, transaction, space, definition, unknownHolder(lease.address), [lease]);
   } else take(ledger, transaction, space, definition, holder, free, former);
-  killPoint("in-transaction");
+  ledger.context.killPoint?.("in-transaction");
   return verdicts.map((verdict) => (verdict.kind === "free" ? { kind: "taken" } : verdict));
 }
 

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from "node:fs";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, sameAddress } from "../../ipam/space/address.ts";
@@ -183,7 +182,7 @@ export class JournalReader {
   async backup(path: string): Promise<number> {
     const ledger = this.folder.ledger;
     if (existsSync(path)) throw fileExists(path);
-    const partial = `${path}.${randomBytes(8).toString("hex")}.partial`;
+    const partial = `${path}.${ledger.context.clock.randomBytes(8).toString("hex")}.partial`;
     try {
       createNew(partial);
       await ledger.db.backup(partial);

@@ -1,5 +1,6 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { Pool } from "../../ipam/space/pool.ts";
+import { nextTurn } from "../../platform/time.ts";
 import { fill, type NetworkSpace, poolOf, type StoredAddress } from "../network-space.ts";
 import type { Ledger } from "./ledger.ts";
 import { readDefinition } from "./read-definition.ts";
@@ -25,14 +26,15 @@ async function loadPools(
   space: NetworkSpace,
   definition: NetworkDefinition | null,
 ): Promise<void> {
-  const loader = new PoolLoader(definition, ledger.context.clock.monotonicMs());
+  const { clock } = ledger.context;
+  const loader = new PoolLoader(definition, clock.monotonicMs());
   space.boundCount = 0;
   for (const page of ledger.storedPages(space.id)) {
     for (const stored of page) {
       if (!stored.cooling) space.boundCount += 1;
       loader.add(stored);
     }
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn(clock);
   }
   if (definition !== null) space.adopt(definition, loader.finish());
 }

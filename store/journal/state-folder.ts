@@ -13,6 +13,7 @@
 import { rmSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { Timer } from "../../platform/time.ts";
 import { StorageAway, type StorageFault } from "../allocations.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
 import type { StoreStatus } from "../node-store.ts";
@@ -48,7 +49,7 @@ export class StateFolder {
   #status: StoreStatus = { kind: "opening" };
   #ledger: Ledger | null = null;
   #commits: GroupCommit | null = null;
-  #reopenTimer: NodeJS.Timeout | null = null;
+  #reopenTimer: Timer | null = null;
   readonly #attachmentWatchers: ((network: string | null) => void)[] = [];
   /** Networks whose attachments the transaction under way, or one that failed, has changed. */
   readonly #touched = new Set<string>();
@@ -103,6 +104,7 @@ export class StateFolder {
       const ledger = new Ledger(db, this.#context, (network) => this.#touched.add(network));
       const commits = new GroupCommit(
         db,
+        this.#context,
         (fault) => this.#onFault(fault),
         () => this.#tellWatchers(),
       );
@@ -122,11 +124,11 @@ export class StateFolder {
   /** A disk found full gets the room of the reserve, so that DELs are served there too. */
   #openDatabase(): Database.Database {
     try {
-      return openDatabase(this.path);
+      return openDatabase(this.path, this.#context.clock);
     } catch (error) {
       if (!isDiskFull(error) || !this.#reserve.kept) throw error;
       this.#reserve.spend();
-      return openDatabase(this.path);
+      return openDatabase(this.path, this.#context.clock);
     }
   }
 
@@ -212,7 +214,7 @@ export class StateFolder {
     }
     this.#status = { kind: "opening" };
     this.#forgetDatabase();
-    const kept = putSoundAside(this.path);
+    const kept = putSoundAside(this.path, this.#context.clock);
     acceptRebuild(this.path, copy);
     this.#log.info(`the state database was replaced by ${backup}; it was kept as ${kept.join(" and ")}`);
     if (!isComparable) this.#log.error(`it was damaged: what runs now could not be compared with ${backup}`);
@@ -220,7 +222,7 @@ export class StateFolder {
   }
 
   close(): void {
-    if (this.#reopenTimer) clearTimeout(this.#reopenTimer);
+    this.#reopenTimer?.cancel();
     this.#status = { kind: "closed" };
     this.#forgetDatabase();
   }
@@ -265,7 +267,7 @@ export class StateFolder {
       if (this.#status.kind === "closed") return false;
       this.#status = { kind: "faulted", reason: (error as Error).message };
       this.#log.error(`the state database cannot be reopened: ${(error as Error).message}; trying again`);
-      this.#reopenTimer = setTimeout(() => void this.#reopen(), REOPEN_PAUSE_MS);
+      this.#reopenTimer = this.#context.clock.timer(REOPEN_PAUSE_MS, () => void this.#reopen());
       return false;
     }
   }

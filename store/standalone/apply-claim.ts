@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { adoptedCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
@@ -12,7 +11,7 @@ import {
   parseInterfaceAddress,
 } from "../../ipam/space/cidr.ts";
 import { describeRangeSet, placeOf } from "../../ipam/space/range-set.ts";
-import { isoTime } from "../../platform/time.ts";
+import { isoTime, randomUuid } from "../../platform/time.ts";
 import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
@@ -58,7 +57,7 @@ export function applyClaim(ledger: Ledger, transaction: Transaction, applied: Ap
 function create(ledger: Ledger, transaction: Transaction, applied: AppliedClaim, manifest: string): void {
   const { sql, context } = ledger;
   const nowMs = context.clock.wallMs();
-  const uid = randomUUID();
+  const uid = randomUuid(context.clock);
   const conditions = applied.ips.length === 0 ? [] : mergeCondition([], adoptedCondition(isoTime(nowMs)));
   sql.insertClaim.run(
     uid,

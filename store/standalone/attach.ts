@@ -7,7 +7,6 @@ import { type Address, addressBytes, formatAddress } from "../../ipam/space/addr
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { describeRangeSet } from "../../ipam/space/range-set.ts";
-import { killPoint } from "../../platform/kill-point.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { record, repeat } from "../journal/attachment-journal.ts";
 import { endAttachment } from "../journal/end-attachment.ts";
@@ -45,7 +44,7 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
     decision.kind === "reuse"
       ? decision.addresses
       : reserve(ledger, transaction, { space, pools: view.pools, owner, decision });
-  killPoint("in-transaction");
+  ledger.context.killPoint?.("in-transaction");
   if (claim !== null) {
     // Once answered they are the network's own, and later edits of its ranges do not concern them.
     if (decision.kind === "reuse") ledger.sql.settleAdopted.run(owner.uid);

@@ -8,7 +8,6 @@ import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.
 import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT, detachWant, said, want } from "../store/subjects.ts";
 
@@ -23,7 +22,7 @@ let store: KubernetesStore;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-completed-"));
   api = new KubeInMemory();
-  const clock = new ManualClock();
+  const { clock } = api;
   const pods = new PodDirectory(api, () => undefined);
   store = new KubernetesStore({
     folder,
@@ -32,7 +31,7 @@ beforeEach(async () => {
     api,
     desk: new KubeClaimDesk({ api, pods, warn: () => {} }),
     definitions: { definitionOf: () => null, networks: () => [] },
-    continuity: steadyContinuity(),
+    continuity: steadyContinuity(clock),
     addDeadlineMs: 60_000,
     watchNetwork: () => () => {},
   });

@@ -5,7 +5,6 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { KubeClaimDesk } from "../../claims/claim-desk.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { EventWriter } from "../../kube/events.ts";
-import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
@@ -24,17 +23,9 @@ let store: KubernetesStore;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-refused-"));
   clock = new ManualClock();
-  api = new KubeInMemory();
+  api = new KubeInMemory(clock);
   const pods = new PodDirectory(api, () => undefined);
-  const events = new EventWriter({
-    // Its own clock: the store still reads the machine's.
-    api: {
-      clock,
-      send: (request: KubeRequest) => api.send({ ...request, deadlineMs: Infinity }),
-    } as unknown as KubeApi,
-    component: "holdfast-daemon",
-    host: "n1",
-  });
+  const events = new EventWriter({ api, component: "holdfast-daemon", host: "n1" });
   store = new KubernetesStore({
     folder,
     context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
@@ -42,7 +33,7 @@ beforeEach(async () => {
     api,
     desk: new KubeClaimDesk({ api, pods, warn: () => {}, events }),
     definitions: { definitionOf: () => null, networks: () => [] },
-    continuity: steadyContinuity(),
+    continuity: steadyContinuity(clock),
     addDeadlineMs: 60_000,
     watchNetwork: () => () => {},
   });

@@ -12,7 +12,6 @@ import { newAllocation } from "../../store/cluster/allocations/allocation-object
 import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { mirrorOf } from "../harness/kube-pods.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { BOOT } from "../store/subjects.ts";
 
@@ -46,7 +45,7 @@ function state(): string {
 type Release = (force: boolean) => Promise<string>;
 
 const byDaemon: Release = async (force) => {
-  const clock = new ManualClock();
+  const { clock } = api;
   const pods = new PodDirectory(api, () => undefined);
   const store = new KubernetesStore({
     folder,
@@ -55,7 +54,7 @@ const byDaemon: Release = async (force) => {
     api,
     desk: new KubeClaimDesk({ api, pods, warn: () => {} }),
     definitions: { definitionOf: () => null, networks: () => [] },
-    continuity: steadyContinuity(),
+    continuity: steadyContinuity(clock),
     addDeadlineMs: 60_000,
     watchNetwork: () => () => {},
   });

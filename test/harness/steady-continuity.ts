@@ -1,11 +1,12 @@
+import type { Clock } from "../../platform/time.ts";
 import { Continuity } from "../../store/cluster/allocations/continuity.ts";
 
 /** Of an API server that keeps what it has. */
-export function steadyContinuity(): Continuity {
+export function steadyContinuity(clock: Clock): Continuity {
   return new Continuity({
     settleMs: 0,
     recoveryMs: 0,
-    monotonicMs: () => performance.now(),
+    clock,
     look: async () => {},
     mark: async () => {},
     onWentBack: () => {},

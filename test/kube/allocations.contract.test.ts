@@ -1,7 +1,6 @@
 import { afterAll, beforeAll } from "vitest";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
-import { systemClock } from "../../platform/time.ts";
 import { type ClusterUser, TestCluster } from "../harness/cluster.ts";
 import { KubePods } from "../harness/kube-pods.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
@@ -17,11 +16,12 @@ beforeAll(async () => {
 afterAll(() => cluster?.stop());
 
 describeAllocations("kubernetes", async () => {
-  const apiOf = (user: ClusterUser) => new HttpKubeApi(loadKubeConfig(cluster.kubeconfig(user)), systemClock);
+  const clock = new ManualClock();
+  const apiOf = (user: ClusterUser) => new HttpKubeApi(loadKubeConfig(cluster.kubeconfig(user)), clock);
   const [api, admin] = [apiOf("holdfast-node"), apiOf("admin")];
   const close = async () => {
     api.close();
     admin.close();
   };
-  return clusterSubject({ clock: new ManualClock(), api, admin, close });
+  return clusterSubject({ clock, api, admin, close });
 });

@@ -9,7 +9,7 @@ import { steadyContinuity } from "../harness/steady-continuity.ts";
 /** A client of an ADD, whose server asks `unless` as the real one does. */
 function stage() {
   const api = new KubeInMemory();
-  const continuity = steadyContinuity();
+  const continuity = steadyContinuity(api.clock);
   const cut = { once: () => {} };
   api.before = ({ unless }: KubeRequest) => {
     cut.once();
@@ -20,7 +20,7 @@ function stage() {
   const create = (address: string) =>
     client.create(
       newAllocation("blue", parseInterfaceAddress(address), HOLDER, "2026-01-01T00:00:00Z"),
-      performance.now() + 60_000,
+      api.clock.monotonicMs() + 60_000,
     );
   return { api, continuity, cut, create };
 }

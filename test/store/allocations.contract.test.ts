@@ -7,6 +7,7 @@ import { memorySubject, sqliteSubject } from "./subjects.ts";
 describeAllocations("memory", memorySubject);
 describeAllocations("sqlite", sqliteSubject);
 describeAllocations("kubernetes, in memory", async () => {
-  const api = new KubeInMemory();
-  return clusterSubject({ clock: new ManualClock(), api, admin: api, close: async () => {} });
+  const clock = new ManualClock();
+  const api = new KubeInMemory(clock);
+  return clusterSubject({ clock, api, admin: api, close: async () => {} });
 });

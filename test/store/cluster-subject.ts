@@ -23,7 +23,7 @@ const NODE = "node-0";
 
 export interface ClusterSubjectOptions {
   readonly clock: ManualClock;
-  /** The node's. */
+  /** The node's, by the same clock. */
   readonly api: KubeApi;
   /** Of somebody who may do everything. */
   readonly admin: KubeApi;
@@ -49,7 +49,7 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
       api,
       desk: new KubeClaimDesk({ api, pods: new PodDirectory(api, () => undefined), warn: () => {} }),
       definitions: { definitionOf: () => null, networks: () => [], accessTo: () => null },
-      continuity: steadyContinuity(),
+      continuity: steadyContinuity(clock),
       addDeadlineMs: 60_000,
       watchNetwork: () => () => {},
     });

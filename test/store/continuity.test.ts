@@ -1,19 +1,23 @@
 import { describe, expect, test } from "vitest";
+import { VirtualTime } from "../../platform/virtual-time.ts";
 import { Continuity } from "../../store/cluster/allocations/continuity.ts";
 
 const SETTLE_MS = 4_000;
 const RECOVERY_MS = 30_000;
+/** What is left of an ADD's time when it is not let in any more. */
+const ADD_MS_MIN = 1_000;
 
-/** Marks and clock in the test's hand; deadlines are far, so that a wait shows as a refusal of what does not fit. */
+/** Marks and time in the test's hand; deadlines leave no time to wait, so that a wait shows as a refusal. */
 function stage() {
-  let nowMs = 1_000;
+  const time = new VirtualTime();
+  const clock = time.clock();
   const told: string[] = [];
   const looked: string[] = [];
   let mark: string | null = null;
   const continuity: Continuity = new Continuity({
     settleMs: SETTLE_MS,
     recoveryMs: RECOVERY_MS,
-    monotonicMs: () => nowMs,
+    clock,
     look: async (network) => {
       looked.push(network);
       continuity.noteMark(network, mark);
@@ -27,15 +31,17 @@ function stage() {
     continuity,
     told,
     looked,
-    pass: (ms: number) => {
-      nowMs += ms;
-    },
+    time,
+    pass: (ms: number) => time.pass(ms),
+    /** An instant so much later, ms. */
+    later: (ms: number) => clock.monotonicMs() + ms,
     setMark: (text: string | null) => {
       mark = text;
     },
     /** Whether somebody new may have an address now. */
-    open: async (network = "blue") => (await continuity.admit(network, performance.now() + 1_050)) === null,
-    reason: async () => (await continuity.admit("blue", performance.now() + 1_050))?.message,
+    open: async (network = "blue") =>
+      (await continuity.admit(network, clock.monotonicMs() + ADD_MS_MIN)) === null,
+    reason: async () => (await continuity.admit("blue", clock.monotonicMs() + ADD_MS_MIN))?.message,
   };
 }
 
@@ -55,7 +61,7 @@ describe("a gap in contact", () => {
     expect(continuity.whyNot(epoch)).toContain("lost");
     expect(await reason()).toContain("is not compared with it yet");
     continuity.regain();
-    pass(SETTLE_MS);
+    await pass(SETTLE_MS);
     expect(await open(), "not compared").toBe(false);
     continuity.noteCompared(continuity.gap);
     expect(await open()).toBe(true);
@@ -68,8 +74,17 @@ describe("a gap in contact", () => {
     continuity.regain();
     continuity.noteCompared(continuity.gap);
     expect(await reason()).toContain("other nodes compare what they hold with it, 4 s more");
-    pass(SETTLE_MS);
+    await pass(SETTLE_MS);
     expect(await open()).toBe(true);
+  });
+
+  test("who has the time waits for the others", async () => {
+    const { continuity, time, later } = stage();
+    continuity.lose();
+    continuity.regain();
+    continuity.noteCompared(continuity.gap);
+    expect(await time.run(continuity.admit("blue", later(SETTLE_MS + ADD_MS_MIN)))).toBeNull();
+    expect(time.nowMs).toBe(SETTLE_MS);
   });
 
   test("a comparison that began before another gap proves nothing", async () => {
@@ -80,7 +95,7 @@ describe("a gap in contact", () => {
     continuity.lose();
     continuity.regain();
     continuity.noteCompared(gap);
-    pass(SETTLE_MS);
+    await pass(SETTLE_MS);
     expect(await open()).toBe(false);
   });
 
@@ -89,16 +104,16 @@ describe("a gap in contact", () => {
     continuity.lose();
     continuity.regain();
     continuity.noteCompared(continuity.gap);
-    pass(SETTLE_MS);
+    await pass(SETTLE_MS);
     setMark("node-b, 10:00");
     expect(await reason()).toContain("the nodes put back what their containers use, 30 s more");
-    pass(RECOVERY_MS - 1);
+    await pass(RECOVERY_MS - 1);
     expect(await open()).toBe(false);
     continuity.noteMark("blue", "node-c, 10:01");
-    pass(RECOVERY_MS - 1);
+    await pass(RECOVERY_MS - 1);
     expect(await open()).toBe(false);
     expect(continuity.recovering).toEqual(["blue"]);
-    pass(1);
+    await pass(1);
     expect(await open()).toBe(true);
     setMark(null);
     expect(await open("red"), "another network").toBe(true);
@@ -131,12 +146,13 @@ describe("a connection that was cut, while the server was there", () => {
   });
 
   test("whoever asked meanwhile gets in, also with less time than the others would need", async () => {
-    const { continuity } = await watched();
+    const { continuity, time, later } = await watched();
     continuity.lose();
     continuity.regain();
-    const waiting = continuity.admit("blue", performance.now() + 3_000);
+    const waiting = continuity.admit("blue", later(3_000));
+    await time.pass(1_000);
     continuity.noteServed(continuity.gap, true);
-    expect(await waiting).toBeNull();
+    expect(await time.run(waiting)).toBeNull();
   });
 
   test("it cannot be told: as after any gap", async () => {
@@ -148,7 +164,7 @@ describe("a connection that was cut, while the server was there", () => {
     expect(continuity.noteServed(continuity.gap, false)).toBe(true);
     expect(continuity.whyNot(epoch)).toContain("lost");
     expect(await reason()).toContain("other nodes compare what they hold with it, 4 s more");
-    pass(SETTLE_MS);
+    await pass(SETTLE_MS);
     expect(await open()).toBe(true);
   });
 
@@ -229,15 +245,18 @@ describe("a connection that was cut, while the server was there", () => {
   });
 
   test("writes wait for the answer, up to their deadline", async () => {
-    const { continuity } = await watched();
+    const { continuity, time, later } = await watched();
     const { epoch } = continuity;
-    expect(await continuity.untilKnown(epoch, performance.now() + 60_000), "no gap").toBe(false);
+    expect(await continuity.untilKnown(epoch, later(60_000)), "no gap").toBe(false);
     continuity.lose();
-    await continuity.untilKnown(epoch, performance.now());
+    const beganMs = time.nowMs;
+    await time.run(continuity.untilKnown(epoch, later(200)));
+    expect(time.nowMs - beganMs).toBe(200);
     continuity.regain();
-    const waiting = continuity.untilKnown(epoch, performance.now() + 60_000);
+    const waiting = continuity.untilKnown(epoch, later(60_000));
     continuity.noteServed(continuity.gap, true);
-    expect(await waiting).toBe(true);
+    expect(await time.run(waiting)).toBe(true);
+    expect(time.nowMs - beganMs, "it need not wait for the deadline").toBeLessThan(1_000);
     expect(continuity.whyNot(epoch)).toBeNull();
   });
 });
@@ -266,7 +285,7 @@ describe("versions", () => {
     expect(told).toEqual(["went back"]);
     continuity.noteCompared(continuity.gap);
     expect(await open()).toBe(false);
-    pass(RECOVERY_MS);
+    await pass(RECOVERY_MS);
     expect(await open()).toBe(true);
     continuity.noteCurrent("300", continuity.newest);
     expect(told, "said once").toEqual(["went back"]);

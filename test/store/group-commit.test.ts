@@ -1,6 +1,7 @@
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { GroupCommit, type Transaction } from "../../store/journal/group-commit.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
 
 let db: Database.Database;
 let commits: GroupCommit;
@@ -10,7 +11,7 @@ beforeEach(() => {
   db = new Database(":memory:");
   db.exec("CREATE TABLE rows (name TEXT PRIMARY KEY) STRICT");
   memory = [];
-  commits = new GroupCommit(db, (fault) => {
+  commits = new GroupCommit(db, { clock: new ManualClock() }, (fault) => {
     throw fault;
   });
 });

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { formatAddress } from "../../ipam/space/address.ts";
+import { systemClock } from "../../platform/time.ts";
 import { type Lease, readLeases } from "../../store/host-local/lease-files.ts";
 
 /** A folder of a thousand leases that nobody has touched for a minute. */
@@ -14,7 +15,7 @@ async function folderOfLeases(): Promise<{ folder: string; former: Map<string, L
     writeFileSync(path, `container-${at}\r\neth0`);
     utimesSync(path, minuteAgo, minuteAgo);
   }
-  return { folder, former: byAddress(await readLeases(folder)) };
+  return { folder, former: byAddress(await readLeases(systemClock, folder)) };
 }
 
 function byAddress(leases: readonly Lease[]): Map<string, Lease> {
@@ -27,7 +28,7 @@ test("a folder that has changed costs the files that are new in it, not all of t
     rmSync(join(folder, "10.0.0.7"));
     writeFileSync(join(folder, "10.0.0.8"), "another\r\neth1");
     writeFileSync(join(folder, "10.0.200.1"), "new\r\neth0");
-    const again = byAddress(await readLeases(folder, [...former.values()]));
+    const again = byAddress(await readLeases(systemClock, folder, [...former.values()]));
     const opened = [...again].filter(([address, lease]) => lease !== former.get(address));
     expect(opened.map(([address, { holder }]) => `${address} ${holder?.containerId}`).sort()).toEqual([
       "10.0.0.8 another",
@@ -43,7 +44,7 @@ test("a folder that has changed costs the files that are new in it, not all of t
 test("without a former reading every file is opened", async () => {
   const { folder, former } = await folderOfLeases();
   try {
-    const again = byAddress(await readLeases(folder));
+    const again = byAddress(await readLeases(systemClock, folder));
     expect(again).toEqual(former);
     expect([...again].some(([address, lease]) => lease === former.get(address))).toBe(false);
   } finally {

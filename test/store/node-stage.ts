@@ -18,8 +18,8 @@ import { BOOT, want } from "./subjects.ts";
 export const NODE = "node-a";
 
 export class NodeStage {
-  readonly api = new KubeInMemory();
   readonly clock = new ManualClock();
+  readonly api = new KubeInMemory(this.clock);
   readonly folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   readonly said: string[] = [];
   /** Where host-local may have kept addresses; none of this machine's. */
@@ -61,7 +61,7 @@ export class NodeStage {
         hasEnded: async ({ uid }: PodIdentity) => this.endedPods.has(uid),
       } as never,
       definitions: { definitionOf, networks: () => [...definitions.keys()] },
-      continuity: steadyContinuity(),
+      continuity: steadyContinuity(clock),
       addDeadlineMs: 2_000,
       watchNetwork: () => () => {},
     });

@@ -190,7 +190,7 @@ test("ipam/ reads no clock, no random source, no environment and does no I/O", (
 });
 
 test("time, timers and chance come from platform/time.ts", () => {
-  const notYet = /^(?:store|cni|daemon|identity)\//;
+  const notYet = /^(?:daemon|identity)\//;
   // See docs/decisions/0032. The .setTimeout of a socket is how long the network may be silent.
   const banned = new RegExp(
     [
@@ -227,10 +227,7 @@ test("the machine's clock is chosen where a process or a bundle is put together,
 test("what changes belongs to an object: no module changes once it is loaded", () => {
   const notYet = new Set([
     "claims/cni-args.ts",
-    "cni/add-in-cluster.ts",
-    "cni/request.ts",
     "ipam/definition/bridge-gateway.ts",
-    "platform/kill-point.ts",
     "store/host-local/data-dir.ts",
   ]);
   const guilty = sources

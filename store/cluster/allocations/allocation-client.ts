@@ -98,7 +98,7 @@ export class AllocationClient {
         return await this.#api.send({ ...request, unless: () => continuity.whyNot(epoch) });
       } catch (error) {
         const mayGoOn = error instanceof ApiAway && (await continuity.untilKnown(epoch, request.deadlineMs));
-        if (!mayGoOn || performance.now() >= request.deadlineMs) throw error;
+        if (!mayGoOn || this.#api.clock.monotonicMs() >= request.deadlineMs) throw error;
       }
     }
   }

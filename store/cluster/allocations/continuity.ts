@@ -1,4 +1,5 @@
 import { type Refusal, refuse } from "../../../ipam/refusals.ts";
+import { type Clock, sleep } from "../../../platform/time.ts";
 import type { Creation } from "./served-since.ts";
 
 /** How often an ADD that waits looks whether it may go on, ms. */
@@ -11,8 +12,7 @@ export interface ContinuityOptions {
   readonly settleMs: number;
   /** How long, ms, a network recovers after the last node has said that it lost something. */
   readonly recoveryMs: number;
-  /** performance.now(), ms */
-  readonly monotonicMs: () => number;
+  readonly clock: Clock;
   /** Reads the network's mark from the API server now, and tells it to `noteMark`. Throws ApiAway. */
   look(network: string, deadlineMs: number): Promise<void>;
   /** Tells everybody that allocations of the network were taken away. Throws ApiAway. */
@@ -94,7 +94,7 @@ export class Continuity {
   regain(): boolean {
     if (!this.#lost) return false;
     this.#lost = false;
-    this.#settledMs = Math.max(this.#settledMs, this.#options.monotonicMs() + this.#options.settleMs);
+    this.#settledMs = Math.max(this.#settledMs, this.#options.clock.monotonicMs() + this.#options.settleMs);
     return true;
   }
 
@@ -157,7 +157,7 @@ export class Continuity {
       this.#newest = version;
       this.#distrust();
       this.#begin();
-      this.#settledMs = this.#options.monotonicMs() + this.#options.recoveryMs;
+      this.#settledMs = this.#options.clock.monotonicMs() + this.#options.recoveryMs;
       this.#options.onWentBack();
     } else this.noteVersion(resourceVersion);
   }
@@ -166,14 +166,14 @@ export class Continuity {
   noteMark(network: string, mark: string | null): void {
     if (mark === null) this.#marks.delete(network);
     else if (this.#marks.get(network)?.mark !== mark)
-      this.#marks.set(network, { mark, seenMs: this.#options.monotonicMs() });
+      this.#marks.set(network, { mark, seenMs: this.#options.clock.monotonicMs() });
   }
 
   /** How long a mark has to stand yet, ms. */
   recoveryLeftMs(network: string): number {
     const known = this.#marks.get(network);
     if (known === undefined) return 0;
-    return Math.max(0, known.seenMs + this.#options.recoveryMs - this.#options.monotonicMs());
+    return Math.max(0, known.seenMs + this.#options.recoveryMs - this.#options.clock.monotonicMs());
   }
 
   /** Something of this node's was missing: nobody new on the network, here at once and everywhere soon. Throws ApiAway. */
@@ -188,7 +188,7 @@ export class Continuity {
   async admit(network: string, deadlineMs: number): Promise<Refusal | null> {
     for (;;) {
       const epoch = this.#epoch;
-      const nowMs = this.#options.monotonicMs();
+      const nowMs = this.#options.clock.monotonicMs();
       const settleLeftMs = this.#settledMs - nowMs;
       const recoveryLeftMs = this.recoveryLeftMs(network);
       const closed = this.#lost || !this.#compared;
@@ -200,9 +200,9 @@ export class Continuity {
       }
       // While the gap is in question nobody knows whether there is anything to wait for.
       const leftMs = this.#before === null ? Math.max(settleLeftMs, recoveryLeftMs) : recoveryLeftMs;
-      const roomMs = deadlineMs - performance.now() - ADD_MS_MIN;
+      const roomMs = deadlineMs - nowMs - ADD_MS_MIN;
       if (leftMs > roomMs || roomMs <= 0) return this.#refusal(network, closed, leftMs);
-      await pause(Math.min(LOOK_AGAIN_MS, roomMs));
+      await sleep(this.#options.clock, Math.min(LOOK_AGAIN_MS, roomMs));
     }
   }
 
@@ -216,7 +216,8 @@ export class Continuity {
     const inQuestion = () =>
       this.#before !== null && epoch >= this.#before.validSince && epoch < this.#validSince;
     if (!inQuestion()) return false;
-    while (inQuestion() && performance.now() < deadlineMs) await pause(LOOK_AGAIN_MS);
+    while (inQuestion() && this.#options.clock.monotonicMs() < deadlineMs)
+      await sleep(this.#options.clock, LOOK_AGAIN_MS);
     return true;
   }
 
@@ -247,10 +248,6 @@ export class Continuity {
         : `contact with the API server was lost, and other nodes compare what they hold with it, ${seconds} s more`;
     return refuse("NETWORK_RECOVERING", { network, reason });
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function versionOf(resourceVersion: string | undefined): bigint | null {

@@ -129,7 +129,7 @@ export class Hint {
       }
     };
     const list = { path: ALLOCATIONS_PATH, metadataOnly: true, each };
-    const deadlineMs = performance.now() + CACHED_LIST_MS_MAX;
+    const deadlineMs = this.#clock.monotonicMs() + CACHED_LIST_MS_MAX;
     try {
       await this.#api.list({ ...list, query: { resourceVersion: "0" }, deadlineMs });
     } catch (error) {

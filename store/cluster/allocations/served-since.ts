@@ -50,7 +50,7 @@ interface First {
 /** The first event of a watch of one object, and how it ended. */
 async function watchOnce(api: KubeApi, { name, resourceVersion, msMax }: Question): Promise<First> {
   const enough = new AbortController();
-  const timer = setTimeout(() => enough.abort(), msMax);
+  const timer = api.clock.timer(msMax, () => enough.abort());
   let first: Omit<First, "end"> | null = null;
   const end = await api.watch({
     path: ALLOCATIONS_PATH,
@@ -63,6 +63,6 @@ async function watchOnce(api: KubeApi, { name, resourceVersion, msMax }: Questio
       enough.abort();
     },
   });
-  clearTimeout(timer);
+  timer.cancel();
   return { ...(first ?? {}), end };
 }

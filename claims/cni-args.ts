@@ -4,7 +4,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 export type CniArgs = ReadonlyMap<string, string>;
 
 /** Keys that mean something here. With `IgnoreUnknown=1`, as kubelet sets it, others pass. */
-const KNOWN_KEYS = new Set([
+const KNOWN_KEYS: ReadonlySet<string> = new Set([
   "IgnoreUnknown",
   "IP",
   "GATEWAY",

@@ -10,8 +10,6 @@
  *   kill-point                 where a crash is tested
  */
 
-import { randomBytes } from "node:crypto";
-
 /** Something that will happen. */
 export interface Timer {
   /** It will not happen. Any number of times, also afterwards. */
@@ -50,7 +48,8 @@ export const systemClock: Clock = {
   timer: (ms, fire) => new SystemTimer(ms, fire),
   immediate: (fire) => void setImmediate(fire),
   random: Math.random,
-  randomBytes,
+  // Loaded when it is wanted: 4 ms of the start of a command that needs none.
+  randomBytes: (count) => process.getBuiltinModule("node:crypto").randomBytes(count),
 };
 
 class SystemTimer implements Timer {

@@ -190,7 +190,6 @@ test("ipam/ reads no clock, no random source, no environment and does no I/O", (
 });
 
 test("time, timers and chance come from platform/time.ts", () => {
-  const notYet = /^(?:daemon|identity)\//;
   // See docs/decisions/0032. The .setTimeout of a socket is how long the network may be silent.
   const banned = new RegExp(
     [
@@ -202,7 +201,7 @@ test("time, timers and chance come from platform/time.ts", () => {
       .join("|"),
   );
   const guilty = sources
-    .filter((file) => file !== "platform/time.ts" && !notYet.test(file))
+    .filter((file) => file !== "platform/time.ts")
     .map((file) => ({ file, code: withoutComments(read(file)) }))
     // A world's own time passes when Node has brought everything that it has.
     .map(({ file, code }) => [file, file === VIRTUAL_TIME ? code.replaceAll("setImmediate", "") : code])
@@ -216,7 +215,6 @@ test("the machine's clock is chosen where a process or a bundle is put together,
     "platform/run-process.ts",
     "cli/main.ts",
     "admin/cluster/main.ts",
-    "identity/client.ts",
   ]);
   const guilty = sources
     .filter((file) => !composing.has(file))
@@ -225,11 +223,7 @@ test("the machine's clock is chosen where a process or a bundle is put together,
 });
 
 test("what changes belongs to an object: no module changes once it is loaded", () => {
-  const notYet = new Set([
-    "claims/cni-args.ts",
-    "ipam/definition/bridge-gateway.ts",
-    "store/host-local/data-dir.ts",
-  ]);
+  const notYet = new Set(["ipam/definition/bridge-gateway.ts", "store/host-local/data-dir.ts"]);
   const guilty = sources
     .filter((file) => !notYet.has(file))
     .flatMap((file) => changingIn(withoutComments(read(file))).map((what) => `${file}: ${what}`));

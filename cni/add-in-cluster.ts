@@ -42,7 +42,7 @@ export class ClusterAdds {
     const args = parseCniArgs(wire.args);
     const pod = podNameIn(args);
     const base = wantOf(context, wire, config);
-    const local = await answerHere(context, config, { ...base, pod });
+    const local = await answerHere(context, config, { pod, ...base });
     if (local !== null) return local;
     refuseUnlessReady(context);
     if (this.#underWay >= UNDER_WAY_MAX)
@@ -71,7 +71,7 @@ export class ClusterAdds {
         const counts = { definition: request.definition, by: "the network's definition" };
         context.warnings.warn(base.network, bridgeTakesGateway(counts));
       }
-      const want: AttachWant = { ...base, ...request, definition, definitionLacksGateway };
+      const want: AttachWant = { definitionLacksGateway, ...base, ...request, definition };
       const dns = await dnsOf(context, want.definition);
       const outcome =
         want.claim === null
@@ -104,11 +104,11 @@ async function answerHere(
 ): Promise<object | null> {
   const definition = context.store.definition(base.network) ?? ownOrBare(config);
   const outcome = await context.store.answerLocally({
-    ...base,
     definition,
     definitionSource: config.text,
     claim: null,
     requested: [],
+    ...base,
   });
   if (outcome === null) return null;
   if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);

@@ -27,7 +27,7 @@ import type { CniArgs } from "./cni-args.ts";
 import { type DefinitionBook, type NadVerdict, projectNad } from "./definition-book.ts";
 import { describeNetworkOwner, isForPrimaryInterfaces, NODES_OWN } from "./network-owner.ts";
 import type { NetworkOwners } from "./network-owners.ts";
-import { differenceOf, differenceRemedy, type NodeConfigurations } from "./node-configurations.ts";
+import { differenceRemedy, type NodeConfigurations } from "./node-configurations.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 
 /** What an ADD asks for, as the cluster knows it. */
@@ -60,7 +60,7 @@ export interface ClusterRequestParts {
   readonly pods: PodDirectory;
   readonly book: DefinitionBook;
   readonly owners: Pick<NetworkOwners, "learn" | "listAsNodes">;
-  readonly configurations: Pick<NodeConfigurations, "note">;
+  readonly configurations: Pick<NodeConfigurations, "note" | "differenceOf">;
   /** Name of the Node object that this daemon serves. */
   readonly node: string;
 }
@@ -237,10 +237,13 @@ function whyNotLetIn(
 }
 
 /** Why the definition that counts may not stand for the configuration on the node, which came with the request; null: it may. */
-function whyNotDefined({ book, node }: ClusterRequestParts, request: RuntimeRequest): Refusal | null {
+function whyNotDefined(
+  { book, configurations, node }: ClusterRequestParts,
+  request: RuntimeRequest,
+): Refusal | null {
   const { network } = request;
   const counting = book.definitionOf(network);
-  const difference = counting === null ? null : differenceOf(request, counting);
+  const difference = counting === null ? null : configurations.differenceOf(request, counting);
   if (counting === null || difference === null) return null;
   return refuse("DEFINITION_CONFLICT", {
     other: `the configuration on node ${node}`,

@@ -1,4 +1,9 @@
-import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
+import {
+  BridgeGateways,
+  gatewaysOf,
+  isBridgeGateway,
+  withBridgeGateways,
+} from "../ipam/definition/bridge-gateway.ts";
 import { type Difference, differenceFrom } from "../ipam/definition/definition-difference.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { hasRanges } from "../ipam/definition/plugin-config.ts";
@@ -38,6 +43,7 @@ interface FindingsParts {
 export class NodeConfigurations {
   readonly #passed = new Map<string, PassedConfiguration & { readonly atMs: number }>();
   readonly #clock: Clock;
+  readonly #bridgeGateways = new BridgeGateways();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -54,32 +60,43 @@ export class NodeConfigurations {
     const oldestMs = this.#clock.monotonicMs() - TRIED_MS;
     for (const [network, passed] of this.#passed) {
       if (passed.atMs < oldestMs && !parts.isUsed(network)) this.#passed.delete(network);
-      else findings.push(...(await findingsOf(passed, parts)));
+      else findings.push(...(await this.#findingsOf(passed, parts)));
     }
     return findings;
   }
-}
 
-async function findingsOf(passed: PassedConfiguration, parts: FindingsParts): Promise<Finding[]> {
-  const { network, conf } = passed;
-  const counting = parts.book.definitionOf(network);
-  const refusal = refusalOf(passed, counting);
-  if (refusal !== null) {
-    const message = `the configuration of network ${network} on node ${parts.node} is refused: ${refusal.message}`;
-    return [{ invariant: "network", message, hint: refusal.hint }];
+  /** What the configuration of the node says otherwise than the definition that counts; null: nothing that an interface gets to see. */
+  differenceOf(
+    { conf, ownDefinition }: PassedConfiguration,
+    counting: CountingDefinition,
+  ): Difference | null {
+    if (!hasRanges(conf)) return null;
+    const { definition } = counting;
+    const given = isBridgeGateway(conf) ? this.#bridgeGateways.of(definition) : definition;
+    return differenceFrom(ownDefinition().definition, given);
   }
-  if (counting === null) return [];
-  const difference = differenceOf(passed, counting);
-  if (difference !== null) return [differs(passed, counting, difference, parts.node)];
-  if (!isBridgeGateway(conf)) return [];
-  const taken = gatewaysTakenBeside(counting.definition);
-  if (taken.length === 0) return [];
-  const findings = [lacksGateway(network, counting, taken.map(formatAddress), parts.node)];
-  for (const gateway of taken) {
-    const holder = await parts.holderOf(network, gateway);
-    if (holder !== null) findings.push(gatewayHeld(network, gateway, describeOwner(holder)));
+
+  async #findingsOf(passed: PassedConfiguration, parts: FindingsParts): Promise<Finding[]> {
+    const { network, conf } = passed;
+    const counting = parts.book.definitionOf(network);
+    const refusal = refusalOf(passed, counting);
+    if (refusal !== null) {
+      const message = `the configuration of network ${network} on node ${parts.node} is refused: ${refusal.message}`;
+      return [{ invariant: "network", message, hint: refusal.hint }];
+    }
+    if (counting === null) return [];
+    const difference = this.differenceOf(passed, counting);
+    if (difference !== null) return [differs(passed, counting, difference, parts.node)];
+    if (!isBridgeGateway(conf)) return [];
+    const taken = gatewaysTakenBeside(counting.definition);
+    if (taken.length === 0) return [];
+    const findings = [lacksGateway(network, counting, taken.map(formatAddress), parts.node)];
+    for (const gateway of taken) {
+      const holder = await parts.holderOf(network, gateway);
+      if (holder !== null) findings.push(gatewayHeld(network, gateway, describeOwner(holder)));
+    }
+    return findings;
   }
-  return findings;
 }
 
 /** Why no ADD with this configuration can succeed, whatever else is defined; null: it can. */
@@ -95,17 +112,6 @@ function refusalOf(
     if (error instanceof RefusalError) return error.refusal;
     throw error;
   }
-}
-
-/** What the configuration of the node says otherwise than the definition that counts; null: nothing that an interface gets to see. */
-export function differenceOf(
-  { conf, ownDefinition }: PassedConfiguration,
-  counting: CountingDefinition,
-): Difference | null {
-  if (!hasRanges(conf)) return null;
-  return differenceFrom(ownDefinition().definition, counting.definition, {
-    bridgeIsGateway: isBridgeGateway(conf),
-  });
 }
 
 /** What to do about a difference. */

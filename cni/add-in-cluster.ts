@@ -1,7 +1,7 @@
 import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
 import { parseCniArgs } from "../claims/cni-args.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
-import { withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
+import { BridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
@@ -27,6 +27,7 @@ const UNDER_WAY_MAX = 1_000;
 export class ClusterAdds {
   readonly #context: CniContext;
   readonly #cluster: ClusterContext;
+  readonly #bridgeGateways = new BridgeGateways();
   #underWay = 0;
 
   constructor(context: CniContext, cluster: ClusterContext) {
@@ -65,7 +66,9 @@ export class ClusterAdds {
         deadlineMs,
       );
       await cluster.imports.ensure(base.network, request, deadlineMs);
-      const definition = base.bridgeIsGateway ? withBridgeGateways(request.definition) : request.definition;
+      const definition = base.bridgeIsGateway
+        ? this.#bridgeGateways.of(request.definition)
+        : request.definition;
       const definitionLacksGateway = definition !== request.definition;
       if (definitionLacksGateway) {
         const counts = { definition: request.definition, by: "the network's definition" };

@@ -5,8 +5,6 @@ import type { NetworkDefinition } from "./network-definition.ts";
 import { fingerprintOf } from "./plugin-config.ts";
 import { impliedGateway } from "./subnet-ranges.ts";
 
-const derived = new WeakMap<NetworkDefinition, NetworkDefinition>();
-
 /** Does the bridge plugin put the gateway's address on its own bridge? */
 export function isBridgeGateway(conf: Readonly<Record<string, unknown>>): boolean {
   return conf.isGateway === true || conf.isDefaultGateway === true;
@@ -18,13 +16,23 @@ export function isBridgeGateway(conf: Readonly<Record<string, unknown>>): boolea
  * See docs/decisions/0021.
  */
 export function withBridgeGateways(definition: NetworkDefinition): NetworkDefinition {
-  const known = derived.get(definition);
-  if (known) return known;
   const rangeSets = definition.rangeSets.map(withGateways);
   const changed = rangeSets.some((set, i) => set !== definition.rangeSets[i]);
-  const result = changed ? redefine(definition, rangeSets) : definition;
-  derived.set(definition, result);
-  return result;
+  return changed ? redefine(definition, rangeSets) : definition;
+}
+
+/** Definitions as they are where the bridge is the gateway, each worked out once. */
+export class BridgeGateways {
+  readonly #derived = new WeakMap<NetworkDefinition, NetworkDefinition>();
+
+  /** See withBridgeGateways. */
+  of(definition: NetworkDefinition): NetworkDefinition {
+    const known = this.#derived.get(definition);
+    if (known !== undefined) return known;
+    const derived = withBridgeGateways(definition);
+    this.#derived.set(definition, derived);
+    return derived;
+  }
 }
 
 /** The gateways of a definition: what a bridge with isGateway takes for itself. */

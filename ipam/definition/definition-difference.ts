@@ -1,7 +1,6 @@
 import { sameAddress } from "../space/address.ts";
 import { formatCidr } from "../space/cidr.ts";
 import type { SubnetDefinition } from "../space/range-set.ts";
-import { withBridgeGateways } from "./bridge-gateway.ts";
 import { canonicalMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 
@@ -9,16 +8,11 @@ import type { NetworkDefinition } from "./network-definition.ts";
 export type Difference = "ranges" | "gateway" | "routes" | "DNS" | "metadata";
 
 /**
- * What a definition would give an interface that the configuration on its node, `own`, does not: null when nothing. It may
- * give less, because a runtime passes no key on that stands beside `plugins` in a list: fewer addresses of the same subnets,
- * a gateway where `own` has none. Cool-down, persistence and the like never differ. `bridgeIsGateway`: of this interface.
+ * What `given`, a definition as it is on the interface's bridge, would give an interface that the configuration on its node,
+ * `own`, does not: null when nothing. It may give less, because a runtime passes no key on that stands beside `plugins` in a
+ * list: fewer addresses of the same subnets, a gateway where `own` has none. Cool-down, persistence and the like never differ.
  */
-export function differenceFrom(
-  own: NetworkDefinition,
-  counting: NetworkDefinition,
-  { bridgeIsGateway }: { readonly bridgeIsGateway: boolean },
-): Difference | null {
-  const given = bridgeIsGateway ? withBridgeGateways(counting) : counting;
+export function differenceFrom(own: NetworkDefinition, given: NetworkDefinition): Difference | null {
   const mine = subnetsOf(own);
   const theirs = subnetsOf(given);
   const all = (holds: (mine: SubnetDefinition, subnet: SubnetDefinition) => boolean) =>

@@ -10,6 +10,7 @@ const SANDBOX_ROOT = /\/systemd-private-[^/]+\/tmp$|\/systemd\/inaccessible\//;
 export function dataFolder(
   { network, dataDir }: { readonly network: string; readonly dataDir: string | undefined },
   { standard, allowed }: { readonly standard: string; readonly allowed: readonly string[] | null },
+  mounts: OwnMounts,
   readBefore: (folder: string) => boolean,
 ): string {
   if (dataDir === undefined) return join(standard, network);
@@ -18,7 +19,7 @@ export function dataFolder(
     throw new RefusalError(refuse("CONFIG_INVALID", { key: "ipam.dataDir", value: dataDir, remedy }));
   }
   // host-local's own default, written out, need not be there before host-local has run.
-  if (dataDir !== standard) refuseHidden({ network, dataDir }, readBefore);
+  if (dataDir !== standard) refuseHidden({ network, dataDir }, mounts, readBefore);
   return join(dataDir, network);
 }
 
@@ -28,12 +29,13 @@ export function dataFolder(
  */
 export function refuseHidden(
   { network, dataDir }: { readonly network: string; readonly dataDir: string },
+  mounts: OwnMounts,
   readBefore: (folder: string) => boolean,
 ): void {
   const folder = join(dataDir, network);
   try {
     if (folderVersion(folder) !== null || readBefore(folder)) return;
-    const hiddenBy = hidingMount(dataDir, ownMounts());
+    const hiddenBy = hidingMount(dataDir, mounts.read());
     const hidden = hiddenBy !== null;
     if (!hidden && folderVersion(dataDir) !== null) return;
     const problem = hidden
@@ -70,15 +72,17 @@ export function hidingMount(path: string, mountinfo: string): string | null {
   return SANDBOX_ROOT.test(over.root) ? over.point : null;
 }
 
-let mounts: string | null = null;
+/** What the file systems of this process are. Read once: a unit's sandbox is complete when its process starts. */
+export class OwnMounts {
+  #mountinfo: string | null = null;
 
-/** Read once: a unit's sandbox is complete when its process starts. */
-function ownMounts(): string {
-  if (mounts !== null) return mounts;
-  try {
-    mounts = readFileSync("/proc/self/mountinfo", "utf8");
-  } catch (error) {
-    throw new LeaseProblem("/proc/self/mountinfo", (error as Error).message);
+  /** As in proc(5). Throws LeaseProblem. */
+  read(): string {
+    try {
+      this.#mountinfo ??= readFileSync("/proc/self/mountinfo", "utf8");
+      return this.#mountinfo;
+    } catch (error) {
+      throw new LeaseProblem("/proc/self/mountinfo", (error as Error).message);
+    }
   }
-  return mounts;
 }

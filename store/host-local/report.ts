@@ -5,7 +5,6 @@ import { isNetworkName } from "../../ipam/definition/plugin-config.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
-import { refuseHidden } from "./data-dir.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";
 
@@ -82,7 +81,7 @@ export async function importLeases(
     if (network === undefined) folders.add(takeover.standardDir);
     for (const folder of undefinedFolders(takeover, network, dataDir)) {
       await attempt(folder.network, async () => {
-        if (dataDir !== undefined) refuseHidden({ network: folder.network, dataDir }, () => false);
+        if (dataDir !== undefined) takeover.refuseHidden(folder.network, dataDir);
         folders.add(folder.path);
         return takeover.lookAt(folder.network, folder.path);
       });

@@ -4,7 +4,7 @@ import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
-import { dataFolder, unreadable } from "./data-dir.ts";
+import { dataFolder, OwnMounts, refuseHidden, unreadable } from "./data-dir.ts";
 import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { LeaseBook, LeaseVerdict } from "./lease-book.ts";
 import { folderVersion, type Lease, LeaseProblem, readLeases, removeLease } from "./lease-files.ts";
@@ -57,6 +57,7 @@ export class HostLocalTakeover {
   readonly #clock: Clock;
   readonly #dirs: HostLocalDirs;
   readonly #log: Pick<Log, "info" | "error">;
+  readonly #mounts = new OwnMounts();
   readonly #readings = new Map<string, Reading>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #next = new Map<string, Promise<void>>();
@@ -183,8 +184,13 @@ export class HostLocalTakeover {
     return this.#dirs.standard;
   }
 
+  /** Throws RefusalError when this process cannot see a `dataDir` in which a network that nothing defines may have addresses. */
+  refuseHidden(network: string, dataDir: string): void {
+    refuseHidden({ network, dataDir }, this.#mounts, () => false);
+  }
+
   #folderOf({ name: network, dataDir }: Pick<NetworkDefinition, "name" | "dataDir">): string {
-    return dataFolder({ network, dataDir }, this.#dirs, (folder) =>
+    return dataFolder({ network, dataDir }, this.#dirs, this.#mounts, (folder) =>
       this.#book.folders().some((one) => one.network === network && one.folder === folder),
     );
   }

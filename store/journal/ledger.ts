@@ -1,5 +1,5 @@
 import type Database from "better-sqlite3";
-import { withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
+import { BridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { addressFromBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
@@ -20,6 +20,7 @@ export class Ledger {
   readonly attachments: AttachmentRows;
   readonly leases: LeaseRows;
   readonly context: NodeContext;
+  readonly bridgeGateways = new BridgeGateways();
   readonly networks = new Map<string, NetworkSpace>();
   readonly #byId = new Map<number, NetworkSpace>();
 
@@ -60,7 +61,7 @@ export class Ledger {
       space.bridgeIsGateway = false;
     });
     if (space.definition === null) return;
-    this.define(space, withBridgeGateways(space.definition), space.appliedBy, transaction);
+    this.define(space, this.bridgeGateways.of(space.definition), space.appliedBy, transaction);
   }
 
   networkById(id: number): NetworkSpace {

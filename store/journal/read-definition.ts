@@ -1,4 +1,3 @@
-import { withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import { parseRecordedNadConfig, parseRecordedPluginConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Ledger } from "./ledger.ts";
@@ -11,7 +10,7 @@ export function readDefinition(
 ): { definition: NetworkDefinition | null; appliedBy: string | null } {
   const row = ledger.sql.networks.all().find(({ name }) => name === network);
   const onNode = (definition: NetworkDefinition) =>
-    row?.bridge_is_gateway === 1 ? withBridgeGateways(definition) : definition;
+    row?.bridge_is_gateway === 1 ? ledger.bridgeGateways.of(definition) : definition;
   const [oldest] = ledger.sql.definitionsOf.all(network);
   if (oldest) {
     return {

@@ -1,5 +1,4 @@
 import { type AttachDecision, decideAttach } from "../../ipam/decide-attach.ts";
-import { withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
@@ -62,7 +61,7 @@ function effectiveDefinition(
   want: AttachWant,
 ): NetworkDefinition {
   if (space.appliedBy !== null && space.definition !== null) return space.definition;
-  const definition = space.bridgeIsGateway ? withBridgeGateways(want.definition) : want.definition;
+  const definition = space.bridgeIsGateway ? ledger.bridgeGateways.of(want.definition) : want.definition;
   if (space.definition?.fingerprint !== definition.fingerprint && definition.rangeSets.length > 0) {
     ledger.sql.setRuntimeConfig.run(want.definitionSource, space.id);
     ledger.define(space, definition, null, transaction);

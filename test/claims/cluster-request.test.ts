@@ -3,6 +3,7 @@ import { readClusterRequest } from "../../claims/cluster-request.ts";
 import { parseCniArgs } from "../../claims/cni-args.ts";
 import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
 import { subnetsOf } from "../../claims/import/import-sources.ts";
+import { NodeConfigurations } from "../../claims/node-configurations.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
@@ -55,7 +56,7 @@ async function ask(
       learn: async () => {},
       listAsNodes: (_: string, one: NetworkDefinition) => subnetsOf(one) === listed,
     },
-    configurations: { note: () => {} },
+    configurations: new NodeConfigurations(systemClock),
     node: "node-a",
   };
   const request = {

@@ -68,7 +68,7 @@ export class Pace {
       }
       const gapMs = restMs(clock.monotonicMs() - startMs, rest);
       await sleep(clock, gapMs, signal);
-      if (!this.#asked && intervalMs > gapMs) await this.#wait(intervalMs - gapMs);
+      if (!signal.aborted && !this.#asked && intervalMs > gapMs) await this.#wait(intervalMs - gapMs);
     }
   }
 

@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import { Pace, type PaceRest } from "../../controller/pace.ts";
+import { sleep } from "../../platform/time.ts";
+import { VirtualTime } from "../../platform/virtual-time.ts";
+
+// In a time of its own: what a pace is can be said to the millisecond.
+
+const INTERVAL_MS = 10_000;
+
+/** Work that takes `tookMs`, and when it began, ms. */
+function paced(tookMs = 0, rest: PaceRest = {}, fails = false) {
+  const time = new VirtualTime();
+  const clock = time.clock();
+  const begunMs: number[] = [];
+  const warnings: string[] = [];
+  const work = async () => {
+    begunMs.push(time.nowMs);
+    await sleep(clock, tookMs);
+    if (fails) throw new Error("refused");
+  };
+  const log = { warn: (_fields: unknown, message?: string) => void warnings.push(String(message)) };
+  const pace = new Pace({ clock, what: "the work", intervalMs: INTERVAL_MS, work, log, rest });
+  pace.start();
+  return { time, pace, begunMs, warnings };
+}
+
+test("work begins at once, and an interval after its end", async () => {
+  const { time, begunMs } = paced(500);
+  await time.pass(35_000);
+  expect(begunMs).toEqual([0, 10_500, 21_000, 31_500]);
+});
+
+test("who asks in between has it run at once, and not more often than the gap", async () => {
+  const { time, pace, begunMs } = paced();
+  await time.pass(3_000);
+  for (let asked = 0; asked < 10; asked += 1) {
+    pace.nudge();
+    await time.pass(200);
+  }
+  expect(begunMs).toEqual([0, 3_000, 4_000, 5_000]);
+});
+
+test.each([
+  [{}, 10_000, "five times what it took"],
+  [{ restMsMax: 3_000 }, 3_000, "never longer than it may"],
+  [{ restShare: 1 }, 2_000, "as long as it took"],
+])("work that is asked for all the time rests: %o", async (rest, restMs, reason) => {
+  const { time, pace, begunMs } = paced(2_000, rest);
+  for (let passed = 0; passed < 13_000; passed += 100) {
+    pace.nudge();
+    await time.pass(100);
+  }
+  expect(begunMs.slice(0, 2), reason).toEqual([0, 2_000 + restMs]);
+});
+
+test("a failure is told, and the next run comes", async () => {
+  const { time, begunMs, warnings } = paced(0, {}, true);
+  await time.pass(INTERVAL_MS);
+  expect(begunMs).toEqual([0, INTERVAL_MS]);
+  expect(warnings).toEqual(Array(2).fill("the work did not finish; it comes again"));
+});
+
+test.each([
+  [1_500, "while it waits"],
+  [500, "while it rests"],
+])("it stops after %i ms, %s, without waiting for the interval", async (ms) => {
+  const { time, pace, begunMs } = paced();
+  await time.pass(ms);
+  await time.run(pace.stop());
+  expect(time.nowMs).toBe(ms);
+  await time.pass(60_000);
+  expect(begunMs).toEqual([0]);
+});

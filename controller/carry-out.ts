@@ -1,23 +1,24 @@
 import { decideFresh, type Remembered } from "../claims/reasons/fresh-facts.ts";
 import { judge, type Rules, type Verdict } from "../claims/reasons/relations.ts";
-import { problemOf, type Written } from "../kube/answers.ts";
+import { RefusalError } from "../ipam/refusals.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
-import { ObjectClient } from "../kube/object-client.ts";
-import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../kube/objects.ts";
-import { isoTime } from "../platform/time.ts";
-import {
-  cooled,
-  soundAddress,
-  withNode,
-  withoutAttachments,
-} from "../store/cluster/allocations/allocation-object.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
+import type { IPAllocation } from "../kube/objects.ts";
+import { AllocationClient } from "../store/cluster/allocations/allocation-client.ts";
+import { soundAddress } from "../store/cluster/allocations/allocation-object.ts";
+import { type Change, giveBack } from "../store/cluster/allocations/give-back.ts";
 import { identityOf } from "./observations.ts";
+
+/** The allocation, what it rests on, and the write: as long as each of them may take, ms. */
+const CARRY_OUT_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
 
 /** What became of a verdict. `changed`: the world is not, or no longer, as it was seen. `failed`: refused or not answered. */
 export type Outcome =
   | { readonly kind: "done" }
   | { readonly kind: "changed" }
   | { readonly kind: "failed"; readonly problem: string };
+
+const CHANGED = { kind: "leave", why: { kind: "changed" } } as const;
 
 export interface CarryOutContext extends Remembered {
   readonly api: KubeApi;
@@ -34,55 +35,51 @@ export async function carryOut(
   verdict: Verdict,
 ): Promise<Outcome> {
   const { api } = context;
-  const objects = new ObjectClient(api);
-  const path = objectPath(ALLOCATIONS_PATH, seen.metadata.name);
-  // The allocation first: whoever attaches to it after this read changes its version.
-  const read = await objects.look(path);
-  if (read.kind === "absent") return { kind: "changed" };
-  if (read.kind !== "present")
-    return { kind: "failed", problem: read.kind === "away" ? read.problem : problemOf(read.answer) };
-  const object: IPAllocation = read.object;
-  const fresh = await decideFresh(api, context, (facts) =>
-    judge({ object, address: soundAddress(object) }, facts, context.rules),
-  );
-  if (fresh.kind === "keep" && fresh.why === "unknown") {
-    return { kind: "failed", problem: "not everything that it rests on could be read" };
-  }
-  if (identityOf(object.metadata, fresh) !== identityOf(seen.metadata, verdict)) return { kind: "changed" };
-  // The server's clock, against which allocators measure the rest.
-  const time = isoTime(read.serverMs ?? api.clock.wallMs());
+  const { name, uid, resourceVersion } = seen.metadata;
   try {
-    const written = await write(objects, object, fresh, time);
-    if (written?.kind === "done") return { kind: "done" };
-    if (written?.kind === "refused") return { kind: "failed", problem: problemOf(written.answer) };
-    return { kind: "changed" };
+    const outcome = await giveBack<Outcome>(
+      new AllocationClient(api, "housekeeping"),
+      { name, uid },
+      // The allocation was read first: whoever attaches to it after that changes its version.
+      ({ object }) =>
+        object.metadata.resourceVersion === resourceVersion
+          ? changeFor(context, object, identityOf(seen.metadata, verdict))
+          : CHANGED,
+      api.clock.monotonicMs() + CARRY_OUT_MS_MAX,
+    );
+    if (outcome.kind === "left") return outcome.why;
+    return { kind: outcome.kind === "done" ? "done" : "changed" };
   } catch (error) {
-    if (error instanceof ApiAway) return { kind: "failed", problem: error.message };
+    if (error instanceof ApiAway || error instanceof RefusalError)
+      return { kind: "failed", problem: error.message };
     throw error;
   }
 }
 
-/** null: the verdict asks for nothing. Throws ApiAway. */
-async function write(
-  objects: ObjectClient,
+/** What a fresh judgement asks for, where it is the same as the one that was seen. */
+async function changeFor(
+  context: CarryOutContext,
   object: IPAllocation,
-  verdict: Verdict,
-  time: string,
-): Promise<Written | null> {
-  const { name, uid, resourceVersion } = object.metadata;
-  const path = objectPath(ALLOCATIONS_PATH, name);
-  switch (verdict.kind) {
+  seen: string,
+): Promise<Change<Outcome>> {
+  const fresh = await decideFresh(context.api, context, (facts) =>
+    judge({ object, address: soundAddress(object) }, facts, context.rules),
+  );
+  if (fresh.kind === "keep" && fresh.why === "unknown") {
+    const problem = "not everything that it rests on could be read";
+    return { kind: "leave", why: { kind: "failed", problem } };
+  }
+  if (identityOf(object.metadata, fresh) !== seen) return CHANGED;
+  switch (fresh.kind) {
     case "release":
-      return objects.replace(path, cooled(object, time));
+      return { kind: "cool" };
     case "repair":
-      return objects.replace(path, cooled(object, object.status?.since ?? time));
+      return { kind: "cool", since: object.status?.since };
     case "record":
-      return objects.replace(path, withNode(object, verdict.node));
     case "prune":
-      return objects.replace(path, withoutAttachments(object, verdict.keys));
     case "delete":
-      return objects.delete(path, { uid, resourceVersion });
+      return fresh;
     default:
-      return null;
+      return CHANGED;
   }
 }

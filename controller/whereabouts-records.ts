@@ -1,18 +1,14 @@
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import { RefusalError } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { type KubeApi, ListRefused } from "../kube/kube-api.ts";
-import { ObjectClient } from "../kube/object-client.ts";
-import {
-  ALLOCATIONS_PATH,
-  ANNOTATION_IMPORTED_FROM,
-  type IPAllocation,
-  objectPath,
-  WHEREABOUTS_POOLS_PATH,
-} from "../kube/objects.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
+import { ANNOTATION_IMPORTED_FROM, type IPAllocation, WHEREABOUTS_POOLS_PATH } from "../kube/objects.ts";
 import { readPool } from "../kube/views/whereabouts.ts";
 import type { Log } from "../platform/log.ts";
-import { isoTime } from "../platform/time.ts";
-import { addressOf, cooled, isSound } from "../store/cluster/allocations/allocation-object.ts";
+import { AllocationClient } from "../store/cluster/allocations/allocation-client.ts";
+import { addressOf, isSound } from "../store/cluster/allocations/allocation-object.ts";
+import { giveBack } from "../store/cluster/allocations/give-back.ts";
 
 /** Between two looks, ms: as often as whereabouts' own clean-up could matter to anybody. */
 const INTERVAL_MS = 30_000;
@@ -90,15 +86,20 @@ export class WhereaboutsRecords {
 
   async #release(seen: IPAllocation): Promise<void> {
     const { api, log } = this.#options;
-    const objects = new ObjectClient(api);
-    const path = objectPath(ALLOCATIONS_PATH, seen.metadata.name);
-    const read = await objects.look(path);
-    if (read.kind !== "present") return;
-    const object: IPAllocation = read.object;
-    if (object.metadata.uid !== seen.metadata.uid || !isOfRecord(object)) return;
-    const { network, address, owner } = object.spec;
-    const written = await objects.replace(path, cooled(object, isoTime(read.serverMs ?? api.clock.wallMs())));
-    if (written.kind === "done") log.info({ network, address, owner }, "released: whereabouts has let it go");
+    const { network, address, owner } = seen.spec;
+    try {
+      const outcome = await giveBack<"used">(
+        new AllocationClient(api, "housekeeping"),
+        seen.metadata,
+        ({ object }) => (isOfRecord(object) ? { kind: "cool" } : { kind: "leave", why: "used" }),
+        api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS,
+      );
+      if (outcome.kind === "done")
+        log.info({ network, address, owner }, "released: whereabouts has let it go");
+    } catch (error) {
+      if (!(error instanceof RefusalError)) throw error;
+      log.warn({ network, address, owner, problem: error.message }, "not released; it comes again");
+    }
   }
 }
 

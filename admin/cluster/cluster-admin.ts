@@ -201,7 +201,6 @@ async function release({ api, silenceMs }: Context, body: unknown): Promise<unkn
     new AllocationClient(api, "housekeeping"),
     { network, address: readAddress("address", address), force: force === true },
     {
-      nowMs: api.clock.wallMs(),
       deadlineMs,
       api,
       podState: (pod) => new PodDirectory(api, () => undefined).stateOf(pod, deadlineMs),

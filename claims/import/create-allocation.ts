@@ -1,19 +1,17 @@
+import { RefusalError } from "../../ipam/refusals.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
-import { problemOf } from "../../kube/answers.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
-import { allocationName } from "../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../kube/objects.ts";
-import { isoTime } from "../../platform/time.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
 import {
-  type Holder,
-  newAllocation,
-  sameAllocationOwner,
-  takenOver,
-} from "../../store/cluster/allocations/allocation-object.ts";
+  AllocationClient,
+  type AllocationReading,
+} from "../../store/cluster/allocations/allocation-client.ts";
+import { type Holder, sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
+import { hold } from "../../store/cluster/allocations/hold.ts";
 
-/** `exists`: the name is held, by whomever. */
-type Created = { readonly kind: "created" } | { readonly kind: "exists"; readonly object: IPAllocation };
+/** Create, read, replace: as long as each of them may take, ms. */
+const RECORD_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
 
 /** What became of an address that is in use. */
 export type Reserved =
@@ -21,12 +19,13 @@ export type Reserved =
   | { readonly kind: "recorded"; readonly was: "none" | "cooling" }
   | { readonly kind: "own" }
   | { readonly kind: "held"; readonly object: IPAllocation }
-  /** Somebody else wrote it meanwhile: it comes again. */
+  /** Somebody else keeps writing or deletes it: it comes again. */
   | { readonly kind: "changed" };
 
 /**
  * Records the holder of an address that is in use already, also one that rests after somebody else had it. An address that
- * the holder itself has released keeps resting, except a claim's, which lists it. Any number may do it at once. Throws ApiAway.
+ * the holder itself has released keeps resting, except a claim's, which lists it. Any number may do it at once, and it is
+ * harmless when done twice. Throws ApiAway when nothing is known to be recorded afterwards, also when the server refuses it.
  */
 export async function reserveInUse(
   api: KubeApi,
@@ -34,35 +33,41 @@ export async function reserveInUse(
   one: InterfaceAddress,
   holder: Holder,
 ): Promise<Reserved> {
-  const time = isoTime(api.clock.wallMs());
-  const objects = new ObjectClient(api);
-  const created = await createAllocation(objects, network, one, holder, time);
-  if (created.kind === "created") return { kind: "recorded", was: "none" };
-  const { object } = created;
-  const own = sameAllocationOwner(object.spec.owner, holder.owner);
-  if (own && (object.status?.state === "Bound" || holder.owner.kind !== "IPAMClaim")) return { kind: "own" };
-  if (object.status?.state !== "Cooling") return { kind: "held", object };
-  const path = objectPath(ALLOCATIONS_PATH, object.metadata.name);
-  const written = await objects.replace(path, takenOver(object, one, holder, time));
-  return written.kind === "done" ? { kind: "recorded", was: "cooling" } : { kind: "changed" };
+  const client = new AllocationClient(api, "housekeeping");
+  let wasThere = false;
+  try {
+    const outcome = await hold<"own" | "changed">(client, {
+      network,
+      one,
+      holder,
+      deadlineMs: api.clock.monotonicMs() + RECORD_MS_MAX,
+      believed: null,
+      whyNot: (reading) => {
+        wasThere = reading !== null;
+        return reading === null ? null : whyNotTaken(reading, holder);
+      },
+    });
+    switch (outcome.kind) {
+      case "held":
+        return { kind: "recorded", was: outcome.was === "absent" ? "none" : "cooling" };
+      case "taken":
+        return { kind: "held", object: outcome.object };
+      case "left":
+        return { kind: outcome.why };
+      default:
+        return { kind: outcome.kind };
+    }
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+    // Others may have changed what may not be written as it was read.
+    if (wasThere) return { kind: "changed" };
+    throw new ApiAway(error.message);
+  }
 }
 
-/**
- * Creates the allocation of an address that is in use already. Harmless when done twice: the name decides. Throws ApiAway
- * when it is not known to exist afterwards, also when the server refuses it.
- */
-async function createAllocation(
-  objects: ObjectClient,
-  network: string,
-  one: InterfaceAddress,
-  holder: Holder,
-  time: string,
-): Promise<Created> {
-  const path = objectPath(ALLOCATIONS_PATH, allocationName(network, one.address));
-  const created = await objects.create(ALLOCATIONS_PATH, newAllocation(network, one, holder, time));
-  if (created.kind === "done") return { kind: "created" };
-  if (created.kind !== "conflict") throw new ApiAway(`POST ${path}: ${problemOf(created.answer)}`);
-  const found = await objects.look(path);
-  if (found.kind === "present") return { kind: "exists", object: found.object };
-  throw new ApiAway(`${path} exists, and cannot be read: ${found.kind}`);
+function whyNotTaken({ object }: AllocationReading, { owner }: Holder): "own" | "changed" | null {
+  if (object.status?.state !== "Cooling") return null;
+  if (owner.kind !== "IPAMClaim" && sameAllocationOwner(object.spec.owner, owner)) return "own";
+  // It goes as soon as nothing holds it; its name is free then.
+  return object.metadata.deletionTimestamp === undefined ? null : "changed";
 }

@@ -282,7 +282,6 @@ export class KubernetesStore extends JournalReader implements NodeStore {
   async release(which: { network: string; address: Address; force: boolean }): Promise<ReleaseOutcome> {
     const deadlineMs = this.#clock.monotonicMs() + READ_MS_MAX;
     return releaseInKubernetes(this.#reads, which, {
-      nowMs: this.#clock.wallMs(),
       deadlineMs,
       api: this.#options.api,
       podState: (pod) => this.#options.desk.podState(pod, deadlineMs),

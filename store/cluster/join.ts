@@ -2,21 +2,16 @@ import type { AttachDecision } from "../../ipam/decide-attach.ts";
 import { describeUser, userInTheWay } from "../../ipam/decide-attach.ts";
 import { claimRefOf } from "../../ipam/decide-repeat.ts";
 import { describeOwner } from "../../ipam/owner.ts";
-import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
+import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
-import { isoTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import { openIntent, owe } from "../journal/intents.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
-import {
-  type Holder,
-  newAllocation,
-  sameAllocationOwner,
-  takenOver,
-  withAttachment,
-  withoutAttachments,
-} from "./allocations/allocation-object.ts";
+import type { AllocationReading } from "./allocations/allocation-client.ts";
+import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
+import { hold, tooManyWriters } from "./allocations/hold.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./attach-parts.ts";
 import type { ClusterView } from "./attach-view.ts";
@@ -61,55 +56,49 @@ async function joinOne(
   one: InterfaceAddress,
   deadlineMs: number,
 ): Promise<void> {
-  const { client, context, hint } = parts;
+  const { client, hint } = parts;
   const { ask: want } = view;
   const { network } = want;
+  const { address } = one;
   const holder = holderOf(parts, want, attacher);
-  for (;;) {
-    const reading = view.reading(one.address);
-    const time = isoTime(context.clock.wallMs());
-    const written =
-      reading === null
-        ? await client.create(newAllocation(network, one, holder, time), deadlineMs)
-        : await client.replace(joined(reading.object, { one, holder, want, attacher, time }), deadlineMs);
-    if (written.kind === "done") {
-      hint.note(network, one.address, attacher.owner.uid, false, written.object.metadata.resourceVersion);
-      return;
-    }
-    view.renew(one.address, await client.read(network, one.address, deadlineMs));
-    // Whoever was faster may have attached another pod meanwhile.
-    const { claim } = attacher;
-    const user = claim && (await view.settle(() => userInTheWay(view, attacher, claim, [])));
-    if (user !== null) {
-      const values = { claim: claimRefOf(want), holder: describeUser(user) };
-      throw new RefusalError(refuse("CLAIM_IN_USE", values));
-    }
-  }
+  let isFirst = true;
+  const outcome = await hold<Refusal>(client, {
+    network,
+    one,
+    holder,
+    deadlineMs,
+    believed: view.reading(address),
+    whyNot: async (reading) => {
+      if (!isFirst) view.renew(address, reading);
+      const inUse = isFirst ? null : await whyInUse(view, attacher);
+      isFirst = false;
+      return inUse ?? whyNotOwn(reading, holder, want, address);
+    },
+    replaced: (object) => staleKeys(object, holder, want, attacher),
+  });
+  if (outcome.kind === "left") throw new RefusalError(outcome.why);
+  if (outcome.kind !== "held") throw tooManyWriters(network, address);
+  hint.note(network, address, attacher.owner.uid, false, outcome.object.metadata.resourceVersion);
 }
 
-/** The object with the attachment in it. Throws RefusalError ADDRESS_TAKEN. */
-function joined(
-  object: IPAllocation,
-  given: {
-    readonly one: InterfaceAddress;
-    readonly holder: Holder;
-    readonly want: AttachWant;
-    readonly attacher: ClusterAttacher;
-    readonly time: string;
-  },
-): object {
-  const { one, holder, want, attacher, time } = given;
-  if (!sameAllocationOwner(object.spec.owner, holder.owner)) {
-    const other = describeOwner(fromAllocationOwner(object.spec.owner));
-    const values = { address: one.address, network: want.network, holder: other };
-    throw new RefusalError(refuse("ADDRESS_TAKEN", values));
-  }
-  if (object.status?.state === "Cooling" || holder.attachment === null)
-    return takenOver(object, one, holder, time);
-  return withAttachment(
-    withoutAttachments(object, staleKeys(object, holder, want, attacher)),
-    holder.attachment,
-  );
+/** Whoever was faster may have attached another pod meanwhile. */
+async function whyInUse(view: ClusterView, attacher: ClusterAttacher): Promise<Refusal | null> {
+  const { claim } = attacher;
+  const user = claim && (await view.settle(() => userInTheWay(view, attacher, claim, [])));
+  if (user === null) return null;
+  return refuse("CLAIM_IN_USE", { claim: claimRefOf(view.ask), holder: describeUser(user) });
+}
+
+/** Also what rests after somebody else had it is not the owner's any more. */
+function whyNotOwn(
+  reading: AllocationReading | null,
+  holder: Holder,
+  { network }: AttachWant,
+  address: Address,
+): Refusal | null {
+  if (reading === null || sameAllocationOwner(reading.object.spec.owner, holder.owner)) return null;
+  const other = describeOwner(fromAllocationOwner(reading.object.spec.owner));
+  return refuse("ADDRESS_TAKEN", { address, network, holder: other });
 }
 
 /** Attachments that this one replaces: of the same pod's older sandboxes, and of containers of this node that are gone. */

@@ -3,7 +3,6 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
-import { ApiAway } from "../../kube/kube-api.ts";
 import { type AllocationAttachment, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
 import {
@@ -30,16 +29,14 @@ import { endRow } from "../journal/intents.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
-import { newAllocation, takenOver, withAttachment } from "./allocations/allocation-object.ts";
 import type { Hint } from "./allocations/hint.ts";
+import { hold, tooManyWriters } from "./allocations/hold.ts";
 import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
 import type { ClusterDefinitions } from "./allocations/views.ts";
 import { isOnlyOwed } from "./outbox.ts";
 
 /** One lease's reads and writes, ms. */
 const ONE_MS_MAX = 10_000;
-/** Others that write the same objects at once: the daemons of nodes that gave the same address before, so few. */
-const ATTEMPTS_MAX = 10;
 
 interface Parts {
   readonly folder: StateFolder;
@@ -281,35 +278,28 @@ export class KubernetesLeaseBook implements LeaseBook {
     const { client, context, hint } = this.#parts;
     const one = placed(definition, lease);
     const { containerId, interface: interfaceName } = holder;
-    const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
-    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
-      const time = isoTime(context.clock.wallMs());
-      const { node } = context;
-      const attachment = { containerID: containerId, interface: interfaceName, node, since: time };
-      const wanted = { owner: toAllocationOwner(ownerOfLease(holder)), attachment };
-      const reading = await client.read(definition.name, one.address, deadlineMs);
-      const object = reading?.object;
-      if (object?.status?.state === "Bound") {
+    const { node, clock } = context;
+    const since = isoTime(clock.wallMs());
+    const attachment = { containerID: containerId, interface: interfaceName, node, since };
+    const outcome = await hold<LeaseVerdict | "made">(client, {
+      network: definition.name,
+      one,
+      holder: { owner: toAllocationOwner(ownerOfLease(holder)), attachment },
+      deadlineMs: clock.monotonicMs() + ONE_MS_MAX,
+      whyNot: (reading) => {
+        const object = reading?.object;
+        if (object?.status?.state !== "Bound") return null;
         const { verdict, own } = this.#relate(definition, lease, holder, object);
         if (!own && verdict.kind !== "free") return verdict;
-        if (own && attachmentKey(containerId, interfaceName) in (object.status.attachments ?? {}))
-          return null;
-      }
-      const written =
-        object === undefined
-          ? await client.create(newAllocation(definition.name, one, wanted, time), deadlineMs)
-          : await client.replace(
-              object.status?.state === "Bound" && this.#isOf(object, holder, lease)
-                ? withAttachment(object, attachment)
-                : takenOver(object, one, wanted, time),
-              deadlineMs,
-            );
-      if (written.kind === "changed") continue;
-      const { resourceVersion } = written.object.metadata;
-      hint.note(definition.name, one.address, containerId, false, resourceVersion);
-      return null;
-    }
-    throw new ApiAway(`others kept writing ${formatAddress(one.address)} of network ${definition.name}`);
+        const isMade = attachmentKey(containerId, interfaceName) in (object.status.attachments ?? {});
+        return own && isMade ? "made" : null;
+      },
+      relationOf: (object) => (this.#isOf(object, holder, lease) ? "own" : "passes-over"),
+    });
+    if (outcome.kind === "left") return outcome.why === "made" ? null : outcome.why;
+    if (outcome.kind !== "held") throw tooManyWriters(definition.name, one.address);
+    hint.note(definition.name, one.address, containerId, false, outcome.object.metadata.resourceVersion);
+    return null;
   }
 }
 

@@ -1,19 +1,21 @@
-import { OWNER_KINDS, sameOwner } from "../../ipam/owner.ts";
+import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, addressFromBytes, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
+import { allocationName } from "../../kube/object-names.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { Log } from "../../platform/log.ts";
-import { type Clock, isoTime } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf, type OwedRow } from "../journal/rows.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
-import { cooled, withoutAttachments } from "./allocations/allocation-object.ts";
+import { sameAllocationOwner } from "./allocations/allocation-object.ts";
+import { type Change, giveBack } from "./allocations/give-back.ts";
 import type { Hint } from "./allocations/hint.ts";
-import { fromAllocationOwner } from "./allocations/owners.ts";
+import { tooManyWriters } from "./allocations/hold.ts";
 
 /** Longest time one owed release may take before the others get their turn, ms. */
 const DELIVERY_MS_MAX = 10_000;
@@ -145,27 +147,35 @@ export class Outbox {
 
   /** "later": an ADD of the same owner is under way and may be about to use the address. */
   async #release(row: OwedRow): Promise<"told" | "later"> {
+    const { network } = row;
     const address = addressFromBytes(row.address);
-    const deadlineMs = this.#clock.monotonicMs() + DELIVERY_MS_MAX;
-    for (;;) {
-      const reading = await this.#client.read(row.network, address, deadlineMs);
-      if (reading === null) {
-        this.#hint.noteFree(row.network, address);
+    const { ledger } = this.#folder;
+    const outcome = await giveBack<"told" | "later">(
+      this.#client,
+      { name: allocationName(network, address), owner: ownerOf(row) },
+      ({ object }) => {
+        if (object.status?.state === "Cooling" || isUsed(ledger, row)) return { kind: "leave", why: "told" };
+        if (isBeingAdded(ledger, row)) return { kind: "leave", why: "later" };
+        return changeFor(object, row);
+      },
+      this.#clock.monotonicMs() + DELIVERY_MS_MAX,
+    );
+    switch (outcome.kind) {
+      case "absent":
+        this.#hint.noteFree(network, address);
+        return "told";
+      case "other":
+        return "told";
+      case "left":
+        return outcome.why;
+      case "changed":
+        throw tooManyWriters(network, address);
+      case "done": {
+        const { metadata, status, spec } = outcome.object;
+        const cooling = status?.state === "Cooling";
+        this.#hint.note(network, address, spec.owner.uid, cooling, metadata.resourceVersion);
         return "told";
       }
-      const { object } = reading;
-      if (!isOwnedBy(object, row) || object.status?.state === "Cooling") return "told";
-      if (isUsed(this.#folder.ledger, row)) return "told";
-      if (isBeingAdded(this.#folder.ledger, row)) return "later";
-      // The server's clock, against which others measure the rest.
-      const next = released(object, row, isoTime(reading.serverMs ?? this.#clock.wallMs()));
-      if (next === null) return "told";
-      const written = await this.#client.replace(next, deadlineMs);
-      if (written.kind === "changed") continue;
-      const { metadata, status, spec } = written.object;
-      const cooling = status?.state === "Cooling";
-      this.#hint.note(row.network, address, spec.owner.uid, cooling, metadata.resourceVersion);
-      return "told";
     }
   }
 
@@ -182,9 +192,9 @@ export class Outbox {
   }
 }
 
-function isOwnedBy(object: IPAllocation, row: OwedRow): boolean {
-  const { owner_kind: kind, owner_uid: uid, owner_interface: name } = row;
-  return sameOwner(fromAllocationOwner(object.spec.owner), { kind, uid, interface: name });
+/** The owner of an entry, as IPAllocations name it. */
+function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceName }: OwedRow) {
+  return { kind: OWNER_KINDS[kind].object, uid, interface: interfaceName };
 }
 
 /** Whether the same owner has attached anew with this very address meanwhile. */
@@ -216,7 +226,12 @@ export function isOnlyOwed(ledger: Ledger, object: IPAllocation, address: Addres
     const own = attachmentKey(row.container_id, row.interface);
     const isAll = attachments.every(([key, { node }]) => key === own && node === ledger.context.node);
     const hasEnded = !isUsed(ledger, row) && !isBeingAdded(ledger, row);
-    return row.owner_kind === "container" && isOwnedBy(object, row) && isAll && hasEnded;
+    return (
+      row.owner_kind === "container" &&
+      sameAllocationOwner(object.spec.owner, ownerOf(row)) &&
+      isAll &&
+      hasEnded
+    );
   });
 }
 
@@ -229,17 +244,17 @@ function isBeingAdded(ledger: Ledger, row: OwedRow): boolean {
   );
 }
 
-/** The object without what the entry ends; Cooling when that was all of an owner that is not a claim; null: nothing to write. */
-function released(object: IPAllocation, row: OwedRow, time: string): object | null {
+/** The object goes without what the entry ends; it rests when that was all of an owner that ends with it. */
+function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {
   const attachments = Object.entries(object.status?.attachments ?? {});
   const own = attachmentKey(row.container_id, row.interface);
-  const ended = attachments.flatMap(([key, one]) =>
+  const keys = attachments.flatMap(([key, one]) =>
     key === own ||
     (row.owner_kind === "pod" && one.pod?.uid === row.owner_uid && one.interface === row.owner_interface)
       ? [key]
       : [],
   );
-  if (row.owner_kind === "claim") return ended.length === 0 ? null : withoutAttachments(object, ended);
-  if (attachments.length > ended.length) return ended.length === 0 ? null : withoutAttachments(object, ended);
-  return cooled(object, time);
+  if (!OWNER_KINDS[row.owner_kind].outlivesAttachments && attachments.length === keys.length)
+    return { kind: "cool" };
+  return keys.length === 0 ? { kind: "leave", why: "told" } : { kind: "prune", keys };
 }

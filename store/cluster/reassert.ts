@@ -5,14 +5,13 @@ import { isoTime } from "../../platform/time.ts";
 import { journalEnd, owe } from "../journal/intents.ts";
 import { attachmentOf } from "../journal/rows.ts";
 import type { Attachment } from "../records.ts";
-import {
-  newAllocation,
-  sameAllocationOwner,
-  takenOver,
-  withAttachment,
-} from "./allocations/allocation-object.ts";
+import type { AllocationReading } from "./allocations/allocation-client.ts";
+import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
+import { hold, tooManyWriters } from "./allocations/hold.ts";
 import { toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
+
+type AttachedHolder = Holder & { readonly attachment: AllocationAttachment };
 
 const PAGE = 100;
 /** Reads under way at once: thousands of attachments are looked through in seconds without a crowd before ADDs. */
@@ -182,59 +181,74 @@ async function reassertOne(
   ip: string,
 ): Promise<"held" | "restored" | "lost" | "over"> {
   const { client, context, desk, folder, hint } = parts;
+  const { network } = attachment;
   const one = parseInterfaceAddress(ip);
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
-  const owner = toAllocationOwner(attachment.owner);
-  const ours: AllocationAttachment = {
-    containerID: attachment.containerId,
-    interface: attachment.interface,
-    node: attachment.node,
-    ...(attachment.pod === null ? {} : { pod: attachment.pod }),
-    since: isoTime(attachment.sinceMs),
+  const holder = holderOfAttachment(attachment);
+  const outcome = await hold<"held" | "lost" | "over">(client, {
+    network,
+    one,
+    holder,
+    deadlineMs,
+    whyNot: async (reading) => {
+      if (!isStillThere(parts, attachment)) return "held";
+      if (isRecorded(reading, holder)) {
+        missing.putBack(network, ip);
+        return "held";
+      }
+      if (attachment.pod !== null && (await desk.podState(attachment.pod, deadlineMs)) === "completed")
+        return "over";
+      // One that rests is nobody's, whoever had it before: a restored server knows nothing of who took it over since.
+      const state = reading?.object.status?.state;
+      if (reading !== null && state !== "Cooling" && !isOwn(reading, holder)) return "lost";
+      if (state !== "Bound") await missing.noteAddress(network, ip);
+      return null;
+    },
+  });
+  if (outcome.kind === "left") return outcome.why;
+  if (outcome.kind !== "held") throw tooManyWriters(network, one.address);
+  missing.putBack(network, ip);
+  hint.note(network, one.address, holder.owner.uid, false, outcome.object.metadata.resourceVersion);
+  if (isStillThere(parts, attachment)) return "restored";
+  // Its DEL came while it was being restored, and found nothing to release.
+  const { owner, containerId, interface: interfaceName } = attachment;
+  await folder.write((ledger) =>
+    owe(ledger, {
+      network,
+      address: one.address,
+      owner,
+      containerId,
+      interface: interfaceName,
+      uncertain: false,
+    }),
+  );
+  parts.owed();
+  return "held";
+}
+
+/** Who has an address of an attachment, as its ADD recorded it. */
+function holderOfAttachment(attachment: Attachment): AttachedHolder {
+  const { containerId, interface: interfaceName, node, pod, sinceMs } = attachment;
+  const ours = {
+    containerID: containerId,
+    interface: interfaceName,
+    node,
+    ...(pod === null ? {} : { pod }),
+    since: isoTime(sinceMs),
   };
-  const key = attachmentKey(ours.containerID, ours.interface);
-  for (;;) {
-    const reading = await client.read(attachment.network, one.address, deadlineMs);
-    if (!isStillThere(parts, attachment)) return "held";
-    const time = isoTime(context.clock.wallMs());
-    const holder = { owner, attachment: ours };
-    const isOurs = reading !== null && sameAllocationOwner(reading.object.spec.owner, owner);
-    const bound = reading?.object.status?.state === "Bound";
-    if (isOurs && bound && key in (reading.object.status?.attachments ?? {})) {
-      missing.putBack(attachment.network, ip);
-      return "held";
-    }
-    if (attachment.pod !== null && (await desk.podState(attachment.pod, deadlineMs)) === "completed")
-      return "over";
-    // One that rests is nobody's, whoever had it before: a restored server knows nothing of who took it over since.
-    if (reading !== null && !isOurs && reading.object.status?.state !== "Cooling") return "lost";
-    if (reading === null || !bound) await missing.noteAddress(attachment.network, ip);
-    const written =
-      reading === null
-        ? await client.create(newAllocation(attachment.network, one, holder, time), deadlineMs)
-        : await client.replace(
-            bound ? withAttachment(reading.object, ours) : takenOver(reading.object, one, holder, time),
-            deadlineMs,
-          );
-    if (written.kind === "changed") continue;
-    missing.putBack(attachment.network, ip);
-    hint.note(attachment.network, one.address, owner.uid, false, written.object.metadata.resourceVersion);
-    if (isStillThere(parts, attachment)) return "restored";
-    // Its DEL came while it was being restored, and found nothing to release.
-    const { network, containerId, interface: interfaceName } = attachment;
-    await folder.write((ledger) =>
-      owe(ledger, {
-        network,
-        address: one.address,
-        owner: attachment.owner,
-        containerId,
-        interface: interfaceName,
-        uncertain: false,
-      }),
-    );
-    parts.owed();
-    return "held";
-  }
+  return { owner: toAllocationOwner(attachment.owner), attachment: ours };
+}
+
+function isOwn({ object }: AllocationReading, { owner }: AttachedHolder): boolean {
+  return sameAllocationOwner(object.spec.owner, owner);
+}
+
+/** Whether an allocation says what it should: bound, to this owner, with this attachment. */
+function isRecorded(reading: AllocationReading | null, holder: AttachedHolder): boolean {
+  if (reading === null || !isOwn(reading, holder)) return false;
+  const { status } = reading.object;
+  const { containerID, interface: interfaceName } = holder.attachment;
+  return status?.state === "Bound" && attachmentKey(containerID, interfaceName) in (status.attachments ?? {});
 }
 
 function isStillThere({ folder }: AttachParts, attachment: Attachment): boolean {

@@ -1,16 +1,24 @@
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
-import { refuse } from "../../ipam/refusals.ts";
+import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
-import { CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import { CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { ReleaseOutcome } from "../node-store.ts";
 import type { PodIdentity } from "../records.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
-import { cooled } from "./allocations/allocation-object.ts";
+import { giveBack } from "./allocations/give-back.ts";
+import { tooManyWriters } from "./allocations/hold.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
 import type { PodState } from "./claim-desk.ts";
+
+interface Asking {
+  readonly deadlineMs: number;
+  readonly api: Pick<KubeApi, "send" | "clock">;
+  podState(pod: PodIdentity): Promise<PodState>;
+}
 
 /**
  * An operator takes an address back. Used by an attachment, or held by a pod that lives, it is refused unless forced;
@@ -19,55 +27,50 @@ import type { PodState } from "./claim-desk.ts";
 export async function releaseInKubernetes(
   client: AllocationClient,
   which: { readonly network: string; readonly address: Address; readonly force: boolean },
-  {
-    nowMs,
-    deadlineMs,
-    api,
-    podState,
-  }: {
-    readonly nowMs: number;
-    readonly deadlineMs: number;
-    readonly api: Pick<KubeApi, "send" | "clock">;
-    podState(pod: PodIdentity): Promise<PodState>;
-  },
+  asking: Asking,
 ): Promise<ReleaseOutcome> {
   const { network, address, force } = which;
   const text = formatAddress(address);
-  for (;;) {
-    const reading = await client.read(network, address, deadlineMs);
-    if (reading === null) {
-      return {
-        kind: "refused",
-        refusal: refuse("NOT_FOUND", { what: `allocation of ${text} on network ${network}` }),
-      };
-    }
-    const { object } = reading;
-    const owner = fromAllocationOwner(object.spec.owner);
-    const holder = describeOwner(owner);
-    if (object.status?.state === "Cooling") {
+  const outcome = await giveBack<Refusal>(
+    client,
+    { name: allocationName(network, address) },
+    async ({ object }) => {
       // To every allocator it has rested long enough then.
-      const rested = { ...object, status: { ...object.status, since: isoTime(0) } };
-      const written = await client.replace(rested, deadlineMs);
-      if (written.kind === "changed") continue;
-      return { kind: "released", addresses: [object.spec.address], holder };
-    }
-    const users = Object.values(object.status?.attachments ?? {}).map(
-      (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
-    );
-    const claimed = owner.kind === "claim" && (await claimExists(api, owner, deadlineMs));
-    // Imported and adopted addresses have no attachments: whether they are used is known by their pod alone.
-    const asksPod = owner.kind === "pod" && owner.namespace !== "" && owner.name !== "" && users.length === 0;
-    const lives = asksPod && !force && (await podState(owner)) === "living";
-    // By force neither: the claim lists the address, so it would come back to it, or two would have it.
-    if (claimed || lives || (users.length > 0 && !force)) {
-      return {
-        kind: "refused",
-        refusal: refuse("IN_USE", { addresses: text, holder: [holder, ...users].join(", ") }),
-      };
-    }
-    const written = await client.replace(cooled(object, isoTime(reading.serverMs ?? nowMs)), deadlineMs);
-    if (written.kind === "done") return { kind: "released", addresses: [object.spec.address], holder };
+      if (object.status?.state === "Cooling") return { kind: "cool", since: isoTime(0) };
+      const holders = await whoNeeds(object, force, asking);
+      if (holders === null) return { kind: "cool" };
+      const refusal = refuse("IN_USE", { addresses: text, holder: holders.join(", ") });
+      return { kind: "leave", why: refusal };
+    },
+    asking.deadlineMs,
+  );
+  if (outcome.kind === "left") return { kind: "refused", refusal: outcome.why };
+  if (outcome.kind === "absent") {
+    const what = `allocation of ${text} on network ${network}`;
+    return { kind: "refused", refusal: refuse("NOT_FOUND", { what }) };
   }
+  if (outcome.kind !== "done") throw tooManyWriters(network, address);
+  const { address: released, owner } = outcome.object.spec;
+  return { kind: "released", addresses: [released], holder: describeOwner(fromAllocationOwner(owner)) };
+}
+
+/** Who keeps an allocation from being taken back: its owner and the containers that use it; null: nobody. */
+async function whoNeeds(
+  { spec, status }: IPAllocation,
+  force: boolean,
+  { api, deadlineMs, podState }: Asking,
+): Promise<string[] | null> {
+  const owner = fromAllocationOwner(spec.owner);
+  const users = Object.values(status?.attachments ?? {}).map(
+    (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
+  );
+  // By force neither: the claim lists the address, so it would come back to it, or two would have it.
+  const claimed = owner.kind === "claim" && (await claimExists(api, owner, deadlineMs));
+  // Imported and adopted addresses have no attachments: whether they are used is known by their pod alone.
+  const asksPod = owner.kind === "pod" && owner.namespace !== "" && owner.name !== "" && users.length === 0;
+  const lives = asksPod && !force && (await podState(owner)) === "living";
+  const isNeeded = claimed || lives || (users.length > 0 && !force);
+  return isNeeded ? [describeOwner(owner), ...users] : null;
 }
 
 async function claimExists(

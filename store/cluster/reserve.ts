@@ -5,17 +5,11 @@ import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { describeRangeSet } from "../../ipam/space/range-set.ts";
-import { type Clock, isoTime, parseTime } from "../../platform/time.ts";
+import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
-import {
-  type Holder,
-  newAllocation,
-  sameAllocationOwner,
-  takenOver,
-  withAttachment,
-  withoutAttachments,
-} from "./allocations/allocation-object.ts";
+import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import type { Hint } from "./allocations/hint.ts";
+import { hold, tooManyWriters } from "./allocations/hold.ts";
 
 /** Refused creates after which the hint is plainly wrong, and the network is followed. */
 const CONFLICTS_TO_FOLLOW = 3;
@@ -156,46 +150,52 @@ class Search {
 
   /** Whether the candidate is the holder's now. */
   async #take(one: InterfaceAddress): Promise<boolean> {
-    const { client, definition, holder, clock, deadlineMs } = this.#reservation;
-    // What rests surely exists: reading it first saves a refused create.
-    let mayBeAbsent = !this.#resting;
-    for (;;) {
-      if (mayBeAbsent) {
-        const object = newAllocation(definition.name, one, holder, isoTime(clock.wallMs()));
-        const created = await client.create(object, deadlineMs);
-        if (created.kind === "done") return this.#won(one, created.object.metadata.resourceVersion);
-      }
-      const reading = await client.read(definition.name, one.address, deadlineMs);
-      mayBeAbsent = reading === null;
-      if (reading === null) continue;
-      const next = this.#afterRead(reading, one);
-      if (next === null) {
-        this.#lose(one, reading.object);
+    const { client, definition, holder, hint, deadlineMs } = this.#reservation;
+    const outcome = await hold<AllocationReading>(client, {
+      network: definition.name,
+      one,
+      holder,
+      deadlineMs,
+      // What rests surely exists: reading it first saves a refused create.
+      believed: this.#resting ? undefined : null,
+      whyNot: (reading) => (reading === null || this.#mayHave(reading, one) ? null : reading),
+      replaced: (object) => formerKeys(object, holder),
+    });
+    switch (outcome.kind) {
+      case "held":
+      case "own":
+        hint.note(
+          definition.name,
+          one.address,
+          holder.owner.uid,
+          false,
+          outcome.object.metadata.resourceVersion,
+        );
+        return true;
+      case "taken":
+        this.#lose(one, outcome.object);
         return false;
-      }
-      const written = await client.replace(next, deadlineMs);
-      if (written.kind === "done") return this.#won(one, written.object.metadata.resourceVersion);
+      case "left":
+        this.#lose(one, outcome.why.object);
+        return false;
+      case "changed":
+        throw tooManyWriters(definition.name, one.address);
     }
   }
 
-  /** The object as this holder would write it; null when it is somebody else's. */
-  #afterRead({ object, serverMs }: AllocationReading, one: InterfaceAddress): object | null {
-    const { holder, definition, clock, hint } = this.#reservation;
-    const own = sameAllocationOwner(object.spec.owner, holder.owner);
-    if (object.status?.state !== "Cooling") {
-      if (!own || holder.attachment === null) return null;
-      return withAttachment(withoutAttachments(object, formerKeys(object, holder)), holder.attachment);
-    }
+  /** Whether an address that rests has rested enough for this holder. */
+  #mayHave({ object, serverMs }: AllocationReading, one: InterfaceAddress): boolean {
+    const { holder, definition, hint } = this.#reservation;
+    if (object.status?.state !== "Cooling") return true;
+    // It goes as soon as nothing holds it; its name is free then.
+    if (object.metadata.deletionTimestamp !== undefined) return false;
     const restMs = definition.cooldownSeconds * 1_000;
     const sinceMs = parseTime(object.status.since ?? "");
     // By the server's clock, or by having watched it: clocks of nodes prove nothing.
     const rested =
       (serverMs !== null && serverMs - sinceMs >= restMs) ||
       hint.restSeenMs(definition.name, one.address, object.metadata.resourceVersion) >= restMs;
-    if (!own && !rested && !this.#resting) return null;
-    // A Cooling object that is being deleted goes as soon as nothing holds it; its name is free then.
-    if (object.metadata.deletionTimestamp !== undefined) return null;
-    return takenOver(object, one, holder, isoTime(clock.wallMs()));
+    return rested || this.#resting || sameAllocationOwner(object.spec.owner, holder.owner);
   }
 
   /**
@@ -214,12 +214,6 @@ class Search {
     const { hint, definition, holder } = this.#reservation;
     if (error instanceof RefusalError) this.#unmark();
     else hint.note(definition.name, address, holder.owner.uid, false, "");
-  }
-
-  #won(one: InterfaceAddress, resourceVersion: string): true {
-    const { hint, definition, holder } = this.#reservation;
-    hint.note(definition.name, one.address, holder.owner.uid, false, resourceVersion);
-    return true;
   }
 }
 

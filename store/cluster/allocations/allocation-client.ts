@@ -1,3 +1,13 @@
+/*
+ * store/cluster/allocations/: IPAllocation objects, one for each address that somebody has
+ *
+ *   allocation-object, owners     the object, and whose it is
+ *   allocation-client             reads and writes of single objects
+ *   hold, give-back               where an address becomes somebody's, and where it ceases to be: nobody else writes one
+ *   hint, views                   the picture of what is free; what people are shown
+ *   continuity, served-since      whether the API server still has what it had
+ */
+
 import type { Address } from "../../../ipam/space/address.ts";
 import { permittedObject, readingOf, refusedBy, writtenOf } from "../../../kube/answers.ts";
 import {
@@ -9,6 +19,7 @@ import {
 } from "../../../kube/kube-api.ts";
 import { allocationName } from "../../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../../kube/objects.ts";
+import type { Clock } from "../../../platform/time.ts";
 import type { Continuity } from "./continuity.ts";
 
 /** An allocation as one quorum read showed it. */
@@ -50,9 +61,18 @@ export class AllocationClient {
     return new AllocationClient(this.#api, this.#priority, this.#continuity, epoch);
   }
 
+  /** Deadlines are its instants. */
+  get clock(): Clock {
+    return this.#api.clock;
+  }
+
   /** A quorum read; null: nobody has the address. */
-  async read(network: string, address: Address, deadlineMs: number): Promise<AllocationReading | null> {
-    const name = allocationName(network, address);
+  read(network: string, address: Address, deadlineMs: number): Promise<AllocationReading | null> {
+    return this.readNamed(allocationName(network, address), deadlineMs);
+  }
+
+  /** The same, of an object whose name is known. */
+  async readNamed(name: string, deadlineMs: number): Promise<AllocationReading | null> {
     const path = objectPath(ALLOCATIONS_PATH, name);
     const answer = await this.#api.send({ method: "GET", path, priority: this.#priority, deadlineMs });
     const object: IPAllocation | null = permittedObject(readingOf(answer, path), `read IPAllocation ${name}`);
@@ -70,6 +90,18 @@ export class AllocationClient {
     const { name } = (object as IPAllocation).metadata;
     const path = objectPath(ALLOCATIONS_PATH, name);
     return this.#write({ method: "PUT", path, body: object, deadlineMs }, `write IPAllocation ${name}`);
+  }
+
+  /** Deletes an object if it still is as it was read. `done` gives the object of before. */
+  async delete(object: IPAllocation, deadlineMs: number): Promise<Written> {
+    const { name, uid, resourceVersion } = object.metadata;
+    const path = objectPath(ALLOCATIONS_PATH, name);
+    const body = { preconditions: { uid, resourceVersion } };
+    const written = await this.#write(
+      { method: "DELETE", path, body, deadlineMs },
+      `delete IPAllocation ${name}`,
+    );
+    return written.kind === "done" ? { kind: "done", object } : written;
   }
 
   async #write(request: Omit<KubeRequest, "priority" | "unless">, what: string): Promise<Written> {

@@ -1,0 +1,325 @@
+import { describe, expect, test } from "vitest";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import {
+  ALLOCATIONS_PATH,
+  type AllocationOwner,
+  attachmentKey,
+  BOUND_FINALIZER,
+  type IPAllocation,
+  objectPath,
+} from "../../kube/objects.ts";
+import { isoTime } from "../../platform/time.ts";
+import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
+import {
+  cooled,
+  type Holder,
+  newAllocation,
+  takenOver,
+  withAttachment,
+} from "../../store/cluster/allocations/allocation-object.ts";
+import { type Change, giveBack } from "../../store/cluster/allocations/give-back.ts";
+import { ATTEMPTS_MAX, type Holding, hold } from "../../store/cluster/allocations/hold.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { ManualClock } from "../harness/manual-clock.ts";
+
+const ONE = parseInterfaceAddress("10.0.0.5/24");
+const NAME = allocationName("blue", ONE.address);
+const PATH = objectPath(ALLOCATIONS_PATH, NAME);
+const TIME = "2026-01-01T00:00:00.000Z";
+
+/** One IPAllocation on a server, as several writers see it. */
+class Stage {
+  readonly clock = new ManualClock();
+  readonly api = new KubeInMemory(this.clock);
+  readonly client = new AllocationClient(this.api, "del");
+  /** Methods of what the writer under test has sent. */
+  readonly sent: string[] = [];
+
+  constructor() {
+    this.api.before = ({ method }) => {
+      this.sent.push(method);
+    };
+  }
+
+  put(object: object): IPAllocation {
+    return this.api.put(ALLOCATIONS_PATH, { ...(this.object ?? {}), ...object });
+  }
+
+  get object(): IPAllocation | undefined {
+    return this.api.at(PATH);
+  }
+
+  get owner(): string | undefined {
+    return this.object?.spec.owner.uid;
+  }
+
+  get attached(): string[] {
+    return Object.values(this.object?.status?.attachments ?? {}).map(({ containerID }) => containerID);
+  }
+
+  get deadlineMs(): number {
+    return this.clock.nowMs + 10_000;
+  }
+
+  hold<W = never>(holder: Holder, given: Partial<Holding<W>> = {}) {
+    const { client, deadlineMs } = this;
+    return hold<W>(client, { network: "blue", one: ONE, holder, deadlineMs, ...given });
+  }
+
+  giveBack<W = never>(change: Change<W> | ((object: IPAllocation) => Change<W>), meant = {}) {
+    const judge = typeof change === "function" ? change : () => change;
+    return giveBack<W>(this.client, { name: NAME, ...meant }, ({ object }) => judge(object), this.deadlineMs);
+  }
+
+  /** Somebody else writes at the moment before a write of the writer under test, `times` times. */
+  interfere(times: number, change: (object: IPAllocation | undefined, time: number) => void): void {
+    let left = times;
+    this.api.before = ({ method }) => {
+      this.sent.push(method);
+      if (method === "GET" || left === 0) return;
+      left -= 1;
+      change(this.object, times - left);
+    };
+  }
+}
+
+function owned(name: string, kind: AllocationOwner["kind"] = "Pod"): AllocationOwner {
+  return { kind, namespace: "shop", name, uid: `${name}-uid`, interface: "net1" };
+}
+
+/** A holder with a container, or without one. */
+function holder(name: string, container: string | null = `${name}-1`): Holder {
+  const attachment =
+    container === null ? null : { containerID: container, interface: "net1", node: "node-a", since: TIME };
+  return { owner: owned(name), attachment };
+}
+
+function bound(one: Holder): object {
+  return newAllocation("blue", ONE, one, TIME);
+}
+
+function resting(one: Holder): object {
+  return cooled(bound(one) as IPAllocation, TIME);
+}
+
+describe("an address is held", () => {
+  test.each([
+    ["nothing is there, as the caller believed", undefined, { believed: null }, ["POST"], "absent"],
+    ["nothing is there", undefined, {}, ["GET", "POST"], "absent"],
+    ["it rests after another", resting(holder("db")), {}, ["GET", "PUT"], "cooling"],
+    [
+      "it rests, which the caller did not know",
+      resting(holder("db")),
+      { believed: null },
+      ["POST", "GET", "PUT"],
+      "cooling",
+    ],
+    ["the owner has it, without a container", bound(holder("web", null)), {}, ["GET", "PUT"], "bound"],
+    [
+      "another has it, whose name the holder's was",
+      bound(holder("db")),
+      { relationOf: () => "passes-over" },
+      ["GET", "PUT"],
+      "bound",
+    ],
+  ] as const)("%s", async (_what, before, given, sent, was) => {
+    const stage = new Stage();
+    if (before !== undefined) stage.put(before);
+    expect(await stage.hold(holder("web"), given)).toMatchObject({ kind: "held", was, object: stage.object });
+    expect(stage.sent).toEqual(sent);
+    expect(stage.object).toMatchObject({
+      metadata: { finalizers: [BOUND_FINALIZER] },
+      spec: { owner: owned("web") },
+      status: { state: "Bound", node: "node-a" },
+    });
+    expect(stage.attached).toEqual(["web-1"]);
+  });
+
+  test("beside the owner's other containers, and in the place of those that it replaces", async () => {
+    const stage = new Stage();
+    const before = bound(holder("web", "old")) as IPAllocation;
+    const sibling = { containerID: "sibling", interface: "net1", node: "node-b", since: TIME };
+    stage.put(withAttachment(before, sibling));
+    await stage.hold(holder("web"), { replaced: () => [attachmentKey("old", "net1")] });
+    expect(stage.attached.toSorted()).toEqual(["sibling", "web-1"]);
+    expect(stage.object?.status?.node).toBe("node-a");
+  });
+});
+
+describe("an address is not held", () => {
+  test("another has it: nothing is written, whatever the caller believed", async () => {
+    for (const given of [{}, { believed: null }]) {
+      const stage = new Stage();
+      const before = stage.put(bound(holder("db")));
+      expect(await stage.hold(holder("web"), given)).toMatchObject({ kind: "taken", object: before });
+      expect(stage.api.writes).toEqual([]);
+      expect(stage.owner).toBe("db-uid");
+    }
+  });
+
+  test("it is the holder's, who attaches nothing: nothing is written", async () => {
+    const stage = new Stage();
+    stage.put(bound(holder("web")));
+    expect(await stage.hold(holder("web", null))).toMatchObject({ kind: "own" });
+    expect(stage.sent).toEqual(["GET"]);
+  });
+
+  test("its caller says why not, of what was read and of what was not there", async () => {
+    const stage = new Stage();
+    const whyNot = (reading: unknown) => (reading === null ? "absent" : "there");
+    expect(await stage.hold(holder("web"), { whyNot })).toEqual({ kind: "left", why: "absent" });
+    stage.put(resting(holder("db")));
+    expect(await stage.hold(holder("web"), { whyNot: async (one) => whyNot(one) })).toEqual({
+      kind: "left",
+      why: "there",
+    });
+    expect(stage.api.writes).toEqual([]);
+  });
+
+  test.each([
+    ["created", undefined],
+    ["took over", resting(holder("cache"))],
+  ])("another %s it in the moment of the write: his it stays", async (_what, before) => {
+    const stage = new Stage();
+    if (before !== undefined) stage.put(before);
+    stage.interfere(1, (object) =>
+      stage.put(object === undefined ? bound(holder("db")) : takenOver(object, ONE, holder("db"), TIME)),
+    );
+    expect(await stage.hold(holder("web"))).toMatchObject({ kind: "taken" });
+    expect(stage.owner).toBe("db-uid");
+    expect(stage.api.writes).toEqual([]);
+  });
+
+  test("a reading that the caller brings along is as old as it is: the write is refused and made anew", async () => {
+    const stage = new Stage();
+    const old = stage.put(resting(holder("db")));
+    stage.put({ ...old, status: { ...old.status, since: "2026-01-01T00:00:01.000Z" } });
+    const believed = { object: old, serverMs: null };
+    expect(await stage.hold(holder("web"), { believed })).toMatchObject({ kind: "held" });
+    expect(stage.sent).toEqual(["PUT", "GET", "PUT"]);
+  });
+
+  test("others write it again and again: it is given up", async () => {
+    const stage = new Stage();
+    stage.put(resting(holder("db")));
+    stage.interfere(ATTEMPTS_MAX, (object, time) =>
+      stage.put({ ...object, status: { ...object?.status, since: isoTime(time) } }),
+    );
+    expect(await stage.hold(holder("web"))).toEqual({ kind: "changed" });
+    expect(stage.sent.filter((method) => method === "PUT")).toHaveLength(ATTEMPTS_MAX);
+    expect(stage.owner).toBe("db-uid");
+  });
+});
+
+describe("an address is given back", () => {
+  test("it rests from the server's time on, with nobody attached, and keeps others' finalizers", async () => {
+    const stage = new Stage();
+    const before = bound(holder("web")) as IPAllocation;
+    stage.put({ ...before, metadata: { ...before.metadata, finalizers: [BOUND_FINALIZER, "a.test/b"] } });
+    const send = stage.api.send.bind(stage.api);
+    stage.api.send = async (request) => ({ ...(await send(request)), serverMs: 5_000 });
+    expect(await stage.giveBack({ kind: "cool" })).toEqual({ kind: "done", object: stage.object });
+    expect(stage.sent).toEqual(["GET", "PUT"]);
+    expect(stage.object).toMatchObject({
+      metadata: { finalizers: ["a.test/b"] },
+      spec: { owner: owned("web") },
+      status: { state: "Cooling", since: isoTime(5_000), attachments: {}, node: "" },
+    });
+  });
+
+  test("or from the time that is told, or from now where the server tells none", async () => {
+    const stage = new Stage();
+    stage.put(bound(holder("web")));
+    await stage.giveBack({ kind: "cool" });
+    expect(stage.object?.status?.since).toBe(isoTime(stage.clock.wallMs()));
+    await stage.giveBack({ kind: "cool", since: isoTime(0) });
+    expect(stage.object?.status?.since).toBe(isoTime(0));
+  });
+
+  test("one container of several is taken out, and the node is the newest's that is left", async () => {
+    const stage = new Stage();
+    const later = {
+      containerID: "later",
+      interface: "net1",
+      node: "node-b",
+      since: "2026-01-01T00:00:01.000Z",
+    };
+    stage.put(withAttachment(bound(holder("web")) as IPAllocation, later));
+    const keys = [attachmentKey("web-1", "net1")];
+    expect(await stage.giveBack({ kind: "prune", keys })).toMatchObject({ kind: "done" });
+    expect(stage.attached).toEqual(["later"]);
+    expect(stage.object?.status).toMatchObject({ state: "Bound", node: "node-b" });
+  });
+
+  test("the node of a pod is recorded", async () => {
+    const stage = new Stage();
+    stage.put(bound(holder("web", null)));
+    await stage.giveBack({ kind: "record", node: "node-c" });
+    expect(stage.object?.status).toMatchObject({ state: "Bound", node: "node-c" });
+  });
+
+  test("what has rested is deleted, unless somebody has taken it up since", async () => {
+    const stage = new Stage();
+    stage.put(resting(holder("web")));
+    stage.interfere(1, (object) => stage.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)));
+    const drop = (object: IPAllocation): Change<"used"> =>
+      object.status?.state === "Cooling" ? { kind: "delete" } : { kind: "leave", why: "used" };
+    expect(await stage.giveBack(drop)).toEqual({ kind: "left", why: "used" });
+    expect(stage.owner).toBe("db-uid");
+    stage.put(cooled(stage.object as IPAllocation, TIME));
+    expect(await stage.giveBack(drop)).toMatchObject({ kind: "done" });
+    expect(stage.object).toBeUndefined();
+  });
+});
+
+describe("an address is not given back", () => {
+  test("nobody has it", async () => {
+    const stage = new Stage();
+    expect(await stage.giveBack({ kind: "cool" })).toEqual({ kind: "absent" });
+  });
+
+  test.each([
+    ["it is another owner's", { owner: owned("db") }],
+    ["it is of another interface", { owner: { ...owned("web"), interface: "net2" } }],
+    ["it was created again", { uid: "another" }],
+  ])("%s: it is not even judged", async (_what, meant) => {
+    const stage = new Stage();
+    const before = stage.put(bound(holder("web")));
+    const judge = () => {
+      throw new Error("asked");
+    };
+    expect(await stage.giveBack(judge, meant)).toEqual({ kind: "other", object: before });
+    expect(stage.api.writes).toEqual([]);
+  });
+
+  test("a container was attached after it was judged: it is judged again", async () => {
+    const stage = new Stage();
+    stage.put(bound(holder("web", null)));
+    const attachment = { containerID: "new", interface: "net1", node: "node-a", since: TIME };
+    stage.interfere(1, (object) => stage.put(withAttachment(object as IPAllocation, attachment)));
+    const judge = ({ status }: IPAllocation): Change<"used"> =>
+      Object.keys(status?.attachments ?? {}).length === 0 ? { kind: "cool" } : { kind: "leave", why: "used" };
+    expect(await stage.giveBack(judge, { owner: owned("web") })).toEqual({ kind: "left", why: "used" });
+    expect(stage.attached).toEqual(["new"]);
+  });
+
+  test("it has become another's since it was judged", async () => {
+    const stage = new Stage();
+    stage.put(resting(holder("web")));
+    stage.interfere(1, (object) => stage.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)));
+    const meant = { owner: owned("web") };
+    expect(await stage.giveBack({ kind: "cool" }, meant)).toMatchObject({ kind: "other" });
+    expect(stage.object?.status?.state).toBe("Bound");
+  });
+
+  test("others write it again and again: it is given up", async () => {
+    const stage = new Stage();
+    stage.put(bound(holder("web")));
+    stage.interfere(ATTEMPTS_MAX, (object, time) =>
+      stage.put({ ...object, status: { ...object?.status, node: `node-${time}` } }),
+    );
+    expect(await stage.giveBack({ kind: "cool" })).toEqual({ kind: "changed" });
+    expect(stage.object?.status?.state).toBe("Bound");
+  });
+});

@@ -4,6 +4,9 @@ import { VERSION } from "../version.ts";
 import { Daemon } from "./daemon.ts";
 import { loadDaemonSettings } from "./settings.ts";
 
+/** For whoever puts a daemon into a process of another making: tests do. */
+export { Daemon, loadDaemonSettings };
+
 /** The socket that a daemon without flags serves. Throws SettingsError. */
 export function configuredSocket(): string {
   return loadDaemonSettings({}, process.env).socket;

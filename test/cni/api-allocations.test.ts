@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { apply, claim, withClaim } from "./manifests.ts";
 import { network, pod, test } from "./scene.ts";
 
@@ -7,7 +7,7 @@ import { network, pod, test } from "./scene.ts";
 
 const NETNS = "/run/netns/c1";
 
-async function live(daemon: TestDaemon): Promise<void> {
+async function live(daemon: ServedDaemon): Promise<void> {
   await apply(
     daemon,
     claim(
@@ -35,7 +35,7 @@ async function live(daemon: TestDaemon): Promise<void> {
   await daemon.cni("DEL", "c5");
 }
 
-async function list(daemon: TestDaemon, query = ""): Promise<string[]> {
+async function list(daemon: ServedDaemon, query = ""): Promise<string[]> {
   const answer = await daemon.get(`/v1/allocations${query}`);
   expect(answer.status, answer.body).toBe(200);
   const { items } = answer.json();
@@ -121,7 +121,7 @@ test("every filter, alone and together", async ({ daemon }) => {
 });
 
 describe("pages", () => {
-  async function pages(daemon: TestDaemon, limit: number, query = ""): Promise<string[][]> {
+  async function pages(daemon: ServedDaemon, limit: number, query = ""): Promise<string[][]> {
     const found: string[][] = [];
     for (let token: string | undefined; ; ) {
       const path: string = `/v1/allocations?limit=${limit}${query}${token ? `&continue=${token}` : ""}`;

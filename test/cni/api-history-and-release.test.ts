@@ -1,15 +1,15 @@
 import { describe, expect } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { apply, claim, claimNamed, claims, conditionOf, withClaim } from "./manifests.ts";
-import { addressesOf, held, network, past, pod, restart, test } from "./scene.ts";
+import { addressesOf, held, network, past, pod, processTest, restart, test } from "./scene.ts";
 
 /** Who had an address, until when and why it ended; and an operator who takes one back. */
 
-const release = (daemon: TestDaemon, address: string, more: object = {}) =>
+const release = (daemon: ServedDaemon, address: string, more: object = {}) =>
   daemon.post("/v1/release", { network: "blue", address, ...more });
 
 describe("GET /v1/history", () => {
-  test("has every period of an address, newest first, across a restart", async ({ daemon }) => {
+  processTest("has every period of an address, newest first, across a restart", async ({ daemon }) => {
     const config = network("blue", { subnets: "192.0.2.7/32" });
     await daemon.cni("ADD", "c1", { config, args: pod("uid-1", "web-0") });
     await daemon.cni("DEL", "c1", { config });

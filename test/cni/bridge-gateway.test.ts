@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { apply, claim, claimNamed, conditionOf, nad, withClaim } from "./manifests.ts";
-import { addressesOf, counts, errorOf, expectDone, network, restart, test } from "./scene.ts";
+import { addressesOf, counts, errorOf, expectDone, network, processTest, restart, test } from "./scene.ts";
 
 /** A bridge with isGateway puts the gateway's address on itself, whatever defines the network. */
 
@@ -12,22 +12,24 @@ const ON_BRIDGE = network("blue", BARE, { bridge: "br-blue", isGateway: true });
 const BESIDE = network("blue", BARE, { type: "macvlan" });
 const EVERY_HOST = [2, 3, 4, 5, 6].map((host) => `10.20.0.${host}/29`);
 
-test("an applied definition without a gateway: the bridge's address is returned as gateway and never given", async ({
-  daemon,
-}) => {
-  await apply(daemon, APPLIED);
-  const first = (await daemon.cni("ADD", "c1", { config: ON_BRIDGE })).json();
-  expect(first.ips).toEqual([{ address: "10.20.0.2/29", gateway: "10.20.0.1" }]);
-  const given = [first.ips[0].address];
-  // Once a bridge has the address, it is nobody's through another plugin either, and not after a restart.
-  for (const id of ["c2", "c3"]) given.push(...addressesOf(await daemon.cni("ADD", id, { config: BESIDE })));
-  await restart(daemon, "SIGKILL");
-  given.push(...addressesOf(await daemon.cni("ADD", "c4", { config: BESIDE })));
-  given.push(...addressesOf(await daemon.cni("ADD", "c5", { config: ON_BRIDGE })));
-  expect(given.sort()).toEqual(EVERY_HOST);
-  expect(errorOf(await daemon.cni("ADD", "c6", { config: BESIDE }))).toMatchObject({ code: 11 });
-  expect(await counts(daemon, "blue")).toEqual({ allocated: 5, cooling: 0, free: 0, excluded: 3 });
-});
+processTest(
+  "an applied definition without a gateway: the bridge's address is returned as gateway and never given",
+  async ({ daemon }) => {
+    await apply(daemon, APPLIED);
+    const first = (await daemon.cni("ADD", "c1", { config: ON_BRIDGE })).json();
+    expect(first.ips).toEqual([{ address: "10.20.0.2/29", gateway: "10.20.0.1" }]);
+    const given = [first.ips[0].address];
+    // Once a bridge has the address, it is nobody's through another plugin either, and not after a restart.
+    for (const id of ["c2", "c3"])
+      given.push(...addressesOf(await daemon.cni("ADD", id, { config: BESIDE })));
+    await restart(daemon, "SIGKILL");
+    given.push(...addressesOf(await daemon.cni("ADD", "c4", { config: BESIDE })));
+    given.push(...addressesOf(await daemon.cni("ADD", "c5", { config: ON_BRIDGE })));
+    expect(given.sort()).toEqual(EVERY_HOST);
+    expect(errorOf(await daemon.cni("ADD", "c6", { config: BESIDE }))).toMatchObject({ code: 11 });
+    expect(await counts(daemon, "blue")).toEqual({ allocated: 5, cooling: 0, free: 0, excluded: 3 });
+  },
+);
 
 test("the bridge's address cannot be asked for, and the log says once that the definition names no gateway", async ({
   daemon,
@@ -80,38 +82,40 @@ test("a claim that holds the address hears of it", async ({ daemon }) => {
   expect((await daemon.delete("/v1/claims/default/vm1")).status).toBe(200);
 });
 
-test("two configurations of the runtime for one network: what one bridge has, the other does not give", async ({
-  daemon,
-}) => {
-  const ipam = { subnets: "10.20.0.0/29" };
-  const onBridge = network("blue", ipam, { isGateway: true });
-  const beside = network("blue", ipam, { type: "macvlan" });
-  const given = [];
-  for (const [index, config] of [onBridge, beside, beside, onBridge, beside].entries()) {
-    given.push(...addressesOf(await daemon.cni("ADD", `c${index}`, { config })));
-  }
-  expect(given.sort()).toEqual(EVERY_HOST);
-  expect(errorOf(await daemon.cni("ADD", "one-more", { config: beside }))).toMatchObject({ code: 11 });
-});
+processTest(
+  "two configurations of the runtime for one network: what one bridge has, the other does not give",
+  async ({ daemon }) => {
+    const ipam = { subnets: "10.20.0.0/29" };
+    const onBridge = network("blue", ipam, { isGateway: true });
+    const beside = network("blue", ipam, { type: "macvlan" });
+    const given = [];
+    for (const [index, config] of [onBridge, beside, beside, onBridge, beside].entries()) {
+      given.push(...addressesOf(await daemon.cni("ADD", `c${index}`, { config })));
+    }
+    expect(given.sort()).toEqual(EVERY_HOST);
+    expect(errorOf(await daemon.cni("ADD", "one-more", { config: beside }))).toMatchObject({ code: 11 });
+  },
+);
 
-test("the flag of persistence that an earlier release took inside ipam goes on counting until it is applied again", async ({
-  daemon,
-}) => {
-  const { default: Database } = await import("better-sqlite3");
-  await apply(daemon, APPLIED, claim("vm1"));
-  await daemon.end("SIGTERM");
-  const db = new Database(`${daemon.state}/holdfast.db`);
-  const old = { ...network("blue", { subnets: "10.20.0.0/29", allowPersistentIPs: true }) };
-  db.prepare("UPDATE definitions SET config = ?").run(JSON.stringify(old));
-  db.close();
-  await restart(daemon, "SIGTERM");
-  addressesOf(
-    await daemon.cni("ADD", "run1", { config: withClaim("vm1", BARE, { allowPersistentIPs: false }) }),
-  );
-  expect((await claimNamed(daemon, "vm1")).status?.ips).toHaveLength(1);
-  const again = await daemon.post("/v1/apply", { objects: [nad("blue-net", old)] });
-  expect(again.json().results[0].error).toMatchObject({
-    code: "CONFIG_INVALID",
-    message: expect.stringContaining("at the plugin's top level"),
-  });
-});
+processTest(
+  "the flag of persistence that an earlier release took inside ipam goes on counting until it is applied again",
+  async ({ daemon }) => {
+    const { default: Database } = await import("better-sqlite3");
+    await apply(daemon, APPLIED, claim("vm1"));
+    await daemon.end("SIGTERM");
+    const db = new Database(`${daemon.state}/holdfast.db`);
+    const old = { ...network("blue", { subnets: "10.20.0.0/29", allowPersistentIPs: true }) };
+    db.prepare("UPDATE definitions SET config = ?").run(JSON.stringify(old));
+    db.close();
+    await restart(daemon, "SIGTERM");
+    addressesOf(
+      await daemon.cni("ADD", "run1", { config: withClaim("vm1", BARE, { allowPersistentIPs: false }) }),
+    );
+    expect((await claimNamed(daemon, "vm1")).status?.ips).toHaveLength(1);
+    const again = await daemon.post("/v1/apply", { objects: [nad("blue-net", old)] });
+    expect(again.json().results[0].error).toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("at the plugin's top level"),
+    });
+  },
+);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { network, TestDaemon } from "../harness/daemon.ts";
+import { network, type ServedDaemon, TestDaemon } from "../harness/daemon.ts";
 
-let daemon: TestDaemon;
+let daemon: ServedDaemon;
 beforeAll(async () => {
   daemon = await TestDaemon.start();
 });

@@ -1,13 +1,13 @@
 import { describe, expect } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { apply, claim, claimNamed, claims, conditionOf, tryApply, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, expectDone, held, past, pod, restart, test } from "./scene.ts";
+import { addressesOf, errorOf, expectDone, held, past, pod, processTest, restart, test } from "./scene.ts";
 
 /** A claim's addresses go back to the pool with the claim, but never from under a container that uses them. */
 
 const config = withClaim("vm1");
-const remove = async (daemon: TestDaemon) => (await daemon.delete("/v1/claims/default/vm1")).json();
-const add = (daemon: TestDaemon, id: string, uid: string) =>
+const remove = async (daemon: ServedDaemon) => (await daemon.delete("/v1/claims/default/vm1")).json();
+const add = (daemon: ServedDaemon, id: string, uid: string) =>
   daemon.cni("ADD", id, { config, args: pod(uid) });
 
 describe("a claim that nothing uses", () => {
@@ -34,14 +34,14 @@ describe("a claim that nothing uses", () => {
 });
 
 describe("a claim that a container uses", () => {
-  async function terminating(daemon: TestDaemon): Promise<string> {
+  async function terminating(daemon: ServedDaemon): Promise<string> {
     await apply(daemon, claim("vm1"));
     const [address] = addressesOf(await add(daemon, "c1", "uid-1"));
     expect(await remove(daemon)).toEqual({ state: "terminating", ips: [address] });
     return address as string;
   }
 
-  test("is Terminating until the last DEL, then gone with its address", async ({ daemon }) => {
+  processTest("is Terminating until the last DEL, then gone with its address", async ({ daemon }) => {
     const address = await terminating(daemon);
     expect((await claimNamed(daemon, "vm1")).metadata).toHaveProperty("deletionTimestamp");
     await restart(daemon, "SIGKILL");

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { apply, claim, claimNamed, conditionOf, withClaim } from "./manifests.ts";
 import { addressesOf, errorOf, held, past, pod, test, testWith, until } from "./scene.ts";
 
@@ -7,7 +7,7 @@ import { addressesOf, errorOf, held, past, pod, test, testWith, until } from "./
 
 const config = withClaim("vm1");
 const add = (
-  daemon: TestDaemon,
+  daemon: ServedDaemon,
   id: string,
   options: { netns?: string; args?: string; ifname?: string } = {},
 ) => daemon.cni("ADD", id, { config, args: pod(`uid-${id}`), ...options });
@@ -78,7 +78,7 @@ describe("when the container died without a DEL", () => {
     ]);
   });
 
-  const watchful = testWith({ args: ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"] });
+  const watchful = testWith("--witness-interval-seconds", "1", "--witness-grace-seconds", "1");
   watchful(
     "the witness ends it after the grace: a plain address cools, a claim keeps its own",
     async ({ daemon, namespaces }) => {

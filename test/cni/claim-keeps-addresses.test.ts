@@ -9,6 +9,7 @@ import {
   network,
   past,
   pod,
+  processTest,
   restart,
   test,
 } from "./scene.ts";
@@ -69,29 +70,30 @@ describe("a claim's first use", () => {
 });
 
 describe("stop and start", () => {
-  test("the claim holds its addresses while no pod lives, and gives them to the next pod", async ({
-    daemon,
-  }) => {
-    await apply(daemon, claim("vm1"));
-    const first = await daemon.cni("ADD", "c1", { config: withClaim("vm1", DUAL), args: pod("uid-1") });
-    expectDone(await daemon.cni("DEL", "c1", { config: withClaim("vm1", DUAL) }));
-    expect(await held(daemon, "blue")).toEqual(
-      addressesOf(first).map((one) => `${one} Bound claim default/vm1`),
-    );
-    await restart(daemon, "SIGKILL");
-    const second = await daemon.cni("ADD", "c2", { config: withClaim("vm1", DUAL), args: pod("uid-2") });
-    expect(second.stdout).toBe(first.stdout);
-    expect((await claimNamed(daemon, "vm1")).status).toMatchObject({
-      ips: addressesOf(first),
-      ownerPod: { name: "uid-2" },
-    });
-    const [address] = addressesOf(first).map((one) => one.split("/")[0]);
-    expect(await past(daemon, address as string)).toEqual([
-      "container c2 holds",
-      "container c1 until DEL",
-      "claim default/vm1 holds",
-    ]);
-  });
+  processTest(
+    "the claim holds its addresses while no pod lives, and gives them to the next pod",
+    async ({ daemon }) => {
+      await apply(daemon, claim("vm1"));
+      const first = await daemon.cni("ADD", "c1", { config: withClaim("vm1", DUAL), args: pod("uid-1") });
+      expectDone(await daemon.cni("DEL", "c1", { config: withClaim("vm1", DUAL) }));
+      expect(await held(daemon, "blue")).toEqual(
+        addressesOf(first).map((one) => `${one} Bound claim default/vm1`),
+      );
+      await restart(daemon, "SIGKILL");
+      const second = await daemon.cni("ADD", "c2", { config: withClaim("vm1", DUAL), args: pod("uid-2") });
+      expect(second.stdout).toBe(first.stdout);
+      expect((await claimNamed(daemon, "vm1")).status).toMatchObject({
+        ips: addressesOf(first),
+        ownerPod: { name: "uid-2" },
+      });
+      const [address] = addressesOf(first).map((one) => one.split("/")[0]);
+      expect(await past(daemon, address as string)).toEqual([
+        "container c2 holds",
+        "container c1 until DEL",
+        "claim default/vm1 holds",
+      ]);
+    },
+  );
 
   test("nobody else gets them, not even when the pool is otherwise full", async ({ daemon }) => {
     const tiny = { subnets: "192.0.2.0/30" };
@@ -174,17 +176,20 @@ describe("the network changes while the VM runs", () => {
     expect(addressesOf(await startedAnew(daemon))).toEqual(addresses);
   });
 
-  test("its definition is deleted: DEL needs none, and the claim keeps its address", async ({ daemon }) => {
-    const addresses = await started(daemon);
-    const [result] = (await daemon.post("/v1/delete", { objects: [nad("blue-net", BLUE)] })).json().results;
-    expect(result).toMatchObject({ action: "deleted" });
-    expectDone(await daemon.cni("DEL", "c1", { config: "{}" }));
-    expect(await held(daemon, "blue")).toEqual([`${addresses[0]} Bound claim default/vm1`]);
-    await restart(daemon, "SIGKILL");
-    expect(
-      addressesOf(await daemon.cni("ADD", "c2", { config: withClaim("vm1"), args: pod("uid-2") })),
-    ).toEqual(addresses);
-  });
+  processTest(
+    "its definition is deleted: DEL needs none, and the claim keeps its address",
+    async ({ daemon }) => {
+      const addresses = await started(daemon);
+      const [result] = (await daemon.post("/v1/delete", { objects: [nad("blue-net", BLUE)] })).json().results;
+      expect(result).toMatchObject({ action: "deleted" });
+      expectDone(await daemon.cni("DEL", "c1", { config: "{}" }));
+      expect(await held(daemon, "blue")).toEqual([`${addresses[0]} Bound claim default/vm1`]);
+      await restart(daemon, "SIGKILL");
+      expect(
+        addressesOf(await daemon.cni("ADD", "c2", { config: withClaim("vm1"), args: pod("uid-2") })),
+      ).toEqual(addresses);
+    },
+  );
 
   test("persistence is taken away: a claim that has addresses keeps giving them, a new one is told", async ({
     daemon,

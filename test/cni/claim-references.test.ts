@@ -95,7 +95,7 @@ describe("a claim and its network", () => {
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling pod default/virt-1 (eth0)"]);
   });
 
-  const hasty = testWith({ args: ["--add-deadline-ms", "100"] });
+  const hasty = testWith("--add-deadline-ms", "100");
   hasty(
     "a network without persistence and no such claim: still never an anonymous address",
     async ({ daemon }) => {

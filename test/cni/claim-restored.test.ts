@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { apply, claim, claimNamed, claims, nad, tryApply, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, held, network, pod, restart, test } from "./scene.ts";
+import { addressesOf, errorOf, held, network, pod, processTest, restart, test } from "./scene.ts";
 
 /** A claim from a backup, or from another system, brings its addresses along in `status.ips`: they are its own, or it is refused. */
 
@@ -12,22 +12,25 @@ const DUAL = network(
 );
 const IPS = ["10.10.0.77/24", "fd10::77/64"];
 const restored = (name: string, ips: unknown) => claim(name, {}, { status: { ips } });
-const start = (daemon: TestDaemon, name = "vm1") =>
+const start = (daemon: ServedDaemon, name = "vm1") =>
   daemon.cni("ADD", `c-${name}`, {
     config: { ...withClaim(name), ipam: (DUAL as { ipam: object }).ipam },
     args: pod(name),
   });
 
 describe("a restored claim", () => {
-  test("has its addresses at once, also after a restart, and its pod gets them", async ({ daemon }) => {
-    await apply(daemon, nad("blue-net", DUAL), restored("vm1", IPS));
-    await restart(daemon, "SIGKILL");
-    expect(await held(daemon, "blue")).toEqual(IPS.map((ip) => `${ip} Bound claim default/vm1`));
-    const taken = await daemon.cni("ADD", "other", { config: DUAL, args: "IP=10.10.0.77" });
-    expect(errorOf(taken)).toMatchObject({ code: 120, msg: expect.stringContaining("claim default/vm1") });
-    expect(addressesOf(await start(daemon))).toEqual(IPS);
-    expect((await claimNamed(daemon, "vm1")).status).toMatchObject({ ips: IPS });
-  });
+  processTest(
+    "has its addresses at once, also after a restart, and its pod gets them",
+    async ({ daemon }) => {
+      await apply(daemon, nad("blue-net", DUAL), restored("vm1", IPS));
+      await restart(daemon, "SIGKILL");
+      expect(await held(daemon, "blue")).toEqual(IPS.map((ip) => `${ip} Bound claim default/vm1`));
+      const taken = await daemon.cni("ADD", "other", { config: DUAL, args: "IP=10.10.0.77" });
+      expect(errorOf(taken)).toMatchObject({ code: 120, msg: expect.stringContaining("claim default/vm1") });
+      expect(addressesOf(await start(daemon))).toEqual(IPS);
+      expect((await claimNamed(daemon, "vm1")).status).toMatchObject({ ips: IPS });
+    },
+  );
 
   test("may come before its network is defined", async ({ daemon }) => {
     await apply(daemon, restored("vm1", IPS));

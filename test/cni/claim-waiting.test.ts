@@ -1,16 +1,26 @@
 import { describe, expect } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { apply, claim, claims, conditionOf, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, expectDone, held, pod, restart, testWith, until } from "./scene.ts";
+import {
+  addressesOf,
+  errorOf,
+  expectDone,
+  held,
+  pod,
+  processTestWith,
+  restart,
+  testWith,
+  until,
+} from "./scene.ts";
 import { addressesIn, send, T } from "./wire.ts";
 
 /** The VM's controller creates the claim and the pod side by side: an ADD that comes first waits, and never guesses. */
 
 /** Nothing here waits that long; a loaded machine must not make the daemon give up. */
-const patient = testWith({ args: ["--add-deadline-ms", "50000"] });
-const hasty = testWith({ args: ["--add-deadline-ms", "300"] });
+const patient = testWith("--add-deadline-ms", "50000");
+const hasty = testWith("--add-deadline-ms", "300");
 
-async function waiting(daemon: TestDaemon, count: number): Promise<void> {
+async function waiting(daemon: ServedDaemon, count: number): Promise<void> {
   const gauge = async () =>
     /^holdfast_waiting_requests (\d+)$/m.exec((await daemon.get("/metrics")).body)?.[1];
   await until(async () => (await gauge()) === String(count), `${count} waiting requests`);
@@ -115,11 +125,14 @@ describe("many wait", () => {
     },
   );
 
-  patient("the daemon is told to stop: they are sent away to ask again, and it ends", async ({ daemon }) => {
-    const adding = ["c1", "c2", "c3"].map((id) => daemon.cni("ADD", id, { config: withClaim("vm1") }));
-    await waiting(daemon, 3);
-    expect(await daemon.end("SIGTERM")).toBe(0);
-    for (const answer of await Promise.all(adding)) expect(errorOf(answer)).toMatchObject({ code: 11 });
-    await restart(daemon, "SIGTERM");
-  });
+  processTestWith({ args: ["--add-deadline-ms", "50000"] })(
+    "the daemon is told to stop: they are sent away to ask again, and it ends",
+    async ({ daemon }) => {
+      const adding = ["c1", "c2", "c3"].map((id) => daemon.cni("ADD", id, { config: withClaim("vm1") }));
+      await waiting(daemon, 3);
+      expect(await daemon.end("SIGTERM")).toBe(0);
+      for (const answer of await Promise.all(adding)) expect(errorOf(answer)).toMatchObject({ code: 11 });
+      await restart(daemon, "SIGTERM");
+    },
+  );
 });

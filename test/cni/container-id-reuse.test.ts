@@ -1,8 +1,8 @@
 import { readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
-import { addressesOf, expectDone, held, newFolder, restart, test, until } from "./scene.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
+import { addressesOf, expectDone, held, newFolder, processTest, restart, test, until } from "./scene.ts";
 
 /*
  * cnitool derives the container ID from the namespace's path, podman keeps it over stop and start: the same ID comes
@@ -28,7 +28,7 @@ describe("a container ID used again", () => {
 
 describe("a DEL that waits in the spool", () => {
   /** Runs a DEL whose daemon is away. `deliver` puts what it spooled where the daemon looks. */
-  async function delayedDel(daemon: TestDaemon, containerId: string) {
+  async function delayedDel(daemon: ServedDaemon, containerId: string) {
     const spool = newFolder();
     onTestFinished(() => rmSync(spool, { recursive: true }));
     const answer = await daemon.cni("DEL", containerId, { socket: "/nonexistent/s.sock", spool });
@@ -40,7 +40,7 @@ describe("a DEL that waits in the spool", () => {
     const [name] = readdirSync(spool);
     return { deliver: () => renameSync(join(spool, name as string), join(daemon.spool, name as string)) };
   }
-  const drained = (daemon: TestDaemon) =>
+  const drained = (daemon: ServedDaemon) =>
     until(() => readdirSync(daemon.spool).length === 0, "the spool to be drained");
 
   test("ADD, DEL, drain: the address is released", async ({ daemon }) => {
@@ -52,7 +52,7 @@ describe("a DEL that waits in the spool", () => {
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
   });
 
-  test("ADD, DEL, ADD, drain: the second life's address stays", async ({ daemon }) => {
+  processTest("ADD, DEL, ADD, drain: the second life's address stays", async ({ daemon }) => {
     await daemon.cni("ADD", "c1");
     const { deliver } = await delayedDel(daemon, "c1");
     const second = await daemon.cni("ADD", "c1");
@@ -62,16 +62,19 @@ describe("a DEL that waits in the spool", () => {
     expect((await daemon.cni("ADD", "c1")).stdout).toBe(second.stdout);
   });
 
-  test("ADD, DEL, restart: drained before the first ADD, which has the address again", async ({ daemon }) => {
-    await daemon.cni("ADD", "c1");
-    const { deliver } = await delayedDel(daemon, "c1");
-    await daemon.end("SIGKILL");
-    deliver();
-    await restart(daemon, "SIGKILL");
-    expect(readdirSync(daemon.spool)).toEqual([]);
-    expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
-    expect(addressesOf(await daemon.cni("ADD", "c1"))).toEqual(["10.10.0.1/24"]);
-  });
+  processTest(
+    "ADD, DEL, restart: drained before the first ADD, which has the address again",
+    async ({ daemon }) => {
+      await daemon.cni("ADD", "c1");
+      const { deliver } = await delayedDel(daemon, "c1");
+      await daemon.end("SIGKILL");
+      deliver();
+      await restart(daemon, "SIGKILL");
+      expect(readdirSync(daemon.spool)).toEqual([]);
+      expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
+      expect(addressesOf(await daemon.cni("ADD", "c1"))).toEqual(["10.10.0.1/24"]);
+    },
+  );
 
   test("DELs of many lives, drained together in the end: only the last life counts", async ({ daemon }) => {
     const waiting = [];

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { addressesOf, counts, held, network, restart, test, until } from "./scene.ts";
+import { addressesOf, counts, held, network, processTest, restart, test, until } from "./scene.ts";
 
 /** A released address rests, so that ARP caches, conntrack and DNS forget its last holder; then round robin goes on. */
 
@@ -28,7 +28,7 @@ describe("a released address", () => {
     expect(given).toEqual(["192.0.2.5/29", "192.0.2.2/29", "192.0.2.4/29"]);
   });
 
-  test("rests on after a restart", async ({ daemon }) => {
+  processTest("rests on after a restart", async ({ daemon }) => {
     const config = blue();
     for (const id of ["c1", "c2"]) await daemon.cni("ADD", id, { config });
     await daemon.cni("DEL", "c1", { config });
@@ -70,7 +70,7 @@ describe("a released address", () => {
 });
 
 describe("round robin", () => {
-  test.for(["SIGTERM", "SIGKILL"] as const)(
+  processTest.for(["SIGTERM", "SIGKILL"] as const)(
     "goes on behind the last address after %s",
     async (signal, { daemon }) => {
       const config = blue({ cooldownSeconds: 0 });

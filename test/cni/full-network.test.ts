@@ -1,5 +1,15 @@
 import { describe, expect } from "vitest";
-import { addressesOf, counts, errorOf, expectDone, held, network, restart, test } from "./scene.ts";
+import {
+  addressesOf,
+  counts,
+  errorOf,
+  expectDone,
+  held,
+  network,
+  processTest,
+  restart,
+  test,
+} from "./scene.ts";
 import { addressesIn, send } from "./wire.ts";
 
 /** At the edge of a network: nobody has an address twice, nobody is given half, and whoever is refused is told why. */
@@ -23,7 +33,7 @@ describe("64 parallel ADDs for 60 free addresses", () => {
     expect(await counts(daemon, "blue")).toEqual({ allocated: 60, cooling: 0, free: 0, excluded: 4 });
   });
 
-  test("with DELs among them: what is answered is held, and the books balance", async ({ daemon }) => {
+  processTest("with DELs among them: what is answered is held, and the books balance", async ({ daemon }) => {
     await Promise.all(containers(30).map((id) => daemon.cni("ADD", id, { config: SIXTY })));
     const adding = Array.from({ length: 64 }, (_, i) => daemon.cni("ADD", `new${i}`, { config: SIXTY }));
     const ending = containers(30).map((id) => daemon.cni("DEL", id, { config: SIXTY }));

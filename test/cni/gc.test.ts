@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { apply, claim, withClaim } from "./manifests.ts";
 import { addressesOf, errorOf, expectDone, held, network, past, pod, test } from "./scene.ts";
 import { addressesIn, FORMER_BOOT, send, T } from "./wire.ts";
@@ -11,7 +11,7 @@ import { addressesIn, FORMER_BOOT, send, T } from "./wire.ts";
 
 const listed = (...ids: string[]) => ids.map((containerID) => ({ containerID, ifname: "eth0" }));
 
-function gc(daemon: TestDaemon, valid: unknown, name = "blue") {
+function gc(daemon: ServedDaemon, valid: unknown, name = "blue") {
   const config = { ...network(name, {}, { cniVersion: "1.1.0" }), "cni.dev/valid-attachments": valid };
   return daemon.cni("GC", "", { config, ifname: "", netns: "" });
 }

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect } from "vitest";
-import { type CniAnswer, newFolder, run, type TestDaemon, tableTestWith } from "./scene.ts";
+import { type CniAnswer, newFolder, run, type ServedDaemon, tableTestWith } from "./scene.ts";
 
 /*
  * A network moves from host-local to us by changing `ipam.type`. The same configuration goes to Debian's host-local and
@@ -16,7 +16,7 @@ writeFileSync(
   "domain blue.example\nnameserver 10.1.2.53\nnameserver fd10::53\nsearch blue.example example\noptions ndots:2 rotate\n",
 );
 afterAll(() => rmSync(RESOLV_FOLDER, { recursive: true }));
-const test = tableTestWith({ args: ["--resolv-conf-paths", RESOLV_CONF] });
+const test = tableTestWith("--resolv-conf-paths", RESOLV_CONF);
 /** What Debian's host-local 1.1 speaks. */
 const VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
@@ -72,12 +72,12 @@ const TWO_OF_A_FAMILY: [string, object][] = [
 
 /** One configuration, given to both. */
 class Both {
-  readonly #daemon: TestDaemon;
+  readonly #daemon: ServedDaemon;
   readonly #config: object;
   readonly #ipam: object;
   readonly #dataDir: string;
 
-  constructor(daemon: TestDaemon, config: object, ipam: object) {
+  constructor(daemon: ServedDaemon, config: object, ipam: object) {
     this.#daemon = daemon;
     this.#config = config;
     // It stays until the daemon stops, whose check at the end would miss it.

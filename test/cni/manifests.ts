@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import type { AppliedResult } from "../../admin/routes.ts";
 import type { ClaimView } from "../../store/manifests.ts";
-import { network, type TestDaemon } from "../harness/daemon.ts";
+import { network, type ServedDaemon } from "../harness/daemon.ts";
 
 /** The runtime's configuration of a network whose claims persist; the interface names a claim of it. */
 export function withClaim(reference: unknown, ipam: object = {}, plugin: object = {}): object {
@@ -31,7 +31,7 @@ export function nad(name: string, config: object) {
 }
 
 /** Applies objects that must be taken; what was done with each. */
-export async function apply(daemon: TestDaemon, ...objects: object[]): Promise<string[]> {
+export async function apply(daemon: ServedDaemon, ...objects: object[]): Promise<string[]> {
   const results = await tryApply(daemon, ...objects);
   return results.map((result) => {
     expect(result).not.toHaveProperty("error");
@@ -40,25 +40,25 @@ export async function apply(daemon: TestDaemon, ...objects: object[]): Promise<s
 }
 
 /** Applies objects of which some may be refused. */
-export async function tryApply(daemon: TestDaemon, ...objects: unknown[]): Promise<AppliedResult[]> {
+export async function tryApply(daemon: ServedDaemon, ...objects: unknown[]): Promise<AppliedResult[]> {
   const answer = await daemon.post("/v1/apply", { objects });
   expect(answer.status, answer.body).toBe(200);
   return answer.json().results;
 }
 
-export async function claims(daemon: TestDaemon): Promise<ClaimView[]> {
+export async function claims(daemon: ServedDaemon): Promise<ClaimView[]> {
   return (await daemon.get("/v1/claims")).json().items;
 }
 
 /** One claim as `GET /v1/claims` shows it; fails when there is none of that name. */
-export async function claimNamed(daemon: TestDaemon, name: string): Promise<ClaimView> {
+export async function claimNamed(daemon: ServedDaemon, name: string): Promise<ClaimView> {
   const found = (await claims(daemon)).find(({ metadata }) => metadata.name === name);
   if (!found) throw new Error(`there is no claim ${name}`);
   return found;
 }
 
 /** The condition of a claim in short: `True SuccessfulAllocation`. */
-export async function conditionOf(daemon: TestDaemon, name: string): Promise<string> {
+export async function conditionOf(daemon: ServedDaemon, name: string): Promise<string> {
   const conditions = (await claimNamed(daemon, name)).status?.conditions ?? [];
   const lines = (conditions as { type: string; status: string; reason: string }[]).map((one) => {
     expect(one.type).toBe("IPsAllocated");

@@ -2,7 +2,7 @@ import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import type { ListenerState } from "../../metadata/listeners/wire.ts";
-import { runShim, TestDaemon } from "../harness/daemon.ts";
+import { runShim, type ServedDaemon, TestDaemon } from "../harness/daemon.ts";
 import {
   ListenerClient,
   metric,
@@ -12,7 +12,17 @@ import {
   withMetadata,
 } from "../harness/listener-client.ts";
 import { nad } from "./manifests.ts";
-import { addressesOf, expectDone, pod, restart, test, testWith, until } from "./scene.ts";
+import {
+  addressesOf,
+  expectDone,
+  pod,
+  processTest,
+  processTestWith,
+  restart,
+  test,
+  testWith,
+  until,
+} from "./scene.ts";
 
 /*
  * `holdfast metadata-net` asks the daemon what listeners this node wants, and tells what is up; an ADD is answered when its
@@ -23,7 +33,7 @@ const LATE = 'holdfast_metadata_waits_total{outcome="late"}';
 const UP = 'holdfast_metadata_waits_total{outcome="up"}';
 const FAILED = 'holdfast_metadata_waits_total{outcome="failed"}';
 
-function listen(daemon: TestDaemon, decide?: Parameters<typeof ListenerClient.start>[1]): ListenerClient {
+function listen(daemon: ServedDaemon, decide?: Parameters<typeof ListenerClient.start>[1]): ListenerClient {
   const client = ListenerClient.start(daemon, decide);
   onTestFinished(() => client.stop());
   return client;
@@ -39,7 +49,7 @@ function gate(): { readonly opened: Promise<void>; open(): void } {
 }
 
 describe("holdfast check", () => {
-  const found = async (daemon: TestDaemon) =>
+  const found = async (daemon: ServedDaemon) =>
     ((await daemon.get("/v1/check")).json() as { findings: { invariant: string; message: string }[] })
       .findings;
 
@@ -59,7 +69,7 @@ describe("holdfast check", () => {
     ]);
   });
 
-  testWith({ args: ["--metadata-wait-ms", "50"] })(
+  testWith("--metadata-wait-ms", "50")(
     "says when nobody makes listeners, and nothing where none is wanted",
     async ({ daemon }) => {
       expect(await found(daemon)).toEqual([]);
@@ -153,18 +163,21 @@ describe("what is wanted", () => {
     await client.untilWanted([]);
   });
 
-  test("is told to a daemon that was started anew, by the plan that it has kept", async ({ daemon }) => {
-    const client = listen(daemon);
-    await daemon.cni("ADD", "c1", { config: withMetadata("blue", {}, { vlan: 9 }) });
-    const before = client.answers.at(-1);
-    for (const signal of ["SIGKILL", "SIGTERM"] as const) {
-      await restart(daemon, signal);
-      const after = await wantedNow(daemon);
-      expect(after.networks).toEqual(before?.networks);
-      expect(after.version).not.toBe(before?.version);
-    }
-    expect(client.answers.every(({ networks }, i) => i === 0 || networks.length === 1)).toBe(true);
-  });
+  processTest(
+    "is told to a daemon that was started anew, by the plan that it has kept",
+    async ({ daemon }) => {
+      const client = listen(daemon);
+      await daemon.cni("ADD", "c1", { config: withMetadata("blue", {}, { vlan: 9 }) });
+      const before = client.answers.at(-1);
+      for (const signal of ["SIGKILL", "SIGTERM"] as const) {
+        await restart(daemon, signal);
+        const after = await wantedNow(daemon);
+        expect(after.networks).toEqual(before?.networks);
+        expect(after.version).not.toBe(before?.version);
+      }
+      expect(client.answers.every(({ networks }, i) => i === 0 || networks.length === 1)).toBe(true);
+    },
+  );
 
   test("follows the definition that is applied", async ({ daemon }) => {
     const client = listen(daemon);
@@ -180,8 +193,8 @@ describe("what is wanted", () => {
 });
 
 describe("an ADD", () => {
-  const patient = testWith({ args: ["--metadata-wait-ms", "30000"] });
-  const hurried = testWith({ args: ["--metadata-wait-ms", "200"] });
+  const patient = testWith("--metadata-wait-ms", "30000");
+  const hurried = testWith("--metadata-wait-ms", "200");
 
   patient("is answered when its listener is up, and not before", async ({ daemon }) => {
     const setUp = gate();
@@ -275,16 +288,19 @@ describe("an ADD", () => {
     },
   );
 
-  patient("that waits is answered when the daemon stops", async ({ daemon }) => {
-    const adding = daemon.cni("ADD", "c1", { config: withMetadata("blue") });
-    await until(async () => (await wantedNow(daemon)).networks.length === 1, "the ADD to wait");
-    await restart(daemon, "SIGTERM");
-    expect((await adding).json().routes).toHaveLength(1);
-  });
+  processTestWith({ args: ["--metadata-wait-ms", "30000"] })(
+    "that waits is answered when the daemon stops",
+    async ({ daemon }) => {
+      const adding = daemon.cni("ADD", "c1", { config: withMetadata("blue") });
+      await until(async () => (await wantedNow(daemon)).networks.length === 1, "the ADD to wait");
+      await restart(daemon, "SIGTERM");
+      expect((await adding).json().routes).toHaveLength(1);
+    },
+  );
 });
 
 describe("another bridge or VLAN for the same network", () => {
-  test("has no metadata, is named, and stays so", async ({ daemon }) => {
+  processTest("has no metadata, is named, and stays so", async ({ daemon }) => {
     const client = listen(daemon);
     const first = withMetadata("blue");
     const other = withMetadata("blue", {}, { vlan: 7 });
@@ -348,7 +364,7 @@ describe("the request of metadata-net", () => {
     expect(answer.json()).toEqual(first);
   });
 
-  test("that is given up leaves nothing behind, and the stop waits for none", async ({ daemon }) => {
+  processTest("that is given up leaves nothing behind, and the stop waits for none", async ({ daemon }) => {
     const { version } = await wantedNow(daemon);
     const report = { applied: version, listeners: [], waitMs: 60_000 };
     const given = new AbortController();
@@ -363,7 +379,7 @@ describe("the request of metadata-net", () => {
     expect(performance.now() - startMs).toBeLessThan(30_000);
   });
 
-  test("is told nothing while nobody can know what is wanted", async ({ daemon }) => {
+  processTest("is told nothing while nobody can know what is wanted", async ({ daemon }) => {
     const client = listen(daemon);
     await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
     await client.stop();

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { ListenerClient, untilLogged, wantedNow, withMetadata } from "../harness/listener-client.ts";
-import { addressesOf, errorOf, expectDone, network, restart, test, testWith } from "./scene.ts";
+import { addressesOf, errorOf, expectDone, network, processTest, restart, test, testWith } from "./scene.ts";
 
 /*
  * 169.254.169.254 is not on the VM's subnet. The route to it goes by the address that the network reserves for its
@@ -10,7 +10,7 @@ import { addressesOf, errorOf, expectDone, network, restart, test, testWith } fr
 
 const ROUTE = { dst: "169.254.169.254/32", gw: "10.10.0.254" };
 
-function listen(daemon: TestDaemon): ListenerClient {
+function listen(daemon: ServedDaemon): ListenerClient {
   const client = ListenerClient.start(daemon);
   onTestFinished(() => client.stop());
   return client;
@@ -64,7 +64,7 @@ describe("the route to the metadata", () => {
     expect(answer.json()).not.toHaveProperty("routes");
   });
 
-  test("is told again by an exact repeat, byte for byte, also after a restart", async ({ daemon }) => {
+  processTest("is told again by an exact repeat, byte for byte, also after a restart", async ({ daemon }) => {
     listen(daemon);
     const config = withMetadata("blue");
     const first = await daemon.cni("ADD", "c1", { config });
@@ -84,7 +84,7 @@ describe("the route to the metadata", () => {
 });
 
 describe("of two networks of one container", () => {
-  test("the first has it, a second one would make it multipath", async ({ daemon }) => {
+  processTest("the first has it, a second one would make it multipath", async ({ daemon }) => {
     listen(daemon);
     const add = async (containerId: string, name: string, ifname: string) =>
       (await daemon.cni("ADD", containerId, { config: withMetadata(name), ifname })).json().routes;
@@ -175,7 +175,7 @@ describe("the reserved address", () => {
   });
 });
 
-const offTest = testWith({ args: ["--metadata", "off"] });
+const offTest = testWith("--metadata", "off");
 
 offTest("switched off on the node: nothing is wanted, and no network has the route", async ({ daemon }) => {
   const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });

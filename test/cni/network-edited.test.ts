@@ -1,27 +1,39 @@
 import { describe, expect } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
 import { apply, nad, tryApply } from "./manifests.ts";
-import { addressesOf, counts, errorOf, expectDone, held, network, pod, restart, test } from "./scene.ts";
+import {
+  addressesOf,
+  counts,
+  errorOf,
+  expectDone,
+  held,
+  network,
+  pod,
+  processTest,
+  restart,
+  test,
+} from "./scene.ts";
 
 /** A network's definition changes under its containers: what is allocated stays, and only new addresses follow. */
 
 const OLD = network("blue", { subnets: "10.10.0.0/24" });
 const NEW = network("blue", { subnets: "10.20.0.0/24" });
-const outside = async (daemon: TestDaemon) => (await daemon.get("/v1/networks/blue")).json().outside;
+const outside = async (daemon: ServedDaemon) => (await daemon.get("/v1/networks/blue")).json().outside;
 
 describe("the range is moved", () => {
-  test("old addresses stay reserved outside of it, and come back into count when it moves back", async ({
-    daemon,
-  }) => {
-    for (const id of ["c1", "c2"]) await daemon.cni("ADD", id, { config: OLD });
-    expect(addressesOf(await daemon.cni("ADD", "c3", { config: NEW }))).toEqual(["10.20.0.1/24"]);
-    expect(await outside(daemon)).toBe("2");
-    await restart(daemon, "SIGKILL");
-    expect(await outside(daemon)).toBe("2");
-    expect(addressesOf(await daemon.cni("ADD", "c4", { config: OLD }))).toEqual(["10.10.0.3/24"]);
-    expect(await counts(daemon, "blue")).toMatchObject({ allocated: 3 });
-    expect(await outside(daemon)).toBe("1");
-  });
+  processTest(
+    "old addresses stay reserved outside of it, and come back into count when it moves back",
+    async ({ daemon }) => {
+      for (const id of ["c1", "c2"]) await daemon.cni("ADD", id, { config: OLD });
+      expect(addressesOf(await daemon.cni("ADD", "c3", { config: NEW }))).toEqual(["10.20.0.1/24"]);
+      expect(await outside(daemon)).toBe("2");
+      await restart(daemon, "SIGKILL");
+      expect(await outside(daemon)).toBe("2");
+      expect(addressesOf(await daemon.cni("ADD", "c4", { config: OLD }))).toEqual(["10.10.0.3/24"]);
+      expect(await counts(daemon, "blue")).toMatchObject({ allocated: 3 });
+      expect(await outside(daemon)).toBe("1");
+    },
+  );
 
   test("DEL of an address outside frees it, and needs no range for that", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: OLD });
@@ -41,21 +53,22 @@ describe("the range is moved", () => {
   });
 });
 
-test("runtimes with eight configurations of one network in turn: no address is given twice", async ({
-  daemon,
-}) => {
-  const configs = Array.from({ length: 8 }, (_, i) =>
-    network("blue", { subnets: "10.10.0.0/24", excludeSubnets: `10.10.0.${32 * i}/28` }),
-  );
-  const given = [];
-  for (let i = 0; i < 48; i++)
-    given.push(...addressesOf(await daemon.cni("ADD", `c${i}`, { config: configs[i % 8] as object })));
-  expect(new Set(given).size).toBe(48);
-  await restart(daemon, "SIGTERM");
-  for (let i = 48; i < 64; i++)
-    given.push(...addressesOf(await daemon.cni("ADD", `c${i}`, { config: configs[i % 8] as object })));
-  expect(new Set(given).size).toBe(64);
-});
+processTest(
+  "runtimes with eight configurations of one network in turn: no address is given twice",
+  async ({ daemon }) => {
+    const configs = Array.from({ length: 8 }, (_, i) =>
+      network("blue", { subnets: "10.10.0.0/24", excludeSubnets: `10.10.0.${32 * i}/28` }),
+    );
+    const given = [];
+    for (let i = 0; i < 48; i++)
+      given.push(...addressesOf(await daemon.cni("ADD", `c${i}`, { config: configs[i % 8] as object })));
+    expect(new Set(given).size).toBe(48);
+    await restart(daemon, "SIGTERM");
+    for (let i = 48; i < 64; i++)
+      given.push(...addressesOf(await daemon.cni("ADD", `c${i}`, { config: configs[i % 8] as object })));
+    expect(new Set(given).size).toBe(64);
+  },
+);
 
 describe("an applied definition", () => {
   const BARE = { ...network("blue"), ipam: { type: "holdfast-ipam" } };
@@ -73,7 +86,7 @@ describe("an applied definition", () => {
     expect(result).toMatchObject({ ips: [{ address: "10.20.0.1/24" }], routes: [{ dst: "0.0.0.0/0" }] });
   });
 
-  test("wins over the runtime's, whichever came first", async ({ daemon }) => {
+  processTest("wins over the runtime's, whichever came first", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: OLD });
     await apply(daemon, nad("blue-net", NEW));
     expect(addressesOf(await daemon.cni("ADD", "c2", { config: OLD }))).toEqual(["10.20.0.1/24"]);
@@ -99,24 +112,25 @@ describe("an applied definition", () => {
     expect(addressesOf(await daemon.cni("ADD", "c1", { config: BARE }))).toEqual(["10.20.0.1/24"]);
   });
 
-  test("is deleted while a container lives: DEL and repeat go on, newcomers are refused until there is another", async ({
-    daemon,
-  }) => {
-    const definition = nad("blue-net", NEW);
-    await apply(daemon, definition);
-    const first = await daemon.cni("ADD", "c1", { config: BARE, args: pod("uid-1") });
-    await daemon.post("/v1/delete", { objects: [definition] });
-    expect((await daemon.cni("ADD", "c1", { config: BARE, args: pod("uid-1") })).stdout).toBe(first.stdout);
-    expect(errorOf(await daemon.cni("ADD", "c2", { config: BARE }))).toMatchObject({ code: 7 });
-    expectDone(await daemon.cni("DEL", "c1", { config: "{}" }));
-    await restart(daemon, "SIGKILL");
-    expect(await held(daemon, "blue")).toEqual(["10.20.0.1/24 Cooling pod default/uid-1 (eth0)"]);
-    await apply(daemon, definition);
-    expect(addressesOf(await daemon.cni("ADD", "c3", { config: BARE }))).toEqual(["10.20.0.2/24"]);
-    expect(addressesOf(await daemon.cni("ADD", "c4", { config: BARE, args: pod("uid-1") }))).toEqual([
-      "10.20.0.1/24",
-    ]);
-  });
+  processTest(
+    "is deleted while a container lives: DEL and repeat go on, newcomers are refused until there is another",
+    async ({ daemon }) => {
+      const definition = nad("blue-net", NEW);
+      await apply(daemon, definition);
+      const first = await daemon.cni("ADD", "c1", { config: BARE, args: pod("uid-1") });
+      await daemon.post("/v1/delete", { objects: [definition] });
+      expect((await daemon.cni("ADD", "c1", { config: BARE, args: pod("uid-1") })).stdout).toBe(first.stdout);
+      expect(errorOf(await daemon.cni("ADD", "c2", { config: BARE }))).toMatchObject({ code: 7 });
+      expectDone(await daemon.cni("DEL", "c1", { config: "{}" }));
+      await restart(daemon, "SIGKILL");
+      expect(await held(daemon, "blue")).toEqual(["10.20.0.1/24 Cooling pod default/uid-1 (eth0)"]);
+      await apply(daemon, definition);
+      expect(addressesOf(await daemon.cni("ADD", "c3", { config: BARE }))).toEqual(["10.20.0.2/24"]);
+      expect(addressesOf(await daemon.cni("ADD", "c4", { config: BARE, args: pod("uid-1") }))).toEqual([
+        "10.20.0.1/24",
+      ]);
+    },
+  );
 
   test("of which the older is deleted: the younger, which said the same, goes on", async ({ daemon }) => {
     await apply(daemon, nad("one", NEW), nad("two", NEW));

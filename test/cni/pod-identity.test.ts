@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { addressesOf, errorOf, expectDone, held, network, pod, restart, test } from "./scene.ts";
+import { addressesOf, errorOf, expectDone, held, network, pod, processTest, restart, test } from "./scene.ts";
 import { addressesIn, send, T } from "./wire.ts";
 
 /*
@@ -36,7 +36,7 @@ describe("a new sandbox of the same pod", () => {
     expect(now.stdout).toBe(old.stdout);
   });
 
-  test("also after a restart of the daemon in between", async ({ daemon }) => {
+  processTest("also after a restart of the daemon in between", async ({ daemon }) => {
     const old = await daemon.cni("ADD", "sandbox-1", { config: DUAL, args: pod("pod-a") });
     await daemon.cni("DEL", "sandbox-1", { config: DUAL });
     await restart(daemon, "SIGKILL");
@@ -62,7 +62,7 @@ describe("a new sandbox of the same pod", () => {
     expect(addressesOf(now)).toEqual(["10.10.0.1/24"]);
   });
 
-  test("keeps their order where two sets share a subnet", async ({ daemon }) => {
+  processTest("keeps their order where two sets share a subnet", async ({ daemon }) => {
     const high = { subnet: "10.1.2.0/24", rangeStart: "10.1.2.200", gateway: "10.1.2.254" };
     const low = { subnet: "10.1.2.0/24", rangeEnd: "10.1.2.99", gateway: "10.1.2.1" };
     const config = { ...network("both"), ipam: { type: "holdfast-ipam", ranges: [[high], [low]] } };

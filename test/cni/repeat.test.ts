@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { addressesOf, errorOf, held, network, pod, restart, test } from "./scene.ts";
+import { addressesOf, errorOf, held, network, pod, processTest, restart, test } from "./scene.ts";
 
 /** A runtime that did not hear the answer asks again, in the same words; it must hear the same `ips`, byte by byte. */
 
@@ -26,7 +26,7 @@ describe("an exact repeat of ADD has byte-equal ips", () => {
     expect(await held(daemon, "blue")).toHaveLength(2);
   });
 
-  test.for(["SIGTERM", "SIGKILL"] as const)(
+  processTest.for(["SIGTERM", "SIGKILL"] as const)(
     "after the daemon was ended by %s",
     async (signal, { daemon }) => {
       const config = network("blue", DUAL);
@@ -44,7 +44,7 @@ describe("an exact repeat of ADD has byte-equal ips", () => {
     ["widened, so that the mask differs", { subnets: "10.10.0.0/16,fd10::/48", gateway: "10.10.0.1" }],
     ["reduced to one family", { subnets: "10.10.0.0/24" }],
   ];
-  test.for(EDITS)("after the range was %s", async ([, ipam], { daemon }) => {
+  processTest.for(EDITS)("after the range was %s", async ([, ipam], { daemon }) => {
     const first = await daemon.cni("ADD", "c1", { config: network("blue", DUAL) });
     const edited = network("blue", ipam);
     const again = await daemon.cni("ADD", "c1", { config: edited });

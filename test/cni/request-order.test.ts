@@ -2,7 +2,18 @@ import { readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect } from "vitest";
 import { apply, claim, withClaim } from "./manifests.ts";
-import { held, network, past, pod, restart, type TestDaemon, test, until } from "./scene.ts";
+import {
+  held,
+  network,
+  past,
+  pod,
+  processTest,
+  restart,
+  type ServedDaemon,
+  type TestDaemon,
+  test,
+  until,
+} from "./scene.ts";
 import { addressesIn, FORMER_BOOT, send, T, wireOf } from "./wire.ts";
 
 /*
@@ -26,21 +37,22 @@ describe("within one boot", () => {
     expect(await held(daemon, "blue")).toEqual(BOUND);
   });
 
-  test("a DEL that overtakes its ADD: the ADD gets nothing, though it comes again and again", async ({
-    daemon,
-  }) => {
-    await send(daemon, "DEL", { bootUs: T + 10 });
-    for (const signal of [null, "SIGKILL"] as const) {
-      if (signal) await restart(daemon, signal);
-      const late = await send(daemon, "ADD", { bootUs: T });
-      expect(late).toMatchObject({ status: 503 });
-      expect(late.json()).toMatchObject({
-        code: 11,
-        msg: expect.stringContaining("overtaken by a later DEL"),
-      });
-    }
-    expect(await held(daemon, "blue")).toEqual([]);
-  });
+  processTest(
+    "a DEL that overtakes its ADD: the ADD gets nothing, though it comes again and again",
+    async ({ daemon }) => {
+      await send(daemon, "DEL", { bootUs: T + 10 });
+      for (const signal of [null, "SIGKILL"] as const) {
+        if (signal) await restart(daemon, signal);
+        const late = await send(daemon, "ADD", { bootUs: T });
+        expect(late).toMatchObject({ status: 503 });
+        expect(late.json()).toMatchObject({
+          code: 11,
+          msg: expect.stringContaining("overtaken by a later DEL"),
+        });
+      }
+      expect(await held(daemon, "blue")).toEqual([]);
+    },
+  );
 
   test("an ADD later than that DEL starts clean: runtimes use container IDs again", async ({ daemon }) => {
     await send(daemon, "DEL", { bootUs: T });
@@ -72,23 +84,26 @@ describe("within one boot", () => {
     expect(addressesIn(await send(daemon, "ADD", { bootUs: T }))).toEqual(["10.10.0.1/24"]);
   });
 
-  test("a DEL that names no network overtakes the ADDs of all", async ({ daemon }) => {
+  processTest("a DEL that names no network overtakes the ADDs of all", async ({ daemon }) => {
     await send(daemon, "DEL", { bootUs: T + 10, config: {} });
     for (const name of ["blue", "red"]) {
       expect((await send(daemon, "ADD", { config: network(name) })).json()).toMatchObject({ code: 11 });
     }
   });
 
-  test("an ADD and its DEL at the same moment: whoever wins, nothing is left over", async ({ daemon }) => {
-    for (let round = 0; round < 20; round++) {
-      const containerId = `race-${round}`;
-      await Promise.all([
-        send(daemon, "ADD", { containerId, bootUs: T }),
-        send(daemon, "DEL", { containerId, bootUs: T + 1 }),
-      ]);
-    }
-    expect((await held(daemon, "blue")).filter((one) => one.includes("Bound"))).toEqual([]);
-  });
+  processTest(
+    "an ADD and its DEL at the same moment: whoever wins, nothing is left over",
+    async ({ daemon }) => {
+      for (let round = 0; round < 20; round++) {
+        const containerId = `race-${round}`;
+        await Promise.all([
+          send(daemon, "ADD", { containerId, bootUs: T }),
+          send(daemon, "DEL", { containerId, bootUs: T + 1 }),
+        ]);
+      }
+      expect((await held(daemon, "blue")).filter((one) => one.includes("Bound"))).toEqual([]);
+    },
+  );
 });
 
 /** Has a daemon of a former boot do something, and comes back to this one as a machine does whose power went. */
@@ -101,7 +116,7 @@ async function inFormerBoot(daemon: TestDaemon, work: () => Promise<unknown>): P
 }
 
 /** Puts a DEL into the spool, as a plugin binary that found no daemon, and waits until it is drained. */
-async function spoolDel(daemon: TestDaemon, fields: Parameters<typeof wireOf>[1]): Promise<void> {
+async function spoolDel(daemon: ServedDaemon, fields: Parameters<typeof wireOf>[1]): Promise<void> {
   const temporary = join(daemon.spool, ".tmp-x");
   writeFileSync(temporary, JSON.stringify(wireOf("DEL", fields)));
   renameSync(temporary, join(daemon.spool, "1-1-0.json"));
@@ -125,7 +140,7 @@ describe("across boots", () => {
     expect(await held(daemon, "blue")).toEqual(COOLING);
   });
 
-  test("the first start after a reboot ends the containers of the boot before", async ({ daemon }) => {
+  processTest("the first start after a reboot ends the containers of the boot before", async ({ daemon }) => {
     await inFormerBoot(daemon, () => send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000 }));
     await send(daemon, "ADD", { containerId: "c2" });
     expect(await held(daemon, "blue")).toEqual([...COOLING, "10.10.0.2/24 Bound container c2 (eth0)"]);
@@ -134,20 +149,23 @@ describe("across boots", () => {
     expect(await held(daemon, "blue")).toEqual([...COOLING, "10.10.0.2/24 Bound container c2 (eth0)"]);
   });
 
-  test("a claim keeps its addresses over the reboot, and its VM may start at once", async ({ daemon }) => {
-    const config = withClaim("vm1");
-    let before: string[] = [];
-    await inFormerBoot(daemon, async () => {
-      await apply(daemon, claim("vm1"));
-      const answer = await send(daemon, "ADD", { bootId: FORMER_BOOT, config, args: pod("pod-a") });
-      before = addressesIn(answer);
-    });
-    expect(await held(daemon, "blue")).toEqual([`${before[0]} Bound claim default/vm1`]);
-    const after = await send(daemon, "ADD", { containerId: "c2", config, args: pod("pod-b") });
-    expect(addressesIn(after)).toEqual(before);
-  });
+  processTest(
+    "a claim keeps its addresses over the reboot, and its VM may start at once",
+    async ({ daemon }) => {
+      const config = withClaim("vm1");
+      let before: string[] = [];
+      await inFormerBoot(daemon, async () => {
+        await apply(daemon, claim("vm1"));
+        const answer = await send(daemon, "ADD", { bootId: FORMER_BOOT, config, args: pod("pod-a") });
+        before = addressesIn(answer);
+      });
+      expect(await held(daemon, "blue")).toEqual([`${before[0]} Bound claim default/vm1`]);
+      const after = await send(daemon, "ADD", { containerId: "c2", config, args: pod("pod-b") });
+      expect(addressesIn(after)).toEqual(before);
+    },
+  );
 
-  test("a pod that comes back after the reboot has its addresses again", async ({ daemon }) => {
+  processTest("a pod that comes back after the reboot has its addresses again", async ({ daemon }) => {
     const args = pod("pod-a");
     await inFormerBoot(daemon, () =>
       send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000, args }),

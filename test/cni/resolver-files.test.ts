@@ -58,7 +58,7 @@ const REFUSED: [string, string, RegExp][] = [
   ["a file that is absent", at("absent"), /: a readable resolv.conf is required \(ENOENT/],
 ];
 
-const test = tableTestWith({ args: ["--resolv-conf-paths", ALLOWED.join(",")] });
+const test = tableTestWith("--resolv-conf-paths", ALLOWED.join(","));
 
 describe("a network whose ipam.resolvConf is", () => {
   test.for(REFUSED)("%s is refused, and the daemon serves on", async ([, path, remedy], { daemon }) => {

@@ -6,27 +6,58 @@
  *     expect(addressesOf(answer)).toEqual(["10.10.0.1/24"]);
  *   });
  *
+ * The daemon is in the process of the test; `processTest` has one in a process of its own.
  * After every such test the daemon checks its own state, and finding anything fails the test.
  */
 import { test as base, expect } from "vitest";
 import type { CniError } from "../../cni-shim/wire.ts";
 import type { AllocationView, HistoryView, NetworkView } from "../../store/records.ts";
-import { type CniAnswer, type DaemonOptions, network, run, TestDaemon } from "../harness/daemon.ts";
+import {
+  type CniAnswer,
+  type DaemonOptions,
+  network,
+  run,
+  type ServedDaemon,
+  TestDaemon,
+} from "../harness/daemon.ts";
+import { DaemonHere } from "../harness/daemon-here.ts";
 
-export { type CniAnswer, network, newFolder, run, runShim, TestDaemon, until } from "../harness/daemon.ts";
+export {
+  type CniAnswer,
+  network,
+  newFolder,
+  run,
+  runShim,
+  type ServedDaemon,
+  TestDaemon,
+  until,
+} from "../harness/daemon.ts";
 
 /** The latest process on the folder of a daemon that was restarted. */
-const latest = new WeakMap<TestDaemon, TestDaemon>();
+const latest = new WeakMap<ServedDaemon, TestDaemon>();
 
 /** `test` with a daemon of its own for each test. */
 export const test = testWith();
 
-/** The same with options for the daemon. */
-export function testWith(options: DaemonOptions = {}) {
+/** The same with flags for the daemon. */
+export function testWith(...args: readonly string[]) {
   return (
     base
       // biome-ignore lint/correctness/noEmptyPattern: Vitest reads from the pattern what a fixture needs
-      .extend("daemon", async ({}, { onCleanup }) => startDaemon(options, onCleanup))
+      .extend("daemon", async ({}, { onCleanup }) => cleanedUp(await DaemonHere.start(args), onCleanup))
+      .extend("namespaces", async ({ skip }, { onCleanup }) => makeNamespaces(skip, onCleanup))
+  );
+}
+
+/** `test` with a daemon that is a process of its own, to be killed, restarted or told to end. */
+export const processTest = processTestWith();
+
+/** The same with options for the daemon. */
+export function processTestWith(options: DaemonOptions = {}) {
+  return (
+    base
+      // biome-ignore lint/correctness/noEmptyPattern: Vitest reads from the pattern what a fixture needs
+      .extend("daemon", async ({}, { onCleanup }) => cleanedUp(await TestDaemon.start(options), onCleanup))
       .extend("namespaces", async ({ skip }, { onCleanup }) => makeNamespaces(skip, onCleanup))
   );
 }
@@ -34,16 +65,15 @@ export function testWith(options: DaemonOptions = {}) {
 /** `test` with one daemon for all tests of a file, for tables: give each row a network of its own. */
 export const tableTest = tableTestWith();
 
-/** The same with options for the daemon. */
-export function tableTestWith(options: DaemonOptions = {}) {
+/** The same with flags for the daemon. */
+export function tableTestWith(...args: readonly string[]) {
   // biome-ignore lint/correctness/noEmptyPattern: Vitest reads from the pattern what a fixture needs
   return base.extend("daemon", { scope: "file" }, async ({}, { onCleanup }) =>
-    startDaemon(options, onCleanup),
+    cleanedUp(await DaemonHere.start(args), onCleanup),
   );
 }
 
-async function startDaemon(options: DaemonOptions, onCleanup: (act: () => Promise<void>) => void) {
-  const daemon = await TestDaemon.start(options);
+function cleanedUp<D extends ServedDaemon>(daemon: D, onCleanup: (act: () => Promise<void>) => void): D {
   onCleanup(async () => {
     try {
       await expectSound(daemon);
@@ -60,7 +90,7 @@ export async function restart(daemon: TestDaemon, signal: NodeJS.Signals, args: 
   latest.set(daemon, await TestDaemon.start({ folder: daemon.folder, args }));
 }
 
-export async function expectSound(daemon: TestDaemon): Promise<void> {
+export async function expectSound(daemon: ServedDaemon): Promise<void> {
   const { findings } = (await daemon.get("/v1/check")).json();
   // Most tests of metadata have nobody who makes listeners.
   const others = findings.filter(({ invariant }: { invariant: string }) => invariant !== "metadata");
@@ -70,7 +100,7 @@ export async function expectSound(daemon: TestDaemon): Promise<void> {
 let served = 0;
 
 /** Whatever happened before, the next good request is served and the daemon's books are in order. */
-export async function expectServing(daemon: TestDaemon): Promise<void> {
+export async function expectServing(daemon: ServedDaemon): Promise<void> {
   served += 1;
   expect(addressesOf(await daemon.cni("ADD", `good-${served}`, { config: network("good") }))).toHaveLength(1);
   await expectSound(daemon);
@@ -101,7 +131,7 @@ export function pod(uid: string, name = uid): string {
 }
 
 /** What the daemon lists of a network: `10.10.0.1/24 Bound container c1 (eth0)`. */
-export async function held(daemon: TestDaemon, network: string): Promise<string[]> {
+export async function held(daemon: ServedDaemon, network: string): Promise<string[]> {
   const { items } = (await daemon.get(`/v1/allocations?network=${network}`)).json();
   return items.map(({ address, state, owner }: AllocationView) => {
     const who = owner.kind === "container" ? owner.uid : `${owner.namespace}/${owner.name}`;
@@ -110,7 +140,7 @@ export async function held(daemon: TestDaemon, network: string): Promise<string[
 }
 
 /** Counts of the first range of a network, as numbers. */
-export async function counts(daemon: TestDaemon, network: string) {
+export async function counts(daemon: ServedDaemon, network: string) {
   const view: NetworkView = (await daemon.get(`/v1/networks/${network}`)).json();
   const { size, allocated, cooling, free, excluded } = view.ranges[0] as NetworkView["ranges"][number];
   const numbers = { allocated: +allocated, cooling: +cooling, free: +free, excluded: +excluded };
@@ -119,7 +149,7 @@ export async function counts(daemon: TestDaemon, network: string) {
 }
 
 /** Past of an address, newest first: `container c1 until DEL`, `claim default/vm1 holds`. */
-export async function past(daemon: TestDaemon, address: string): Promise<string[]> {
+export async function past(daemon: ServedDaemon, address: string): Promise<string[]> {
   const { items } = (await daemon.get(`/v1/history?address=${address}`)).json();
   return items.map(({ containerID, owner, endedBy }: HistoryView) => {
     const who =

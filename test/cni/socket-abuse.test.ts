@@ -1,11 +1,11 @@
 import { connect, type Socket } from "node:net";
 import { describe, expect, onTestFinished } from "vitest";
-import type { TestDaemon } from "../harness/daemon.ts";
-import { expectServing, restart, test } from "./scene.ts";
+import type { ServedDaemon } from "../harness/daemon.ts";
+import { expectServing, processTest, restart, test } from "./scene.ts";
 
 /** Whatever is written to the socket, the daemon goes on: the next ADD is served, and it stops when it is told to. */
 
-async function open(daemon: TestDaemon, bytes: string | Buffer = ""): Promise<Socket> {
+async function open(daemon: ServedDaemon, bytes: string | Buffer = ""): Promise<Socket> {
   const socket = connect(daemon.socket);
   socket.on("error", () => {}); // the daemon hangs up
   onTestFinished(() => {
@@ -17,7 +17,7 @@ async function open(daemon: TestDaemon, bytes: string | Buffer = ""): Promise<So
 }
 
 /** What the daemon answers before it hangs up. */
-async function answerTo(daemon: TestDaemon, bytes: string | Buffer): Promise<string> {
+async function answerTo(daemon: ServedDaemon, bytes: string | Buffer): Promise<string> {
   const socket = await open(daemon, bytes);
   let text = "";
   socket.on("data", (chunk) => {
@@ -132,13 +132,13 @@ describe("connections that do nothing", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  test("clients that go away within their request, or before its answer", async ({ daemon }) => {
+  processTest("clients that go away within their request, or before its answer", async ({ daemon }) => {
     for (let i = 0; i < 50; i++) (await open(daemon, HALVES[i % 2])).destroy();
     for (let i = 0; i < 50; i++) (await open(daemon, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).destroy();
     await expectServing(daemon);
   });
 
-  test("they do not keep the daemon from stopping", async ({ daemon }) => {
+  processTest("they do not keep the daemon from stopping", async ({ daemon }) => {
     await open(daemon);
     for (const half of HALVES) await open(daemon, half);
     await expectServing(daemon);

@@ -1,9 +1,9 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { network, TestDaemon } from "../harness/daemon.ts";
+import { network, type ServedDaemon, TestDaemon } from "../harness/daemon.ts";
 
-let daemon: TestDaemon;
+let daemon: ServedDaemon;
 beforeAll(async () => {
   daemon = await TestDaemon.start();
 });

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
 import type { CniWireRequest } from "../../cni-shim/wire.ts";
-import { type ApiAnswer, network, type TestDaemon } from "../harness/daemon.ts";
+import { type ApiAnswer, network, type ServedDaemon } from "../harness/daemon.ts";
 
 const THIS_BOOT = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 export const FORMER_BOOT = "00000000-0000-4000-8000-000000000000";
@@ -33,7 +33,7 @@ export function wireOf(
 
 /** Posts one request. */
 export function send(
-  daemon: TestDaemon,
+  daemon: ServedDaemon,
   command: CniWireRequest["command"],
   fields: Fields = {},
 ): Promise<ApiAnswer> {

@@ -145,6 +145,12 @@ export class TestDaemon {
   }
 }
 
+/** A daemon that tests talk to, wherever it runs. */
+export type ServedDaemon = Pick<
+  TestDaemon,
+  "folder" | "socket" | "state" | "spool" | "log" | "cni" | "get" | "post" | "delete" | "cli" | "stop"
+>;
+
 export interface CniOptions {
   readonly config?: object | string;
   readonly ifname?: string;

@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import type { ListenerState, WantedListener, WantedListeners } from "../../metadata/listeners/wire.ts";
-import { type ApiAnswer, network, type TestDaemon, until } from "./daemon.ts";
+import { type ApiAnswer, network, type ServedDaemon, until } from "./daemon.ts";
 
 /** A bridge network whose VMs have metadata. */
 export function withMetadata(name: string, ipam: object = {}, plugin: object = {}): object {
@@ -13,18 +13,18 @@ type Decide = (listener: WantedListener) => ListenerState | Promise<ListenerStat
 export class ListenerClient {
   /** Every answer, oldest first. */
   readonly answers: WantedListeners[] = [];
-  readonly #daemon: TestDaemon;
+  readonly #daemon: ServedDaemon;
   readonly #decide: Decide;
   readonly #life = new AbortController();
   #running: Promise<void> = Promise.resolve();
 
-  private constructor(daemon: TestDaemon, decide: Decide) {
+  private constructor(daemon: ServedDaemon, decide: Decide) {
     this.#daemon = daemon;
     this.#decide = decide;
   }
 
   static start(
-    daemon: TestDaemon,
+    daemon: ServedDaemon,
     decide: Decide = ({ network: name }) => ({ network: name, state: "up" }),
   ): ListenerClient {
     const client = new ListenerClient(daemon, decide);
@@ -87,7 +87,7 @@ function summaryOf({ network: name, attachments }: WantedListener): string {
 }
 
 /** One request. Rejects when the daemon hangs up, or the signal is aborted. */
-export function poll(daemon: TestDaemon, report: unknown, signal?: AbortSignal): Promise<ApiAnswer> {
+export function poll(daemon: ServedDaemon, report: unknown, signal?: AbortSignal): Promise<ApiAnswer> {
   const body = JSON.stringify(report);
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
@@ -117,17 +117,17 @@ export function poll(daemon: TestDaemon, report: unknown, signal?: AbortSignal):
 }
 
 /** Asks once and does not wait. */
-export async function wantedNow(daemon: TestDaemon): Promise<WantedListeners> {
+export async function wantedNow(daemon: ServedDaemon): Promise<WantedListeners> {
   return (await poll(daemon, { applied: null, listeners: [], waitMs: 5_000 })).json();
 }
 
 /** The log comes through a pipe, some time after the answer. */
-export function untilLogged(daemon: TestDaemon, text: string): Promise<void> {
+export function untilLogged(daemon: ServedDaemon, text: string): Promise<void> {
   return until(() => daemon.log.includes(text), `the log to say ${text}`);
 }
 
 /** A metric without labels of other kinds: `metric(daemon, 'holdfast_metadata_listeners{state="up"}')`. */
-export async function metric(daemon: TestDaemon, series: string): Promise<number> {
+export async function metric(daemon: ServedDaemon, series: string): Promise<number> {
   const { body } = await daemon.get("/metrics");
   const line = body.split("\n").find((one) => one.startsWith(`${series} `));
   return Number(line?.slice(series.length + 1) ?? Number.NaN);

@@ -2,13 +2,13 @@
 import { describe, expect } from "vitest";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import { apply, claim, withClaim } from "../cni/manifests.ts";
-import { network, pod, restart, type TestDaemon, test, testWith } from "../cni/scene.ts";
+import { network, pod, processTest, restart, type ServedDaemon, test, testWith } from "../cni/scene.ts";
 import { askIdentity } from "./ask.ts";
 
 const FIRMWARE = "0FE2A1D4-7B3C-4E5F-9A6B-1C2D3E4F5A6B";
 const DUAL = { subnets: "10.10.0.0/24,fd10::/64", gateway: "10.10.0.1" };
 
-const who = async (daemon: TestDaemon, query: string): Promise<IdentityAnswer> => {
+const who = async (daemon: ServedDaemon, query: string): Promise<IdentityAnswer> => {
   const answer = await daemon.get(`/v1/identity?${query}`);
   expect(answer.status, answer.body).toBe(200);
   // Both sockets give one answer.
@@ -17,14 +17,14 @@ const who = async (daemon: TestDaemon, query: string): Promise<IdentityAnswer> =
   return answer.json();
 };
 
-const refusal = async (daemon: TestDaemon, query: string) => {
+const refusal = async (daemon: ServedDaemon, query: string) => {
   const { status, body } = await askIdentity(daemon, query);
   const main = await daemon.get(`/v1/identity?${query}`);
   expect({ status: main.status, body: main.body }).toEqual({ status, body });
   return { status, ...JSON.parse(body) } as { status: number; code: string; message: string; hint: string };
 };
 
-const nic = async (daemon: TestDaemon, id: string, ifname: string, config: object, args = "") => {
+const nic = async (daemon: ServedDaemon, id: string, ifname: string, config: object, args = "") => {
   const answer = await daemon.cni("ADD", id, { config, ifname, args });
   expect(answer.code, answer.stdout).toBe(0);
   return (answer.json().ips as { address: string }[]).map(({ address }) => address.split("/")[0] as string);
@@ -49,48 +49,51 @@ const vmClaim = (name: string, vm: string, spec: object = {}, annotations: objec
 });
 
 describe("by address", () => {
-  test("a container: its addresses, gateway, routes and DNS as they were answered", async ({ daemon }) => {
-    const ipam = { ...DUAL, routes: [{ dst: "0.0.0.0/0" }], dns: { nameservers: ["10.10.0.53"] } };
-    const [v4, v6] = await nic(daemon, "c1", "eth0", network("blue", ipam));
-    const expected: IdentityAnswer = {
-      network: "blue",
-      identity: {
-        state: "running",
-        vm: null,
-        pods: [
-          {
-            namespace: null,
-            name: null,
-            uid: null,
-            node: expect.any(String) as never,
-            containerID: "c1",
-            since: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) as never,
-          },
-        ],
-        interfaces: [
-          {
-            network: "blue",
-            interface: "eth0",
-            owner: { kind: "container", uid: "c1", interface: "eth0", namespace: "", name: "" },
-            claim: null,
-            addresses: [{ address: `${v4}/24`, gateway: "10.10.0.1" }, { address: `${v6}/64` }],
-            mac: null,
-            mtu: null,
-            routes: [{ dst: "0.0.0.0/0" }],
-            dns: { nameservers: ["10.10.0.53"] },
-            metadata: null,
-            source: "holdfast",
-          },
-        ],
-      },
-    };
-    for (const address of [v4, v6, "FD10:0::0:1", `${v4}/24`]) {
-      expect(await who(daemon, `address=${address}`)).toEqual(expected);
-      expect(await who(daemon, `address=${address}&here=true&network=blue`)).toEqual(expected);
-    }
-    await restart(daemon, "SIGKILL");
-    expect(await who(daemon, `address=${v4}&here=true`)).toEqual(expected);
-  });
+  processTest(
+    "a container: its addresses, gateway, routes and DNS as they were answered",
+    async ({ daemon }) => {
+      const ipam = { ...DUAL, routes: [{ dst: "0.0.0.0/0" }], dns: { nameservers: ["10.10.0.53"] } };
+      const [v4, v6] = await nic(daemon, "c1", "eth0", network("blue", ipam));
+      const expected: IdentityAnswer = {
+        network: "blue",
+        identity: {
+          state: "running",
+          vm: null,
+          pods: [
+            {
+              namespace: null,
+              name: null,
+              uid: null,
+              node: expect.any(String) as never,
+              containerID: "c1",
+              since: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) as never,
+            },
+          ],
+          interfaces: [
+            {
+              network: "blue",
+              interface: "eth0",
+              owner: { kind: "container", uid: "c1", interface: "eth0", namespace: "", name: "" },
+              claim: null,
+              addresses: [{ address: `${v4}/24`, gateway: "10.10.0.1" }, { address: `${v6}/64` }],
+              mac: null,
+              mtu: null,
+              routes: [{ dst: "0.0.0.0/0" }],
+              dns: { nameservers: ["10.10.0.53"] },
+              metadata: null,
+              source: "holdfast",
+            },
+          ],
+        },
+      };
+      for (const address of [v4, v6, "FD10:0::0:1", `${v4}/24`]) {
+        expect(await who(daemon, `address=${address}`)).toEqual(expected);
+        expect(await who(daemon, `address=${address}&here=true&network=blue`)).toEqual(expected);
+      }
+      await restart(daemon, "SIGKILL");
+      expect(await who(daemon, `address=${v4}&here=true`)).toEqual(expected);
+    },
+  );
 
   test("two networks that overlap: the address alone is refused, with the network it is told", async ({
     daemon,
@@ -151,7 +154,7 @@ describe("a network with metadata", () => {
     { mtu: 1400 },
   );
   const red = network("red", { subnets: "10.20.0.0/24", metadata: true });
-  const at = (args: string[]) => testWith({ args: ["--metadata-wait-ms", "0", ...args] });
+  const at = (args: string[]) => testWith("--metadata-wait-ms", "0", ...args);
 
   at([])("its routes are those of the CNI answer, its MAC and MTU what was asked for", async ({ daemon }) => {
     const args = "IgnoreUnknown=1;MAC=02:00:00:00:00:07";

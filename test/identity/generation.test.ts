@@ -1,13 +1,13 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { restart, test } from "../cni/scene.ts";
-import { network, type TestDaemon } from "../harness/daemon.ts";
+import { processTest, restart, test } from "../cni/scene.ts";
+import { network, type ServedDaemon } from "../harness/daemon.ts";
 
 /** What metadata servers read to know whether an answer of the identity socket is still true. */
 
-const pathOf = (daemon: TestDaemon) => join(daemon.folder, "identity.sock.generation");
-const read = (daemon: TestDaemon) => readFileSync(pathOf(daemon), "hex");
+const pathOf = (daemon: ServedDaemon) => join(daemon.folder, "identity.sock.generation");
+const read = (daemon: ServedDaemon) => readFileSync(pathOf(daemon), "hex");
 const config = network("blue");
 
 test("it is another one after each ADD and DEL that was answered, and the same while nothing changes", async ({
@@ -35,14 +35,14 @@ test("of many at once, each has changed it before it is answered", async ({ daem
   expect(changed).not.toContain(false);
 });
 
-test("a daemon that was killed is followed by none of the same generation", async ({ daemon }) => {
+processTest("a daemon that was killed is followed by none of the same generation", async ({ daemon }) => {
   await daemon.cni("ADD", "c1", { config });
   const before = read(daemon);
   await restart(daemon, "SIGKILL");
   expect(read(daemon)).not.toBe(before);
 });
 
-test("only who may ask may read it, and it goes with the daemon", async ({ daemon }) => {
+processTest("only who may ask may read it, and it goes with the daemon", async ({ daemon }) => {
   expect(statSync(pathOf(daemon)).mode & 0o777).toBe(0o600);
   await restart(daemon, "SIGTERM", ["--identity-socket", "off"]);
   expect(existsSync(pathOf(daemon))).toBe(false);

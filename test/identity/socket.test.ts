@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { network, newFolder, restart, TestDaemon, test, testWith } from "../cni/scene.ts";
+import { network, newFolder, processTest, processTestWith, restart, TestDaemon, test } from "../cni/scene.ts";
 import { askIdentity, askSocket, identitySocket } from "./ask.ts";
 
 const mode = (path: string) => statSync(path).mode & 0o777;
@@ -16,24 +16,25 @@ const GID = Number(
     ?.split(":")[2],
 );
 
-test("by default only for the daemon's own user, beside the other socket, and gone when it ends", async ({
-  daemon,
-}) => {
-  const path = identitySocket(daemon);
-  expect(mode(path)).toBe(0o600);
-  await daemon.end();
-  expect(existsSync(path)).toBe(false);
-  await restart(daemon, "SIGKILL");
-  expect(mode(path)).toBe(0o600);
-});
+processTest(
+  "by default only for the daemon's own user, beside the other socket, and gone when it ends",
+  async ({ daemon }) => {
+    const path = identitySocket(daemon);
+    expect(mode(path)).toBe(0o600);
+    await daemon.end();
+    expect(existsSync(path)).toBe(false);
+    await restart(daemon, "SIGKILL");
+    expect(mode(path)).toBe(0o600);
+  },
+);
 
-testWith({ args: ["--identity-group", GROUP] })("for a group by name", async ({ daemon }) => {
+processTestWith({ args: ["--identity-group", GROUP] })("for a group by name", async ({ daemon }) => {
   const { gid } = statSync(identitySocket(daemon));
   expect({ mode: mode(identitySocket(daemon)), gid }).toEqual({ mode: 0o660, gid: GID });
   expect(mode(daemon.socket)).toBe(0o600);
 });
 
-testWith({ env: { HOLDFAST_IDENTITY_GROUP: String(GID) } })("and by number", async ({ daemon }) => {
+processTestWith({ env: { HOLDFAST_IDENTITY_GROUP: String(GID) } })("and by number", async ({ daemon }) => {
   expect(statSync(identitySocket(daemon)).gid).toBe(GID);
   // A socket that was left behind by a kill is replaced, with the same rights.
   await restart(daemon, "SIGKILL", ["--identity-group", GROUP]);
@@ -46,7 +47,7 @@ testWith({ env: { HOLDFAST_IDENTITY_GROUP: String(GID) } })("and by number", asy
 /** As the shipped unit runs it: root without the right to give files away. */
 const without = ["setpriv", "--bounding-set=-chown", "--inh-caps=-chown"];
 
-testWith({ args: ["--identity-group", GROUP], wrapper: [...without, `--groups=${GID}`] })(
+processTestWith({ args: ["--identity-group", GROUP], wrapper: [...without, `--groups=${GID}`] })(
   "a daemon without CAP_CHOWN gives it to a group that it is in",
   async ({ daemon }) => {
     const { gid } = statSync(identitySocket(daemon));
@@ -69,12 +70,12 @@ test("and to no other: the start ends and says what is missing", async () => {
   await daemon.stop();
 });
 
-testWith({ args: ["--identity-socket", "off"] })("off: there is none", async ({ daemon }) => {
+processTestWith({ args: ["--identity-socket", "off"] })("off: there is none", async ({ daemon }) => {
   expect(existsSync(identitySocket(daemon))).toBe(false);
   expect((await daemon.get("/v1/identity?container=c1")).status).toBe(404);
 });
 
-test("elsewhere", async ({ daemon }) => {
+processTest("elsewhere", async ({ daemon }) => {
   const path = join(daemon.folder, "who.sock");
   await restart(daemon, "SIGTERM", ["--identity-socket", path]);
   expect((await askSocket(path, "GET", "/healthz")).body).toBe("ok\n");
@@ -102,7 +103,7 @@ test("a setting that cannot be used ends the start with what to do", async () =>
   await last.stop();
 });
 
-test("nothing can be changed or listed there", async ({ daemon }) => {
+processTest("nothing can be changed or listed there", async ({ daemon }) => {
   const path = identitySocket(daemon);
   await daemon.cni("ADD", "c1", { config: network("blue") });
   const body = JSON.stringify({ network: "blue", address: "10.10.0.1", force: true });
@@ -134,21 +135,22 @@ test("nothing can be changed or listed there", async ({ daemon }) => {
   expect((await askSocket(path, "GET", "/readyz")).body).toBe("ready\n");
 });
 
-test("what is not HTTP, and clients that say nothing, keep nobody from an answer nor the daemon from its end", async ({
-  daemon,
-}) => {
-  const path = identitySocket(daemon);
-  const idle = Array.from({ length: 300 }, () => connect(path).on("error", () => {}));
-  for (const [index, socket] of idle.entries()) {
-    if (index % 3 === 0) socket.write("GET /v1/identity?container=c1 HTTP/1.1\r\nx: ");
-    if (index % 3 === 1) socket.write("\0\x01garbage\r\n\r\n");
-  }
-  const huge = connect(path).on("error", () => {});
-  huge.write(`GET /healthz HTTP/1.1\r\nx: ${"y".repeat(100_000)}\r\n\r\n`);
-  expect((await askSocket(path, "GET", "/healthz")).status).toBe(200);
-  const startMs = performance.now();
-  expect(await daemon.end()).toBe(0);
-  expect(performance.now() - startMs).toBeLessThan(20_000);
-  for (const socket of [...idle, huge]) socket.destroy();
-  await restart(daemon, "SIGTERM");
-});
+processTest(
+  "what is not HTTP, and clients that say nothing, keep nobody from an answer nor the daemon from its end",
+  async ({ daemon }) => {
+    const path = identitySocket(daemon);
+    const idle = Array.from({ length: 300 }, () => connect(path).on("error", () => {}));
+    for (const [index, socket] of idle.entries()) {
+      if (index % 3 === 0) socket.write("GET /v1/identity?container=c1 HTTP/1.1\r\nx: ");
+      if (index % 3 === 1) socket.write("\0\x01garbage\r\n\r\n");
+    }
+    const huge = connect(path).on("error", () => {});
+    huge.write(`GET /healthz HTTP/1.1\r\nx: ${"y".repeat(100_000)}\r\n\r\n`);
+    expect((await askSocket(path, "GET", "/healthz")).status).toBe(200);
+    const startMs = performance.now();
+    expect(await daemon.end()).toBe(0);
+    expect(performance.now() - startMs).toBeLessThan(20_000);
+    for (const socket of [...idle, huge]) socket.destroy();
+    await restart(daemon, "SIGTERM");
+  },
+);

@@ -1,6 +1,6 @@
 /** An address goes from hand to hand as fast as it can, while somebody asks all the time who has it. */
 import { expect } from "vitest";
-import { network, type TestDaemon, test } from "../cni/scene.ts";
+import { network, type ServedDaemon, test } from "../cni/scene.ts";
 import { addressesIn, send, T } from "../cni/wire.ts";
 import { askIdentity } from "./ask.ts";
 
@@ -16,7 +16,12 @@ interface Truth {
 }
 
 /** Asks until told to end; returns how often it was told somebody or nobody for certain. */
-async function ask(daemon: TestDaemon, query: string, truth: Truth, over: { yet: boolean }): Promise<number> {
+async function ask(
+  daemon: ServedDaemon,
+  query: string,
+  truth: Truth,
+  over: { yet: boolean },
+): Promise<number> {
   let certain = 0;
   while (!over.yet) {
     const before = { ...truth };

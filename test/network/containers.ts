@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type CniAnswer, run, SHIM, type TestDaemon } from "../harness/daemon.ts";
+import { type CniAnswer, run, type ServedDaemon, SHIM } from "../harness/daemon.ts";
 
 const PLUGINS = ["/usr/lib/cni", "/opt/cni/bin"].find((folder) => existsSync(join(folder, "bridge")));
 
@@ -17,11 +17,11 @@ let lastNumber = 0;
 
 /** Containers that are network namespaces, attached through real plugins. Everything is removed by `remove`. */
 export class Containers {
-  readonly #daemon: TestDaemon;
+  readonly #daemon: ServedDaemon;
   readonly #namespaces = new Set<string>();
   readonly #links = new Set<string>();
 
-  constructor(daemon: TestDaemon) {
+  constructor(daemon: ServedDaemon) {
     this.#daemon = daemon;
   }
 

@@ -4,11 +4,10 @@ import { invalid } from "../platform/api-query.ts";
 
 /**
  * Refuses a folder that is another one here than where the operator is: under PrivateTmp= /tmp goes with the unit, and a
- * container has a file system of its own. `folder` is device and inode as the operator's side sees them.
+ * container has a file system of its own. `folder` is device and inode as the operator's side sees them; null: nobody said.
  */
-export function refuseOtherFolder(path: string, folder: unknown): void {
-  if (folder === undefined) return;
-  if (typeof folder !== "string") invalid("folder", folder, 'expected "device:inode" of the folder');
+export function refuseOtherFolder(path: string, folder: string | null): void {
+  if (folder === null) return;
   const here = folderIdentity(path);
   if (here === null || here === folder) return;
   invalid(

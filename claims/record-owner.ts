@@ -72,7 +72,7 @@ export async function readRecordedOwner(
 }
 
 /** Whose a network was (null: nobody had recorded it) and is, and the name of the IPNetwork that says so. */
-interface MovedNetwork {
+export interface MovedNetwork {
   readonly from: string | null;
   readonly to: string;
   readonly object: string;

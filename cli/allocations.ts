@@ -1,10 +1,8 @@
+import { ITEMS_MAX } from "../admin/limits.ts";
 import type { Clock } from "../platform/time.ts";
 import type { AllocationView, Page } from "../store/records.ts";
 import type { Client, Query } from "./client.ts";
 import { withProgress } from "./progress.ts";
-
-/** Allocations in one answer: the most that the API gives. */
-const PAGE_ITEMS = "5000";
 
 /** Every allocation that passes the filter, page after page to the last. */
 export async function allAllocations(clock: Clock, client: Client, filter: Query): Promise<AllocationView[]> {
@@ -18,7 +16,7 @@ async function readPages(client: Client, filter: Query, items: AllocationView[])
   do {
     const page: Page<AllocationView> = await client.get("/v1/allocations", {
       ...filter,
-      limit: PAGE_ITEMS,
+      limit: String(ITEMS_MAX),
       continue: token,
     });
     // Not push(...items): thousands of arguments do not fit on the stack of every machine.

@@ -10,12 +10,6 @@ interface GlobalOptions {
   readonly timeout: number;
 }
 
-/** Where a command leads when it is about objects that kubectl changes in a cluster. */
-export const USE_KUBECTL = "in a cluster kubectl does this: kubectl apply -f, kubectl delete -f";
-/** Where it leads when it is about the state of one node. */
-export const NODE_ONLY =
-  "this is about the state of one node: run it there, with --socket or without --kubeconfig; kubectl and etcd keep the cluster's";
-
 /** The cluster or the daemon that options and environment ask for. An option wins over the environment. */
 export function clientOf(command: Command): Client {
   const options = command.optsWithGlobals<GlobalOptions>();

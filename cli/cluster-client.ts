@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import type { ClusterRequest } from "../admin/cluster/cluster-admin.ts";
+import type { InProcessRequest } from "../admin/in-process.ts";
 import type { Client, Query } from "./client.ts";
 import { EXIT, Failure } from "./failure.ts";
 
@@ -23,7 +23,7 @@ export class ClusterClient implements Client {
     return this.#ask({ method: "POST", path, query: {}, body });
   }
 
-  async #ask<T>(request: ClusterRequest): Promise<T> {
+  async #ask<T>(request: InProcessRequest): Promise<T> {
     const load = createRequire(import.meta.filename);
     const { askCluster } = load(
       join(import.meta.dirname, "../lib/cluster.cjs"),

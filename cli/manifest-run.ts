@@ -1,4 +1,4 @@
-import type { AppliedResult } from "../admin/routes.ts";
+import type { AppliedResult } from "../admin/admin-api.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import type { Clock } from "../platform/time.ts";
 import type { Client } from "./client.ts";

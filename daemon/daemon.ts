@@ -12,7 +12,7 @@
 
 import { readFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
-import type { ApiContext } from "../admin/routes.ts";
+import { NodeAdmin } from "../admin/node-admin.ts";
 import { WaitingRoom } from "../claims/waiting-room.ts";
 import type { CniContext } from "../cni/context.ts";
 import { cniDel } from "../cni/del.ts";
@@ -177,7 +177,7 @@ export class Daemon {
       notReady,
       watchChanges: (changed) => this.#store.watchAttachments(changed),
     });
-    const api: ApiContext = {
+    const admin = new NodeAdmin({
       store: this.#store,
       identity,
       resolverFiles,
@@ -193,8 +193,8 @@ export class Daemon {
         ...this.#health.findings(),
       ],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),
-    };
-    this.#server = buildServer(cni, api, metrics);
+    });
+    this.#server = buildServer(cni, admin, metrics);
     const address = settings.metricsAddress;
     this.#health = new HealthServer({ address, metrics, notReady, log, clock, keepsTrying: true });
   }

@@ -1,17 +1,17 @@
 import Fastify, { type FastifyError, type FastifyInstance } from "fastify";
-import { type ApiContext, addApiRoutes } from "../admin/routes.ts";
+import type { NodeAdminApi } from "../admin/admin-api.ts";
+import { addAdminRoutes } from "../admin/http.ts";
 import type { CniContext } from "../cni/context.ts";
 import { addCniRoute, sendRefusal } from "../cni/route.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { addListenerRoute } from "../metadata/listeners/route.ts";
 import { sendApiError } from "../platform/api-error.ts";
-import type { Log } from "../platform/log.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** The HTTP server with every route, not listening yet. */
-export function buildServer(cni: CniContext, api: ApiContext, metrics: Metrics): FastifyInstance {
+export function buildServer(cni: CniContext, admin: NodeAdminApi, metrics: Metrics): FastifyInstance {
   const server = Fastify({
     logger: false,
     bodyLimit: CNI_BODY_BYTES_MAX,
@@ -32,9 +32,9 @@ export function buildServer(cni: CniContext, api: ApiContext, metrics: Metrics):
     sendApiError(reply, refuse("NOT_FOUND", { what: `route ${request.method} ${request.url}` })),
   );
   addCniRoute(server, cni, metrics);
-  addApiRoutes(server, api);
+  addAdminRoutes(server, admin);
   addListenerRoute(server, cni.listeners);
-  addHealthRoutes(server, cni.log, api, metrics);
+  addHealthRoutes(server, cni, metrics);
   return server;
 }
 
@@ -46,10 +46,10 @@ function fastifyRefusal(error: FastifyError, url: string): Refusal | null {
   return refuse("REQUEST_INVALID", { key: "body", value: "refused", remedy: error.message });
 }
 
-function addHealthRoutes(server: FastifyInstance, log: Log, api: ApiContext, metrics: Metrics): void {
+function addHealthRoutes(server: FastifyInstance, { log, notReady }: CniContext, metrics: Metrics): void {
   server.get("/healthz", async () => "ok\n");
   server.get("/readyz", async (_request, reply) => {
-    const reason = api.notReady();
+    const reason = notReady();
     if (reason === null) return "ready\n";
     return sendApiError(reply, refuse("NOT_READY", { reason }));
   });

@@ -2,9 +2,6 @@ import { isTooDeep, TOO_DEEP } from "../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { type Address, parseAddress } from "../ipam/space/address.ts";
 
-const LIMIT_DEFAULT = 500;
-const LIMIT_MAX = 5_000;
-
 /** The query of a request; a parameter that is not known, or given twice, is refused by name. */
 export function readQuery(
   query: unknown,
@@ -15,15 +12,6 @@ export function readQuery(
     if (typeof value !== "string" || value === "") invalid(key, value, "expected one value");
   }
   return query as Record<string, string>;
-}
-
-export function readLimit(text: string | undefined): number {
-  if (text === undefined) return LIMIT_DEFAULT;
-  const limit = Number(text);
-  if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
-    invalid("limit", text, `expected a whole number from 1 to ${LIMIT_MAX}`);
-  }
-  return limit;
 }
 
 /** An address in any spelling, with or without a prefix length. */

@@ -2,6 +2,7 @@ import type { Finding } from "../../ipam/finding.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { sleep } from "../../platform/time.ts";
 import { checkDefinitions } from "../../store/cluster/check-definitions.ts";
+import type { CheckReport } from "../admin-api.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkNames } from "./check-names.ts";
 import {
@@ -22,16 +23,7 @@ import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
 /** Between two looks, ms. The lists of one are not of the same instant: what only one of them shows was on its way. */
 const LOOK_AGAIN_MS = 2_000;
 
-export interface ClusterCheck {
-  readonly findings: readonly Finding[];
-  /** How much was looked at. */
-  readonly counted: {
-    readonly allocations: number;
-    readonly attachments: number;
-    readonly claims: number;
-    readonly networks: number;
-  };
-}
+export type ClusterCheck = Required<CheckReport>;
 
 /**
  * Proves the invariants for the whole cluster, or tells what is wrong. What is younger than `graceSeconds` is not reported.

@@ -1,24 +1,15 @@
-import { type Address, compareAddresses, sameAddress } from "../../ipam/space/address.ts";
+import { compareAddresses, sameAddress } from "../../ipam/space/address.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { parseTime } from "../../platform/time.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import { viewOf } from "../../store/cluster/allocations/views.ts";
-import type { HistoryView } from "../../store/records.ts";
-
-/** A period as the objects of a cluster tell it: of one that has ended they no longer know when it began. */
-export type ClusterHistoryView = Omit<HistoryView, "from"> & { readonly from: string | null };
-
-export interface HistoryFilter {
-  readonly network?: string | undefined;
-  readonly address?: Address | undefined;
-  readonly limit: number;
-}
+import type { HistoryFilter, PastPeriod } from "../admin-api.ts";
 
 /** Who has an address and uses it, and who had the ones that rest. The newest first. */
 export function clusterHistory(
   allocations: readonly IPAllocation[],
   { network, address, limit }: HistoryFilter,
-): ClusterHistoryView[] {
+): PastPeriod[] {
   return allocations
     .filter(isSound)
     .filter(({ spec }) => network === undefined || spec.network === network)
@@ -29,7 +20,7 @@ export function clusterHistory(
     .slice(0, limit);
 }
 
-function periodsOf(object: IPAllocation): ClusterHistoryView[] {
+function periodsOf(object: IPAllocation): PastPeriod[] {
   const { network, address, owner, state, since, attachments } = viewOf(object);
   const held = { network, address, owner, containerID: null, interface: null, pod: null };
   if (state === "Cooling") return [{ ...held, node: "", from: null, until: since, endedBy: "released" }];
@@ -44,6 +35,6 @@ function periodsOf(object: IPAllocation): ClusterHistoryView[] {
 }
 
 /** ms; what cannot be read is old. */
-function timeOf({ from, until }: ClusterHistoryView): number {
+function timeOf({ from, until }: PastPeriod): number {
   return parseTime(from ?? until ?? "") || 0;
 }

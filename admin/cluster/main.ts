@@ -3,8 +3,9 @@ import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { KubeConfigError, loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { kubeconfigFile } from "../../platform/settings/cluster.ts";
 import { systemClock } from "../../platform/time.ts";
+import { answerInProcess, type InProcessRequest } from "../in-process.ts";
 import { AskingApi } from "./asking-api.ts";
-import { type ClusterRequest, routeOf } from "./cluster-admin.ts";
+import { ClusterAdmin } from "./cluster-admin.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
 
 /** What became of a request. Not thrown: the classes of errors of this bundle are not those of the command line's. */
@@ -21,14 +22,15 @@ type ClusterAnswer =
 /** Entry of the bundle `cluster`: answers the requests of a daemon's socket API from the objects of a cluster. */
 export async function askCluster(
   { kubeconfig, silenceMs }: { readonly kubeconfig: string; readonly silenceMs: number },
-  request: ClusterRequest,
+  request: InProcessRequest,
 ): Promise<ClusterAnswer> {
   let http: HttpKubeApi | null = null;
   try {
     const connection = connect(kubeconfig);
     http = new HttpKubeApi(connection, systemClock);
     const api = new AskingApi(http, { server: connection.server.origin, silenceMs });
-    return { kind: "answered", body: await routeOf({ api, silenceMs }, request) };
+    const body = await answerInProcess(new ClusterAdmin({ api, silenceMs }), request);
+    return { kind: "answered", body };
   } catch (error) {
     if (error instanceof ClusterProblem) {
       const { kind, message, hint } = error;

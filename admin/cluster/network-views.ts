@@ -8,12 +8,10 @@ import { addressOf, isSound } from "../../store/cluster/allocations/allocation-o
 import { viewNetwork } from "../../store/cluster/allocations/views.ts";
 import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";
+import type { ShownNetwork } from "../admin-api.ts";
 
 /** A network of a cluster: what a node shows of it, counted from everybody's allocations. */
-export interface ClusterNetworkView extends NetworkView {
-  /** Whether the addresses from before Holdfast are recorded; none is given before. */
-  readonly imported: boolean;
-}
+export type ClusterNetworkView = ShownNetwork & Required<Pick<ShownNetwork, "imported">>;
 
 /** Every network that a NAD defines, or that holds addresses though no NAD does any more. In order of their names. */
 export function clusterNetworks(

@@ -10,8 +10,9 @@
  */
 
 import type { Command } from "commander";
+import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
-import { nodeClientOf, USE_KUBECTL } from "../choose-client.ts";
+import { nodeClientOf } from "../choose-client.ts";
 import { withFiles } from "../file-option.ts";
 import { readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
 import { note, print, printable } from "../terminal.ts";

@@ -1,8 +1,9 @@
 import { statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
+import { NODE_ONLY } from "../../admin/elsewhere.ts";
 import { type Clock, isoTime } from "../../platform/time.ts";
-import { NODE_ONLY, nodeClientOf } from "../choose-client.ts";
+import { nodeClientOf } from "../choose-client.ts";
 import { Failure } from "../failure.ts";
 import { formatBytes } from "../human.ts";
 import { withProgress } from "../progress.ts";

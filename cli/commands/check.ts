@@ -1,5 +1,6 @@
 import type { Command } from "commander";
-import type { ClusterCheck } from "../../admin/cluster/check.ts";
+import type { CheckedCounts, CheckReport } from "../../admin/admin-api.ts";
+import { GRACE_SECONDS_MAX } from "../../admin/limits.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { NetworkView } from "../../store/records.ts";
 import { wholeArgument } from "../arguments.ts";
@@ -9,9 +10,6 @@ import { EXIT } from "../failure.ts";
 import { count } from "../human.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";
 import { paint, print, printable } from "../terminal.ts";
-
-/** A day: what is older than that is no longer on its way. */
-const GRACE_SECONDS_MAX = 86_400;
 
 /** `holdfast check`: proves what must always be true, or says what is not and what to do. Exit 1 on any finding. */
 export function addCheck(program: Command): void {
@@ -26,10 +24,9 @@ export function addCheck(program: Command): void {
       const client = clientOf(command);
       if (grace !== undefined && client.kind === "node")
         command.error("error: --grace is for a cluster: a daemon waits for nothing");
-      const { findings, counted } = await client.get<{
-        findings: Finding[];
-        counted?: ClusterCheck["counted"];
-      }>("/v1/check", { grace: grace === undefined ? undefined : String(grace) });
+      const { findings, counted } = await client.get<CheckReport>("/v1/check", {
+        grace: grace === undefined ? undefined : String(grace),
+      });
       if (findings.length > 0) process.exitCode = EXIT.refused;
       const format = formatOf(command);
       if (format === "json" || format === "yaml") return printDocument(format, { findings });
@@ -61,7 +58,7 @@ async function nodeText(client: Client): Promise<string> {
 `;
 }
 
-function clusterText(counted: ClusterCheck["counted"]): string {
+function clusterText(counted: CheckedCounts): string {
   return `${okLine(counted)}
     every IPAllocation is what its name says, and every network is imported
     I1  no address has two owners

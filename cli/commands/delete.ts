@@ -1,9 +1,10 @@
 import type { Command } from "commander";
+import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView, NetworkView } from "../../store/records.ts";
 import { allAllocations } from "../allocations.ts";
 import { splitName } from "../arguments.ts";
-import { nodeClientOf, USE_KUBECTL } from "../choose-client.ts";
+import { nodeClientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
 import { EXIT, Failure } from "../failure.ts";
 import { withFiles } from "../file-option.ts";

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
-import type { ClusterHistoryView } from "../../admin/cluster/history.ts";
+import type { PastPeriod } from "../../admin/admin-api.ts";
+import { ITEMS_DEFAULT, ITEMS_MAX } from "../../admin/limits.ts";
 import { describeOwner } from "../../ipam/owner.ts";
 import type { Clock } from "../../platform/time.ts";
 import { addressArgument, wholeArgument } from "../arguments.ts";
@@ -10,9 +11,6 @@ import { formatOf, printList, withOutput } from "../output.ts";
 import type { Column } from "../table.ts";
 import { note } from "../terminal.ts";
 
-const LIMIT_DEFAULT = 500;
-/** As many as the API gives at once. */
-const LIMIT_MAX = 5_000;
 const PRESENT_ONLY =
   "shown: what the cluster's objects tell, present holders and addresses at rest; the past is with each node: holdfast history there";
 
@@ -25,14 +23,14 @@ export function addHistory(program: Command, clock: Clock): void {
     .option(
       "--limit <number>",
       "as many periods, the newest first",
-      wholeArgument(1, LIMIT_MAX),
-      LIMIT_DEFAULT,
+      wholeArgument(1, ITEMS_MAX),
+      ITEMS_DEFAULT,
     )
     .action(
       async (address: string | undefined, options: { network?: string; limit: number }, command: Command) => {
         const { network, limit } = options;
         const client = clientOf(command);
-        const { items } = await client.get<{ items: ClusterHistoryView[] }>("/v1/history", {
+        const { items } = await client.get<{ items: PastPeriod[] }>("/v1/history", {
           address,
           network,
           limit: String(limit),
@@ -44,12 +42,12 @@ export function addHistory(program: Command, clock: Clock): void {
           empty: "no history",
         });
         if (client.kind === "cluster" && (format === "table" || format === "wide")) note(PRESENT_ONLY);
-        if (items.length === limit) note(`shown: the newest ${limit}; --limit shows up to ${LIMIT_MAX}`);
+        if (items.length === limit) note(`shown: the newest ${limit}; --limit shows up to ${ITEMS_MAX}`);
       },
     );
 }
 
-function historyColumns(nowMs: number): Column<ClusterHistoryView>[] {
+function historyColumns(nowMs: number): Column<PastPeriod>[] {
   const ago = (time: string) => `${formatAge(time, nowMs)} ago`;
   return [
     { header: "NETWORK", cell: ({ network }) => network },
@@ -73,6 +71,6 @@ function historyColumns(nowMs: number): Column<ClusterHistoryView>[] {
 }
 
 /** A claim's holding has no user of its own: each use has a line beside it. */
-function userText({ owner, containerID, interface: name, pod }: ClusterHistoryView): string {
+function userText({ owner, containerID, interface: name, pod }: PastPeriod): string {
   return containerID === null ? "" : usersOf(owner, [{ containerID, interface: name ?? "", pod }]);
 }

@@ -1,4 +1,6 @@
 import type { Command } from "commander";
+import { CLUSTER_ONLY } from "../../admin/elsewhere.ts";
+import type { MovedNetwork } from "../../claims/record-owner.ts";
 import type { NetworkView } from "../../store/records.ts";
 import { clientOf } from "../choose-client.ts";
 import { rangeColumns, rangeLines } from "../network-ranges.ts";
@@ -8,13 +10,6 @@ import { print } from "../terminal.ts";
 interface NewOwner {
   readonly namespace?: string;
   readonly administrators?: boolean;
-}
-
-/** Whose it was (null: nobody's yet) and is, "" for the administrators, and the name of the IPNetwork that says so. */
-interface Moved {
-  readonly from: string | null;
-  readonly to: string;
-  readonly object: string;
 }
 
 /** `holdfast networks`: every network, a line for each of its ranges; `networks own` moves one to another owner. */
@@ -46,11 +41,9 @@ export function addNetworks(program: Command): void {
         command.error("error: the new owner is either --namespace NAMESPACE or --administrators");
       const client = clientOf(command);
       if (client.kind === "node")
-        command.error(
-          "error: a network belongs to a namespace in a cluster only\nhint: name the cluster, as an administrator: --kubeconfig FILE",
-        );
+        command.error(`error: a network belongs to a namespace in a cluster only\nhint: ${CLUSTER_ONLY}`);
       const path = `/v1/networks/${encodeURIComponent(name)}`;
-      const { from, to, object } = await client.post<Moved>(
+      const { from, to, object } = await client.post<MovedNetwork>(
         path,
         administrators ? { administrators } : { namespace },
       );

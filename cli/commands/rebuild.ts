@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
+import { NODE_ONLY } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
-import { NODE_ONLY, nodeClientOf } from "../choose-client.ts";
+import { nodeClientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { withProgress } from "../progress.ts";
 import { note, print } from "../terminal.ts";

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Released } from "../../admin/admin-api.ts";
 import type { Clock } from "../../platform/time.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
@@ -6,11 +7,6 @@ import { clientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
 import { EXIT, Failure } from "../failure.ts";
 import { print, printable } from "../terminal.ts";
-
-interface Released {
-  readonly addresses: readonly string[];
-  readonly holder: string;
-}
 
 /** `holdfast release ADDRESS`: takes an address back that nobody else will give back. */
 export function addRelease(program: Command, clock: Clock): void {

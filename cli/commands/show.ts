@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import type { ClusterNetworkView } from "../../admin/cluster/network-views.ts";
+import type { ShownNetwork } from "../../admin/admin-api.ts";
 import type { Clock } from "../../platform/time.ts";
-import type { AllocationView, MetadataView, NetworkView, RangeView } from "../../store/records.ts";
+import type { AllocationView, MetadataView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { allAllocations } from "../allocations.ts";
 import { clientOf } from "../choose-client.ts";
@@ -9,9 +9,6 @@ import { count, formatCount } from "../human.ts";
 import { ownerText, sourceText } from "../network-ranges.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
 import { print, printable } from "../terminal.ts";
-
-/** `imported` is known to a cluster only. */
-type ShownNetwork = NetworkView & Partial<ClusterNetworkView>;
 
 /** `holdfast show NETWORK`: what one network is, how full it is, and who holds its addresses. */
 export function addShow(program: Command, clock: Clock): void {

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ClusterHistoryView as HistoryView } from "../../admin/cluster/history.ts";
+import type { PastPeriod } from "../../admin/admin-api.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView } from "../../store/records.ts";
@@ -101,19 +101,19 @@ async function identitiesOf(
 }
 
 /** Of the latest periods the one that ended last: a claim holds on after its last use. */
-async function lastPeriod(client: Client, query: Query): Promise<HistoryView | undefined> {
-  const { items } = await client.get<{ items: HistoryView[] }>("/v1/history", { ...query, limit: "100" });
+async function lastPeriod(client: Client, query: Query): Promise<PastPeriod | undefined> {
+  const { items } = await client.get<{ items: PastPeriod[] }>("/v1/history", { ...query, limit: "100" });
   return items.toSorted(
     (a, b) =>
       endOf(b).localeCompare(endOf(a)) || Number(a.containerID !== null) - Number(b.containerID !== null),
   )[0];
 }
 
-function endOf({ until }: HistoryView): string {
+function endOf({ until }: PastPeriod): string {
   return until ?? "9999";
 }
 
-function lastHolderText({ network, owner, until, endedBy }: HistoryView, nowMs: number): string {
+function lastHolderText({ network, owner, until, endedBy }: PastPeriod, nowMs: number): string {
   const end = until === null ? "" : `, until ${formatAge(until, nowMs)} ago (${endedBy ?? "unknown"})`;
   return printable(`last holder: ${shortHolder(owner)} on network ${network}${end}`);
 }

@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { routeOf } from "../../admin/cluster/cluster-admin.ts";
+import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
+import { answerInProcess } from "../../admin/in-process.ts";
 import { KubeClaimDesk } from "../../claims/claim-desk.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
@@ -65,7 +66,8 @@ const byDaemon: Release = async (force) => {
 const byCommandLine: Release = async (force) => {
   const body = { network: "blue", address: ADDRESS, force };
   try {
-    await routeOf({ api, silenceMs: 0 }, { method: "POST", path: "/v1/release", query: {}, body });
+    const admin = new ClusterAdmin({ api, silenceMs: 0 });
+    await answerInProcess(admin, { method: "POST", path: "/v1/release", query: {}, body });
     return "released";
   } catch (error) {
     const { refusal } = error as { refusal: { code: string; message: string } };

@@ -1,6 +1,6 @@
 /** IPAMClaims and NetworkAttachmentDefinitions, and what a pod says to use them. */
 import { expect } from "vitest";
-import type { AppliedResult } from "../../admin/routes.ts";
+import type { AppliedResult } from "../../admin/admin-api.ts";
 import type { ClaimView } from "../../store/manifests.ts";
 import { network, type ServedDaemon } from "../harness/daemon.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { routeOf } from "../../admin/cluster/cluster-admin.ts";
+import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { CUDNS_PATH, SERVICE_ANNOTATION, UDNS_PATH } from "../../claims/udn/udn-object.ts";
 import type { Controller } from "../../controller/controller.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
@@ -327,10 +327,9 @@ test("an API server that is away: what was followed is answered, what is new is 
 
 test("`holdfast networks` of the cluster shows them, with who defines them", async () => {
   const admin = new HttpKubeApi(loadKubeConfig(stage.cluster.kubeconfig("admin")), systemClock);
-  const request = { method: "GET", path: "/v1/networks", query: {}, body: undefined };
-  const { items } = (await routeOf({ api: admin, silenceMs: 0 }, request as never)) as KubeObject;
+  const items = await new ClusterAdmin({ api: admin, silenceMs: 0 }).networks();
   admin.close();
-  const named = new Map(items.map((item: KubeObject) => [item.name, item]));
+  const named = new Map(items.map((item) => [item.name, item]));
   expect(named.get("shop_blue")).toMatchObject({
     source: `UserDefinedNetwork ${NAMESPACE}/blue`,
     ranges: [{ subnets: ["10.20.0.0/16"], gateways: ["10.20.0.1"], allocated: "0" }],

@@ -1,0 +1,45 @@
+import { PodDirectory } from "../../claims/pod-directory.ts";
+import { ClusterIdentities } from "../../identity/cluster.ts";
+import { ClusterVms } from "../../identity/cluster-vms.ts";
+import type { NetworkFacts } from "../../identity/compose.ts";
+import type { Holding } from "../../identity/holding.ts";
+import type { IdentityQuestion } from "../../identity/query.ts";
+import { answerFrom } from "../../identity/sources.ts";
+import type { IdentityAnswer, IdentityVm } from "../../identity/wire.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { ClusterProblem } from "./cluster-problem.ts";
+import { readDefinitions } from "./look.ts";
+
+/** Without a journal: by an address alone every allocation is looked at, because there may be networks that nobody defines any more. */
+export async function identityInCluster(api: KubeApi, question: IdentityQuestion): Promise<IdentityAnswer> {
+  const { book } = await readDefinitions(api);
+  const facts: NetworkFacts = {
+    definition: (network) => book.definitionOf(network)?.definition,
+    dns: ({ dns }) => dns,
+    mtu: () => null,
+    mac: () => null,
+    routes: ({ routes }) => routes,
+  };
+  const vms = new ClusterVms(api, new PodDirectory(api, () => undefined));
+  const source = new ClusterIdentities({ api, facts, vms, networks: () => null });
+  return answerFrom(
+    { find: (one) => source.find(one), vm: (found) => vmOrRecorded(source, found) },
+    question,
+    facts,
+  );
+}
+
+/** Who may not read pods and VMs, or where KubeVirt is gone, is told what the allocations say. */
+async function vmOrRecorded(
+  source: ClusterIdentities,
+  holdings: readonly Holding[],
+): Promise<IdentityVm | null> {
+  try {
+    return await source.vm(holdings);
+  } catch (error) {
+    if (!(error instanceof ClusterProblem && error.kind === "refused")) throw error;
+    const recorded = holdings.find(({ vm }) => vm !== null);
+    if (!recorded?.vm) return null;
+    return { namespace: recorded.owner.namespace, ...recorded.vm, vmiUid: null, firmwareUuid: null };
+  }
+}

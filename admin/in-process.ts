@@ -1,0 +1,48 @@
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import type { ClusterAdminApi, NodeAdminApi } from "./admin-api.ts";
+import { answerRoute, type Method, ROUTES } from "./routes.ts";
+
+/** A request as one on a daemon's socket. */
+export interface InProcessRequest {
+  readonly method: Method;
+  readonly path: string;
+  readonly query: Readonly<Record<string, string | undefined>>;
+  /** null: none. */
+  readonly body: object | null;
+}
+
+/** The same routes without a socket between. Rejects with what the socket answers with an error. */
+export async function answerInProcess(
+  api: NodeAdminApi | ClusterAdminApi,
+  { method, path, query, body }: InProcessRequest,
+): Promise<unknown> {
+  for (const route of ROUTES) {
+    const params = route.method === method ? matchPath(route.path, path) : null;
+    if (params === null) continue;
+    return answerRoute(route, api, { params, query: definedOnly(query), body: asJson(body) });
+  }
+  throw new RefusalError(refuse("NOT_FOUND", { what: `route ${method} ${path}` }));
+}
+
+/** The named parts of a path; null: it is another one. */
+function matchPath(pattern: string, path: string): Record<string, string> | null {
+  const parts = path.split("/");
+  const wanted = pattern.split("/");
+  if (parts.length !== wanted.length) return null;
+  const params: Record<string, string> = {};
+  for (const [index, one] of wanted.entries()) {
+    const part = parts[index] as string;
+    if (one.startsWith(":")) params[one.slice(1)] = decodeURIComponent(part);
+    else if (one !== part) return null;
+  }
+  return params;
+}
+
+function definedOnly(query: InProcessRequest["query"]): object {
+  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
+}
+
+/** As a socket would bring it: without what is undefined. */
+function asJson(body: object | null): unknown {
+  return body === null ? undefined : JSON.parse(JSON.stringify(body));
+}

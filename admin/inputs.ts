@@ -1,0 +1,136 @@
+import { isAbsolute } from "node:path";
+import { NODES_OWN } from "../claims/network-owner.ts";
+import { isNetworkName } from "../ipam/definition/plugin-config.ts";
+import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
+import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
+import type { ImportRequest } from "../store/host-local/report.ts";
+import type { ClaimFilter, HistoryFilter, ReleaseWant } from "./admin-api.ts";
+import { GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
+
+/** A request to either of them of which nothing is read yet. The readers below throw RefusalError REQUEST_INVALID. */
+export interface AdminRequest {
+  /** The parts of the path that its pattern names, decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: unknown;
+  readonly body: unknown;
+}
+
+const ALLOCATION_KEYS = ["network", "address", "pod", "claim", "vm", "node", "limit", "continue"];
+/** An RFC 1123 label. */
+const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+export function readNothing({ query }: AdminRequest): void {
+  readQuery(query, []);
+}
+
+/** The part of the path that the pattern calls `:name`. */
+export function readName({ params, query }: AdminRequest): string {
+  readQuery(query, []);
+  return params.name ?? "";
+}
+
+export function readNamespacedName(request: AdminRequest): { namespace: string; name: string } {
+  return { namespace: request.params.namespace ?? "", name: readName(request) };
+}
+
+export function readAllocationQuery({ query }: AdminRequest): {
+  filter: AllocationFilter;
+  page: PageRequest;
+} {
+  const { address, limit, continue: token, ...filter } = readQuery(query, ALLOCATION_KEYS);
+  const wanted = address === undefined ? undefined : readAddress("address", address);
+  return { filter: { ...filter, address: wanted }, page: { limit: readLimit(limit), continue: token } };
+}
+
+export function readClaimFilter({ query }: AdminRequest): ClaimFilter {
+  return readQuery(query, ["namespace", "name"]);
+}
+
+export function readHistoryFilter({ query }: AdminRequest): HistoryFilter {
+  const { address, network, limit } = readQuery(query, ["address", "network", "limit"]);
+  const wanted = address === undefined ? undefined : readAddress("address", address);
+  return { network, address: wanted, limit: readLimit(limit) };
+}
+
+/** Seconds; null: nobody says. */
+export function readGrace({ query }: AdminRequest): number | null {
+  const { grace } = readQuery(query, ["grace"]);
+  return grace === undefined ? null : readWhole("grace", grace, 0, GRACE_SECONDS_MAX);
+}
+
+export function readRelease({ query, body }: AdminRequest): ReleaseWant {
+  readQuery(query, []);
+  const { network, address, force = false } = readBody(body, ["network", "address", "force"]);
+  if (typeof network !== "string") invalid("network", network, "expected the name of a network");
+  if (typeof force !== "boolean") invalid("force", force, "expected true or false");
+  return { network, address: readAddress("address", address), force };
+}
+
+export function readImport({ query, body }: AdminRequest): ImportRequest {
+  readQuery(query, []);
+  const { network, dataDir, dryRun = false } = readBody(body, ["network", "dataDir", "dryRun"]);
+  if (network !== undefined && (typeof network !== "string" || !isNetworkName(network)))
+    invalid("network", network, "expected the name of a network");
+  if (dataDir !== undefined && (typeof dataDir !== "string" || !isAbsolute(dataDir)))
+    invalid("dataDir", dataDir, "expected an absolute path");
+  if (dataDir !== undefined && network === undefined)
+    invalid("dataDir", dataDir, "name the network too: each may have its own");
+  if (typeof dryRun !== "boolean") invalid("dryRun", dryRun, "expected true or false");
+  return {
+    ...(typeof network === "string" ? { network } : {}),
+    ...(typeof dataDir === "string" ? { dataDir } : {}),
+    dryRun,
+  };
+}
+
+export function readObjects({ query, body }: AdminRequest): readonly unknown[] {
+  readQuery(query, []);
+  const { objects } = readBody(body, ["objects"]);
+  if (!Array.isArray(objects)) invalid("objects", objects, "expected a list of Kubernetes objects");
+  return objects;
+}
+
+export function readBackup({ query, body }: AdminRequest): { path: string; folder: string | null } {
+  readQuery(query, []);
+  const { path, folder } = readBody(body, ["path", "folder"]);
+  if (typeof path !== "string" || !isAbsolute(path)) invalid("path", path, "expected an absolute path");
+  if (folder !== undefined && typeof folder !== "string")
+    invalid("folder", folder, 'expected "device:inode" of the folder');
+  return { path, folder: folder ?? null };
+}
+
+/** `backup`: null is an empty database. */
+export function readRebuild({ query, body }: AdminRequest): { backup: string | null; replace: boolean } {
+  readQuery(query, []);
+  const { from, empty = false, replace = false } = readBody(body, ["from", "empty", "replace"]);
+  if (typeof replace !== "boolean" || (replace && from === undefined))
+    invalid("replace", replace, "expected true, together with from, or false");
+  if ((from === undefined) === (empty !== true))
+    invalid("from", from, "expected either from (a backup) or empty: true");
+  if (from !== undefined && (typeof from !== "string" || !isAbsolute(from)))
+    invalid("from", from, "expected the absolute path of a backup");
+  return { backup: typeof from === "string" ? from : null, replace };
+}
+
+/** `owner`: a namespace, or NODES_OWN for the administrators. */
+export function readNewOwner(request: AdminRequest): { network: string; owner: string } {
+  const network = readName(request);
+  const { namespace, administrators = false } = readBody(request.body, ["namespace", "administrators"]);
+  if (administrators === true && namespace === undefined) return { network, owner: NODES_OWN };
+  if (administrators !== false)
+    invalid("administrators", administrators, "expected true, and no namespace beside it");
+  if (typeof namespace !== "string" || !NAMESPACE_NAME.test(namespace))
+    invalid("namespace", namespace, "expected the name of a namespace");
+  return { network, owner: namespace };
+}
+
+function readLimit(text: string | undefined): number {
+  return text === undefined ? ITEMS_DEFAULT : readWhole("limit", text, 1, ITEMS_MAX);
+}
+
+function readWhole(key: string, text: string, min: number, max: number): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < min || value > max)
+    invalid(key, text, `expected a whole number from ${min} to ${max}`);
+  return value;
+}

@@ -1,0 +1,74 @@
+import { readManifest, readReference } from "../claims/manifest.ts";
+import { claimKey, type WaitingRoom } from "../claims/waiting-room.ts";
+import type { NetworkMetadata } from "../ipam/definition/metadata-key.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import type { NodeStore } from "../store/node-store.ts";
+import { refusalOf } from "../store/refusal-of.ts";
+import type { AppliedResult } from "./admin-api.ts";
+
+export interface ManifestParts {
+  readonly store: NodeStore;
+  readonly waiting: WaitingRoom;
+}
+
+/** Creates or changes one claim or definition. What is wrong with it is in the result. */
+export async function applyObject(
+  { store, waiting }: ManifestParts,
+  object: unknown,
+): Promise<AppliedResult> {
+  try {
+    const read = readManifest(object);
+    if (read.kind === "IPAMClaim") {
+      const action = await store.applyClaim(read.claim);
+      waiting.wake(claimKey(read.claim));
+      return { ...named(object), action };
+    }
+    const action = await store.applyDefinition(read.definition);
+    const note = noteOn(store.definition(read.definition.network)?.metadata ?? null);
+    return { ...named(object), action, ...(note === null ? {} : { note }) };
+  } catch (error) {
+    return { ...named(object), error: errorOf(error) };
+  }
+}
+
+/** What somebody who asks for metadata may not expect of it; null: nothing. */
+function noteOn(metadata: NetworkMetadata | null): string | null {
+  if (metadata?.kind === "refused") return `its VMs get no metadata: ${metadata.reason}`;
+  if (metadata?.kind !== "on" || metadata.tokens !== "required") return null;
+  return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
+}
+
+/** Deletes one claim or definition. What is wrong with it is in the result. */
+export async function deleteObject({ store }: ManifestParts, object: unknown): Promise<AppliedResult> {
+  try {
+    const { kind, namespace, name } = readReference(object);
+    const missing = () => new RefusalError(refuse("NOT_FOUND", { what: `${kind} ${namespace}/${name}` }));
+    if (kind === "IPAMClaim") {
+      const deleted = await store.deleteClaim(namespace, name);
+      if (!deleted) throw missing();
+      return { kind, namespace, name, action: deleted.state };
+    }
+    if (!(await store.deleteDefinition(namespace, name))) throw missing();
+    return { kind, namespace, name, action: "deleted" };
+  } catch (error) {
+    return { ...named(object), error: errorOf(error) };
+  }
+}
+
+function errorOf(error: unknown): { code: string; message: string; hint: string } {
+  const { code, message, hint } = refusalOf(error);
+  return { code, message, hint };
+}
+
+/** What an object calls itself, for the answer, however wrong the rest of it is. */
+function named(object: unknown): { kind: string; namespace: string; name: string } {
+  const { kind, metadata } = (object ?? {}) as {
+    kind?: unknown;
+    metadata?: { namespace?: unknown; name?: unknown };
+  };
+  return {
+    kind: String(kind ?? "object"),
+    namespace: String(metadata?.namespace ?? "default"),
+    name: String(metadata?.name ?? ""),
+  };
+}

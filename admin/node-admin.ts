@@ -1,0 +1,114 @@
+import type { IdentityDesk } from "../identity/desk.ts";
+import type { IdentityQuery } from "../identity/query.ts";
+import type { IdentityAnswer } from "../identity/wire.ts";
+import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { invalid } from "../platform/api-query.ts";
+import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
+import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
+import type { ClaimView } from "../store/manifests.ts";
+import type { NodeStore, ReleaseOutcome } from "../store/node-store.ts";
+import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
+import type {
+  AppliedResult,
+  CheckReport,
+  ClaimFilter,
+  DeletedClaim,
+  HistoryFilter,
+  NodeAdminApi,
+  ReleaseWant,
+} from "./admin-api.ts";
+import { refuseOtherFolder } from "./backup-path.ts";
+import { applyObject, deleteObject, type ManifestParts } from "./manifests.ts";
+import { checkNode, type NodeCheckParts } from "./node-check.ts";
+
+export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
+  readonly version: string;
+  readonly identity: IdentityDesk;
+  rebuild(backup: string | null, replace: boolean): Promise<void>;
+}
+
+/** What a daemon answers, from its store. */
+export class NodeAdmin implements NodeAdminApi {
+  readonly kind = "node";
+  readonly version: string;
+  readonly #parts: NodeAdminParts;
+  readonly #store: NodeStore;
+
+  constructor(parts: NodeAdminParts) {
+    this.version = parts.version;
+    this.#parts = parts;
+    this.#store = parts.store;
+  }
+
+  networks(): Promise<NetworkView[]> {
+    return this.#store.networks();
+  }
+
+  allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
+    return this.#store.list(filter, page);
+  }
+
+  async claims({ namespace, name }: ClaimFilter): Promise<ClaimView[]> {
+    return (await this.#store.claims())
+      .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
+      .filter(({ metadata }) => name === undefined || metadata.name === name);
+  }
+
+  async history({ network, address, limit }: HistoryFilter): Promise<HistoryView[]> {
+    return this.#store.history({
+      ...(network === undefined ? {} : { network }),
+      ...(address === undefined ? {} : { address }),
+      limit,
+    });
+  }
+
+  identity(query: IdentityQuery): Promise<IdentityAnswer> {
+    return this.#parts.identity.answer(query);
+  }
+
+  async check(graceSeconds: number | null): Promise<CheckReport> {
+    if (graceSeconds !== null)
+      invalid("grace", String(graceSeconds), "it is for a cluster: a daemon waits for nothing; leave it out");
+    return { findings: await checkNode(this.#parts) };
+  }
+
+  release(want: ReleaseWant): Promise<ReleaseOutcome> {
+    return this.#store.release(want);
+  }
+
+  /** What host-local gave on this node before its networks were ours. */
+  async importByHand(request: ImportRequest): Promise<ImportReport> {
+    const reason = this.#parts.notReady();
+    if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
+    return importLeases(this.#store.hostLocal, request);
+  }
+
+  async apply(objects: readonly unknown[]): Promise<AppliedResult[]> {
+    const results: AppliedResult[] = [];
+    for (const object of objects) results.push(await applyObject(this.#parts, object));
+    return results;
+  }
+
+  async delete(objects: readonly unknown[]): Promise<AppliedResult[]> {
+    const results: AppliedResult[] = [];
+    for (const object of objects) results.push(await deleteObject(this.#parts, object));
+    return results;
+  }
+
+  deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null> {
+    return this.#store.deleteClaim(namespace, name);
+  }
+
+  async backup(path: string, folder: string | null): Promise<number> {
+    refuseOtherFolder(path, folder);
+    return this.#store.backup(path);
+  }
+
+  get isComparable(): boolean {
+    return this.#store.isComparable;
+  }
+
+  rebuild(backup: string | null, replace: boolean): Promise<void> {
+    return this.#parts.rebuild(backup, replace);
+  }
+}

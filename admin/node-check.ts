@@ -1,0 +1,48 @@
+import type { Finding } from "../ipam/finding.ts";
+import { checkResolverFiles, type ResolverFiles } from "../platform/resolv-conf.ts";
+import type { NodeStore } from "../store/node-store.ts";
+
+export interface NodeCheckParts {
+  readonly store: NodeStore;
+  readonly resolverFiles: ResolverFiles;
+  notReady(): string | null;
+  spool(): { readonly waiting: number; readonly bad: number };
+  /** What of the daemon itself, beside its store, somebody has to look at. */
+  findings(): Promise<Finding[]> | Finding[];
+}
+
+/** All that somebody has to look at on a node. */
+export async function checkNode(parts: NodeCheckParts): Promise<Finding[]> {
+  const { store, resolverFiles } = parts;
+  const resolvers = await checkResolverFiles(store, resolverFiles);
+  const found = [
+    ...(await store.check()),
+    ...checkSpool(parts.spool()),
+    ...resolvers,
+    ...(await parts.findings()),
+  ];
+  return [...found, ...checkReady(parts.notReady(), found)];
+}
+
+/** Why no ADD is served now, unless a finding says it already. */
+function checkReady(reason: string | null, found: readonly Finding[]): Finding[] {
+  if (reason === null || found.some(({ whyNotReady }) => whyNotReady === reason)) return [];
+  return [
+    {
+      invariant: "ready",
+      message: `the daemon gives no address now: ${reason}`,
+      hint: "mend what the reason names; the daemon serves again by itself, and its log says more",
+    },
+  ];
+}
+
+function checkSpool({ bad }: { bad: number }): Finding[] {
+  if (bad === 0) return [];
+  return [
+    {
+      invariant: "spool",
+      message: `${bad} spooled requests are not understood; the addresses of their containers may still be held`,
+      hint: "read the *.bad files in the spool folder, see holdfast list for their containers, then delete the files",
+    },
+  ];
+}

@@ -1,7 +1,7 @@
 /*
  * kube/: the Kubernetes API
  *
- *   kube-api                  the port; http/: its client
+ *   kube-api                  the port; client/: what is tried again; http/ and fake/ carry it
  *   objects, object-names     what is on the wire; views/: what is kept of each kind
  *   reflector, reflected-items, reflector-timings   a list and its watch, mirrored in memory
  *   object-client             reads and writes of single objects; answers: what status codes mean, for everybody

@@ -6,10 +6,6 @@ const BODY_BYTES_MAX = 64 * 1024 * 1024;
 /** Of an answer that is no JSON, characters: enough to recognise the proxy that sent it. */
 const TEXT_CHARACTERS_MAX = 300;
 
-/** A server that is not ready is asked again after this, ms, whatever it says. */
-const UNAVAILABLE_WAIT_MS_MAX = 1_000;
-const TOO_MANY = 429;
-
 /** The whole body. Throws ExchangeFailure when it is too long, and the stream's error when it breaks off. */
 export async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
@@ -36,12 +32,8 @@ export function parseBody(text: string, status: number): unknown {
   }
 }
 
-/**
- * How long the server asks to be left alone, ms; 0 where it does not. Only seconds are used by Kubernetes. From a server that
- * is overloaded (429) this is meant; one that is starting says 10 s and is there after a fraction of one.
- */
+/** How long the server asks to be left alone, ms; 0 where it does not. Only seconds are used by Kubernetes. */
 export function retryAfterMs(response: IncomingMessage): number {
   const ms = Number(response.headers["retry-after"] ?? 0) * 1_000;
-  if (!Number.isFinite(ms) || ms <= 0) return 0;
-  return response.statusCode === TOO_MANY ? ms : Math.min(ms, UNAVAILABLE_WAIT_MS_MAX);
+  return Number.isFinite(ms) && ms > 0 ? ms : 0;
 }

@@ -1,9 +1,9 @@
+import { endOfWatch } from "../client/statuses.ts";
 import type { WatchEnd } from "../kube-api.ts";
 
 /** One event, bytes: an object and a little around it. */
 const LINE_BYTES_MAX = 16 * 1024 * 1024;
 const NEWLINE = 0x0a;
-const GONE = 410;
 
 /** The body of a watch: one JSON event per line, fed in chunks cut anywhere. */
 export class WatchStream {
@@ -53,26 +53,8 @@ export class WatchStream {
     if (text.trim() === "") return null;
     const { type, object } = JSON.parse(text);
     if (typeof type !== "string") throw new Error("an event of the watch has no type");
-    if (type === "ERROR") return endOf(object);
+    if (type === "ERROR") return endOfWatch(object);
     this.#event(type, object);
     return null;
   }
-}
-
-/** From the Status object of an ERROR event. */
-function endOf(status: {
-  readonly code?: number;
-  readonly message?: string;
-  readonly reason?: string;
-  readonly details?: { readonly retryAfterSeconds?: number };
-}): WatchEnd {
-  if (status?.code === GONE || status?.reason === "Expired")
-    return { kind: "expired", problem: status.message ?? status.reason ?? "" };
-  const seconds = status?.details?.retryAfterSeconds;
-  return {
-    kind: "failed",
-    problem: status?.message ?? "the server ended the watch with an error",
-    ...(typeof status?.code === "number" ? { status: status.code } : {}),
-    ...(typeof seconds === "number" ? { retryAfterMs: seconds * 1_000 } : {}),
-  };
 }

@@ -78,6 +78,44 @@ test("a request that comes after its client gave up is done all the same", async
   expect(await send("GET", `${ALLOCATIONS}/late`)).toMatchObject({ status: 200 });
 });
 
+test("who gives up hears the last status, and what the server said", async () => {
+  const { stage, send, list } = scene();
+  const refused = { status: 429, retryAfterSeconds: 60, message: "later" } satisfies Fate;
+  stage.fates.push(refused);
+  await expect(send("GET", ALLOCATIONS)).rejects.toMatchObject({
+    name: "ApiAway",
+    status: 429,
+    problem: "429 later",
+  });
+  stage.fates.push({ status: 403 });
+  await expect(list({})).rejects.toMatchObject({
+    name: "ListRefused",
+    status: 403,
+    problem: "403 forbidden: not yet",
+  });
+});
+
+test("a 403 soon after trouble is not believed, of a request as of a list", async () => {
+  const { stage, create, send, list } = scene();
+  await create("a");
+  stage.fates.push({ status: 503 }, { status: 403 });
+  expect((await send("GET", `${ALLOCATIONS}/a`)).status).toBe(200);
+  stage.fates.push({ status: 403 });
+  expect((await list({})).names).toEqual(["a"]);
+});
+
+test("a watch whose reader throws fails, and leaves nothing open", async () => {
+  const { stage, api, create } = scene();
+  await create("a");
+  const event = () => {
+    throw new Error("not what was expected");
+  };
+  const signal = new AbortController().signal;
+  const watched = api.watch({ path: ALLOCATIONS, resourceVersion: "0", event, signal });
+  expect(await stage.run(watched)).toEqual({ kind: "failed", problem: "not what was expected" });
+  expect(stage.server.watches.count).toBe(0);
+});
+
 test("a list that breaks off begins anew", async () => {
   const { stage, create, list } = scene();
   for (const name of ["a", "b", "c"]) await create(name);

@@ -1,19 +1,22 @@
 import { wholeSeconds } from "../objects.ts";
-import { type Clock, sleep } from "../port.ts";
+import { type Clock, type Outcome, sleep } from "../port.ts";
 import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { Fate, Link } from "./link.ts";
-import type { Outcome } from "./outcomes.ts";
 
 const RESET = "socket hang up";
 
 /** What the server makes of a request that has reached it. */
 export type Serve = (request: ServerRequest) => Promise<ServerAnswer>;
 
+/** `cutAfter`: of a list, how many of its objects arrived before the connection ended. */
+export type Arrival = Outcome & { readonly cutAfter?: number | undefined };
+
 export interface Attempt {
   readonly verb: "send" | "list" | "watch";
   /** After this it is given up, ms. */
   readonly limitMs: number;
-  readonly signal?: AbortSignal | undefined;
+  /** End it early. */
+  readonly signals: readonly (AbortSignal | undefined)[];
   readonly serve: Serve;
 }
 
@@ -28,22 +31,22 @@ export class Exchange {
   }
 
   /** Rejects only with what is a defect of the server. */
-  once(request: ServerRequest, { verb, limitMs, signal, serve }: Attempt): Promise<Outcome> {
+  once(request: ServerRequest, { verb, limitMs, signals, serve }: Attempt): Promise<Arrival> {
     const fate = this.#link.fate?.(request, verb) ?? {};
     let callOff = () => {};
     let late = () => {};
-    const outcome = new Promise<Outcome>((resolve, reject) => {
+    const outcome = new Promise<Arrival>((resolve, reject) => {
       const nothing = (problem: string) => resolve({ kind: "nothing", problem });
       callOff = () => nothing("it was called off");
       late = () => nothing(`nothing came for ${Math.round(limitMs)} ms`);
-      signal?.addEventListener("abort", callOff);
-      if (signal?.aborted) callOff();
+      for (const signal of signals) signal?.addEventListener("abort", callOff);
+      if (signals.some((signal) => signal?.aborted)) callOff();
       else if (!fate.hangs) this.#carry(request, fate, serve).then(resolve, reject);
     });
     const timer = this.#clock.timer(limitMs, late);
     return outcome.finally(() => {
       timer.cancel();
-      signal?.removeEventListener("abort", callOff);
+      for (const signal of signals) signal?.removeEventListener("abort", callOff);
     });
   }
 
@@ -52,13 +55,13 @@ export class Exchange {
     if (ms > 0) await sleep(this.#clock, ms);
   }
 
-  async #carry(request: ServerRequest, fate: Fate, serve: Serve): Promise<Outcome> {
+  async #carry(request: ServerRequest, fate: Fate, serve: Serve): Promise<Arrival> {
     await this.wait(fate.requestMs);
     if (fate.lost === "before") return { kind: "nothing", problem: RESET };
     const answer = fate.status === undefined ? await this.#served(request, fate, serve) : this.#instead(fate);
     await this.wait(fate.answerMs);
     if (fate.lost === "after") return { kind: "nothing", problem: RESET };
-    return { kind: "answered", answer, ...(fate.cutAfter === undefined ? {} : { cutAfter: fate.cutAfter }) };
+    return { kind: "answered", ...answer, cutAfter: fate.cutAfter };
   }
 
   async #served(request: ServerRequest, { twice }: Fate, serve: Serve): Promise<ServerAnswer> {

@@ -1,9 +1,8 @@
 import type { ApiServer } from "../api-server.ts";
 import { Failure } from "../failure.ts";
-import type { WatchEnd, WatchRequest } from "../port.ts";
+import { endOfWatch, type Outcome, type WatchEnd, type WatchRequest } from "../port.ts";
 import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { WatchEvent, WatchSink } from "../watches.ts";
-import { endOf } from "./outcomes.ts";
 
 export interface FakeWatchOptions {
   readonly request: WatchRequest;
@@ -13,8 +12,6 @@ export interface FakeWatchOptions {
   readonly arrival: () => Promise<void>;
   /** Something has come. */
   readonly heard: () => void;
-  /** The connection has ended in the middle. */
-  readonly lost: () => void;
 }
 
 /** One watch of a client: what the server sends arrives later, in its order, and never during what somebody else does. */
@@ -25,7 +22,7 @@ export class FakeWatch {
   #isSilent = false;
   #isFollowed = false;
   #unwatch = () => {};
-  #resolve: (end: WatchEnd) => void = () => {};
+  #resolve: (end: WatchEnd | Outcome) => void = () => {};
 
   constructor(options: FakeWatchOptions) {
     this.#options = options;
@@ -50,10 +47,10 @@ export class FakeWatch {
   }
 
   /** After the server has agreed: reports what comes until it ends. */
-  follow(): Promise<WatchEnd> {
+  follow(): Promise<WatchEnd | Outcome> {
     const { request, life } = this.#options;
     const stop = () => this.end({ kind: "closed" });
-    const ended = new Promise<WatchEnd>((resolve) => {
+    const ended = new Promise<WatchEnd | Outcome>((resolve) => {
       this.#resolve = resolve;
     });
     for (const signal of [request.signal, life]) signal.addEventListener("abort", stop);
@@ -66,7 +63,7 @@ export class FakeWatch {
   }
 
   /** Ends it from the client's side, or because the server did. */
-  end(end: WatchEnd): void {
+  end(end: WatchEnd | Outcome): void {
     this.#unwatch();
     this.#isSilent = true;
     this.#resolve(end);
@@ -74,8 +71,7 @@ export class FakeWatch {
 
   /** The connection ends. */
   cut(): void {
-    this.#options.lost();
-    this.end({ kind: "failed", problem: "aborted" });
+    this.end({ kind: "nothing", problem: "aborted" });
   }
 
   /** Nothing of it comes any more, and it stays open. */
@@ -84,8 +80,15 @@ export class FakeWatch {
   }
 
   #hear(event: WatchEvent): void {
-    if (event.type === "ERROR") this.end(endOf(event.object));
-    else this.#options.request.event(event.type, event.object);
+    if (event.type === "ERROR") {
+      this.end(endOfWatch(event.object));
+      return;
+    }
+    try {
+      this.#options.request.event(event.type, event.object);
+    } catch (error) {
+      this.end({ kind: "nothing", problem: error instanceof Error ? error.message : String(error) });
+    }
   }
 
   #come(what: () => void): void {

@@ -1,14 +1,9 @@
-import type { IncomingMessage } from "node:http";
 import { type Clock, sleep } from "../../platform/time.ts";
 import { problemOf } from "../answers.ts";
 import { Backoff } from "../backoff.ts";
-import { Breather } from "../breather.ts";
 import { ApiAway, type ListAnswer, ListRefused, type ListRequest } from "../kube-api.ts";
-import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
-import { Limit } from "./limit.ts";
-import { ListStream } from "./list-stream.ts";
-import { acceptOf } from "./media-types.ts";
-import type { Transport } from "./transport.ts";
+import type { KubeTransport } from "./kube-transport.ts";
+import { isPassing, waitMsOf } from "./statuses.ts";
 
 /** Objects a page: the server's own client asks for as many. */
 const PAGE_OBJECTS = "500";
@@ -21,10 +16,8 @@ const SILENCE_MS_MAX = 30_000;
 const RETRY_MS_MIN = 200;
 const RETRY_MS_MAX = 5_000;
 
-const FORBIDDEN = 403;
 const NOT_FOUND = 404;
 const GONE = 410;
-const TOO_MANY = 429;
 
 /** What became of one page. `begin`: the list must be started over. */
 type Page =
@@ -35,30 +28,26 @@ type Page =
   | { readonly kind: "refused"; readonly problem: string; readonly status: number };
 
 /** Reads a list to its end, as KubeApi.list says. */
-export async function readList(
-  transport: Transport,
-  clock: Clock,
-  request: ListRequest,
-): Promise<ListAnswer> {
-  return new ListReader(transport, clock, request).run();
+export async function readList(transport: KubeTransport, request: ListRequest): Promise<ListAnswer> {
+  return new ListReader(transport, request).run();
 }
 
 class ListReader {
-  readonly #transport: Transport;
+  readonly #transport: KubeTransport;
   readonly #request: ListRequest;
   readonly #clock: Clock;
   readonly #backoff: Backoff;
-  readonly #breather: Breather;
   #query: Record<string, string>;
   /** Whether the caller has heard of any object since the beginning. */
   #brought = false;
   #restarts = 0;
   #failures = 0;
+  /** What the caller threw at an object. */
+  #thrown: { readonly error: unknown } | null = null;
 
-  constructor(transport: Transport, clock: Clock, request: ListRequest) {
-    this.#clock = clock;
-    this.#backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, clock);
-    this.#breather = new Breather(clock);
+  constructor(transport: KubeTransport, request: ListRequest) {
+    this.#clock = transport.clock;
+    this.#backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, transport.clock);
     this.#transport = transport;
     this.#request = request;
     // The server gives a list from its cache (resourceVersion) in one piece whatever the limit.
@@ -126,67 +115,35 @@ class ListReader {
   }
 
   async #page(): Promise<Page> {
-    const leftMs = (this.#request.deadlineMs ?? Number.POSITIVE_INFINITY) - this.#clock.monotonicMs();
-    const limit = new Limit(this.#clock, Math.min(SILENCE_MS_MAX, leftMs), [
-      this.#request.signal,
-      this.#transport.life,
-    ]);
-    const thrown: unknown[] = [];
-    try {
-      const response = await this.#transport.open({
-        verb: "LIST",
-        method: "GET",
-        path: this.#request.path,
-        query: this.#query,
-        headers: { accept: acceptOf("list", this.#request.metadataOnly) },
-        limit,
-      });
-      if (response.statusCode === 200) return await this.#items(response, limit, thrown);
-      return refusal(response, await readBody(response), this.#transport.settling);
-    } catch (error) {
-      if (thrown.length > 0) throw thrown[0];
-      const problem = limit.reasonOf(error).message;
+    const { path, metadataOnly, signal, deadlineMs = Number.POSITIVE_INFINITY } = this.#request;
+    const silenceMs = Math.min(SILENCE_MS_MAX, deadlineMs - this.#clock.monotonicMs());
+    const each = (object: unknown) => this.#bring(object);
+    const page = { path, query: this.#query, metadataOnly, signal, each };
+    const outcome = await this.#transport.page(page, silenceMs);
+    if (this.#thrown) throw this.#thrown.error;
+    if (outcome.kind === "read") return outcome;
+    if (outcome.kind === "nothing") {
+      const { problem } = outcome;
       // What was half read may be different when it is read again.
       if (this.#brought) return { kind: "begin", expired: false, problem };
       return { kind: "failed", problem, waitMs: 0 };
-    } finally {
-      limit.dispose();
     }
+    const { status } = outcome;
+    const problem = problemOf(outcome);
+    if (status === NOT_FOUND) return { kind: "missing" };
+    if (status === GONE) return { kind: "begin", expired: true, problem };
+    if (isPassing(status, this.#transport.contact))
+      return { kind: "failed", problem, waitMs: waitMsOf(outcome) };
+    return { kind: "refused", problem, status };
   }
 
-  async #items(response: IncomingMessage, limit: Limit, thrown: unknown[]): Promise<Page> {
-    const stream = new ListStream((json) => {
-      const object: unknown = JSON.parse(json);
-      this.#brought = true;
-      try {
-        this.#request.each(object);
-      } catch (error) {
-        thrown.push(error);
-        throw error;
-      }
-    });
-    for await (const chunk of response) {
-      limit.touch();
-      stream.push(chunk as Buffer);
-      if (this.#breather.due) await this.#breather.breathe();
+  #bring(object: unknown): void {
+    this.#brought = true;
+    try {
+      this.#request.each(object);
+    } catch (error) {
+      this.#thrown = { error };
+      throw error;
     }
-    this.#transport.contact();
-    const { metadata } = stream.end();
-    return {
-      kind: "read",
-      resourceVersion: metadata?.resourceVersion ?? "",
-      next: metadata?.continue ?? "",
-    };
   }
-}
-
-/** `settling`: a 403 may be withdrawn in a moment. */
-function refusal(response: IncomingMessage, text: string, settling: boolean): Page {
-  const status = response.statusCode ?? 0;
-  const problem = problemOf({ status, body: parseBody(text, status) });
-  if (status === NOT_FOUND) return { kind: "missing" };
-  if (status === GONE) return { kind: "begin", expired: true, problem };
-  if (status === TOO_MANY || status >= 500 || (status === FORBIDDEN && settling))
-    return { kind: "failed", problem, waitMs: retryAfterMs(response) };
-  return { kind: "refused", problem, status };
 }

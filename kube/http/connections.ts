@@ -3,6 +3,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../../platform/time.ts";
+import { Contact } from "../client/contact.ts";
 import type { KubeConnection } from "./kube-config.ts";
 import { ExchangeFailure, type Limit, messageOf } from "./limit.ts";
 
@@ -12,11 +13,6 @@ const CONNECTIONS_MAX = 64;
 const IDLE_CONNECTIONS_MAX = 32;
 /** TCP keep-alive, ms: a watch may be silent for a minute, and its peer may be gone. */
 const TCP_KEEP_ALIVE_MS = 30_000;
-/**
- * After trouble, ms, the server's refusals may not be meant: one that has just started refuses (403) whatever it has not read
- * the roles for yet.
- */
-const SETTLING_MS = 10_000;
 const UNAUTHORIZED = 401;
 
 /** Called for each answer, with `ms` to its headers, and with "away" where none came. `verb`: method, LIST or WATCH. */
@@ -33,19 +29,19 @@ export interface Exchange {
 }
 
 /** HTTP to the API server over few, long-lived connections. Watches have connections of their own. */
-export class Transport {
+export class Connections {
+  readonly contact: Contact;
   readonly #connection: KubeConnection;
   readonly #clock: Clock;
   readonly #onRequest: OnRequest | undefined;
   readonly #agent: HttpAgent;
   readonly #watchAgent: HttpAgent;
   readonly #life = lifeOf();
-  #lastContactMs = Number.NEGATIVE_INFINITY;
-  #lastTroubleMs = Number.NEGATIVE_INFINITY;
 
   constructor(connection: KubeConnection, clock: Clock, onRequest: OnRequest | undefined) {
     this.#connection = connection;
     this.#clock = clock;
+    this.contact = new Contact(clock);
     this.#onRequest = onRequest;
     const secure = connection.server.protocol === "https:";
     // Made once: each connection with a context of its own would hold the authorities and the certificate again.
@@ -64,28 +60,9 @@ export class Transport {
     this.#watchAgent = agent({ keepAlive: true, keepAliveMsecs, maxFreeSockets: 0 });
   }
 
-  get lastContactMs(): number {
-    return this.#lastContactMs;
-  }
-
-  /** Whether a refusal may be withdrawn in a moment, because the server was away or failing until just now. */
-  get settling(): boolean {
-    return this.#clock.monotonicMs() - this.#lastTroubleMs < SETTLING_MS;
-  }
-
-  /** Aborts when the transport is closed. */
+  /** Aborts when they are closed. */
   get life(): AbortSignal {
     return this.#life.signal;
-  }
-
-  /** Something was heard of the server. */
-  contact(): void {
-    this.#lastContactMs = this.#clock.monotonicMs();
-  }
-
-  /** The server failed, or could not be heard. */
-  trouble(): void {
-    this.#lastTroubleMs = this.#clock.monotonicMs();
   }
 
   /**
@@ -141,12 +118,11 @@ export class Transport {
     const startMs = this.#clock.monotonicMs();
     try {
       const response = await this.#request(exchange, auth);
-      this.contact();
-      if ((response.statusCode ?? 0) >= 500) this.trouble();
+      this.contact.answered(response.statusCode ?? 0);
       this.#onRequest?.(exchange.verb, response.statusCode ?? 0, this.#clock.monotonicMs() - startMs);
       return response;
     } catch (error) {
-      this.trouble();
+      this.contact.trouble();
       this.#onRequest?.(exchange.verb, "away", this.#clock.monotonicMs() - startMs);
       throw error;
     }

@@ -1,0 +1,129 @@
+/*
+ * kube/client/: what a client of the API server does, whatever carries its requests
+ *
+ *   kube-client       one request, tried until its deadline; one watch
+ *   read-list         a list, page by page, started over where it must be
+ *   statuses          which answers count, and how long to wait after the others
+ *   contact           when the server was heard, and whether it is settling
+ *   kube-transport    the port below: one attempt; http/ and fake/client/ implement it
+ */
+
+import { type Clock, sleep } from "../../platform/time.ts";
+import { problemOf } from "../answers.ts";
+import { Backoff } from "../backoff.ts";
+import {
+  ApiAway,
+  type Failure,
+  type KubeAnswer,
+  type KubeApi,
+  type KubeRequest,
+  type ListAnswer,
+  type ListRequest,
+  type WatchEnd,
+  type WatchRequest,
+} from "../kube-api.ts";
+import type { KubeTransport } from "./kube-transport.ts";
+import { readList } from "./read-list.ts";
+import { isPassing, waitMsOf } from "./statuses.ts";
+
+/** Time for one attempt, ms: one lost packet or dead connection must not use up a caller's whole time. */
+const ATTEMPT_MS = 5_000;
+/** Less time than this, ms, is not worth another attempt. */
+const ATTEMPT_MS_MIN = 20;
+const RETRY_MS_MIN = 50;
+const RETRY_MS_MAX = 2_000;
+/** For a watch to be agreed to, ms: the server may first wait until its cache is as new as the version asked for. */
+const WATCH_OPEN_MS = 30_000;
+
+const UNAUTHORIZED = 401;
+const GONE = 410;
+
+type Attempt =
+  | { readonly kind: "answered"; readonly answer: KubeAnswer }
+  | ({ readonly kind: "failed"; readonly waitMs: number } & Failure);
+
+/** The Kubernetes API over a transport: what is tried again, when, and for how long. */
+export class KubeClient implements KubeApi {
+  readonly clock: Clock;
+  readonly #transport: KubeTransport;
+  readonly #attemptMs: number;
+
+  constructor(transport: KubeTransport, attemptMs = ATTEMPT_MS) {
+    this.clock = transport.clock;
+    this.#transport = transport;
+    this.#attemptMs = attemptMs;
+  }
+
+  get lastContactMs(): number {
+    return this.#transport.contact.lastMs;
+  }
+
+  async send(request: KubeRequest): Promise<KubeAnswer> {
+    const backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, this.clock);
+    const { life } = this.#transport;
+    let failure: Failure = { problem: "time was up before it was sent", status: null };
+    for (;;) {
+      if (life.aborted) throw away(request, { problem: "the client was closed", status: null });
+      if (request.deadlineMs - this.clock.monotonicMs() < ATTEMPT_MS_MIN) throw away(request, failure);
+      const outcome = await this.#inTurn(request, failure);
+      if (outcome.kind === "answered") return outcome.answer;
+      failure = outcome;
+      const waitMs = Math.max(backoff.next(), outcome.waitMs);
+      // No use in waiting for what comes too late.
+      if (this.clock.monotonicMs() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs)
+        throw away(request, failure);
+      await sleep(this.clock, waitMs, life);
+    }
+  }
+
+  list(request: ListRequest): Promise<ListAnswer> {
+    return readList(this.#transport, request);
+  }
+
+  async watch(request: WatchRequest): Promise<WatchEnd> {
+    const { life, contact } = this.#transport;
+    const query = { ...request.query, watch: "true", resourceVersion: request.resourceVersion };
+    const end = await this.#transport.watch({ ...request, query }, WATCH_OPEN_MS);
+    if (end.kind !== "answered" && end.kind !== "nothing") return end;
+    if (request.signal.aborted || life.aborted) return { kind: "closed" };
+    if (end.kind === "nothing") {
+      contact.trouble();
+      return { kind: "failed", problem: end.problem };
+    }
+    const problem = problemOf(end);
+    if (end.status === GONE) return { kind: "expired", problem };
+    return { kind: "failed", problem, status: end.status, retryAfterMs: waitMsOf(end) };
+  }
+
+  /** An attempt takes its turn anew each time, so that nobody holds a place while waiting to try again. */
+  async #inTurn(request: KubeRequest, { problem, status }: Failure): Promise<Attempt> {
+    if (request.method === "GET") return this.#attempt(request);
+    try {
+      return await this.#transport.inTurn(request, () => this.#attempt(request));
+    } catch (error) {
+      if (error instanceof ApiAway)
+        throw away(request, { problem: `${error.message} (before that: ${problem})`, status });
+      throw error;
+    }
+  }
+
+  async #attempt(request: KubeRequest): Promise<Attempt> {
+    const reason = request.unless?.() ?? null;
+    if (reason !== null) throw new ApiAway(reason);
+    const leftMs = Math.max(1, request.deadlineMs - this.clock.monotonicMs());
+    const outcome = await this.#transport.exchange(request, Math.min(this.#attemptMs, leftMs));
+    if (outcome.kind === "nothing")
+      return { kind: "failed", problem: outcome.problem, status: null, waitMs: 0 };
+    const { status, body, serverMs } = outcome;
+    if (isPassing(status, this.#transport.contact) || status === UNAUTHORIZED)
+      return { kind: "failed", problem: problemOf(outcome), status, waitMs: waitMsOf(outcome) };
+    if (body === null)
+      return { kind: "failed", problem: `${status} with a body that is no JSON`, status, waitMs: 0 };
+    return { kind: "answered", answer: { status, body, serverMs } };
+  }
+}
+
+function away(request: KubeRequest, failure: Failure): ApiAway {
+  const message = `no answer of the API server to ${request.method} ${request.path}: ${failure.problem}`;
+  return new ApiAway(message, { problem: failure.problem, status: failure.status });
+}

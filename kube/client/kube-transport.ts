@@ -1,0 +1,51 @@
+import type { Clock } from "../../platform/time.ts";
+import type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";
+import type { Contact } from "./contact.ts";
+
+/** What came of one attempt: an answer of whatever status, or why there is none. */
+export type Outcome =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      /** null: it should have been JSON and was not. */
+      // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
+      readonly body: any;
+      /** The server's own clock, ms since 1970; null when it sent none. */
+      readonly serverMs: number | null;
+      /** Of the Retry-After header, ms; 0: there is none. */
+      readonly retryAfterMs: number;
+    }
+  | { readonly kind: "nothing"; readonly problem: string };
+
+/** One page of a list. */
+export interface PageRequest {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly metadataOnly: boolean | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly each: (object: unknown) => void;
+}
+
+/** `next`: the token of the page after it; "": it was the last. */
+export type PageOutcome =
+  | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
+  | Outcome;
+
+/**
+ * Carries one attempt to the API server and back, and gives it up after its time. KubeClient decides what is tried again.
+ * Whoever implements it tells `contact` what it hears, and when it hears nothing.
+ */
+export interface KubeTransport {
+  readonly clock: Clock;
+  readonly contact: Contact;
+  /** Aborts when the client is closed, and everything under way with it. */
+  readonly life: AbortSignal;
+  /** Runs the work when the request's turn has come. Throws ApiAway, without running it, when that is not before its deadline. */
+  inTurn<T>(request: KubeRequest, work: () => Promise<T>): Promise<T>;
+  /** One attempt of a request, for at most `limitMs`. */
+  exchange(request: KubeRequest, limitMs: number): Promise<Outcome>;
+  /** Reads one page; given up after `silenceMs` without anything new. May reject with what `each` threw. */
+  page(request: PageRequest, silenceMs: number): Promise<PageOutcome>;
+  /** Opens a watch within `openMs`, and follows it to its end. Without a WatchEnd it was not agreed to, or broke off. */
+  watch(request: WatchRequest, openMs: number): Promise<WatchEnd | Outcome>;
+}

@@ -1,0 +1,43 @@
+import type { WatchEnd } from "../kube-api.ts";
+import type { Contact } from "./contact.ts";
+import type { Outcome } from "./kube-transport.ts";
+
+type Answered = Extract<Outcome, { kind: "answered" }>;
+
+/** A server that is not ready is asked again after this, ms, whatever it says. */
+const UNAVAILABLE_WAIT_MS_MAX = 1_000;
+
+const FORBIDDEN = 403;
+const GONE = 410;
+const TOO_MANY = 429;
+
+/** Whether a status is the server's trouble, and not an answer to what was asked. */
+export function isPassing(status: number, contact: Contact): boolean {
+  return status === TOO_MANY || status >= 500 || (status === FORBIDDEN && contact.isSettling);
+}
+
+/**
+ * How long the server asks to be left alone, ms; 0 where it does not. From one that is overloaded (429) this is meant; one that
+ * is starting says 10 s and is there after a fraction of one.
+ */
+export function waitMsOf({ status, retryAfterMs }: Answered): number {
+  return status === TOO_MANY ? retryAfterMs : Math.min(retryAfterMs, UNAVAILABLE_WAIT_MS_MAX);
+}
+
+/** How a watch ended, from the Status object of an ERROR event. */
+export function endOfWatch(status: {
+  readonly code?: number;
+  readonly message?: string;
+  readonly reason?: string;
+  readonly details?: { readonly retryAfterSeconds?: number };
+}): WatchEnd {
+  if (status?.code === GONE || status?.reason === "Expired")
+    return { kind: "expired", problem: status.message ?? status.reason ?? "" };
+  const seconds = status?.details?.retryAfterSeconds;
+  return {
+    kind: "failed",
+    problem: status?.message ?? "the server ended the watch with an error",
+    ...(typeof status?.code === "number" ? { status: status.code } : {}),
+    ...(typeof seconds === "number" ? { retryAfterMs: seconds * 1_000 } : {}),
+  };
+}

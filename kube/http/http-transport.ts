@@ -1,0 +1,151 @@
+import type { IncomingMessage } from "node:http";
+import { type Clock, parseTime } from "../../platform/time.ts";
+import { Breather } from "../breather.ts";
+import type { Contact } from "../client/contact.ts";
+import type { KubeTransport, Outcome, PageOutcome, PageRequest } from "../client/kube-transport.ts";
+import type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";
+import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
+import type { Connections } from "./connections.ts";
+import { Limit } from "./limit.ts";
+import { ListStream } from "./list-stream.ts";
+import { acceptOf, PATCH_TYPES } from "./media-types.ts";
+import { WatchStream } from "./watch-stream.ts";
+import { WriteQueue } from "./write-queue.ts";
+
+/** Attempts over HTTP, each with its own limit. */
+export class HttpTransport implements KubeTransport {
+  readonly clock: Clock;
+  readonly contact: Contact;
+  readonly life: AbortSignal;
+  readonly #connections: Connections;
+  readonly #writes: WriteQueue;
+
+  constructor(connections: Connections, clock: Clock, writesMax?: number) {
+    this.clock = clock;
+    this.contact = connections.contact;
+    this.life = connections.life;
+    this.#connections = connections;
+    this.#writes = new WriteQueue(clock, writesMax);
+  }
+
+  inTurn<T>({ priority, deadlineMs }: KubeRequest, work: () => Promise<T>): Promise<T> {
+    return this.#writes.run(priority, deadlineMs, work);
+  }
+
+  async exchange(request: KubeRequest, limitMs: number): Promise<Outcome> {
+    const limit = new Limit(this.clock, limitMs, [this.life]);
+    try {
+      const response = await this.#connections.open({
+        verb: request.method,
+        method: request.method,
+        path: request.path,
+        query: request.query,
+        ...bodyOf(request),
+        limit,
+      });
+      return await answerOf(response);
+    } catch (error) {
+      // The other idle connections probably lead to the same nowhere.
+      if (limit.signal.aborted) this.#connections.dropIdle();
+      return { kind: "nothing", problem: limit.reasonOf(error).message };
+    } finally {
+      limit.dispose();
+    }
+  }
+
+  async page(request: PageRequest, silenceMs: number): Promise<PageOutcome> {
+    const { path, query, metadataOnly, signal } = request;
+    const limit = new Limit(this.clock, silenceMs, [signal, this.life]);
+    try {
+      const headers = { accept: acceptOf("list", metadataOnly) };
+      const response = await this.#connections.open({
+        verb: "LIST",
+        method: "GET",
+        path,
+        query,
+        headers,
+        limit,
+      });
+      if (response.statusCode === 200) return await this.#items(response, request, limit);
+      return await answerOf(response);
+    } catch (error) {
+      return { kind: "nothing", problem: limit.reasonOf(error).message };
+    } finally {
+      limit.dispose();
+    }
+  }
+
+  async watch(request: WatchRequest, openMs: number): Promise<WatchEnd | Outcome> {
+    const limit = new Limit(this.clock, openMs, [request.signal, this.life]);
+    try {
+      const { path, query, metadataOnly } = request;
+      const headers = { accept: acceptOf("watch", metadataOnly) };
+      const response = await this.#connections.open({
+        verb: "WATCH",
+        method: "GET",
+        path,
+        query,
+        headers,
+        limit,
+      });
+      if (response.statusCode !== 200) return await answerOf(response);
+      limit.disarm();
+      return await this.#events(response, request);
+    } catch (error) {
+      return { kind: "nothing", problem: limit.reasonOf(error).message };
+    } finally {
+      limit.dispose();
+    }
+  }
+
+  async #items(response: IncomingMessage, { each }: PageRequest, limit: Limit): Promise<PageOutcome> {
+    const stream = new ListStream((json) => each(JSON.parse(json)));
+    const breather = new Breather(this.clock);
+    for await (const chunk of response) {
+      limit.touch();
+      stream.push(chunk as Buffer);
+      if (breather.due) await breather.breathe();
+    }
+    this.contact.heard();
+    const { metadata } = stream.end();
+    return {
+      kind: "read",
+      resourceVersion: metadata?.resourceVersion ?? "",
+      next: metadata?.continue ?? "",
+    };
+  }
+
+  async #events(response: IncomingMessage, request: WatchRequest): Promise<WatchEnd> {
+    request.opened?.();
+    const stream = new WatchStream(request.event);
+    const breather = new Breather(this.clock);
+    for await (const chunk of response) {
+      this.contact.heard();
+      const end = stream.push(chunk as Buffer);
+      if (end) return end;
+      if (request.signal.aborted) break;
+      if (breather.due) await breather.breathe();
+    }
+    return { kind: "closed" };
+  }
+}
+
+async function answerOf(response: IncomingMessage): Promise<Outcome> {
+  const status = response.statusCode ?? 0;
+  const body = parseBody(await readBody(response), status);
+  const serverMs = parseTime(response.headers.date ?? "");
+  return {
+    kind: "answered",
+    status,
+    body,
+    serverMs: Number.isNaN(serverMs) ? null : serverMs,
+    retryAfterMs: retryAfterMs(response),
+  };
+}
+
+function bodyOf(request: KubeRequest): { headers: Record<string, string>; body?: string } {
+  const accept = "application/json";
+  if (request.body === undefined) return { headers: { accept } };
+  const type = request.patch === undefined ? accept : PATCH_TYPES[request.patch];
+  return { headers: { accept, "content-type": type }, body: JSON.stringify(request.body) };
+}

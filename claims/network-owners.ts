@@ -1,6 +1,7 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPNetwork } from "../kube/objects.ts";
+import { SingleFlight } from "../platform/single-flight.ts";
 import type { DefinitionBook } from "./definition-book.ts";
 import { nodeDefinitionsOf, subnetsOf } from "./import/import-sources.ts";
 import type { NetworkOwner } from "./network-owner.ts";
@@ -21,7 +22,7 @@ export class NetworkOwners {
   readonly #readMs = new Map<string, number>();
   /** Subnets that the IPNetwork lists as the nodes', by network; those of one configuration are one text. */
   readonly #nodes = new Map<string, readonly string[]>();
-  readonly #reading = new Map<string, Promise<NetworkOwner | null>>();
+  readonly #reading = new SingleFlight<NetworkOwner | null>();
 
   /** `seen` hears of every IPNetwork that is read. */
   constructor(parts: {
@@ -47,8 +48,8 @@ export class NetworkOwners {
   ): Promise<void> {
     const readMs = this.#readMs.get(network);
     if (!fresh && readMs !== undefined && this.#api.clock.monotonicMs() - readMs < BELIEVED_MS) return;
-    const under = fresh ? undefined : this.#reading.get(network);
-    await (under ?? this.#read(network, byNodes, deadlineMs));
+    const read = () => this.#read(network, byNodes, deadlineMs);
+    await (fresh ? this.#reading.renew(read, network) : this.#reading.run(read, network));
   }
 
   /** Whether the nodes' own configuration is known to have given the network with these very subnets. */
@@ -56,7 +57,7 @@ export class NetworkOwners {
     return this.#nodes.get(network)?.includes(subnetsOf(definition)) ?? false;
   }
 
-  #read(network: string, byNodes: boolean, deadlineMs: number): Promise<NetworkOwner | null> {
+  async #read(network: string, byNodes: boolean, deadlineMs: number): Promise<NetworkOwner | null> {
     const beganMs = this.#api.clock.monotonicMs();
     const seen = (object: IPNetwork | null) => {
       const nodes = object === null ? [] : nodeDefinitionsOf(object).map(subnetsOf);
@@ -65,17 +66,10 @@ export class NetworkOwners {
       this.#seen(network, object);
     };
     const options = { book: this.#book, byNodes, seen, deadlineMs, log: this.#log };
-    const reading = recordOwner(this.#api, network, options)
-      .then((owner) => {
-        this.#book.setOwner(network, owner);
-        if (owner === null) this.#readMs.delete(network);
-        else this.#readMs.set(network, beganMs);
-        return owner;
-      })
-      .finally(() => {
-        if (this.#reading.get(network) === reading) this.#reading.delete(network);
-      });
-    this.#reading.set(network, reading);
-    return reading;
+    const owner = await recordOwner(this.#api, network, options);
+    this.#book.setOwner(network, owner);
+    if (owner === null) this.#readMs.delete(network);
+    else this.#readMs.set(network, beganMs);
+    return owner;
   }
 }

@@ -7,6 +7,7 @@ import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { VMIS_PATH, VMS_PATH, vmOwnerOf } from "../kube/views/tenant-objects.ts";
 import { readUuid } from "../kube/views/vmi-view.ts";
+import { BoundedMap } from "../platform/bounded-map.ts";
 import type { PodState } from "../store/cluster/claim-desk.ts";
 
 /** VMs remembered by the UID of their VMI, which never gets another owner. */
@@ -45,7 +46,7 @@ export class PodDirectory {
   readonly #addresses = new StatusAddressReader();
   readonly #objects: ObjectClient;
   readonly #cached: (key: string) => PodView | undefined;
-  readonly #vms = new Map<string, VmFacts>();
+  readonly #vms = new BoundedMap<string, VmFacts>(VMS_REMEMBERED_MAX);
 
   constructor(api: KubeApi, cached: (key: string) => PodView | undefined) {
     this.#objects = new ObjectClient(api, "add");
@@ -132,7 +133,6 @@ export class PodDirectory {
       vmiUid: vmi.uid,
       firmwareUuid: readUuid(object?.spec?.domain?.firmware?.uuid),
     };
-    if (this.#vms.size >= VMS_REMEMBERED_MAX) this.#vms.clear();
     this.#vms.set(vmi.uid, vm);
     return { kubevirt: true, vm };
   }

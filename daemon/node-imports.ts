@@ -10,6 +10,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
+import { SingleFlight } from "../platform/single-flight.ts";
 import { sleep, type Timer } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 
@@ -45,7 +46,7 @@ export class NodeImports {
   /** By network the editions that are covered. */
   readonly #addresses = new StatusAddressReader();
   readonly #covered = new Map<string, Map<string, Covered>>();
-  readonly #importing = new Map<string, Promise<void>>();
+  readonly #importing = new SingleFlight<void>();
 
   constructor(options: NodeImportsOptions) {
     this.#options = options;
@@ -148,11 +149,7 @@ export class NodeImports {
 
   /** One at a time for a network: who waited for another's import looks again whether it covered its own definition. */
   #import(network: string, nodes: NetworkDefinition | null, needed: readonly SeenSource[]): Promise<void> {
-    const running = this.#importing.get(network);
-    if (running !== undefined) return running;
-    const started = this.#importNow(network, nodes, needed).finally(() => this.#importing.delete(network));
-    this.#importing.set(network, started);
-    return started;
+    return this.#importing.run(() => this.#importNow(network, nodes, needed), network);
   }
 
   /** Nothing is listed where the `needed` are covered already. */

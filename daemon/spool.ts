@@ -4,6 +4,7 @@ import { readWireRequest } from "../cni/request.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { ensureFolder } from "../platform/folders.ts";
 import type { Log } from "../platform/log.ts";
+import { SingleFlight } from "../platform/single-flight.ts";
 import type { Clock, Timer } from "../platform/time.ts";
 
 /** How often the folder is looked at: a DEL in it has been answered already, only its address waits. */
@@ -22,7 +23,7 @@ export class Spool {
   /** Unfinished files, by when they were first seen on the monotonic clock: a wall clock that jumps must not take one from its writer. */
   readonly #partials = new Map<string, number>();
   #timer: Timer | null = null;
-  #running: Promise<void> | null = null;
+  readonly #draining = new SingleFlight<void>();
 
   constructor(folder: string, clock: Clock, log: Log, deliver: (wire: CniWireRequest) => Promise<void>) {
     this.#folder = folder;
@@ -34,10 +35,7 @@ export class Spool {
 
   /** Delivers every file there is, oldest first. Rejects when one could not be delivered: it stays, and so do later ones. */
   drain(): Promise<void> {
-    this.#running ??= this.#drainAll().finally(() => {
-      this.#running = null;
-    });
-    return this.#running;
+    return this.#draining.run(() => this.#drainAll());
   }
 
   keepDraining(): void {
@@ -54,7 +52,7 @@ export class Spool {
   async stop(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = null;
-    await this.#running?.catch(() => {});
+    await this.#draining.underWay()?.catch(() => {});
   }
 
   /** Files waiting, and files that could not be understood. */

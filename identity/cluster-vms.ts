@@ -1,6 +1,8 @@
 import type { PodDirectory } from "../claims/pod-directory.ts";
 import { readClaim } from "../claims/read-claim.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
+import { BoundedMap } from "../platform/bounded-map.ts";
+import { SingleFlight } from "../platform/single-flight.ts";
 import type { Attachment, PodIdentity } from "../store/records.ts";
 import type { Holding, Use } from "./holding.ts";
 import type { LocalVms } from "./sources.ts";
@@ -15,8 +17,8 @@ const LEARN_MS_MAX = 5_000;
 export class ClusterVms implements LocalVms {
   readonly #api: KubeApi;
   readonly #pods: PodDirectory;
-  readonly #known = new Map<string, IdentityVm | null>();
-  readonly #learning = new Map<string, Promise<void>>();
+  readonly #known = new BoundedMap<string, IdentityVm | null>(PODS_REMEMBERED_MAX);
+  readonly #learning = new SingleFlight<void>();
 
   constructor(api: KubeApi, pods: PodDirectory) {
     this.#api = api;
@@ -60,17 +62,9 @@ export class ClusterVms implements LocalVms {
   #learn(use: PodUse, holding: Holding): Promise<void> {
     const key = keyOf(use);
     if (this.#known.has(key)) return Promise.resolve();
-    const running = this.#learning.get(key);
-    if (running !== undefined) return running;
-    const started = this.#ask(use.pod, holding)
-      .then((vm) => {
-        const [oldest] = this.#known.keys();
-        if (this.#known.size >= PODS_REMEMBERED_MAX && oldest !== undefined) this.#known.delete(oldest);
-        this.#known.set(key, vm);
-      })
-      .finally(() => this.#learning.delete(key));
-    this.#learning.set(key, started);
-    return started;
+    return this.#learning.run(async () => {
+      this.#known.set(key, await this.#ask(use.pod, holding));
+    }, key);
   }
 
   async #ask(pod: PodIdentity, holding: Holding): Promise<IdentityVm | null> {

@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { BoundedMap } from "../platform/bounded-map.ts";
 import type { Clock } from "../platform/time.ts";
 import type { IdentityView } from "./wire.ts";
 
@@ -34,7 +35,7 @@ export class RememberedIdentities {
   readonly #bytes = Buffer.alloc(64);
   #file: OpenFile | null = null;
   #generation: string | null = null;
-  readonly #byAddress = new Map<string, Remembered>();
+  readonly #byAddress = new BoundedMap<string, Remembered>(REMEMBERED_MAX);
 
   constructor(generationPath: string, clock: Clock) {
     this.#path = generationPath;
@@ -62,7 +63,6 @@ export class RememberedIdentities {
     asked: { readonly generation: string | null; readonly atMs: number },
   ): void {
     if (asked.generation === null || asked.generation !== this.#generation) return;
-    if (this.#byAddress.size >= REMEMBERED_MAX) this.#byAddress.clear();
     this.#byAddress.set(keyOf(network, address), { identity, atMs: asked.atMs });
   }
 

@@ -1,3 +1,4 @@
+import { BoundedMap } from "../platform/bounded-map.ts";
 import { isoTime, parseTime } from "../platform/time.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { namespacedPath } from "./objects.ts";
@@ -51,7 +52,7 @@ export interface EventWriterOptions {
 export class EventWriter {
   readonly #options: EventWriterOptions;
   /** When each was last said, oldest first. */
-  readonly #saidMs = new Map<string, number>();
+  readonly #saidMs = new BoundedMap<string, number>(REMEMBERED_MAX);
   #inFlightCount = 0;
   #sequence = 0;
 
@@ -111,12 +112,7 @@ export class EventWriter {
     const nowMs = this.#options.api.clock.monotonicMs();
     const said = this.#saidMs.get(key);
     if (said !== undefined && nowMs - said < REPEAT_MS) return false;
-    this.#saidMs.delete(key);
     this.#saidMs.set(key, nowMs);
-    if (this.#saidMs.size > REMEMBERED_MAX) {
-      const [oldest = ""] = this.#saidMs.keys();
-      this.#saidMs.delete(oldest);
-    }
     return true;
   }
 }

@@ -1,5 +1,6 @@
 import { fstatSync } from "node:fs";
 import pino from "pino";
+import { BoundedMap } from "./bounded-map.ts";
 import { type Clock, isoTimeMs } from "./time.ts";
 
 /** Priorities of syslog, by pino's levels in steps of ten: debug, info, warn, error, fatal. */
@@ -52,7 +53,7 @@ export function isJournal(stream: string | undefined, fd: number): boolean {
 
 /** Between two lines about the same, ms: what guests can cause does not fill a disk. */
 const SAME_AGAIN_MS = 60_000;
-/** Different lines remembered; beyond it all are forgotten and may be said again. */
+/** Different lines remembered; beyond it the oldest is forgotten and may be said again. */
 const REMEMBERED_MAX = 1_000;
 
 type Fields = Readonly<Record<string, string>>;
@@ -61,7 +62,7 @@ type Fields = Readonly<Record<string, string>>;
 export class QuietLog {
   readonly #log: Log;
   readonly #clock: Pick<Clock, "monotonicMs">;
-  readonly #said = new Map<string, { atMs: number; leftOut: number }>();
+  readonly #said = new BoundedMap<string, { atMs: number; leftOut: number }>(REMEMBERED_MAX);
 
   constructor(log: Log, clock: Pick<Clock, "monotonicMs">) {
     this.#log = log;
@@ -80,7 +81,6 @@ export class QuietLog {
       before.leftOut += 1;
       return;
     }
-    if (this.#said.size >= REMEMBERED_MAX) this.#said.clear();
     this.#said.set(key, { atMs: nowMs, leftOut: 0 });
     const leftOut = before?.leftOut ?? 0;
     this.#log.warn({ ...subject, ...details, ...(leftOut > 0 ? { leftOut } : {}) }, message);

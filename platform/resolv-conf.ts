@@ -3,6 +3,7 @@ import { type FileHandle, open, realpath } from "node:fs/promises";
 import type { Dns } from "../ipam/definition/routes-and-dns.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
+import { SingleFlight } from "./single-flight.ts";
 import type { Clock } from "./time.ts";
 
 /** Larger than any resolv.conf (libc reads three name servers and 256 characters of a search list). */
@@ -24,7 +25,7 @@ export class ResolverFiles {
   readonly #paths: readonly string[];
   readonly #refused: boolean;
   readonly #clock: Clock;
-  readonly #reading = new Map<string, Promise<Dns>>();
+  readonly #reading = new SingleFlight<Dns>();
   readonly #known = new Map<string, { readonly dns: Dns; readonly readMs: number }>();
 
   constructor({ paths, refused, clock }: ResolverFilesOptions) {
@@ -35,12 +36,7 @@ export class ResolverFiles {
 
   /** The DNS part of a result, as host-local's `resolvConf` (resolv.conf(5)). Throws RefusalError CONFIG_INVALID. */
   read(path: string): Promise<Dns> {
-    let reading = this.#reading.get(path);
-    if (reading === undefined) {
-      reading = this.#read(path).finally(() => this.#reading.delete(path));
-      this.#reading.set(path, reading);
-    }
-    return reading;
+    return this.#reading.run(() => this.#read(path), path);
   }
 
   /** What was read of it lately; undefined: `learn` first. */

@@ -1,3 +1,5 @@
+import { BoundedMap } from "../../platform/bounded-map.ts";
+
 /** More pods than end while an address waits for its release; of an older one the evidence is lost, and its address is held. */
 const REMEMBERED_MAX = 20_000;
 
@@ -6,15 +8,11 @@ const REMEMBERED_MAX = 20_000;
  * memory only: whoever has not seen a pod to its end knows nothing of its containers.
  */
 export class StoppedPods {
-  readonly #uids = new Set<string>();
+  readonly #uids = new BoundedMap<string, true>(REMEMBERED_MAX);
 
   /** A pod is gone; `stopped` as its last version said. */
   noteGone({ uid, stopped }: { readonly uid: string; readonly stopped: boolean }): void {
-    if (!stopped) return;
-    this.#uids.add(uid);
-    if (this.#uids.size <= REMEMBERED_MAX) return;
-    const [oldest] = this.#uids;
-    if (oldest !== undefined) this.#uids.delete(oldest);
+    if (stopped) this.#uids.set(uid, true);
   }
 
   has(uid: string): boolean {

@@ -6,6 +6,7 @@ import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { Log } from "../../platform/log.ts";
 import { IdentityAway, type IdentitySource } from "../source.ts";
 import type { IdentityInterface, IdentityView } from "../wire.ts";
@@ -19,7 +20,7 @@ import { OvnWatch } from "./watch.ts";
 const FRESH_MS = 1_000;
 const SYNC_MS_MAX = 5_000;
 const READ_MS_MAX = 3_000;
-/** Pods remembered with what was read of them; beyond it all are read again. */
+/** Pods remembered with what was read of them; beyond it the oldest is read again. */
 const REMEMBERED_MAX = 10_000;
 
 export interface OvnIdentityOptions {
@@ -46,7 +47,7 @@ export class OvnIdentity implements IdentitySource {
   readonly #watch: OvnWatch;
   readonly #vms: PodDirectory;
   /** By pod UID. */
-  readonly #reads = new Map<string, Read>();
+  readonly #reads = new BoundedMap<string, Read>(REMEMBERED_MAX);
 
   constructor(options: OvnIdentityOptions) {
     this.#options = options;
@@ -110,7 +111,6 @@ export class OvnIdentity implements IdentitySource {
   #fresh(seen: OvnPod): Promise<OvnPod | null> {
     const known = this.#reads.get(seen.uid);
     if (known && this.#options.api.clock.monotonicMs() - known.atMs < FRESH_MS) return known.pod;
-    if (this.#reads.size >= REMEMBERED_MAX) this.#reads.clear();
     const pod = this.#read(seen);
     this.#reads.set(seen.uid, { pod, atMs: this.#options.api.clock.monotonicMs() });
     pod.catch(() => this.#reads.delete(seen.uid));

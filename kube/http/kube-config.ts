@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 // The package's index loads a model of every Kubernetes object, 60 MB of memory.
 import { bufferFromFileOrString, KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { parse } from "yaml";
+import { SingleFlight } from "../../platform/single-flight.ts";
 import { messageOf } from "./limit.ts";
 
 /** Headers are asked of the authenticator again after this, ms: it looks at expiry and at token files itself. */
@@ -64,7 +65,7 @@ class Connection implements KubeConnection {
   #generation = 0;
   #cached: { readonly auth: AuthHeaders; readonly sinceMs: number } | null = null;
   #renewedMs = Number.NEGATIVE_INFINITY;
-  #asking: Promise<AuthHeaders> | null = null;
+  readonly #asking = new SingleFlight<AuthHeaders>();
 
   constructor(file: string | null, config: KubeConfig, server: URL) {
     this.#file = file;
@@ -76,10 +77,7 @@ class Connection implements KubeConnection {
   async authHeaders(nowMs: number): Promise<AuthHeaders> {
     const cached = this.#cached;
     if (cached && nowMs - cached.sinceMs < HEADERS_MS) return cached.auth;
-    this.#asking ??= this.#ask(nowMs).finally(() => {
-      this.#asking = null;
-    });
-    return this.#asking;
+    return this.#asking.run(() => this.#ask(nowMs));
   }
 
   async renew(generation: number, nowMs: number): Promise<boolean> {
@@ -90,7 +88,7 @@ class Connection implements KubeConnection {
     this.#config = read(this.#file);
     this.#generation += 1;
     this.#cached = null;
-    this.#asking = null;
+    this.#asking.forget();
     return true;
   }
 

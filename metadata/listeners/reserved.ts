@@ -1,6 +1,8 @@
 import { describeOwner } from "../../ipam/owner.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { Log } from "../../platform/log.ts";
+import { SingleFlight } from "../../platform/single-flight.ts";
+import { SaidOnce } from "../../platform/warn-once.ts";
 import type { NodeStore } from "../../store/node-store.ts";
 
 interface Known {
@@ -17,9 +19,9 @@ export class ReservedAddresses {
   readonly #store: Pick<NodeStore, "holderOf">;
   readonly #log: Log;
   readonly #known = new Map<string, Known>();
-  readonly #asking = new Map<string, Promise<void>>();
+  readonly #asking = new SingleFlight<void>();
   /** Nobody could tell, and the log says so already. */
-  readonly #untold = new Set<string>();
+  readonly #untold = new SaidOnce();
 
   constructor(store: Pick<NodeStore, "holderOf">, log: Log) {
     this.#store = store;
@@ -35,12 +37,7 @@ export class ReservedAddresses {
   /** Asks now; what is known afterwards, `holder` tells. Never rejects: it stays as it was. */
   ask(network: string, address: Address): Promise<void> {
     const text = formatAddress(address);
-    const key = `${network} ${text}`;
-    const running = this.#asking.get(key);
-    if (running !== undefined) return running;
-    const asked = this.#ask(network, address, text).finally(() => this.#asking.delete(key));
-    this.#asking.set(key, asked);
-    return asked;
+    return this.#asking.run(() => this.#ask(network, address, text), `${network} ${text}`);
   }
 
   async #ask(network: string, address: Address, text: string): Promise<void> {
@@ -49,13 +46,12 @@ export class ReservedAddresses {
       const holder = owner === null ? null : describeOwner(owner);
       const before = this.holder(network, address);
       this.#known.set(network, { address: text, holder });
-      this.#untold.delete(network);
+      this.#untold.forget(network);
       if (holder !== null && holder !== before) {
         this.#log.warn({ network, address: text, holder }, whyHeld(text, holder));
       }
     } catch (error) {
-      if (this.#untold.has(network)) return;
-      this.#untold.add(network);
+      if (!this.#untold.isNews(network)) return;
       this.#log.warn(
         { network, address: text, err: error as Error },
         "nobody can tell whether the reserved address of the network is free; asking again",

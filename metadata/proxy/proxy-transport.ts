@@ -8,6 +8,7 @@ import {
   type OutgoingHttpHeaders,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { Clock, Timer } from "../../platform/time.ts";
 import type { HeaderLine } from "./client-headers.ts";
 import { type Headers, headerLines } from "./proxy-headers.ts";
@@ -58,7 +59,7 @@ export type BackendResult =
 export class BackendTransport {
   readonly #clock: Clock;
   readonly #http = new HttpAgent({ keepAlive: true, maxFreeSockets: IDLE_CONNECTIONS_MAX });
-  readonly #https = new Map<string, HttpsAgent>();
+  readonly #https = new BoundedMap<string, HttpsAgent>(AGENTS_MAX);
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -146,8 +147,6 @@ export class BackendTransport {
     const key = ca === null ? "" : createHash("sha256").update(ca).digest("hex");
     const known = this.#https.get(key);
     if (known) return known;
-    const [oldest] = this.#https.keys();
-    if (this.#https.size >= AGENTS_MAX && oldest !== undefined) this.#https.delete(oldest);
     const agent = new HttpsAgent({
       keepAlive: true,
       maxFreeSockets: IDLE_CONNECTIONS_MAX,

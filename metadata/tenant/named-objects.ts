@@ -10,6 +10,7 @@ import {
   type TenantObject,
   tenantObjectKey,
 } from "../../kube/views/tenant-objects.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { TenantObjects } from "./content.ts";
 
 /** What was read is believed for so long, ms: a change is told to guests after it at the latest. A guest's boot is 28 requests. */
@@ -54,7 +55,7 @@ interface Remembered {
 export class NamedObjects {
   readonly #options: NamedObjectsOptions;
   /** In the order of their last use. */
-  readonly #remembered = new Map<string, Remembered>();
+  readonly #remembered = new BoundedMap<string, Remembered>(REMEMBERED_MAX);
 
   constructor(options: NamedObjectsOptions) {
     this.#options = options;
@@ -97,9 +98,7 @@ export class NamedObjects {
   }
 
   #recall(key: string): Remembered {
-    const known = this.#remembered.get(key);
-    this.#remembered.delete(key);
-    const one = known ?? {
+    const one = this.#remembered.get(key) ?? {
       found: "unknown",
       readMs: Number.NEGATIVE_INFINITY,
       failedMs: Number.NEGATIVE_INFINITY,
@@ -107,8 +106,6 @@ export class NamedObjects {
       reading: null,
     };
     this.#remembered.set(key, one);
-    const [oldest] = this.#remembered.keys();
-    if (this.#remembered.size > REMEMBERED_MAX && oldest !== undefined) this.#remembered.delete(oldest);
     return one;
   }
 

@@ -11,7 +11,9 @@ import {
 } from "../../kube/views/tenant-objects.ts";
 import { projectVmi, type VmiView } from "../../kube/views/vmi-view.ts";
 import type { Log } from "../../platform/log.ts";
+import { SingleFlight } from "../../platform/single-flight.ts";
 import { type Clock, timeoutSignal } from "../../platform/time.ts";
+import { SaidOnce } from "../../platform/warn-once.ts";
 import { NamedObjects, type ObjectReference } from "./named-objects.ts";
 
 /** A guest's request waits so long, ms, for what its namespace has to be known; its client gives up after 10 s. */
@@ -20,9 +22,6 @@ const SYNC_MS_MAX = 5_000;
 const REFUSAL_AGE_MS = 3_000;
 /** For the answer to that, ms; without one, the right counts as missing still. */
 const ASK_AGAIN_MS_MAX = 1_000;
-
-/** Names of one namespace remembered as told; beyond it they are told again. */
-const TOLD_MAX = 1_000;
 
 export interface NamespaceWatchOptions {
   readonly api: KubeApi;
@@ -42,9 +41,9 @@ export class NamespaceWatch {
   readonly #clock: Clock;
   readonly #syncMsMax: number;
   /** What has been told of objects that may not be read. */
-  readonly #told = new Set<string>();
+  readonly #told = new SaidOnce();
   #uid: string | null = null;
-  #asking: Promise<unknown> | null = null;
+  readonly #asking = new SingleFlight<unknown>();
   #askedMs = Number.NEGATIVE_INFINITY;
 
   constructor(namespace: string, options: NamespaceWatchOptions) {
@@ -98,24 +97,20 @@ export class NamespaceWatch {
   untold(named: readonly ObjectReference[], forbidden: readonly ObjectReference[]): ObjectReference[] {
     const keyOf = ({ kind, name }: ObjectReference) => tenantObjectKey(kind, name);
     const refused = new Set(forbidden.map(keyOf));
-    for (const key of named.map(keyOf)) if (!refused.has(key)) this.#told.delete(key);
-    if (this.#told.size >= TOLD_MAX) this.#told.clear();
-    return forbidden.filter((one) => {
-      const isNews = !this.#told.has(keyOf(one));
-      this.#told.add(keyOf(one));
-      return isNews;
-    });
+    for (const key of named.map(keyOf)) if (!refused.has(key)) this.#told.forget(key);
+    return forbidden.filter((one) => this.#told.isNews(keyOf(one)));
   }
 
   /** All that come meanwhile wait for the same answer; while the API is away, few have to wait in vain. */
-  #askAgain(): Promise<unknown> | null {
+  async #askAgain(): Promise<void> {
     const nowMs = this.#clock.monotonicMs();
-    if (this.#asking !== null || nowMs - this.#askedMs < REFUSAL_AGE_MS) return this.#asking;
+    const asking = this.#asking.underWay();
+    if (asking !== undefined || nowMs - this.#askedMs < REFUSAL_AGE_MS) {
+      await asking;
+      return;
+    }
     this.#askedMs = nowMs;
     const soon = timeoutSignal(this.#clock, ASK_AGAIN_MS_MAX);
-    this.#asking = Promise.all(this.#all.map((one) => one.askAgain(REFUSAL_AGE_MS, soon))).finally(() => {
-      this.#asking = null;
-    });
-    return this.#asking;
+    await this.#asking.run(() => Promise.all(this.#all.map((one) => one.askAgain(REFUSAL_AGE_MS, soon))));
   }
 }

@@ -2,6 +2,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { NODES_PATH, objectPath } from "../../kube/objects.ts";
 import { objectAt, readTexts } from "../../kube/views/object-metadata.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { Clock } from "../../platform/time.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
@@ -17,7 +18,9 @@ const NODES_REMEMBERED_MAX = 1_000;
 export class NodeZones {
   readonly #objects: ObjectClient;
   readonly #clock: Clock;
-  readonly #zones = new Map<string, { readonly zone: Promise<string | null>; untilMs: number }>();
+  readonly #zones = new BoundedMap<string, { readonly zone: Promise<string | null>; untilMs: number }>(
+    NODES_REMEMBERED_MAX,
+  );
 
   constructor(api: KubeApi) {
     this.#objects = new ObjectClient(api);
@@ -29,7 +32,6 @@ export class NodeZones {
     const nowMs = this.#clock.monotonicMs();
     const known = this.#zones.get(node);
     if (known !== undefined && nowMs < known.untilMs) return known.zone;
-    if (this.#zones.size >= NODES_REMEMBERED_MAX) this.#zones.clear();
     const read = this.#read(node, nowMs + DEADLINE_MS);
     const entry = { zone: read.then((zone) => zone ?? null), untilMs: nowMs + BELIEVED_MS };
     this.#zones.set(node, entry);

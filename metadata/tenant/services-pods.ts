@@ -2,10 +2,12 @@ import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
+import { SingleFlight } from "../../platform/single-flight.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { LocalEndpoint } from "./services-endpoints.ts";
 
-/** Verdicts remembered; beyond it all are asked for again. */
+/** Verdicts remembered; beyond it the oldest is asked for again. */
 const REMEMBERED_MAX = 5_000;
 /** A pod that was refused may be about to be reported by its kubelet; it is looked at again after this, ms. */
 const REFUSED_MS = 2_000;
@@ -31,8 +33,8 @@ export class EndpointPods {
   readonly #clock: Clock;
   readonly #node: string;
   /** By pod UID and address. */
-  readonly #verdicts = new Map<string, Verdict>();
-  readonly #asking = new Map<string, Promise<string | null>>();
+  readonly #verdicts = new BoundedMap<string, Verdict>(REMEMBERED_MAX);
+  readonly #asking = new SingleFlight<string | null>();
 
   constructor(api: KubeApi, node: string) {
     this.#objects = new ObjectClient(api, "add");
@@ -57,17 +59,13 @@ export class EndpointPods {
 
   /** Whoever asks while an answer is awaited gets the same. */
   #ask(key: string, address: string, pod: PodName): Promise<string | null> {
-    const asking =
-      this.#asking.get(key) ?? this.#read(key, address, pod).finally(() => this.#asking.delete(key));
-    this.#asking.set(key, asking);
-    return asking;
+    return this.#asking.run(() => this.#read(key, address, pod), key);
   }
 
   async #read(key: string, address: string, pod: PodName): Promise<string | null> {
     const path = namespacedPath(PODS_PATH, pod.namespace, pod.name);
     const object = await this.#objects.find(path, this.#clock.monotonicMs() + DEADLINE_MS);
     const problem = this.#judge(object, address, pod);
-    if (this.#verdicts.size >= REMEMBERED_MAX) this.#verdicts.clear();
     this.#verdicts.set(key, { problem, atMs: this.#clock.monotonicMs() });
     return problem;
   }

@@ -6,6 +6,7 @@ import type { Reflected } from "../../kube/reflected-items.ts";
 import type { Reflector } from "../../kube/reflector.ts";
 import { projectVm, VMIS_PATH, VMS_PATH, type VmView } from "../../kube/views/tenant-objects.ts";
 import { projectVmi, type VmiView } from "../../kube/views/vmi-view.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { NamespaceWatch } from "./namespace-watch.ts";
 
@@ -29,7 +30,7 @@ export class VmDirectory {
   readonly #objects: ObjectClient;
   readonly #clock: Clock;
   /** Until when each counts as absent. */
-  readonly #absentMs = new Map<string, number>();
+  readonly #absentMs = new BoundedMap<string, number>(ABSENT_REMEMBERED_MAX);
 
   constructor(api: KubeApi) {
     this.#objects = new ObjectClient(api, "add");
@@ -80,7 +81,6 @@ export class VmDirectory {
     const read = await this.#objects.get(path, nowMs + READ_MS_MAX);
     const fresh = read.kind === "present" ? project(read.object) : null;
     if (fresh !== null && isIt(fresh)) return fresh;
-    if (this.#absentMs.size >= ABSENT_REMEMBERED_MAX) this.#absentMs.clear();
     this.#absentMs.set(place, nowMs + ABSENT_MS);
     return null;
   }

@@ -4,6 +4,7 @@ import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
+import { SaidOnce } from "../../platform/warn-once.ts";
 import { dataFolder, OwnMounts, refuseHidden, unreadable } from "./data-dir.ts";
 import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { LeaseBook, LeaseVerdict } from "./lease-book.ts";
@@ -61,7 +62,7 @@ export class HostLocalTakeover {
   readonly #readings = new Map<string, Reading>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #next = new Map<string, Promise<void>>();
-  readonly #said = new Set<string>();
+  readonly #said = new SaidOnce();
   /** Counts how often the book was opened: what was recorded in the one before may not be in this one. */
   #bookOpened = 0;
   /** What ADDs were told of networks that nothing else defines. */
@@ -328,9 +329,7 @@ export class HostLocalTakeover {
   }
 
   #sayOnce(message: string, level: "info" | "error" = "error"): void {
-    if (this.#said.has(message)) return;
-    this.#said.add(message);
-    this.#log[level](message);
+    if (this.#said.isNews(message)) this.#log[level](message);
   }
 }
 

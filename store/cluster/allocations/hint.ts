@@ -9,6 +9,7 @@ import {
   LABEL_STATE,
   type ObjectMeta,
 } from "../../../kube/objects.ts";
+import { SingleFlight } from "../../../platform/single-flight.ts";
 import type { Clock } from "../../../platform/time.ts";
 import { NetworkSpace, type StoredAddress } from "../../network-space.ts";
 
@@ -47,7 +48,7 @@ export class Hint {
   /** Owner's label and network's key → addresses, to find what an owner has without reading everything. */
   readonly #byOwner = new Map<string, Map<string, Entry>>();
   #refresh = 0;
-  #refreshing: Promise<void> | null = null;
+  readonly #refreshing = new SingleFlight<void>();
   #refreshedMs = Number.NEGATIVE_INFINITY;
   #lastId = 0;
 
@@ -112,10 +113,7 @@ export class Hint {
 
   /** Reads everything again; one at a time, whoever asks. Throws ApiAway. */
   refresh(): Promise<void> {
-    this.#refreshing ??= this.#readAll().finally(() => {
-      this.#refreshing = null;
-    });
-    return this.#refreshing;
+    return this.#refreshing.run(() => this.#readAll());
   }
 
   async #readAll(): Promise<void> {

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { BoundedMap } from "../../platform/bounded-map.ts";
+
+test("the entry that was set longest ago goes first", () => {
+  const map = new BoundedMap<string, number>(2);
+  map.set("a", 1).set("b", 2).set("c", 3);
+  expect([...map]).toEqual([
+    ["b", 2],
+    ["c", 3],
+  ]);
+});
+
+test("setting a key again makes it the newest, and drops none", () => {
+  const map = new BoundedMap<string, number>(2);
+  map.set("a", 1).set("b", 2).set("a", 3);
+  expect([...map.keys()]).toEqual(["b", "a"]);
+  map.set("c", 4);
+  expect([...map.keys()]).toEqual(["a", "c"]);
+});
+
+test("reading does not make an entry newer", () => {
+  const map = new BoundedMap<string, number>(2);
+  map.set("a", 1).set("b", 2);
+  expect(map.get("a")).toBe(1);
+  map.set("c", 3);
+  expect(map.has("a")).toBe(false);
+});
+
+test("it behaves like a plain map that drops its first key, whatever is set, deleted and cleared", () => {
+  const map = new BoundedMap<number, number>(8);
+  const model = new Map<number, number>();
+  // A walk over 16 keys that comes past every order: multiples of an odd number, with a step that changes.
+  for (let step = 0, key = 0; step < 4_500; step += 1) {
+    key = (key * 5 + 3 + (step % 11)) % 16;
+    if (step % 1_499 === 0) {
+      map.clear();
+      model.clear();
+    } else if (step % 7 === 0) expect(map.delete(key)).toBe(model.delete(key));
+    else {
+      map.set(key, step);
+      model.delete(key);
+      model.set(key, step);
+      const [first] = model.keys();
+      if (model.size > 8) model.delete(first as number);
+    }
+    expect([...map]).toEqual([...model]);
+  }
+});

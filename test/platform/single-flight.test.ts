@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { SingleFlight } from "../../platform/single-flight.ts";
+
+/** Work that ends when the test says so. */
+function scene() {
+  const begun: { key: string; end: (value: string) => void; fail: (error: Error) => void }[] = [];
+  const work = (key: string) => () =>
+    new Promise<string>((end, fail) => {
+      begun.push({ key, end, fail });
+    });
+  return { begun, work, flights: new SingleFlight<string>() };
+}
+
+test("whoever asks while it is under way gets the same, and whoever comes later begins anew", async () => {
+  const { begun, work, flights } = scene();
+  const both = [flights.run(work("first")), flights.run(work("second"))];
+  begun[0]?.end("one");
+  expect(await Promise.all(both)).toEqual(["one", "one"]);
+  expect(flights.underWay()).toBeUndefined();
+  const later = flights.run(work("third"));
+  begun[1]?.end("two");
+  expect(await later).toBe("two");
+  expect(begun.map(({ key }) => key)).toEqual(["first", "third"]);
+});
+
+test("keys do not share", async () => {
+  const { begun, work, flights } = scene();
+  const all = Promise.all([flights.run(work("a"), "a"), flights.run(work("b"), "b")]);
+  for (const { key, end } of begun) end(key);
+  expect(await all).toEqual(["a", "b"]);
+});
+
+test("a failure is everybody's who asked, and is not remembered", async () => {
+  const { begun, work, flights } = scene();
+  const both = [flights.run(work("first")), flights.run(work("second"))];
+  begun[0]?.fail(new Error("no"));
+  for (const one of both) await expect(one).rejects.toThrow("no");
+  const later = flights.run(work("third"));
+  begun[1]?.end("yes");
+  expect(await later).toBe("yes");
+});
+
+test("what was begun anew, or forgotten, is not given to others, and its end ends nothing of theirs", async () => {
+  const { begun, work, flights } = scene();
+  const old = flights.run(work("old"));
+  const fresh = flights.renew(work("fresh"));
+  begun[0]?.end("old");
+  expect(await old).toBe("old");
+  expect(flights.run(work("never"))).toBe(fresh);
+  flights.forget();
+  const next = flights.run(work("next"));
+  begun[1]?.end("fresh");
+  expect(await fresh).toBe("fresh");
+  expect(flights.underWay()).toBe(next);
+  begun[2]?.end("next");
+  expect(await next).toBe("next");
+  expect(begun.map(({ key }) => key)).toEqual(["old", "fresh", "next"]);
+});

@@ -93,11 +93,12 @@ export class HostLocalTakeover {
   ensure(definition: NetworkDefinition, ...others: readonly NetworkDefinition[]): Promise<void> | null {
     if (definition.rangeSets.length === 0) return null;
     this.#definitions.set(definition.name, definition);
-    const folders = new Set([definition, ...others].map((one) => this.#folderOf(one)));
-    const work = [...folders]
-      .filter((folder) => !this.#isCurrent(definition, folder, false))
-      .map((folder) => this.#bring(definition, folder, false));
-    return work.length === 0 ? null : Promise.all(work).then(() => {});
+    const folders = new Set([this.#folderOf(definition)]);
+    for (const other of others) if (other !== definition) folders.add(this.#folderOf(other));
+    const stale: string[] = [];
+    for (const folder of folders) if (!this.#isCurrent(definition, folder, false)) stale.push(folder);
+    if (stale.length === 0) return null;
+    return Promise.all(stale.map((folder) => this.#bring(definition, folder, false))).then(() => {});
   }
 
   /** Looks at every folder that was read before. One network's trouble is its own. */

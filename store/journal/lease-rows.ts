@@ -22,6 +22,8 @@ export class LeaseRows {
   readonly #nameless: Database.Statement<[string], LeaseRow>;
   readonly #nameAllocations: Database.Statement<[string, number, number, string]>;
   readonly #nameLeases: Database.Statement<[string, number, string]>;
+  /** Some file may not say which interface it is of, as those of a host-local before 0.8. Every ADD asks, and most nodes have none. */
+  #mayHaveNameless: boolean;
 
   constructor(db: Database.Database) {
     this.#folders = db.prepare(
@@ -50,6 +52,8 @@ export class LeaseRows {
     this.#nameLeases = db.prepare(
       "UPDATE host_local_leases SET interface = ? WHERE network_id = ? AND container_id = ? AND interface = ''",
     );
+    this.#mayHaveNameless =
+      db.prepare("SELECT 1 FROM host_local_leases WHERE interface = '' LIMIT 1").get() !== undefined;
   }
 
   folders(): { network: string; folder: string }[] {
@@ -74,6 +78,7 @@ export class LeaseRows {
   }
 
   put(row: LeaseRow): void {
+    if (row.interface === "") this.#mayHaveNameless = true;
     this.#put.run(row.network_id, row.address, row.path, row.file_id, row.container_id, row.interface);
   }
 
@@ -89,6 +94,6 @@ export class LeaseRows {
 
   /** Those of a container whose files do not say which interface they are of. */
   namelessOf(containerId: string): LeaseRow[] {
-    return this.#nameless.all(containerId);
+    return this.#mayHaveNameless ? this.#nameless.all(containerId) : [];
   }
 }

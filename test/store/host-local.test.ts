@@ -251,6 +251,14 @@ describe("addresses that host-local gave", () => {
     expect(readdirSync(leases)).toEqual([]);
   });
 
+  test("without the interface are named by an ADD of their container, also after a restart of the daemon", async () => {
+    writeFileSync(join(leases, "10.88.0.2"), "old-1");
+    await add("new-1");
+    await reopen();
+    expect(answer(await add("old-1"))).toBe("10.88.0.2/29");
+    expect((await held())[0]).toBe("10.88.0.2/29 Bound old-1 eth0");
+  });
+
   test("without the interface are not named by an ADD of the container on another network", async () => {
     writeFileSync(join(leases, "10.88.0.2"), "old-1");
     await add("new-1");

@@ -1,8 +1,8 @@
-import { ClusterIdentities } from "../identity/cluster.ts";
-import { ClusterVms } from "../identity/cluster-vms.ts";
 import { type NetworkFacts, NotLearnt, type ShownAttachment } from "../identity/compose.ts";
 import { IdentityDesk } from "../identity/desk.ts";
-import { StandaloneIdentities } from "../identity/standalone.ts";
+import { ClusterIdentities } from "../identity/sources/cluster.ts";
+import { ClusterVms } from "../identity/sources/cluster-vms.ts";
+import { StandaloneIdentities } from "../identity/sources/standalone.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Route } from "../ipam/definition/routes-and-dns.ts";
 import { formatAddress } from "../ipam/space/address.ts";

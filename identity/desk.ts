@@ -4,7 +4,8 @@
  *   query, wire        the question and the answer
  *   desk               asks the sources in turn; build it with daemon/build-identity.ts
  *   holding, compose   what an allocation says, and what is told of it
- *   standalone, cluster, cluster-vms, ovn/   the sources
+ *   allocation-source  what a source of allocations answers, and which of its answers is meant
+ *   sources/           one file for each place where an answer can come from
  *   server, generation, remembered   its socket, and when an answer is no longer true
  *   source, client, lean-get         the other end of it
  */
@@ -14,10 +15,10 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import type { AddressUser, Attachment } from "../store/records.ts";
+import { type AllocationSource, answerOf, askedFor, type LocalVms } from "./allocation-source.ts";
 import { type NetworkFacts, NotLearnt } from "./compose.ts";
 import { type Holding, holdingsOf, userKey } from "./holding.ts";
 import { type IdentityQuery, type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
-import { type AllocationSource, answerOf, askedFor, type LocalVms } from "./sources.ts";
 import type { IdentityAnswer } from "./wire.ts";
 
 export interface IdentityParts {

@@ -1,10 +1,10 @@
 import { PodDirectory } from "../../claims/pod-directory.ts";
-import { ClusterIdentities } from "../../identity/cluster.ts";
-import { ClusterVms } from "../../identity/cluster-vms.ts";
+import { answerFrom } from "../../identity/allocation-source.ts";
 import type { NetworkFacts } from "../../identity/compose.ts";
 import type { Holding } from "../../identity/holding.ts";
 import type { IdentityQuestion } from "../../identity/query.ts";
-import { answerFrom } from "../../identity/sources.ts";
+import { ClusterIdentities } from "../../identity/sources/cluster.ts";
+import { ClusterVms } from "../../identity/sources/cluster-vms.ts";
 import type { IdentityAnswer, IdentityVm } from "../../identity/wire.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ClusterProblem } from "./cluster-problem.ts";

@@ -74,7 +74,7 @@ async function openPodSources(
   const [{ HttpKubeApi }, { loadKubeConfig }, { createOvnIdentity }] = await Promise.all([
     import("../../kube/http/http-kube-api.ts"),
     import("../../kube/http/kube-config.ts"),
-    import("../../identity/ovn/identity.ts"),
+    import("../../identity/sources/ovn/identity.ts"),
   ]);
   const tenants = await kubeTenants(options, kubeconfig);
   const api = new HttpKubeApi(loadKubeConfig(kubeconfig), options.clock);

@@ -8,7 +8,7 @@ import { NodeAdmin } from "../../admin/node-admin.ts";
 import { type Method, ROUTES } from "../../admin/routes.ts";
 import { WaitingRoom } from "../../claims/waiting-room.ts";
 import { IdentityDesk } from "../../identity/desk.ts";
-import { StandaloneIdentities } from "../../identity/standalone.ts";
+import { StandaloneIdentities } from "../../identity/sources/standalone.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { sendApiError } from "../../platform/api-error.ts";
 import { ResolverFiles } from "../../platform/resolv-conf.ts";

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { projectSweptPod } from "../../claims/reasons/fact-views.ts";
-import { projectOvnPod } from "../../identity/ovn/objects.ts";
+import { projectOvnPod } from "../../identity/sources/ovn/objects.ts";
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";

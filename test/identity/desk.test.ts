@@ -1,10 +1,10 @@
 /** What the desk does while something changes under it, or is wrong: its parts are real but for who knows the VMs. */
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import type { LocalVms } from "../../identity/allocation-source.ts";
 import { IdentityDesk, type IdentityParts } from "../../identity/desk.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
-import type { LocalVms } from "../../identity/sources.ts";
-import { StandaloneIdentities } from "../../identity/standalone.ts";
+import { StandaloneIdentities } from "../../identity/sources/standalone.ts";
 import type { IdentityVm } from "../../identity/wire.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import type { Owner } from "../../ipam/owner.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createOvnIdentity, type OvnIdentity } from "../../identity/ovn/identity.ts";
+import { createOvnIdentity, type OvnIdentity } from "../../identity/sources/ovn/identity.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { systemClock } from "../../platform/time.ts";

@@ -1,8 +1,8 @@
-import { RefusalError } from "../ipam/refusals.ts";
-import { sameAddress } from "../ipam/space/address.ts";
-import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
-import type { KubeApi } from "../kube/kube-api.ts";
-import { labelSelector } from "../kube/object-names.ts";
+import { RefusalError } from "../../ipam/refusals.ts";
+import { sameAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { labelSelector } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
@@ -10,20 +10,26 @@ import {
   type IPAllocation,
   LABEL_OWNER,
   namespacedPath,
-} from "../kube/objects.ts";
-import { claimAddresses, projectClaim, vmOwners } from "../kube/views/claim-view.ts";
-import { MalformedObjectError } from "../kube/views/object-metadata.ts";
-import type { AllocationFilter } from "../store/allocations.ts";
-import { AllocationClient } from "../store/cluster/allocations/allocation-client.ts";
-import { addressOf, isSound } from "../store/cluster/allocations/allocation-object.ts";
-import { viewOf } from "../store/cluster/allocations/views.ts";
-import { matches } from "../store/journal/views.ts";
+} from "../../kube/objects.ts";
+import { claimAddresses, projectClaim, vmOwners } from "../../kube/views/claim-view.ts";
+import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
+import type { AllocationFilter } from "../../store/allocations.ts";
+import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
+import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
+import { viewOf } from "../../store/cluster/allocations/views.ts";
+import { matches } from "../../store/journal/views.ts";
+import {
+  type AllocationSource,
+  filterOf,
+  ofOneIdentity,
+  ofOneNetwork,
+  sharesUser,
+} from "../allocation-source.ts";
+import { type NetworkFacts, withGateway } from "../compose.ts";
+import { type Holding, inOrder, merged } from "../holding.ts";
+import type { IdentityQuestion } from "../query.ts";
+import type { IdentityVm } from "../wire.ts";
 import type { ClusterVms } from "./cluster-vms.ts";
-import { type NetworkFacts, withGateway } from "./compose.ts";
-import { type Holding, inOrder, merged } from "./holding.ts";
-import type { IdentityQuestion } from "./query.ts";
-import { type AllocationSource, filterOf, ofOneIdentity, ofOneNetwork, sharesUser } from "./sources.ts";
-import type { IdentityVm } from "./wire.ts";
 
 /** For everything that one question needs of the API, ms. */
 const QUESTION_MS_MAX = 10_000;

@@ -1,15 +1,15 @@
-import { PodDirectory, type VmFacts } from "../../claims/pod-directory.ts";
-import { sameVm, type VmIdentity } from "../../claims/vm-identity.ts";
-import { RefusalError } from "../../ipam/refusals.ts";
-import { AddressSyntaxError, formatAddress, parseAddress } from "../../ipam/space/address.ts";
-import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
-import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { BoundedMap } from "../../platform/bounded-map.ts";
-import type { Log } from "../../platform/log.ts";
-import { IdentityAway, type IdentitySource } from "../source.ts";
-import type { IdentityInterface, IdentityView } from "../wire.ts";
+import { PodDirectory, type VmFacts } from "../../../claims/pod-directory.ts";
+import { sameVm, type VmIdentity } from "../../../claims/vm-identity.ts";
+import { RefusalError } from "../../../ipam/refusals.ts";
+import { AddressSyntaxError, formatAddress, parseAddress } from "../../../ipam/space/address.ts";
+import { formatInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
+import { ObjectClient } from "../../../kube/object-client.ts";
+import { namespacedPath, PODS_PATH } from "../../../kube/objects.ts";
+import { BoundedMap } from "../../../platform/bounded-map.ts";
+import type { Log } from "../../../platform/log.ts";
+import { IdentityAway, type IdentitySource } from "../../source.ts";
+import type { IdentityInterface, IdentityView } from "../../wire.ts";
 import { type OvnInterface, type OvnPod, projectOvnPod } from "./objects.ts";
 import { OvnWatch } from "./watch.ts";
 

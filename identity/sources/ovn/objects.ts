@@ -1,9 +1,9 @@
-import { isObject } from "../../ipam/definition/definition-keys.ts";
-import { formatAddress } from "../../ipam/space/address.ts";
-import { type ClaimView, projectClaim } from "../../kube/views/claim-view.ts";
-import { statusAddresses } from "../../kube/views/held-addresses.ts";
-import { objectAt, readMetadata } from "../../kube/views/object-metadata.ts";
-import { POD_NETWORKS_ANNOTATION, type PodView, projectPod } from "../../kube/views/pod-view.ts";
+import { isObject } from "../../../ipam/definition/definition-keys.ts";
+import { formatAddress } from "../../../ipam/space/address.ts";
+import { type ClaimView, projectClaim } from "../../../kube/views/claim-view.ts";
+import { statusAddresses } from "../../../kube/views/held-addresses.ts";
+import { objectAt, readMetadata } from "../../../kube/views/object-metadata.ts";
+import { POD_NETWORKS_ANNOTATION, type PodView, projectPod } from "../../../kube/views/pod-view.ts";
 import { type PodNetwork, readPodNetworks } from "./pod-networks.ts";
 
 /** `type` of the plugin that OVN-Kubernetes attaches pods with. */

@@ -1,12 +1,12 @@
-import type { PodDirectory } from "../claims/pod-directory.ts";
-import { readClaim } from "../claims/read-claim.ts";
-import type { KubeApi } from "../kube/kube-api.ts";
-import { BoundedMap } from "../platform/bounded-map.ts";
-import { SingleFlight } from "../platform/single-flight.ts";
-import type { Attachment, PodIdentity } from "../store/records.ts";
-import type { Holding, Use } from "./holding.ts";
-import type { LocalVms } from "./sources.ts";
-import type { IdentityVm } from "./wire.ts";
+import type { PodDirectory } from "../../claims/pod-directory.ts";
+import { readClaim } from "../../claims/read-claim.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
+import { SingleFlight } from "../../platform/single-flight.ts";
+import type { Attachment, PodIdentity } from "../../store/records.ts";
+import type { LocalVms } from "../allocation-source.ts";
+import type { Holding, Use } from "../holding.ts";
+import type { IdentityVm } from "../wire.ts";
 
 /** Pods whose VM is remembered: a pod runs one VM all its life. */
 const PODS_REMEMBERED_MAX = 10_000;

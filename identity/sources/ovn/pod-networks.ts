@@ -1,6 +1,6 @@
-import { isObject, isTooDeep } from "../../ipam/definition/definition-keys.ts";
-import { type Address, parseAddress } from "../../ipam/space/address.ts";
-import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { isObject, isTooDeep } from "../../../ipam/definition/definition-keys.ts";
+import { type Address, parseAddress } from "../../../ipam/space/address.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 
 /** What OVN-Kubernetes gave a pod on one network. */
 export interface PodNetwork {

@@ -1,10 +1,7 @@
-import { readUuid } from "../kube/views/vmi-view.ts";
-import type { AllocationFilter } from "../store/allocations.ts";
-import type { NodeStore } from "../store/node-store.ts";
-import type { AllocationView, Attachment } from "../store/records.ts";
-import { type NetworkFacts, withGateway } from "./compose.ts";
-import { containersOf, type Holding, holdingsOf, inOrder, merged } from "./holding.ts";
-import type { IdentityQuestion } from "./query.ts";
+import { readUuid } from "../../kube/views/vmi-view.ts";
+import type { AllocationFilter } from "../../store/allocations.ts";
+import type { NodeStore } from "../../store/node-store.ts";
+import type { AllocationView, Attachment } from "../../store/records.ts";
 import {
   type AllocationSource,
   askedFor,
@@ -12,8 +9,11 @@ import {
   type LocalVms,
   ofOneIdentity,
   ofOneNetwork,
-} from "./sources.ts";
-import type { IdentityVm } from "./wire.ts";
+} from "../allocation-source.ts";
+import { type NetworkFacts, withGateway } from "../compose.ts";
+import { containersOf, type Holding, holdingsOf, inOrder, merged } from "../holding.ts";
+import type { IdentityQuestion } from "../query.ts";
+import type { IdentityVm } from "../wire.ts";
 
 /** Outside Kubernetes nobody but the claim knows how the guest's firmware is set up. */
 const FIRMWARE_ANNOTATION = "metadata.holdfast.dev/firmware-uuid";

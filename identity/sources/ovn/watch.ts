@@ -1,10 +1,10 @@
-import { formatAddress } from "../../ipam/space/address.ts";
-import type { KubeApi } from "../../kube/kube-api.ts";
-import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { Reflector, type ReflectorState } from "../../kube/reflector.ts";
-import type { ClaimView } from "../../kube/views/claim-view.ts";
-import type { Log } from "../../platform/log.ts";
-import { type Clock, timeoutSignal } from "../../platform/time.ts";
+import { formatAddress } from "../../../ipam/space/address.ts";
+import type { KubeApi } from "../../../kube/kube-api.ts";
+import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../../kube/objects.ts";
+import { Reflector, type ReflectorState } from "../../../kube/reflector.ts";
+import type { ClaimView } from "../../../kube/views/claim-view.ts";
+import type { Log } from "../../../platform/log.ts";
+import { type Clock, timeoutSignal } from "../../../platform/time.ts";
 import {
   type OvnInterface,
   type OvnNad,

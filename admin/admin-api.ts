@@ -3,6 +3,7 @@
  *
  *   admin-api              what both answer, and what only one of them does
  *   routes, inputs, limits each route once: how its input is read, and which call answers it
+ *   answers                the JSON of each route's answer
  *   elsewhere              where an operator goes with what only the other one answers
  *   http, in-process       the routes on a daemon's socket, and for the command line that asks a cluster
  *   node-admin, node-check, manifests, backup-path   a node's answers

@@ -1,6 +1,7 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { ClusterAdminApi, NodeAdminApi } from "./admin-api.ts";
-import { answerRoute, type Method, ROUTES } from "./routes.ts";
+import type { Method } from "./answers.ts";
+import { answerRoute, ROUTES } from "./routes.ts";
 
 /** A request as one on a daemon's socket. */
 export interface InProcessRequest {

@@ -1,6 +1,7 @@
 import { readIdentityQuery } from "../identity/query.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AdminApi, CheckReport, ClusterAdminApi, NodeAdminApi, ShownNetwork } from "./admin-api.ts";
+import type { Answers, Method, PathOf } from "./answers.ts";
 import { CLUSTER_ONLY, NODE_ONLY, USE_KUBECTL } from "./elsewhere.ts";
 import {
   type AdminRequest,
@@ -19,8 +20,6 @@ import {
   readRelease,
 } from "./inputs.ts";
 
-export type Method = "GET" | "POST" | "DELETE";
-
 /** Reads a request and answers it with the body of the answer. Rejects with RefusalError and with what the call throws. */
 type Answer<Api> = (api: Api, request: AdminRequest) => Promise<object>;
 
@@ -34,7 +33,7 @@ export interface Route {
   readonly elsewhere: string;
 }
 
-/** Every route of both, whose inputs are read here and nowhere else. */
+/** Every route of both, whose inputs are read here and nowhere else (docs/decisions/0034). */
 export const ROUTES: readonly Route[] = [
   both("GET", "/v1/networks", readNothing, async (api) => ({ items: await api.networks() })),
   both("GET", "/v1/networks/:name", readName, async (api, name) => named(await api.networks(), name)),
@@ -83,7 +82,7 @@ export const ROUTES: readonly Route[] = [
   })),
   onlyNode(NODE_ONLY, "POST", "/v1/rebuild", readRebuild, async (api, { backup, replace }) => {
     await api.rebuild(backup, replace);
-    return { rebuilt: true };
+    return { rebuilt: true } as const;
   }),
 
   onlyCluster(CLUSTER_ONLY, "POST", "/v1/networks/:name", readNewOwner, (api, { network, owner }) =>
@@ -106,32 +105,32 @@ export async function answerRoute(
   throw new RefusalError({ ...refusal, hint: elsewhere });
 }
 
-function both<Input>(
-  method: Method,
-  path: string,
+function both<Of extends Method, Path extends PathOf<Of>, Input>(
+  method: Of,
+  path: Path,
   read: (request: AdminRequest) => Input,
-  call: (api: AdminApi, input: Input) => Promise<object>,
+  call: (api: AdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
 ): Route {
   const answer = answerWith(read, call);
   return { method, path, node: answer, cluster: answer, elsewhere: "" };
 }
 
-function onlyNode<Input>(
+function onlyNode<Of extends Method, Path extends PathOf<Of>, Input>(
   elsewhere: string,
-  method: Method,
-  path: string,
+  method: Of,
+  path: Path,
   read: (request: AdminRequest) => Input,
-  call: (api: NodeAdminApi, input: Input) => Promise<object>,
+  call: (api: NodeAdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
 ): Route {
   return { method, path, node: answerWith(read, call), cluster: null, elsewhere };
 }
 
-function onlyCluster<Input>(
+function onlyCluster<Of extends Method, Path extends PathOf<Of>, Input>(
   elsewhere: string,
-  method: Method,
-  path: string,
+  method: Of,
+  path: Path,
   read: (request: AdminRequest) => Input,
-  call: (api: ClusterAdminApi, input: Input) => Promise<object>,
+  call: (api: ClusterAdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
 ): Route {
   return { method, path, node: null, cluster: answerWith(read, call), elsewhere };
 }

@@ -1,5 +1,6 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import type { Answers, PathOf } from "../admin/answers.ts";
 import type { InProcessRequest } from "../admin/in-process.ts";
 import type { Client, Query } from "./client.ts";
 import { EXIT, Failure } from "./failure.ts";
@@ -15,11 +16,11 @@ export class ClusterClient implements Client {
     this.#silenceMs = silenceMs;
   }
 
-  get<T>(path: string, query: Query = {}): Promise<T> {
+  get<Path extends PathOf<"GET">>(path: Path, query: Query = {}): Promise<Answers["GET"][Path]> {
     return this.#ask({ method: "GET", path, query, body: null });
   }
 
-  post<T>(path: string, body: object): Promise<T> {
+  post<Path extends PathOf<"POST">>(path: Path, body: object): Promise<Answers["POST"][Path]> {
     return this.#ask({ method: "POST", path, query: {}, body });
   }
 

@@ -69,7 +69,7 @@ export async function sendManifests(
 ): Promise<void> {
   let sent = 0;
   for (const batch of batches(placed)) {
-    const work = client.post<{ results: AppliedResult[] }>(path, {
+    const work = client.post(path, {
       objects: batch.map(({ object }) => object),
     });
     const { results } = await withProgress(clock, () => `${sent} of ${placed.length} objects`, work);

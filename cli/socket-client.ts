@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { Answers, PathOf } from "../admin/answers.ts";
 import type { ApiError } from "../platform/api-error.ts";
 import type { Client, Query } from "./client.ts";
 import { EXIT, Failure } from "./failure.ts";
@@ -21,13 +22,13 @@ export class SocketClient implements Client {
     return new SocketClient(this.socket, 0);
   }
 
-  get<T>(path: string, query: Query = {}): Promise<T> {
+  get<Path extends PathOf<"GET">>(path: Path, query: Query = {}): Promise<Answers["GET"][Path]> {
     const given = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
     const search = new URLSearchParams(given).toString();
     return this.#call("GET", search === "" ? path : `${path}?${search}`);
   }
 
-  post<T>(path: string, body: object): Promise<T> {
+  post<Path extends PathOf<"POST">>(path: Path, body: object): Promise<Answers["POST"][Path]> {
     return this.#call("POST", path, JSON.stringify(body));
   }
 

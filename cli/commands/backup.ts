@@ -22,7 +22,7 @@ export function addBackup(program: Command, clock: Clock): void {
       const client = nodeClientOf(command, NODE_ONLY).patient();
       const target = targetOf(resolve(file), clock);
       const folder = identityOf(dirname(target));
-      const work = client.post<{ path: string; bytes: number }>("/v1/backup", {
+      const work = client.post("/v1/backup", {
         path: target,
         ...(folder === null ? {} : { folder }),
       });

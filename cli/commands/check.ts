@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { CheckedCounts, CheckReport } from "../../admin/admin-api.ts";
+import type { CheckedCounts } from "../../admin/admin-api.ts";
 import { GRACE_SECONDS_MAX } from "../../admin/limits.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { NetworkView } from "../../store/records.ts";
@@ -24,7 +24,7 @@ export function addCheck(program: Command): void {
       const client = clientOf(command);
       if (grace !== undefined && client.kind === "node")
         command.error("error: --grace is for a cluster: a daemon waits for nothing");
-      const { findings, counted } = await client.get<CheckReport>("/v1/check", {
+      const { findings, counted } = await client.get("/v1/check", {
         grace: grace === undefined ? undefined : String(grace),
       });
       if (findings.length > 0) process.exitCode = EXIT.refused;
@@ -40,8 +40,8 @@ function findingText({ invariant, message, hint }: Finding): string {
 }
 
 async function nodeText(client: Client): Promise<string> {
-  const { items: networks } = await client.get<{ items: NetworkView[] }>("/v1/networks");
-  const { items: claims } = await client.get<{ items: unknown[] }>("/v1/claims");
+  const { items: networks } = await client.get("/v1/networks");
+  const { items: claims } = await client.get("/v1/claims");
   const sum = (pick: (network: NetworkView) => bigint) =>
     networks.reduce((total, network) => total + pick(network), 0n);
   const allocations = sum(({ ranges, outside }) =>

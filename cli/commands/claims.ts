@@ -18,7 +18,7 @@ export function addClaims(program: Command, clock: Clock): void {
     .action(async (wanted: string | undefined, options: { namespace?: string }, command: Command) => {
       const { namespace, name } =
         wanted === undefined ? { ...options, name: undefined } : splitName(wanted, options.namespace);
-      const { items } = await clientOf(command).get<{ items: ClaimView[] }>("/v1/claims", {
+      const { items } = await clientOf(command).get("/v1/claims", {
         namespace,
         name,
       });

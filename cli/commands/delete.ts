@@ -88,12 +88,10 @@ async function definitionsOf(
   network: string,
   { ignoreNotFound }: DeleteOptions,
 ): Promise<Placed[]> {
-  const found = await client
-    .get<NetworkView>(`/v1/networks/${encodeURIComponent(network)}`)
-    .catch((error: unknown) => {
-      if (ignoreNotFound && error instanceof Failure && error.code === "NOT_FOUND") return null;
-      throw error;
-    });
+  const found = await client.get(`/v1/networks/${encodeURIComponent(network)}`).catch((error: unknown) => {
+    if (ignoreNotFound && error instanceof Failure && error.code === "NOT_FOUND") return null;
+    throw error;
+  });
   if (found === null) return [];
   if (!found.source.includes("/")) {
     throw new Failure(`network ${network} has no applied definition to delete; ${source(found)}`, {

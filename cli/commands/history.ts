@@ -30,7 +30,7 @@ export function addHistory(program: Command, clock: Clock): void {
       async (address: string | undefined, options: { network?: string; limit: number }, command: Command) => {
         const { network, limit } = options;
         const client = clientOf(command);
-        const { items } = await client.get<{ items: PastPeriod[] }>("/v1/history", {
+        const { items } = await client.get("/v1/history", {
           address,
           network,
           limit: String(limit),

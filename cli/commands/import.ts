@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
+import type { ImportItem } from "../../store/host-local/report.ts";
 import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
@@ -31,7 +31,7 @@ export function addImport(program: Command): void {
       const { network, dataDir, dryRun = false } = options;
       if (dataDir !== undefined && network === undefined)
         command.error("error: --data-dir needs --network: each network may have its own");
-      const report = await clientOf(command).post<ImportReport>("/v1/import", { network, dataDir, dryRun });
+      const report = await clientOf(command).post("/v1/import", { network, dataDir, dryRun });
       const { items, problems } = report;
       const format = formatOf(command);
       await printList(format, {

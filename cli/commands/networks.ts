@@ -1,7 +1,5 @@
 import type { Command } from "commander";
 import { CLUSTER_ONLY } from "../../admin/elsewhere.ts";
-import type { MovedNetwork } from "../../claims/record-owner.ts";
-import type { NetworkView } from "../../store/records.ts";
 import { clientOf } from "../choose-client.ts";
 import { rangeColumns, rangeLines } from "../network-ranges.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
@@ -19,7 +17,7 @@ export function addNetworks(program: Command): void {
     .usage("[options]")
     .description("every network, its ranges and how full they are")
     .action(async (_options: unknown, command: Command) => {
-      const { items } = await clientOf(command).get<{ items: NetworkView[] }>("/v1/networks");
+      const { items } = await clientOf(command).get("/v1/networks");
       await printList(formatOf(command), {
         items: items.flatMap(rangeLines),
         columns: rangeColumns(items),
@@ -42,9 +40,8 @@ export function addNetworks(program: Command): void {
       const client = clientOf(command);
       if (client.kind === "node")
         command.error(`error: a network belongs to a namespace in a cluster only\nhint: ${CLUSTER_ONLY}`);
-      const path = `/v1/networks/${encodeURIComponent(name)}`;
-      const { from, to, object } = await client.post<MovedNetwork>(
-        path,
+      const { from, to, object } = await client.post(
+        `/v1/networks/${encodeURIComponent(name)}`,
         administrators ? { administrators } : { namespace },
       );
       const former = from === null ? "" : `, formerly of ${named(from)}`;

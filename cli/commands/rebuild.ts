@@ -52,9 +52,7 @@ export function addRebuild(program: Command, clock: Clock): void {
           exitCode: EXIT.usage,
         });
       }
-      const isCompared =
-        options.replace === true &&
-        (await client.patient().get<{ comparable: boolean }>("/v1/rebuild")).comparable;
+      const isCompared = options.replace === true && (await client.patient().get("/v1/rebuild")).comparable;
       if (options.replace === true && !isCompared) note(NOT_COMPARED);
       const work = client.patient().post("/v1/rebuild", rebuildRequest(from, options.replace));
       await withProgress(clock, () => "rebuilding", work);

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import type { Released } from "../../admin/admin-api.ts";
 import type { Clock } from "../../platform/time.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
@@ -21,7 +20,7 @@ export function addRelease(program: Command, clock: Clock): void {
       const network = options.network ?? (await onlyNetworkOf(clock, client, address));
       const force = options.force === true;
       const { addresses, holder } = await client
-        .post<Released>("/v1/release", { address, network, force })
+        .post("/v1/release", { address, network, force })
         .catch(sayForce);
       for (const one of addresses)
         print(`${one} released on network ${network}, was held by ${printable(holder)}\n`);

@@ -17,7 +17,7 @@ export function addShow(program: Command, clock: Clock): void {
     .argument("<network>", "name of the network, as `holdfast networks` shows it")
     .action(async (name: string, _options: unknown, command: Command) => {
       const client = clientOf(command);
-      const network = await client.get<ShownNetwork>(`/v1/networks/${encodeURIComponent(name)}`);
+      const network = await client.get(`/v1/networks/${encodeURIComponent(name)}`);
       const allocations = await allAllocations(clock, client, { network: name });
       const format = formatOf(command);
       if (format === "json" || format === "yaml") return printDocument(format, { network, allocations });

@@ -22,7 +22,7 @@ export function addVersion(program: Command): void {
 
 async function daemonVersion(client: Client): Promise<string | null> {
   try {
-    return (await client.get<{ version: string }>("/v1/version")).version;
+    return (await client.get("/v1/version")).version;
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     note(error.message);

@@ -50,7 +50,7 @@ export function addWho(program: Command, clock: Clock): void {
 
 /** A VM, pod or container with everything it has. */
 async function whoIs(query: Query, command: Command): Promise<void> {
-  const answer = await clientOf(command).get<IdentityAnswer>("/v1/identity", query);
+  const answer = await clientOf(command).get("/v1/identity", query);
   const columns = identityColumns();
   await printList(formatOf(command), { items: rowsOf([answer]), columns, empty: "", document: answer });
   if (answer.identity.state === "released-recently") process.exitCode = EXIT.refused;
@@ -91,7 +91,7 @@ async function identitiesOf(
   const identities: IdentityAnswer[] = [];
   for (const { network } of items) {
     try {
-      identities.push(await client.get<IdentityAnswer>("/v1/identity", { address, network }));
+      identities.push(await client.get("/v1/identity", { address, network }));
     } catch (error) {
       // Given back since the allocations were read.
       if (!(error instanceof Failure && error.code === "NOT_FOUND")) throw error;
@@ -102,7 +102,7 @@ async function identitiesOf(
 
 /** Of the latest periods the one that ended last: a claim holds on after its last use. */
 async function lastPeriod(client: Client, query: Query): Promise<PastPeriod | undefined> {
-  const { items } = await client.get<{ items: PastPeriod[] }>("/v1/history", { ...query, limit: "100" });
+  const { items } = await client.get("/v1/history", { ...query, limit: "100" });
   return items.toSorted(
     (a, b) =>
       endOf(b).localeCompare(endOf(a)) || Number(a.containerID !== null) - Number(b.containerID !== null),

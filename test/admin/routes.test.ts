@@ -1,11 +1,12 @@
 import Fastify, { type FastifyInstance } from "fastify";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { NodeAdminApi } from "../../admin/admin-api.ts";
+import type { Method } from "../../admin/answers.ts";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { addAdminRoutes } from "../../admin/http.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
 import { NodeAdmin } from "../../admin/node-admin.ts";
-import { type Method, ROUTES } from "../../admin/routes.ts";
+import { ROUTES } from "../../admin/routes.ts";
 import { WaitingRoom } from "../../claims/waiting-room.ts";
 import { IdentityDesk } from "../../identity/desk.ts";
 import { StandaloneIdentities } from "../../identity/sources/standalone.ts";

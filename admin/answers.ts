@@ -1,0 +1,57 @@
+import type { MovedNetwork } from "../claims/record-owner.ts";
+import type { IdentityAnswer } from "../identity/wire.ts";
+import type { ImportReport } from "../store/host-local/report.ts";
+import type { ClaimView } from "../store/manifests.ts";
+import type { AllocationView, Page } from "../store/records.ts";
+import type {
+  AppliedResult,
+  CheckReport,
+  DeletedClaim,
+  PastPeriod,
+  Released,
+  ShownNetwork,
+} from "./admin-api.ts";
+
+interface Items<Item> {
+  readonly items: readonly Item[];
+}
+
+interface Results {
+  readonly results: readonly AppliedResult[];
+}
+
+/**
+ * The JSON of each route's answer. The table of routes answers with it and the command line reads it: what one changes the
+ * other has to know.
+ */
+export interface Answers {
+  readonly GET: {
+    readonly "/v1/networks": Items<ShownNetwork>;
+    readonly [network: `/v1/networks/${string}`]: ShownNetwork;
+    readonly "/v1/allocations": Page<AllocationView>;
+    readonly "/v1/claims": Items<ClaimView>;
+    readonly "/v1/history": Items<PastPeriod>;
+    readonly "/v1/identity": IdentityAnswer;
+    readonly "/v1/check": CheckReport;
+    readonly "/v1/version": { readonly version: string };
+    /** Whether the state can tell which containers run. */
+    readonly "/v1/rebuild": { readonly comparable: boolean };
+  };
+  readonly POST: {
+    readonly "/v1/release": Released;
+    readonly "/v1/import": ImportReport;
+    readonly "/v1/apply": Results;
+    readonly "/v1/delete": Results;
+    /** `bytes`: the size of the file. */
+    readonly "/v1/backup": { readonly path: string; readonly bytes: number };
+    readonly "/v1/rebuild": { readonly rebuilt: true };
+    readonly [network: `/v1/networks/${string}`]: MovedNetwork;
+  };
+  readonly DELETE: {
+    readonly [claim: `/v1/claims/${string}/${string}`]: DeletedClaim;
+  };
+}
+
+export type Method = keyof Answers;
+/** The paths of a method, `:name` or a name in the place of a part. */
+export type PathOf<Of extends Method> = keyof Answers[Of] & string;

@@ -1,6 +1,7 @@
 import { isAbsolute } from "node:path";
 import { NODES_OWN } from "../claims/network-owner.ts";
 import { isNetworkName } from "../ipam/definition/plugin-config.ts";
+import { isNamespaceName } from "../kube/object-names.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";
@@ -16,8 +17,6 @@ export interface AdminRequest {
 }
 
 const ALLOCATION_KEYS = ["network", "address", "pod", "claim", "vm", "node", "limit", "continue"];
-/** An RFC 1123 label. */
-const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 export function readNothing({ query }: AdminRequest): void {
   readQuery(query, []);
@@ -119,7 +118,7 @@ export function readNewOwner(request: AdminRequest): { network: string; owner: s
   if (administrators === true && namespace === undefined) return { network, owner: NODES_OWN };
   if (administrators !== false)
     invalid("administrators", administrators, "expected true, and no namespace beside it");
-  if (typeof namespace !== "string" || !NAMESPACE_NAME.test(namespace))
+  if (typeof namespace !== "string" || !isNamespaceName(namespace))
     invalid("namespace", namespace, "expected the name of a namespace");
   return { network, owner: namespace };
 }

@@ -5,8 +5,8 @@ import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
-import { VMIS_PATH, VMS_PATH, vmOwnerOf } from "../kube/views/tenant-objects.ts";
-import { readUuid } from "../kube/views/vmi-view.ts";
+import { VMIS_PATH, VMS_PATH } from "../kube/views/tenant-objects.ts";
+import { readUuid, readVmFacts, type VmFacts } from "../kube/views/vmi-view.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import type { PodState } from "../store/cluster/claim-desk.ts";
 
@@ -27,18 +27,6 @@ export interface VmLookup {
   /** Whether the cluster has KubeVirt's API at all. */
   readonly kubevirt: boolean;
   readonly vmUid: string | null;
-}
-
-/** What a VMI says of itself, which never changes for one UID. */
-export interface VmFacts {
-  readonly namespace: string;
-  /** The VM's name; the VMI's own where no VM owns it. */
-  readonly name: string;
-  /** "": no VM owns it. */
-  readonly uid: string;
-  readonly vmiUid: string;
-  /** Lower-case; null: the VMI names none, or none that is a UUID. */
-  readonly firmwareUuid: string | null;
 }
 
 /** The pods of this node from memory, any pod from the API. Methods throw ApiAway, and RefusalError API_REFUSED. */
@@ -125,14 +113,7 @@ export class PodDirectory {
     if (read.kind === "not-served") return { kubevirt: false, vm: null };
     const object = permittedObject(read, `read VirtualMachineInstance ${vmi.name}`);
     if (object?.metadata?.uid !== vmi.uid) return { kubevirt: true, vm: null };
-    const owner = vmOwnerOf(object, "VirtualMachineInstance");
-    const vm: VmFacts = {
-      namespace,
-      name: owner?.name ?? vmi.name,
-      uid: owner?.uid ?? "",
-      vmiUid: vmi.uid,
-      firmwareUuid: readUuid(object?.spec?.domain?.firmware?.uuid),
-    };
+    const vm = readVmFacts(object);
     this.#vms.set(vmi.uid, vm);
     return { kubevirt: true, vm };
   }

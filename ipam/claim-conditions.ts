@@ -79,15 +79,15 @@ export function refusedCondition(reason: ClaimReason, message: string, time: str
  */
 export function mergeCondition(list: readonly ClaimCondition[], condition: ClaimCondition): ClaimCondition[] {
   const known = list.find(({ type }) => type === condition.type);
-  const merged = { ...condition, message: cutMessage(condition.message) };
+  const merged = { ...condition, message: cutMessage(condition.message, CONDITION_MESSAGE_CHARS_MAX) };
   const entry =
     known?.status === condition.status ? { ...merged, lastTransitionTime: known.lastTransitionTime } : merged;
   if (known === undefined) return [...list, entry];
   return list.flatMap((other) => (other === known ? [entry] : other.type === condition.type ? [] : [other]));
 }
 
-/** Never ends in half of a surrogate pair, which JSON could not carry. */
-function cutMessage(message: string): string {
-  if (message.length <= CONDITION_MESSAGE_CHARS_MAX) return message;
-  return `${message.slice(0, CONDITION_MESSAGE_CHARS_MAX - 1).replace(/[\ud800-\udbff]$/, "")}…`;
+/** At most so many characters. Never ends in half of a surrogate pair, which JSON could not carry. */
+export function cutMessage(message: string, charsMax: number): string {
+  if (message.length <= charsMax) return message;
+  return `${message.slice(0, charsMax - 1).replace(/[\ud800-\udbff]$/, "")}…`;
 }

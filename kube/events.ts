@@ -1,3 +1,4 @@
+import { cutMessage } from "../ipam/claim-conditions.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import { isoTime, parseTime } from "../platform/time.ts";
 import type { KubeApi } from "./kube-api.ts";
@@ -87,7 +88,7 @@ export class EventWriter {
       involvedObject: { apiVersion, kind, name, uid, ...(object.namespace ? { namespace } : {}) },
       type,
       reason,
-      message: cut(message),
+      message: cutMessage(message, MESSAGE_CHARS_MAX),
       source: { component, host },
       reportingComponent: component,
       reportingInstance: host.slice(0, INSTANCE_CHARS_MAX),
@@ -115,10 +116,4 @@ export class EventWriter {
     this.#saidMs.set(key, nowMs);
     return true;
   }
-}
-
-/** Never ends in half of a surrogate pair, which JSON could not carry. */
-function cut(message: string): string {
-  if (message.length <= MESSAGE_CHARS_MAX) return message;
-  return `${message.slice(0, MESSAGE_CHARS_MAX - 1).replace(/[\ud800-\udbff]$/, "")}…`;
 }

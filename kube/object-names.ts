@@ -5,11 +5,17 @@ import { type Address, addressBytes } from "../ipam/space/address.ts";
 const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/;
 /** RFC 1123 subdomain: every part between dots begins and ends with a letter or digit. */
 const OBJECT_NAME = /^(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
+/** RFC 1123 label, as names of namespaces are. */
+const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 /** Ends like a name that was shortened here: used as it is, it could be the shortened name of another network. */
 const LOOKS_SHORTENED = /-[0-9a-f]{16}$/;
 const READABLE_CHARS = 40;
 const HASH_CHARS = 16;
 const ALLOCATION_NAME = /^([0-9a-f]{16})-[0-9a-f]+$/;
+
+export function isNamespaceName(text: string): boolean {
+  return NAMESPACE_NAME.test(text);
+}
 
 /**
  * The name of the object that stands for (network, address): whoever creates it first has the address. The network's

@@ -4,7 +4,7 @@
  *   time, virtual-time, bell   clocks, timers, randomness; a world's own; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   log, warn-once             what is said, and how often
- *   bounded-map, single-flight what is remembered, and what is done once for all who ask
+ *   bounded-map, single-flight, several-at-once   what is remembered; work shared, and side by side
  *   health-server              /healthz, /readyz, /metrics
  *   socket, api-query, api-error    unix sockets and what is asked on them
  *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine

@@ -20,6 +20,7 @@ import {
 import { claimsNamedBy } from "../../kube/views/network-selection.ts";
 import type { PodView } from "../../kube/views/pod-view.ts";
 import type { Log } from "../../platform/log.ts";
+import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { isoTime } from "../../platform/time.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { DefinitionBook } from "../definition-book.ts";
@@ -156,19 +157,12 @@ export async function recordAll(
   { dryRun = false }: Pick<ImportOptions, "dryRun"> = {},
 ): Promise<ImportedAddress[]> {
   const found: ImportedAddress[] = [];
-  const queue = all.entries();
-  const worker = async () => {
-    for (const [index, candidate] of queue) {
-      const { one, holder, foundIn } = candidate;
-      const what = { address: formatInterfaceAddress(one), owner: holder.owner, foundIn };
-      found[index] = {
-        ...what,
-        ...(dryRun ? { outcome: null } : await record(api, network, candidate)),
-      };
-    }
-  };
-  const workers = await Promise.allSettled(Array.from({ length: CREATED_AT_ONCE }, worker));
-  for (const one of workers) if (one.status === "rejected") throw one.reason;
+  await severalAtOnce(all.entries(), CREATED_AT_ONCE, async ([index, candidate]) => {
+    const { one, holder, foundIn } = candidate;
+    const what = { address: formatInterfaceAddress(one), owner: holder.owner, foundIn };
+    const outcome = dryRun ? { outcome: null } : await record(api, network, candidate);
+    found[index] = { ...what, ...outcome };
+  });
   return found;
 }
 

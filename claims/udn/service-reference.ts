@@ -1,4 +1,5 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { isNamespaceName } from "../../kube/object-names.ts";
 import { readUdnCidr } from "./udn-fields.ts";
 import type { UdnView } from "./udn-object.ts";
 
@@ -80,7 +81,7 @@ function readNamespace(field: unknown, view: UdnView, problems: string[]): strin
   if (!given) problems.push(`${FIELD}.namespace is required for ClusterUserDefinedNetwork`);
   else if (typeof namespace === "string" && namespace.length > NAMESPACE_CHARS_MAX)
     problems.push(`${FIELD}.namespace may not be longer than ${NAMESPACE_CHARS_MAX} characters`);
-  else if (typeof namespace !== "string" || !/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(namespace))
+  else if (typeof namespace !== "string" || !isNamespaceName(namespace))
     problems.push(`${FIELD}.namespace ${JSON.stringify(namespace)} is not the name of a namespace`);
   else return namespace;
   return null;

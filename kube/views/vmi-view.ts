@@ -34,6 +34,18 @@ interface VmiInterface {
   readonly podInterfaces: readonly string[];
 }
 
+/** What a VMI says of itself, which never changes for one UID. */
+export interface VmFacts {
+  readonly namespace: string;
+  /** The VM's name; the VMI's own where no VM owns it. */
+  readonly name: string;
+  /** "": no VM owns it. */
+  readonly uid: string;
+  readonly vmiUid: string;
+  /** Lower-case; null: the VMI names none, or none that is a UUID. */
+  readonly firmwareUuid: string | null;
+}
+
 const KIND = "VirtualMachineInstance";
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** Written by KubeVirt where the VM was made from one; the cluster-wide kind and the namespace's. */
@@ -49,13 +61,14 @@ export function projectVmi(object: unknown): VmiView {
   const domain = objectAt(spec, "domain", KIND);
   const devices = objectAt(domain, "devices", KIND);
   const annotations = readTexts(object, "annotations");
+  const facts = readVmFacts(object);
   return {
     key,
     name,
     uid,
     resourceVersion,
-    vmUid: vmOwnerOf(object, KIND)?.uid ?? null,
-    firmwareUuid: readUuid(objectAt(domain, "firmware", KIND).uuid),
+    vmUid: facts.uid || null,
+    firmwareUuid: facts.firmwareUuid,
     hostname: textIn(spec, "hostname"),
     subdomain: textIn(spec, "subdomain"),
     node: textIn(status, "nodeName"),
@@ -63,6 +76,20 @@ export function projectVmi(object: unknown): VmiView {
     instanceType: INSTANCE_TYPES.map((one) => annotations.get(one)).find(Boolean) ?? null,
     interfaces: interfacesOf(objectsIn(devices, "interfaces"), spec, status),
     annotations: ownAnnotations(annotations),
+  };
+}
+
+/** Reads what a VMI says of its VM. Throws MalformedObjectError. */
+export function readVmFacts(object: unknown): VmFacts {
+  const { namespace, name, uid: vmiUid } = readMetadata(object, KIND);
+  const owner = vmOwnerOf(object, KIND);
+  const domain = objectAt(objectAt(object, "spec", KIND), "domain", KIND);
+  return {
+    namespace,
+    name: owner?.name ?? name,
+    uid: owner?.uid ?? "",
+    vmiUid,
+    firmwareUuid: readUuid(objectAt(domain, "firmware", KIND).uuid),
   };
 }
 

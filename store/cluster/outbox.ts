@@ -6,7 +6,7 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Clock } from "../../platform/time.ts";
+import { type Clock, sleep } from "../../platform/time.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf, type OwedRow } from "../journal/rows.ts";
@@ -42,8 +42,7 @@ export class Outbox {
   #begun = false;
   #woken = false;
   #postponed = false;
-  #stopped = false;
-  #pause: { end: () => void } | null = null;
+  readonly #life = new AbortController();
 
   constructor(parts: {
     folder: StateFolder;
@@ -73,10 +72,10 @@ export class Outbox {
   /** There may be something to deliver. */
   wake(): void {
     this.#woken = true;
-    if (this.#stopped || !this.#begun) return;
+    if (this.#life.signal.aborted || !this.#begun) return;
     this.#running ??= this.#deliverAll().finally(() => {
       this.#running = null;
-      if (this.#woken && !this.#stopped) this.wake();
+      if (this.#woken && !this.#life.signal.aborted) this.wake();
     });
   }
 
@@ -92,26 +91,25 @@ export class Outbox {
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#pause?.end();
+    this.#life.abort();
     await this.#running;
   }
 
   async #deliverAll(): Promise<void> {
-    while (this.#woken && !this.#stopped) {
+    while (this.#woken && !this.#life.signal.aborted) {
       this.#woken = false;
       try {
         this.#postponed = false;
         await this.drain();
         if (this.#postponed) {
           this.#woken = true;
-          await this.#sleep(RETRY_PAUSE_MS);
+          await sleep(this.#clock, RETRY_PAUSE_MS, this.#life.signal);
         }
       } catch (error) {
         this.#woken = true;
         if (!(error instanceof ApiAway))
           this.#log.warn(`owed releases: ${(error as Error).message}; trying again`);
-        await this.#sleep(RETRY_PAUSE_MS);
+        await sleep(this.#clock, RETRY_PAUSE_MS, this.#life.signal);
       }
     }
   }
@@ -177,18 +175,6 @@ export class Outbox {
         return "told";
       }
     }
-  }
-
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        timer.cancel();
-        this.#pause = null;
-        resolve();
-      };
-      const timer = this.#clock.timer(ms, end);
-      this.#pause = { end };
-    });
   }
 }
 

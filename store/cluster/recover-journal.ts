@@ -10,6 +10,7 @@ import {
   attachmentKey,
   type IPAllocation,
 } from "../../kube/objects.ts";
+import { severalAtOnce } from "../../platform/several-at-once.ts";
 import type { AttachWant } from "../allocations.ts";
 import { record } from "../journal/attachment-journal.ts";
 import { BOOT } from "../journal/former-boots.ts";
@@ -129,17 +130,11 @@ async function endedPods(parts: Parts, found: readonly Found[]): Promise<Set<str
     const { pod } = one.attachment;
     if (pod !== undefined && !isKnown(parts.folder.ledger, one)) pods.set(pod.uid, pod);
   }
-  const asked = [...pods.values()];
   const ended = new Set<string>();
-  for (let from = 0; from < asked.length; from += TOGETHER_MAX) {
-    const some = asked.slice(from, from + TOGETHER_MAX);
+  await severalAtOnce(pods.values(), TOGETHER_MAX, async (pod) => {
     const deadlineMs = parts.context.clock.monotonicMs() + READ_MS_MAX;
-    await Promise.all(
-      some.map(async (pod) => {
-        if (await parts.desk.hasEnded(pod, deadlineMs)) ended.add(pod.uid);
-      }),
-    );
-  }
+    if (await parts.desk.hasEnded(pod, deadlineMs)) ended.add(pod.uid);
+  });
   return ended;
 }
 

@@ -8,6 +8,7 @@ import {
   leaseHolder,
 } from "../../ipam/definition/host-local-lease.ts";
 import type { Address } from "../../ipam/space/address.ts";
+import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { type Clock, nextTurn } from "../../platform/time.ts";
 
 /** Files read side by side: the folder of a large network is read within seconds, and others use the disk too. */
@@ -76,14 +77,10 @@ export async function readLeases(
     if (before !== undefined && isUnchanged(before)) leases.push(before);
     else changed.push({ address, path });
   }
-  const worker = async () => {
-    for (let next = changed.pop(); next !== undefined; next = changed.pop()) {
-      const read = await readLease(next.path);
-      if (read !== null) leases.push({ ...next, ...read });
-    }
-  };
-  const workers = await Promise.allSettled(Array.from({ length: READ_AT_ONCE }, worker));
-  for (const one of workers) if (one.status === "rejected") throw one.reason;
+  await severalAtOnce(changed, READ_AT_ONCE, async (next) => {
+    const read = await readLease(next.path);
+    if (read !== null) leases.push({ ...next, ...read });
+  });
   return leases;
 }
 

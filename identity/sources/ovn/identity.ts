@@ -1,4 +1,4 @@
-import { PodDirectory, type VmFacts } from "../../../claims/pod-directory.ts";
+import { PodDirectory } from "../../../claims/pod-directory.ts";
 import { sameVm, type VmIdentity } from "../../../claims/vm-identity.ts";
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { AddressSyntaxError, formatAddress, parseAddress } from "../../../ipam/space/address.ts";
@@ -6,6 +6,7 @@ import { formatInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
 import { ObjectClient } from "../../../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../../../kube/objects.ts";
+import type { VmFacts } from "../../../kube/views/vmi-view.ts";
 import { BoundedMap } from "../../../platform/bounded-map.ts";
 import type { Log } from "../../../platform/log.ts";
 import { IdentityAway, type IdentitySource } from "../../source.ts";

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import type { WantedAttachment } from "../../listeners/wire.ts";
 import { BridgePorts, findGuestPorts, type GuestPort } from "./guest-ports.ts";
 import { isLinkName } from "./plan.ts";
@@ -53,17 +54,13 @@ export class PortMemory {
       );
     });
     const taken = new Set([...this.#known.values()].flat().map(({ port }) => port));
-    const looking = unknown.slice();
-    const work = async () => {
-      for (let next = looking.shift(); next !== undefined; next = looking.shift()) {
-        const key = keyOf(network, next);
-        for (const { port } of this.#known.get(key) ?? []) taken.delete(port);
-        const ports = await findGuestPorts(next, bridge, { bridgePorts: this.#bridgePorts, taken });
-        this.#known.set(key, ports);
-        for (const { port } of ports) taken.add(port);
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(LOOKUPS_MAX, unknown.length) }, work));
+    await severalAtOnce(unknown, LOOKUPS_MAX, async (next) => {
+      const key = keyOf(network, next);
+      for (const { port } of this.#known.get(key) ?? []) taken.delete(port);
+      const ports = await findGuestPorts(next, bridge, { bridgePorts: this.#bridgePorts, taken });
+      this.#known.set(key, ports);
+      for (const { port } of ports) taken.add(port);
+    });
   }
 
   portsOf(network: string, attachment: WantedAttachment): readonly GuestPort[] {

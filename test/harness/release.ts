@@ -8,11 +8,14 @@ const RELEASES = join(ROOT, "build/releases");
 
 /**
  * Builds a commit of this repository's history, once for all tests and runs: its dist/ stays as build/releases/COMMIT. The
- * packages are the present ones. Throws an Error with the remedy when this clone does not have the commit.
+ * packages are the present ones. null: this clone does not have the commit, and its origin does not give it.
  */
-export async function releaseOf(commit: string): Promise<Release> {
+export async function releaseOf(commit: string): Promise<Release | null> {
   const folder = join(RELEASES, commit);
-  if (!existsSync(folder)) await build(commit, folder);
+  if (!existsSync(folder)) {
+    if (!(await isInHistory(commit))) return null;
+    await build(commit, folder);
+  }
   return { holdfast: join(folder, "bin/holdfast"), shim: join(folder, "bin/holdfast-ipam") };
 }
 
@@ -20,7 +23,9 @@ async function build(commit: string, folder: string): Promise<void> {
   const work = `${folder}.${randomUUID().slice(0, 8)}`;
   mkdirSync(work, { recursive: true });
   try {
-    await fetchInto(commit, work);
+    const archive = join(work, "tree.tar");
+    await succeed("git", ["-C", ROOT, "archive", "--output", archive, commit], work);
+    await succeed("tar", ["-xf", archive], work);
     symlinkSync(join(ROOT, "node_modules"), join(work, "node_modules"));
     // Notices and bill of materials follow paths of packages, which are beside this tree and not in it.
     writeFileSync(join(work, "tools/supply.mjs"), "export function writeSupplyChain() {}\n");
@@ -33,19 +38,12 @@ async function build(commit: string, folder: string): Promise<void> {
   }
 }
 
-/** The commit's tree; a shallow clone is given the one commit that it lacks. */
-async function fetchInto(commit: string, work: string): Promise<void> {
+/** A shallow clone is given the one commit that it lacks. */
+async function isInHistory(commit: string): Promise<boolean> {
   const git = (...args: string[]) => run("git", ["-C", ROOT, ...args]);
   const isHere = async () => (await git("cat-file", "-e", `${commit}^{commit}`)).code === 0;
   if (!(await isHere())) await git("fetch", "--quiet", "--depth=1", "origin", commit);
-  if (!(await isHere())) {
-    throw new Error(
-      `commit ${commit} is not in this clone and origin does not give it: git fetch --unshallow, or clone the whole history`,
-    );
-  }
-  const archive = join(work, "tree.tar");
-  await succeed("git", ["-C", ROOT, "archive", "--output", archive, commit], work);
-  await succeed("tar", ["-xf", archive], work);
+  return isHere();
 }
 
 /** Another process may have built the same meanwhile. */

@@ -1,3 +1,14 @@
+/*
+ * ipam/: what is decided, without clock, chance or I/O
+ *
+ *   decide-attach, decide-repeat, decide-addresses   one ADD: reuse, allocate or refuse
+ *   attach-view                                      what these may ask
+ *   refusals, owner, stamp, finding                  tables and words of all rooms
+ *   claim-conditions, condition-of-refusal           what a claim says of its addresses
+ *   definition/                                      a network's configuration, read and compared
+ *   space/                                           addresses, ranges, pools
+ */
+
 import type {
   AttachAsk,
   Attacher,

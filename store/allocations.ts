@@ -1,3 +1,14 @@
+/*
+ * store/: who holds which address, durably
+ *
+ *   allocations                     the port; records, manifests: its types
+ *   node-store, node-context        what a daemon asks of the store of its node, and what a store asks of the node
+ *   network-space, refusal-of       what both implementations need
+ *   journal/                        this node's SQLite
+ *   standalone/, cluster/           the port over rows, and over IPAllocation objects
+ *   host-local/                     what host-local gave on this node
+ */
+
 import type { AttachAsk } from "../ipam/attach-view.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Refusal } from "../ipam/refusals.ts";

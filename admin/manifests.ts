@@ -2,28 +2,36 @@ import { readManifest, readReference } from "../claims/manifest.ts";
 import { claimKey, type WaitingRoom } from "../claims/waiting-room.ts";
 import type { NetworkMetadata } from "../ipam/definition/metadata-key.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import type { NodeStore } from "../store/node-store.ts";
+import type { AdminStore, Manifests } from "../store/node-store.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import type { AppliedResult } from "./admin-api.ts";
 
 export interface ManifestParts {
-  readonly store: NodeStore;
+  readonly store: Pick<AdminStore, "definition">;
+  /** null: claims and definitions are kept by the Kubernetes API. */
+  readonly manifests: Manifests | null;
   readonly waiting: WaitingRoom;
 }
 
+/** Where objects are applied. Throws RefusalError of what only kubectl does in a cluster. */
+export function manifestsOf({ manifests }: Pick<ManifestParts, "manifests">, kind: string): Manifests {
+  if (manifests !== null) return manifests;
+  const remedy = "objects are kept by the Kubernetes API here; use kubectl";
+  throw new RefusalError(refuse("REQUEST_INVALID", { key: "kind", value: kind, remedy }));
+}
+
 /** Creates or changes one claim or definition. What is wrong with it is in the result. */
-export async function applyObject(
-  { store, waiting }: ManifestParts,
-  object: unknown,
-): Promise<AppliedResult> {
+export async function applyObject(parts: ManifestParts, object: unknown): Promise<AppliedResult> {
+  const { store, waiting } = parts;
   try {
     const read = readManifest(object);
+    const manifests = manifestsOf(parts, read.kind);
     if (read.kind === "IPAMClaim") {
-      const action = await store.applyClaim(read.claim);
+      const action = await manifests.applyClaim(read.claim);
       waiting.wake(claimKey(read.claim));
       return { ...named(object), action };
     }
-    const action = await store.applyDefinition(read.definition);
+    const action = await manifests.applyDefinition(read.definition);
     const note = noteOn(store.definition(read.definition.network)?.metadata ?? null);
     return { ...named(object), action, ...(note === null ? {} : { note }) };
   } catch (error) {
@@ -39,16 +47,17 @@ function noteOn(metadata: NetworkMetadata | null): string | null {
 }
 
 /** Deletes one claim or definition. What is wrong with it is in the result. */
-export async function deleteObject({ store }: ManifestParts, object: unknown): Promise<AppliedResult> {
+export async function deleteObject(parts: ManifestParts, object: unknown): Promise<AppliedResult> {
   try {
     const { kind, namespace, name } = readReference(object);
+    const manifests = manifestsOf(parts, kind);
     const missing = () => new RefusalError(refuse("NOT_FOUND", { what: `${kind} ${namespace}/${name}` }));
     if (kind === "IPAMClaim") {
-      const deleted = await store.deleteClaim(namespace, name);
+      const deleted = await manifests.deleteClaim(namespace, name);
       if (!deleted) throw missing();
       return { kind, namespace, name, action: deleted.state };
     }
-    if (!(await store.deleteDefinition(namespace, name))) throw missing();
+    if (!(await manifests.deleteDefinition(namespace, name))) throw missing();
     return { kind, namespace, name, action: "deleted" };
   } catch (error) {
     return { ...named(object), error: errorOf(error) };

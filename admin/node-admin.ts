@@ -6,7 +6,7 @@ import { invalid } from "../platform/api-query.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
 import type { ClaimView } from "../store/manifests.ts";
-import type { NodeStore, ReleaseOutcome } from "../store/node-store.ts";
+import type { AdminStore, ReleaseOutcome } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 import type {
   AppliedResult,
@@ -18,10 +18,11 @@ import type {
   ReleaseWant,
 } from "./admin-api.ts";
 import { refuseOtherFolder } from "./backup-path.ts";
-import { applyObject, deleteObject, type ManifestParts } from "./manifests.ts";
+import { applyObject, deleteObject, type ManifestParts, manifestsOf } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
 
 export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
+  readonly store: AdminStore;
   readonly version: string;
   readonly identity: IdentityDesk;
   rebuild(backup: string | null, replace: boolean): Promise<void>;
@@ -32,7 +33,7 @@ export class NodeAdmin implements NodeAdminApi {
   readonly kind = "node";
   readonly version: string;
   readonly #parts: NodeAdminParts;
-  readonly #store: NodeStore;
+  readonly #store: AdminStore;
 
   constructor(parts: NodeAdminParts) {
     this.version = parts.version;
@@ -95,8 +96,8 @@ export class NodeAdmin implements NodeAdminApi {
     return results;
   }
 
-  deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null> {
-    return this.#store.deleteClaim(namespace, name);
+  async deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null> {
+    return manifestsOf(this.#parts, "IPAMClaim").deleteClaim(namespace, name);
   }
 
   async backup(path: string, folder: string | null): Promise<number> {

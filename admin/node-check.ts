@@ -1,9 +1,9 @@
 import type { Finding } from "../ipam/finding.ts";
 import { checkResolverFiles, type ResolverFiles } from "../platform/resolv-conf.ts";
-import type { NodeStore } from "../store/node-store.ts";
+import type { AdminStore } from "../store/node-store.ts";
 
 export interface NodeCheckParts {
-  readonly store: NodeStore;
+  readonly store: Pick<AdminStore, "check" | "networks" | "appliedDefinition">;
   readonly resolverFiles: ResolverFiles;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };

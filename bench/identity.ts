@@ -40,7 +40,7 @@ async function withContainers(count: number): Promise<Line[]> {
     const addresses = await attach(store, count);
     const listeners = { enabled: true, serves: () => false };
     const files = new ResolverFiles({ paths: [], refused: false, clock: systemClock });
-    const desk = buildIdentityDesk(store, null, listeners, files, () => null);
+    const desk = buildIdentityDesk(store, listeners, files, () => null);
     const us = await lookUps(desk, addresses);
     const against = `${number(LOOK_UPS)} look-ups in random order after ${number(WARM_UP)}, each a VM with a claim and two addresses`;
     const what = `identity of a local address among ${number(count)} attachments`;

@@ -43,7 +43,7 @@ export class ClusterAdds {
     const args = parseCniArgs(wire.args);
     const pod = podNameIn(args);
     const base = wantOf(context, wire, config);
-    const local = await answerHere(context, config, { pod, ...base });
+    const local = await answerHere(context, cluster, config, { pod, ...base });
     if (local !== null) return local;
     refuseUnlessReady(context);
     if (this.#underWay >= UNDER_WAY_MAX)
@@ -99,6 +99,7 @@ export class ClusterAdds {
 /** What needs no API: an exact repeat is answered from the journal, also while nothing else can be. */
 async function answerHere(
   context: CniContext,
+  { store }: Pick<ClusterContext, "store">,
   config: PluginConfig,
   base: Pick<
     AttachWant,
@@ -106,7 +107,7 @@ async function answerHere(
   >,
 ): Promise<object | null> {
   const definition = context.store.definition(base.network) ?? ownOrBare(config);
-  const outcome = await context.store.answerLocally({
+  const outcome = await store.answerLocally({
     definition,
     definitionSource: config.text,
     claim: null,

@@ -9,12 +9,13 @@ import type { Log } from "../platform/log.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { Clock } from "../platform/time.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
-import type { NodeStore } from "../store/node-store.ts";
+import type { CniStore, LocalAnswers } from "../store/node-store.ts";
 import type { PodIdentity } from "../store/records.ts";
 import type { AddConfigs } from "./request.ts";
 
 /** What the CNI verbs need of the cluster behind a daemon. */
 export interface ClusterContext extends ClusterRequestParts, AdmissionCluster {
+  readonly store: LocalAnswers;
   readonly imports: {
     /** What was in use on a network before it was ours is recorded before its first address is given. */
     ensure(network: string, needs: Pick<ClusterRequest, "nad" | "nodes">, deadlineMs: number): Promise<void>;
@@ -34,7 +35,7 @@ export interface CniMetrics {
 /** What the CNI verbs work with. */
 export interface CniContext {
   readonly clock: Clock;
-  readonly store: NodeStore;
+  readonly store: CniStore;
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: ClusterContext | null;
   readonly waiting: WaitingRoom;

@@ -12,17 +12,18 @@ import type { ListenerDesk } from "../metadata/listeners/desk.ts";
 import { ipv4Of } from "../metadata/listeners/need.ts";
 import { METADATA_ROUTE_DST } from "../metadata/listeners/wire.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
-import type { NodeStore } from "../store/node-store.ts";
+import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
-/** The desk of a daemon, over its store and, in Kubernetes, the API. */
+/** The desk of a daemon, over its own store or, in Kubernetes, over the API and the store beside it. */
 export function buildIdentityDesk(
-  store: NodeStore,
-  cluster: ClusterNode | null,
+  behind: ClusterNode | SqliteStore,
   listeners: Pick<ListenerDesk, "enabled" | "serves">,
   resolverFiles: ResolverFiles,
   notReady: () => string | null,
 ): IdentityDesk {
+  const isAlone = behind instanceof SqliteStore;
+  const store = isAlone ? behind : behind.store;
   const facts: NetworkFacts = {
     definition: (network) => store.definition(network),
     dns({ dns, resolvConf }) {
@@ -35,13 +36,14 @@ export function buildIdentityDesk(
       const plan = store.listenerPlan(network);
       return plan === null ? null : parsePlan(plan).mtu;
     },
-    mac: (pod, name) => cluster?.pods.reportedMac(pod, name) ?? null,
+    mac: (pod, name) => (isAlone ? null : behind.pods.reportedMac(pod, name)),
     routes: (definition, attachment, earlier) => routesShown(listeners, definition, attachment, earlier),
   };
-  if (cluster === null) {
-    const source = new StandaloneIdentities(store, facts);
+  if (isAlone) {
+    const source = new StandaloneIdentities(behind, facts);
     return new IdentityDesk({ store, source, vms: source, facts, notReady });
   }
+  const cluster = behind;
   const vms = new ClusterVms(cluster.api, cluster.pods);
   const source = new ClusterIdentities({
     api: cluster.api,

@@ -109,7 +109,8 @@ export class Daemon {
     this.#clock = clock;
     this.#waiting = new WaitingRoom(clock);
     this.#cluster = kubernetes?.cluster ?? null;
-    this.#store = this.#cluster?.store ?? new SqliteStore(settings.state, context, log);
+    const behind = this.#cluster ?? new SqliteStore(settings.state, context, log);
+    this.#store = behind instanceof SqliteStore ? behind : behind.store;
     const notReady = () => this.#notReady();
     this.#settlement =
       this.#cluster &&
@@ -169,7 +170,7 @@ export class Daemon {
       requests: kubernetes?.requests ?? null,
       listeners: this.#listeners,
     });
-    const identity = buildIdentityDesk(this.#store, this.#cluster, this.#listeners, resolverFiles, notReady);
+    const identity = buildIdentityDesk(behind, this.#listeners, resolverFiles, notReady);
     this.#identityServer = new IdentityServer({
       desk: identity,
       clock,
@@ -179,6 +180,7 @@ export class Daemon {
     });
     const admin = new NodeAdmin({
       store: this.#store,
+      manifests: behind instanceof SqliteStore ? behind : null,
       identity,
       resolverFiles,
       waiting: this.#waiting,

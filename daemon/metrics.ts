@@ -3,7 +3,7 @@ import type { RefusalCode } from "../ipam/refusals.ts";
 import type { ListenerDesk } from "../metadata/listeners/desk.ts";
 import { addListenerMetrics } from "../metadata/listeners/metrics.ts";
 import { StorageFault } from "../store/allocations.ts";
-import type { NodeStore } from "../store/node-store.ts";
+import type { Networks } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";
 import { ADDRESS_STATES, seriesOf } from "./network-series.ts";
 
@@ -11,7 +11,7 @@ import { ADDRESS_STATES, seriesOf } from "./network-series.ts";
 const SECONDS_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10];
 
 export interface MetricSources {
-  readonly store: NodeStore;
+  readonly store: Pick<Networks, "networks">;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
   waiting(): number;
@@ -47,7 +47,7 @@ export class Metrics {
   readonly #size: Gauge<"network" | "subnets">;
   readonly #addresses: Gauge<"network" | "subnets" | "state">;
   readonly #attachments: Gauge<"network">;
-  readonly #store: NodeStore;
+  readonly #store: Pick<Networks, "networks">;
 
   constructor(sources: MetricSources) {
     const registers = [this.#registry];
@@ -160,7 +160,7 @@ export class Metrics {
 }
 
 /** Metrics go on while the database is away; the networks are missing then. */
-async function networksOf(store: NodeStore): Promise<NetworkView[]> {
+async function networksOf(store: Pick<Networks, "networks">): Promise<NetworkView[]> {
   try {
     return await store.networks();
   } catch (error) {

@@ -2,7 +2,7 @@ import { isStaticUid } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 import { namespaceState } from "../platform/namespaces.ts";
 import { type Clock, nextTurn } from "../platform/time.ts";
-import type { NodeStore } from "../store/node-store.ts";
+import type { NodeAttachments } from "../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../store/records.ts";
 
 /** Attachments looked at between two breaths of the event loop. */
@@ -15,7 +15,7 @@ const PAGE = 200;
  * See docs/decisions/0005.
  */
 export class Witness {
-  readonly #store: NodeStore;
+  readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
   readonly #bootId: string;
   readonly #podHasEnded: (pod: PodIdentity | null) => Promise<boolean>;
   readonly #clock: Clock;
@@ -25,7 +25,7 @@ export class Witness {
   #gone = new Map<number, number>();
 
   constructor(parts: {
-    readonly store: NodeStore;
+    readonly store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
     readonly clock: Clock;
     readonly log: Log;
     readonly bootId: string;

@@ -13,7 +13,7 @@
 import { describeOwner, sameOwner } from "../ipam/owner.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
-import type { NodeStore } from "../store/node-store.ts";
+import type { IdentityStore } from "../store/node-store.ts";
 import type { AddressUser, Attachment } from "../store/records.ts";
 import { type AllocationSource, answerOf, askedFor, type LocalVms } from "./allocation-source.ts";
 import { type NetworkFacts, NotLearnt } from "./compose.ts";
@@ -22,7 +22,7 @@ import { type IdentityQuery, type IdentityQuestion, nobody, onlyNetwork } from "
 import type { IdentityAnswer } from "./wire.ts";
 
 export interface IdentityParts {
-  readonly store: NodeStore;
+  readonly store: IdentityStore;
   readonly source: AllocationSource;
   readonly vms: LocalVms;
   readonly facts: NetworkFacts;

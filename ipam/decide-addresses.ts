@@ -130,7 +130,7 @@ function allocate(question: AddressQuestion): AddressDecision {
 }
 
 /** Which range set each request falls into; the same address asked for twice is one request. */
-function assignRequests(question: AddressQuestion): ReadonlyMap<number, RequestedAddress> | Refusal {
+export function assignRequests(question: AddressQuestion): ReadonlyMap<number, RequestedAddress> | Refusal {
   const { definition } = question;
   const requests = new Map<number, RequestedAddress>();
   for (const request of question.requested) {
@@ -154,7 +154,7 @@ function assignRequests(question: AddressQuestion): ReadonlyMap<number, Requeste
   return requests;
 }
 
-function slotOf(
+export function slotOf(
   question: AddressQuestion,
   pool: Pool,
   rangeSetIndex: number,

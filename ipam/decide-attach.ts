@@ -3,6 +3,7 @@
  *
  *   decide-attach, decide-repeat, decide-addresses   one ADD: reuse, allocate or refuse
  *   attach-view                                      what these may ask
+ *   decide-reservation                               what an owner without containers is given
  *   refusals, owner, stamp, finding                  tables and words of all rooms
  *   claim-conditions, condition-of-refusal           what a claim says of its addresses
  *   definition/                                      a network's configuration, read and compared

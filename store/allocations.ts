@@ -10,9 +10,12 @@
  */
 
 import type { AttachAsk } from "../ipam/attach-view.ts";
+import type { Wish } from "../ipam/decide-reservation.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import type { Owner } from "../ipam/owner.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
+import type { InterfaceAddress } from "../ipam/space/cidr.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { NamespaceIdentity } from "../platform/namespaces.ts";
 import type { AllocationView, Attachment, Page } from "./records.ts";
@@ -63,6 +66,7 @@ export type EndReason =
   | "newer sandbox"
   | "used again"
   | "claim deleted"
+  | "released"
   | "released by an operator"
   | "forced by an operator"
   | "lost to another owner"
@@ -108,6 +112,41 @@ export interface Allocations {
   detach(want: DetachWant): Promise<DetachOutcome>;
   /** Allocations in order of network and address. */
   list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
+}
+
+/** What an owner that nothing is attached for wants on one network. */
+export interface ReserveWant {
+  readonly owner: Owner;
+  readonly network: string;
+  /** An applied one wins over it. */
+  readonly definition: NetworkDefinition;
+  readonly wish: Wish;
+}
+
+export type ReserveOutcome =
+  /** Everything that the owner holds on the network now. */
+  | { readonly kind: "reserved"; readonly addresses: readonly InterfaceAddress[] }
+  | { readonly kind: "refused"; readonly refusal: Refusal };
+
+export type OwnerReleaseOutcome =
+  /** What rests now, on whatever network. Empty is a success: it held nothing. */
+  | {
+      readonly kind: "released";
+      readonly addresses: readonly (InterfaceAddress & { readonly network: string })[];
+    }
+  | { readonly kind: "refused"; readonly refusal: Refusal };
+
+/**
+ * Addresses of owners that no container stands for: held from `reserve` to `release`, whatever is attached in between.
+ * Both are harmless when done twice, and of one owner only one may be under way at a time. They reject as those of
+ * `Allocations` do; then some of an owner's addresses may be reserved, or may rest, and a repeat does what is left.
+ * See docs/decisions/0035.
+ */
+export interface Reservations {
+  /** Gives an owner what it wishes beside what it holds, all or nothing. A repeat gets its former answer. */
+  reserve(want: ReserveWant): Promise<ReserveOutcome>;
+  /** Lets everything of one owner rest. Refused while something is attached with it, or while its claim is there. */
+  release(owner: Owner): Promise<OwnerReleaseOutcome>;
 }
 
 /** The storage could not make a write durable. Nothing of the request took effect. */

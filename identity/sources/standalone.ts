@@ -1,6 +1,6 @@
 import { readUuid } from "../../kube/views/vmi-view.ts";
-import type { AllocationFilter } from "../../store/allocations.ts";
-import type { NodeStore } from "../../store/node-store.ts";
+import type { AllocationFilter, Allocations } from "../../store/allocations.ts";
+import type { ClaimsOfVms, IdentityStore } from "../../store/node-store.ts";
 import type { AllocationView, Attachment } from "../../store/records.ts";
 import {
   type AllocationSource,
@@ -18,12 +18,16 @@ import type { IdentityVm } from "../wire.ts";
 /** Outside Kubernetes nobody but the claim knows how the guest's firmware is set up. */
 const FIRMWARE_ANNOTATION = "metadata.holdfast.dev/firmware-uuid";
 
+type StandaloneIdentityStore = Pick<Allocations, "list"> &
+  Pick<IdentityStore, "attachmentsOfContainer"> &
+  ClaimsOfVms;
+
 /** The identities of a node that stands alone: allocations, claims and attachments are all in its database. */
 export class StandaloneIdentities implements AllocationSource, LocalVms {
-  readonly #store: NodeStore;
+  readonly #store: StandaloneIdentityStore;
   readonly #facts: Pick<NetworkFacts, "definition">;
 
-  constructor(store: NodeStore, facts: Pick<NetworkFacts, "definition">) {
+  constructor(store: StandaloneIdentityStore, facts: Pick<NetworkFacts, "definition">) {
     this.#store = store;
     this.#facts = facts;
   }

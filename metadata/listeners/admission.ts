@@ -5,7 +5,7 @@ import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space
 import type { Log } from "../../platform/log.ts";
 import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
-import type { NodeStore } from "../../store/node-store.ts";
+import type { CniStore } from "../../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../../store/records.ts";
 import { type AskedPlan, asOwnerSays, readPlan } from "./bridge-plan.ts";
 import type { ListenerDesk } from "./desk.ts";
@@ -21,7 +21,7 @@ export interface AdmissionCluster {
 }
 
 interface AdmissionContext {
-  readonly store: NodeStore;
+  readonly store: Pick<CniStore, "definition" | "attachmentsOfContainer">;
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: AdmissionCluster | null;
   readonly listeners: ListenerDesk;

@@ -1,4 +1,4 @@
-import type { NodeStore } from "../../store/node-store.ts";
+import type { ListenerStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
 import {
   type AskedPlan,
@@ -12,10 +12,10 @@ import {
 
 /** The plans of this node's networks: kept by the store, read from memory. */
 export class ListenerPlans {
-  readonly #store: Pick<NodeStore, "listenerPlans" | "keepListenerPlan">;
+  readonly #store: Pick<ListenerStore, "listenerPlans" | "keepListenerPlan">;
   readonly #plans = new Map<string, KeptPlan>();
 
-  constructor(store: Pick<NodeStore, "listenerPlans" | "keepListenerPlan">) {
+  constructor(store: Pick<ListenerStore, "listenerPlans" | "keepListenerPlan">) {
     this.#store = store;
   }
 

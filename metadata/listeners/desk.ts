@@ -15,7 +15,7 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { Bell } from "../../platform/bell.ts";
 import type { Log } from "../../platform/log.ts";
 import { type Clock, interval, type Timer } from "../../platform/time.ts";
-import type { NodeStore } from "../../store/node-store.ts";
+import type { ListenerStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
 import { type AskedPlan, attachmentKey, describePlan, isOther } from "./bridge-plan.ts";
 import { ListenerPlans } from "./bridge-plans.ts";
@@ -34,7 +34,7 @@ const LOOKS_PER_ASKING = 30;
 const PAUSE_FACTOR = 4;
 
 export interface ListenerDeskParts {
-  readonly store: NodeStore;
+  readonly store: ListenerStore;
   readonly clock: Clock;
   readonly log: Log;
   /** false: nothing is wanted, on any network. */

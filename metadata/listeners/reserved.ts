@@ -3,7 +3,7 @@ import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { Log } from "../../platform/log.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
 import { SaidOnce } from "../../platform/warn-once.ts";
-import type { NodeStore } from "../../store/node-store.ts";
+import type { ListenerStore } from "../../store/node-store.ts";
 
 interface Known {
   readonly address: string;
@@ -16,14 +16,14 @@ interface Known {
  * beside its holder would make two stations with one address.
  */
 export class ReservedAddresses {
-  readonly #store: Pick<NodeStore, "holderOf">;
+  readonly #store: Pick<ListenerStore, "holderOf">;
   readonly #log: Log;
   readonly #known = new Map<string, Known>();
   readonly #asking = new SingleFlight<void>();
   /** Nobody could tell, and the log says so already. */
   readonly #untold = new SaidOnce();
 
-  constructor(store: Pick<NodeStore, "holderOf">, log: Log) {
+  constructor(store: Pick<ListenerStore, "holderOf">, log: Log) {
     this.#store = store;
     this.#log = log;
   }

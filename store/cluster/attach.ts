@@ -4,6 +4,7 @@
  *   cluster-store                 the port
  *   attach, attach-view           one ADD over what it has read; find-own, join, reserve, record-attachment, reconsider
  *   claim-desk, take-over         the claim; what host-local gave comes first
+ *   reservations                  addresses of owners that no container stands for
  *   outbox, release               what is owed to the API server; an operator takes an address back
  *   recover-journal, reassert     journal and API server compared, at the start and after every gap
  *   check-node, check-definitions what is wrong

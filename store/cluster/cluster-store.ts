@@ -22,7 +22,7 @@ import { JournalReader } from "../journal/journal-reader.ts";
 import { StateFolder } from "../journal/state-folder.ts";
 import type { ClaimView } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
-import type { NodeStore, ReleaseOutcome } from "../node-store.ts";
+import type { LocalAnswers, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page, PodIdentity } from "../records.ts";
 import { AllocationClient } from "./allocations/allocation-client.ts";
 import type { Continuity } from "./allocations/continuity.ts";
@@ -36,11 +36,11 @@ import type { ClaimDesk } from "./claim-desk.ts";
 import { Followed } from "./followed.ts";
 import { KubernetesLeaseBook } from "./lease-book.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
-import { elsewhere } from "./objects-elsewhere.ts";
 import { Outbox } from "./outbox.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
 import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./recover-journal.ts";
 import { releaseInKubernetes } from "./release.ts";
+import { KubernetesReservations } from "./reservations.ts";
 import { followLeases, takeOverFirst } from "./take-over.ts";
 import { Turns } from "./turns.ts";
 
@@ -67,9 +67,10 @@ export interface KubernetesStoreOptions {
  * `Allocations` over the Kubernetes API: an IPAllocation object for each address, whose creation is the commit. SQLite
  * beside it is this node's journal: attachments, intents, owed releases and history, never the authority over an address.
  */
-export class KubernetesStore extends JournalReader implements NodeStore {
+export class KubernetesStore extends JournalReader implements NodeStore, LocalAnswers {
   readonly hint: Hint;
   readonly hostLocal: HostLocalTakeover;
+  readonly reservations: KubernetesReservations;
   readonly #options: KubernetesStoreOptions;
   readonly #clock: NodeContext["clock"];
   readonly #parts: AttachParts;
@@ -104,6 +105,9 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     };
     const book = new KubernetesLeaseBook({ ...this.#parts, definitions: options.definitions });
     this.hostLocal = new HostLocalTakeover({ book, clock: this.#clock, dirs: context.hostLocalDirs, log });
+    const { hostLocal } = this;
+    const shared = { api, hostLocal, turns: this.#turns, msMax: options.addDeadlineMs };
+    this.reservations = new KubernetesReservations({ ...this.#parts, ...shared });
   }
 
   /**
@@ -262,11 +266,6 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     return listClaims(this.#options.api, new Set(this.#options.definitions.networks()));
   }
 
-  /** Claims are read from the API. */
-  claimByUid(): null {
-    return null;
-  }
-
   check(): Promise<Finding[]> {
     const { api, desk, continuity } = this.#options;
     const podState = (pod: PodIdentity) => desk.podState(pod, this.#clock.monotonicMs() + READ_MS_MAX);
@@ -318,21 +317,5 @@ export class KubernetesStore extends JournalReader implements NodeStore {
     }
     this.#followed.endQuiet();
     await followLeases(this.hostLocal);
-  }
-
-  applyClaim(): Promise<never> {
-    return elsewhere("IPAMClaim");
-  }
-
-  deleteClaim(): Promise<never> {
-    return elsewhere("IPAMClaim");
-  }
-
-  applyDefinition(): Promise<never> {
-    return elsewhere("NetworkAttachmentDefinition");
-  }
-
-  deleteDefinition(): Promise<never> {
-    return elsewhere("NetworkAttachmentDefinition");
   }
 }

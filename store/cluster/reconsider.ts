@@ -12,11 +12,11 @@ const FULL_HINT_AGE_MS_MAX = 30_000;
 
 /** The hint alone refuses nobody: what it says is looked up first. */
 export async function reconsider(
-  parts: AttachParts,
-  want: AttachWant,
+  parts: Pick<AttachParts, "hint" | "client" | "follow" | "context">,
+  want: Pick<AttachWant, "network" | "definition">,
   refusal: Refusal,
   deadlineMs: number,
-): Promise<Reserved | "again"> {
+): Promise<Extract<Reserved, { kind: "refused" }> | "again"> {
   const { hint, client } = parts;
   // Whoever is refused asks again: an address that another node gives back is to be known by then.
   if (refusal.code === "POOL_FULL") parts.follow(want.network);

@@ -163,7 +163,6 @@ class Search {
     });
     switch (outcome.kind) {
       case "held":
-      case "own":
         hint.note(
           definition.name,
           one.address,
@@ -172,6 +171,8 @@ class Search {
           outcome.object.metadata.resourceVersion,
         );
         return true;
+      // Another slot of the same owner has it.
+      case "own":
       case "taken":
         this.#lose(one, outcome.object);
         return false;

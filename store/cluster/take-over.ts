@@ -8,7 +8,7 @@ import type { HostLocalTakeover } from "../host-local/takeover.ts";
 export async function takeOverFirst(
   hostLocal: HostLocalTakeover,
   clock: Clock,
-  want: AttachWant,
+  want: Pick<AttachWant, "network" | "definition">,
   deadlineMs: number,
 ): Promise<Refusal | null> {
   try {

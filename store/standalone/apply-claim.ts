@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { adoptedCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { ownerOfClaim } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import { addressBytes } from "../../ipam/space/address.ts";
 import {
   formatCidr,
   formatInterfaceAddress,
@@ -15,9 +14,10 @@ import { isoTime, randomUuid } from "../../platform/time.ts";
 import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { type ClaimRow, ownerOf } from "../journal/rows.ts";
+import type { ClaimRow } from "../journal/rows.ts";
 import type { AppliedClaim, ApplyAction, ClaimView } from "../manifests.ts";
 import { openHolding } from "./claim-status.ts";
+import { reserveInUse } from "./reserve.ts";
 
 /** Creates or changes a claim. Throws RefusalError when what it says contradicts what is held (docs/decisions/0009). */
 export function applyClaim(ledger: Ledger, transaction: Transaction, applied: AppliedClaim): ApplyAction {
@@ -71,46 +71,20 @@ function create(ledger: Ledger, transaction: Transaction, applied: AppliedClaim,
     JSON.stringify(conditions),
     nowMs,
   );
-  if (applied.ips.length > 0) adopt(ledger, transaction, applied, uid, nowMs);
+  if (applied.ips.length > 0) adopt(ledger, transaction, applied, uid);
 }
 
-function adopt(
-  ledger: Ledger,
-  transaction: Transaction,
-  applied: AppliedClaim,
-  uid: string,
-  nowMs: number,
-): void {
+function adopt(ledger: Ledger, transaction: Transaction, applied: AppliedClaim, uid: string): void {
   const space = ledger.networkOf(applied.network, transaction);
   const addresses = applied.ips.map(parseInterfaceAddress);
+  const { namespace, name } = applied;
+  const owner = ownerOfClaim({ uid, namespace, name });
   const seen = new Set<number>();
   for (const one of addresses) {
     if (space.definition) refuseUnfit(space.definition, one, seen);
-    const inserted = ledger.sql.insertAllocation.run(
-      space.id,
-      addressBytes(one.address),
-      one.prefixLength,
-      "claim",
-      uid,
-      "",
-      applied.namespace,
-      applied.name,
-      1,
-      nowMs,
-    );
-    if (inserted.changes === 0) {
-      const holder = ledger.sql.allocation.get(space.id, addressBytes(one.address));
-      throw new RefusalError(
-        refuse("ADDRESS_TAKEN", {
-          address: one.address,
-          holder: holder ? describeOwner(ownerOf(holder)) : "another owner",
-          network: applied.network,
-        }),
-      );
-    }
-    transaction.onRollback(space.allocate(one.address, false));
+    reserveInUse(ledger, transaction, space, owner, one);
   }
-  openHolding(ledger, { uid, namespace: applied.namespace, name: applied.name }, addresses, applied.network);
+  openHolding(ledger, owner, addresses, space);
 }
 
 /** A restored address must be one that its network could have given. Throws RefusalError. */
@@ -150,7 +124,7 @@ export function deleteClaim(
   const claim = ledger.sql.claim.get(namespace, name);
   if (!claim) return null;
   if (claim.deleted_ms === null) ledger.sql.markClaimDeleted.run(ledger.context.clock.wallMs(), claim.uid);
-  const owner: Owner = { kind: "claim", uid: claim.uid, interface: "", namespace, name };
+  const owner = ownerOfClaim(claim);
   const gone = forgetClaimWhenUnused(ledger, transaction, owner);
   return { state: gone ? "deleted" : "terminating", ips: JSON.parse(claim.ips) as string[] };
 }

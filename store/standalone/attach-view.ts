@@ -167,7 +167,8 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
   }
 }
 
-function heldOf(row: AllocationRow): HeldAddress {
+/** An allocation as a decision sees it. */
+export function heldOf(row: AllocationRow): HeldAddress {
   const state = row.state === "Bound" ? "bound" : "cooling";
   return { ...interfaceAddressOf(row), state, adopted: row.adopted === 1 };
 }

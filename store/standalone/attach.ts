@@ -1,23 +1,15 @@
-import { type AttachDecision, decideAttach } from "../../ipam/decide-attach.ts";
+import { decideAttach } from "../../ipam/decide-attach.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import type { Owner } from "../../ipam/owner.ts";
-import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
-import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
-import type { Pool } from "../../ipam/space/pool.ts";
-import { describeRangeSet } from "../../ipam/space/range-set.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
 import { record, repeat } from "../journal/attachment-journal.ts";
 import { endAttachment } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import { nameInterface } from "../journal/host-local.ts";
-import type { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { NetworkSpace } from "../network-space.ts";
-import { StandaloneView, type StoredClaim } from "./attach-view.ts";
+import { StandaloneView } from "./attach-view.ts";
 import { recordClaimRefusal, recordClaimSuccess } from "./claim-status.ts";
-
-type Decision = AttachDecision<JournalAttachment, StoredClaim>;
+import { reserve } from "./reserve.ts";
 
 /** One ADD inside a transaction: reads, decides, writes. Nothing else can happen in between. */
 export function attach(ledger: Ledger, transaction: Transaction, want: AttachWant): AttachOutcome {
@@ -42,12 +34,12 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
   const addresses =
     decision.kind === "reuse"
       ? decision.addresses
-      : reserve(ledger, transaction, { space, pools: view.pools, owner, decision });
+      : reserve(ledger, transaction, { space, pools: view.pools, owner, slots: decision.slots });
   ledger.context.killPoint?.("in-transaction");
   if (claim !== null) {
     // Once answered they are the network's own, and later edits of its ranges do not concern them.
     if (decision.kind === "reuse") ledger.sql.settleAdopted.run(owner.uid);
-    recordClaimSuccess(ledger, claim, addresses, want);
+    recordClaimSuccess(ledger, claim, addresses, want, space);
   }
   const attachment = record(ledger, space, definition, owner, want, addresses);
   return { kind: "attached", attachment, definition, repeat: false, warnings };
@@ -67,47 +59,4 @@ function effectiveDefinition(
     ledger.define(space, definition, null, transaction);
   }
   return definition;
-}
-
-/** Insert-if-absent, one address for each range set; throws POOL_FULL, and with it rolls back, when a set has no candidate left. */
-function reserve(
-  ledger: Ledger,
-  transaction: Transaction,
-  given: {
-    readonly space: NetworkSpace;
-    readonly pools: readonly Pool[];
-    readonly owner: Owner;
-    readonly decision: Extract<Decision, { kind: "allocate" }>;
-  },
-): InterfaceAddress[] {
-  const { space, pools, owner, decision } = given;
-  return decision.slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
-    const pool = pools[rangeSetIndex] as Pool;
-    for (const value of candidates) {
-      const address: Address = { family: pool.rangeSet.family, value };
-      const prefixLength = pool.subnetOf(value)?.cidr.prefixLength;
-      if (prefixLength === undefined) throw new Error(`candidate ${formatAddress(address)} is in no subnet`);
-      const taken = insert(ledger, space, owner, { address, prefixLength });
-      transaction.onRollback(space.allocate(address, moveCursor));
-      if (taken) return { address, prefixLength };
-    }
-    const subnets = describeRangeSet(pool.rangeSet);
-    throw new RefusalError(refuse("POOL_FULL", { subnets, network: space.name }));
-  });
-}
-
-function insert(ledger: Ledger, space: NetworkSpace, owner: Owner, one: InterfaceAddress): boolean {
-  const result = ledger.sql.insertAllocation.run(
-    space.id,
-    addressBytes(one.address),
-    one.prefixLength,
-    owner.kind,
-    owner.uid,
-    owner.interface,
-    owner.namespace,
-    owner.name,
-    0,
-    ledger.context.clock.wallMs(),
-  );
-  return result.changes === 1;
 }

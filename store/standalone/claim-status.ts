@@ -1,5 +1,6 @@
 import { allocatedCondition, type ClaimCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../../ipam/condition-of-refusal.ts";
+import { type Owner, ownerOfClaim } from "../../ipam/owner.ts";
 import type { Refusal } from "../../ipam/refusals.ts";
 import { addressBytes } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -7,6 +8,7 @@ import { isoTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { ClaimRow } from "../journal/rows.ts";
+import type { NetworkSpace } from "../network-space.ts";
 import type { StoredClaim } from "./attach-view.ts";
 
 /** First use publishes `ips`, which are never written again; every use makes `ownerPod` and the condition follow. Written only when something changes. */
@@ -14,11 +16,12 @@ export function recordClaimSuccess(
   ledger: Ledger,
   { row: claim, ips: published }: StoredClaim,
   addresses: readonly InterfaceAddress[],
-  want: AttachWant,
+  want: Pick<AttachWant, "pod">,
+  space: NetworkSpace,
 ): void {
   const first = published.length === 0;
   const ips = first ? addresses.map(formatInterfaceAddress) : published;
-  if (first) openHolding(ledger, claim, addresses, want.network);
+  if (first) openHolding(ledger, ownerOfClaim(claim), addresses, space);
   const allocated = allocatedCondition(isoTime(ledger.context.clock.wallMs()));
   const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], allocated);
   write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions });
@@ -34,27 +37,24 @@ export function recordClaimRefusal(ledger: Ledger, stored: StoredClaim, refusal:
   write(ledger, claim, { ips, ownerPod: claim.owner_pod, conditions });
 }
 
-/** Opens the history of a claim's holding: from now until it is deleted, in use or not. */
+/** Opens the history of a holding that nobody need be attached for: from now until it is released, in use or not. */
 export function openHolding(
   ledger: Ledger,
-  claim: Pick<ClaimRow, "uid" | "namespace" | "name">,
+  owner: Owner,
   addresses: readonly InterfaceAddress[],
-  network: string,
+  space: NetworkSpace,
 ): void {
   const { sql, context } = ledger;
-  const space = ledger.networks.get(network);
-  if (!space)
-    throw new Error(`claim ${claim.namespace}/${claim.name} holds addresses of unknown network ${network}`);
   for (const one of addresses) {
     sql.insertHistory.run(
       space.id,
       addressBytes(one.address),
       one.prefixLength,
-      "claim",
-      claim.uid,
-      "",
-      claim.namespace,
-      claim.name,
+      owner.kind,
+      owner.uid,
+      owner.interface,
+      owner.namespace,
+      owner.name,
       null,
       null,
       null,

@@ -2,7 +2,8 @@
  * store/standalone/: the Allocations port where this node's SQLite is the truth
  *
  *   standalone-store          the port
- *   attach, attach-view       one ADD in one transaction
+ *   attach, attach-view       one ADD in one transaction; reserve: the rows that it inserts
+ *   reservations              addresses of owners that no container stands for
  *   detach, release           one DEL; an operator takes an address back
  *   apply-claim, apply-definition, claim-status   claims and definitions, as kubectl would apply them
  *   lease-book                what host-local gave, as records
@@ -24,6 +25,7 @@ import type {
   DetachWant,
   EndReason,
   PageRequest,
+  Reservations,
 } from "../allocations.ts";
 import { leaseFindings } from "../host-local/findings.ts";
 import { HostLocalTakeover } from "../host-local/takeover.ts";
@@ -38,7 +40,7 @@ import { StateFolder } from "../journal/state-folder.ts";
 import { listAllocations, viewNetworks } from "../journal/views.ts";
 import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "../manifests.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
-import type { NodeStore, ReleaseOutcome } from "../node-store.ts";
+import type { ClaimsOfVms, Manifests, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
 import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
@@ -46,13 +48,15 @@ import { attach } from "./attach.ts";
 import { detach, endById } from "./detach.ts";
 import { SqliteLeaseBook } from "./lease-book.ts";
 import { releaseAddress } from "./release.ts";
+import { SqliteReservations } from "./reservations.ts";
 
 /**
  * The durable truth of one node without Kubernetes: `Allocations` over SQLite, with the claims and definitions applied
  * to it and the journal of attachments and history in the same file and the same transactions.
  */
-export class SqliteStore extends JournalReader implements NodeStore {
+export class SqliteStore extends JournalReader implements NodeStore, Manifests, ClaimsOfVms {
   readonly hostLocal: HostLocalTakeover;
+  readonly reservations: Reservations;
   readonly #context: NodeContext;
 
   constructor(folder: string, context: NodeContext, log: StoreLog) {
@@ -60,6 +64,7 @@ export class SqliteStore extends JournalReader implements NodeStore {
     this.#context = context;
     const { clock, hostLocalDirs: dirs } = context;
     this.hostLocal = new HostLocalTakeover({ book: new SqliteLeaseBook(this.folder), clock, dirs, log });
+    this.reservations = new SqliteReservations(this.folder, this.hostLocal);
     this.folder.watchAttachments((network) => {
       if (network === null) this.hostLocal.bookOpened();
     });
@@ -110,11 +115,6 @@ export class SqliteStore extends JournalReader implements NodeStore {
       unlessRepeated(error);
       return null;
     }
-  }
-
-  /** Every ADD is answered from this node. */
-  async answerLocally(): Promise<null> {
-    return null;
   }
 
   async detach(want: DetachWant): Promise<DetachOutcome> {

@@ -76,6 +76,7 @@ beforeAll(async () => {
   const source = new StandaloneIdentities(store, facts);
   node = new NodeAdmin({
     store,
+    manifests: store,
     waiting: new WaitingRoom(clock),
     version: "1.2.3",
     identity: new IdentityDesk({ store, source, vms: source, facts, notReady: () => null }),

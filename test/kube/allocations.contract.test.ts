@@ -6,6 +6,8 @@ import { KubePods } from "../harness/kube-pods.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { describeAllocations } from "../store/allocations-contract.ts";
 import { clusterSubject } from "../store/cluster-subject.ts";
+import { describeReservations } from "../store/reservations-contract.ts";
+import type { Subject } from "../store/subjects.ts";
 
 let cluster: TestCluster;
 
@@ -15,7 +17,9 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.stop());
 
-describeAllocations("kubernetes", async () => {
+for (const describe of [describeAllocations, describeReservations]) describe("kubernetes", create);
+
+async function create(): Promise<Subject> {
   const clock = new ManualClock();
   const apiOf = (user: ClusterUser) => new HttpKubeApi(loadKubeConfig(cluster.kubeconfig(user)), clock);
   const [api, admin] = [apiOf("holdfast-node"), apiOf("admin")];
@@ -24,4 +28,4 @@ describeAllocations("kubernetes", async () => {
     admin.close();
   };
   return clusterSubject({ clock, api, admin, close });
-});
+}

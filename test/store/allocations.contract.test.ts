@@ -2,12 +2,15 @@ import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { describeAllocations } from "./allocations-contract.ts";
 import { clusterSubject } from "./cluster-subject.ts";
+import { describeReservations } from "./reservations-contract.ts";
 import { memorySubject, sqliteSubject } from "./subjects.ts";
 
-describeAllocations("memory", memorySubject);
-describeAllocations("sqlite", sqliteSubject);
-describeAllocations("kubernetes, in memory", async () => {
-  const clock = new ManualClock();
-  const api = new KubeInMemory(clock);
-  return clusterSubject({ clock, api, admin: api, close: async () => {} });
-});
+for (const describe of [describeAllocations, describeReservations]) {
+  describe("memory", memorySubject);
+  describe("sqlite", sqliteSubject);
+  describe("kubernetes, in memory", async () => {
+    const clock = new ManualClock();
+    const api = new KubeInMemory(clock);
+    return clusterSubject({ clock, api, admin: api, close: async () => {} });
+  });
+}

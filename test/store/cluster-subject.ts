@@ -71,6 +71,9 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
   return {
     name: "kubernetes",
     allocations,
+    get reservations() {
+      return store.reservations;
+    },
     clock,
     gone,
     createClaim: (_namespace, name, network) => world.createClaim(name, network),

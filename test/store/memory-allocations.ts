@@ -1,6 +1,6 @@
 import { decideAddresses } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { describeOwner, type Owner, sameOwner } from "../../ipam/owner.ts";
+import { type Owner, sameOwner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { type Address, compareAddresses, formatAddress, sameAddress } from "../../ipam/space/address.ts";
 import {
@@ -21,6 +21,7 @@ import type {
 } from "../../store/allocations.ts";
 import type { NodeContext } from "../../store/node-context.ts";
 import type { AllocationView, AnsweredAddress, Attachment, Page } from "../../store/records.ts";
+import { MemoryReservations } from "./memory-reservations.ts";
 import { type Held, MemoryState } from "./memory-state.ts";
 
 /**
@@ -28,10 +29,12 @@ import { type Held, MemoryState } from "./memory-state.ts";
  * tests of what lies above. It forgets everything when the process ends.
  */
 export class MemoryAllocations implements Allocations {
+  readonly reservations: MemoryReservations;
   readonly #state: MemoryState;
 
   constructor(context: NodeContext) {
     this.#state = new MemoryState(context);
+    this.reservations = new MemoryReservations(this.#state);
   }
 
   /** A name that is taken, also by a claim that waits for its last attachment, stays its holder's. */
@@ -163,18 +166,11 @@ export class MemoryAllocations implements Allocations {
     const decision = decideAddresses({
       definition: want.definition,
       pools,
-      held: this.#state
-        .heldBy(owner, want.network)
-        .map((one) => ({ ...one, state: one.state === "Bound" ? "bound" : "cooling", adopted: false })),
+      held: this.#state.heldAs(owner, want.network),
       requested: want.requested,
       seed: owner.kind === "claim" ? owner.uid : null,
       nowMs,
-      holderOf: (address) => {
-        const found = this.#state.held.find(
-          (one) => one.network === want.network && sameAddress(one.address, address),
-        );
-        return found ? describeOwner(found.owner) : null;
-      },
+      holderOf: (address) => this.#state.holderOf(want.network, address),
     });
     if (decision.kind === "refuse") return decision.refusal;
     if (decision.kind === "reuse") return decision.addresses;
@@ -184,7 +180,7 @@ export class MemoryAllocations implements Allocations {
       if (value === undefined) throw new Error("a slot without a candidate");
       const address: Address = { family: pool.rangeSet.family, value };
       space.allocate(address, moveCursor);
-      return this.#take({
+      return this.#state.take({
         address,
         prefixLength: pool.subnetOf(value)?.cidr.prefixLength ?? 0,
         network: want.network,
@@ -192,14 +188,6 @@ export class MemoryAllocations implements Allocations {
         state: "Bound",
       });
     });
-  }
-
-  #take(held: Held): Held {
-    const others = this.#state.held.filter(
-      (one) => one.network !== held.network || !sameAddress(one.address, held.address),
-    );
-    this.#state.held = [...others, held];
-    return held;
   }
 }
 

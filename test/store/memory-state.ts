@@ -1,5 +1,7 @@
+import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { type Owner, sameOwner } from "../../ipam/owner.ts";
+import { describeOwner, type Owner, sameOwner } from "../../ipam/owner.ts";
+import { type Address, sameAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { AttachWant } from "../../store/allocations.ts";
@@ -44,6 +46,29 @@ export class MemoryState {
 
   heldBy(owner: Owner, network: string): Held[] {
     return this.held.filter((one) => one.network === network && sameOwner(one.owner, owner));
+  }
+
+  /** The same as a decision sees it. */
+  heldAs(owner: Owner, network: string): HeldAddress[] {
+    return this.heldBy(owner, network).map((one) => ({
+      ...one,
+      state: one.state === "Bound" ? "bound" : "cooling",
+      adopted: false,
+    }));
+  }
+
+  /** Whom to name for an address. */
+  holderOf(network: string, address: Address): string | null {
+    const found = this.held.find((one) => one.network === network && sameAddress(one.address, address));
+    return found ? describeOwner(found.owner) : null;
+  }
+
+  take(held: Held): Held {
+    const others = this.held.filter(
+      (one) => one.network !== held.network || !sameAddress(one.address, held.address),
+    );
+    this.held = [...others, held];
+    return held;
   }
 
   spaceOf(network: string, definition: NetworkDefinition): NetworkSpace {
@@ -91,10 +116,10 @@ export class MemoryState {
     if (claim && !claim.deleted) return;
     if (claim) this.claims.splice(this.claims.indexOf(claim), 1);
     const bound = this.heldBy(owner, network).filter((one) => one.state === "Bound");
-    for (const one of bound) this.#release(one);
+    for (const one of bound) this.release(one);
   }
 
-  #release(one: Held): void {
+  release(one: Held): void {
     const space = this.#spaces.get(one.network) as NetworkSpace;
     const nowMs = this.context.clock.monotonicMs();
     const seconds = space.definition?.cooldownSeconds ?? 0;

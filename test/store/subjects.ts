@@ -5,7 +5,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
 import type { NamespaceIdentity } from "../../platform/namespaces.ts";
-import type { Allocations, AttachOutcome, AttachWant } from "../../store/allocations.ts";
+import type { Allocations, AttachOutcome, AttachWant, Reservations } from "../../store/allocations.ts";
 import { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { MemoryAllocations } from "./memory-allocations.ts";
@@ -16,6 +16,7 @@ export const BOOT = "boot-now";
 export interface Subject {
   readonly name: string;
   readonly allocations: Allocations;
+  readonly reservations: Reservations;
   readonly clock: ManualClock;
   /** Network namespace paths that count as gone. */
   readonly gone: Set<string>;
@@ -35,6 +36,7 @@ export async function memorySubject(): Promise<Subject> {
   return {
     name: "memory",
     allocations,
+    reservations: allocations.reservations,
     clock,
     gone,
     createClaim: async (namespace, name, network) => {
@@ -75,6 +77,9 @@ export async function sqliteSubject(): Promise<SqliteSubject> {
     store: await open(),
     get allocations() {
       return subject.store;
+    },
+    get reservations() {
+      return subject.store.reservations;
     },
     createClaim: async (namespace: string, name: string, network: string) => {
       await subject.store.applyClaim({

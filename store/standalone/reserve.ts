@@ -1,0 +1,79 @@
+import type { Slot } from "../../ipam/decide-addresses.ts";
+import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { RefusalError, refuse } from "../../ipam/refusals.ts";
+import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { Pool } from "../../ipam/space/pool.ts";
+import { describeRangeSet } from "../../ipam/space/range-set.ts";
+import type { Transaction } from "../journal/group-commit.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import { ownerOf } from "../journal/rows.ts";
+import type { NetworkSpace } from "../network-space.ts";
+
+/** Insert-if-absent, one address for each slot; throws POOL_FULL, and with it rolls back, when a slot has no candidate left. */
+export function reserve(
+  ledger: Ledger,
+  transaction: Transaction,
+  given: {
+    readonly space: NetworkSpace;
+    readonly pools: readonly Pool[];
+    readonly owner: Owner;
+    readonly slots: readonly Slot[];
+  },
+): InterfaceAddress[] {
+  const { space, pools, owner, slots } = given;
+  return slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
+    const pool = pools[rangeSetIndex] as Pool;
+    for (const value of candidates) {
+      const address: Address = { family: pool.rangeSet.family, value };
+      const prefixLength = pool.subnetOf(value)?.cidr.prefixLength;
+      if (prefixLength === undefined) throw new Error(`candidate ${formatAddress(address)} is in no subnet`);
+      const one = { address, prefixLength };
+      const taken = insert(ledger, space, owner, one, { adopted: false });
+      transaction.onRollback(space.allocate(address, moveCursor));
+      if (taken) return one;
+    }
+    const subnets = describeRangeSet(pool.rangeSet);
+    throw new RefusalError(refuse("POOL_FULL", { subnets, network: space.name }));
+  });
+}
+
+/** Makes an address the owner's that is in use already, also one that rests after another. Throws RefusalError ADDRESS_TAKEN. */
+export function reserveInUse(
+  ledger: Ledger,
+  transaction: Transaction,
+  space: NetworkSpace,
+  owner: Owner,
+  one: InterfaceAddress,
+): void {
+  const { address } = one;
+  if (!insert(ledger, space, owner, one, { adopted: true })) {
+    const row = ledger.sql.allocation.get(space.id, addressBytes(address));
+    const holder = row ? describeOwner(ownerOf(row)) : "another owner";
+    throw new RefusalError(refuse("ADDRESS_TAKEN", { address, holder, network: space.name }));
+  }
+  transaction.onRollback(space.allocate(address, false));
+}
+
+/** False: it is Bound, to whomever. */
+function insert(
+  ledger: Ledger,
+  space: NetworkSpace,
+  owner: Owner,
+  one: InterfaceAddress,
+  { adopted }: { readonly adopted: boolean },
+): boolean {
+  const result = ledger.sql.insertAllocation.run(
+    space.id,
+    addressBytes(one.address),
+    one.prefixLength,
+    owner.kind,
+    owner.uid,
+    owner.interface,
+    owner.namespace,
+    owner.name,
+    adopted ? 1 : 0,
+    ledger.context.clock.wallMs(),
+  );
+  return result.changes === 1;
+}

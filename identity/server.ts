@@ -1,10 +1,9 @@
-import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { parse } from "node:querystring";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { statusOf } from "../platform/api-error.ts";
 import type { Log } from "../platform/log.ts";
-import { listenOnSocket } from "../platform/socket.ts";
+import { closeServer, listen, listenOnSocket } from "../platform/socket.ts";
 import type { Clock } from "../platform/time.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import type { IdentityDesk } from "./desk.ts";
@@ -53,24 +52,15 @@ export class IdentityServer {
    * that no answer of the daemon before this one is used again after that.
    */
   async listen(path: string, gid: number | null): Promise<void> {
-    const server = this.#server;
-    const listen = async (options: { path: string }) => {
-      const listening = once(server, "listening");
-      server.listen(options);
-      await listening;
-    };
-    await listenOnSocket({ listen }, path, { flag: "--identity-socket", gid });
+    const socket = { listen: (where: { path: string }) => listen(this.#server, where) };
+    await listenOnSocket(socket, path, { flag: "--identity-socket", gid });
     this.#generation = new IdentityGeneration(path, gid, this.#clock);
   }
 
   /** Answers what was asked before; a client that does not take it holds up nothing. */
   async close(): Promise<void> {
     if (!this.#server.listening) return;
-    const hangUp = this.#clock.timer(STOP_GRACE_MS, () => this.#server.closeAllConnections());
-    const closed = once(this.#server, "close");
-    this.#server.close();
-    await closed;
-    hangUp.cancel();
+    await closeServer(this.#server, this.#clock, STOP_GRACE_MS);
   }
 
   /** When nothing changes any more. */

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { Finding } from "../ipam/finding.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Log } from "./log.ts";
+import { listen } from "./socket.ts";
 import type { Clock, Timer } from "./time.ts";
 
 const REMEDY =
@@ -52,7 +53,9 @@ export class HealthServer {
     const { address, clock, keepsTrying, log } = this.#options;
     if (address === null) return;
     try {
-      await this.#listen(address);
+      const { host, port } = address;
+      // Without a host, Node takes every address, also on a machine without IPv6.
+      await listen(this.#server, { port, ...(host === "" ? {} : { host }) });
       this.#problem = null;
     } catch (error) {
       if (!keepsTrying) throw error;
@@ -74,17 +77,6 @@ export class HealthServer {
     await new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
       this.#server.closeAllConnections();
-    });
-  }
-
-  #listen({ host, port }: HostPort): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#server.once("error", reject);
-      // Without a host, Node takes every address, also on a machine without IPv6.
-      this.#server.listen({ port, ...(host === "" ? {} : { host }) }, () => {
-        this.#server.off("error", reject);
-        resolve();
-      });
     });
   }
 

@@ -1,6 +1,8 @@
 import { chmodSync, chownSync, lstatSync, mkdirSync, rmSync } from "node:fs";
-import { connect } from "node:net";
+import type { Server } from "node:http";
+import { connect, type ListenOptions } from "node:net";
 import { dirname } from "node:path";
+import type { Clock } from "./time.ts";
 
 /** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */
 const SOCKET_PATH_BYTES_MAX = 107;
@@ -10,6 +12,27 @@ interface SocketOptions {
   readonly flag?: string;
   /** A group that may connect too; null: the daemon's own user alone. */
   readonly gid?: number | null;
+}
+
+/** Resolves when connections are accepted. Rejects with what the system says. */
+export function listen(server: Server, where: ListenOptions | { readonly fd: number }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(where, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+/** Answers what was asked before. A client that does not take its answer within `graceMs` is cut off. Also for one that never listened. */
+export async function closeServer(server: Server, clock: Clock, graceMs: number): Promise<void> {
+  const hangUp = clock.timer(graceMs, () => server.closeAllConnections());
+  await new Promise<void>((resolve) => {
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+  hangUp.cancel();
 }
 
 /**

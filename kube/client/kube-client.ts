@@ -4,7 +4,7 @@
  *   kube-client       one request, tried until its deadline; one watch
  *   read-list         a list, page by page, started over where it must be
  *   statuses          which answers count, and how long to wait after the others
- *   contact           when the server was heard, and whether it is settling
+ *   contact           when the server was heard, and whether it is settling; limit: the time of one attempt
  *   kube-transport    the port below: one attempt; http/ and fake/client/ implement it
  */
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { ExchangeFailure } from "./limit.ts";
+import { ExchangeFailure } from "../client/limit.ts";
 
 /** Of one answer, bytes; far above what an object may have, and it must not end the daemon. */
 const BODY_BYTES_MAX = 64 * 1024 * 1024;

@@ -4,8 +4,8 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../../platform/time.ts";
 import { Contact } from "../client/contact.ts";
+import { ExchangeFailure, type Limit, messageOf } from "../client/limit.ts";
 import type { KubeConnection } from "./kube-config.ts";
-import { ExchangeFailure, type Limit, messageOf } from "./limit.ts";
 
 /** Requests beyond so many at once wait for a connection: reads have no queue of their own. */
 const CONNECTIONS_MAX = 64;

@@ -3,7 +3,7 @@
  *
  *   http-kube-api, http-transport   kube/client/ over these connections
  *   kube-config              where the server is, and who we are
- *   connections, limit       requests and their headers, and answers that did not come
+ *   connections              requests, and the headers that come back
  *   answer-body, list-stream what comes back: an object, or a list object by object
  *   watch-stream             watches, event by event
  *   write-queue              writes wait their turn (Bottleneck)

@@ -5,7 +5,7 @@ import { dirname, resolve } from "node:path";
 import { bufferFromFileOrString, KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { parse } from "yaml";
 import { SingleFlight } from "../../platform/single-flight.ts";
-import { messageOf } from "./limit.ts";
+import { messageOf } from "../client/limit.ts";
 
 /** Headers are asked of the authenticator again after this, ms: it looks at expiry and at token files itself. */
 const HEADERS_MS = 5_000;

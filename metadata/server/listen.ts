@@ -1,7 +1,6 @@
 import type { Server } from "node:http";
-import type { ListenOptions } from "node:net";
 import { findGid } from "../../platform/groups.ts";
-import { listenOnSocket } from "../../platform/socket.ts";
+import { listen, listenOnSocket } from "../../platform/socket.ts";
 
 /** The group that the listeners run as, with Debian's package. */
 const GROUP_DEFAULT = "haproxy";
@@ -40,15 +39,4 @@ export async function listenForGroup(
     throw error;
   }
   return { group: gid === null ? null : wanted };
-}
-
-/** Resolves when connections are accepted. */
-export function listen(server: Server, where: ListenOptions | { readonly fd: number }): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(where, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
 }

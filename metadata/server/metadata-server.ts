@@ -12,12 +12,13 @@ import type { Server } from "node:http";
 import { HealthServer } from "../../platform/health-server.ts";
 import type { Log } from "../../platform/log.ts";
 import { QuietLog } from "../../platform/log.ts";
+import { closeServer, listen } from "../../platform/socket.ts";
 import type { Clock } from "../../platform/time.ts";
 import { BackendProxy } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 import { buildGuestServer } from "./guest-server.ts";
 import { KeyRing } from "./key-ring.ts";
-import { activationFd, listen, listenForGroup } from "./listen.ts";
+import { activationFd, listenForGroup } from "./listen.ts";
 import { originByConnection, originByListener } from "./read-request.ts";
 import { ServerMetrics } from "./server-metrics.ts";
 import type { MetadataSettings } from "./settings.ts";
@@ -117,9 +118,7 @@ export class MetadataServer {
 
   /** What was asked before is answered first. */
   async stop(): Promise<void> {
-    const hangUp = this.#clock.timer(STOP_GRACE_MS, () => this.#guests.closeAllConnections());
-    await closed(this.#guests);
-    hangUp.cancel();
+    await closeServer(this.#guests, this.#clock, STOP_GRACE_MS);
     await this.#health.close();
     this.#proxy.close();
     await this.#sources.stop();
@@ -146,11 +145,4 @@ export class MetadataServer {
     await listen(this.#guests, fixed.listen);
     return { network: fixed.network, address: this.#guests.address() };
   }
-}
-
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeIdleConnections();
-  });
 }

@@ -1,5 +1,5 @@
 import { wholeSeconds } from "../objects.ts";
-import { type Clock, type Outcome, sleep } from "../port.ts";
+import { type Clock, Limit, type Outcome, sleep } from "../port.ts";
 import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { Fate, Link } from "./link.ts";
 
@@ -31,23 +31,18 @@ export class Exchange {
   }
 
   /** Rejects only with what is a defect of the server. */
-  once(request: ServerRequest, { verb, limitMs, signals, serve }: Attempt): Promise<Arrival> {
+  async once(request: ServerRequest, { verb, limitMs, signals, serve }: Attempt): Promise<Arrival> {
     const fate = this.#link.fate?.(request, verb) ?? {};
-    let callOff = () => {};
-    let late = () => {};
-    const outcome = new Promise<Arrival>((resolve, reject) => {
-      const nothing = (problem: string) => resolve({ kind: "nothing", problem });
-      callOff = () => nothing("it was called off");
-      late = () => nothing(`nothing came for ${Math.round(limitMs)} ms`);
-      for (const signal of signals) signal?.addEventListener("abort", callOff);
-      if (signals.some((signal) => signal?.aborted)) callOff();
-      else if (!fate.hangs) this.#carry(request, fate, serve).then(resolve, reject);
-    });
-    const timer = this.#clock.timer(limitMs, late);
-    return outcome.finally(() => {
-      timer.cancel();
-      for (const signal of signals) signal?.removeEventListener("abort", callOff);
-    });
+    const limit = new Limit(this.#clock, limitMs, signals);
+    const isLost = fate.hangs || limit.signal.aborted;
+    try {
+      return await limit.race(isLost ? new Promise<never>(() => {}) : this.#carry(request, fate, serve));
+    } catch (error) {
+      if (limit.signal.aborted) return { kind: "nothing", problem: limit.reasonOf(error).message };
+      throw error;
+    } finally {
+      limit.dispose();
+    }
   }
 
   /** Resolves after a time; at once for none. */

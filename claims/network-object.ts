@@ -1,8 +1,11 @@
-import type { Written } from "../kube/answers.ts";
-import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { problemOf, type Written } from "../kube/answers.ts";
+import { ApiAway, type KubeAnswer, type KubeApi, type Priority } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { networkObjectName, networkObjectNames } from "../kube/object-names.ts";
 import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
+
+/** Writers that may come in between: each is one of few controllers and daemons. */
+const ATTEMPTS_MAX = 10;
 
 type ByName = (objectName: string) => IPNetwork | null | undefined;
 
@@ -65,4 +68,44 @@ export function writeNetworkObject(
   const metadata = { name: networkObjectName(network), ...annotated };
   const object = { apiVersion: API_VERSION, kind: "IPNetwork", metadata, ...fields };
   return objects.create(NETWORKS_PATH, { ...object, spec: { network, ...fields.spec } }, deadlineMs);
+}
+
+/** What to do about an IPNetwork as it was just read: nothing, with a result, or write fields, whose result is told then. */
+type NetworkChange<T> =
+  | { readonly kind: "leave"; readonly result: T }
+  | { readonly kind: "write"; readonly fields: NetworkFields; readonly written: (object: IPNetwork) => T };
+
+interface ChangeOptions<T> {
+  readonly decide: (known: IPNetwork | null) => NetworkChange<T> | Promise<NetworkChange<T>>;
+  /** What failed when others kept writing, as a sentence without its end: `network blue could not be moved`. */
+  readonly failed: string;
+  readonly priority?: Priority;
+  /** An instant of the API's clock, ms; without it each read and write has HOUSEKEEPING_DEADLINE_MS. */
+  readonly deadlineMs?: number;
+  /** What to throw when the server refuses the write for good; ApiAway otherwise. */
+  readonly refused?: (answer: KubeAnswer, objectName: string) => Error;
+}
+
+/**
+ * Reads an IPNetwork, decides, and writes what was decided against the version that was read. Others write counts and
+ * conditions into the same object: whoever was too late reads and decides again. Throws ApiAway.
+ */
+export async function changeNetworkObject<T>(
+  api: KubeApi,
+  network: string,
+  { decide, failed, priority, deadlineMs, refused }: ChangeOptions<T>,
+): Promise<T> {
+  const objects = new ObjectClient(api, priority);
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+    const known = await readNetworkObject(api, network, deadlineMs);
+    const change = await decide(known);
+    if (change.kind === "leave") return change.result;
+    if (deadlineMs !== undefined && api.clock.monotonicMs() >= deadlineMs) break;
+    const written = await writeNetworkObject(objects, network, known, change.fields, deadlineMs);
+    if (written.kind === "done") return change.written(written.object);
+    if (written.kind !== "refused") continue;
+    const name = known?.metadata.name ?? networkObjectName(network);
+    throw refused?.(written.answer, name) ?? new ApiAway(`IPNetwork ${name}: ${problemOf(written.answer)}`);
+  }
+  throw new ApiAway(`${failed}: others kept writing its IPNetwork`);
 }

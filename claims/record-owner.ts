@@ -1,12 +1,11 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { problemOf, refusedBy } from "../kube/answers.ts";
-import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { refusedBy } from "../kube/answers.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
-import { networkObjectName } from "../kube/object-names.ts";
 import { type IPNetwork, namespacedPath, objectPath } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
 import type { DefinitionBook } from "./definition-book.ts";
-import { readNetworkObject, writeNetworkObject } from "./network-object.ts";
+import { changeNetworkObject, readNetworkObject } from "./network-object.ts";
 import {
   isAdministratorsWord,
   type NetworkOwner,
@@ -17,8 +16,6 @@ import {
 import { namespacesInUse } from "./network-users.ts";
 import { CUDNS_PATH, UDNS_PATH } from "./udn/udn-object.ts";
 
-/** Writers that may come in between: each is one of few controllers and daemons. */
-const ATTEMPTS_MAX = 10;
 const CUDN_PREFIX = "cluster_udn_";
 
 export interface RecordOwnerOptions {
@@ -41,25 +38,39 @@ export async function recordOwner(
   network: string,
   options: RecordOwnerOptions,
 ): Promise<NetworkOwner | null> {
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
-    const object = await readNetworkObject(api, network, options.deadlineMs);
-    options.seen?.(object);
-    const recorded = readOwner(object);
-    if (recorded !== null) return recorded;
-    const owner = await chooseOwner(api, network, object, options);
-    if (owner === null) return null;
-    if (api.clock.monotonicMs() >= options.deadlineMs) break;
-    const written = await write(api, network, object, owner, options.deadlineMs);
-    if (written === "again") continue;
-    if (readOwner(written) === null) {
-      options.log.warn(
-        { network },
-        "the installed definition of IPNetworks is of an earlier release, and whose the network is cannot be recorded: apply deploy/crds",
-      );
-    } else options.log.info({ network, ...owner }, "recorded whose the network is");
-    return owner;
-  }
-  throw new ApiAway(`whose network ${network} is could not be recorded: others kept writing its IPNetwork`);
+  return changeNetworkObject<NetworkOwner | null>(api, network, {
+    decide: async (object) => {
+      options.seen?.(object);
+      const recorded = readOwner(object);
+      if (recorded !== null) return { kind: "leave", result: recorded };
+      const owner = await chooseOwner(api, network, object, options);
+      if (owner === null) return { kind: "leave", result: null };
+      const { definedIn, sharedWith } = owner;
+      const fields = {
+        annotations: { [RECORDED_OWNER_ANNOTATION]: definedIn },
+        spec: sharedWith.length === 0 ? { definedIn } : { definedIn, sharedWith },
+      };
+      return { kind: "write", fields, written: (written) => told(network, owner, written, options) };
+    },
+    failed: `whose network ${network} is could not be recorded`,
+    priority: "add",
+    deadlineMs: options.deadlineMs,
+  });
+}
+
+function told(
+  network: string,
+  owner: NetworkOwner,
+  written: IPNetwork,
+  { log }: RecordOwnerOptions,
+): NetworkOwner {
+  if (readOwner(written) === null) {
+    log.warn(
+      { network },
+      "the installed definition of IPNetworks is of an earlier release, and whose the network is cannot be recorded: apply deploy/crds",
+    );
+  } else log.info({ network, ...owner }, "recorded whose the network is");
+  return owner;
 }
 
 /** Whose a network is; null: nobody has recorded it. Throws ApiAway. */
@@ -88,21 +99,20 @@ export async function moveNetwork(
   namespace: string,
   deadlineMs: number,
 ): Promise<MovedNetwork> {
-  const objects = new ObjectClient(api);
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
-    const object = await readNetworkObject(api, network, deadlineMs);
-    if (object === null)
-      throw new RefusalError(refuse("NOT_FOUND", { what: `IPNetwork of network ${network}` }));
-    const { name } = object.metadata;
-    const from = readOwner(object)?.definedIn ?? null;
-    const moved = { from, to: namespace, object: name };
-    if (from === namespace && isAdministratorsWord(object)) return moved;
-    const fields = { annotations: { [RECORDED_OWNER_ANNOTATION]: null }, spec: { definedIn: namespace } };
-    const written = await writeNetworkObject(objects, network, object, fields, deadlineMs);
-    if (written.kind === "refused") throw refusedBy(written.answer, `write IPNetwork ${name}`);
-    if (written.kind === "done") return moved;
-  }
-  throw new ApiAway(`network ${network} could not be moved: others kept writing its IPNetwork`);
+  return changeNetworkObject<MovedNetwork>(api, network, {
+    decide: (object) => {
+      if (object === null)
+        throw new RefusalError(refuse("NOT_FOUND", { what: `IPNetwork of network ${network}` }));
+      const from = readOwner(object)?.definedIn ?? null;
+      const moved = { from, to: namespace, object: object.metadata.name };
+      if (from === namespace && isAdministratorsWord(object)) return { kind: "leave", result: moved };
+      const fields = { annotations: { [RECORDED_OWNER_ANNOTATION]: null }, spec: { definedIn: namespace } };
+      return { kind: "write", fields, written: () => moved };
+    },
+    failed: `network ${network} could not be moved`,
+    deadlineMs,
+    refused: (answer, name) => refusedBy(answer, `write IPNetwork ${name}`),
+  });
 }
 
 /**
@@ -134,23 +144,4 @@ async function udnNamespace(api: KubeApi, network: string): Promise<string | und
     : namespacedPath(UDNS_PATH, namespace, network.slice(cut + 1));
   // Not installed, no such object, or no right to read it: then it is a network like any other.
   return (await new ObjectClient(api).look(path)).kind === "present" ? namespace : undefined;
-}
-
-/** "again": somebody else wrote or made it meanwhile. */
-async function write(
-  api: KubeApi,
-  network: string,
-  known: IPNetwork | null,
-  { definedIn, sharedWith }: NetworkOwner,
-  deadlineMs: number,
-): Promise<IPNetwork | "again"> {
-  const fields = {
-    annotations: { [RECORDED_OWNER_ANNOTATION]: definedIn },
-    spec: sharedWith.length === 0 ? { definedIn } : { definedIn, sharedWith },
-  };
-  const written = await writeNetworkObject(new ObjectClient(api, "add"), network, known, fields, deadlineMs);
-  if (written.kind === "done") return written.object;
-  if (written.kind !== "refused") return "again";
-  const name = known?.metadata.name ?? networkObjectName(network);
-  throw new ApiAway(`IPNetwork ${name}: ${problemOf(written.answer)}`);
 }

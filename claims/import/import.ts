@@ -3,10 +3,9 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { problemOf } from "../../kube/answers.ts";
 import { ApiAway, type KubeApi, ListRefused } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
-import { labelSelector, networkObjectName } from "../../kube/object-names.ts";
+import { labelSelector } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationOwner,
@@ -24,7 +23,7 @@ import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { isoTime } from "../../platform/time.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { DefinitionBook } from "../definition-book.ts";
-import { readNetworkObject, writeNetworkObject } from "../network-object.ts";
+import { changeNetworkObject, readNetworkObject, writeNetworkObject } from "../network-object.ts";
 import { OwnerRecords } from "../owner-records.ts";
 import { reserveInUse } from "./create-allocation.ts";
 import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
@@ -41,8 +40,6 @@ import {
 
 /** Objects created side by side: an import of thousands must end within minutes, and others use the server too. */
 const CREATED_AT_ONCE = 16;
-/** Writers that may come in between when the condition is set; each is one of few controllers and daemons. */
-const CONDITION_ATTEMPTS_MAX = 10;
 /** Of each import; the rest is counted. */
 const PROBLEMS_LOGGED_MAX = 20;
 
@@ -231,7 +228,7 @@ interface Covered {
   readonly refused: number;
 }
 
-/** Others write counts into the same object: each attempt carries the version just read. Returns whether the list was kept. */
+/** Returns whether the list was kept. */
 async function setImported(
   api: KubeApi,
   network: string,
@@ -244,22 +241,18 @@ async function setImported(
     message: `${count} addresses were in use before${refused === 0 ? "" : `; ${refused} more that pods report are not recorded`}`,
     lastTransitionTime: isoTime(api.clock.wallMs()),
   } as const;
-  const objects = new ObjectClient(api);
-  for (let attempt = 0; attempt < CONDITION_ATTEMPTS_MAX; attempt++) {
-    const known = await readNetworkObject(api, network);
-    if (isImported(known, sources)) return true;
-    const status = {
-      conditions: mergeCondition(known?.status?.conditions ?? [], condition),
-      importedFrom: joined(known, sources),
-      // Where a NAD defines the network, the controller says which subnets it has.
-      ...(nodes === null || sources.length > 1 ? {} : { subnets: subnetsOf(nodes), definedBy: "" }),
-    };
-    const written = await writeNetworkObject(objects, network, known, { status });
-    if (written.kind === "done") return uncovered(written.object, sources).length === 0;
-    if (written.kind === "refused") {
-      const name = known?.metadata.name ?? networkObjectName(network);
-      throw new ApiAway(`IPNetwork ${name}: ${problemOf(written.answer)}`);
-    }
-  }
-  throw new ApiAway(`the IPNetwork of ${network} was not written: others kept writing it`);
+  return changeNetworkObject<boolean>(api, network, {
+    decide: (known) => {
+      if (isImported(known, sources)) return { kind: "leave", result: true };
+      const status = {
+        conditions: mergeCondition(known?.status?.conditions ?? [], condition),
+        importedFrom: joined(known, sources),
+        // Where a NAD defines the network, the controller says which subnets it has.
+        ...(nodes === null || sources.length > 1 ? {} : { subnets: subnetsOf(nodes), definedBy: "" }),
+      };
+      const written = (object: IPNetwork) => uncovered(object, sources).length === 0;
+      return { kind: "write", fields: { status }, written };
+    },
+    failed: `the import of network ${network} was not written down`,
+  });
 }

@@ -6,33 +6,44 @@ interface OwnerKindRow {
   readonly say: string;
   /** It keeps its addresses while nothing is attached, until it is deleted itself. Others lose them with their last attachment. */
   readonly outlivesAttachments: boolean;
+  /** What tells that it has ended: its claim, its pod, or that no node is left where it could run. */
+  readonly endsWith: "claim" | "pod" | "nodes";
   /** It is the container itself: its UID is the container ID, by which its attachments are found. */
   readonly isContainer: boolean;
 }
 
-/** Every kind of owner. The lists of kinds in the database and in the CRD follow this one. */
+/**
+ * Every kind of owner: another one is another line here. The constraint of the database and what the controller judges
+ * follow it, and a test compares the CRD.
+ */
 export const OWNER_KINDS = {
   claim: {
     object: "IPAMClaim",
     say: "claim {namespace}/{name}",
     outlivesAttachments: true,
+    endsWith: "claim",
     isContainer: false,
   },
   pod: {
     object: "Pod",
     say: "pod {namespace}/{name} ({interface})",
     outlivesAttachments: false,
+    endsWith: "pod",
     isContainer: false,
   },
   container: {
     object: "Container",
     say: "container {uid} ({interface})",
     outlivesAttachments: false,
+    endsWith: "nodes",
     isContainer: true,
   },
 } as const satisfies Record<string, OwnerKindRow>;
 
 type OwnerKind = keyof typeof OWNER_KINDS;
+const KIND_OF_OBJECT: ReadonlyMap<string, OwnerKind> = new Map(
+  Object.entries(OWNER_KINDS).map(([kind, { object }]) => [object, kind as OwnerKind]),
+);
 /** Kind of the owner of an IPAllocation. */
 export type OwnerObject = (typeof OWNER_KINDS)[OwnerKind]["object"];
 
@@ -84,6 +95,10 @@ export function describeOwner(owner: Owner): string {
 
 /** The kind whose Kubernetes object is called so; an unknown one is a container's, of which nothing is assumed. */
 export function kindOfObject(object: string): OwnerKind {
-  const known = Object.entries(OWNER_KINDS).find(([, row]) => row.object === object);
-  return (known?.[0] as OwnerKind | undefined) ?? "container";
+  return knownKindOf(object) ?? "container";
+}
+
+/** The same; undefined: no kind's object is called so. */
+export function knownKindOf(object: string): OwnerKind | undefined {
+  return KIND_OF_OBJECT.get(object);
 }

@@ -1,3 +1,4 @@
+import { knownKindOf, OWNER_KINDS } from "../../ipam/owner.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
@@ -126,20 +127,14 @@ export function judge(
   if (address === null) return { kind: "report", why: "unsound" };
   if (allocation.status?.state === "Cooling") return judgeCooling(allocation, rules);
   const { owner } = allocation.spec;
-  switch (owner.kind) {
-    case "IPAMClaim":
-      return isNamed(owner)
-        ? judgeClaims(allocation, address, facts, rules)
-        : { kind: "report", why: "owner-incomplete" };
-    case "Pod":
-      return isNamed(owner)
-        ? judgePods(allocation, facts, rules)
-        : { kind: "report", why: "owner-incomplete" };
-    case "Container":
-      return judgeContainers(allocation, facts, rules);
-    default:
-      return { kind: "report", why: "unsound" };
-  }
+  const kind = knownKindOf(owner.kind);
+  if (kind === undefined) return { kind: "report", why: "unsound" };
+  const { endsWith } = OWNER_KINDS[kind];
+  if (endsWith === "nodes") return judgeContainers(allocation, facts, rules);
+  if (!isNamed(owner)) return { kind: "report", why: "owner-incomplete" };
+  return endsWith === "claim"
+    ? judgeClaims(allocation, address, facts, rules)
+    : judgePods(allocation, facts, rules);
 }
 
 function judgeCooling(allocation: IPAllocation, rules: Rules): Verdict {

@@ -1,8 +1,11 @@
 import type Database from "better-sqlite3";
+import { OWNER_KINDS } from "../../ipam/owner.ts";
+
+const KINDS = Object.keys(OWNER_KINDS);
 
 /**
  * The schema, one entry a version; `PRAGMA user_version` tells how many have run. Entries are never edited once
- * released: a change is a new entry.
+ * released: a change is a new entry. Only the kinds of owner follow their table (admitOwnerKinds).
  */
 const MIGRATIONS: readonly string[] = [
   `
@@ -29,13 +32,12 @@ const MIGRATIONS: readonly string[] = [
 
   -- The truth. UNIQUE (network_id, address) is what makes a duplicate impossible.
   -- address: one family byte (4 or 6), then the address, so that rows sort as addresses do.
-  -- OR instead of IN, for which SQLite builds a table at every insert.
   CREATE TABLE allocations (
     id INTEGER PRIMARY KEY,
     network_id INTEGER NOT NULL REFERENCES networks (id),
     address BLOB NOT NULL CHECK (length(address) = 5 OR length(address) = 17),
     prefix_length INTEGER NOT NULL,
-    owner_kind TEXT NOT NULL CHECK (owner_kind = 'claim' OR owner_kind = 'pod' OR owner_kind = 'container'),
+    owner_kind TEXT NOT NULL ${ownerKindCheck()},
     owner_uid TEXT NOT NULL CHECK (owner_uid <> ''),
     owner_interface TEXT NOT NULL,
     owner_namespace TEXT NOT NULL,
@@ -209,7 +211,8 @@ const MIGRATIONS: readonly string[] = [
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
 /**
- * Brings the schema to the present version, or to an earlier one, each step in its own transaction. Throws when the file is
+ * Brings the schema to the present version, or to an earlier one, each step in its own transaction, and lets it hold every
+ * kind of owner. Throws when the file is
  * from a newer release.
  */
 export function migrate(db: Database.Database, version = SCHEMA_VERSION): void {
@@ -225,4 +228,44 @@ export function migrate(db: Database.Database, version = SCHEMA_VERSION): void {
       db.pragma(`user_version = ${done + 1}`);
     })();
   }
+  if (version === SCHEMA_VERSION) admitOwnerKinds(db);
+}
+
+/** The constraint of `owner_kind`: what the table of kinds has. OR instead of IN, for which SQLite builds a table at every insert. */
+export function ownerKindCheck(kinds: readonly string[] = KINDS): string {
+  return `CHECK (${kinds.map((kind) => `owner_kind = '${kind}'`).join(" OR ")})`;
+}
+
+/**
+ * Lets a database that an earlier release made hold every kind of owner. SQLite changes no constraint: the table is made
+ * again, with its rows and indexes (https://www.sqlite.org/lang_altertable.html, section 7). Nothing is done where the
+ * constraint knows them all, nor where it knows more, as that of a later release does.
+ */
+export function admitOwnerKinds(db: Database.Database, kinds: readonly string[] = KINDS): void {
+  const [before] = schemaOf(db, "table");
+  if (before === undefined) return;
+  const known = [...before.matchAll(/owner_kind = '(\w+)'/g)].map(([, kind]) => kind as string);
+  if (kinds.every((kind) => known.includes(kind))) return;
+  const check = ownerKindCheck([...new Set([...known, ...kinds])]);
+  const after = before
+    .replace(/^CREATE TABLE "?allocations"?/, "CREATE TABLE allocations_new")
+    .replace(/CHECK \(owner_kind = [^)]*\)/, check);
+  db.transaction(() => {
+    const indexes = schemaOf(db, "index");
+    db.exec(after);
+    db.exec("INSERT INTO allocations_new SELECT * FROM allocations");
+    db.exec("DROP TABLE allocations");
+    db.exec("ALTER TABLE allocations_new RENAME TO allocations");
+    for (const index of indexes) db.exec(index);
+  })();
+}
+
+/** The statements that made the table of allocations, or its indexes. */
+function schemaOf(db: Database.Database, type: "table" | "index"): string[] {
+  return db
+    .prepare<[string], { sql: string }>(
+      "SELECT sql FROM sqlite_schema WHERE type = ? AND tbl_name = 'allocations' AND sql IS NOT NULL",
+    )
+    .all(type)
+    .map(({ sql }) => sql);
 }

@@ -1,5 +1,5 @@
+import { type ClaimWaiters, claimKey } from "../claims/claim-waiters.ts";
 import { readManifest, readReference } from "../claims/manifest.ts";
-import { claimKey, type WaitingRoom } from "../claims/waiting-room.ts";
 import type { NetworkMetadata } from "../ipam/definition/metadata-key.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AdminStore, Manifests } from "../store/node-store.ts";
@@ -10,7 +10,7 @@ export interface ManifestParts {
   readonly store: Pick<AdminStore, "definition">;
   /** null: claims and definitions are kept by the Kubernetes API. */
   readonly manifests: Manifests | null;
-  readonly waiting: WaitingRoom;
+  readonly waiting: ClaimWaiters;
 }
 
 /** Where objects are applied. Throws RefusalError of what only kubectl does in a cluster. */

@@ -1,5 +1,5 @@
-import type { IdentityDesk } from "../identity/desk.ts";
 import type { IdentityQuery } from "../identity/query.ts";
+import type { IdentityService } from "../identity/service.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
@@ -24,7 +24,7 @@ import { checkNode, type NodeCheckParts } from "./node-check.ts";
 export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
   readonly store: AdminStore;
   readonly version: string;
-  readonly identity: IdentityDesk;
+  readonly identity: IdentityService;
   rebuild(backup: string | null, replace: boolean): Promise<void>;
 }
 

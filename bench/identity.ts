@@ -1,6 +1,6 @@
 import { rmSync } from "node:fs";
-import { buildIdentityDesk } from "../daemon/build-identity.ts";
-import type { IdentityDesk } from "../identity/desk.ts";
+import { buildIdentityService } from "../daemon/build-identity.ts";
+import type { IdentityService } from "../identity/service.ts";
 import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { type Address, formatAddress, parseAddress } from "../ipam/space/address.ts";
 import { ResolverFiles } from "../platform/resolv-conf.ts";
@@ -40,8 +40,8 @@ async function withContainers(count: number): Promise<Line[]> {
     const addresses = await attach(store, count);
     const listeners = { enabled: true, serves: () => false };
     const files = new ResolverFiles({ paths: [], refused: false, clock: systemClock });
-    const desk = buildIdentityDesk(store, listeners, files, () => null);
-    const us = await lookUps(desk, addresses);
+    const service = buildIdentityService(store, listeners, files, () => null);
+    const us = await lookUps(service, addresses);
     const against = `${number(LOOK_UPS)} look-ups in random order after ${number(WARM_UP)}, each a VM with a claim and two addresses`;
     const what = `identity of a local address among ${number(count)} attachments`;
     return [
@@ -86,12 +86,12 @@ async function attach(store: SqliteStore, count: number): Promise<Address[]> {
   return addresses;
 }
 
-async function lookUps(desk: IdentityDesk, addresses: readonly Address[]): Promise<number[]> {
+async function lookUps(service: IdentityService, addresses: readonly Address[]): Promise<number[]> {
   const us: number[] = [];
   for (let count = 0; count < WARM_UP + LOOK_UPS; count += 1) {
     const address = addresses[Math.floor(Math.random() * addresses.length)] as Address;
     const startMs = performance.now();
-    const { identity: found } = await desk.answer({
+    const { identity: found } = await service.answer({
       question: { kind: "address", address, network: NETWORK },
       here: true,
     });

@@ -4,9 +4,9 @@
  *   attachment-request, cni-args  on a node that stands alone; cluster-request: in Kubernetes
  *   definition-book, nad-reading  which definition counts for a network; manifest: as applied to a node
  *   network-owner(s), record-owner, network-users, network-object   whose a network is
- *   claim-desk, read-claim, vm-identity   an IPAMClaim and its VM; pod-directory, pod-bounds, owner-records: a pod
+ *   kube-claim-access, read-claim, vm-identity   an IPAMClaim and its VM; pod-directory, pod-bounds, owner-records: a pod
  *   node-configurations           what the files on a node say otherwise
- *   waiting-room                  ADDs that wait for their claim; recovery: networks that wait for their nodes
+ *   claim-waiters                  ADDs that wait for their claim; recovery: networks that wait for their nodes
  *   reasons/, import/, udn/
  */
 

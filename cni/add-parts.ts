@@ -1,4 +1,4 @@
-import { claimKey, containerKey } from "../claims/waiting-room.ts";
+import { claimKey, containerKey } from "../claims/claim-waiters.ts";
 import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";

@@ -1,8 +1,8 @@
+import type { ClaimWaiters } from "../claims/claim-waiters.ts";
 import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-request.ts";
-import type { WaitingRoom } from "../claims/waiting-room.ts";
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
 import type { AdmissionCluster } from "../metadata/listeners/admission.ts";
-import type { ListenerDesk } from "../metadata/listeners/desk.ts";
+import type { ListenerService } from "../metadata/listeners/listener-service.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
 import type { PassKillPoint } from "../platform/kill-point.ts";
 import type { Log } from "../platform/log.ts";
@@ -38,13 +38,13 @@ export interface CniContext {
   readonly store: CniStore;
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: ClusterContext | null;
-  readonly waiting: WaitingRoom;
+  readonly waiting: ClaimWaiters;
   readonly log: Log;
   readonly warnings: WarnOnce;
   readonly bootId: string;
   readonly bootAgreement: BootAgreement;
   readonly addDeadlineMs: number;
-  readonly listeners: ListenerDesk;
+  readonly listeners: ListenerService;
   /** Longest wait of an ADD for the metadata listener of its network, ms. */
   readonly metadataWaitMs: number;
   readonly resolverFiles: ResolverFiles;

@@ -10,12 +10,12 @@ import {
   saysConflict,
 } from "../ipam/claim-conditions.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../ipam/space/cidr.ts";
-import { Breather } from "../kube/breather.ts";
 import { claimObject, type EventWriter } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { allocationName } from "../kube/object-names.ts";
 import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../kube/objects.ts";
+import { TurnBudget } from "../kube/turn-budget.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import type { Log } from "../platform/log.ts";
@@ -66,10 +66,10 @@ export class Adoption {
     const { claims, allocations, idle } = this.#options;
     if (idle() !== null || !claims.known || !allocations.known) return;
     const wanting: ClaimView[] = [];
-    const breather = new Breather(this.#options.api.clock);
+    const budget = new TurnBudget(this.#options.api.clock);
     for (const claim of [...claims.items.values()]) {
       if (this.#isWanting(claim)) wanting.push(claim);
-      if (breather.due) await breather.breathe();
+      if (budget.isSpent) await budget.nextTurn();
     }
     const wantingUids = new Set(wanting.map(({ uid }) => uid));
     for (const uid of [...this.#written.keys()]) if (!wantingUids.has(uid)) this.#written.delete(uid);

@@ -6,7 +6,7 @@
  *   adoption         claims that list an address nobody has recorded; pod-adoption, owner-pods: the same of pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, udn-conditions
- *   pace, observations  how often, and how long something must have been true
+ *   periodic-task, observations  how often, and how long something must have been true
  */
 
 import { hostname } from "node:os";
@@ -26,7 +26,7 @@ import { NetworkImports } from "./network-imports.ts";
 import { NetworkStatus } from "./network-status.ts";
 import { OrphanNetworks } from "./orphan-networks.ts";
 import { OwnerPods } from "./owner-pods.ts";
-import { Pace, type PaceRest } from "./pace.ts";
+import { PeriodicTask, type RestOptions } from "./periodic-task.ts";
 import { PodAdoption } from "./pod-adoption.ts";
 import type { ControllerSettings } from "./settings.ts";
 import { CARRY_OUT_REST, LOOK_REST, Sweeper } from "./sweeper.ts";
@@ -69,7 +69,7 @@ export class Controller {
   readonly #networkStatus: NetworkStatus;
   readonly #orphanNetworks: OrphanNetworks;
   readonly #udnConditions: UdnConditions;
-  readonly #paces: Readonly<Record<Work, Pace>>;
+  readonly #tasks: Readonly<Record<Work, PeriodicTask>>;
   readonly #health: HealthServer;
   #stopping = false;
 
@@ -90,13 +90,13 @@ export class Controller {
     const watched = new Watched(
       api,
       {
-        somethingEnded: () => this.#paces.sweep.nudge(),
+        somethingEnded: () => this.#tasks.sweep.trigger(),
         podAddressesCut: (pod) => this.#tellCut(pod, events),
-        claimListed: () => this.#paces.adoption.nudge(),
+        claimListed: () => this.#tasks.adoption.trigger(),
         allocationChanged: (network) => this.#networkStatus.touch(network),
         definitionsChanged: () => {
           this.#podAdoption.forget();
-          this.#paces.networks.nudge();
+          this.#tasks.networks.trigger();
         },
       },
       log,
@@ -108,7 +108,7 @@ export class Controller {
       caches: watched,
       intervalSeconds: settings.sweepIntervalSeconds,
       doubt: () => this.#notReady(),
-      onDue: () => this.#paces.carryOut.nudge(),
+      onDue: () => this.#tasks.carryOut.trigger(),
       rules: {
         graceSeconds: settings.sweepGraceSeconds,
         podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
@@ -137,7 +137,11 @@ export class Controller {
     this.#orphanNetworks = new OrphanNetworks({ ...shared, definitions, allocations, networks, keepSeconds });
     this.#ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
-    this.#udnConditions = new UdnConditions({ ...shared, events, onChange: () => this.#paces.udns.nudge() });
+    this.#udnConditions = new UdnConditions({
+      ...shared,
+      events,
+      onChange: () => this.#tasks.udns.trigger(),
+    });
     this.#metrics = new ControllerMetrics({
       networks: () => this.#networkStatus.counts,
       verdicts: () => (this.#lease.leads ? this.#sweeper.counts : new Map()),
@@ -147,22 +151,22 @@ export class Controller {
       resources: () => watched.synced,
     });
     const sweepMs = settings.sweepIntervalSeconds * 1_000;
-    const pace = (
+    const task = (
       what: string,
       intervalMs: number,
       work: (signal: AbortSignal) => Promise<void>,
-      rest: PaceRest = {},
-    ) => new Pace({ clock, what, intervalMs, work, log, rest });
-    this.#paces = {
-      lease: pace("the lease", LEASE_RETRY_MS, () => this.#lease.turn()),
-      sweep: pace("the sweep", sweepMs, (signal) => this.#sweeper.look(signal), LOOK_REST),
-      carryOut: pace("carrying out", sweepMs, (signal) => this.#sweeper.carryOutDue(signal), CARRY_OUT_REST),
-      adoption: pace("adoption", sweepMs, (signal) => this.#adoption.turn(signal)),
-      podAdoption: pace("adoption of pods", sweepMs, (signal) => this.#podAdoption.turn(signal)),
-      whereabouts: pace("whereabouts' records", sweepMs, (signal) => this.#whereabouts.turn(signal)),
-      ownerPods: pace("the owner pods", sweepMs, (signal) => this.#ownerPods.turn(signal)),
-      networks: pace("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal)),
-      udns: pace("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal)),
+      rest: RestOptions = {},
+    ) => new PeriodicTask({ clock, what, intervalMs, work, log, rest });
+    this.#tasks = {
+      lease: task("the lease", LEASE_RETRY_MS, () => this.#lease.turn()),
+      sweep: task("the sweep", sweepMs, (signal) => this.#sweeper.look(signal), LOOK_REST),
+      carryOut: task("carrying out", sweepMs, (signal) => this.#sweeper.carryOutDue(signal), CARRY_OUT_REST),
+      adoption: task("adoption", sweepMs, (signal) => this.#adoption.turn(signal)),
+      podAdoption: task("adoption of pods", sweepMs, (signal) => this.#podAdoption.turn(signal)),
+      whereabouts: task("whereabouts' records", sweepMs, (signal) => this.#whereabouts.turn(signal)),
+      ownerPods: task("the owner pods", sweepMs, (signal) => this.#ownerPods.turn(signal)),
+      networks: task("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal)),
+      udns: task("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal)),
     };
     this.#health = new HealthServer({
       address: settings.metricsAddress,
@@ -180,14 +184,14 @@ export class Controller {
     this.#log.info({ ...metricsAddress, identity: this.#identity }, "listening");
     this.#watched.start();
     this.#udnConditions.start();
-    for (const pace of Object.values(this.#paces)) pace.start();
+    for (const task of Object.values(this.#tasks)) task.start();
   }
 
   /** Ends within three seconds, whatever the API server does. */
   async stop(): Promise<void> {
     if (this.#stopping) return;
     this.#stopping = true;
-    const ended = Promise.all(Object.values(this.#paces).map((pace) => pace.stop()));
+    const ended = Promise.all(Object.values(this.#tasks).map((task) => task.stop()));
     await Promise.race([ended, sleep(this.#clock, STOP_GRACE_MS)]);
     await this.#lease.stepDown();
     this.#api.close();

@@ -3,7 +3,7 @@ import type { CachedAllocation } from "../claims/reasons/caches.ts";
 import { parseAddress } from "../ipam/space/address.ts";
 import { formatCidr } from "../ipam/space/cidr.ts";
 import { Pool } from "../ipam/space/pool.ts";
-import { Breather } from "../kube/breather.ts";
+import { TurnBudget } from "../kube/turn-budget.ts";
 import type { Clock } from "../platform/time.ts";
 import { fill } from "../store/network-space.ts";
 
@@ -27,7 +27,7 @@ export async function countNetwork(
   clock: Clock,
 ): Promise<NetworkCounts> {
   const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
-  const breather = new Breather(clock);
+  const budget = new TurnBudget(clock);
   let idleCount = 0;
   for (const { object, address } of allocations) {
     if (address === null) continue;
@@ -35,7 +35,7 @@ export async function countNetwork(
     // A rest that never ends: what rests is counted as resting for as long as its object says so.
     fill(pools, { address: parseAddress(address), cooling }, 1, 0);
     if (!cooling && object.spec.owner.kind === "IPAMClaim" && isUnattached(object)) idleCount += 1;
-    if (breather.due) await breather.breathe();
+    if (budget.isSpent) await budget.nextTurn();
   }
   const counts = pools.map((pool) => pool.counts());
   const sum = (key: "size" | "allocated" | "cooling" | "free") =>

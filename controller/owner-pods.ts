@@ -1,10 +1,10 @@
 import type { DefinitionBook } from "../claims/definition-book.ts";
 import type { Caches } from "../claims/reasons/caches.ts";
 import { isPod } from "../claims/reasons/facts.ts";
-import { Breather } from "../kube/breather.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../kube/objects.ts";
+import { TurnBudget } from "../kube/turn-budget.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
@@ -69,9 +69,9 @@ export class OwnerPods {
   async #usersOf(claims: ReadonlyMap<string, ClaimView>): Promise<Map<string, Attached>> {
     const { allocations, pods } = this.#options.caches;
     const users = new Map<string, Attached>();
-    const breather = new Breather(this.#options.api.clock);
+    const budget = new TurnBudget(this.#options.api.clock);
     for (const { object } of [...allocations.items.values()]) {
-      if (breather.due) await breather.breathe();
+      if (budget.isSpent) await budget.nextTurn();
       const { kind, uid } = object.spec?.owner ?? {};
       const claim = kind === "IPAMClaim" && uid !== undefined ? claims.get(uid) : undefined;
       if (claim === undefined || uid === undefined || object.status?.state !== "Bound") continue;

@@ -10,12 +10,12 @@ import { isPod } from "../claims/reasons/facts.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parseAddress } from "../ipam/space/address.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
-import { Breather } from "../kube/breather.ts";
 import type { EventWriter } from "../kube/events.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { allocationName } from "../kube/object-names.ts";
 import { CLAIMS_PATH, type IPNetwork, namespacedPath, PODS_PATH } from "../kube/objects.ts";
+import { TurnBudget } from "../kube/turn-budget.ts";
 import { statusAddresses } from "../kube/views/held-addresses.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
@@ -62,10 +62,10 @@ export class PodAdoption {
     if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
     const byNodes = this.#nodeNetworks();
     let records: OwnerRecords | null = null;
-    const breather = new Breather(this.#options.api.clock);
+    const budget = new TurnBudget(this.#options.api.clock);
     let looked = 0;
     for (const pod of [...pods.items.values()]) {
-      if (breather.due) await breather.breathe();
+      if (budget.isSpent) await budget.nextTurn();
       if (signal.aborted || idle() !== null || looked >= PODS_PER_TURN) return;
       if (pod.terminal || pod.addresses.length === 0 || this.#settled.has(pod)) continue;
       const wanting = this.#wanting(pod, byNodes);

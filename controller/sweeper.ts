@@ -1,12 +1,12 @@
 import { attachedClaims, type Caches, cachedFacts } from "../claims/reasons/caches.ts";
 import { judge, type Rules, type Verdict } from "../claims/reasons/relations.ts";
-import { Breather } from "../kube/breather.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
+import { TurnBudget } from "../kube/turn-budget.ts";
 import type { Log } from "../platform/log.ts";
 import { type CarryOutContext, carryOut } from "./carry-out.ts";
 import { Observations } from "./observations.ts";
-import type { PaceRest } from "./pace.ts";
+import type { RestOptions } from "./periodic-task.ts";
 
 /** Verdicts carried out side by side: each costs a few reads of the API server, which others need too. */
 const CARRIED_OUT_AT_ONCE = 4;
@@ -17,9 +17,9 @@ const GAP_INTERVALS_MAX = 3;
 /** The least of that, ms: a server that restarts must not let every grace begin anew. */
 const GAP_MS_MIN = 30_000;
 /** The rest after a look: however long it took, the next one must begin before the gap counts. */
-export const LOOK_REST: PaceRest = { restMsMax: 20_000 };
+export const LOOK_REST: RestOptions = { restMsMax: 20_000 };
 /** The rest after carrying out: as long as that took, so that a backlog has half of the time of its few workers. */
-export const CARRY_OUT_REST: PaceRest = { restShare: 1 };
+export const CARRY_OUT_REST: RestOptions = { restShare: 1 };
 
 export interface SweeperOptions {
   readonly api: KubeApi;
@@ -88,7 +88,7 @@ export class Sweeper {
     const due: Due[] = [];
     const counts = new Map<string, number>();
     const reported = new Set<string>();
-    const breather = new Breather(clock);
+    const budget = new TurnBudget(clock);
     this.#observations.beginPass(clock.monotonicMs());
     for (const one of [...caches.allocations.items.values()]) {
       const { object } = one;
@@ -97,7 +97,7 @@ export class Sweeper {
       counts.set(word, (counts.get(word) ?? 0) + 1);
       if (verdict.kind === "report") this.#report(object, verdict, reported);
       if (this.#observations.see(object, verdict, clock.monotonicMs())) due.push({ object, verdict });
-      if (breather.due) await breather.breathe();
+      if (budget.isSpent) await budget.nextTurn();
       if (signal.aborted) return;
     }
     this.#observations.endPass(clock.monotonicMs());

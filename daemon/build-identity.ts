@@ -1,5 +1,5 @@
 import { type NetworkFacts, NotLearnt, type ShownAttachment } from "../identity/compose.ts";
-import { IdentityDesk } from "../identity/desk.ts";
+import { IdentityService } from "../identity/service.ts";
 import { ClusterIdentities } from "../identity/sources/cluster.ts";
 import { ClusterVms } from "../identity/sources/cluster-vms.ts";
 import { StandaloneIdentities } from "../identity/sources/standalone.ts";
@@ -8,20 +8,20 @@ import type { Route } from "../ipam/definition/routes-and-dns.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { isOnLink } from "../metadata/listeners/admission.ts";
 import { parsePlan } from "../metadata/listeners/bridge-plan.ts";
-import type { ListenerDesk } from "../metadata/listeners/desk.ts";
+import type { ListenerService } from "../metadata/listeners/listener-service.ts";
 import { ipv4Of } from "../metadata/listeners/need.ts";
 import { METADATA_ROUTE_DST } from "../metadata/listeners/wire.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
-/** The desk of a daemon, over its own store or, in Kubernetes, over the API and the store beside it. */
-export function buildIdentityDesk(
+/** The service of a daemon, over its own store or, in Kubernetes, over the API and the store beside it. */
+export function buildIdentityService(
   behind: ClusterNode | SqliteStore,
-  listeners: Pick<ListenerDesk, "enabled" | "serves">,
+  listeners: Pick<ListenerService, "enabled" | "serves">,
   resolverFiles: ResolverFiles,
   notReady: () => string | null,
-): IdentityDesk {
+): IdentityService {
   const isAlone = behind instanceof SqliteStore;
   const store = isAlone ? behind : behind.store;
   const facts: NetworkFacts = {
@@ -41,7 +41,7 @@ export function buildIdentityDesk(
   };
   if (isAlone) {
     const source = new StandaloneIdentities(behind, facts);
-    return new IdentityDesk({ store, source, vms: source, facts, notReady });
+    return new IdentityService({ store, source, vms: source, facts, notReady });
   }
   const cluster = behind;
   const vms = new ClusterVms(cluster.api, cluster.pods);
@@ -53,12 +53,12 @@ export function buildIdentityDesk(
     hasEnded: (network, { node, containerID, interface: name }) =>
       node === cluster.node && store.attachment(network, containerID, name) === undefined,
   });
-  return new IdentityDesk({ store, source, vms, facts, notReady });
+  return new IdentityService({ store, source, vms, facts, notReady });
 }
 
 /** As an ADD that is repeated now would answer them. */
 function routesShown(
-  listeners: Pick<ListenerDesk, "enabled" | "serves">,
+  listeners: Pick<ListenerService, "enabled" | "serves">,
   definition: NetworkDefinition,
   attachment: ShownAttachment | null,
   earlier: readonly ShownAttachment[],

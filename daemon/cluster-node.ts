@@ -1,5 +1,5 @@
-import { KubeClaimDesk } from "../claims/claim-desk.ts";
 import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
+import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { NetworkOwners } from "../claims/network-owners.ts";
 import { NodeConfigurations } from "../claims/node-configurations.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
@@ -142,7 +142,7 @@ export class ClusterNode {
       context,
       log,
       api: this.api,
-      desk: new KubeClaimDesk({
+      claimAccess: new KubeClaimAccess({
         api: this.api,
         pods: this.pods,
         warn,

@@ -13,12 +13,12 @@
 import { readFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
 import { NodeAdmin } from "../admin/node-admin.ts";
-import { WaitingRoom } from "../claims/waiting-room.ts";
+import { ClaimWaiters } from "../claims/claim-waiters.ts";
 import type { CniContext } from "../cni/context.ts";
 import { cniDel } from "../cni/del.ts";
 import { AddConfigs } from "../cni/request.ts";
 import { IdentityServer } from "../identity/server.ts";
-import { ListenerDesk } from "../metadata/listeners/desk.ts";
+import { ListenerService } from "../metadata/listeners/listener-service.ts";
 import { BootAgreement, readBootId } from "../platform/boot-id.ts";
 import { ensureFolder } from "../platform/folders.ts";
 import { HealthServer } from "../platform/health-server.ts";
@@ -32,7 +32,7 @@ import { WarnOnce } from "../platform/warn-once.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
-import { buildIdentityDesk } from "./build-identity.ts";
+import { buildIdentityService } from "./build-identity.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
 import { buildServer } from "./server.ts";
@@ -55,8 +55,8 @@ export class Daemon {
   readonly #cluster: ClusterNode | null;
   readonly #settlement: Settlement | null;
   readonly #spool: Spool;
-  readonly #waiting: WaitingRoom;
-  readonly #listeners: ListenerDesk;
+  readonly #waiting: ClaimWaiters;
+  readonly #listeners: ListenerService;
   readonly #witness: Witness;
   readonly #server: FastifyInstance;
   readonly #health: HealthServer;
@@ -107,7 +107,7 @@ export class Daemon {
     this.#log = log;
     const { bootId, clock } = context;
     this.#clock = clock;
-    this.#waiting = new WaitingRoom(clock);
+    this.#waiting = new ClaimWaiters(clock);
     this.#cluster = kubernetes?.cluster ?? null;
     const behind = this.#cluster ?? new SqliteStore(settings.state, context, log);
     this.#store = behind instanceof SqliteStore ? behind : behind.store;
@@ -120,7 +120,7 @@ export class Daemon {
         mayBegin: () => this.#drained && this.#store.status.kind === "ready",
         mayCompare: () => this.#notReady() === null,
       });
-    this.#listeners = new ListenerDesk({
+    this.#listeners = new ListenerService({
       store: this.#store,
       clock,
       log,
@@ -170,9 +170,9 @@ export class Daemon {
       requests: kubernetes?.requests ?? null,
       listeners: this.#listeners,
     });
-    const identity = buildIdentityDesk(behind, this.#listeners, resolverFiles, notReady);
+    const identity = buildIdentityService(behind, this.#listeners, resolverFiles, notReady);
     this.#identityServer = new IdentityServer({
-      desk: identity,
+      service: identity,
       clock,
       log,
       notReady,

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { RefusalCode } from "../ipam/refusals.ts";
-import type { ListenerDesk } from "../metadata/listeners/desk.ts";
+import type { ListenerService } from "../metadata/listeners/listener-service.ts";
 import { addListenerMetrics } from "../metadata/listeners/metrics.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { Networks } from "../store/node-store.ts";
@@ -21,7 +21,7 @@ export interface MetricSources {
   lost(): number;
   /** null: no Kubernetes behind this daemon. */
   readonly requests: ApiRequestMetrics | null;
-  readonly listeners: ListenerDesk;
+  readonly listeners: ListenerService;
 }
 
 /** Requests to the API server, counted before the registry that shows them exists. */

@@ -6,9 +6,9 @@ import type { Log } from "../platform/log.ts";
 import { closeServer, listen, listenOnSocket } from "../platform/socket.ts";
 import type { Clock } from "../platform/time.ts";
 import { refusalOf } from "../store/refusal-of.ts";
-import type { IdentityDesk } from "./desk.ts";
 import { IdentityGeneration } from "./generation.ts";
 import { readIdentityQuery } from "./query.ts";
+import type { IdentityService } from "./service.ts";
 
 /** One metadata server keeps a few connections; a client that runs wild takes no more memory than these. */
 const CONNECTIONS_MAX = 512;
@@ -17,7 +17,7 @@ const HEADER_BYTES_MAX = 8_192;
 const STOP_GRACE_MS = 1_000;
 
 interface IdentityServerParts {
-  readonly desk: IdentityDesk;
+  readonly service: IdentityService;
   readonly clock: Clock;
   readonly log: Log;
   notReady(): string | null;
@@ -71,7 +71,7 @@ export class IdentityServer {
 }
 
 async function answer(
-  { desk, log, notReady }: IdentityServerParts,
+  { service, log, notReady }: IdentityServerParts,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -97,7 +97,7 @@ async function answer(
     case "/v1/identity":
       try {
         const query = readIdentityQuery(parse(cut < 0 ? "" : url.slice(cut + 1)));
-        return send(response, 200, JSON.stringify(await desk.answer(query)), "application/json");
+        return send(response, 200, JSON.stringify(await service.answer(query)), "application/json");
       } catch (error) {
         const refusal = refusalOf(error);
         if (refusal.code === "INTERNAL_ERROR") log.error({ err: error as Error, url }, refusal.message);

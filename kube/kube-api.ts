@@ -5,7 +5,7 @@
  *   objects, object-names     what is on the wire; views/: what is kept of each kind
  *   reflector, reflected-items, reflector-timings   a list and its watch, mirrored in memory
  *   object-client             reads and writes of single objects; answers: what status codes mean, for everybody
- *   events, backoff, breather
+ *   events, backoff, turn-budget
  */
 
 import type { Clock } from "../platform/time.ts";

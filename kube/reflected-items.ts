@@ -1,6 +1,6 @@
 import type { Log } from "../platform/log.ts";
 import type { Clock } from "../platform/time.ts";
-import { Breather } from "./breather.ts";
+import { TurnBudget } from "./turn-budget.ts";
 
 /** What every projected object must have. `key` is the caller's own name for it, one of a kind among the items. */
 export interface Reflected {
@@ -50,16 +50,16 @@ export class ReflectedItems<T extends Reflected> {
    * changed. Ends early when the signal aborts.
    */
   async replace(listed: Listed<T>, signal: AbortSignal): Promise<void> {
-    const breather = new Breather(this.#clock);
+    const budget = new TurnBudget(this.#clock);
     for (const [name, known] of [...this.#byName]) {
       const next = listed.get(name);
       if (!next || !isSame(known, next)) this.#remove(name, known);
-      if (breather.due) await breather.breathe();
+      if (budget.isSpent) await budget.nextTurn();
       if (signal.aborted) return;
     }
     for (const [name, item] of listed) {
       this.#put(name, item);
-      if (breather.due) await breather.breathe();
+      if (budget.isSpent) await budget.nextTurn();
       if (signal.aborted) return;
     }
   }

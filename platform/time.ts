@@ -1,7 +1,7 @@
 /*
  * platform/: what every process has, whatever it does
  *
- *   time, virtual-time, bell   clocks, timers, randomness; a world's own; waiting for a condition
+ *   time, virtual-time, notifier   clocks, timers, randomness; a world's own; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   log, warn-once             what is said, and how often
  *   bounded-map, single-flight, several-at-once   what is remembered; work shared, and side by side

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import { type Clock, parseTime } from "../../platform/time.ts";
-import { Breather } from "../breather.ts";
 import type { Contact } from "../client/contact.ts";
 import type { KubeTransport, Outcome, PageOutcome, PageRequest } from "../client/kube-transport.ts";
 import { Limit } from "../client/limit.ts";
 import type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";
+import { TurnBudget } from "../turn-budget.ts";
 import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
 import type { Connections } from "./connections.ts";
 import { ListStream } from "./list-stream.ts";
@@ -100,11 +100,11 @@ export class HttpTransport implements KubeTransport {
 
   async #items(response: IncomingMessage, { each }: PageRequest, limit: Limit): Promise<PageOutcome> {
     const stream = new ListStream((json) => each(JSON.parse(json)));
-    const breather = new Breather(this.clock);
+    const budget = new TurnBudget(this.clock);
     for await (const chunk of response) {
       limit.touch();
       stream.push(chunk as Buffer);
-      if (breather.due) await breather.breathe();
+      if (budget.isSpent) await budget.nextTurn();
     }
     this.contact.heard();
     const { metadata } = stream.end();
@@ -118,13 +118,13 @@ export class HttpTransport implements KubeTransport {
   async #events(response: IncomingMessage, request: WatchRequest): Promise<WatchEnd> {
     request.opened?.();
     const stream = new WatchStream(request.event);
-    const breather = new Breather(this.clock);
+    const budget = new TurnBudget(this.clock);
     for await (const chunk of response) {
       this.contact.heard();
       const end = stream.push(chunk as Buffer);
       if (end) return end;
       if (request.signal.aborted) break;
-      if (breather.due) await breather.breathe();
+      if (budget.isSpent) await budget.nextTurn();
     }
     return { kind: "closed" };
   }

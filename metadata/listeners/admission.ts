@@ -8,7 +8,7 @@ import type { AttachOutcome } from "../../store/allocations.ts";
 import type { CniStore } from "../../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../../store/records.ts";
 import { type AskedPlan, asOwnerSays, readPlan } from "./bridge-plan.ts";
-import type { ListenerDesk } from "./desk.ts";
+import type { ListenerService } from "./listener-service.ts";
 import { ipv4Of } from "./need.ts";
 import type { WaitOutcome } from "./reports.ts";
 import { METADATA_ROUTE_DST } from "./wire.ts";
@@ -24,7 +24,7 @@ interface AdmissionContext {
   readonly store: Pick<CniStore, "definition" | "attachmentsOfContainer">;
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: AdmissionCluster | null;
-  readonly listeners: ListenerDesk;
+  readonly listeners: ListenerService;
   readonly log: Log;
   readonly warnings: WarnOnce;
   /** Longest wait of an ADD for the metadata listener of its network, ms. */

@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { ListenerDesk } from "./desk.ts";
+import type { ListenerService } from "./listener-service.ts";
 
-export function addListenerMetrics(registry: Registry, desk: ListenerDesk): void {
+export function addListenerMetrics(registry: Registry, service: ListenerService): void {
   const registers = [registry];
   new Gauge({
     name: "holdfast_metadata_listeners",
@@ -9,7 +9,7 @@ export function addListenerMetrics(registry: Registry, desk: ListenerDesk): void
     labelNames: ["state"],
     registers,
     collect() {
-      for (const [state, count] of Object.entries(desk.counts)) this.set({ state }, count);
+      for (const [state, count] of Object.entries(service.counts)) this.set({ state }, count);
     },
   });
   new Counter({
@@ -19,7 +19,7 @@ export function addListenerMetrics(registry: Registry, desk: ListenerDesk): void
     registers,
     collect() {
       this.reset();
-      for (const [outcome, count] of Object.entries(desk.reports.waits)) this.inc({ outcome }, count);
+      for (const [outcome, count] of Object.entries(service.reports.waits)) this.inc({ outcome }, count);
     },
   });
 }

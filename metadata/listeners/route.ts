@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { invalid, readBody, readQuery } from "../../platform/api-query.ts";
-import type { ListenerDesk } from "./desk.ts";
+import type { ListenerService } from "./listener-service.ts";
 import type { ListenerReport, ListenerState } from "./wire.ts";
 
 /** Longest wait of one request, ms: what is in between need not be patient for longer. */
@@ -10,13 +10,13 @@ const WAIT_MS_MAX = 60_000;
 const PROBLEM_CHARS_MAX = 1_000;
 
 /** `POST /v1/metadata/listeners`: what `holdfast metadata-net` has set up, and what it shall. */
-export function addListenerRoute(server: FastifyInstance, desk: ListenerDesk): void {
+export function addListenerRoute(server: FastifyInstance, service: ListenerService): void {
   server.post("/v1/metadata/listeners", async (request, reply) => {
     readQuery(request.query, []);
     const report = readReport(request.body);
     const hungUp = new AbortController();
     reply.raw.once("close", () => hungUp.abort());
-    const wanted = await desk.poll(report, hungUp.signal);
+    const wanted = await service.poll(report, hungUp.signal);
     if (wanted !== null) return wanted;
     const reason = "which metadata listeners are wanted is not known now";
     throw new RefusalError(refuse("NOT_READY", { reason }));

@@ -6,9 +6,9 @@ import type { ProxiedAnswer } from "../proxy/proxy.ts";
 import { headerLines } from "../proxy/proxy-headers.ts";
 import { type AnswerContext, answerGuest } from "./answer-guest.ts";
 import { type Origin, REQUEST_BODY_BYTES_MAX, readBody } from "./read-request.ts";
+import { RequestScheduler } from "./request-scheduler.ts";
 import { type ServerMetrics, type Tree, treeOf } from "./server-metrics.ts";
 import { TokenRules } from "./token-rules.ts";
-import { Turns } from "./turns.ts";
 
 type Options = GuestServerOptions & AnswerContext;
 
@@ -29,7 +29,7 @@ export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules"> {
 /** The server that guests' requests come to, not listening yet. */
 export function buildGuestServer(given: GuestServerOptions): Server {
   const options = { ...given, tokenRules: new TokenRules() };
-  const turns = new Turns(given.clock);
+  const scheduler = new RequestScheduler(given.clock);
   const server = createServer(
     {
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -38,7 +38,7 @@ export function buildGuestServer(given: GuestServerOptions): Server {
       maxHeaderSize: HEAD_BYTES_MAX,
     },
     (incoming, outgoing) => {
-      turns.begin(() => {
+      scheduler.begin(() => {
         handle(incoming, outgoing, options, server).catch((error: Error) => {
           options.errors.error({ err: error }, "a request could not be answered");
           outgoing.destroy();

@@ -3,7 +3,7 @@
  *
  *   main, settings      the process
  *   metadata-server     its parts, put together; sources: who says what
- *   guest-server        requests of guests, as the listeners pass them on; read-request, answer-guest, turns
+ *   guest-server        requests of guests, as the listeners pass them on; read-request, answer-guest, request-scheduler
  *   key-ring, secret-files, token-rules  what must stay secret
  *   server-metrics
  */

@@ -9,7 +9,7 @@ import type { Holder } from "./allocations/allocation-object.ts";
 import type { Continuity } from "./allocations/continuity.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { attachmentOfWant, toAllocationOwner } from "./allocations/owners.ts";
-import type { ClaimDesk, ClaimReading } from "./claim-desk.ts";
+import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
 
 /** What an ADD in Kubernetes works with. */
 export interface AttachParts {
@@ -17,7 +17,7 @@ export interface AttachParts {
   readonly context: NodeContext;
   readonly client: AllocationClient;
   readonly hint: Hint;
-  readonly desk: ClaimDesk;
+  readonly claimAccess: ClaimAccess;
   readonly continuity: Continuity;
   /** Starts following a network whose hint proved poor. */
   follow(network: string): void;

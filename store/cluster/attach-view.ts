@@ -17,7 +17,7 @@ import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
-import type { ClaimReading } from "./claim-desk.ts";
+import type { ClaimReading } from "./claim-access.ts";
 import { findOwn } from "./find-own.ts";
 
 /**
@@ -100,11 +100,11 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   claim(): Fact<ClaimReading | null> {
     const { claim } = this.ask;
     if (claim === null) return null;
-    return this.#fact("claim", () => this.#parts.desk.read(claim, this.#deadlineMs));
+    return this.#fact("claim", () => this.#parts.claimAccess.read(claim, this.#deadlineMs));
   }
 
   whyNot(claim: ClaimReading): Fact<Refusal | null> {
-    return this.#fact("permission", () => this.#parts.desk.whyNot(claim, this.ask, this.#deadlineMs));
+    return this.#fact("permission", () => this.#parts.claimAccess.whyNot(claim, this.ask, this.#deadlineMs));
   }
 
   attachmentsOf(owner: Owner): JournalAttachment[] {
@@ -162,7 +162,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
 
   mayShare(user: ClaimUser, claim: ClaimReading): Fact<boolean> {
     return this.#fact(`user ${user.containerId} ${user.interface}`, async () => {
-      const other = await this.#parts.desk.other(claim, user, this.ask, this.#deadlineMs);
+      const other = await this.#parts.claimAccess.other(claim, user, this.ask, this.#deadlineMs);
       return other !== "in-use";
     });
   }

@@ -3,7 +3,7 @@
  *
  *   cluster-store                 the port
  *   attach, attach-view           one ADD over what it has read; find-own, join, reserve, record-attachment, reconsider
- *   claim-desk, take-over         the claim; what host-local gave comes first
+ *   claim-access, take-over         the claim; what host-local gave comes first
  *   reservations                  addresses of owners that no container stands for
  *   outbox, release               what is owed to the API server; an operator takes an address back
  *   recover-journal, reassert     journal and API server compared, at the start and after every gap
@@ -22,7 +22,7 @@ import { extendIntent, openIntent, owe } from "../journal/intents.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./attach-parts.ts";
 import { ClusterView, isKnownHere } from "./attach-view.ts";
-import type { ClaimReading } from "./claim-desk.ts";
+import type { ClaimReading } from "./claim-access.ts";
 import { join } from "./join.ts";
 import { reconsider } from "./reconsider.ts";
 import { recordAttachment } from "./record-attachment.ts";
@@ -57,30 +57,30 @@ export async function attachInKubernetes(
 }
 
 async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: number): Promise<Round> {
-  const { desk, context } = parts;
+  const { claimAccess, context } = parts;
   const view = new ClusterView(parts, want, deadlineMs);
   const decision = await view.settle(() => decideAttach(view));
   if (decision.kind === "repeat") return (await answerAgain(parts, decision.attachment, want)) ?? "again";
   const { ignored } = decision;
-  if (ignored !== null) desk.refused(ignored.claim, ignored.refusal, want);
+  if (ignored !== null) claimAccess.refused(ignored.claim, ignored.refusal, want);
   const claim = decision.kind === "refuse" ? decision.claim : decision.attacher.claim;
   const outcome = await carryOut(parts, view, decision, deadlineMs);
   if (outcome === "again") return outcome;
   if (outcome.kind === "refused") {
-    if (claim !== null) desk.refused(claim, outcome.refusal, want);
+    if (claim !== null) claimAccess.refused(claim, outcome.refusal, want);
     return refused(outcome.refusal);
   }
   if (decision.kind === "refuse") throw new Error("a refusal reserves nothing");
   context.killPoint?.("before-publish");
   if (claim !== null && claim.ips.length === 0) {
     const ips = outcome.addresses.map(formatInterfaceAddress);
-    if ((await desk.publish(claim, ips, want, deadlineMs)) === "changed") return "again";
+    if ((await claimAccess.publish(claim, ips, want, deadlineMs)) === "changed") return "again";
   }
   context.killPoint?.("after-publish");
   // Whoever was stopped in between for so long may have lost it: only a fresh look can tell.
   if (context.clock.monotonicMs() > deadlineMs) throw new ApiAway("this ADD took longer than it may");
   const recorded = await recordAttachment(parts, want, decision.attacher, outcome.addresses);
-  if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") desk.follow(claim, want);
+  if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") claimAccess.follow(claim, want);
   return recorded;
 }
 

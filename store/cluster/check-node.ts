@@ -14,7 +14,7 @@ import type { PodIdentity } from "../records.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
 import { checkDefinitions } from "./check-definitions.ts";
-import type { PodState } from "./claim-desk.ts";
+import type { PodState } from "./claim-access.ts";
 
 export interface CheckNodeParts {
   readonly owedCount: number;

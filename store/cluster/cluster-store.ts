@@ -32,8 +32,9 @@ import { type ClusterDefinitions, listClaims, listFromApi, viewNetworks } from "
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import type { AttachParts } from "./attach-parts.ts";
 import { checkNode } from "./check-node.ts";
-import type { ClaimDesk } from "./claim-desk.ts";
+import type { ClaimAccess } from "./claim-access.ts";
 import { Followed } from "./followed.ts";
+import { KeyedMutex } from "./keyed-mutex.ts";
 import { KubernetesLeaseBook } from "./lease-book.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
 import { Outbox } from "./outbox.ts";
@@ -42,7 +43,6 @@ import { isSettled, recoverJournal, recoverUnknown, settleFormerBoot } from "./r
 import { releaseInKubernetes } from "./release.ts";
 import { KubernetesReservations } from "./reservations.ts";
 import { followLeases, takeOverFirst } from "./take-over.ts";
-import { Turns } from "./turns.ts";
 
 /** Reads for people and checks may take this long, ms. */
 const READ_MS_MAX = 10_000;
@@ -55,7 +55,7 @@ export interface KubernetesStoreOptions {
   readonly context: NodeContext;
   readonly log: ClusterStoreLog;
   readonly api: KubeApi;
-  readonly desk: ClaimDesk;
+  readonly claimAccess: ClaimAccess;
   readonly continuity: Continuity;
   readonly definitions: ClusterDefinitions;
   readonly addDeadlineMs: number;
@@ -76,7 +76,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #parts: AttachParts;
   readonly #outbox: Outbox;
   readonly #followed: Followed;
-  readonly #turns = new Turns();
+  readonly #turns = new KeyedMutex();
   /** ADDs of this process that have not come to their end: see abandonForgotten. */
   readonly #underWay = new Set<string>();
   readonly #unrestored = new Set<string>();
@@ -99,7 +99,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       client: new AllocationClient(api, "add", options.continuity),
       continuity: options.continuity,
       hint: this.hint,
-      desk: options.desk,
+      claimAccess: options.claimAccess,
       follow: (network) => this.#followed.need(network),
       owed: () => this.#outbox.wake(),
     };
@@ -180,9 +180,9 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   get #recovery() {
-    const { api, context, definitions, desk } = this.#options;
+    const { api, context, definitions, claimAccess } = this.#options;
     const definitionOf = (network: string) => definitions.definitionOf(network);
-    return { api, folder: this.folder, context, definitionOf, desk };
+    return { api, folder: this.folder, context, definitionOf, claimAccess };
   }
 
   /** See reassert. */
@@ -267,10 +267,10 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   check(): Promise<Finding[]> {
-    const { api, desk, continuity } = this.#options;
-    const podState = (pod: PodIdentity) => desk.podState(pod, this.#clock.monotonicMs() + READ_MS_MAX);
+    const { api, claimAccess, continuity } = this.#options;
+    const podState = (pod: PodIdentity) => claimAccess.podState(pod, this.#clock.monotonicMs() + READ_MS_MAX);
     const listOf = async (owner: Owner) => {
-      const claim = await desk.read(owner, this.#clock.monotonicMs() + READ_MS_MAX).catch(() => null);
+      const claim = await claimAccess.read(owner, this.#clock.monotonicMs() + READ_MS_MAX).catch(() => null);
       return claim?.uid === owner.uid ? claim.ips : null;
     };
     const { owedCount, hostLocal } = this;
@@ -283,7 +283,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return releaseInKubernetes(this.#reads, which, {
       deadlineMs,
       api: this.#options.api,
-      podState: (pod) => this.#options.desk.podState(pod, deadlineMs),
+      podState: (pod) => this.#options.claimAccess.podState(pod, deadlineMs),
     });
   }
 

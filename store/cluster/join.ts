@@ -15,7 +15,7 @@ import { hold, tooManyWriters } from "./allocations/hold.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./attach-parts.ts";
 import type { ClusterView } from "./attach-view.ts";
-import type { ClaimReading } from "./claim-desk.ts";
+import type { ClaimReading } from "./claim-access.ts";
 import { formerKeys, type Reserved } from "./reserve.ts";
 
 type Joining = Pick<

@@ -162,16 +162,19 @@ class Missing {
 }
 
 /** The list of a claim that has none, of what its container uses here. Returns whether it was written. */
-async function republish({ desk, folder, context }: AttachParts, attachment: Attachment): Promise<boolean> {
+async function republish(
+  { claimAccess, folder, context }: AttachParts,
+  attachment: Attachment,
+): Promise<boolean> {
   const { owner, pod, ips } = attachment;
   if (owner.kind !== "claim") return false;
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
-  const claim = await desk.read(owner, deadlineMs);
+  const claim = await claimAccess.read(owner, deadlineMs);
   if (claim === null || claim.uid !== owner.uid || claim.ips.length > 0) return false;
   // Its DEL may have come meanwhile: then nobody is known to use them any more.
   if (folder.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
   const list = ips.map(({ address }) => address);
-  return (await desk.publish(claim, list, { pod }, deadlineMs)) === "published";
+  return (await claimAccess.publish(claim, list, { pod }, deadlineMs)) === "published";
 }
 
 async function reassertOne(
@@ -180,7 +183,7 @@ async function reassertOne(
   attachment: Attachment,
   ip: string,
 ): Promise<"held" | "restored" | "lost" | "over"> {
-  const { client, context, desk, folder, hint } = parts;
+  const { client, context, claimAccess, folder, hint } = parts;
   const { network } = attachment;
   const one = parseInterfaceAddress(ip);
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
@@ -196,7 +199,7 @@ async function reassertOne(
         missing.putBack(network, ip);
         return "held";
       }
-      if (attachment.pod !== null && (await desk.podState(attachment.pod, deadlineMs)) === "completed")
+      if (attachment.pod !== null && (await claimAccess.podState(attachment.pod, deadlineMs)) === "completed")
         return "over";
       // One that rests is nobody's, whoever had it before: a restored server knows nothing of who took it over since.
       const state = reading?.object.status?.state;

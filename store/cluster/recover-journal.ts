@@ -23,7 +23,7 @@ import { type PodIdentity, UNSEEN_NAMESPACE } from "../records.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { isSound } from "./allocations/allocation-object.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
-import type { ClaimDesk } from "./claim-desk.ts";
+import type { ClaimAccess } from "./claim-access.ts";
 
 /*
  * What the API has of this node and the journal has not: no attachment, no ADD under way, no release that is owed.
@@ -53,7 +53,7 @@ interface Parts {
   readonly api: KubeApi;
   readonly folder: StateFolder;
   readonly context: NodeContext;
-  readonly desk: Pick<ClaimDesk, "hasEnded">;
+  readonly claimAccess: Pick<ClaimAccess, "hasEnded">;
   definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
 }
 
@@ -133,7 +133,7 @@ async function endedPods(parts: Parts, found: readonly Found[]): Promise<Set<str
   const ended = new Set<string>();
   await severalAtOnce(pods.values(), TOGETHER_MAX, async (pod) => {
     const deadlineMs = parts.context.clock.monotonicMs() + READ_MS_MAX;
-    if (await parts.desk.hasEnded(pod, deadlineMs)) ended.add(pod.uid);
+    if (await parts.claimAccess.hasEnded(pod, deadlineMs)) ended.add(pod.uid);
   });
   return ended;
 }

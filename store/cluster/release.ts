@@ -12,7 +12,7 @@ import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
-import type { PodState } from "./claim-desk.ts";
+import type { PodState } from "./claim-access.ts";
 
 interface Asking {
   readonly deadlineMs: number;

@@ -13,17 +13,17 @@ import { type GivenBack, giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
 import { toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
+import type { KeyedMutex } from "./keyed-mutex.ts";
 import { reconsider } from "./reconsider.ts";
 import { reserve } from "./reserve.ts";
 import { takeOverFirst } from "./take-over.ts";
-import type { Turns } from "./turns.ts";
 
 /** What reservations work with. */
 interface ReservationParts
-  extends Pick<AttachParts, "context" | "client" | "hint" | "desk" | "continuity" | "follow"> {
+  extends Pick<AttachParts, "context" | "client" | "hint" | "claimAccess" | "continuity" | "follow"> {
   readonly api: KubeApi;
   readonly hostLocal: HostLocalTakeover;
-  readonly turns: Turns;
+  readonly turns: KeyedMutex;
   /** For one reservation or release, ms. */
   readonly msMax: number;
 }
@@ -166,7 +166,8 @@ async function releaseOwner(
   const all = await readHoldings(parts.api, owner, deadlineMs);
   const held = all.filter(({ object }) => object.status?.state !== "Cooling");
   const users = held.flatMap(({ object }) => usersOf(object));
-  const claim = owner.kind === "claim" && held.length > 0 ? await parts.desk.read(owner, deadlineMs) : null;
+  const claim =
+    owner.kind === "claim" && held.length > 0 ? await parts.claimAccess.read(owner, deadlineMs) : null;
   if (users.length > 0 || claim?.uid === owner.uid) return inUse(owner, held, users);
   const addresses: Holding[] = [];
   for (const one of held) {

@@ -7,8 +7,8 @@ import { addAdminRoutes } from "../../admin/http.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
 import { NodeAdmin } from "../../admin/node-admin.ts";
 import { ROUTES } from "../../admin/routes.ts";
-import { WaitingRoom } from "../../claims/waiting-room.ts";
-import { IdentityDesk } from "../../identity/desk.ts";
+import { ClaimWaiters } from "../../claims/claim-waiters.ts";
+import { IdentityService } from "../../identity/service.ts";
 import { StandaloneIdentities } from "../../identity/sources/standalone.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { sendApiError } from "../../platform/api-error.ts";
@@ -77,9 +77,9 @@ beforeAll(async () => {
   node = new NodeAdmin({
     store,
     manifests: store,
-    waiting: new WaitingRoom(clock),
+    waiting: new ClaimWaiters(clock),
     version: "1.2.3",
-    identity: new IdentityDesk({ store, source, vms: source, facts, notReady: () => null }),
+    identity: new IdentityService({ store, source, vms: source, facts, notReady: () => null }),
     resolverFiles: new ResolverFiles({ paths: [], refused: false, clock }),
     notReady: () => null,
     spool: () => ({ waiting: 0, bad: 0 }),

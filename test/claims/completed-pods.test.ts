@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { KubeClaimDesk } from "../../claims/claim-desk.ts";
+import { KubeClaimAccess } from "../../claims/kube-claim-access.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
@@ -29,7 +29,7 @@ beforeEach(async () => {
     context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
     log: { info: () => {}, warn: () => {}, error: () => {} },
     api,
-    desk: new KubeClaimDesk({ api, pods, warn: () => {} }),
+    claimAccess: new KubeClaimAccess({ api, pods, warn: () => {} }),
     definitions: { definitionOf: () => null, networks: () => [] },
     continuity: steadyContinuity(clock),
     addDeadlineMs: 60_000,
@@ -83,14 +83,14 @@ test.each([
   const send = api.send.bind(api);
   api.send = async (request) =>
     answer === 200 ? send(request) : { status: answer, body: { message: "forbidden" }, serverMs: null };
-  const desk = new KubeClaimDesk({
+  const claimAccess = new KubeClaimAccess({
     api,
     pods: new PodDirectory(api, () => undefined),
     warn: () => {},
   });
-  expect(await desk.hasEnded({ namespace: "shop", name: "job", uid }, api.clock.monotonicMs() + 10_000)).toBe(
-    ended,
-  );
+  expect(
+    await claimAccess.hasEnded({ namespace: "shop", name: "job", uid }, api.clock.monotonicMs() + 10_000),
+  ).toBe(ended);
 });
 
 const NOTHING = { restored: 0, lost: 0, over: 0 };

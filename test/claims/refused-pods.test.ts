@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { KubeClaimDesk } from "../../claims/claim-desk.ts";
+import { KubeClaimAccess } from "../../claims/kube-claim-access.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { EventWriter } from "../../kube/events.ts";
 import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
@@ -31,7 +31,7 @@ beforeEach(async () => {
     context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
     log: { info: () => {}, warn: () => {}, error: () => {} },
     api,
-    desk: new KubeClaimDesk({ api, pods, warn: () => {}, events }),
+    claimAccess: new KubeClaimAccess({ api, pods, warn: () => {}, events }),
     definitions: { definitionOf: () => null, networks: () => [] },
     continuity: steadyContinuity(clock),
     addDeadlineMs: 60_000,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
-import { KubeClaimDesk } from "../../claims/claim-desk.ts";
+import { KubeClaimAccess } from "../../claims/kube-claim-access.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -53,7 +53,7 @@ const byDaemon: Release = async (force) => {
     context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
     log: { info: () => {}, warn: () => {}, error: () => {} },
     api,
-    desk: new KubeClaimDesk({ api, pods, warn: () => {} }),
+    claimAccess: new KubeClaimAccess({ api, pods, warn: () => {} }),
     definitions: { definitionOf: () => null, networks: () => [] },
     continuity: steadyContinuity(clock),
     addDeadlineMs: 60_000,

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test, vi } from "vitest";
 import { type CachedAllocation, type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
 import type { Rules } from "../../claims/reasons/relations.ts";
 import { countNetwork } from "../../controller/network-counts.ts";
-import { restMs } from "../../controller/pace.ts";
+import { restMs } from "../../controller/periodic-task.ts";
 import { LOOK_REST, Sweeper } from "../../controller/sweeper.ts";
 import { parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
 import { formatAddress } from "../../ipam/space/address.ts";

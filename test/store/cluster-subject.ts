@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { KubeClaimDesk } from "../../claims/claim-desk.ts";
+import { KubeClaimAccess } from "../../claims/kube-claim-access.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
@@ -47,7 +47,7 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
       },
       log: { info: () => {}, warn: () => {}, error: () => {} },
       api,
-      desk: new KubeClaimDesk({ api, pods: new PodDirectory(api, () => undefined), warn: () => {} }),
+      claimAccess: new KubeClaimAccess({ api, pods: new PodDirectory(api, () => undefined), warn: () => {} }),
       definitions: { definitionOf: () => null, networks: () => [], accessTo: () => null },
       continuity: steadyContinuity(clock),
       addDeadlineMs: 60_000,

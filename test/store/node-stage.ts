@@ -56,7 +56,7 @@ export class NodeStage {
       log: { info: say, warn: say, error: say },
       api,
       // No test here has a claim.
-      desk: {
+      claimAccess: {
         podState: async ({ uid }: PodIdentity) => (this.endedPods.has(uid) ? "gone" : "living"),
         hasEnded: async ({ uid }: PodIdentity) => this.endedPods.has(uid),
       } as never,

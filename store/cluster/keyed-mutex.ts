@@ -1,5 +1,5 @@
 /** Lets one at a time through for each key, in order of arrival. */
-export class Turns {
+export class KeyedMutex {
   readonly #last = new Map<string, Promise<void>>();
 
   /** Resolves when it is this caller's turn; what it resolves with must be called to let the next one through. */

@@ -2,7 +2,7 @@
  * identity/: which VM has this address
  *
  *   query, wire        the question and the answer
- *   desk               asks the sources in turn; build it with daemon/build-identity.ts
+ *   service               asks the sources in turn; build it with daemon/build-identity.ts
  *   holding, compose   what an allocation says, and what is told of it
  *   allocation-source  what a source of allocations answers, and which of its answers is meant
  *   sources/           one file for each place where an answer can come from
@@ -31,7 +31,7 @@ export interface IdentityParts {
 }
 
 /** Answers `GET /v1/identity`. Nothing of who has an address is remembered from one question to the next. */
-export class IdentityDesk {
+export class IdentityService {
   readonly #parts: IdentityParts;
 
   constructor(parts: IdentityParts) {

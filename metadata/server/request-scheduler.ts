@@ -8,7 +8,7 @@ import type { Clock } from "../../platform/time.ts";
 const BEGUN_IN_A_TURN_MAX = 4;
 
 /** Begins requests in the order in which they came, a few in each turn of the event loop. */
-export class Turns {
+export class RequestScheduler {
   readonly #clock: Clock;
   readonly #waiting: (() => void)[] = [];
   #begunCount = 0;

@@ -3,20 +3,20 @@ import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect, test } from "vitest";
 import { readBody } from "../../metadata/server/read-request.ts";
-import { Turns } from "../../metadata/server/turns.ts";
+import { RequestScheduler } from "../../metadata/server/request-scheduler.ts";
 import { systemClock } from "../../platform/time.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 test("all are begun, in their order, a few in each turn, also those that come later", async () => {
-  const turns = new Turns(systemClock);
+  const scheduler = new RequestScheduler(systemClock);
   const begun: number[] = [];
   const inTurn: number[] = [];
-  for (let n = 0; n < 30; n++) turns.begin(() => begun.push(n));
+  for (let n = 0; n < 30; n++) scheduler.begin(() => begun.push(n));
   inTurn.push(begun.length);
   for (let n = 30; n < 40; n++) {
     await turn();
-    turns.begin(() => begun.push(n));
+    scheduler.begin(() => begun.push(n));
     inTurn.push(begun.length - inTurn.reduce((a, b) => a + b));
   }
   while (begun.length < 40) {
@@ -27,7 +27,7 @@ test("all are begun, in their order, a few in each turn, also those that come la
   expect(Math.max(...inTurn)).toBeLessThanOrEqual(4);
   await turn();
   // Nobody waits: the first are begun at once, and still no more than a few.
-  for (let n = 40; n < 60; n++) turns.begin(() => begun.push(n));
+  for (let n = 40; n < 60; n++) scheduler.begin(() => begun.push(n));
   expect(begun).toHaveLength(44);
 });
 

@@ -1,9 +1,9 @@
-/** What the desk does while something changes under it, or is wrong: its parts are real but for who knows the VMs. */
+/** What the service does while something changes under it, or is wrong: its parts are real but for who knows the VMs. */
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LocalVms } from "../../identity/allocation-source.ts";
-import { IdentityDesk, type IdentityParts } from "../../identity/desk.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
+import { type IdentityParts, IdentityService } from "../../identity/service.ts";
 import { StandaloneIdentities } from "../../identity/sources/standalone.ts";
 import type { IdentityVm } from "../../identity/wire.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
@@ -70,7 +70,7 @@ async function add(containerId: string): Promise<void> {
 const del = (containerId: string) =>
   store.detach({ containerId, interface: "eth0", network: "blue", stamp: now(), reason: "DEL" });
 
-function deskWith(vms: Partial<LocalVms>, more: Partial<IdentityParts> = {}): IdentityDesk {
+function serviceWith(vms: Partial<LocalVms>, more: Partial<IdentityParts> = {}): IdentityService {
   const facts = {
     definition: () => undefined,
     dns: () => ({}),
@@ -80,11 +80,11 @@ function deskWith(vms: Partial<LocalVms>, more: Partial<IdentityParts> = {}): Id
   };
   const source = new StandaloneIdentities(store, facts);
   const all: LocalVms = { known: () => null, learn: async () => {}, nameOf: () => null, ...vms };
-  return new IdentityDesk({ store, source, vms: all, facts, notReady: () => null, ...more });
+  return new IdentityService({ store, source, vms: all, facts, notReady: () => null, ...more });
 }
 
-const refusalOf = (desk: IdentityDesk, here = true) =>
-  desk.answer({ question: QUESTION, here }).then(
+const refusalOf = (service: IdentityService, here = true) =>
+  service.answer({ question: QUESTION, here }).then(
     () => null,
     (error: RefusalError) => error.refusal ?? error,
   );
@@ -93,7 +93,7 @@ test("an address that changes hands while somebody is asked who it was, is told 
   await add("old");
   const learnt = new Set<string>();
   const asked: string[] = [];
-  const desk = deskWith({
+  const service = serviceWith({
     known: ([one]) => (learnt.has(one?.uses[0]?.containerID ?? "") ? VM : undefined),
     learn: async ([one]) => {
       const id = one?.uses[0]?.containerID ?? "";
@@ -105,21 +105,21 @@ test("an address that changes hands while somebody is asked who it was, is told 
       learnt.add(id);
     },
   });
-  const { identity } = await desk.answer({ question: QUESTION, here: true });
+  const { identity } = await service.answer({ question: QUESTION, here: true });
   expect(asked).toEqual(["old", "new"]);
   expect(identity.pods).toMatchObject([{ name: "launcher-new", containerID: "new" }]);
 });
 
 test("one that is given back meanwhile has nobody behind it", async () => {
   await add("old");
-  const desk = deskWith({ known: () => undefined, learn: async () => void (await del("old")) });
-  expect(await refusalOf(desk)).toMatchObject({ code: "NOT_FOUND" });
+  const service = serviceWith({ known: () => undefined, learn: async () => void (await del("old")) });
+  expect(await refusalOf(service)).toMatchObject({ code: "NOT_FOUND" });
 });
 
 test("what cannot be learnt is not left out", async () => {
   await add("c1");
   const learn = () => Promise.reject(new ApiAway("no answer"));
-  expect(await refusalOf(deskWith({ known: () => undefined, learn }))).toBeInstanceOf(ApiAway);
+  expect(await refusalOf(serviceWith({ known: () => undefined, learn }))).toBeInstanceOf(ApiAway);
 });
 
 test("two owners of one address are a fault, and neither is told", async () => {
@@ -134,7 +134,7 @@ test("two owners of one address are a fault, and neither is told", async () => {
     },
   }) as SqliteStore;
   for (const here of [true, false]) {
-    expect(await refusalOf(deskWith({}, { store: twice }), here)).toMatchObject({
+    expect(await refusalOf(serviceWith({}, { store: twice }), here)).toMatchObject({
       code: "INTERNAL_ERROR",
       message: expect.stringMatching(/pod shop\/other \(eth0\).*pod shop\/launcher-c1 \(eth0\)/),
     });
@@ -143,15 +143,16 @@ test("two owners of one address are a fault, and neither is told", async () => {
 
 test("an attachment that has lost an address to somebody else tells nobody who is behind it", async () => {
   await add("c1");
-  expect((await deskWith({}).answer({ question: QUESTION, here: true })).identity.pods).toHaveLength(1);
+  expect((await serviceWith({}).answer({ question: QUESTION, here: true })).identity.pods).toHaveLength(1);
   const { folder: inside } = store as unknown as { folder: StateFolder };
   const [row] = inside.ledger.sql.attachmentsAfter.all(0, 1);
   await inside.write(({ attachments }) => attachments.markLost(row as AttachmentRow));
-  expect(await refusalOf(deskWith({}))).toMatchObject({ code: "NOT_FOUND" });
+  expect(await refusalOf(serviceWith({}))).toMatchObject({ code: "NOT_FOUND" });
 });
 
 test("nothing is told while DELs may be waiting that were answered already", async () => {
   await add("c1");
-  const desk = deskWith({}, { notReady: () => "the spool is not drained yet" });
-  for (const here of [true, false]) expect(await refusalOf(desk, here)).toMatchObject({ code: "NOT_READY" });
+  const service = serviceWith({}, { notReady: () => "the spool is not drained yet" });
+  for (const here of [true, false])
+    expect(await refusalOf(service, here)).toMatchObject({ code: "NOT_READY" });
 });

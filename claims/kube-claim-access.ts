@@ -12,7 +12,7 @@ import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
 import { isoTime } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
-import type { ClaimDesk, ClaimReading, OtherAttachment, PodState } from "../store/cluster/claim-desk.ts";
+import type { ClaimAccess, ClaimReading, OtherAttachment, PodState } from "../store/cluster/claim-access.ts";
 import type { PodIdentity } from "../store/records.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import { readClaim } from "./read-claim.ts";
@@ -40,7 +40,7 @@ interface Reading extends ClaimReading {
 }
 
 /** Claims over the Kubernetes API: single quorum reads, and optimistic writes of their status. */
-export class KubeClaimDesk implements ClaimDesk {
+export class KubeClaimAccess implements ClaimAccess {
   readonly #api: KubeApi;
   readonly #pods: PodDirectory;
   readonly #warn: (message: string) => void;

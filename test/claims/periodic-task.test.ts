@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
-import { Pace, type PaceRest } from "../../controller/pace.ts";
+import { PeriodicTask, type RestOptions } from "../../controller/periodic-task.ts";
 import { sleep } from "../../platform/time.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 
-// In a time of its own: what a pace is can be said to the millisecond.
+// In a time of its own: what a task is can be said to the millisecond.
 
 const INTERVAL_MS = 10_000;
 
 /** Work that takes `tookMs`, and when it began, ms. */
-function paced(tookMs = 0, rest: PaceRest = {}, fails = false) {
+function paced(tookMs = 0, rest: RestOptions = {}, fails = false) {
   const time = new VirtualTime();
   const clock = time.clock();
   const begunMs: number[] = [];
@@ -19,9 +19,9 @@ function paced(tookMs = 0, rest: PaceRest = {}, fails = false) {
     if (fails) throw new Error("refused");
   };
   const log = { warn: (_fields: unknown, message?: string) => void warnings.push(String(message)) };
-  const pace = new Pace({ clock, what: "the work", intervalMs: INTERVAL_MS, work, log, rest });
-  pace.start();
-  return { time, pace, begunMs, warnings };
+  const task = new PeriodicTask({ clock, what: "the work", intervalMs: INTERVAL_MS, work, log, rest });
+  task.start();
+  return { time, task, begunMs, warnings };
 }
 
 test("work begins at once, and an interval after its end", async () => {
@@ -31,10 +31,10 @@ test("work begins at once, and an interval after its end", async () => {
 });
 
 test("who asks in between has it run at once, and not more often than the gap", async () => {
-  const { time, pace, begunMs } = paced();
+  const { time, task, begunMs } = paced();
   await time.pass(3_000);
   for (let asked = 0; asked < 10; asked += 1) {
-    pace.nudge();
+    task.trigger();
     await time.pass(200);
   }
   expect(begunMs).toEqual([0, 3_000, 4_000, 5_000]);
@@ -45,9 +45,9 @@ test.each([
   [{ restMsMax: 3_000 }, 3_000, "never longer than it may"],
   [{ restShare: 1 }, 2_000, "as long as it took"],
 ])("work that is asked for all the time rests: %o", async (rest, restMs, reason) => {
-  const { time, pace, begunMs } = paced(2_000, rest);
+  const { time, task, begunMs } = paced(2_000, rest);
   for (let passed = 0; passed < 13_000; passed += 100) {
-    pace.nudge();
+    task.trigger();
     await time.pass(100);
   }
   expect(begunMs.slice(0, 2), reason).toEqual([0, 2_000 + restMs]);
@@ -64,9 +64,9 @@ test.each([
   [1_500, "while it waits"],
   [500, "while it rests"],
 ])("it stops after %i ms, %s, without waiting for the interval", async (ms) => {
-  const { time, pace, begunMs } = paced();
+  const { time, task, begunMs } = paced();
   await time.pass(ms);
-  await time.run(pace.stop());
+  await time.run(task.stop());
   expect(time.nowMs).toBe(ms);
   await time.pass(60_000);
   expect(begunMs).toEqual([0]);

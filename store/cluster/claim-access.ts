@@ -15,7 +15,7 @@ export type OtherAttachment = "gone" | "same-vm" | "in-use";
 export type PodState = "living" | "completed" | "gone";
 
 /** What the store needs to know of claims and the pods that use them. Methods throw ApiAway. */
-export interface ClaimDesk {
+export interface ClaimAccess {
   /** A quorum read; null: there is no such claim. */
   read(
     claim: { readonly namespace: string; readonly name: string },

@@ -1,7 +1,7 @@
 import type { Clock } from "./time.ts";
 
 /** Where conditions are waited for: everybody looks again whenever it rings. */
-export class Bell {
+export class Notifier {
   readonly #clock: Clock;
   readonly #waiters = new Set<() => void>();
   #closed = false;
@@ -14,17 +14,17 @@ export class Bell {
     return this.#closed;
   }
 
-  ring(): void {
+  notify(): void {
     for (const look of [...this.#waiters]) look();
   }
 
   /** Lets everybody go, now and from now on. */
   close(): void {
     this.#closed = true;
-    this.ring();
+    this.notify();
   }
 
-  /** Resolves when it is so, the time is up, or the bell is closed. `waitMs`: from now. */
+  /** Resolves when it is so, the time is up, or the notifier is closed. `waitMs`: from now. */
   async until(condition: () => boolean, waitMs: number): Promise<void> {
     if (this.#closed || condition() || waitMs <= 0) return;
     await new Promise<void>((resolve) => {

@@ -7,7 +7,7 @@ const WAITING_MAX = 1_000;
 export type Woken = "woken" | "deadline" | "full";
 
 /** Where ADDs wait for a claim that does not exist yet. They hold nothing while they wait. */
-export class WaitingRoom {
+export class ClaimWaiters {
   readonly #clock: Clock;
   readonly #byKey = new Map<string, Set<() => void>>();
   #count = 0;

@@ -1,7 +1,7 @@
 /*
  * metadata/listeners/: which metadata listeners a node needs, and what became of them
  *
- *   desk          asks, answers and remembers; route, wire: how metadata-net asks
+ *   listener-service asks, answers and remembers; route, wire: how metadata-net asks
  *   need          the listener that a network needs here; reserved: whether its addresses are free
  *   bridge-plan   where it is plugged in; bridge-plans: as the store keeps it
  *   wanted-state  all of them, numbered; reports: what metadata-net said of them
@@ -12,8 +12,8 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
-import { Bell } from "../../platform/bell.ts";
 import type { Log } from "../../platform/log.ts";
+import { Notifier } from "../../platform/notifier.ts";
 import { type Clock, interval, type Timer } from "../../platform/time.ts";
 import type { ListenerStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
@@ -33,7 +33,7 @@ const LOOKS_PER_ASKING = 30;
 /** Pause after a computation, in multiples of the time it took: thousands of attachments share the event loop with ADDs. */
 const PAUSE_FACTOR = 4;
 
-export interface ListenerDeskParts {
+export interface ListenerServiceParts {
   readonly store: ListenerStore;
   readonly clock: Clock;
   readonly log: Log;
@@ -47,9 +47,9 @@ export interface ListenerDeskParts {
  * Which metadata listeners this node wants, computed again from the store whenever it may have changed: no path that makes
  * or ends attachments has to know of it.
  */
-export class ListenerDesk {
+export class ListenerService {
   readonly reports: ListenerReports;
-  readonly #parts: ListenerDeskParts;
+  readonly #parts: ListenerServiceParts;
   readonly #plans: ListenerPlans;
   readonly #reserved: ReservedAddresses;
   readonly #wanted: WantedState;
@@ -64,14 +64,14 @@ export class ListenerDesk {
   #pauseMs = 0;
   #timer: Timer | null = null;
   /** Rings whenever something has changed. */
-  readonly #bell: Bell;
+  readonly #notifier: Notifier;
 
   /** Before the store is opened. */
-  constructor(parts: ListenerDeskParts) {
+  constructor(parts: ListenerServiceParts) {
     this.#parts = parts;
     this.reports = new ListenerReports(parts.clock);
     this.#wanted = new WantedState(parts.clock);
-    this.#bell = new Bell(parts.clock);
+    this.#notifier = new Notifier(parts.clock);
     this.#plans = new ListenerPlans(parts.store);
     this.#reserved = new ReservedAddresses(parts.store, parts.log);
     if (!parts.enabled) {
@@ -99,7 +99,7 @@ export class ListenerDesk {
   close(): void {
     this.#timer?.cancel();
     this.#turn?.cancel();
-    this.#bell.close();
+    this.#notifier.close();
   }
 
   /**
@@ -108,18 +108,18 @@ export class ListenerDesk {
    */
   async poll(report: ListenerReport, hungUp: AbortSignal): Promise<WantedListeners | null> {
     this.reports.take(report, this.#wanted.numberOf(report.applied));
-    this.#bell.ring();
+    this.#notifier.notify();
     this.reports.pollBegins();
-    const ring = () => this.#bell.ring();
+    const ring = () => this.#notifier.notify();
     hungUp.addEventListener("abort", ring);
     try {
       const news = () => this.#synced && report.applied !== this.#wanted.version;
-      await this.#bell.until(() => news() || hungUp.aborted, report.waitMs);
+      await this.#notifier.until(() => news() || hungUp.aborted, report.waitMs);
     } finally {
       hungUp.removeEventListener("abort", ring);
       this.reports.pollEnds();
     }
-    return this.#synced && !this.#bell.closed ? this.#wanted.listeners : null;
+    return this.#synced && !this.#notifier.closed ? this.#wanted.listeners : null;
   }
 
   /** Notes by which plan an attachment came. Resolves with why it gets no metadata; null: it does. */
@@ -173,7 +173,7 @@ export class ListenerDesk {
     const key = attachmentKey(attachment);
     let found: ListenerState | null = null;
     let seen = false;
-    await this.#bell.until(() => {
+    await this.#notifier.until(() => {
       if (!this.#isComputedFor(network, definition)) return false;
       const since = this.#wanted.since(network, key);
       if (since === null) return seen; // It has ended meanwhile.
@@ -212,7 +212,7 @@ export class ListenerDesk {
   }
 
   #soon(): void {
-    if (this.#turn !== null || this.#bell.closed) return;
+    if (this.#turn !== null || this.#notifier.closed) return;
     this.#turn = this.#parts.clock.timer(this.#pauseMs, () => {
       this.#turn = null;
       this.#compute();
@@ -242,7 +242,7 @@ export class ListenerDesk {
 
   #compute(): void {
     const { clock, log, notReady } = this.#parts;
-    if (this.#bell.closed || notReady() !== null) return;
+    if (this.#notifier.closed || notReady() !== null) return;
     const startMs = clock.monotonicMs();
     try {
       if (this.#allDirty) {
@@ -254,7 +254,7 @@ export class ListenerDesk {
         this.#dirty.delete(network);
       }
       this.#synced ||= this.#unknown.size === 0;
-      this.#bell.ring();
+      this.#notifier.notify();
     } catch (error) {
       log.warn({ err: error as Error }, "which metadata listeners are wanted cannot be told; trying again");
     } finally {

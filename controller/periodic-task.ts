@@ -6,7 +6,7 @@ const GAP_MS_MIN = 1_000;
 /** Rest after the work when events ask for it all the time, in times of what it took. */
 const REST_SHARE = 5;
 
-export interface PaceRest {
+export interface RestOptions {
   /** Rest after the work when events ask for it all the time, in times of what it took. */
   readonly restShare?: number;
   /** The longest such rest, ms. */
@@ -14,29 +14,32 @@ export interface PaceRest {
 }
 
 /** How long to rest at least after work that took `tookMs`. */
-export function restMs(tookMs: number, { restShare = REST_SHARE, restMsMax = Infinity }: PaceRest): number {
+export function restMs(
+  tookMs: number,
+  { restShare = REST_SHARE, restMsMax = Infinity }: RestOptions,
+): number {
   return Math.max(GAP_MS_MIN, Math.min(tookMs * restShare, restMsMax));
 }
 
-export interface PaceOptions {
+export interface PeriodicTaskOptions {
   readonly clock: Clock;
   /** A failure of the work is logged as this, and the next run comes. */
   readonly what: string;
   readonly intervalMs: number;
   readonly work: (signal: AbortSignal) => Promise<void>;
   readonly log: Pick<Log, "warn">;
-  readonly rest?: PaceRest;
+  readonly rest?: RestOptions;
 }
 
-/** Runs work at its own pace: at every interval, and soon after somebody asked; never twice at once. */
-export class Pace {
-  readonly #options: PaceOptions;
+/** Runs one piece of work again and again: at every interval, and soon after somebody asked; never twice at once. */
+export class PeriodicTask {
+  readonly #options: PeriodicTaskOptions;
   readonly #life = new AbortController();
   #loop: Promise<void> | null = null;
   #asked = false;
   #wake: (() => void) | null = null;
 
-  constructor(options: PaceOptions) {
+  constructor(options: PeriodicTaskOptions) {
     this.#options = options;
   }
 
@@ -45,7 +48,7 @@ export class Pace {
   }
 
   /** Something happened: the next run comes soon. */
-  nudge(): void {
+  trigger(): void {
     this.#asked = true;
     this.#wake?.();
   }

@@ -4,7 +4,7 @@ import { type Clock, nextTurn } from "../platform/time.ts";
 const TURN_MS_MAX = 8;
 
 /** Keeps a long piece of work from holding the event loop. */
-export class Breather {
+export class TurnBudget {
   readonly #clock: Clock;
   #sinceMs: number;
 
@@ -13,13 +13,13 @@ export class Breather {
     this.#sinceMs = clock.monotonicMs();
   }
 
-  /** Whether it is time for `breathe`. Asked first, because awaiting at every step costs more than the steps. */
-  get due(): boolean {
+  /** Whether it is time for `nextTurn`. Asked first, because awaiting at every step costs more than the steps. */
+  get isSpent(): boolean {
     return this.#clock.monotonicMs() - this.#sinceMs > TURN_MS_MAX;
   }
 
   /** Lets everybody else have a turn. */
-  async breathe(): Promise<void> {
+  async nextTurn(): Promise<void> {
     await nextTurn(this.#clock);
     this.#sinceMs = this.#clock.monotonicMs();
   }

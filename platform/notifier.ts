@@ -1,6 +1,6 @@
 import type { Clock } from "./time.ts";
 
-/** Where conditions are waited for: everybody looks again whenever it rings. */
+/** Waiting for conditions: every waiter checks its own again at each `notify`. */
 export class Notifier {
   readonly #clock: Clock;
   readonly #waiters = new Set<() => void>();
@@ -18,7 +18,7 @@ export class Notifier {
     for (const look of [...this.#waiters]) look();
   }
 
-  /** Lets everybody go, now and from now on. */
+  /** Releases all waiters, now and from now on. */
   close(): void {
     this.#closed = true;
     this.notify();

@@ -110,13 +110,13 @@ export class ListenerService {
     this.reports.take(report, this.#wanted.numberOf(report.applied));
     this.#notifier.notify();
     this.reports.pollBegins();
-    const ring = () => this.#notifier.notify();
-    hungUp.addEventListener("abort", ring);
+    const notify = () => this.#notifier.notify();
+    hungUp.addEventListener("abort", notify);
     try {
       const news = () => this.#synced && report.applied !== this.#wanted.version;
       await this.#notifier.until(() => news() || hungUp.aborted, report.waitMs);
     } finally {
-      hungUp.removeEventListener("abort", ring);
+      hungUp.removeEventListener("abort", notify);
       this.reports.pollEnds();
     }
     return this.#synced && !this.#notifier.closed ? this.#wanted.listeners : null;

@@ -5,8 +5,8 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     pool: "forks",
-    // Most files wait for processes of their own most of the time: two cores have room for four of them.
-    maxWorkers: 4,
+    // Most files wait for processes of their own most of the time: two cores have room for three of them.
+    maxWorkers: 3,
     reporters: ["default", "./test/harness/closing-line-reporter.ts"],
     testTimeout: 120_000,
     hookTimeout: 120_000,

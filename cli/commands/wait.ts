@@ -20,8 +20,14 @@ export function addWait(program: Command, clock: Clock): void {
     .option("--for <seconds>", "longest wait for its socket", wholeArgument(0, 3_600), SECONDS_DEFAULT)
     .option("--pid <pid>", "not longer than this process runs", wholeArgument(1, 2 ** 31 - 1))
     .action(async ({ for: seconds, pid }: { for: number; pid?: number }, command: Command) => {
-      const client = new SocketClient(socketOf(command), 2_000);
       const start = clock.monotonicMs();
+      const socket = await socketOf(command).catch(async (failure: unknown) => {
+        // The process has the same settings, and ends because of them: systemd calls its start failed only if it does so first.
+        while (pid !== undefined && !hasEnded(pid) && clock.monotonicMs() - start < READY_MS_MAX)
+          await sleep(clock, AGAIN_MS);
+        throw failure;
+      });
+      const client = new SocketClient(socket, 2_000);
       let answeredMs: number | null = null;
       for (;;) {
         const failure = await whyNotReady(client);
@@ -45,7 +51,7 @@ function hasEnded(pid: number): boolean {
 }
 
 /** Where the daemon of this node serves: it may have been told in its file. */
-function socketOf(command: Command): string {
+async function socketOf(command: Command): Promise<string> {
   const { socket } = command.optsWithGlobals<{ socket?: string }>();
   if (socket !== undefined) return socket;
   const load = createRequire(import.meta.filename);

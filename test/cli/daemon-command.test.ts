@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -32,6 +33,22 @@ test("a setting that cannot be used exits 2", async () => {
   const { code, stderr } = await run(process.execPath, [HOLDFAST, "daemon", "--add-deadline-ms", "soon"]);
   expect(code).toBe(2);
   expect(stderr).toContain("addDeadlineMs");
+});
+
+test("wait --pid ends after the process whose settings are refused, so that systemd sees that one fail", async () => {
+  const folder = newFolder();
+  writeFileSync(join(folder, "daemon.yaml"), "addDeadlineMs: soon\n");
+  const daemon = spawn("sleep", ["1.5"]);
+  try {
+    const env = { HOLDFAST_CONFIG: join(folder, "daemon.yaml") };
+    const answer = await run(process.execPath, [HOLDFAST, "wait", "--pid", `${daemon.pid}`], env);
+    expect(daemon.exitCode).toBe(0);
+    expect(answer.code).toBe(2);
+    expect(answer.stderr).toContain("addDeadlineMs");
+  } finally {
+    daemon.kill();
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test("the command line does not carry what only the daemon needs", () => {

@@ -260,6 +260,11 @@ export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), "holdfast-test-"));
 }
 
+/** The first pause between two polls, ms, and the longest: whoever waits long must not take the processor from what it waits for. */
+const POLL_MS_MIN = 20;
+const POLL_MS_MAX = 150;
+const POLL_GROWTH = 1.3;
+
 /** Polls until true. The limit only ends a hung test: it is far above what anything takes. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
@@ -267,8 +272,12 @@ export async function until(
   limitMs = 60_000,
 ): Promise<void> {
   const end = performance.now() + limitMs;
-  while (!(await condition())) {
+  for (
+    let pauseMs = POLL_MS_MIN;
+    !(await condition());
+    pauseMs = Math.min(pauseMs * POLL_GROWTH, POLL_MS_MAX)
+  ) {
     if (performance.now() > end) throw new Error(`gave up waiting for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }

@@ -174,13 +174,13 @@ export class Scene {
   }
 }
 
-/** `holdfast check` finds nothing wrong on a node, at the latest when everything owed is told. */
+/** A node's own check finds nothing wrong, at the latest when everything owed is told. */
 export async function checked(node: NodeDaemon): Promise<void> {
   let said = "";
   const clean = async () => {
-    const { code, stdout, stderr } = await node.daemon.cli("check");
-    said = stdout + stderr;
-    return code === 0;
+    const { status, body, json } = await node.daemon.get("/v1/check");
+    said = body;
+    return status === 200 && json().findings.length === 0;
   };
   await until(clean, "check", 30_000).catch(() => {
     throw new Error(`check on ${node.name}: ${said}; log: ${node.log}`);

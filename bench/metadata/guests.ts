@@ -4,9 +4,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { until } from "../../test/harness/daemon.ts";
-import { ask } from "../../test/harness/metadata-node.ts";
 import { BOOT } from "../../test/metadata-node/boot.ts";
-import { type Guest, Stage } from "../../test/metadata-node/stage.ts";
+import { type AttachedGuest, MetadataNode } from "../../test/metadata-node/metadata-node.ts";
 import { atMost, type Measurement, number, type told } from "../line.ts";
 import { median, quantile } from "../statistics.ts";
 
@@ -17,7 +16,7 @@ const STATIC_PORT = 8081;
 const WARM_UP = 2_000;
 const PAIRS = 4_000;
 const VMS = 200;
-/** Attached at once while the stage is set. */
+/** Attached at once while the network is filled. */
 const ADDS_IN_FLIGHT = 4;
 
 interface Asked {
@@ -29,7 +28,11 @@ interface Asked {
 async function guestClient(
   how: "new" | "keep",
   count: number,
-  { ports, paths, guests }: { ports: readonly number[]; paths: readonly string[]; guests: readonly Guest[] },
+  {
+    ports,
+    paths,
+    guests,
+  }: { ports: readonly number[]; paths: readonly string[]; guests: readonly AttachedGuest[] },
 ): Promise<Asked[]> {
   const netns = guests.map(({ namespace }) => `/run/netns/${namespace}`);
   const args = [how, String(count), ports.join(), paths.join(), ...netns];
@@ -44,11 +47,11 @@ async function guestClient(
 }
 
 /** haproxy alone with an answer of the same size, in the listener's own namespace: the same way there and back. */
-async function staticServer(stage: Stage, body: string): Promise<() => Promise<void>> {
-  const ours = readFileSync(join(stage.metadata.runDir, "haproxy.cfg"), "utf8");
+async function staticServer(node: MetadataNode, body: string): Promise<() => Promise<void>> {
+  const ours = readFileSync(join(node.metadata.runDir, "haproxy.cfg"), "utf8");
   const namespace = /namespace (\S+)/.exec(ours)?.[1];
-  const file = join(stage.daemon.folder, "static.cfg");
-  const answer = join(stage.daemon.folder, "static.json");
+  const file = join(node.daemon.folder, "static.cfg");
+  const answer = join(node.daemon.folder, "static.json");
   writeFileSync(answer, body);
   writeFileSync(
     file,
@@ -73,15 +76,15 @@ frontend static
 }
 
 /** One guest asks in turns our server and haproxy alone. */
-async function ratios(stage: Stage): Promise<ReturnType<typeof told>[]> {
-  const guest = await stage.vm("vm1", stage.network("ratio"), "11111111-1111-4111-8111-111111111111");
-  await stage.untilServed(guest);
+async function ratios(node: MetadataNode): Promise<ReturnType<typeof told>[]> {
+  const guest = await node.vm("vm1", node.network("ratio"), "11111111-1111-4111-8111-111111111111");
+  await node.untilServed(guest);
   const path = "/openstack/latest/meta_data.json";
-  const { body } = await ask(guest.namespace, path);
-  const stop = await staticServer(stage, body);
+  const { body } = await guest.ask(path);
+  const stop = await staticServer(node, body);
   try {
     await until(
-      async () => (await ask(guest.namespace, `http://169.254.169.254:${STATIC_PORT}/`)).status === 200,
+      async () => (await guest.ask(`http://169.254.169.254:${STATIC_PORT}/`)).status === 200,
       "haproxy alone",
     );
     const both = { ports: [PORT, STATIC_PORT], paths: [path], guests: [guest] };
@@ -111,24 +114,24 @@ async function ratios(stage: Stage): Promise<ReturnType<typeof told>[]> {
     ];
   } finally {
     await stop();
-    await stage.end(guest);
+    await node.end(guest);
   }
 }
 
 /** Every VM of a node boots at the same instant. */
-async function boots(stage: Stage): Promise<ReturnType<typeof told>[]> {
-  const network = stage.network("boots", { subnets: "10.40.0.0/20" });
+async function boots(node: MetadataNode): Promise<ReturnType<typeof told>[]> {
+  const network = node.network("boots", { subnets: "10.40.0.0/20" });
   const names = Array.from({ length: VMS }, (_, n) => `vm${n}`);
-  const guests: Guest[] = [];
+  const guests: AttachedGuest[] = [];
   const rest = names.entries();
   await Promise.all(
     Array.from({ length: ADDS_IN_FLIGHT }, async () => {
       for (const [n, name] of rest) {
-        guests.push(await stage.vm(name, network, `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`));
+        guests.push(await node.vm(name, network, `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`));
       }
     }),
   );
-  await Promise.all([guests[0], guests.at(-1)].map((guest) => guest && stage.untilServed(guest)));
+  await Promise.all([guests[0], guests.at(-1)].map((guest) => guest && node.untilServed(guest)));
   const startMs = performance.now();
   const asked = await guestClient("new", BOOT.length, { ports: [PORT], paths: BOOT, guests });
   const allMs = performance.now() - startMs;
@@ -149,10 +152,10 @@ async function boots(stage: Stage): Promise<ReturnType<typeof told>[]> {
 
 /** Guests in namespaces behind the real bridge plugin, haproxy and the server. Needs root. */
 export const metadataGuests: Measurement = async () => {
-  const stage = await Stage.start();
+  const node = await MetadataNode.start();
   try {
-    return [...(await ratios(stage)), ...(await boots(stage))];
+    return [...(await ratios(node)), ...(await boots(node))];
   } finally {
-    await stage.stop();
+    await node.stop();
   }
 };

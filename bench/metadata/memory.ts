@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { TestDaemon } from "../../test/harness/daemon.ts";
-import { MetadataNode } from "../../test/harness/metadata-node.ts";
+import { MetadataParts } from "../../test/harness/metadata/parts.ts";
 import { atMost, type Measurement, number } from "../line.ts";
 import { memoryBytesOf } from "../workbench.ts";
 
@@ -12,7 +12,7 @@ const ROUNDS = 5;
 /** `holdfast metadata` after each of a thousand VMs of the node has asked it several times. */
 export const metadataMemory: Measurement = async () => {
   const daemon = await TestDaemon.start({ args: ["--metadata-wait-ms", "0"] });
-  const node = await MetadataNode.start(daemon);
+  const parts = await MetadataParts.start(daemon);
   try {
     const config = {
       cniVersion: "1.0.0",
@@ -21,7 +21,7 @@ export const metadataMemory: Measurement = async () => {
       ipam: { type: "holdfast-ipam", subnets: "10.50.0.0/16", metadata: true },
     };
     // Without bridges there is nothing to listen on; the server does not mind.
-    await node.kill("net", "SIGTERM");
+    await parts.net?.end();
     const addresses: string[] = [];
     const rest = Array.from({ length: VMS }, (_, n) => `vm${n}`).values();
     await Promise.all(
@@ -36,11 +36,11 @@ export const metadataMemory: Measurement = async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       for (const address of addresses) {
         const path = PATHS[round % PATHS.length] as string;
-        if ((await askServer(node.socket, path, address)) !== 200) failed += 1;
+        if ((await askServer(parts.server.socket, path, address)) !== 200) failed += 1;
       }
     }
     if (failed > 0) throw new Error(`${failed} requests were not answered with 200`);
-    const bytes = memoryBytesOf(node.server?.pid, "VmHWM");
+    const bytes = memoryBytesOf(parts.server.pid, "VmHWM");
     return [
       atMost(bytes / 1_000_000, 100, "MB", {
         what: `memory of holdfast metadata with ${number(VMS)} local VMs`,
@@ -48,7 +48,7 @@ export const metadataMemory: Measurement = async () => {
       }),
     ];
   } finally {
-    await node.stop();
+    await parts.stop();
     await daemon.stop();
   }
 };

@@ -6,10 +6,10 @@ import { KubeClaimAccess } from "../../claims/kube-claim-access.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { ALLOCATIONS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
-import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
+import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { BOOT, detachWant, said, want } from "../store/subjects.ts";
+import { clusterStore, opened } from "../store/cluster-store.ts";
+import { detachWant, said, want } from "../store/subjects.ts";
 
 // A completed pod keeps its sandbox for as long as its node likes (a graceful shutdown, a Job), and no DEL comes. The
 // controller releases its address; the node must not take it back, in turn and for ever.
@@ -22,21 +22,7 @@ let store: KubernetesStore;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-completed-"));
   api = new KubeInMemory();
-  const { clock } = api;
-  const pods = new PodDirectory(api, () => undefined);
-  store = new KubernetesStore({
-    folder,
-    context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
-    log: { info: () => {}, warn: () => {}, error: () => {} },
-    api,
-    claimAccess: new KubeClaimAccess({ api, pods, warn: () => {} }),
-    definitions: { definitionOf: () => null, networks: () => [] },
-    continuity: steadyContinuity(clock),
-    addDeadlineMs: 60_000,
-    watchNetwork: () => () => {},
-  });
-  await store.open();
-  await store.hint.refresh();
+  store = await opened(clusterStore({ folder, api, context: { node: "n1" } }));
   pod({ phase: "Running" });
   expect(said(await store.attach(want("c1", { pod: "job" })))).toMatch(/^10\.0\.0\.\d\/29$/);
 });

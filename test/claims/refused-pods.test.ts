@@ -6,11 +6,11 @@ import { KubeClaimAccess } from "../../claims/kube-claim-access.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import { EventWriter } from "../../kube/events.ts";
 import { CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
+import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
-import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { BOOT, said, want } from "../store/subjects.ts";
+import { clusterStore, opened } from "../store/cluster-store.ts";
+import { said, want } from "../store/subjects.ts";
 import { owner } from "./objects.ts";
 
 // A pod that may not use a claim is refused; whoever owns the claim can see who tried.
@@ -26,19 +26,8 @@ beforeEach(async () => {
   api = new KubeInMemory(clock);
   const pods = new PodDirectory(api, () => undefined);
   const events = new EventWriter({ api, component: "holdfast-daemon", host: "n1" });
-  store = new KubernetesStore({
-    folder,
-    context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
-    log: { info: () => {}, warn: () => {}, error: () => {} },
-    api,
-    claimAccess: new KubeClaimAccess({ api, pods, warn: () => {}, events }),
-    definitions: { definitionOf: () => null, networks: () => [] },
-    continuity: steadyContinuity(clock),
-    addDeadlineMs: 60_000,
-    watchNetwork: () => () => {},
-  });
-  await store.open();
-  await store.hint.refresh();
+  const claimAccess = new KubeClaimAccess({ api, pods, warn: () => {}, events });
+  store = await opened(clusterStore({ folder, api, claimAccess, context: { node: "n1" } }));
 });
 afterEach(async () => {
   await store.close();

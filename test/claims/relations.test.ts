@@ -16,22 +16,9 @@ import { type JudgedAllocation, judge, type Rules, type Verdict } from "../../cl
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../kube/objects.ts";
 import { cooled, newAllocation, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
+import { CLAIM, POD, RULES } from "./judged.ts";
 
-const RULES: Rules = {
-  graceSeconds: 30,
-  podGoneReleaseSeconds: 0,
-  coolingKeepSeconds: 600,
-  cooldownSeconds: () => 60,
-};
 const SINCE = "2026-01-01T00:00:00Z";
-const CLAIM: AllocationOwner = {
-  kind: "IPAMClaim",
-  namespace: "shop",
-  name: "vm1",
-  uid: "c1",
-  interface: "",
-};
-const POD: AllocationOwner = { kind: "Pod", namespace: "shop", name: "web", uid: "p1", interface: "net1" };
 const CONTAINER: AllocationOwner = {
   kind: "Container",
   namespace: "",
@@ -40,7 +27,8 @@ const CONTAINER: AllocationOwner = {
   interface: "net1",
 };
 
-interface World {
+/** What is known of the objects around an allocation; absent: unknown. */
+interface KnownObjects {
   readonly claim?: Found<ClaimFact>;
   readonly pod?: Found<PodFact>;
   readonly node?: Found<NodeFact>;
@@ -51,15 +39,15 @@ interface World {
   readonly stopped?: readonly string[];
 }
 
-function factsOf(world: World): Facts {
+function factsOf(known: KnownObjects): Facts {
   return {
-    claim: () => world.claim ?? UNKNOWN,
-    pod: () => world.pod ?? UNKNOWN,
-    node: (name) => world.nodes?.[name] ?? world.node ?? UNKNOWN,
-    wasSeenStopped: (uid) => world.stopped?.includes(uid) ?? false,
+    claim: () => known.claim ?? UNKNOWN,
+    pod: () => known.pod ?? UNKNOWN,
+    node: (name) => known.nodes?.[name] ?? known.node ?? UNKNOWN,
+    wasSeenStopped: (uid) => known.stopped?.includes(uid) ?? false,
     networkOfNad: (nad) =>
       nad === "shop/red" ? present("red") : nad === "shop/blue" ? present("blue") : UNKNOWN,
-    podsNaming: () => world.naming ?? UNKNOWN,
+    podsNaming: () => known.naming ?? UNKNOWN,
   };
 }
 
@@ -147,7 +135,7 @@ const withFinalizer = (object: IPAllocation): IPAllocation => ({
 const CASES: readonly (readonly [
   reason: string,
   object: IPAllocation,
-  world: World,
+  known: KnownObjects,
   verdict: string,
   rules?: Partial<Rules>,
 ])[] = [
@@ -571,9 +559,9 @@ const CASES: readonly (readonly [
   ],
 ];
 
-for (const [reason, object, world, expected, rules = {}] of CASES) {
+for (const [reason, object, known, expected, rules = {}] of CASES) {
   test(reason, () => {
-    expect(said(judge(judged(object), factsOf(world), { ...RULES, ...rules }))).toBe(
+    expect(said(judge(judged(object), factsOf(known), { ...RULES, ...rules }))).toBe(
       /^(keep|report|.* after )/.test(expected) ? expected : `${expected} after 30`,
     );
   });
@@ -581,14 +569,14 @@ for (const [reason, object, world, expected, rules = {}] of CASES) {
 
 test("each fact that a release rests on, made unknown, keeps the address", () => {
   const freeing = new Set(["release", "prune"]);
-  const bases = CASES.filter(([, object, world, , rules = {}]) =>
-    freeing.has(judge(judged(object), factsOf(world), { ...RULES, ...rules }).kind),
+  const bases = CASES.filter(([, object, known, , rules = {}]) =>
+    freeing.has(judge(judged(object), factsOf(known), { ...RULES, ...rules }).kind),
   );
-  for (const [reason, object, world, , rules = {}] of bases) {
-    const asked = new Set<keyof World>();
-    judge(judged(object), recording(factsOf(world), asked), { ...RULES, ...rules });
+  for (const [reason, object, known, , rules = {}] of bases) {
+    const asked = new Set<keyof KnownObjects>();
+    judge(judged(object), recording(factsOf(known), asked), { ...RULES, ...rules });
     for (const fact of asked) {
-      const verdict = judge(judged(object), factsOf({ ...world, [fact]: UNKNOWN }), { ...RULES, ...rules });
+      const verdict = judge(judged(object), factsOf({ ...known, [fact]: UNKNOWN }), { ...RULES, ...rules });
       expect(verdict.kind, `${reason}: ${fact} unknown`).toBe("keep");
     }
   }
@@ -677,8 +665,8 @@ test("nothing is released while any fact that was asked for is unknown", () => {
   expect(seen.release ?? 0).toBeGreaterThan(100);
 });
 
-function recording(facts: Facts, asked: Set<keyof World>): Facts {
-  const note = <Args extends unknown[], T>(what: keyof World, ask: (...args: Args) => T) => {
+function recording(facts: Facts, asked: Set<keyof KnownObjects>): Facts {
+  const note = <Args extends unknown[], T>(what: keyof KnownObjects, ask: (...args: Args) => T) => {
     return (...args: Args): T => {
       asked.add(what);
       return ask(...args);

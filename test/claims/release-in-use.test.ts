@@ -4,17 +4,13 @@ import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
-import { KubeClaimAccess } from "../../claims/kube-claim-access.ts";
-import { PodDirectory } from "../../claims/pod-directory.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { mirrorOf } from "../harness/kube-pods.ts";
-import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { BOOT } from "../store/subjects.ts";
+import { clusterStore } from "../store/cluster-store.ts";
 
 // An imported address has no attachment: only its pod tells whether it is in use.
 
@@ -46,19 +42,7 @@ function state(): string {
 type Release = (force: boolean) => Promise<string>;
 
 const byDaemon: Release = async (force) => {
-  const { clock } = api;
-  const pods = new PodDirectory(api, () => undefined);
-  const store = new KubernetesStore({
-    folder,
-    context: { clock, node: "n1", bootId: BOOT, namespaceGone: () => false },
-    log: { info: () => {}, warn: () => {}, error: () => {} },
-    api,
-    claimAccess: new KubeClaimAccess({ api, pods, warn: () => {} }),
-    definitions: { definitionOf: () => null, networks: () => [] },
-    continuity: steadyContinuity(clock),
-    addDeadlineMs: 60_000,
-    watchNetwork: () => () => {},
-  });
+  const store = clusterStore({ folder, api, context: { node: "n1" } });
   const outcome = await store.release({ network: "blue", address: parseAddress(ADDRESS), force });
   return outcome.kind === "released" ? "released" : `${outcome.refusal.code}: ${outcome.refusal.message}`;
 };

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { type CachedAllocation, type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
-import type { Rules } from "../../claims/reasons/relations.ts";
 import { countNetwork } from "../../controller/network-counts.ts";
 import { restMs } from "../../controller/periodic-task.ts";
 import { LOOK_REST, Sweeper } from "../../controller/sweeper.ts";
@@ -11,6 +10,7 @@ import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
+import { RULES } from "./judged.ts";
 
 // What a look at a large cluster costs, in counted work, and what becomes of a reason to free an address when looking or
 // carrying out takes long, on a clock of the test's own.
@@ -41,12 +41,6 @@ beforeEach(() => {
   work.parsed = 0;
 });
 
-const RULES: Rules = {
-  graceSeconds: 30,
-  podGoneReleaseSeconds: 0,
-  coolingKeepSeconds: 600,
-  cooldownSeconds: () => 60,
-};
 const signal = new AbortController().signal;
 
 /** A Map that takes time of the test's clock for each item that is looked at. */
@@ -67,7 +61,8 @@ class SlowMap<T> extends Map<string, T> {
   }
 }
 
-class Scene {
+/** A cluster with as many pods and allocations as a test gives it, and what a controller knows of them. */
+class LargeCluster {
   readonly clock = new ManualClock();
   readonly api = new KubeInMemory(this.clock);
   readonly allocations: SlowMap<CachedAllocation>;
@@ -140,26 +135,26 @@ class Scene {
 
 describe("100,000 IPv6 allocations", () => {
   // A look takes 15 s of this clock, which is an hour on no machine and more than any has needed.
-  const scene = new Scene(0.15);
-  for (let index = 0; index < 100_000; index += 1) scene.allocate(index, { lives: true });
-  scene.allocate(100_000, { lives: false });
+  const cluster = new LargeCluster(0.15);
+  for (let index = 0; index < 100_000; index += 1) cluster.allocate(index, { lives: true });
+  cluster.allocate(100_000, { lives: false });
 
   test("one that nobody holds is freed after its grace, however long a look takes", async () => {
     let looks = 0;
-    for (; looks < 6 && scene.states[0] === "Bound"; looks += 1) {
-      const startMs = scene.clock.nowMs;
-      await scene.sweeper.look(signal);
-      const tookMs = scene.clock.nowMs - startMs;
+    for (; looks < 6 && cluster.states[0] === "Bound"; looks += 1) {
+      const startMs = cluster.clock.nowMs;
+      await cluster.sweeper.look(signal);
+      const tookMs = cluster.clock.nowMs - startMs;
       expect(tookMs).toBeGreaterThan(10_000);
-      scene.clock.nowMs += restMs(tookMs, LOOK_REST);
-      await scene.sweeper.carryOutDue(signal);
+      cluster.clock.nowMs += restMs(tookMs, LOOK_REST);
+      await cluster.sweeper.carryOutDue(signal);
     }
-    expect(scene.states).toEqual(["Cooling"]);
+    expect(cluster.states).toEqual(["Cooling"]);
     expect(looks).toBeLessThanOrEqual(3);
   });
 
   test("are not parsed or hashed again by a look", async () => {
-    await scene.sweeper.look(signal);
+    await cluster.sweeper.look(signal);
     expect(work).toEqual({ names: 0, parsed: 0 });
   });
 
@@ -169,97 +164,97 @@ describe("100,000 IPv6 allocations", () => {
     if (nad === null) throw new Error("the definition of the test is not ours");
     const counting = { definition: nad.definition, by: "shop/blue", source: "" };
     work.parsed = 0;
-    const counts = await countNetwork(counting, [...scene.allocations.values()], scene.clock);
+    const counts = await countNetwork(counting, [...cluster.allocations.values()], cluster.clock);
     expect(counts.allocated).toBeGreaterThan(99_999n);
     expect(work).toEqual({ names: 0, parsed: 0 });
   });
 });
 
 test("a canonical address is read without the general parser", () => {
-  const scene = new Scene();
-  for (let index = 0; index < 100; index += 1) scene.allocate(index, { lives: true });
+  const cluster = new LargeCluster();
+  for (let index = 0; index < 100; index += 1) cluster.allocate(index, { lives: true });
   expect(work.parsed).toBe(0);
   expect(formatAddress({ family: 6, value: 0xfdn << 120n })).toBe("fd00::");
 });
 
 test("carrying out that takes long does not keep anybody from looking", async () => {
-  const scene = new Scene();
-  scene.allocate(1, { lives: false });
-  await scene.lookFor(20);
-  scene.allocate(2, { lives: false });
-  await scene.lookFor(0);
+  const cluster = new LargeCluster();
+  cluster.allocate(1, { lives: false });
+  await cluster.lookFor(20);
+  cluster.allocate(2, { lives: false });
+  await cluster.lookFor(0);
   const asks = new Map<string, number>();
-  scene.api.before = async ({ path }) => {
+  cluster.api.before = async ({ path }) => {
     asks.set(path, (asks.get(path) ?? 0) + 1);
     // Nearly as long as anybody waits for an answer, in which the other one's grace comes to its end.
     for (let look = 0; look < 3; look += 1) {
-      scene.clock.nowMs += 3_000;
-      await scene.sweeper.look(signal);
+      cluster.clock.nowMs += 3_000;
+      await cluster.sweeper.look(signal);
     }
   };
-  await scene.sweeper.carryOutDue(signal);
-  expect(scene.states).toEqual(["Cooling", "Cooling"]);
-  const [one = ""] = scene.api.objects.keys();
+  await cluster.sweeper.carryOutDue(signal);
+  expect(cluster.states).toEqual(["Cooling", "Cooling"]);
+  const [one = ""] = cluster.api.objects.keys();
   expect(asks.get(one), "it is read and written, and not tried a second time").toBe(2);
 });
 
 test("a lease that comes and goes does not make anybody forget what was seen", async () => {
-  const scene = new Scene();
-  scene.allocate(1, { lives: false });
+  const cluster = new LargeCluster();
+  cluster.allocate(1, { lives: false });
   for (let round = 0; round < 2; round += 1) {
-    scene.idle = "another controller works";
-    await scene.lookFor(40);
-    scene.idle = null;
-    await scene.sweeper.carryOutDue(signal);
+    cluster.idle = "another controller works";
+    await cluster.lookFor(40);
+    cluster.idle = null;
+    await cluster.sweeper.carryOutDue(signal);
   }
-  expect(scene.states).toEqual(["Cooling"]);
+  expect(cluster.states).toEqual(["Cooling"]);
 });
 
 describe("how long a reason has waited", () => {
   test("is 0 while everything has its grace, grows while nothing can be carried out, and is 0 again", async () => {
-    const scene = new Scene();
-    scene.allocate(1, { lives: false });
-    await scene.lookFor(20);
-    expect(scene.sweeper.overdueSeconds).toBe(0);
-    scene.api.away = true;
+    const cluster = new LargeCluster();
+    cluster.allocate(1, { lives: false });
+    await cluster.lookFor(20);
+    expect(cluster.sweeper.overdueSeconds).toBe(0);
+    cluster.api.away = true;
     for (let round = 0; round < 10; round += 1) {
-      await scene.lookFor(50);
-      await scene.sweeper.carryOutDue(signal);
+      await cluster.lookFor(50);
+      await cluster.sweeper.carryOutDue(signal);
     }
-    expect(scene.sweeper.overdueSeconds).toBeGreaterThan(550);
-    scene.api.away = false;
-    await scene.lookFor(0);
-    await scene.sweeper.carryOutDue(signal);
-    expect(scene.states).toEqual(["Cooling"]);
-    expect(scene.sweeper.overdueSeconds).toBe(0);
+    expect(cluster.sweeper.overdueSeconds).toBeGreaterThan(550);
+    cluster.api.away = false;
+    await cluster.lookFor(0);
+    await cluster.sweeper.carryOutDue(signal);
+    expect(cluster.states).toEqual(["Cooling"]);
+    expect(cluster.sweeper.overdueSeconds).toBe(0);
   });
 
   test("grows also when looks are so far apart that none of them counts", async () => {
-    const scene = new Scene();
-    scene.allocate(1, { lives: false });
+    const cluster = new LargeCluster();
+    cluster.allocate(1, { lives: false });
     for (let round = 0; round < 10; round += 1) {
-      await scene.sweeper.look(signal);
-      scene.clock.nowMs += 60_000;
-      await scene.sweeper.carryOutDue(signal);
+      await cluster.sweeper.look(signal);
+      cluster.clock.nowMs += 60_000;
+      await cluster.sweeper.carryOutDue(signal);
     }
-    expect(scene.states).toEqual(["Bound"]);
-    expect(scene.sweeper.overdueSeconds).toBeGreaterThan(500);
+    expect(cluster.states).toEqual(["Bound"]);
+    expect(cluster.sweeper.overdueSeconds).toBeGreaterThan(500);
   });
 });
 
 test("what fails again and again keeps nothing else waiting", async () => {
-  const scene = new Scene();
+  const cluster = new LargeCluster();
   const stubborn = new Set<string>();
-  for (let index = 0; index < 1_000; index += 1) scene.allocate(index, { lives: false });
-  for (const path of scene.api.objects.keys()) stubborn.add(path);
-  scene.allocate(1_000, { lives: false });
-  scene.api.before = ({ path }) => {
+  for (let index = 0; index < 1_000; index += 1) cluster.allocate(index, { lives: false });
+  for (const path of cluster.api.objects.keys()) stubborn.add(path);
+  cluster.allocate(1_000, { lives: false });
+  cluster.api.before = ({ path }) => {
     if (stubborn.has(path)) throw new ApiAway("the test says so");
   };
-  await scene.lookFor(30);
+  await cluster.lookFor(30);
   for (let turn = 0; turn < 4; turn += 1) {
-    await scene.sweeper.carryOutDue(signal);
-    await scene.lookFor(0);
+    await cluster.sweeper.carryOutDue(signal);
+    await cluster.lookFor(0);
   }
-  expect(scene.states.filter((state) => state === "Cooling")).toHaveLength(1);
+  expect(cluster.states.filter((state) => state === "Cooling")).toHaveLength(1);
 });

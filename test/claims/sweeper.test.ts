@@ -20,20 +20,15 @@ import { projectClaim } from "../../kube/views/claim-view.ts";
 import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
+import { CLAIM, POD, RULES } from "./judged.ts";
 
-const RULES: Rules = {
-  graceSeconds: 30,
-  podGoneReleaseSeconds: 0,
-  coolingKeepSeconds: 600,
-  cooldownSeconds: () => 60,
-};
 const PODS = namespacedPath(PODS_PATH, "shop");
 const CLAIMS = namespacedPath(CLAIMS_PATH, "shop");
 const SILENT = { debug() {}, info() {}, warn() {} };
 const signal = new AbortController().signal;
 
-/** A controller's eyes on the fake server: caches that are copied when `look` is called. */
-class Scene {
+/** A cluster in memory and the controller that sweeps it, whose caches are copied from the server when `look` is called. */
+class SweptCluster {
   readonly clock: ManualClock;
   readonly api: KubeInMemory;
   readonly sweeper: Sweeper;
@@ -163,14 +158,6 @@ class Scene {
   }
 }
 
-const CLAIM: AllocationOwner = {
-  kind: "IPAMClaim",
-  namespace: "shop",
-  name: "vm1",
-  uid: "c1",
-  interface: "",
-};
-const POD: AllocationOwner = { kind: "Pod", namespace: "shop", name: "web", uid: "p1", interface: "net1" };
 const ATTACHMENT: AllocationAttachment = {
   containerID: "c1",
   interface: "net1",
@@ -180,93 +167,93 @@ const ATTACHMENT: AllocationAttachment = {
 };
 
 test("frees after two passes and the grace, not before", async () => {
-  const scene = new Scene();
-  scene.allocate(CLAIM);
-  await scene.sweepFor(20);
-  expect(scene.state).toBe("Bound");
-  await scene.sweepFor(20);
-  expect(scene.state).toBe("Cooling");
-  const [write] = scene.api.writes;
+  const cluster = new SweptCluster();
+  cluster.allocate(CLAIM);
+  await cluster.sweepFor(20);
+  expect(cluster.state).toBe("Bound");
+  await cluster.sweepFor(20);
+  expect(cluster.state).toBe("Cooling");
+  const [write] = cluster.api.writes;
   expect(write).toMatchObject({ method: "PUT", priority: "housekeeping" });
-  expect(scene.api.writes).toHaveLength(1);
+  expect(cluster.api.writes).toHaveLength(1);
 });
 
 test("one long silence between two passes is not an observation", async () => {
-  const scene = new Scene();
-  scene.allocate(CLAIM);
-  await scene.sweepFor(0);
-  scene.clock.nowMs += 3_600_000;
-  await scene.sweepFor(20);
-  expect(scene.state).toBe("Bound");
+  const cluster = new SweptCluster();
+  cluster.allocate(CLAIM);
+  await cluster.sweepFor(0);
+  cluster.clock.nowMs += 3_600_000;
+  await cluster.sweepFor(20);
+  expect(cluster.state).toBe("Bound");
 });
 
 test("a change of the allocation begins the grace anew", async () => {
-  const scene = new Scene();
-  const object = scene.allocate(CLAIM);
-  await scene.sweepFor(20);
-  scene.api.put(ALLOCATIONS_PATH, { ...object, metadata: { ...object.metadata, labels: { note: "1" } } });
-  await scene.sweepFor(20);
-  expect(scene.state).toBe("Bound");
+  const cluster = new SweptCluster();
+  const object = cluster.allocate(CLAIM);
+  await cluster.sweepFor(20);
+  cluster.api.put(ALLOCATIONS_PATH, { ...object, metadata: { ...object.metadata, labels: { note: "1" } } });
+  await cluster.sweepFor(20);
+  expect(cluster.state).toBe("Bound");
 });
 
 test("nothing is freed while something is idle, unread or refused", async () => {
-  const scene = new Scene();
-  scene.allocate(CLAIM);
-  scene.doubt = "the pods are not listed yet";
-  await scene.sweepFor(100);
-  scene.doubt = null;
-  scene.idle = "another controller works";
-  await scene.sweepFor(100);
-  scene.idle = null;
-  scene.api.away = true;
-  await scene.sweepFor(100);
-  scene.api.away = false;
-  scene.api.missing.add(CLAIMS_PATH.replace("/ipamclaims", "/"));
-  await scene.sweepFor(100);
-  expect(scene.state).toBe("Bound");
-  scene.api.missing.clear();
-  await scene.sweepFor(0);
-  expect(scene.state).toBe("Cooling");
+  const cluster = new SweptCluster();
+  cluster.allocate(CLAIM);
+  cluster.doubt = "the pods are not listed yet";
+  await cluster.sweepFor(100);
+  cluster.doubt = null;
+  cluster.idle = "another controller works";
+  await cluster.sweepFor(100);
+  cluster.idle = null;
+  cluster.api.away = true;
+  await cluster.sweepFor(100);
+  cluster.api.away = false;
+  cluster.api.missing.add(CLAIMS_PATH.replace("/ipamclaims", "/"));
+  await cluster.sweepFor(100);
+  expect(cluster.state).toBe("Bound");
+  cluster.api.missing.clear();
+  await cluster.sweepFor(0);
+  expect(cluster.state).toBe("Cooling");
 });
 
 test("a claim that the cache has not seen yet is found by the quorum read", async () => {
-  const scene = new Scene();
-  scene.allocate(CLAIM);
-  await scene.sweepFor(20);
-  scene.look();
-  scene.claim([]);
-  await scene.pass();
-  expect(scene.state).toBe("Bound");
+  const cluster = new SweptCluster();
+  cluster.allocate(CLAIM);
+  await cluster.sweepFor(20);
+  cluster.look();
+  cluster.claim([]);
+  await cluster.pass();
+  expect(cluster.state).toBe("Bound");
 });
 
 test("a pod that names the claim, and that the cache has not seen yet, holds the address", async () => {
-  const scene = new Scene();
-  scene.allocate(CLAIM);
-  await scene.sweepFor(20);
-  scene.look();
-  scene.clock.nowMs += 20_000;
-  scene.pod("p7", "vm1");
-  await scene.pass();
-  expect(scene.state).toBe("Bound");
+  const cluster = new SweptCluster();
+  cluster.allocate(CLAIM);
+  await cluster.sweepFor(20);
+  cluster.look();
+  cluster.clock.nowMs += 20_000;
+  cluster.pod("p7", "vm1");
+  await cluster.pass();
+  expect(cluster.state).toBe("Bound");
 });
 
 test("an attachment that is written between the last read and the write keeps the address", async () => {
-  const scene = new Scene();
-  const object = scene.allocate(POD);
-  await scene.sweepFor(20);
-  scene.api.before = ({ method }) => {
+  const cluster = new SweptCluster();
+  const object = cluster.allocate(POD);
+  await cluster.sweepFor(20);
+  cluster.api.before = ({ method }) => {
     if (method !== "PUT") return;
-    scene.api.before = () => {};
-    scene.api.put(ALLOCATIONS_PATH, withAttachment(object, ATTACHMENT));
+    cluster.api.before = () => {};
+    cluster.api.put(ALLOCATIONS_PATH, withAttachment(object, ATTACHMENT));
   };
-  await scene.sweepFor(20);
-  expect(scene.state).toBe("Bound");
-  expect(scene.api.writes).toHaveLength(0);
+  await cluster.sweepFor(20);
+  expect(cluster.state).toBe("Bound");
+  expect(cluster.api.writes).toHaveLength(0);
 });
 
 test("a controller stopped between read and write, and continued when the address is another's, does no harm", async () => {
-  const first = new Scene();
-  const second = new Scene({}, first.clock, first.api);
+  const first = new SweptCluster();
+  const second = new SweptCluster({}, first.clock, first.api);
   const object = first.allocate(POD);
   for (let passed = 0; passed <= 20; passed += 10) {
     for (const one of [first, second]) {
@@ -307,28 +294,28 @@ test("a controller stopped between read and write, and continued when the addres
 });
 
 test("a Cooling object is deleted after rest and keeping, with a precondition", async () => {
-  const scene = new Scene({ coolingKeepSeconds: 40 });
-  scene.allocate(CLAIM);
-  await scene.sweepFor(40);
-  expect(scene.state).toBe("Cooling");
-  const { uid } = [...scene.api.objects.values()][0].metadata;
-  await scene.sweepFor(80);
-  expect(scene.state).toBe("Cooling");
-  await scene.sweepFor(40);
-  expect(scene.state).toBe("deleted");
-  expect(scene.api.writes.at(-1)?.body).toMatchObject({ preconditions: { uid } });
+  const cluster = new SweptCluster({ coolingKeepSeconds: 40 });
+  cluster.allocate(CLAIM);
+  await cluster.sweepFor(40);
+  expect(cluster.state).toBe("Cooling");
+  const { uid } = [...cluster.api.objects.values()][0].metadata;
+  await cluster.sweepFor(80);
+  expect(cluster.state).toBe("Cooling");
+  await cluster.sweepFor(40);
+  expect(cluster.state).toBe("deleted");
+  expect(cluster.api.writes.at(-1)?.body).toMatchObject({ preconditions: { uid } });
 });
 
 test("attachments on a node that is gone are pruned; the claim keeps the address", async () => {
-  const scene = new Scene();
-  scene.claim(["10.0.0.5/24"]);
-  scene.allocate(CLAIM, ATTACHMENT);
-  scene.api.put(NODES_PATH, { metadata: { name: "n1" } });
-  await scene.sweepFor(40);
-  expect(scene.api.writes).toHaveLength(0);
-  scene.api.remove(`${NODES_PATH}/n1`);
-  await scene.sweepFor(40);
-  expect([...scene.api.objects.values()].find(({ kind }) => kind === "IPAllocation").status).toMatchObject({
+  const cluster = new SweptCluster();
+  cluster.claim(["10.0.0.5/24"]);
+  cluster.allocate(CLAIM, ATTACHMENT);
+  cluster.api.put(NODES_PATH, { metadata: { name: "n1" } });
+  await cluster.sweepFor(40);
+  expect(cluster.api.writes).toHaveLength(0);
+  cluster.api.remove(`${NODES_PATH}/n1`);
+  await cluster.sweepFor(40);
+  expect([...cluster.api.objects.values()].find(({ kind }) => kind === "IPAllocation").status).toMatchObject({
     state: "Bound",
     attachments: {},
   });
@@ -339,15 +326,15 @@ const ENDED = { phase: "Running", containerStatuses: [{ state: { terminated: { e
 const RUNNING = { phase: "Running", containerStatuses: [{ state: { running: {} } }] };
 
 test("an address from before Holdfast: freed after its kubelet has ended the pod", async () => {
-  const scene = new Scene();
-  scene.node("True");
-  scene.allocate(POD);
-  scene.pod("p1", null, ENDED, DELETED);
-  await scene.sweepFor(0);
-  expect(scene.state).toBe("Bound");
-  scene.removePod();
-  await scene.sweepFor(40);
-  expect(scene.state).toBe("Cooling");
+  const cluster = new SweptCluster();
+  cluster.node("True");
+  cluster.allocate(POD);
+  cluster.pod("p1", null, ENDED, DELETED);
+  await cluster.sweepFor(0);
+  expect(cluster.state).toBe("Bound");
+  cluster.removePod();
+  await cluster.sweepFor(40);
+  expect(cluster.state).toBe("Cooling");
 });
 
 test.each([
@@ -356,63 +343,63 @@ test.each([
 ])(
   "an address from before Holdfast whose pod %s: held until its node is gone",
   async (_, status, metadata) => {
-    const scene = new Scene();
-    scene.node("True");
-    scene.allocate(POD);
-    scene.pod("p1", null, status, metadata);
-    await scene.sweepFor(0);
-    scene.removePod();
-    await scene.sweepFor(100);
-    expect(scene.api.writes).toHaveLength(0);
-    scene.api.remove(`${NODES_PATH}/n1`);
-    await scene.sweepFor(40);
-    expect(scene.state).toBe("Cooling");
+    const cluster = new SweptCluster();
+    cluster.node("True");
+    cluster.allocate(POD);
+    cluster.pod("p1", null, status, metadata);
+    await cluster.sweepFor(0);
+    cluster.removePod();
+    await cluster.sweepFor(100);
+    expect(cluster.api.writes).toHaveLength(0);
+    cluster.api.remove(`${NODES_PATH}/n1`);
+    await cluster.sweepFor(40);
+    expect(cluster.state).toBe("Cooling");
   },
 );
 
 test("a controller that was started after the end of a pod from before Holdfast holds its address", async () => {
-  const scene = new Scene();
-  scene.node("True");
-  scene.allocate(POD);
-  await scene.sweepFor(100);
-  expect(scene.api.writes).toHaveLength(0);
+  const cluster = new SweptCluster();
+  cluster.node("True");
+  cluster.allocate(POD);
+  await cluster.sweepFor(100);
+  expect(cluster.api.writes).toHaveLength(0);
 });
 
 test("an address that an earlier release has recorded without its node gets it while the pod lives", async () => {
-  const scene = new Scene();
-  scene.node("True");
-  scene.allocate(POD, null, null);
-  scene.pod("p1", null);
-  await scene.sweepFor(40);
-  expect(scene.allocation?.status).toMatchObject({ state: "Bound", node: "n1", attachments: {} });
-  expect(scene.api.writes).toHaveLength(1);
-  await scene.sweepFor(100);
-  expect(scene.api.writes).toHaveLength(1);
+  const cluster = new SweptCluster();
+  cluster.node("True");
+  cluster.allocate(POD, null, null);
+  cluster.pod("p1", null);
+  await cluster.sweepFor(40);
+  expect(cluster.allocation?.status).toMatchObject({ state: "Bound", node: "n1", attachments: {} });
+  expect(cluster.api.writes).toHaveLength(1);
+  await cluster.sweepFor(100);
+  expect(cluster.api.writes).toHaveLength(1);
 });
 
 test("the operator's time for pods that are gone runs only while their node is unreachable", async () => {
-  const scene = new Scene({ podGoneReleaseSeconds: 60 });
-  scene.allocate(POD, ATTACHMENT);
-  scene.node("True");
-  await scene.sweepFor(200);
-  scene.node("Unknown");
-  await scene.sweepFor(40);
-  scene.node("False");
-  await scene.sweepFor(0);
-  scene.node("Unknown");
-  await scene.sweepFor(50);
-  expect(scene.api.writes).toHaveLength(0);
-  await scene.sweepFor(20);
-  expect(scene.state).toBe("Cooling");
+  const cluster = new SweptCluster({ podGoneReleaseSeconds: 60 });
+  cluster.allocate(POD, ATTACHMENT);
+  cluster.node("True");
+  await cluster.sweepFor(200);
+  cluster.node("Unknown");
+  await cluster.sweepFor(40);
+  cluster.node("False");
+  await cluster.sweepFor(0);
+  cluster.node("Unknown");
+  await cluster.sweepFor(50);
+  expect(cluster.api.writes).toHaveLength(0);
+  await cluster.sweepFor(20);
+  expect(cluster.state).toBe("Cooling");
 });
 
 test("counts say how many allocations there are of each verdict", async () => {
-  const scene = new Scene();
-  scene.claim([]);
-  scene.allocate(CLAIM);
-  scene.api.put(ALLOCATIONS_PATH, { kind: "IPAllocation", metadata: { name: "nonsense" }, spec: {} });
-  await scene.sweepFor(0);
-  expect(Object.fromEntries(scene.sweeper.counts)).toEqual({
+  const cluster = new SweptCluster();
+  cluster.claim([]);
+  cluster.allocate(CLAIM);
+  cluster.api.put(ALLOCATIONS_PATH, { kind: "IPAllocation", metadata: { name: "nonsense" }, spec: {} });
+  await cluster.sweepFor(0);
+  expect(Object.fromEntries(cluster.sweeper.counts)).toEqual({
     "keep claim-unpublished": 1,
     "report unsound": 1,
   });

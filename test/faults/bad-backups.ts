@@ -1,7 +1,7 @@
 /** Files that must not be taken for a backup. */
 import { copyFileSync, mkdirSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import Database from "better-sqlite3";
-import type { Stage } from "./stage.ts";
+import type { StandaloneNode } from "./standalone-node.ts";
 
 export interface BadBackup {
   readonly what: string;
@@ -9,10 +9,10 @@ export interface BadBackup {
   readonly says: RegExp;
 }
 
-/** Made in the stage's folder, from a good backup. */
-export function badBackups(stage: Stage, good: string): BadBackup[] {
+/** Made in the node's folder, from a good backup. */
+export function badBackups(node: StandaloneNode, good: string): BadBackup[] {
   const make = (what: string, says: RegExp, write: (path: string) => void): BadBackup => {
-    const path = stage.path(`${what.replaceAll(" ", "-")}.backup`);
+    const path = node.path(`${what.replaceAll(" ", "-")}.backup`);
     write(path);
     return { what, path, says };
   };

@@ -7,7 +7,8 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { type CniAnswer, network, type TestDaemon, until } from "../harness/daemon.ts";
-import { requireRoot, Stage } from "./stage.ts";
+import { requireRoot } from "../harness/needs.ts";
+import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { BOOT_ID } from "./wire.ts";
 
@@ -16,11 +17,11 @@ const OTHER_BOOT = "22222222-3333-4444-8555-666666666666";
 const BLUE = network("blue", { subnets: "10.10.0.0/24", cooldownSeconds: 0 }, { cniVersion: "1.1.0" });
 
 let count = 0;
-const netnsIn = (stage: Stage) => stage.addNetns(`holdfast-test-boot-${process.pid}-${count++}`);
+const netnsIn = (node: StandaloneNode) => node.addNetns(`holdfast-test-boot-${process.pid}-${count++}`);
 
 /** A file with another boot ID than this machine's. */
-function otherBoot(stage: Stage): string {
-  const file = stage.path("other-boot");
+function otherBoot(node: StandaloneNode): string {
+  const file = node.path("other-boot");
   writeFileSync(file, `${OTHER_BOOT}\n`);
   return file;
 }
@@ -38,20 +39,20 @@ async function findings(daemon: TestDaemon): Promise<string[]> {
 }
 
 /** Changes the database of a daemon that has ended. */
-function edit(stage: Stage, ...statements: string[]): void {
-  const db = new Database(stage.path("state", "holdfast.db"));
+function edit(node: StandaloneNode, ...statements: string[]): void {
+  const db = new Database(node.path("state", "holdfast.db"));
   for (const statement of statements) expect(db.prepare(statement).run().changes).toBeGreaterThan(0);
   db.close();
 }
 
 test("refused with both named, until both read one file; a DEL is carried out", async () => {
-  const stage = new Stage();
-  const first = await stage.daemon();
+  const node = new StandaloneNode();
+  const first = await node.daemon();
   const before = addressOf(await first.cni("ADD", "before", { config: BLUE }));
   await first.end();
 
-  const file = otherBoot(stage);
-  const daemon = await stage.daemon({ args: ["--boot-id-file", file] });
+  const file = otherBoot(node);
+  const daemon = await node.daemon({ args: ["--boot-id-file", file] });
   const refused = await daemon.cni("ADD", "a", { config: BLUE });
   expect(refused.json()).toMatchObject({ code: 11, msg: expect.stringContaining(BOOT_ID) });
   expect(refused.json().msg).toContain(OTHER_BOOT);
@@ -70,26 +71,26 @@ test("refused with both named, until both read one file; a DEL is carried out", 
 });
 
 test("a file that cannot be read, or has no boot ID, is named with what to do", async () => {
-  const stage = new Stage();
-  const missing = stage.path("missing");
-  const daemon = await stage.daemon({ wait: false, args: ["--boot-id-file", missing] });
+  const node = new StandaloneNode();
+  const missing = node.path("missing");
+  const daemon = await node.daemon({ wait: false, args: ["--boot-id-file", missing] });
   await until(() => daemon.process.exitCode !== null, "its end");
   expect(daemon.log).toContain(`bootIdFile ${missing} cannot be read`);
   writeFileSync(missing, "two words\n");
-  const again = await stage.daemon({ wait: false, args: ["--boot-id-file", missing] });
+  const again = await node.daemon({ wait: false, args: ["--boot-id-file", missing] });
   await until(() => again.process.exitCode !== null, "its end");
   expect(again.log).toContain('begins with "two words", which is no boot ID');
 });
 
 test("attachments of a boot ID that only the plugin binary saw live on over a restart of the daemon", async () => {
-  const stage = new Stage();
-  const first = await stage.daemon();
+  const node = new StandaloneNode();
+  const first = await node.daemon();
   const held = [];
   for (const id of ["a", "b"]) held.push(addressOf(await first.cni("ADD", id, { config: BLUE })));
   await first.end();
   // As a release that did not compare has recorded them; the database says that this boot has been served.
-  edit(stage, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`);
-  const daemon = await stage.daemon();
+  edit(node, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`);
+  const daemon = await node.daemon();
   expect(daemon.log).toContain(`2 attachments say that this is boot ${OTHER_BOOT}`);
   expect(await attachedTo(daemon, "blue")).toEqual(["a", "b"]);
   expect(held).not.toContain(addressOf(await daemon.cni("ADD", "c", { config: BLUE })));
@@ -100,25 +101,25 @@ test("attachments of a boot ID that only the plugin binary saw live on over a re
 
 test("a database that does not say which boot it served: a namespace that is still there speaks for all", async (context) => {
   requireRoot(context);
-  const stage = new Stage();
-  const first = await stage.daemon();
-  await first.cni("ADD", "seen", { config: BLUE, netns: netnsIn(stage) });
+  const node = new StandaloneNode();
+  const first = await node.daemon();
+  await first.cni("ADD", "seen", { config: BLUE, netns: netnsIn(node) });
   await first.cni("ADD", "unseen", { config: BLUE });
   await first.end();
-  edit(stage, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`, "DELETE FROM meta WHERE key = 'boot'");
-  const daemon = await stage.daemon();
+  edit(node, `UPDATE attachments SET boot_id = '${OTHER_BOOT}'`, "DELETE FROM meta WHERE key = 'boot'");
+  const daemon = await node.daemon();
   expect(await attachedTo(daemon, "blue")).toEqual(["seen", "unseen"]);
   await daemon.end();
 
   // A clock that has begun at zero since: the machine was restarted, and somebody made a namespace of that name again.
   const late = "UPDATE attachments SET boot_us = 9000000000000000";
-  edit(stage, `${late}, boot_id = '${OTHER_BOOT}'`, `UPDATE meta SET value = 'x' WHERE key = 'boot'`);
-  const restarted = await stage.daemon();
+  edit(node, `${late}, boot_id = '${OTHER_BOOT}'`, `UPDATE meta SET value = 'x' WHERE key = 'boot'`);
+  const restarted = await node.daemon();
   expect(await attachedTo(restarted, "blue")).toEqual([]);
   expect(restarted.log).toContain("2 attachments of earlier boots ended");
 });
 
-/** Lines of the shipped unit with that key, the run folder replaced by one of the stage. */
+/** Lines of the shipped unit with that key, the run folder replaced by one of the node. */
 function unitLines(key: string, runFolder: string): string[] {
   return readFileSync(UNIT, "utf8")
     .split("\n")
@@ -128,8 +129,8 @@ function unitLines(key: string, runFolder: string): string[] {
 
 test("a system container: the shipped unit's daemon sees what the plugin binary sees, and a restart ends nothing", async (context) => {
   requireRoot(context);
-  const stage = new Stage();
-  const run = stage.path("run");
+  const node = new StandaloneNode();
+  const run = node.path("run");
   mkdirSync(run);
   const inMachine = [
     "unshare",
@@ -138,10 +139,10 @@ test("a system container: the shipped unit's daemon sees what the plugin binary 
     "-c",
     'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"',
   ];
-  const machine = [...inMachine, otherBoot(stage)];
+  const machine = [...inMachine, otherBoot(node)];
   const quoted = (words: readonly string[]) =>
     words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
-  const shim = stage.path("shim");
+  const shim = node.path("shim");
   writeFileSync(
     shim,
     `#!/bin/sh\nexec ${quoted(machine)} ${join(import.meta.dirname, "../../dist/bin/holdfast-ipam")}\n`,
@@ -156,7 +157,7 @@ test("a system container: the shipped unit's daemon sees what the plugin binary 
     unitLines("Environment", run).map((line) => line.split("=") as [string, string]),
   );
   const start = () =>
-    stage.daemon({
+    node.daemon({
       wrapper: [
         ...machine,
         "sh",
@@ -167,7 +168,7 @@ test("a system container: the shipped unit's daemon sees what the plugin binary 
       env,
     });
   const daemon = await start();
-  const netns = netnsIn(stage);
+  const netns = netnsIn(node);
   const given = addressOf(await daemon.cni("ADD", "a", { config: BLUE, netns, shim }));
   const unseen = addressOf(await daemon.cni("ADD", "b", { config: BLUE, shim }));
   await daemon.end();
@@ -177,7 +178,7 @@ test("a system container: the shipped unit's daemon sees what the plugin binary 
   await again.end();
 
   // Without that line the daemon sees the kernel's: the first ADD is refused, and nothing is ended.
-  const bare = await stage.daemon();
+  const bare = await node.daemon();
   expect((await bare.cni("ADD", "d", { config: BLUE, shim })).json()).toMatchObject({ code: 11 });
   expect(await attachedTo(bare, "blue")).toEqual(["a", "b", "c"]);
 });

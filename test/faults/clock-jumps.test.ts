@@ -2,7 +2,7 @@
 import { rmSync, statSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { network, type TestDaemon, until } from "../harness/daemon.ts";
-import { Stage } from "./stage.ts";
+import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, boundOn, expectSound, networksOf } from "./truth.ts";
 import { podArgs, postCni, wireRequest } from "./wire.ts";
 
@@ -30,9 +30,9 @@ class JumpingClock {
   readonly env: Readonly<Record<string, string>>;
   readonly #file: string;
 
-  constructor(stage: Stage) {
-    this.#file = stage.path("clock");
-    const script = stage.path("clock.cjs");
+  constructor(node: StandaloneNode) {
+    this.#file = node.path("clock");
+    const script = node.path("clock.cjs");
     writeFileSync(script, CLOCK_SCRIPT);
     this.jump(0);
     this.env = { NODE_OPTIONS: `--require=${script}`, HOLDFAST_TEST_CLOCK: this.#file };
@@ -89,8 +89,8 @@ test.each([
   ["a year forward", 365 * DAY_MS],
   ["a year back", -365 * DAY_MS],
 ])("%s", async (_what, jumpMs) => {
-  const stage = new Stage();
-  const clock = new JumpingClock(stage);
+  const node = new StandaloneNode();
+  const clock = new JumpingClock(node);
   const options = {
     env: clock.env,
     args: [
@@ -98,16 +98,16 @@ test.each([
       ...["--add-deadline-ms", String(DEADLINE_MS)],
     ],
   };
-  const daemon = await stage.daemon(options);
+  const daemon = await node.daemon(options);
   const bodies = new Map<string, string>();
   for (let index = 0; index < 20; index++) {
     bodies.set(`c-${index}`, (await postCni(daemon, "ADD", `c-${index}`, { config: KEPT })).body);
   }
-  writeFileSync(stage.path("state", "spool", ".tmp-0-1.json"), "a plugin binary is writing this");
+  writeFileSync(node.path("state", "spool", ".tmp-0-1.json"), "a plugin binary is writing this");
 
   const measured = Promise.all([
     restsFor(daemon),
-    survivesNamespaceFor(daemon, stage.path("netns")),
+    survivesNamespaceFor(daemon, node.path("netns")),
     waitsForClaim(daemon),
   ]);
   await new Promise((resolve) => setTimeout(resolve, 500));
@@ -122,7 +122,7 @@ test.each([
     expect(seconds).toBeGreaterThan(wanted - 0.4);
     expect(seconds).toBeLessThan(wanted + 15);
   }
-  expect(statSync(stage.path("state", "spool", ".tmp-0-1.json")).isFile()).toBe(true);
+  expect(statSync(node.path("state", "spool", ".tmp-0-1.json")).isFile()).toBe(true);
 
   const expectSame = async (now: TestDaemon) => {
     expect(await attachedTo(now, "kept")).toEqual([...bodies.keys()].sort());
@@ -135,7 +135,7 @@ test.each([
   await expectSame(daemon);
   await daemon.end("SIGKILL");
   clock.jump(-jumpMs);
-  await expectSame(await stage.daemon(options));
+  await expectSame(await node.daemon(options));
 });
 
 /** Times are for people: they may run backwards, but each can be read, and what is over has an end. */

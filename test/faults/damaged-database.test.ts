@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { network, type TestDaemon, until } from "../harness/daemon.ts";
 import { badBackups } from "./bad-backups.ts";
 import { DAMAGES, type Damage } from "./damage.ts";
-import { Stage } from "./stage.ts";
+import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { postCni } from "./wire.ts";
 
@@ -31,16 +31,16 @@ function contents(state: string): Map<string, string> {
 }
 
 /** A daemon that has served, ended, and whose database was then harmed. Returns what the state folder held. */
-async function damaged(stage: Stage, damage: Damage): Promise<Map<string, string>> {
-  const daemon = await stage.daemon();
+async function damaged(node: StandaloneNode, damage: Damage): Promise<Map<string, string>> {
+  const daemon = await node.daemon();
   for (let index = 0; index < 60; index++) await add(daemon, `c-${index}`);
   await daemon.end(damage.after);
   damage.inflict(daemon.state);
   return contents(daemon.state);
 }
 
-async function startInRebuildState(stage: Stage): Promise<TestDaemon> {
-  const daemon = await stage.daemon({ wait: false });
+async function startInRebuildState(node: StandaloneNode): Promise<TestDaemon> {
+  const daemon = await node.daemon({ wait: false });
   await until(async () => (await daemon.get("/healthz").catch(() => null))?.status === 200, "the socket");
   return daemon;
 }
@@ -65,37 +65,37 @@ const NAMED = DAMAGES.map((damage) => [damage.what, damage.after, damage] as con
 test.each(NAMED)(
   "%s after %s: put aside, ADD refused, also after a restart",
   async (_what, _after, damage) => {
-    const stage = new Stage();
-    const before = await damaged(stage, damage);
-    const daemon = await startInRebuildState(stage);
+    const node = new StandaloneNode();
+    const before = await damaged(node, damage);
+    const daemon = await startInRebuildState(node);
     await expectRebuildRequired(daemon, damage.says);
     const kept = new Set(contents(daemon.state).values());
     for (const [name, digest] of before) expect(kept, `content of ${name}`).toContain(digest);
     await daemon.end();
-    const again = await startInRebuildState(stage);
+    const again = await startInRebuildState(node);
     await expectRebuildRequired(again, /put aside earlier and not rebuilt yet/);
     expect(new Set(contents(again.state).values())).toEqual(kept);
     await again.end("SIGKILL");
-    await expectRebuildRequired(await startInRebuildState(stage), /put aside earlier and not rebuilt yet/);
+    await expectRebuildRequired(await startInRebuildState(node), /put aside earlier and not rebuilt yet/);
   },
 );
 
 test("rebuilt from a backup: bad ones are refused and change nothing; what the good one knows holds, and DELs in between count", async () => {
-  const stage = new Stage();
-  const first = await stage.daemon();
+  const node = new StandaloneNode();
+  const first = await node.daemon();
   const bodies = new Map<string, string>();
   for (let index = 0; index < 20; index++) bodies.set(`c-${index}`, await add(first, `c-${index}`));
-  const backup = stage.path("good.backup");
+  const backup = node.path("good.backup");
   expect((await first.post("/v1/backup", { path: backup })).status).toBe(200);
   await add(first, "after-backup");
   await first.end();
   DAMAGES[1]?.inflict(first.state);
 
-  const daemon = await startInRebuildState(stage);
+  const daemon = await startInRebuildState(node);
   const untouched = contents(daemon.state);
   const del = await daemon.cni("DEL", "c-7", { config: CONFIG });
   expect(del).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("goes to the spool") });
-  for (const bad of badBackups(stage, backup)) {
+  for (const bad of badBackups(node, backup)) {
     const answer = await daemon.post("/v1/rebuild", { from: bad.path });
     expect({ what: bad.what, status: answer.status, ...answer.json() }).toMatchObject({
       what: bad.what,
@@ -123,13 +123,13 @@ test("rebuilt from a backup: bad ones are refused and change nothing; what the g
     message: expect.stringMatching(/sound/),
   });
   await daemon.end("SIGKILL");
-  expect(await attachedTo(await stage.daemon(), "blue")).toEqual([...bodies.keys()].sort());
+  expect(await attachedTo(await node.daemon(), "blue")).toEqual([...bodies.keys()].sort());
 });
 
 test("rebuilt empty, as the operator asked: serves anew and keeps what was put aside", async () => {
-  const stage = new Stage();
-  const before = await damaged(stage, DAMAGES[0] as Damage);
-  const daemon = await startInRebuildState(stage);
+  const node = new StandaloneNode();
+  const before = await damaged(node, DAMAGES[0] as Damage);
+  const daemon = await startInRebuildState(node);
   for (const body of [{}, { empty: false }, { from: "relative.backup" }, { from: "/x", empty: true }]) {
     expect((await daemon.post("/v1/rebuild", body)).status).toBe(400);
   }
@@ -141,17 +141,17 @@ test("rebuilt empty, as the operator asked: serves anew and keeps what was put a
 });
 
 test("a crash while a database is put aside leaves nothing that a rebuild would mix or delete", async () => {
-  const stage = new Stage();
-  const first = await stage.daemon();
+  const node = new StandaloneNode();
+  const first = await node.daemon();
   await add(first, "old");
-  const backup = stage.path("good.backup");
+  const backup = node.path("good.backup");
   await first.post("/v1/backup", { path: backup });
   for (let index = 0; index < 30; index++) await add(first, `c-${index}`);
   await first.end("SIGKILL");
   // The marker comes first, then the renames: here is a crash between them.
   const before = contents(first.state);
   writeFileSync(join(first.state, "rebuild-required"), "");
-  const daemon = await startInRebuildState(stage);
+  const daemon = await startInRebuildState(node);
   expect((await daemon.post("/v1/rebuild", { from: backup })).json()).toEqual({ rebuilt: true });
   expect(await attachedTo(daemon, "blue")).toEqual(["old"]);
   await expectSound(daemon);
@@ -160,11 +160,11 @@ test("a crash while a database is put aside leaves nothing that a rebuild would 
 });
 
 test("two daemons wait on one folder: the one that comes second does not rebuild over the first", async () => {
-  const stage = new Stage();
-  await damaged(stage, DAMAGES[0] as Damage);
-  const daemon = await startInRebuildState(stage);
-  const elsewhere = { folder: stage.path("second"), args: ["--state", daemon.state] };
-  const second = await stage.daemon({ ...elsewhere, wait: false });
+  const node = new StandaloneNode();
+  await damaged(node, DAMAGES[0] as Damage);
+  const daemon = await startInRebuildState(node);
+  const elsewhere = { folder: node.path("second"), args: ["--state", daemon.state] };
+  const second = await node.daemon({ ...elsewhere, wait: false });
   await until(async () => (await second.get("/healthz").catch(() => null))?.status === 200, "the socket");
   expect((await daemon.post("/v1/rebuild", { empty: true })).json()).toEqual({ rebuilt: true });
   const body = await add(daemon, "new");

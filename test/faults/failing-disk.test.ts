@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { network, type TestDaemon, until } from "../harness/daemon.ts";
 import { type Fault, FaultyDisk } from "./faulty-disk.ts";
-import { ended, readyOrEnded, Stage } from "./stage.ts";
+import { ended, readyOrEnded, StandaloneNode } from "./standalone-node.ts";
 import { addressesIn, attachedTo, expectSound, ipsIn, networksOf } from "./truth.ts";
 import { postCni } from "./wire.ts";
 
@@ -48,9 +48,9 @@ async function isReady(daemon: TestDaemon): Promise<boolean> {
 test.each(FAULTS)(
   "%s: no success is answered; afterwards everything answered holds",
   async (_what, fault) => {
-    const stage = new Stage();
-    const disk = new FaultyDisk(stage);
-    const daemon = await stage.daemon({ env: disk.env });
+    const node = new StandaloneNode();
+    const disk = new FaultyDisk(node);
+    const daemon = await node.daemon({ env: disk.env });
     const kept = await addAll(daemon, ids("kept", 20));
     const ending = ids("ending", 10);
     await addAll(daemon, ending);
@@ -67,7 +67,7 @@ test.each(FAULTS)(
     disk.mend();
     await until(() => isReady(daemon), "the daemon to go on");
     await expectSound(daemon);
-    const next = await expectSameAfterRestart(stage, daemon, disk);
+    const next = await expectSameAfterRestart(node, daemon, disk);
     for (const [id, body] of kept) expect(ipsIn((await add(next, id)).body)).toBe(ipsIn(body));
     const attached = await attachedTo(next, "blue");
     expect(attached.filter((id) => id.startsWith("kept"))).toHaveLength(20);
@@ -76,7 +76,7 @@ test.each(FAULTS)(
     for (const id of [...ids("new", 30), ...ending]) expect((await del(next, id)).status).toBe(200);
     expect(await attachedTo(next, "blue")).toEqual([...kept.keys()].sort());
     await expectSound(next);
-    await expectSameAfterRestart(stage, next, disk);
+    await expectSameAfterRestart(node, next, disk);
   },
 );
 
@@ -91,13 +91,13 @@ async function expectAway(daemon: TestDaemon): Promise<void> {
 
 /** Counts in memory are those that a new process computes from the disk. */
 async function expectSameAfterRestart(
-  stage: Stage,
+  node: StandaloneNode,
   daemon: TestDaemon,
   disk: FaultyDisk,
 ): Promise<TestDaemon> {
   const inMemory = await networksOf(daemon);
   await daemon.end("SIGKILL");
-  const next = await stage.daemon({ env: disk.env });
+  const next = await node.daemon({ env: disk.env });
   expect(await networksOf(next)).toEqual(inMemory);
   await expectSound(next);
   return next;
@@ -111,9 +111,9 @@ const NOW_AND_THEN: readonly [string, Fault][] = [
 ];
 
 test.each(NOW_AND_THEN)("each %s: asked often enough, everyone is served once", async (_what, fault) => {
-  const stage = new Stage();
-  const disk = new FaultyDisk(stage);
-  const daemon = await stage.daemon({ env: disk.env });
+  const node = new StandaloneNode();
+  const disk = new FaultyDisk(node);
+  const daemon = await node.daemon({ env: disk.env });
   disk.fail(fault);
   const bodies = new Map<string, string>();
   let refusals = 0;
@@ -145,40 +145,40 @@ test.each(NOW_AND_THEN)("each %s: asked often enough, everyone is served once", 
   expect(new Set(given).size).toBe(given.length);
   expect(await attachedTo(daemon, "blue")).toEqual([...bodies.keys()].sort());
   for (const [id, body] of bodies) expect((await add(daemon, id)).body).toBe(body);
-  await expectSameAfterRestart(stage, daemon, disk);
+  await expectSameAfterRestart(node, daemon, disk);
 });
 
 test.each(FAULTS)("%s at start: the daemon says why and ends", async (_what, fault) => {
-  const stage = new Stage();
-  const disk = new FaultyDisk(stage);
-  const first = await stage.daemon({ env: disk.env });
+  const node = new StandaloneNode();
+  const disk = new FaultyDisk(node);
+  const first = await node.daemon({ env: disk.env });
   const kept = await addAll(first, ids("kept", 5));
   await first.end("SIGKILL");
 
   disk.fail(fault);
-  const { code, log } = await ended(await stage.daemon({ env: disk.env, wait: false }));
-  expect({ code, log }).toEqual({ code: 1, log: expect.stringContaining(stage.path("state")) });
+  const { code, log } = await ended(await node.daemon({ env: disk.env, wait: false }));
+  expect({ code, log }).toEqual({ code: 1, log: expect.stringContaining(node.path("state")) });
 
   disk.mend();
-  const daemon = await stage.daemon({ env: disk.env });
+  const daemon = await node.daemon({ env: disk.env });
   await expectSound(daemon);
   for (const [id, body] of kept) expect((await add(daemon, id)).body).toBe(body);
 });
 
 test("a write that fails in the midst of starting: the daemon ends, and the next start makes up for it", async () => {
-  const stage = new Stage();
-  const disk = new FaultyDisk(stage);
+  const node = new StandaloneNode();
+  const disk = new FaultyDisk(node);
   // Attachments of another boot, which the next start ends in several steps.
   const former = { config: CONFIG, bootId: "an-earlier-boot", bootUs: 1 };
-  writeFileSync(stage.path("boot-id"), `${former.bootId}\n`);
-  const first = await stage.daemon({ env: disk.env, args: ["--boot-id-file", stage.path("boot-id")] });
+  writeFileSync(node.path("boot-id"), `${former.bootId}\n`);
+  const first = await node.daemon({ env: disk.env, args: ["--boot-id-file", node.path("boot-id")] });
   await Promise.all(ids("c", 500).map((id) => postCni(first, "ADD", id, former)));
   await first.end();
 
   let failedWhileEnding = 0;
   for (let every = 5; every <= 14; every++) {
     disk.fail({ call: "sync", errno: "EIO", every });
-    const daemon = await stage.daemon({ env: disk.env, wait: false });
+    const daemon = await node.daemon({ env: disk.env, wait: false });
     if ((await readyOrEnded(daemon)) === "ended") {
       expect(daemon.process.exitCode).toBe(1);
       if (daemon.log.includes("refused a write")) failedWhileEnding += 1;
@@ -187,8 +187,8 @@ test("a write that fails in the midst of starting: the daemon ends, and the next
     await daemon.end("SIGKILL");
   }
   expect(failedWhileEnding).toBeGreaterThan(0);
-  const daemon = await stage.daemon({ env: disk.env });
+  const daemon = await node.daemon({ env: disk.env });
   expect(await attachedTo(daemon, "blue")).toEqual([]);
   await expectSound(daemon);
-  await expectSameAfterRestart(stage, daemon, disk);
+  await expectSameAfterRestart(node, daemon, disk);
 });

@@ -1,7 +1,7 @@
 /** A disk that fails on demand below the state folder of one daemon (fault-injection.c says how). */
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Stage } from "./stage.ts";
+import type { StandaloneNode } from "./standalone-node.ts";
 
 const LIBRARY = join(import.meta.dirname, "../../build/fault-injection.so");
 
@@ -20,12 +20,12 @@ export class FaultyDisk {
   readonly env: Readonly<Record<string, string>>;
   readonly #control: string;
 
-  constructor(stage: Pick<Stage, "path">) {
+  constructor(node: Pick<StandaloneNode, "path">) {
     if (!existsSync(LIBRARY)) throw new Error(`${LIBRARY} is missing: make build/fault-injection.so`);
-    this.#control = stage.path("fault");
+    this.#control = node.path("fault");
     this.env = {
       LD_PRELOAD: LIBRARY,
-      HOLDFAST_TEST_FAULT_FOLDER: stage.path("state"),
+      HOLDFAST_TEST_FAULT_FOLDER: node.path("state"),
       HOLDFAST_TEST_FAULT_CONTROL: this.#control,
     };
   }

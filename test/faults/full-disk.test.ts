@@ -3,7 +3,8 @@ import { closeSync, existsSync, openSync, readdirSync, rmSync, statfsSync, write
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { network, type TestDaemon, until } from "../harness/daemon.ts";
-import { requireRoot, Stage } from "./stage.ts";
+import { requireRoot } from "../harness/needs.ts";
+import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { postCni } from "./wire.ts";
 
@@ -77,9 +78,9 @@ async function expectFull(daemon: TestDaemon): Promise<void> {
 }
 
 test("ADD is refused, DEL frees, and it is not called mended before there is room", async () => {
-  const stage = new Stage();
-  stage.mountTmpfs(stage.path("state"), "24m");
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  node.mountTmpfs(node.path("state"), "24m");
+  const daemon = await node.daemon();
   const bodies = new Map<string, string>();
   for (let index = 0; index < 20; index++) bodies.set(`early-${index}`, await add(daemon, `early-${index}`));
 
@@ -113,10 +114,10 @@ test("ADD is refused, DEL frees, and it is not called mended before there is roo
 });
 
 test("a disk on which nothing can be written any more: the DEL goes to the spool, and is delivered later", async () => {
-  const stage = new Stage();
-  stage.mountTmpfs(stage.path("state"), "24m");
-  const spool = stage.path("spool");
-  const daemon = await stage.daemon({ args: ["--spool", spool] });
+  const node = new StandaloneNode();
+  node.mountTmpfs(node.path("state"), "24m");
+  const spool = node.path("spool");
+  const daemon = await node.daemon({ args: ["--spool", spool] });
   const bodies = new Map([["a", await add(daemon, "a")]]);
   let tombstones = 0;
   await add(daemon, "b");
@@ -147,15 +148,15 @@ test("a disk on which nothing can be written any more: the DEL goes to the spool
 });
 
 test("started on a full disk: DEL is served, ADD is not, until there is room", async () => {
-  const stage = new Stage();
-  stage.mountTmpfs(stage.path("state"), "24m");
-  const first = await stage.daemon();
+  const node = new StandaloneNode();
+  node.mountTmpfs(node.path("state"), "24m");
+  const first = await node.daemon();
   const kept = await add(first, "kept");
   await add(first, "gone");
   await first.end("SIGKILL");
   fill(first.state, "filler");
 
-  const daemon = await stage.daemon({ wait: false });
+  const daemon = await node.daemon({ wait: false });
   await until(
     () => existsSync(daemon.socket) && daemon.log.includes("listening"),
     `the socket; log: ${daemon.log}`,
@@ -170,9 +171,9 @@ test("started on a full disk: DEL is served, ADD is not, until there is room", a
 });
 
 test("a long log when the disk gets full: there is room to bring it into the database, and DELs go on", async () => {
-  const stage = new Stage();
-  stage.mountTmpfs(stage.path("state"), "120m");
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  node.mountTmpfs(node.path("state"), "120m");
+  const daemon = await node.daemon();
   const ids = Array.from({ length: 7_000 }, (_, index) => `c-${index}`);
   for (let from = 0; from < ids.length; from += 100) {
     await Promise.all(ids.slice(from, from + 100).map((id) => add(daemon, id)));

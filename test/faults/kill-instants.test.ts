@@ -1,7 +1,7 @@
 /** SIGKILL at random instants, those of starting included, under load, again and again on one state folder. */
 import { test } from "vitest";
 import { seededRandom } from "./random.ts";
-import { readyOrEnded, Stage } from "./stage.ts";
+import { readyOrEnded, StandaloneNode } from "./standalone-node.ts";
 import { expectSound } from "./truth.ts";
 import { Workload } from "./workload.ts";
 
@@ -12,13 +12,13 @@ const LOAD_MS_MAX = 120;
 
 test("what was answered holds, what was not can be asked again", async () => {
   const random = seededRandom("killed at random instants");
-  const stage = new Stage();
+  const node = new StandaloneNode();
   const workload = new Workload(random);
-  const first = await stage.daemon();
+  const first = await node.daemon();
   await workload.prepare(first);
   await first.end("SIGKILL");
   for (let round = 0; round < ROUNDS; round++) {
-    const daemon = await stage.daemon({ wait: false });
+    const daemon = await node.daemon({ wait: false });
     const killsAtStart = random.chance(0.3);
     if (killsAtStart) {
       await pauseMs(START_MS.from + random.below(START_MS.to - START_MS.from));
@@ -34,7 +34,7 @@ test("what was answered holds, what was not can be asked again", async () => {
     await daemon.end("SIGKILL");
   }
   console.log(`random instants: ${workload.answered} calls answered, ${workload.unanswered} not`);
-  const last = await stage.daemon();
+  const last = await node.daemon();
   await expectSound(last);
   await workload.verify(last);
   await workload.repeatAll(last);

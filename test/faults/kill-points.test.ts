@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { KillPoint } from "../../platform/kill-point.ts";
 import { seededRandom } from "./random.ts";
-import { readyOrEnded, Stage } from "./stage.ts";
+import { readyOrEnded, StandaloneNode } from "./standalone-node.ts";
 import { allAllocations, expectSound } from "./truth.ts";
 import { Workload } from "./workload.ts";
 
@@ -14,15 +14,15 @@ const CALLS_PER_ROUND = 200;
 
 test.each(POINTS)("killed %s: what was answered holds, what was not can be asked again", async (point) => {
   const random = seededRandom(`killed ${point}`);
-  const stage = new Stage({ inMemory: true });
+  const node = new StandaloneNode({ inMemory: true });
   const workload = new Workload(random);
-  const first = await stage.daemon();
+  const first = await node.daemon();
   await workload.prepare(first);
   await first.end("SIGKILL");
   let killedByPoint = 0;
   for (let round = 0; round < ROUNDS_PER_POINT; round++) {
     const passings = 1 + random.below(PASSINGS_MAX);
-    const daemon = await stage.daemon({ wait: false, env: { HOLDFAST_KILL_POINT: `${point}:${passings}` } });
+    const daemon = await node.daemon({ wait: false, env: { HOLDFAST_KILL_POINT: `${point}:${passings}` } });
     let isKilled = (await readyOrEnded(daemon)) === "ended";
     if (!isKilled) {
       await expectSound(daemon);
@@ -36,7 +36,7 @@ test.each(POINTS)("killed %s: what was answered holds, what was not can be asked
     `${point}: ${killedByPoint} kills, ${workload.answered} calls answered, ${workload.unanswered} not`,
   );
   expect(killedByPoint).toBeGreaterThan(ROUNDS_PER_POINT / 2);
-  const last = await stage.daemon();
+  const last = await node.daemon();
   await expectSound(last);
   await workload.verify(last);
   await workload.repeatAll(last);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { networkFilesystemName } from "../../store/journal/database-file.ts";
 import { network, type TestDaemon } from "../harness/daemon.ts";
-import { ended, Stage } from "./stage.ts";
+import { ended, StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { postCni } from "./wire.ts";
 
@@ -23,11 +23,15 @@ async function addMany(daemon: TestDaemon, prefix: string): Promise<Map<string, 
 }
 
 /** The daemon serves on, and so does the next one on its folder. */
-async function expectUnharmed(stage: Stage, daemon: TestDaemon, bodies: Map<string, string>): Promise<void> {
+async function expectUnharmed(
+  node: StandaloneNode,
+  daemon: TestDaemon,
+  bodies: Map<string, string>,
+): Promise<void> {
   for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
   await expectSound(daemon);
   await daemon.end("SIGKILL");
-  const next = await stage.daemon();
+  const next = await node.daemon();
   await expectSound(next);
   expect(await attachedTo(next, "blue")).toEqual([...bodies.keys()].sort());
   for (const [id, body] of bodies)
@@ -38,71 +42,71 @@ test.each([
   ["as it is", () => {}],
   ["its log removed under the first", (state: string) => rmSync(join(state, "holdfast.db-wal"))],
 ])("second daemon on a state folder in use, %s: refused with the folder's name", async (_what, meddle) => {
-  const stage = new Stage();
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
   const bodies = await addMany(daemon, "before");
   meddle(daemon.state);
   const before = readdirSync(daemon.state).sort();
-  const second = await stage.daemon({ args: ["--socket", stage.path("second.sock")], wait: false });
+  const second = await node.daemon({ args: ["--socket", node.path("second.sock")], wait: false });
   const { code, log } = await ended(second);
   expect({ code, log }).toEqual({
     code: 1,
     log: expect.stringContaining(`state folder ${daemon.state} is in use by another holdfast daemon`),
   });
-  expect(existsSync(stage.path("second.sock"))).toBe(false);
+  expect(existsSync(node.path("second.sock"))).toBe(false);
   expect(readdirSync(daemon.state).sort()).toEqual(before);
-  if (before.includes("holdfast.db-wal")) await expectUnharmed(stage, daemon, bodies);
+  if (before.includes("holdfast.db-wal")) await expectUnharmed(node, daemon, bodies);
   else {
     // The first one's log has no name any more, but it still writes it; ended in order, everything is in the database.
     for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
     await daemon.end();
-    expect(await attachedTo(await stage.daemon(), "blue")).toEqual([...bodies.keys()].sort());
+    expect(await attachedTo(await node.daemon(), "blue")).toEqual([...bodies.keys()].sort());
   }
 });
 
 test("second daemon on a socket in use: refused with the socket's name, and the first serves on", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
   const bodies = await addMany(daemon, "before");
-  const second = await stage.daemon({ args: ["--state", stage.path("other")], wait: false });
+  const second = await node.daemon({ args: ["--state", node.path("other")], wait: false });
   expect(await ended(second)).toEqual({
     code: 1,
     log: expect.stringContaining(`another daemon is serving ${daemon.socket}`),
   });
-  await expectUnharmed(stage, daemon, bodies);
+  await expectUnharmed(node, daemon, bodies);
 });
 
 test("a socket that a killed daemon left is replaced", async () => {
-  const stage = new Stage();
-  const first = await stage.daemon();
+  const node = new StandaloneNode();
+  const first = await node.daemon();
   await first.end("SIGKILL");
   expect(statSync(first.socket).isSocket()).toBe(true);
-  const daemon = await stage.daemon();
+  const daemon = await node.daemon();
   expect(statSync(daemon.socket).mode & 0o777).toBe(0o600);
 });
 
 test("another program's socket that is served is not taken over", async () => {
-  const stage = new Stage();
-  const server = createServer().listen(stage.path("s.sock"));
+  const node = new StandaloneNode();
+  const server = createServer().listen(node.path("s.sock"));
   await new Promise((resolve) => server.once("listening", resolve));
-  const { code, log } = await ended(await stage.daemon({ wait: false }));
+  const { code, log } = await ended(await node.daemon({ wait: false }));
   expect({ code, log }).toEqual({
     code: 1,
     log: expect.stringMatching(/another daemon is serving .*s\.sock/),
   });
-  expect(existsSync(stage.path("s.sock"))).toBe(true);
+  expect(existsSync(node.path("s.sock"))).toBe(true);
   server.close();
 });
 
 test("what is not a socket is not replaced", async () => {
-  const stage = new Stage();
-  writeFileSync(stage.path("s.sock"), "precious");
-  const { code, log } = await ended(await stage.daemon({ wait: false }));
+  const node = new StandaloneNode();
+  writeFileSync(node.path("s.sock"), "precious");
+  const { code, log } = await ended(await node.daemon({ wait: false }));
   expect({ code, log }).toEqual({
     code: 1,
     log: expect.stringMatching(/s\.sock exists and is not a socket/),
   });
-  expect(statSync(stage.path("s.sock")).size).toBe("precious".length);
+  expect(statSync(node.path("s.sock")).size).toBe("precious".length);
 });
 
 test.each([

@@ -2,8 +2,9 @@
 import { mkdirSync, readdirSync } from "node:fs";
 import { beforeEach, expect, test } from "vitest";
 import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { requireRoot } from "../harness/needs.ts";
 import { FaultyDisk } from "./faulty-disk.ts";
-import { command, ended, requireRoot, Stage } from "./stage.ts";
+import { command, ended, StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { postCni } from "./wire.ts";
 
@@ -23,16 +24,16 @@ test.each([
 ])(
   "a read-only state folder (%s) at start: its name, the cause and the remedy, exit 1",
   async (_what, servedBefore) => {
-    const stage = new Stage();
-    const state = stage.path("state");
-    stage.mountTmpfs(state, "24m");
+    const node = new StandaloneNode();
+    const state = node.path("state");
+    node.mountTmpfs(state, "24m");
     if (servedBefore) {
-      const daemon = await stage.daemon();
+      const daemon = await node.daemon();
       await add(daemon, "kept");
       await daemon.end();
     }
     command("mount", "-o", "remount,ro", state);
-    const { code, log } = await ended(await stage.daemon({ wait: false }));
+    const { code, log } = await ended(await node.daemon({ wait: false }));
     expect({ code, log }).toEqual({
       code: 1,
       log: expect.stringContaining(`state folder ${state} cannot be used`),
@@ -42,29 +43,29 @@ test.each([
     expect(log.trim().split("\n")).toHaveLength(1);
 
     command("mount", "-o", "remount,rw", state);
-    const daemon = await stage.daemon();
+    const daemon = await node.daemon();
     expect(await attachedTo(daemon, "blue")).toEqual(servedBefore ? ["kept"] : []);
   },
 );
 
 test("a state folder in a read-only place that cannot even be made: the same", async () => {
-  const stage = new Stage();
-  const place = stage.path("place");
+  const node = new StandaloneNode();
+  const place = node.path("place");
   mkdirSync(place);
-  stage.mountTmpfs(place, "1m");
+  node.mountTmpfs(place, "1m");
   command("mount", "-o", "remount,ro", place);
-  const { code, log } = await ended(await stage.daemon({ args: ["--state", `${place}/state`], wait: false }));
+  const { code, log } = await ended(await node.daemon({ args: ["--state", `${place}/state`], wait: false }));
   expect({ code, log }).toEqual({ code: 1, log: expect.stringContaining(`${place}/state`) });
   expect(log).toMatch(/give another --state/);
 });
 
 test("it turns read-only after a write error, as file systems do: ADD waits, DEL is spooled elsewhere, all is made up for", async () => {
-  const stage = new Stage();
-  const state = stage.path("state");
-  const spool = stage.path("spool");
-  stage.mountTmpfs(state, "24m");
-  const disk = new FaultyDisk(stage);
-  const daemon = await stage.daemon({ env: disk.env, args: ["--spool", spool] });
+  const node = new StandaloneNode();
+  const state = node.path("state");
+  const spool = node.path("spool");
+  node.mountTmpfs(state, "24m");
+  const disk = new FaultyDisk(node);
+  const daemon = await node.daemon({ env: disk.env, args: ["--spool", spool] });
   const kept = await add(daemon, "kept");
   await add(daemon, "gone");
 

@@ -2,7 +2,8 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { beforeEach, expect, test } from "vitest";
 import { network, runShim, type TestDaemon, until } from "../harness/daemon.ts";
-import { requireRoot, Stage } from "./stage.ts";
+import { requireRoot } from "../harness/needs.ts";
+import { StandaloneNode } from "./standalone-node.ts";
 import { allAllocations, attachedTo, boundOn, expectSound, ipsIn } from "./truth.ts";
 import { claimManifest, podArgs, postCni, type WireOptions } from "./wire.ts";
 
@@ -15,8 +16,8 @@ const NEXT_BOOT = "11111111-2222-4333-8444-555555555555";
 beforeEach(requireRoot);
 
 /** Runs a daemon on a machine that says it is in another boot. */
-function inBoot(stage: Stage, bootId: string): readonly string[] {
-  const file = stage.path(`boot-${bootId}`);
+function inBoot(node: StandaloneNode, bootId: string): readonly string[] {
+  const file = node.path(`boot-${bootId}`);
   writeFileSync(file, `${bootId}\n`);
   return [
     "unshare",
@@ -37,8 +38,8 @@ async function add(daemon: TestDaemon, id: string, options: WireOptions): Promis
 const vm = (pod: string) => ({ config: VMS, args: podArgs(pod, "vm") });
 
 /** A daemon with containers, a pod and a VM, killed by the power going off. */
-async function beforeReboot(stage: Stage): Promise<{ ips: string; former: TestDaemon }> {
-  const former = await stage.daemon();
+async function beforeReboot(node: StandaloneNode): Promise<{ ips: string; former: TestDaemon }> {
+  const former = await node.daemon();
   await former.post("/v1/apply", { objects: [claimManifest("vm", "vms"), claimManifest("stopped", "vms")] });
   const many = Array.from({ length: 450 }, (_, index) => add(former, `c-${index}`, { config: MANY }));
   await Promise.all(many);
@@ -52,9 +53,9 @@ async function beforeReboot(stage: Stage): Promise<{ ips: string; former: TestDa
 }
 
 test("a new boot ends the old one's attachments; claims keep their addresses", async () => {
-  const stage = new Stage();
-  const { ips } = await beforeReboot(stage);
-  const daemon = await stage.daemon({ wrapper: inBoot(stage, NEXT_BOOT) });
+  const node = new StandaloneNode();
+  const { ips } = await beforeReboot(node);
+  const daemon = await node.daemon({ wrapper: inBoot(node, NEXT_BOOT) });
   expect(daemon.log).toContain("455 attachments of earlier boots ended");
   await expectSound(daemon);
   const bound = (await allAllocations(daemon)).filter((one) => one.state === "Bound");
@@ -68,14 +69,14 @@ test("a new boot ends the old one's attachments; claims keep their addresses", a
   await add(daemon, "a", { config: PLAIN, ...now });
   await expectSound(daemon);
   await daemon.end("SIGKILL");
-  const again = await stage.daemon({ wrapper: inBoot(stage, NEXT_BOOT) });
+  const again = await node.daemon({ wrapper: inBoot(node, NEXT_BOOT) });
   expect(await attachedTo(again, "plain")).toEqual(["a"]);
   expect(await attachedTo(again, "vms")).toEqual(["launcher-2"]);
 });
 
 test("DELs of the old boot, spooled before it or delivered after it, end nothing of the new one", async () => {
-  const stage = new Stage();
-  const { ips, former } = await beforeReboot(stage);
+  const node = new StandaloneNode();
+  const { ips, former } = await beforeReboot(node);
   const away = { socket: former.socket, spool: former.spool };
   for (const id of ["a", "b", "launcher-1"]) {
     const config = id === "launcher-1" ? VMS : PLAIN;
@@ -83,7 +84,7 @@ test("DELs of the old boot, spooled before it or delivered after it, end nothing
   }
   expect(readdirSync(former.spool)).toHaveLength(3);
 
-  const daemon = await stage.daemon({ wrapper: inBoot(stage, NEXT_BOOT) });
+  const daemon = await node.daemon({ wrapper: inBoot(node, NEXT_BOOT) });
   expect(readdirSync(daemon.spool)).toEqual([]);
   let nowUs = 1_000;
   const now = () => ({ bootId: NEXT_BOOT, bootUs: nowUs++ });
@@ -93,7 +94,7 @@ test("DELs of the old boot, spooled before it or delivered after it, end nothing
 
   for (const id of ["a", "pod", "launcher-1"]) {
     // The real plugin binary here still sees the old boot; its DEL reaches the spool as one left by it would.
-    await runShim("DEL", id, { socket: stage.path("nobody"), spool: daemon.spool, config: {} });
+    await runShim("DEL", id, { socket: node.path("nobody"), spool: daemon.spool, config: {} });
   }
   await until(() => readdirSync(daemon.spool).length === 0, "the spool to be drained");
   expect(await attachedTo(daemon, "plain")).toEqual(["a", "pod"]);

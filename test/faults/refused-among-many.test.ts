@@ -1,7 +1,7 @@
 /** Requests that wait together commit together; one of them that is refused takes nothing and costs the others nothing. */
 import { expect, test } from "vitest";
 import { network } from "../harness/daemon.ts";
-import { Stage } from "./stage.ts";
+import { StandaloneNode } from "./standalone-node.ts";
 import { addressesIn, boundOn, expectSound, networksOf } from "./truth.ts";
 import { claimManifest, podArgs, postCni } from "./wire.ts";
 
@@ -15,8 +15,8 @@ const NARROW = network("narrow", {
 const VMS = network("vms", { subnets: "10.12.0.0/24" }, { allowPersistentIPs: true });
 
 test("refused in the midst of a batch", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
   await daemon.post("/v1/apply", { objects: [claimManifest("shared", "vms")] });
 
   // All requests lie in the daemon's sockets before it runs again: it reads them in one turn.
@@ -49,7 +49,7 @@ test("refused in the midst of a batch", async () => {
   expect((await boundOn(daemon, "vms")).size).toBe(1);
   const inMemory = await networksOf(daemon);
   await daemon.end("SIGKILL");
-  const next = await stage.daemon();
+  const next = await node.daemon();
   expect(await networksOf(next)).toEqual(inMemory);
   await expectSound(next);
 });

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { network, runShim, type TestDaemon, until } from "../harness/daemon.ts";
-import { hasEnded, Stage } from "./stage.ts";
+import { hasEnded, StandaloneNode } from "./standalone-node.ts";
 import { addressesIn, attachedTo, expectSound } from "./truth.ts";
 import { postCni, wireRequest } from "./wire.ts";
 
@@ -32,8 +32,8 @@ function writeSpool(spool: string, ids: readonly string[]): void {
 }
 
 test("a DEL while the daemon is away succeeds, and counts before the first ADD is served", async () => {
-  const stage = new Stage({ inMemory: true });
-  const first = await stage.daemon();
+  const node = new StandaloneNode({ inMemory: true });
+  const first = await node.daemon();
   const ids = Array.from({ length: 3_000 }, (_, index) => `c-${index}`);
   for (let from = 0; from < ids.length; from += 100) {
     await Promise.all(ids.slice(from, from + 100).map((id) => add(first, id, MANY)));
@@ -45,7 +45,7 @@ test("a DEL while the daemon is away succeeds, and counts before the first ADD i
   expect(del).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("goes to the spool") });
   expect(readdirSync(first.spool)).toHaveLength(3_001);
 
-  const daemon = await stage.daemon({ wait: false });
+  const daemon = await node.daemon({ wait: false });
   const answers: { status: number; body: string }[] = [];
   while (answers.at(-1)?.status !== 200 && !hasEnded(daemon)) {
     const answer = await postCni(daemon, "ADD", "new", { config: SINGLE }).catch(() => null);
@@ -61,8 +61,8 @@ test("a DEL while the daemon is away succeeds, and counts before the first ADD i
 });
 
 test("what is not a DEL is put aside, reported, and holds up nobody", async () => {
-  const stage = new Stage();
-  const first = await stage.daemon();
+  const node = new StandaloneNode();
+  const first = await node.daemon();
   await add(first, "old", SINGLE);
   await first.end();
   const bad: Record<string, string> = {
@@ -81,7 +81,7 @@ test("what is not a DEL is put aside, reported, and holds up nobody", async () =
   writeFileSync(join(first.spool, "notes.txt"), "not ours");
   await runShim("DEL", "old", { socket: first.socket, spool: first.spool, config: SINGLE });
 
-  const daemon = await stage.daemon();
+  const daemon = await node.daemon();
   const aside = [...Object.keys(bad), "09-folder.json"].map((name) => `${name}.bad`);
   expect(readdirSync(daemon.spool).sort()).toEqual([...aside, "notes.txt"].sort());
   await add(daemon, "new", SINGLE);
@@ -98,12 +98,12 @@ test("what is not a DEL is put aside, reported, and holds up nobody", async () =
 });
 
 test("the spool folder is removed while the daemon runs: the next DELs that need it make it again", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
   for (const id of ["a", "b"]) await add(daemon, id, MANY);
   rmSync(daemon.spool, { recursive: true });
   expect(await daemon.cni("DEL", "a", { config: MANY })).toMatchObject({ code: 0, stderr: "" });
-  const del = await runShim("DEL", "b", { socket: stage.path("nobody"), spool: daemon.spool, config: MANY });
+  const del = await runShim("DEL", "b", { socket: node.path("nobody"), spool: daemon.spool, config: MANY });
   expect(del).toMatchObject({ code: 0, stderr: expect.stringContaining("goes to the spool") });
   await until(async () => (await attachedTo(daemon, "many")).length === 0, "the spool to be drained");
   rmSync(daemon.spool, { recursive: true });

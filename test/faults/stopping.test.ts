@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { network, type TestDaemon, until } from "../harness/daemon.ts";
-import { Stage } from "./stage.ts";
+import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { podArgs, postCni, wireRequest } from "./wire.ts";
 
@@ -19,8 +19,8 @@ function pause(ms: number): Promise<void> {
 }
 
 test("SIGTERM under load", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon({ args: ["--add-deadline-ms", String(DEADLINE_MS)] });
+  const node = new StandaloneNode();
+  const daemon = await node.daemon({ args: ["--add-deadline-ms", String(DEADLINE_MS)] });
   const waiting = Array.from({ length: 20 }, (_, index) =>
     postCni(daemon, "ADD", `vm-${index}`, { config: VMS, args: podArgs(`vm-${index}`, `absent-${index}`) }),
   );
@@ -71,7 +71,7 @@ test("SIGTERM under load", async () => {
     "holdfast.initialised",
   ]);
 
-  const again = await stage.daemon();
+  const again = await node.daemon();
   expect(await attachedTo(again, "plain")).toEqual([...answered.keys()].sort());
   for (const [id, body] of [...answered].slice(0, 50)) {
     expect((await postCni(again, "ADD", id, { config: PLAIN })).body).toBe(body);
@@ -80,8 +80,8 @@ test("SIGTERM under load", async () => {
 });
 
 test("requests in the sockets when SIGTERM comes are answered, done or told to come again", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
   // Everything below lies before the daemon when it runs again: connections with and without a request, and the signal.
   const silent = await Promise.all(Array.from({ length: 3 }, () => open(daemon)));
   daemon.process.kill("SIGSTOP");
@@ -109,15 +109,15 @@ test("requests in the sockets when SIGTERM comes are answered, done or told to c
   }
   await until(() => daemon.process.exitCode !== null, `the end; log: ${daemon.log}`, STOP_MS_MAX);
   expect(daemon.process.exitCode).toBe(0);
-  const again = await stage.daemon();
+  const again = await node.daemon();
   const attached = await attachedTo(again, "plain");
   for (const id of done) expect(attached).toContain(id);
   await expectSound(again);
 });
 
 test("a client that never finishes its request does not hold up the end", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
   const half = await open(daemon);
   half.write("POST /cni HTTP/1.1\r\nHost: holdfast\r\nContent-Length: 100\r\n\r\n{");
   await open(daemon);
@@ -128,8 +128,8 @@ test("a client that never finishes its request does not hold up the end", async 
 });
 
 test("stopped for longer than a DEL waits: spooled, and an ADD after it is not harmed by either delivery", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon();
+  const node = new StandaloneNode();
+  const daemon = await node.daemon();
   const hasty = { config: PLAIN, env: { HOLDFAST_SHIM_TIMEOUT_MS: "300" } };
   for (const id of ["again", "gone"]) expect((await daemon.cni("ADD", id, { config: PLAIN })).code).toBe(0);
 

@@ -1,7 +1,8 @@
 /** DELs that never come: an attachment whose network namespace is gone is ended after the grace, and no other. */
 import { beforeEach, expect, test } from "vitest";
 import { network, type TestDaemon, until } from "../harness/daemon.ts";
-import { command, requireRoot, Stage } from "./stage.ts";
+import { requireRoot } from "../harness/needs.ts";
+import { command, StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, boundOn, expectSound, ipsIn } from "./truth.ts";
 import { claimManifest, podArgs } from "./wire.ts";
 
@@ -15,9 +16,9 @@ const LONG_MS = (2 * GRACE_S + 3) * 1_000;
 beforeEach(requireRoot);
 
 let count = 0;
-function netnsOf(stage: Stage): { netns: string; remove: () => void } {
+function netnsOf(node: StandaloneNode): { netns: string; remove: () => void } {
   const name = `holdfast-test-${process.pid}-${count++}`;
-  return { netns: stage.addNetns(name), remove: () => command("ip", "netns", "delete", name) };
+  return { netns: node.addNetns(name), remove: () => command("ip", "netns", "delete", name) };
 }
 
 async function add(
@@ -35,15 +36,10 @@ function pause(ms: number): Promise<void> {
 }
 
 test("a vanished namespace ends its attachment, after the grace; living and never seen ones stay; a claim keeps its addresses", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon(WATCHING);
+  const node = new StandaloneNode();
+  const daemon = await node.daemon(WATCHING);
   await daemon.post("/v1/apply", { objects: [claimManifest("vm", "vms")] });
-  const [living, vanished, vanishedToo, ofVm] = [
-    netnsOf(stage),
-    netnsOf(stage),
-    netnsOf(stage),
-    netnsOf(stage),
-  ];
+  const [living, vanished, vanishedToo, ofVm] = [netnsOf(node), netnsOf(node), netnsOf(node), netnsOf(node)];
   await add(daemon, "living", { config: PLAIN, netns: living.netns });
   await add(daemon, "vanished", { config: PLAIN, netns: vanished.netns });
   await add(daemon, "pod", { config: PLAIN, netns: vanishedToo.netns, args: podArgs("pod") });
@@ -67,7 +63,7 @@ test("a vanished namespace ends its attachment, after the grace; living and neve
   expect(items.filter((one: { endedBy: string | null }) => one.endedBy === "namespace gone")).toHaveLength(2);
   await expectSound(daemon);
 
-  const next = netnsOf(stage);
+  const next = netnsOf(node);
   const again = { config: VMS, netns: next.netns, args: podArgs("launcher-2", "vm") };
   expect(ipsIn(await add(daemon, "launcher-2", again))).toBe(ips);
   expect(await daemon.cni("DEL", "vanished", { config: PLAIN })).toMatchObject({ code: 0, stderr: "" });
@@ -77,9 +73,9 @@ test("a vanished namespace ends its attachment, after the grace; living and neve
 });
 
 test("a restart in between: what vanished while no daemon looked is ended too, not before a grace of looking", async () => {
-  const stage = new Stage();
-  const first = await stage.daemon(WATCHING);
-  const [living, vanished, remade] = [netnsOf(stage), netnsOf(stage), netnsOf(stage)];
+  const node = new StandaloneNode();
+  const first = await node.daemon(WATCHING);
+  const [living, vanished, remade] = [netnsOf(node), netnsOf(node), netnsOf(node)];
   await add(first, "living", { config: PLAIN, netns: living.netns });
   await add(first, "vanished", { config: PLAIN, netns: vanished.netns });
   await add(first, "remade", { config: PLAIN, netns: remade.netns });
@@ -87,10 +83,10 @@ test("a restart in between: what vanished while no daemon looked is ended too, n
   for (const one of [vanished, remade]) one.remove();
   await pause(GRACE_S * 1_000);
 
-  const daemon = await stage.daemon(WATCHING);
+  const daemon = await node.daemon(WATCHING);
   const readyMs = performance.now();
   // The runtime made the container anew, under its old ID, before the grace was over.
-  const anew = netnsOf(stage);
+  const anew = netnsOf(node);
   await add(daemon, "remade", { config: PLAIN, netns: anew.netns });
   await until(async () => !(await attachedTo(daemon, "plain")).includes("vanished"), "the witness");
   expect(performance.now() - readyMs).toBeGreaterThan(GRACE_S * 1_000);
@@ -100,10 +96,10 @@ test("a restart in between: what vanished while no daemon looked is ended too, n
 });
 
 test("a VM whose node agent lost the DEL starts again at once: a vanished sandbox does not hold its claim", async () => {
-  const stage = new Stage();
-  const daemon = await stage.daemon({ args: ["--witness-grace-seconds", "3600"] });
+  const node = new StandaloneNode();
+  const daemon = await node.daemon({ args: ["--witness-grace-seconds", "3600"] });
   await daemon.post("/v1/apply", { objects: [claimManifest("vm", "vms")] });
-  const [old, fresh] = [netnsOf(stage), netnsOf(stage)];
+  const [old, fresh] = [netnsOf(node), netnsOf(node)];
   const ips = ipsIn(await add(daemon, "old", { config: VMS, netns: old.netns, args: podArgs("old", "vm") }));
   const early = { config: VMS, netns: fresh.netns, args: podArgs("new", "vm") };
   expect((await daemon.cni("ADD", "new", early)).json()).toMatchObject({ code: 124 });

@@ -31,7 +31,7 @@ const OWN = new Set(["/namespaces", "apiextensions.k8s.io/customresourcedefiniti
 /** When everything begins, as objects show it. */
 const BEGIN_MS = Date.UTC(2026, 0, 1);
 
-/** An API server in memory, in real time, for tests that put the world in place and look at what was written. */
+/** An API server in memory, in real time, for tests that put objects in place and look at what was written. */
 export class KubeInMemory implements KubeApi {
   readonly server: ApiServer;
   /** Paths of resources, or beginnings of them, that are not served, whatever their definitions say. */
@@ -46,11 +46,10 @@ export class KubeInMemory implements KubeApi {
 
   /** Real time, but one instant in objects, unless the test brings its own clock. */
   constructor(clock: Clock = { ...systemClock, wallMs: () => BEGIN_MS }) {
-    const world = { clock };
-    this.server = new ApiServer(world);
+    this.server = new ApiServer({ clock });
     for (const one of DEFINITIONS) this.server.put(collectionOf(one), one);
     for (const name of NAMESPACES) this.server.put("/api/v1/namespaces", { metadata: { name } });
-    this.#client = new FakeKubeApi({ server: () => this.server, ...world });
+    this.#client = new FakeKubeApi({ server: () => this.server, clock });
   }
 
   get clock(): Clock {

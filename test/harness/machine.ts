@@ -4,15 +4,17 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { run, until } from "./daemon.ts";
+import { skippedFor } from "./needs.ts";
 
 const PROJECT = join(import.meta.dirname, "../..");
 /** A boot takes three seconds on a quiet machine. */
 const BOOT_MS_MAX = 180_000;
 
-/** Why no machine can be booted here; null when one can. */
+/** Why no machine can be booted here; null when one can. In CI one must. */
 export function whyNoMachine(): string | null {
-  if (process.getuid?.() === 0) return null;
-  return "needs root: it boots systemd in namespaces of its own";
+  return skippedFor(
+    process.getuid?.() === 0 ? null : "needs root: it boots systemd in namespaces of its own",
+  );
 }
 
 /**

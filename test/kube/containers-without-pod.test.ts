@@ -1,8 +1,9 @@
 /** Containers of a cluster's node that no pod stands behind (cnitool, podman): what ends them, and what is no evidence. */
 import { rmSync } from "node:fs";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { command, requireRoot } from "../faults/stage.ts";
+import { command } from "../faults/standalone-node.ts";
 import { until } from "../harness/daemon.ts";
+import { requireRoot } from "../harness/needs.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import { ipsOf, type Net, Scene } from "./fault-scene.ts";
 

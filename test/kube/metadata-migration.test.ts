@@ -3,7 +3,8 @@ import { run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { interfaceOf, type Vm } from "../harness/kubevirt.ts";
-import { ask, MetadataNode } from "../harness/metadata-node.ts";
+import { ask } from "../harness/metadata/guest.ts";
+import { MetadataParts } from "../harness/metadata/parts.ts";
 import { cniArgs } from "../harness/node.ts";
 import { BOOT } from "../metadata-node/boot.ts";
 import { Containers, whyNotReal } from "../network/containers.ts";
@@ -25,12 +26,12 @@ interface Launcher {
 
 describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () => {
   let scene: Scenario;
-  const nodes = new Map<string, { metadata: MetadataNode; containers: Containers; bridge: string }>();
+  const nodes = new Map<string, { metadata: MetadataParts; containers: Containers; bridge: string }>();
   beforeAll(async () => {
     scene = await Scenario.start({ nodes: ["a", "b"] });
     for (const node of scene.nodes) {
       const kubeconfig = scene.cluster.kubeconfig("holdfast-metadata");
-      const metadata = await MetadataNode.start(node.daemon, { serverArgs: ["--kubeconfig", kubeconfig] });
+      const metadata = await MetadataParts.start(node.daemon, { serverArgs: ["--kubeconfig", kubeconfig] });
       const containers = new Containers(node.daemon);
       nodes.set(node.name, { metadata, containers, bridge: containers.link("hfb") });
     }

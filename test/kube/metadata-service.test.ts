@@ -13,8 +13,8 @@ import { TestCluster } from "../harness/cluster.ts";
 import { newFolder, until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods, pathOf } from "../harness/kube-pods.ts";
+import { ask } from "../harness/metadata/server.ts";
 import { FakeIdentity, identity, UUID } from "../metadata-server/fake-identity.ts";
-import { ask } from "../metadata-server/stage.ts";
 import { config } from "./controller-stage.ts";
 import { endpointOf, UdnObjects } from "./udn-stage.ts";
 

@@ -4,22 +4,22 @@ import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { run, until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { hexOf, listenTo, sendArp } from "./frames.ts";
-import { batch, type Guest, type GuestAnswer, NetNode, network } from "./node.ts";
+import { type BridgeGuest, batch, type EchoAnswer, NetNode, network } from "./node.ts";
 
 const METADATA = "169.254.169.254";
 const RESERVED = "10.30.0.254";
 const A = "10.30.0.5";
 const B = "10.30.0.6";
 
-function who({ echo }: GuestAnswer): string {
+function who({ echo }: EchoAnswer): string {
   return `${echo.headers[LISTENER_HEADERS.network]} ${echo.headers[LISTENER_HEADERS.source]}`;
 }
 
 describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () => {
   let node: NetNode;
   let bridge: string;
-  let a: Guest;
-  let b: Guest;
+  let a: BridgeGuest;
+  let b: BridgeGuest;
   beforeEach(async () => {
     node = await NetNode.start();
     bridge = await node.bridge();

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { whyNotReal } from "../network/containers.ts";
 import { listenTo } from "./frames.ts";
-import { type Guest, NetNode, network } from "./node.ts";
+import { type BridgeGuest, NetNode, network } from "./node.ts";
 
 /** The two addresses as they stand in a frame. */
 const CLAIMED = ["fe8000000000000000000000a9fea9fe", "fd000ec2000000000000000000000254"];
@@ -60,9 +60,9 @@ print(sent)
 describe.skipIf(whyNotReal() !== null)("the IPv6 addresses of metadata services", () => {
   let node: NetNode;
   let bridge: string;
-  let a: Guest;
-  let b: Guest;
-  let strangers: readonly [Guest, Guest];
+  let a: BridgeGuest;
+  let b: BridgeGuest;
+  let strangers: readonly [BridgeGuest, BridgeGuest];
   beforeAll(async () => {
     node = await NetNode.start();
     bridge = await node.bridge();
@@ -77,7 +77,7 @@ describe.skipIf(whyNotReal() !== null)("the IPv6 addresses of metadata services"
   });
 
   /** What arrives at one guest of all that another one sends it. */
-  async function arriving(to: Guest, from: Guest) {
+  async function arriving(to: BridgeGuest, from: BridgeGuest) {
     const heard = await listenTo("eth0", to.namespace);
     const { stdout, stderr } = await from.python(SEND, [to.mac]);
     expect(stderr).toBe("");

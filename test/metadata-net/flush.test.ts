@@ -5,7 +5,7 @@ import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { run, until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
-import { batch, type Guest, NetNode, network } from "./node.ts";
+import { type BridgeGuest, batch, NetNode, network } from "./node.ts";
 
 const VICTIM = "10.30.0.5";
 
@@ -42,7 +42,7 @@ interface Theft {
   readonly answers: readonly string[];
 }
 
-async function waitForAGap(thief: Guest): Promise<{ stop: () => Promise<Theft> }> {
+async function waitForAGap(thief: BridgeGuest): Promise<{ stop: () => Promise<Theft> }> {
   const child = spawn("ip", ["netns", "exec", thief.namespace, "python3", "-c", WAIT_FOR_A_GAP, VICTIM]);
   let text = "";
   child.stdout.on("data", (chunk: Buffer) => {
@@ -62,8 +62,8 @@ async function waitForAGap(thief: Guest): Promise<{ stop: () => Promise<Theft> }
 describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
   let node: NetNode;
   let bridge: string;
-  let victim: Guest;
-  let thief: Guest;
+  let victim: BridgeGuest;
+  let thief: BridgeGuest;
   beforeEach(async () => {
     node = await NetNode.start([], { apart: true });
     bridge = await node.bridge();
@@ -120,7 +120,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
   test("while nobody puts them back a listener is closed; without its gate it is open", async () => {
     await pretend();
     const { link } = listenerNames(node.names, "blue");
-    node.process?.kill("SIGSTOP");
+    node.process?.child.kill("SIGSTOP");
     try {
       await node.mustRun("nft", ["flush", "ruleset"]);
       const closed = await waitForAGap(thief);
@@ -135,7 +135,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
       await until(() => node.thefts > 0, "the theft without a gate", 20_000);
       await open.stop();
     } finally {
-      node.process?.kill("SIGCONT");
+      node.process?.child.kill("SIGCONT");
     }
     await until(rulesAreThere, `the rules; log: ${node.log}`, 20_000);
   });

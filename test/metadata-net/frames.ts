@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import type { Guest } from "./node.ts";
+import type { BridgeGuest } from "./node.ts";
 
 export interface ArpFrame {
   readonly operation: "request" | "reply";
@@ -37,7 +37,7 @@ while True:
 `;
 
 /** Sends ARP frames, again and again for so long; 0: once. */
-export async function sendArp(guest: Guest, frames: readonly ArpFrame[], seconds = 0): Promise<void> {
+export async function sendArp(guest: BridgeGuest, frames: readonly ArpFrame[], seconds = 0): Promise<void> {
   const { code, stderr } = await guest.python(SEND, [JSON.stringify(frames), String(seconds)]);
   if (code !== 0) throw new Error(stderr);
 }

@@ -8,7 +8,7 @@ import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { cleanEnv, HOLDFAST, run, until } from "../harness/daemon.ts";
 import { mustRun, whyNotReal } from "../network/containers.ts";
-import { batch, type Guest, NetNode, network } from "./node.ts";
+import { type BridgeGuest, batch, NetNode, network } from "./node.ts";
 
 /** Asks again and again on new connections; at the end of its input it prints how often, and what was no answer. */
 const LOAD = `
@@ -30,7 +30,10 @@ print(json.dumps({"count": count, "bad": bad}))
 `;
 
 /** Starts the load; `stop` resolves with what became of it. */
-function load(guest: Guest, how: "new" | "keep"): { stop: () => Promise<{ count: number; bad: unknown[] }> } {
+function load(
+  guest: BridgeGuest,
+  how: "new" | "keep",
+): { stop: () => Promise<{ count: number; bad: unknown[] }> } {
   const child = spawn("ip", ["netns", "exec", guest.namespace, "python3", "-c", LOAD, how]);
   let text = "";
   child.stdout.on("data", (chunk: Buffer) => {
@@ -49,7 +52,7 @@ function load(guest: Guest, how: "new" | "keep"): { stop: () => Promise<{ count:
 describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
   let node: NetNode;
   let bridge: string;
-  let vm: Guest;
+  let vm: BridgeGuest;
   beforeEach(async () => {
     node = await NetNode.start();
     bridge = await node.bridge();
@@ -258,7 +261,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
   }, 600_000);
 
   test("a new VM costs little, and no reload", async () => {
-    const others: Guest[] = [];
+    const others: BridgeGuest[] = [];
     for (let number = 10; number < 15; number += 1)
       others.push(await node.guest(bridge, `10.30.0.${number}/24`));
     const workers = node.haproxyPids();
@@ -270,7 +273,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     }
     console.log(`applied in ${tookMs.join(", ")} ms`);
     expect(node.haproxyPids()).toEqual(workers);
-    expect((await (others.at(-1) as Guest).ask("/")).status).toBe(200);
+    expect((await (others.at(-1) as BridgeGuest).ask("/")).status).toBe(200);
   });
 
   test("a second one with the same run folder is refused; without root and with bad settings too", async () => {
@@ -346,7 +349,7 @@ describe.skipIf(whyNotReal() !== null)("looking at it from outside", () => {
     await node.stopDaemon();
     await until(() => node.log.includes("started"), "the start");
     await node.endNet("SIGTERM");
-    expect(node.process?.exitCode).toBe(0);
+    expect(node.process?.child.exitCode).toBe(0);
     expect(await node.stop()).toEqual([]);
     const nobody = spawn(
       "setpriv",

@@ -5,19 +5,19 @@ import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { listenTo } from "./frames.ts";
-import { batch, type Guest, type GuestAnswer, NetNode, network } from "./node.ts";
+import { type BridgeGuest, batch, type EchoAnswer, NetNode, network } from "./node.ts";
 
 const { network: NETWORK, source: SOURCE, clientForwarded: FORWARDED } = LISTENER_HEADERS;
 
 /** Who the request came from, as the metadata server is told. */
-function who({ echo }: GuestAnswer): string {
+function who({ echo }: EchoAnswer): string {
   return `${echo.headers[NETWORK]} ${echo.headers[SOURCE]}`;
 }
 
 describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
   let node: NetNode;
   let bridge: string;
-  let vm: Guest;
+  let vm: BridgeGuest;
   beforeAll(async () => {
     node = await NetNode.start();
     bridge = await node.bridge();

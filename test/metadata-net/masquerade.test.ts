@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { run, until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
-import { type Guest, NetNode, network } from "./node.ts";
+import { type BridgeGuest, NetNode, network } from "./node.ts";
 
 const KEY = "/proc/sys/net/bridge/bridge-nf-call-iptables";
 
@@ -19,7 +19,7 @@ describe.skipIf(whyNotReal() !== null)(
   "a bridge whose traffic passes iptables and a masquerading rule",
   () => {
     let node: NetNode;
-    let vm: Guest;
+    let vm: BridgeGuest;
     let kernelHasIt = false;
     beforeAll(async () => {
       node = await NetNode.start([], { apart: true });

@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -6,7 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ListenerReport, WantedAttachment, WantedListener } from "../../metadata/listeners/wire.ts";
 import { namesOf } from "../../metadata/net/kernel/names.ts";
-import { cleanEnv, HOLDFAST, run, until } from "../harness/daemon.ts";
+import { run, until } from "../harness/daemon.ts";
+import { Guest, type GuestAnswer, type GuestPlace, macOf } from "../harness/metadata/guest.ts";
+import { leftOver, metadataNet } from "../harness/metadata/parts.ts";
+import type { ProductProcess } from "../harness/product-process.ts";
 import { mustRun } from "../network/containers.ts";
 
 /** What the metadata server was sent. */
@@ -19,10 +21,7 @@ interface Echo {
   readonly bodyBytes: number;
 }
 
-export interface GuestAnswer {
-  /** 0: none. */
-  readonly status: number;
-  readonly body: string;
+export interface EchoAnswer extends GuestAnswer {
   readonly echo: Echo;
 }
 
@@ -41,8 +40,7 @@ export class NetNode {
   #networks: readonly WantedListener[] = [];
   #version = 1;
   #report: ListenerReport | null = null;
-  #log = "";
-  process: ChildProcess | null = null;
+  readonly #processes: ProductProcess[] = [];
   /** Requests that came to the metadata server. */
   echoes = 0;
   /** Those of them whose path begins with `/thief`. */
@@ -70,8 +68,14 @@ export class NetNode {
     return node;
   }
 
+  /** Everything that every metadata-net of this node has printed. */
   get log(): string {
-    return this.#log;
+    return this.#processes.map(({ log }) => log).join("");
+  }
+
+  /** The latest metadata-net. */
+  get process(): ProductProcess | null {
+    return this.#processes.at(-1) ?? null;
   }
 
   get runDir(): string {
@@ -87,30 +91,15 @@ export class NetNode {
   }
 
   startNet(): void {
-    const [command, ...args] = this.#inside([process.execPath, HOLDFAST]);
-    const child = spawn(
-      command as string,
-      [
-        ...args,
-        "metadata-net",
-        "--socket",
-        join(this.folder, "d.sock"),
-        "--metadata-socket",
-        join(this.folder, "m.sock"),
-        "--run-dir",
-        this.runDir,
-        "--metrics-address",
-        "off",
-        ...this.#args,
-      ],
-      { env: cleanEnv(), stdio: ["ignore", "pipe", "pipe"] },
+    this.#processes.push(
+      metadataNet({
+        daemonSocket: join(this.folder, "d.sock"),
+        metadataSocket: join(this.folder, "m.sock"),
+        runDir: this.runDir,
+        args: this.#args,
+        within: this.#inside([]),
+      }),
     );
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.on("data", (chunk: Buffer) => {
-        this.#log += chunk;
-      });
-    }
-    this.process = child;
   }
 
   /** A command on the node. */
@@ -130,11 +119,7 @@ export class NetNode {
   }
 
   async endNet(signal: NodeJS.Signals): Promise<void> {
-    const child = this.process;
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
-    const exited = once(child, "exit");
-    child.kill(signal);
-    await exited;
+    await this.process?.end(signal);
   }
 
   /** The daemon's long poll, as metadata/listeners/wire.ts has it. */
@@ -208,9 +193,9 @@ export class NetNode {
   async applied(): Promise<Record<string, string>> {
     const version = String(this.#version);
     await until(() => {
-      if (this.process?.exitCode) throw new Error(`metadata-net ended: ${this.#log}`);
+      if (this.process?.child.exitCode) throw new Error(`metadata-net ended: ${this.log}`);
       return this.#report?.applied === version;
-    }, `version ${version} to be applied; log: ${this.#log}`);
+    }, `version ${version} to be applied; log: ${this.log}`);
     return this.states();
   }
 
@@ -229,7 +214,7 @@ export class NetNode {
   }
 
   /** A VM as the bridge plugin attaches it, with a link-local route and nothing else. */
-  async guest(bridge: string, address: string): Promise<Guest> {
+  async guest(bridge: string, address: string): Promise<BridgeGuest> {
     const port = uniqueLink("hfg");
     const namespace = `hft-${process.pid}-${lastNumber}-net`;
     this.#namespaces.add(namespace);
@@ -248,17 +233,16 @@ export class NetNode {
       ],
       namespace,
     );
-    const { stdout } = await mustRun("ip", ["-n", namespace, "-json", "link", "show", "dev", "eth0"]);
-    const mac = (JSON.parse(stdout) as { address: string }[])[0]?.address ?? "";
-    return new Guest({ namespace, port, address: address.split("/")[0] as string, mac });
+    const [bare] = address.split("/") as [string];
+    return new BridgeGuest({ namespace, port, address: bare, mac: await macOf(namespace) });
   }
 
   /** A port of the bridge that leads out of the node; the far end is in a namespace of its own. */
-  uplink(bridge: string): Promise<Guest> {
+  uplink(bridge: string): Promise<BridgeGuest> {
     return this.guest(bridge, "10.255.255.1/32");
   }
 
-  async removeGuest(guest: Guest): Promise<void> {
+  async removeGuest(guest: BridgeGuest): Promise<void> {
     await this.run("ip", ["link", "delete", guest.port]);
     await run("ip", ["netns", "delete", guest.namespace]);
     this.#namespaces.delete(guest.namespace);
@@ -273,17 +257,7 @@ export class NetNode {
 
   /** Everything of this node's metadata-net on the machine: nothing, when it has ended. */
   async left(): Promise<string[]> {
-    const { namespacePrefix, linkPrefix, table } = this.names;
-    const [spaces, links, tables] = await Promise.all([
-      run("ip", ["netns", "list"]),
-      run("ip", ["-o", "link", "show"]),
-      run("nft", ["list", "tables"]),
-    ]);
-    const words = `${spaces.stdout}\n${links.stdout}\n${tables.stdout}`.split(/[\s:@]+/);
-    const ours = words.filter(
-      (word) => word.startsWith(namespacePrefix) || word.startsWith(linkPrefix) || word === table,
-    );
-    return [...new Set(ours), ...this.haproxyPids().map((pid) => `haproxy ${pid}`)];
+    return [...(await leftOver(this.runDir)), ...this.haproxyPids().map((pid) => `haproxy ${pid}`)];
   }
 
   /** Ends everything. Resolves with what metadata-net left behind. */
@@ -315,17 +289,13 @@ export class NetNode {
   }
 }
 
-export class Guest {
-  readonly namespace: string;
+/** A guest at a port of a node's bridge, which no plugin has attached. */
+export class BridgeGuest extends Guest {
   readonly port: string;
-  readonly address: string;
-  readonly mac: string;
 
-  constructor(made: { namespace: string; port: string; address: string; mac: string }) {
-    this.namespace = made.namespace;
-    this.port = made.port;
-    this.address = made.address;
-    this.mac = made.mac;
+  constructor({ port, ...place }: GuestPlace & { readonly port: string }) {
+    super(place);
+    this.port = port;
   }
 
   attachment(more: Partial<WantedAttachment> = {}): WantedAttachment {
@@ -339,57 +309,22 @@ export class Guest {
     };
   }
 
-  /** One request with curl. */
-  async ask(path: string, args: readonly string[] = []): Promise<GuestAnswer> {
-    const url = `http://169.254.169.254${path}`;
-    const options = ["-s", "--path-as-is", "--max-time", "15", "-w", "\n%{http_code}", ...args, url];
-    const { stdout } = await this.run("curl", options);
-    const at = stdout.lastIndexOf("\n");
-    return answerOf(Number(stdout.slice(at + 1)) || 0, stdout.slice(0, Math.max(0, at)));
-  }
-
-  run(command: string, args: readonly string[], input = "") {
-    return run("ip", ["netns", "exec", this.namespace, command, ...args], {}, input);
-  }
-
-  python(script: string, args: readonly string[] = [], input = "") {
-    return this.run("python3", ["-c", script, ...args], input);
-  }
-
-  /** Bytes as they are, and everything that comes back until the other side closes or is quiet for `quietMs`. */
-  async raw(bytes: string, quietMs = 1_000): Promise<string> {
-    const { stdout, stderr } = await this.python(RAW, [String(quietMs / 1_000)], bytes);
-    return stdout + stderr;
+  /** The answer of the metadata server, which echoes. */
+  override async ask(path: string, args: readonly string[] = []): Promise<EchoAnswer> {
+    const answer = await super.ask(path, args);
+    return { ...answer, echo: echoIn(answer) };
   }
 }
 
-const RAW = `
-import socket, sys
-s = socket.create_connection(("169.254.169.254", 80), 5)
-s.settimeout(float(sys.argv[1]))
-got = b""
-# Whoever is refused while it still sends has an answer to read all the same.
-try: s.sendall(sys.stdin.buffer.read())
-except OSError: pass
-try:
-    while True:
-        part = s.recv(65536)
-        if not part: break
-        got += part
-except OSError: pass
-sys.stdout.buffer.write(got)
-`;
-
-function answerOf(status: number, body: string): GuestAnswer {
-  let echo: Echo = { method: "", url: "", rawHeaders: [], headers: {}, bodyBytes: 0 };
-  if (body.startsWith("{")) echo = JSON.parse(body) as Echo;
-  return { status, body, echo };
+function echoIn({ body }: GuestAnswer): Echo {
+  const none: Echo = { method: "", url: "", rawHeaders: [], headers: {}, bodyBytes: 0 };
+  return body.startsWith("{") ? (JSON.parse(body) as Echo) : none;
 }
 
 export function network(
   name: string,
   bridge: string,
-  guests: readonly (Guest | WantedAttachment)[],
+  guests: readonly (BridgeGuest | WantedAttachment)[],
   more: Partial<WantedListener> = {},
 ): WantedListener {
   return {
@@ -400,7 +335,7 @@ export function network(
     mtu: null,
     address: "10.30.0.254/24",
     subnets: ["10.30.0.0/24"],
-    attachments: guests.map((guest) => (guest instanceof Guest ? guest.attachment() : guest)),
+    attachments: guests.map((guest) => (guest instanceof BridgeGuest ? guest.attachment() : guest)),
     ...more,
   };
 }

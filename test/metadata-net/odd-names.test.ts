@@ -4,7 +4,7 @@ import { run as runLimited } from "../../metadata/net/kernel/run.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { until } from "../harness/daemon.ts";
 import { whyNotReal } from "../network/containers.ts";
-import { batch, type Guest, NetNode, network } from "./node.ts";
+import { type BridgeGuest, batch, NetNode, network } from "./node.ts";
 
 /** What ip writes into its JSON as it is, or in a way that is no JSON. */
 const NAMES = ["a\x01b", 'a"b', "a'b", "a\\b", "a\x7fb", "a,b]}", "\x1b[2J"];
@@ -12,8 +12,8 @@ const NAMES = ["a\x01b", 'a"b', "a'b", "a\\b", "a\x7fb", "a,b]}", "\x1b[2J"];
 describe.skipIf(whyNotReal() !== null)("a container that names its links as no JSON has it", () => {
   let node: NetNode;
   let bridge: string;
-  let vm: Guest;
-  let odd: Guest;
+  let vm: BridgeGuest;
+  let odd: BridgeGuest;
   beforeEach(async () => {
     node = await NetNode.start([], { apart: true });
     bridge = await node.bridge();
@@ -30,7 +30,7 @@ describe.skipIf(whyNotReal() !== null)("a container that names its links as no J
     expect(await node.stop(), node.log).toEqual([]);
   });
 
-  const source = async (guest: Guest) =>
+  const source = async (guest: BridgeGuest) =>
     (await guest.ask("/", ["--max-time", "3"])).echo.headers[LISTENER_HEADERS.source];
 
   test("it is served, and so is everybody else, also after a flush and a restart", async () => {

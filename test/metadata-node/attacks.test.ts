@@ -1,43 +1,28 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { run } from "../harness/daemon.ts";
-import { ask } from "../harness/metadata-node.ts";
 import { mustRun, whyNotReal } from "../network/containers.ts";
-import { type Guest, Stage } from "./stage.ts";
+import { type AttachedGuest, MetadataNode } from "./metadata-node.ts";
 
 const VICTIM = "11111111-1111-4111-8111-111111111111";
 const THIEF = "22222222-2222-4222-8222-222222222222";
 
-/** Sends bytes from a guest and prints what comes back until the other end closes, or for 12 s. */
-const RAW = `
-import socket, sys
-s = socket.create_connection(("169.254.169.254", 80), timeout=12)
-s.sendall(sys.stdin.buffer.read())
-out = b""
-try:
-    while True:
-        part = s.recv(65536)
-        if not part: break
-        out += part
-except (TimeoutError, ConnectionResetError): pass
-sys.stdout.buffer.write(out)
-`;
+/** A guest that sent nonsense may be answered late, ms. */
+const QUIET_MS = 12_000;
 
 /** What a guest may try to be told about another. */
 describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", () => {
-  let stage: Stage;
-  let victim: Guest;
-  let thief: Guest;
+  let node: MetadataNode;
+  let victim: AttachedGuest;
+  let thief: AttachedGuest;
   beforeAll(async () => {
-    stage = await Stage.start();
-    const net = stage.network("shared", { metadata: { tokens: "optional" } });
-    victim = await stage.vm("victim", net, VICTIM);
-    thief = await stage.vm("thief", net, THIEF);
-    await stage.untilServed(thief);
+    node = await MetadataNode.start();
+    const net = node.network("shared", { metadata: { tokens: "optional" } });
+    victim = await node.vm("victim", net, VICTIM);
+    thief = await node.vm("thief", net, THIEF);
+    await node.untilServed(thief);
   });
-  afterAll(() => stage?.stop());
+  afterAll(() => node?.stop());
 
-  const raw = async (text: string) =>
-    (await run("ip", ["netns", "exec", thief.namespace, "python3", "-c", RAW], {}, text)).stdout;
+  const raw = (text: string) => thief.raw(text, QUIET_MS);
   const statuses = (answers: string) => [...answers.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map((match) => match[1]);
 
   const names = [
@@ -65,12 +50,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
     const value = /source|forward|real/i.test(name) ? victim.address : VICTIM;
     for (const spelling of spellings(name)) {
       const line = `${spelling}: ${value}`;
-      const { status, body } = await ask(thief.namespace, "/openstack/latest/meta_data.json", [
-        "-H",
-        line,
-        "-H",
-        line,
-      ]);
+      const { status, body } = await thief.ask("/openstack/latest/meta_data.json", ["-H", line, "-H", line]);
       if (status === 400) continue;
       expect(status, spelling).toBe(200);
       expect(JSON.parse(body).uuid, spelling).toBe(THIEF);
@@ -121,7 +101,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
     );
     expect(answer).not.toContain(VICTIM);
     // And it harms nobody after it.
-    const { body } = await ask(victim.namespace, "/openstack/latest/meta_data.json");
+    const { body } = await victim.ask("/openstack/latest/meta_data.json");
     expect(JSON.parse(body).uuid).toBe(VICTIM);
   });
 
@@ -131,12 +111,12 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
     );
     // It may hang up before it is heard out.
     if (answer !== "") expect(statuses(answer)[0]).toMatch(/^(400|431)$/);
-    expect((await ask(thief.namespace, "/")).status).toBe(200);
+    expect((await thief.ask("/")).status).toBe(200);
   });
 
   test("with the address of the other it gets nothing, and the other goes on", async () => {
     await mustRun("ip", ["-n", thief.namespace, "address", "add", `${victim.address}/24`, "dev", "eth0"]);
-    const stolen = await ask(thief.namespace, "/openstack/latest/meta_data.json", [
+    const stolen = await thief.ask("/openstack/latest/meta_data.json", [
       "--interface",
       victim.address,
       "--max-time",
@@ -144,7 +124,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
     ]);
     expect(stolen.body).not.toContain(VICTIM);
     expect(stolen.status).toBe(0);
-    const { status, body } = await ask(victim.namespace, "/openstack/latest/meta_data.json");
+    const { status, body } = await victim.ask("/openstack/latest/meta_data.json");
     expect(status).toBe(200);
     expect(JSON.parse(body).uuid).toBe(VICTIM);
     await mustRun("ip", ["-n", thief.namespace, "address", "delete", `${victim.address}/24`, "dev", "eth0"]);
@@ -152,10 +132,10 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
 
   test("a token of one VM is none of another's", async () => {
     const ttl = ["-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60"];
-    const { status, body: token } = await ask(victim.namespace, "/latest/api/token", ttl);
+    const { status, body: token } = await victim.ask("/latest/api/token", ttl);
     expect(status).toBe(200);
     const header = ["-H", `X-aws-ec2-metadata-token: ${token}`];
-    expect((await ask(victim.namespace, "/latest/meta-data/instance-id", header)).status).toBe(200);
-    expect((await ask(thief.namespace, "/latest/meta-data/instance-id", header)).status).toBe(401);
+    expect((await victim.ask("/latest/meta-data/instance-id", header)).status).toBe(200);
+    expect((await thief.ask("/latest/meta-data/instance-id", header)).status).toBe(401);
   });
 });

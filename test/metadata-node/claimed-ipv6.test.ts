@@ -3,10 +3,9 @@ import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { namesOf } from "../../metadata/net/kernel/names.ts";
 import { run, until } from "../harness/daemon.ts";
-import { ask } from "../harness/metadata-node.ts";
 import { drive, whyNoNewerCloudInit } from "../metadata/cloud-init/cloud-init.ts";
 import { mustRun, whyNotReal } from "../network/containers.ts";
-import { type Guest, Stage } from "./stage.ts";
+import { type AttachedGuest, MetadataNode } from "./metadata-node.ts";
 
 const VICTIM = "11111111-1111-4111-8111-111111111111";
 const THIEF = "22222222-2222-4222-8222-222222222222";
@@ -35,16 +34,16 @@ const why = whyNotReal() ?? whyNoNewerCloudInit();
 if (why !== null) console.warn(why);
 
 describe.skipIf(why !== null)("a guest that claims the IPv6 address of a metadata service", () => {
-  let stage: Stage;
-  let victim: Guest;
-  let thief: Guest;
+  let node: MetadataNode;
+  let victim: AttachedGuest;
+  let thief: AttachedGuest;
   let service: ChildProcess;
   beforeAll(async () => {
-    stage = await Stage.start();
-    const net = stage.network("shared");
-    victim = await stage.vm("victim", net, VICTIM);
-    thief = await stage.vm("thief", net, THIEF);
-    await stage.untilServed(victim);
+    node = await MetadataNode.start();
+    const net = node.network("shared");
+    victim = await node.vm("victim", net, VICTIM);
+    thief = await node.vm("thief", net, THIEF);
+    await node.untilServed(victim);
     for (const address of ["fe80::a9fe:a9fe/64", "fd00:ec2::254/128"])
       await mustRun("ip", ["-n", thief.namespace, "address", "add", address, "dev", "eth0", "nodad"]);
     await mustRun("ip", ["-n", victim.namespace, "route", "add", "fd00:ec2::254/128", "dev", "eth0"]);
@@ -64,7 +63,7 @@ describe.skipIf(why !== null)("a guest that claims the IPv6 address of a metadat
       service.kill("SIGKILL");
       await closed;
     }
-    await stage?.stop();
+    await node?.stop();
   });
 
   /** A boot of today's cloud-init in the victim, which asks where it asks by itself. */
@@ -77,7 +76,7 @@ describe.skipIf(why !== null)("a guest that claims the IPv6 address of a metadat
   const stolen = async () => {
     const answers = await Promise.all(
       ["http://[fe80::a9fe:a9fe%25eth0]/openstack", "http://[fd00:ec2::254]/openstack"].map((url) =>
-        ask(victim.namespace, url, ["--max-time", "4", "-g"]),
+        victim.ask(url, ["--max-time", "4", "-g"]),
       ),
     );
     return answers.map(({ status }) => status);
@@ -91,8 +90,8 @@ describe.skipIf(why !== null)("a guest that claims the IPv6 address of a metadat
   });
 
   test("is it where the rules against that are not there, also beside the real one", async () => {
-    const { table } = namesOf(stage.metadata.runDir);
-    stage.metadata.net?.kill("SIGSTOP");
+    const { table } = namesOf(node.metadata.runDir);
+    node.metadata.net?.child.kill("SIGSTOP");
     try {
       await mustRun("nft", ["flush", "chain", "bridge", table, "claimed6"]);
       expect(await stolen()).toEqual([200, 200]);
@@ -101,7 +100,7 @@ describe.skipIf(why !== null)("a guest that claims the IPv6 address of a metadat
       expect(found.from).toContain("fe80::a9fe:a9fe");
       expect(Buffer.from(found.userdata, "base64").toString()).toContain("/owned");
     } finally {
-      stage.metadata.net?.kill("SIGCONT");
+      node.metadata.net?.child.kill("SIGCONT");
     }
     // Somebody takes the table away: that is heard of at once, and all of it made again.
     await mustRun("nft", ["delete", "table", "bridge", table]);

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ask } from "../harness/metadata-node.ts";
 import { drive, whyNoCloudInit } from "../metadata/cloud-init/cloud-init.ts";
 import { mustRun, whyNotReal } from "../network/containers.ts";
-import { Stage } from "./stage.ts";
+import { MetadataNode } from "./metadata-node.ts";
 
 const UID_1 = "11111111-1111-4111-8111-111111111111";
 const UID_2 = "22222222-2222-4222-8222-222222222222";
@@ -12,53 +11,53 @@ const noCloudInit = whyNoCloudInit();
 
 /** Guests in namespaces, behind the real bridge plugin, as they find their metadata. */
 describe.skipIf(whyNotReal() !== null)("a node that answers its guests", () => {
-  let stage: Stage;
+  let node: MetadataNode;
   beforeAll(async () => {
-    stage = await Stage.start();
+    node = await MetadataNode.start();
   });
-  afterAll(() => stage?.stop());
+  afterAll(() => node?.stop());
 
   test("a VM is served as soon as its ADD is answered, with a route from the plugin", async () => {
-    const net = stage.network("asap");
-    const vm = await stage.vm("vm1", net, UID_1);
-    const answer = await ask(vm.namespace, "/latest/meta-data/local-ipv4");
-    expect(answer, stage.metadata.log).toEqual({ status: 200, body: vm.address });
+    const net = node.network("asap");
+    const vm = await node.vm("vm1", net, UID_1);
+    const answer = await vm.ask("/latest/meta-data/local-ipv4");
+    expect(answer, node.metadata.log).toEqual({ status: 200, body: vm.address });
     const { stdout } = await mustRun("ip", ["-n", vm.namespace, "route", "get", "169.254.169.254"]);
     expect(stdout).toContain("via 10.30.0.254");
-    await stage.end(vm);
+    await node.end(vm);
   });
 
   test("a link-local route is enough", async () => {
-    const vm = await stage.vm("vm1", stage.network("linklocal"), UID_1);
-    await stage.onlyLinkLocalRoute(vm);
+    const vm = await node.vm("vm1", node.network("linklocal"), UID_1);
+    await node.onlyLinkLocalRoute(vm);
     const { stdout } = await mustRun("ip", ["-n", vm.namespace, "route", "get", "169.254.169.254"]);
     expect(stdout).not.toContain("via");
-    const { status, body } = await ask(vm.namespace, "/openstack/latest/meta_data.json");
-    expect(status, stage.metadata.log).toBe(200);
+    const { status, body } = await vm.ask("/openstack/latest/meta_data.json");
+    expect(status, node.metadata.log).toBe(200);
     expect(JSON.parse(body)).toMatchObject({ uuid: UID_1, name: "vm1" });
-    await stage.end(vm);
+    await node.end(vm);
   });
 
   test("networks whose addresses overlap: each VM gets its own", async () => {
-    const [red, blue] = [stage.network("red"), stage.network("blue")];
-    const one = await stage.vm("vm1", red, UID_1, ";IP=10.30.0.7");
-    const two = await stage.vm("vm2", blue, UID_2, ";IP=10.30.0.7");
+    const [red, blue] = [node.network("red"), node.network("blue")];
+    const one = await node.vm("vm1", red, UID_1, ";IP=10.30.0.7");
+    const two = await node.vm("vm2", blue, UID_2, ";IP=10.30.0.7");
     expect(one.address).toBe(two.address);
     const uuids = await Promise.all(
       Array.from({ length: 40 }, async (_, n) => {
-        const { body } = await ask((n % 2 === 0 ? one : two).namespace, "/openstack/latest/meta_data.json");
+        const { body } = await (n % 2 === 0 ? one : two).ask("/openstack/latest/meta_data.json");
         return JSON.parse(body).uuid as string;
       }),
     );
     expect(uuids.filter((_, n) => n % 2 === 0).every((uuid) => uuid === UID_1)).toBe(true);
     expect(uuids.filter((_, n) => n % 2 === 1).every((uuid) => uuid === UID_2)).toBe(true);
-    await stage.end(one);
-    await stage.end(two);
+    await node.end(one);
+    await node.end(two);
   });
 
   test("an address that goes to another VM is answered with the new one at once", async () => {
     // Six host addresses, the last of them reserved, and four excluded: one is left.
-    const net = stage.network("reuse", {
+    const net = node.network("reuse", {
       subnets: "10.30.1.0/29",
       excludeSubnets: "10.30.1.2/31,10.30.1.4/31",
       cooldownSeconds: 0,
@@ -66,23 +65,23 @@ describe.skipIf(whyNotReal() !== null)("a node that answers its guests", () => {
     for (let turn = 0; turn < 4; turn += 1) {
       const uid = turn % 2 === 0 ? UID_1 : UID_2;
       const name = turn % 2 === 0 ? "vm1" : "vm2";
-      const vm = await stage.vm(name, net, uid);
+      const vm = await node.vm(name, net, uid);
       expect(vm.address).toBe("10.30.1.1");
-      const { status, body } = await ask(vm.namespace, "/openstack/latest/meta_data.json");
+      const { status, body } = await vm.ask("/openstack/latest/meta_data.json");
       expect(status, body).toBe(200);
       expect(JSON.parse(body).uuid).toBe(uid);
-      await stage.end(vm);
-      await stage.daemon.delete(`/v1/claims/default/${name}.reuse`);
+      await node.end(vm);
+      await node.daemon.delete(`/v1/claims/default/${name}.reuse`);
     }
   });
 
   test("after the last attachment nothing of the listener is left for the network", async () => {
-    const net = stage.network("gone");
-    const vm = await stage.vm("vm9", net, UID_1);
-    expect((await ask(vm.namespace, "/")).status).toBe(200);
+    const net = node.network("gone");
+    const vm = await node.vm("vm9", net, UID_1);
+    expect((await vm.ask("/")).status).toBe(200);
     const { stdout } = await mustRun("ip", ["-o", "link", "show", "master", String(net.bridge)]);
     expect(stdout.split("\n").filter((line) => line.includes(": hfm")).length).toBeGreaterThan(0);
-    await stage.end(vm);
+    await node.end(vm);
     await expect
       .poll(async () => (await mustRun("ip", ["-o", "link", "show", "master", String(net.bridge)])).stdout, {
         timeout: 20_000,
@@ -91,34 +90,34 @@ describe.skipIf(whyNotReal() !== null)("a node that answers its guests", () => {
   });
 
   test("a container without a claim is told who it is, too", async () => {
-    const guest = await stage.guest("plain", stage.network("plain"));
-    const { status, body } = await ask(guest.namespace, "/latest/meta-data/instance-id");
+    const guest = await node.guest("plain", node.network("plain"));
+    const { status, body } = await guest.ask("/latest/meta-data/instance-id");
     expect(status).toBe(200);
     expect(body).not.toBe("");
-    await stage.end(guest);
+    await node.end(guest);
   });
 
   describe.skipIf(noCloudInit !== null)(noCloudInit ?? "cloud-init itself, in the guest", () => {
     test.each(["openstack", "ec2", "aws", "nocloud"])("%s", async (source) => {
-      const net = stage.network(`ci-${source}`, {
+      const net = node.network(`ci-${source}`, {
         subnets: "10.31.0.0/24",
         gateway: "10.31.0.1",
         dns: { nameservers: ["10.31.0.53"] },
       });
-      const vm = await stage.vm("vm1", net, UID_1, `;MAC=${MAC}`);
-      await stage.onlyLinkLocalRoute(vm);
+      const vm = await node.vm("vm1", net, UID_1, `;MAC=${MAC}`);
+      await node.onlyLinkLocalRoute(vm);
       const found = await drive(source, ["http://169.254.169.254"], {
         macs: { [MAC]: "eth0" },
         namespace: vm.namespace,
       });
-      expect(found, stage.metadata.log).toMatchObject({ found: true, hostname: "vm1" });
+      expect(found, node.metadata.log).toMatchObject({ found: true, hostname: "vm1" });
       if (source === "openstack" || source === "nocloud") expect(found.instanceId).toBe(UID_1);
       if (source === "openstack") {
         expect(found.netplan?.network.ethernets).toMatchObject({
           eth0: { addresses: [`${vm.address}/24`], match: { macaddress: MAC } },
         });
       }
-      await stage.end(vm);
+      await node.end(vm);
     });
   });
 });

@@ -5,16 +5,17 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { makeCertificate } from "../harness/certificate.ts";
 import { newFolder, until } from "../harness/daemon.ts";
+import { ask } from "../harness/metadata/server.ts";
 import { identity, UUID } from "./fake-identity.ts";
-import { ask, Stage } from "./stage.ts";
+import { MetadataServer } from "./metadata-server.ts";
 import { StandInNova } from "./stand-in-nova.ts";
 
 const UNAVAILABLE = "The remote metadata server is temporarily unavailable. Please try again later.\n";
 const SECRET = "shared";
 
 /** A metadata server that forwards to the URL; its time-out is the shortest there is. */
-async function forwarding(url: string, more: readonly string[] = []): Promise<Stage> {
-  const stage = await Stage.start((folder) => {
+async function forwarding(url: string, more: readonly string[] = []): Promise<MetadataServer> {
+  const server = await MetadataServer.start((folder) => {
     writeFileSync(join(folder, "secret"), SECRET, { mode: 0o600 });
     const args = [
       "--nova-url",
@@ -26,8 +27,8 @@ async function forwarding(url: string, more: readonly string[] = []): Promise<St
     ];
     return [...args, ...more];
   });
-  stage.identity.known.set("blue 10.10.0.5", identity());
-  return stage;
+  server.identity.known.set("blue 10.10.0.5", identity());
+  return server;
 }
 
 describe("no backend", () => {
@@ -35,34 +36,34 @@ describe("no backend", () => {
     const nova = await StandInNova.start(SECRET);
     const { port, url } = nova;
     await nova.stop();
-    const stage = await forwarding(url);
-    const answer = await stage.ask("/openstack");
+    const server = await forwarding(url);
+    const answer = await server.ask("/openstack");
     expect([answer.status, answer.text]).toEqual([503, UNAVAILABLE]);
-    await until(() => stage.log.includes("the backend is not reachable"), "the line in the log");
-    expect(stage.log).toContain("ECONNREFUSED");
+    await until(() => server.log.includes("the backend is not reachable"), "the line in the log");
+    expect(server.log).toContain("ECONNREFUSED");
     const back = await StandInNova.start(SECRET, { port });
     back.projects.set(UUID, "default");
-    expect((await stage.ask("/openstack")).status).toBe(200);
-    await stage.stop();
+    expect((await server.ask("/openstack")).status).toBe(200);
+    await server.stop();
     await back.stop();
   });
 
   test("a name that nobody knows: 503", async () => {
-    const stage = await forwarding("http://no-such-host.invalid:8775");
-    expect((await stage.ask("/openstack")).status).toBe(503);
-    await stage.stop();
+    const server = await forwarding("http://no-such-host.invalid:8775");
+    expect((await server.ask("/openstack")).status).toBe(503);
+    await server.stop();
   });
 });
 
 describe("a backend that misbehaves", () => {
   let nova: StandInNova;
-  let stage: Stage;
+  let server: MetadataServer;
   beforeAll(async () => {
     nova = await StandInNova.start(SECRET);
-    stage = await forwarding(nova.url);
+    server = await forwarding(nova.url);
   });
   afterAll(async () => {
-    await stage?.stop();
+    await server?.stop();
     await nova?.stop();
   });
   beforeEach(() => {
@@ -76,8 +77,8 @@ describe("a backend that misbehaves", () => {
       if (url === "/half") response.writeHead(200, { "content-length": 100 }).write("half");
       if (url === "/quick") response.writeHead(200).end("quick");
     };
-    const slow = ["/hang", "/half"].map((path) => stage.ask(path));
-    expect((await stage.ask("/quick")).text).toBe("quick");
+    const slow = ["/hang", "/half"].map((path) => server.ask(path));
+    expect((await server.ask("/quick")).text).toBe("quick");
     const answers = await Promise.all(slow);
     expect(answers.map(({ status }) => status)).toEqual([504, 504]);
     await until(() => nova.abandoned >= 2, "both connections ended");
@@ -89,14 +90,14 @@ describe("a backend that misbehaves", () => {
       response.write("the first half", () => response.socket?.destroy());
     };
     for (const path of ["/length", "/chunks"]) {
-      const answer = await stage.ask(path);
+      const answer = await server.ask(path);
       expect([answer.status, answer.text]).toEqual([502, expect.not.stringContaining("half")]);
     }
   });
 
   test("closes without an answer: 502", async () => {
     nova.misbehave = (_, response) => response.socket?.destroy();
-    expect((await stage.ask("/openstack")).status).toBe(502);
+    expect((await server.ask("/openstack")).status).toBe(502);
   });
 
   test("answers without end: 502, and no more memory than for the bound", async () => {
@@ -107,64 +108,64 @@ describe("a backend that misbehaves", () => {
       };
       more();
     };
-    expect((await stage.ask("/openstack")).status).toBe(502);
+    expect((await server.ask("/openstack")).status).toBe(502);
     const peakMB =
-      Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${stage.pid}/status`, "utf8"))?.[1]) / 1_024;
+      Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1_024;
     expect(peakMB).toBeLessThan(150);
   });
 
   test("one that answers as much as is allowed passes whole", async () => {
     const text = "x".repeat(1 << 20);
     nova.misbehave = (_, response) => response.end(text);
-    expect((await stage.ask("/openstack")).text).toBe(text);
+    expect((await server.ask("/openstack")).text).toBe(text);
   });
 
   test("changes the protocol: 502", async () => {
     nova.misbehave = (_, response) =>
       response.socket?.end("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n");
-    expect((await stage.ask("/openstack")).status).toBe(502);
+    expect((await server.ask("/openstack")).status).toBe(502);
   });
 
   test("is no HTTP server: 502, and its bytes are in no log", async () => {
-    const server: Server = createServer((socket: Socket) =>
+    const stranger: Server = createServer((socket: Socket) =>
       socket.resume().end("220 mail.example ready\r\n"),
     );
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const { port } = server.address() as { port: number };
+    await new Promise<void>((resolve) => stranger.listen(0, "127.0.0.1", resolve));
+    const { port } = stranger.address() as { port: number };
     const other = await forwarding(`http://127.0.0.1:${port}`);
     expect((await other.ask("/openstack")).status).toBe(502);
     expect(other.log).not.toContain("mail.example");
     await other.stop();
-    await new Promise((resolve) => server.close(resolve));
+    await new Promise((resolve) => stranger.close(resolve));
   });
 
   test("connections are kept; one that died idle fails no request", async () => {
     const before = nova.connections;
-    for (let n = 0; n < 10; n++) expect((await stage.ask("/openstack")).status).toBe(200);
+    for (let n = 0; n < 10; n++) expect((await server.ask("/openstack")).status).toBe(200);
     expect(nova.connections - before).toBeLessThanOrEqual(1);
     nova.misbehave = (_, response) => {
       // Answers, says that the connection stays, and ends it at once.
       response.writeHead(200, { "content-length": 2, connection: "keep-alive" });
       response.end("ok", () => response.socket?.destroy());
     };
-    for (let n = 0; n < 30; n++) expect((await stage.ask("/openstack")).status).toBe(200);
+    for (let n = 0; n < 30; n++) expect((await server.ask("/openstack")).status).toBe(200);
   });
 
   test("a password is never posted twice", async () => {
     nova.misbehave = (_, response) => response.socket?.destroy();
-    const sent = await stage.ask("/openstack/latest/password", { method: "POST", body: "x" });
+    const sent = await server.ask("/openstack/latest/password", { method: "POST", body: "x" });
     expect([sent.status, nova.requests.length]).toEqual([502, 1]);
   });
 
   test("a guest that leaves is not waited for by the backend", async () => {
     nova.misbehave = () => {};
     const before = nova.abandoned;
-    const guest = ask({ socketPath: stage.socket }, "/hang").catch(() => null);
+    const guest = ask({ socketPath: server.socket }, "/hang").catch(() => null);
     await until(() => nova.requests.length === 1, "the request at the backend");
     const leaving = new AbortController();
     // A second guest on a connection of its own, which it ends.
     const sent = request({
-      socketPath: stage.socket,
+      socketPath: server.socket,
       path: "/hang",
       headers: { "x-holdfast-network": "blue", "x-holdfast-source": "10.10.0.5" },
       signal: leaving.signal,
@@ -175,12 +176,12 @@ describe("a backend that misbehaves", () => {
     leaving.abort();
     await until(() => nova.abandoned === before + 1, "the end of the second at the backend");
     expect((await guest)?.status).toBe(504);
-    expect(stage.log).not.toContain("a request failed");
+    expect(server.log).not.toContain("a request failed");
   });
 
   test("outcomes are counted", async () => {
-    await stage.ask("/openstack");
-    const text = await (await fetch(`${stage.metrics}/metrics`)).text();
+    await server.ask("/openstack");
+    const text = await (await fetch(`${server.metrics}/metrics`)).text();
     for (const outcome of ["passed", "late", "broken", "gone"]) {
       expect(text).toMatch(
         new RegExp(`holdfast_metadata_backend_requests_total\\{kind="nova",outcome="${outcome}"\\} \\d`),
@@ -192,20 +193,20 @@ describe("a backend that misbehaves", () => {
 
 test("what was asked before the end is answered; a backend that hangs does not hold it up", async () => {
   const nova = await StandInNova.start(SECRET);
-  const stage = await forwarding(nova.url, ["--backend-timeout-seconds", "70"]);
+  const server = await forwarding(nova.url, ["--backend-timeout-seconds", "70"]);
   nova.misbehave = ({ url }, response) => {
     if (url === "/slow") setTimeout(() => response.end("slow"), 300);
   };
   const agent = new Agent({ keepAlive: true });
-  const slow = ask({ socketPath: stage.socket, agent }, "/slow");
-  const hanging = ask({ socketPath: stage.socket }, "/hang").catch(() => "cut");
+  const slow = ask({ socketPath: server.socket, agent }, "/slow");
+  const hanging = ask({ socketPath: server.socket }, "/hang").catch(() => "cut");
   await until(() => nova.requests.length === 2, "both at the backend");
-  const ended = stage.end();
+  const ended = server.end();
   const { text, headers } = await slow;
   expect([text, headers.connection]).toEqual(["slow", "close"]);
   expect(await hanging).toBe("cut");
   expect(await ended).toBe(0);
-  await stage.stop();
+  await server.stop();
   await nova.stop();
   agent.destroy();
 });
@@ -232,13 +233,13 @@ describe("https", () => {
     await unknown.stop();
     const file = join(folder, "ca.pem");
     writeFileSync(file, wrong.certificate);
-    const stage = await forwarding(url, ["--nova-ca-file", file]);
-    expect((await stage.ask("/openstack")).status).toBe(503);
+    const server = await forwarding(url, ["--nova-ca-file", file]);
+    expect((await server.ask("/openstack")).status).toBe(503);
     expect(nova.requests).toEqual([]);
     writeFileSync(file, right.certificate);
-    await until(async () => (await stage.ask("/openstack")).status === 200, "the right authority");
-    expect((await stage.ask("/openstack", { method: "POST", body: "x" })).status).toBe(200);
-    await stage.stop();
+    await until(async () => (await server.ask("/openstack")).status === 200, "the right authority");
+    expect((await server.ask("/openstack", { method: "POST", body: "x" })).status).toBe(200);
+    await server.stop();
     await nova.stop();
   });
 });

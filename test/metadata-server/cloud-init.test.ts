@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { drive, whyNoCloudInit } from "../metadata/cloud-init/cloud-init.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
-import { Stage } from "./stage.ts";
+import { MetadataServer } from "./metadata-server.ts";
 
 const why = whyNoCloudInit();
 if (why !== null) console.warn(why);
@@ -12,20 +12,20 @@ const MAC = "52:54:00:de:5b:bf";
 const OTHER = "99999999-9999-4999-8999-999999999999";
 
 describe.skipIf(why !== null)(why ?? "cloud-init itself, against the running server", () => {
-  let stage: Stage;
+  let server: MetadataServer;
   let listener: Server;
   let url: string;
   beforeAll(async () => {
-    stage = await Stage.start();
-    listener = forwarder(stage.socket);
+    server = await MetadataServer.start();
+    listener = forwarder(server.socket);
     await new Promise<void>((resolve) => listener.listen(0, "0.0.0.0", resolve));
     url = `http://127.0.0.1:${(listener.address() as AddressInfo).port}`;
-    stage.identity.known.set("blue 127.9.8.7", identity());
-    stage.identity.known.set("blue 127.9.8.8", otherVm(OTHER));
+    server.identity.known.set("blue 127.9.8.7", identity());
+    server.identity.known.set("blue 127.9.8.8", otherVm(OTHER));
   });
   afterAll(async () => {
     await new Promise((resolve) => listener?.close(resolve));
-    await stage?.stop();
+    await server?.stop();
   });
 
   test.each(["openstack", "ec2", "aws", "nocloud"])("%s", async (source) => {

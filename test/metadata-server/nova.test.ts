@@ -5,23 +5,23 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { signInstanceId } from "../../metadata/proxy/signature.ts";
 import { until } from "../harness/daemon.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
-import { Stage } from "./stage.ts";
+import { MetadataServer } from "./metadata-server.ts";
 import { StandInNova } from "./stand-in-nova.ts";
 
 const SECRET = "S3cret-shared-by-both";
 let nova: StandInNova;
-let stage: Stage;
+let server: MetadataServer;
 let secretFile: string;
 beforeAll(async () => {
   nova = await StandInNova.start(SECRET);
-  stage = await Stage.start((folder) => {
+  server = await MetadataServer.start((folder) => {
     secretFile = join(folder, "secret");
     writeFileSync(secretFile, `${SECRET}\n`, { mode: 0o600 });
     return ["--nova-url", nova.url, "--secret-file", secretFile, "--backend-timeout-seconds", "5"];
   });
 });
 afterAll(async () => {
-  await stage?.stop();
+  await server?.stop();
   await nova?.stop();
 });
 beforeEach(() => {
@@ -29,13 +29,13 @@ beforeEach(() => {
   nova.requests.length = 0;
   nova.projects.clear();
   nova.projects.set(UUID, "default");
-  stage.identity.known.clear();
-  stage.identity.known.set("blue 10.10.0.5", identity());
+  server.identity.known.clear();
+  server.identity.known.set("blue 10.10.0.5", identity());
 });
 
 describe("what Nova is told", () => {
   test("who asks, signed, in headers that are all ours", async () => {
-    const answer = await stage.ask("/openstack/latest/meta_data.json?x=1&y=%2F", {
+    const answer = await server.ask("/openstack/latest/meta_data.json?x=1&y=%2F", {
       lines: [
         ["User-Agent", "Cloud-Init/24.4"],
         ["X-aws-ec2-metadata-token", "abc"],
@@ -67,13 +67,13 @@ describe("what Nova is told", () => {
   });
 
   test("of Nova's answer, body and type", async () => {
-    const { headers } = await stage.ask("/openstack");
+    const { headers } = await server.ask("/openstack");
     expect(Object.keys(headers).sort()).toEqual(["connection", "content-length", "content-type", "date"]);
     expect(headers["content-type"]).toBe("text/plain; charset=UTF-8");
   });
 
   test.each(["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])("method and body pass: %s", async (method) => {
-    const { status } = await stage.ask("/openstack/latest/password", { method, body: "cipher text" });
+    const { status } = await server.ask("/openstack/latest/password", { method, body: "cipher text" });
     expect([status, nova.requests]).toMatchObject([200, [{ method, body: "cipher text" }]]);
     expect(nova.sent("content-length")).toEqual(["11"]);
   });
@@ -81,8 +81,8 @@ describe("what Nova is told", () => {
   test("a body never becomes a request of its own", async () => {
     const body = "GET /openstack/smuggled HTTP/1.1\r\nHost: x\r\nX-Instance-ID: evil\r\n\r\n";
     for (const method of ["GET", "HEAD", "DELETE", "OPTIONS", "POST"]) {
-      await stage.ask("/openstack", { method, body });
-      await stage.ask("/openstack");
+      await server.ask("/openstack", { method, body });
+      await server.ask("/openstack");
     }
     expect(nova.requests).toHaveLength(10);
     expect(nova.requests.every(({ url }) => url === "/openstack")).toBe(true);
@@ -90,12 +90,12 @@ describe("what Nova is told", () => {
 
   test("HEAD: the length of what there would be", async () => {
     nova.misbehave = (_, response) => response.writeHead(200, { "content-length": 77 }).end();
-    const { status, headers, text } = await stage.ask("/openstack", { method: "HEAD" });
+    const { status, headers, text } = await server.ask("/openstack", { method: "HEAD" });
     expect([status, headers["content-length"], text]).toEqual([200, "77", ""]);
   });
 
   test("TRACE would show what was signed", async () => {
-    expect((await stage.ask("/openstack", { method: "TRACE" })).status).toBe(405);
+    expect((await server.ask("/openstack", { method: "TRACE" })).status).toBe(405);
     expect(nova.requests).toEqual([]);
   });
 
@@ -107,7 +107,7 @@ describe("what Nova is told", () => {
     ["HTTP://user:pw@evil.example?x", "/?x"],
     [`/openstack?${"x".repeat(4_000)}`, `/openstack?${"x".repeat(4_000)}`],
   ])("the path is the guest's, of whatever form: %s", async (target, path) => {
-    await stage.ask(target);
+    await server.ask(target);
     expect(nova.requests.map(({ url }) => url)).toEqual([path]);
   });
 
@@ -152,14 +152,14 @@ describe("a guest that says who it is", () => {
         [spell(name), "evil"],
         [spell(name), "evil2"],
       ] as const;
-      const { status } = await stage.ask("/openstack", { lines });
+      const { status } = await server.ask("/openstack", { lines });
       expect(status, spell(name)).toBe(200);
       expect(nova.requests.at(-1)?.rawHeaders.join("\n"), spell(name)).not.toContain("evil");
     }
   });
 
   test("headers that its Connection header names stay ours", async () => {
-    await stage.ask("/openstack", { lines: [["Connection", "close, X-Instance-ID, X-Tenant-ID"]] });
+    await server.ask("/openstack", { lines: [["Connection", "close, X-Instance-ID, X-Tenant-ID"]] });
     expect(nova.sent("x-instance-id")).toEqual([UUID]);
     expect(nova.sent("x-tenant-id")).toEqual(["default"]);
   });
@@ -168,25 +168,25 @@ describe("a guest that says who it is", () => {
 describe("Nova's own checks", () => {
   test("the instance is another project's: 404", async () => {
     nova.projects.set(UUID, "other");
-    expect((await stage.ask("/openstack")).status).toBe(404);
+    expect((await server.ask("/openstack")).status).toBe(404);
   });
 
   test("the instance is not known to it: 404", async () => {
     nova.projects.clear();
-    expect((await stage.ask("/openstack")).status).toBe(404);
+    expect((await server.ask("/openstack")).status).toBe(404);
   });
 
   test("a path that is not there: 404", async () => {
-    expect((await stage.ask("/nonsense")).status).toBe(404);
+    expect((await server.ask("/nonsense")).status).toBe(404);
   });
 
   test("the version list", async () => {
-    expect((await stage.ask("/")).text).toBe("1.0\nlatest");
+    expect((await server.ask("/")).text).toBe("1.0\nlatest");
   });
 
   test("the secrets differ: 403, and the operator reads why", async () => {
     const other = await StandInNova.start("another");
-    const second = await Stage.start((folder) => {
+    const second = await MetadataServer.start((folder) => {
       writeFileSync(join(folder, "secret"), SECRET, { mode: 0o600 });
       return ["--nova-url", other.url, "--secret-file", join(folder, "secret")];
     });
@@ -202,7 +202,7 @@ describe("Nova's own checks", () => {
   });
 
   test("without secret file the request goes unsigned, which Nova refuses, and the log says so", async () => {
-    const second = await Stage.start(["--nova-url", nova.url]);
+    const second = await MetadataServer.start(["--nova-url", nova.url]);
     second.identity.known.set("blue 10.10.0.5", identity());
     expect((await second.ask("/openstack")).status).toBe(400);
     expect(nova.sent("x-instance-id-signature")).toEqual([]);
@@ -212,7 +212,7 @@ describe("Nova's own checks", () => {
 
   test.each([400, 403, 404, 409, 500, 502, 503, 504])("%i is handed on, in our words", async (status) => {
     nova.misbehave = (_, response) => response.writeHead(status).end("its own words");
-    const answer = await stage.ask("/openstack");
+    const answer = await server.ask("/openstack");
     expect([answer.status, answer.text]).toEqual([status, expect.not.stringContaining("its own words")]);
   });
 
@@ -221,7 +221,7 @@ describe("Nova's own checks", () => {
     async (status) => {
       nova.misbehave = (_, response) =>
         response.writeHead(status, { location: "http://169.254.169.254/elsewhere" }).end();
-      const answer = await stage.ask("/openstack");
+      const answer = await server.ask("/openstack");
       expect([answer.status, answer.headers.location]).toEqual([502, undefined]);
       expect(nova.requests).toHaveLength(1);
     },
@@ -231,26 +231,26 @@ describe("Nova's own checks", () => {
 describe("who is not known", () => {
   test("404, and Nova is not asked, not even for the version list", async () => {
     for (const target of ["/", "/openstack", "/latest/meta-data/"]) {
-      expect((await stage.ask(target, { source: "10.10.0.66" })).status).toBe(404);
+      expect((await server.ask(target, { source: "10.10.0.66" })).status).toBe(404);
     }
     expect(nova.requests).toEqual([]);
   });
 
   test("more than one, or the daemon away: Nova is not asked", async () => {
-    stage.identity.fault = { status: 409, code: "ADDRESS_AMBIGUOUS" };
-    expect((await stage.ask("/openstack")).status).toBe(404);
-    stage.identity.fault = { status: 503, code: "NOT_READY" };
-    expect((await stage.ask("/openstack")).status).toBe(503);
-    stage.identity.fault = null;
+    server.identity.fault = { status: 409, code: "ADDRESS_AMBIGUOUS" };
+    expect((await server.ask("/openstack")).status).toBe(404);
+    server.identity.fault = { status: 503, code: "NOT_READY" };
+    expect((await server.ask("/openstack")).status).toBe(503);
+    server.identity.fault = null;
     expect(nova.requests).toEqual([]);
   });
 
   test("the next VM at an address is told of at once", async () => {
     for (let turn = 0; turn < 20; turn++) {
       const uuid = `99999999-9999-4999-8999-${String(turn).padStart(12, "0")}`;
-      stage.identity.known.set("blue 10.10.0.5", otherVm(uuid));
+      server.identity.known.set("blue 10.10.0.5", otherVm(uuid));
       nova.projects.set(uuid, "default");
-      expect((await stage.ask("/openstack")).text).toContain(uuid);
+      expect((await server.ask("/openstack")).text).toContain(uuid);
     }
   });
 });
@@ -258,22 +258,22 @@ describe("who is not known", () => {
 describe("the secret", () => {
   test("is read again when its file changes; an unusable file changes nothing", async () => {
     const works = async (secret: string) => {
-      await stage.ask("/openstack");
+      await server.ask("/openstack");
       return nova.sent("x-instance-id-signature")[0] === signInstanceId(Buffer.from(secret), UUID);
     };
     writeFileSync(secretFile, "the next one\r\n");
     await until(() => works("the next one"), "the new secret");
     writeFileSync(secretFile, "\n");
-    await until(() => stage.log.includes("the file is empty"), "the complaint");
+    await until(() => server.log.includes("the file is empty"), "the complaint");
     expect(await works("the next one")).toBe(true);
     writeFileSync(secretFile, SECRET);
     await until(() => works(SECRET), "the old secret");
-    expect(stage.log).not.toContain(SECRET);
-    expect(stage.log).not.toContain("the next one");
+    expect(server.log).not.toContain(SECRET);
+    expect(server.log).not.toContain("the next one");
   });
 
   test("a file that anybody may read is warned of", async () => {
-    const second = await Stage.start((folder) => {
+    const second = await MetadataServer.start((folder) => {
       writeFileSync(join(folder, "secret"), SECRET, { mode: 0o644 });
       return ["--nova-url", nova.url, "--secret-file", join(folder, "secret")];
     });
@@ -283,7 +283,7 @@ describe("the secret", () => {
 
   test("is on no command line and in no environment", () => {
     for (const file of ["cmdline", "environ"]) {
-      expect(readFileSync(`/proc/${stage.pid}/${file}`, "utf8")).not.toContain(SECRET);
+      expect(readFileSync(`/proc/${server.pid}/${file}`, "utf8")).not.toContain(SECRET);
     }
   });
 });
@@ -291,7 +291,7 @@ describe("the secret", () => {
 /** The status of a request line with any bytes in it. */
 function rawStatus(target: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    const socket = connect(stage.socket);
+    const socket = connect(server.socket);
     socket.on("data", (chunk) => {
       resolve(Number(/^HTTP\/1\.1 (\d+)/.exec(chunk.toString())?.[1]));
       socket.destroy();

@@ -3,39 +3,39 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { run, until } from "../harness/daemon.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
-import { Stage } from "./stage.ts";
+import { MetadataServer } from "./metadata-server.ts";
 
 const PATH = "/openstack/latest/password";
 const OTHER = "99999999-9999-4999-8999-999999999999";
 
-let stage: Stage;
+let server: MetadataServer;
 beforeEach(async () => {
-  stage = await Stage.start();
-  stage.identity.known.set("blue 10.10.0.5", identity());
-  stage.identity.known.set("blue 10.10.0.6", otherVm(OTHER));
+  server = await MetadataServer.start();
+  server.identity.known.set("blue 10.10.0.5", identity());
+  server.identity.known.set("blue 10.10.0.6", otherVm(OTHER));
 });
-afterEach(() => stage?.stop());
+afterEach(() => server?.stop());
 
 describe("a guest's password", () => {
   test("is set once, read by that guest alone, and kept over a kill", async () => {
-    expect((await stage.ask(PATH)).text).toBe("");
-    expect((await stage.ask(PATH, { method: "POST", body: "cipher" })).status).toBe(200);
-    await stage.end("SIGKILL");
-    await stage.run();
-    expect((await stage.ask(PATH)).text).toBe("cipher");
-    expect((await stage.ask(PATH, { source: "10.10.0.6" })).text).toBe("");
-    expect((await stage.ask(PATH, { method: "POST", body: "another" })).status).toBe(409);
-    expect((await stage.ask(PATH)).text).toBe("cipher");
+    expect((await server.ask(PATH)).text).toBe("");
+    expect((await server.ask(PATH, { method: "POST", body: "cipher" })).status).toBe(200);
+    await server.end("SIGKILL");
+    await server.run();
+    expect((await server.ask(PATH)).text).toBe("cipher");
+    expect((await server.ask(PATH, { source: "10.10.0.6" })).text).toBe("");
+    expect((await server.ask(PATH, { method: "POST", body: "another" })).status).toBe(409);
+    expect((await server.ask(PATH)).text).toBe("cipher");
   });
 
   test("of many at the same time one is kept, and only its sender reads 200", async () => {
     const bodies = Array.from({ length: 30 }, (_, n) => `cipher ${n}`);
-    const answers = await Promise.all(bodies.map((body) => stage.ask(PATH, { method: "POST", body })));
+    const answers = await Promise.all(bodies.map((body) => server.ask(PATH, { method: "POST", body })));
     const kept = bodies.filter((_, n) => answers[n]?.status === 200);
     expect(kept).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(29);
-    expect((await stage.ask(PATH)).text).toBe(kept[0]);
-    expect(readdirSync(join(stage.folder, "state/passwords"))).toEqual([UUID]);
+    expect((await server.ask(PATH)).text).toBe(kept[0]);
+    expect(readdirSync(join(server.state, "passwords"))).toEqual([UUID]);
   });
 
   test.each([
@@ -45,22 +45,22 @@ describe("a guest's password", () => {
     ["another method", "PUT", "x", 400],
     ["another method", "DELETE", "", 400],
   ])("%s, %s", async (_, method, body, status) => {
-    expect((await stage.ask(PATH, { method, body })).status).toBe(status);
-    expect(readdirSync(join(stage.folder, "state/passwords"))).toHaveLength(body.length === 1_020 ? 1 : 0);
+    expect((await server.ask(PATH, { method, body })).status).toBe(status);
+    expect(readdirSync(join(server.state, "passwords"))).toHaveLength(body.length === 1_020 ? 1 : 0);
   });
 
   test("is for the server's own eyes on the disk", async () => {
-    await stage.ask(PATH, { method: "POST", body: "cipher" });
-    expect(statSync(join(stage.folder, "state/passwords", UUID)).mode & 0o777).toBe(0o600);
-    expect(stage.log).not.toContain("cipher");
+    await server.ask(PATH, { method: "POST", body: "cipher" });
+    expect(statSync(join(server.state, "passwords", UUID)).mode & 0o777).toBe(0o600);
+    expect(server.log).not.toContain("cipher");
   });
 
   test("that cannot be written is not answered as kept", async () => {
-    rmSync(join(stage.folder, "state/passwords"), { recursive: true });
-    writeFileSync(join(stage.folder, "state/passwords"), "");
-    expect((await stage.ask(PATH, { method: "POST", body: "cipher" })).status).toBe(500);
-    await until(() => stage.log.includes("a request failed"), "the log");
-    expect(stage.log).not.toContain("cipher");
+    rmSync(join(server.state, "passwords"), { recursive: true });
+    writeFileSync(join(server.state, "passwords"), "");
+    expect((await server.ask(PATH, { method: "POST", body: "cipher" })).status).toBe(500);
+    await until(() => server.log.includes("a request failed"), "the log");
+    expect(server.log).not.toContain("cipher");
   });
 });
 
@@ -68,67 +68,72 @@ describe("keys", () => {
   const TTL = "X-aws-ec2-metadata-token-ttl-seconds";
   const TOKEN = "X-aws-ec2-metadata-token";
   const token = async () =>
-    (await stage.ask("/latest/api/token", { method: "PUT", lines: [[TTL, "600"]] })).text;
+    (await server.ask("/latest/api/token", { method: "PUT", lines: [[TTL, "600"]] })).text;
   const statusWith = async (value: string) =>
-    (await stage.ask("/openstack", { lines: [[TOKEN, value]] })).status;
+    (await server.ask("/openstack", { lines: [[TOKEN, value]] })).status;
   const key = (n: number) => Buffer.alloc(32, n).toString(n % 2 === 0 ? "hex" : "base64");
 
   test("are made once, for the server alone, and stay over a restart", async () => {
-    const file = join(stage.folder, "state/keys");
+    const file = join(server.state, "keys");
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(stage.log).toContain("give all nodes the same file with --key-file");
+    expect(server.log).toContain("give all nodes the same file with --key-file");
     const given = await token();
-    await stage.end("SIGKILL");
-    await stage.run();
+    await server.end("SIGKILL");
+    await server.run();
     expect(await statusWith(given)).toBe(200);
-    expect(stage.log.split("give all nodes the same file")).toHaveLength(2);
+    expect(server.log.split("give all nodes the same file")).toHaveLength(2);
   });
 
   test("change while it runs: the old one is believed as long as it is in the file", async () => {
-    const file = join(stage.folder, "keys");
+    const file = join(server.folder, "keys");
     writeFileSync(file, `${key(1)}\n`, { mode: 0o600 });
-    await stage.end();
-    await stage.run(["--key-file", file]);
+    await server.end();
+    await server.run(["--key-file", file]);
     const first = await token();
     expect(await statusWith(first)).toBe(200);
     writeFileSync(file, `# changed today\n${key(2)}\n${key(1)}\n`);
-    await until(async () => (stage.log.match(/has changed and is used/g) ?? []).length === 1, "the new keys");
+    await until(
+      async () => (server.log.match(/has changed and is used/g) ?? []).length === 1,
+      "the new keys",
+    );
     const second = await token();
     expect([await statusWith(first), await statusWith(second)]).toEqual([200, 200]);
     writeFileSync(file, `${key(2)}\n`);
     await until(async () => (await statusWith(first)) === 401, "the end of the old key");
     expect(await statusWith(second)).toBe(200);
     writeFileSync(file, "too short\n");
-    await until(() => stage.log.includes("line 1"), "the complaint");
+    await until(() => server.log.includes("line 1"), "the complaint");
     expect(await statusWith(second)).toBe(200);
-    expect(stage.log).not.toContain(key(2));
+    expect(server.log).not.toContain(key(2));
   });
 
   test("a token is its own VM's, and none is given to a request that the guest forwarded", async () => {
     const given = await token();
-    expect((await stage.ask("/openstack", { source: "10.10.0.6", lines: [[TOKEN, given]] })).status).toBe(
+    expect((await server.ask("/openstack", { source: "10.10.0.6", lines: [[TOKEN, given]] })).status).toBe(
       401,
     );
     const lines = [
       [TTL, "600"],
       ["X-Holdfast-Client-Forwarded", "1"],
     ] as const;
-    expect((await stage.ask("/latest/api/token", { method: "PUT", lines })).status).toBe(403);
+    expect((await server.ask("/latest/api/token", { method: "PUT", lines })).status).toBe(403);
   });
 
   test("the network says whether tokens are required", async () => {
     const metadata = (tokens: "off" | "required") => ({ metadata: { address: "10.10.0.254", tokens } });
-    stage.identity.known.set("blue 10.10.0.5", identity({}, metadata("required")));
-    expect((await stage.ask("/openstack")).status).toBe(401);
+    server.identity.known.set("blue 10.10.0.5", identity({}, metadata("required")));
+    expect((await server.ask("/openstack")).status).toBe(401);
     expect(await statusWith(await token())).toBe(200);
-    stage.identity.known.set("blue 10.10.0.5", identity({}, metadata("off")));
-    expect((await stage.ask("/openstack")).status).toBe(200);
-    expect((await stage.ask("/latest/api/token", { method: "PUT", lines: [[TTL, "600"]] })).status).toBe(403);
+    server.identity.known.set("blue 10.10.0.5", identity({}, metadata("off")));
+    expect((await server.ask("/openstack")).status).toBe(200);
+    expect((await server.ask("/latest/api/token", { method: "PUT", lines: [[TTL, "600"]] })).status).toBe(
+      403,
+    );
   });
 
   test("random_seed differs by request and VM", async () => {
     const seed = async (source: string) =>
-      (await stage.ask("/openstack/latest/meta_data.json", { source })).json().random_seed;
+      (await server.ask("/openstack/latest/meta_data.json", { source })).json().random_seed;
     const seeds = [await seed("10.10.0.5"), await seed("10.10.0.5"), await seed("10.10.0.6")];
     expect(new Set(seeds).size).toBe(3);
     expect(Buffer.from(seeds[0], "base64")).toHaveLength(512);
@@ -136,8 +141,8 @@ describe("keys", () => {
 });
 
 test("nothing is left behind at the end", async () => {
-  expect(await stage.end()).toBe(0);
-  expect(existsSync(stage.socket)).toBe(false);
-  const { stdout } = await run("pgrep", ["-f", stage.folder]);
+  expect(await server.end()).toBe(0);
+  expect(existsSync(server.socket)).toBe(false);
+  const { stdout } = await run("pgrep", ["-f", server.folder]);
   expect(stdout).toBe("");
 });

@@ -1,46 +1,21 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { cleanEnv, HOLDFAST, network, TestDaemon, until } from "../harness/daemon.ts";
-import { ask } from "./stage.ts";
+import { network, TestDaemon } from "../harness/daemon.ts";
+import { TestMetadataServer } from "../harness/metadata/server.ts";
 
 let daemon: TestDaemon;
-let server: ReturnType<typeof spawn>;
-let socket: string;
+let server: TestMetadataServer;
 beforeAll(async () => {
   daemon = await TestDaemon.start();
-  socket = join(daemon.folder, "m.sock");
-  server = spawn(
-    process.execPath,
-    [
-      HOLDFAST,
-      "metadata",
-      "--metadata-socket",
-      socket,
-      "--identity-socket",
-      join(daemon.folder, "identity.sock"),
-      "--state",
-      join(daemon.folder, "metadata"),
-      "--metrics-address",
-      "off",
-      "--log-level",
-      "silent",
-    ],
-    { env: cleanEnv(), stdio: "ignore" },
-  );
-  await until(() => existsSync(socket), "the metadata server");
+  server = new TestMetadataServer(daemon.folder);
+  await server.run();
 });
 afterAll(async () => {
-  const exited = once(server, "exit");
-  server.kill("SIGTERM");
-  await exited;
-  await daemon.stop();
+  await server?.end();
+  await daemon?.stop();
 });
 
 const asked = (source: string, of = "blue") =>
-  ask({ socketPath: socket }, "/openstack/latest/meta_data.json", { network: of, source });
+  server.ask("/openstack/latest/meta_data.json", { network: of, source });
 const config = (name: string) =>
   network(name, { subnets: "10.40.0.0/24", cooldownSeconds: 0, gateway: "10.40.0.1" });
 

@@ -17,8 +17,8 @@ import type { Backend } from "../../metadata/tenant/tenant-source.ts";
 import { QuietLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
 import { newFolder } from "../harness/daemon.ts";
+import { type Asked, ask } from "../harness/metadata/server.ts";
 import { FakeIdentity, identity, UUID } from "./fake-identity.ts";
-import { type Asked, ask } from "./stage.ts";
 
 /** A pod of the tenant: says its name, and keeps what it was asked. */
 class Pod {

@@ -3,17 +3,17 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { until } from "../harness/daemon.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
-import { Stage } from "./stage.ts";
+import { MetadataServer } from "./metadata-server.ts";
 
-let stage: Stage;
+let server: MetadataServer;
 beforeAll(async () => {
-  stage = await Stage.start();
+  server = await MetadataServer.start();
 });
-afterAll(() => stage?.stop());
+afterAll(() => server?.stop());
 beforeEach(() => {
-  stage.identity.fault = null;
-  stage.identity.known.clear();
-  stage.identity.known.set("blue 10.10.0.5", identity());
+  server.identity.fault = null;
+  server.identity.known.clear();
+  server.identity.known.set("blue 10.10.0.5", identity());
 });
 
 describe("what a guest asks for", () => {
@@ -31,69 +31,69 @@ describe("what a guest asks for", () => {
     ["http://evil.example/openstack/latest/meta_data.json", UUID],
     ["//openstack/../openstack//latest/meta_data.json", UUID],
   ])("%s", async (target, part) => {
-    const { status, text } = await stage.ask(target);
+    const { status, text } = await server.ask(target);
     expect([status, text]).toEqual([200, expect.stringContaining(part)]);
   });
 
   test("HEAD has the headers of GET and no body", async () => {
     const path = "/openstack/latest/network_data.json";
-    const [got, head] = await Promise.all([stage.ask(path), stage.ask(path, { method: "HEAD" })]);
+    const [got, head] = await Promise.all([server.ask(path), server.ask(path, { method: "HEAD" })]);
     expect([head.status, head.text]).toEqual([200, ""]);
     expect(head.headers["content-length"]).toBe(got.headers["content-length"]);
     expect(head.headers["content-type"]).toBe(got.headers["content-type"]);
   });
 
   test("what is not there", async () => {
-    expect((await stage.ask("/openstack/1999-01-01")).status).toBe(404);
-    expect((await stage.ask("/openstack/latest/user_data")).status).toBe(404);
-    expect((await stage.ask("/openstack", { method: "DELETE" })).status).toBe(405);
+    expect((await server.ask("/openstack/1999-01-01")).status).toBe(404);
+    expect((await server.ask("/openstack/latest/user_data")).status).toBe(404);
+    expect((await server.ask("/openstack", { method: "DELETE" })).status).toBe(405);
   });
 
   test("nothing tells how long this server keeps connections, or what it is made of", async () => {
-    const { headers } = await stage.ask("/");
+    const { headers } = await server.ask("/");
     expect(Object.keys(headers).sort()).toEqual(["connection", "content-length", "content-type", "date"]);
   });
 });
 
 describe("who asks", () => {
   test("the listener's word is what counts, not the path, host or headers of the guest", async () => {
-    stage.identity.known.set("red 10.10.0.5", otherVm("99999999-9999-4999-8999-999999999999"));
+    server.identity.known.set("red 10.10.0.5", otherVm("99999999-9999-4999-8999-999999999999"));
     const lines = [
       ["X-Forwarded-For", "10.10.0.9"],
       ["X-Instance-ID", "00000000-0000-4000-8000-000000000000"],
     ] as const;
-    const blue = await stage.ask("/openstack/latest/meta_data.json", { lines });
-    const red = await stage.ask("/openstack/latest/meta_data.json", { lines, network: "red" });
+    const blue = await server.ask("/openstack/latest/meta_data.json", { lines });
+    const red = await server.ask("/openstack/latest/meta_data.json", { lines, network: "red" });
     expect([blue.json().uuid, red.json().uuid]).toEqual([UUID, "99999999-9999-4999-8999-999999999999"]);
   });
 
   test("nobody known: 404 for everything but the list of versions", async () => {
     for (const target of ["/openstack", "/latest/meta-data/", "/nocloud/meta-data", "/latest/api/token"]) {
-      expect((await stage.ask(target, { source: "10.10.0.99" })).status, target).toBe(404);
+      expect((await server.ask(target, { source: "10.10.0.99" })).status, target).toBe(404);
     }
-    expect((await stage.ask("/", { source: "10.10.0.99" })).text).toContain("2009-04-04");
+    expect((await server.ask("/", { source: "10.10.0.99" })).text).toContain("2009-04-04");
   });
 
   test.each(["stopped", "released-recently"] as const)("a VM that is %s is not who asks", async (state) => {
-    stage.identity.known.set("blue 10.10.0.5", identity({ state }));
-    expect((await stage.ask("/openstack")).status).toBe(404);
-    stage.identity.known.set("blue 10.10.0.5", identity({ state: "migrating" }));
-    expect((await stage.ask("/openstack")).status).toBe(200);
+    server.identity.known.set("blue 10.10.0.5", identity({ state }));
+    expect((await server.ask("/openstack")).status).toBe(404);
+    server.identity.known.set("blue 10.10.0.5", identity({ state: "migrating" }));
+    expect((await server.ask("/openstack")).status).toBe(200);
   });
 
   test("more than one known: nobody is told anything", async () => {
-    stage.identity.fault = { status: 409, code: "ADDRESS_AMBIGUOUS" };
-    expect((await stage.ask("/openstack")).status).toBe(404);
+    server.identity.fault = { status: 409, code: "ADDRESS_AMBIGUOUS" };
+    expect((await server.ask("/openstack")).status).toBe(404);
   });
 
   test("an address that is given on is the new VM's at the next request", async () => {
     for (let turn = 0; turn < 50; turn++) {
       const uuid = `99999999-9999-4999-8999-${String(turn).padStart(12, "0")}`;
-      stage.identity.known.set("blue 10.10.0.5", otherVm(uuid));
-      expect((await stage.ask("/openstack/latest/meta_data.json")).json().uuid).toBe(uuid);
+      server.identity.known.set("blue 10.10.0.5", otherVm(uuid));
+      expect((await server.ask("/openstack/latest/meta_data.json")).json().uuid).toBe(uuid);
     }
-    stage.identity.known.clear();
-    expect((await stage.ask("/openstack/latest/meta_data.json")).status).toBe(404);
+    server.identity.known.clear();
+    expect((await server.ask("/openstack/latest/meta_data.json")).status).toBe(404);
   });
 
   test.each([
@@ -105,9 +105,9 @@ describe("who asks", () => {
     ["a source that is none", { source: "10.10.0" }],
     ["a source in another spelling", { source: "010.10.0.5" }],
   ] as const)("a request with %s is refused, and the daemon is not asked", async (_, asked) => {
-    const before = stage.identity.asked.length;
-    const { status } = await stage.ask("/", asked);
-    expect([status, stage.identity.asked.length]).toEqual([400, before]);
+    const before = server.identity.asked.length;
+    const { status } = await server.ask("/", asked);
+    expect([status, server.identity.asked.length]).toEqual([400, before]);
   });
 });
 
@@ -117,25 +117,25 @@ describe("the daemon is away", () => {
     [500, "INTERNAL_ERROR"],
     [400, "REQUEST_INVALID"],
   ])("it answers %s %s: the guest is told to come again", async (status, code) => {
-    stage.identity.fault = { status, code };
-    const answer = await stage.ask("/openstack");
+    server.identity.fault = { status, code };
+    const answer = await server.ask("/openstack");
     expect([answer.status, answer.headers["retry-after"]]).toEqual([503, "1"]);
     expect(answer.text).toBe("The metadata server is temporarily unavailable. Please try again later.\n");
   });
 
   test("it is gone and comes back: no request after that fails", async () => {
-    expect((await stage.ask("/openstack")).status).toBe(200);
-    await stage.identity.stop();
-    expect((await stage.ask("/openstack")).status).toBe(503);
-    await stage.identity.listen();
-    for (let n = 0; n < 5; n++) expect((await stage.ask("/openstack")).status).toBe(200);
+    expect((await server.ask("/openstack")).status).toBe(200);
+    await server.identity.stop();
+    expect((await server.ask("/openstack")).status).toBe(503);
+    await server.identity.listen();
+    for (let n = 0; n < 5; n++) expect((await server.ask("/openstack")).status).toBe(200);
   });
 
   test("it was started anew between two requests: the kept connections are dead, and no guest notices", async () => {
-    await Promise.all(Array.from({ length: 20 }, () => stage.ask("/openstack")));
-    await stage.identity.stop();
-    await stage.identity.listen();
-    const answers = await Promise.all(Array.from({ length: 40 }, () => stage.ask("/openstack")));
+    await Promise.all(Array.from({ length: 20 }, () => server.ask("/openstack")));
+    await server.identity.stop();
+    await server.identity.listen();
+    const answers = await Promise.all(Array.from({ length: 40 }, () => server.ask("/openstack")));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   });
 });
@@ -143,7 +143,7 @@ describe("the daemon is away", () => {
 describe("bodies", () => {
   test("more than 64 KiB are refused, told or not", async () => {
     const body = Buffer.alloc((64 << 10) + 1, "a");
-    expect((await stage.ask("/openstack/latest/password", { method: "POST", body })).status).toBe(413);
+    expect((await server.ask("/openstack/latest/password", { method: "POST", body })).status).toBe(413);
     const raw = await rawRequest(
       `POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n${"a".repeat(0x10001)}\r\n0\r\n\r\n`,
     );
@@ -151,14 +151,14 @@ describe("bodies", () => {
   });
 
   test("a guest that leaves in the middle costs nothing but itself", async () => {
-    const socket = connect(stage.socket);
+    const socket = connect(server.socket);
     socket.write(
       "POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\nContent-Length: 10\r\n\r\nabc",
     );
     await new Promise((resolve) => setTimeout(resolve, 50));
     socket.destroy();
-    expect((await stage.ask("/openstack")).status).toBe(200);
-    expect(stage.log).not.toContain("a request failed");
+    expect((await server.ask("/openstack")).status).toBe(200);
+    expect(server.log).not.toContain("a request failed");
   });
 
   test.each([
@@ -178,38 +178,38 @@ describe("bodies", () => {
 
 describe("metrics and health", () => {
   test("requests, look-ups and readiness are counted and told", async () => {
-    await stage.ask("/openstack/latest/meta_data.json");
-    await stage.ask("/latest/api/token", {
+    await server.ask("/openstack/latest/meta_data.json");
+    await server.ask("/latest/api/token", {
       method: "PUT",
       lines: [["X-aws-ec2-metadata-token-ttl-seconds", "60"]],
     });
-    const text = await (await fetch(`${stage.metrics}/metrics`)).text();
+    const text = await (await fetch(`${server.metrics}/metrics`)).text();
     expect(text).toMatch(
       /holdfast_metadata_requests_total\{network="blue",tree="openstack",status="200"\} \d/,
     );
     expect(text).toMatch(/holdfast_metadata_requests_total\{network="blue",tree="token",status="200"\} 1/);
     expect(text).toMatch(/holdfast_metadata_identity_lookups_total\{outcome="found"\} \d/);
     expect(text).toContain("holdfast_metadata_request_seconds_bucket");
-    expect((await fetch(`${stage.metrics}/healthz`)).status).toBe(200);
-    expect((await fetch(`${stage.metrics}/readyz`)).status).toBe(200);
-    await stage.identity.stop();
-    const away = await fetch(`${stage.metrics}/readyz`);
+    expect((await fetch(`${server.metrics}/healthz`)).status).toBe(200);
+    expect((await fetch(`${server.metrics}/readyz`)).status).toBe(200);
+    await server.identity.stop();
+    const away = await fetch(`${server.metrics}/readyz`);
     expect([away.status, await away.text()]).toEqual([503, expect.stringContaining("identity.sock")]);
-    await stage.identity.listen();
-    await until(async () => (await fetch(`${stage.metrics}/readyz`)).status === 200, "readiness");
+    await server.identity.listen();
+    await until(async () => (await fetch(`${server.metrics}/readyz`)).status === 200, "readiness");
   });
 
   test("nothing is kept of a VM: 1,000 of them do not make the process larger", async () => {
     const rss = () =>
-      Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${stage.pid}/status`, "utf8"))?.[1]) / 1_024;
+      Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1_024;
     for (let n = 0; n < 1_000; n++) {
       const uuid = `99999999-9999-4999-8999-${String(n).padStart(12, "0")}`;
-      stage.identity.known.set(`blue 10.20.${n >> 8}.${n & 255}`, otherVm(uuid, `vm${n}`));
+      server.identity.known.set(`blue 10.20.${n >> 8}.${n & 255}`, otherVm(uuid, `vm${n}`));
     }
     for (let from = 0; from < 1_000; from += 50) {
       await Promise.all(
         Array.from({ length: 50 }, (_, n) =>
-          stage.ask("/openstack/latest/meta_data.json", {
+          server.ask("/openstack/latest/meta_data.json", {
             source: `10.20.${(from + n) >> 8}.${(from + n) & 255}`,
           }),
         ),
@@ -223,7 +223,7 @@ describe("metrics and health", () => {
 /** Bytes as they are, to the end of the connection or a moment of silence. */
 function rawRequest(text: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const socket = connect(stage.socket);
+    const socket = connect(server.socket);
     let got = "";
     socket.setTimeout(2_000, () => socket.destroy());
     socket.on("data", (chunk) => {

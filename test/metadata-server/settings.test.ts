@@ -7,8 +7,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { findGid } from "../../platform/groups.ts";
 import { cleanEnv, HOLDFAST, newFolder, run, until } from "../harness/daemon.ts";
+import { ask, listening } from "../harness/metadata/server.ts";
+import { ProductProcess } from "../harness/product-process.ts";
 import { identity, UUID } from "./fake-identity.ts";
-import { ask, Stage } from "./stage.ts";
+import { MetadataServer } from "./metadata-server.ts";
 
 let folder: string;
 beforeAll(() => {
@@ -78,22 +80,22 @@ describe("settings that cannot be", () => {
 
 describe("the socket", () => {
   test("is for its group where there is one, else for its owner", async () => {
-    const stage = await Stage.start(["--metadata-socket-group", "nogroup"]);
-    const { mode, gid } = statSync(stage.socket);
+    const server = await MetadataServer.start(["--metadata-socket-group", "nogroup"]);
+    const { mode, gid } = statSync(server.socket);
     expect([mode & 0o777, gid]).toEqual([0o660, findGid("nogroup")]);
-    await stage.stop();
+    await server.stop();
   });
 
   test("that a killed server left is replaced; one that is served is not", async () => {
-    const stage = await Stage.start();
-    await stage.end("SIGKILL");
-    await stage.run();
-    stage.identity.known.set("blue 10.10.0.5", identity());
-    expect((await stage.ask("/openstack")).status).toBe(200);
-    const { code, stderr } = await holdfast("--metadata-socket", stage.socket);
+    const server = await MetadataServer.start();
+    await server.end("SIGKILL");
+    await server.run();
+    server.identity.known.set("blue 10.10.0.5", identity());
+    expect((await server.ask("/openstack")).status).toBe(200);
+    const { code, stderr } = await holdfast("--metadata-socket", server.socket);
     expect([code, stderr]).toEqual([1, expect.stringContaining("another daemon is serving")]);
-    expect((await stage.ask("/openstack")).status).toBe(200);
-    await stage.stop();
+    expect((await server.ask("/openstack")).status).toBe(200);
+    await server.stop();
   });
 
   test("a server that cannot listen ends, whatever else it has open", async () => {
@@ -108,8 +110,8 @@ describe("the socket", () => {
   });
 
   test("of systemd is served, and what was asked while nobody ran is answered after the start", async () => {
-    const stage = await Stage.start();
-    stage.identity.known.set("blue 10.10.0.5", identity());
+    const server = await MetadataServer.start();
+    server.identity.known.set("blue 10.10.0.5", identity());
     const socket = join(folder, "activated.sock");
     // Keeps the socket as systemd does, and runs the server on it twice.
     const keeper = spawn(
@@ -126,7 +128,7 @@ for line in sys.stdin:
         HOLDFAST,
         "metadata",
         "--identity-socket",
-        join(stage.folder, "identity.sock"),
+        join(server.folder, "identity.sock"),
         "--state",
         join(folder, "activated"),
         "--metrics-address",
@@ -154,39 +156,28 @@ for line in sys.stdin:
     keeper.stdin.end();
     await once(keeper, "exit");
     expect(statSync(socket).isSocket()).toBe(true);
-    await stage.stop();
+    await server.stop();
   });
 });
 
 describe("fixed to one network", () => {
   test("the guest is the other end of the connection; a listener's headers are nobody's word", async () => {
-    const stage = await Stage.start();
-    stage.identity.known.set("cluster_udn_red 127.0.0.1", identity());
-    const child = spawn(
-      process.execPath,
-      [
-        HOLDFAST,
-        "metadata",
-        "--network",
-        "cluster_udn_red",
-        "--listen",
-        "127.0.0.1:0",
-        "--identity-socket",
-        join(stage.folder, "identity.sock"),
-        "--state",
-        join(folder, "fixed"),
-        "--metrics-address",
-        "off",
-      ],
-      { env: cleanEnv(), stdio: ["ignore", "pipe", "inherit"] },
-    );
-    let log = "";
-    child.stdout.on("data", (chunk) => {
-      log += chunk;
-    });
-    await until(() => log.includes('"listening"'), "the server");
-    const line = log.split("\n").find((text) => text.includes('"listening"')) ?? "";
-    const { port } = (JSON.parse(line) as { address: { port: number } }).address;
+    const server = await MetadataServer.start();
+    server.identity.known.set("cluster_udn_red 127.0.0.1", identity());
+    const fixed = new ProductProcess([
+      "metadata",
+      "--network",
+      "cluster_udn_red",
+      "--listen",
+      "127.0.0.1:0",
+      "--identity-socket",
+      join(server.folder, "identity.sock"),
+      "--state",
+      join(folder, "fixed"),
+      "--metrics-address",
+      "off",
+    ]);
+    const { port } = (await listening(fixed)).address;
     const where = { host: "127.0.0.1", port };
     const answer = await ask(where, "/openstack/latest/meta_data.json", {
       network: "other",
@@ -201,12 +192,10 @@ describe("fixed to one network", () => {
       ],
     });
     expect(forwarded.status).toBe(403);
-    stage.identity.known.clear();
+    server.identity.known.clear();
     expect((await ask(where, "/openstack")).status).toBe(404);
-    const exited = once(child, "exit");
-    child.kill("SIGTERM");
-    await exited;
-    await stage.stop();
+    await fixed.end();
+    await server.stop();
   });
 });
 

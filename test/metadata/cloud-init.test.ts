@@ -9,8 +9,8 @@ import { networkData } from "../../metadata/documents/network-data.ts";
 import type { MetadataOptions } from "../../metadata/documents/route.ts";
 import { yamlText } from "../../metadata/documents/yaml-text.ts";
 import { drive, type Found, whyNoCloudInit, whyNoNewerCloudInit } from "./cloud-init/cloud-init.ts";
+import { type DocumentServer, serve } from "./document-server.ts";
 import { BARE, instance, MAC, network, OPTIONS } from "./instances.ts";
-import { type MetadataServer, serve } from "./metadata-server.ts";
 
 const why = whyNoCloudInit();
 if (why !== null) console.warn(why);
@@ -18,7 +18,7 @@ const MACS = { [MAC]: "enp1s0", "52:54:00:00:00:02": "enp2s0" };
 /** Another address than the server's, so that the answers go to where they were asked for. */
 const GUEST = { macs: MACS, source: "127.9.8.7" };
 
-let server: MetadataServer | null = null;
+let server: DocumentServer | null = null;
 afterEach(() => server?.close());
 
 /** Runs a data source against a VM's metadata; `log` is what it asked for and got. */

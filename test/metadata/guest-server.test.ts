@@ -12,8 +12,8 @@ import { ServerMetrics } from "../../metadata/server/server-metrics.ts";
 import { StandaloneSource } from "../../metadata/tenant/standalone-source.ts";
 import { QuietLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
+import { ask } from "../harness/metadata/server.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
-import { ask } from "../metadata-server/stage.ts";
 
 let server: Server;
 let proxy: BackendProxy;

@@ -1,7 +1,8 @@
 /** The CNI environment, checked as the frame of the Go plugins (`skel`) does it. */
 import { describe, expect, test } from "vitest";
 import { CNI_VERSIONS } from "../../cni-shim/wire.ts";
-import { BINARIES, cniError, type Environment, environmentOf, requireTool, runShim } from "./harness.ts";
+import { requireTool } from "../harness/needs.ts";
+import { BINARIES, cniError, type Environment, environmentOf, runShim } from "./harness.ts";
 
 const ADD = environmentOf("ADD");
 const without = (env: Environment, ...names: string[]): Environment => ({

@@ -4,11 +4,11 @@
  * Both builds are run: the static release binary, and one with AddressSanitizer and UndefinedBehaviorSanitizer, whose
  * every report fails the run. `make` builds both before the tests.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { expect, onTestFinished, type TestContext, vi } from "vitest";
+import { expect, onTestFinished, vi } from "vitest";
 import type { CniError } from "../../cni-shim/wire.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -169,12 +169,4 @@ export async function expectAway(binary: Binary, call: VerbCall, message: string
   await Promise.all(failing);
   expect(del).toMatchObject({ status: 0, stdout: "", stderr: expect.stringContaining(message) });
   expect(del.spooled).toHaveLength(1);
-}
-
-/** Skips a test whose tool is missing, saying so; in CI a missing tool is a failure. */
-export function requireTool(context: TestContext, command: string, ...args: string[]): void {
-  if (spawnSync(command, args).status === 0) return;
-  const reason = `needs a working "${[command, ...args].join(" ")}"`;
-  if (process.env.CI) throw new Error(reason);
-  context.skip(reason);
 }

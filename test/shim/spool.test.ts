@@ -2,13 +2,13 @@
 import { readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { requireTool } from "../harness/needs.ts";
 import { always, httpAnswer, startDaemon, wireRequest } from "./daemon.ts";
 import {
   BINARIES,
   type Binary,
   environmentOf,
   readSpool,
-  requireTool,
   runShim,
   type ShimCall,
   temporaryDirectory,

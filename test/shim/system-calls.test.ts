@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, type TestContext, test } from "vitest";
+import { requireTool } from "../harness/needs.ts";
 import { always, httpAnswer, startDaemon } from "./daemon.ts";
 import {
   BINARIES,
@@ -9,7 +10,6 @@ import {
   type Environment,
   environmentOf,
   readSpool,
-  requireTool,
   runShim,
   temporaryDirectory,
   type Verb,

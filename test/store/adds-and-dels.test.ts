@@ -3,22 +3,22 @@ import { expect, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { StorageFault } from "../../store/allocations.ts";
-import { NodeStage } from "./node-stage.ts";
+import { StoreNode } from "./store-node.ts";
 import { detachWant, nextUs, want } from "./subjects.ts";
 
 const TWO = { subnets: "10.0.0.0/29,fd00::/125" };
 
-async function started(): Promise<NodeStage> {
-  const stage = new NodeStage();
-  await stage.open();
-  await stage.settle();
-  return stage;
+async function started(): Promise<StoreNode> {
+  const node = new StoreNode();
+  await node.open();
+  await node.settle();
+  return node;
 }
 
 /** Lets something happen before each create, which is told its number, from 1 on. */
-function beforeCreate(stage: NodeStage, act: (count: number, body: { spec: object }) => unknown): void {
+function beforeCreate(node: StoreNode, act: (count: number, body: { spec: object }) => unknown): void {
   let count = 0;
-  stage.api.before = async ({ method, path, body }) => {
+  node.api.before = async ({ method, path, body }) => {
     if (method !== "POST" || path !== ALLOCATIONS_PATH) return;
     count += 1;
     await act(count, body as { spec: object });
@@ -26,148 +26,146 @@ function beforeCreate(stage: NodeStage, act: (count: number, body: { spec: objec
 }
 
 /** Somebody else's allocation in the place of one that is about to be made. */
-function takenBy(stage: NodeStage, body: { spec: object }): void {
+function takenBy(node: StoreNode, body: { spec: object }): void {
   const other = { kind: "Pod", namespace: "shop", name: "other", uid: "other-uid", interface: "eth0" };
-  stage.api.put(ALLOCATIONS_PATH, { ...body, spec: { ...body.spec, owner: other } });
+  node.api.put(ALLOCATIONS_PATH, { ...body, spec: { ...body.spec, owner: other } });
 }
 
 test("a DEL in the middle of a search: no further candidate is reserved", async () => {
-  const stage = await started();
-  beforeCreate(stage, async (count, body) => {
+  const node = await started();
+  beforeCreate(node, async (count, body) => {
     expect(count).toBe(1);
-    takenBy(stage, body);
-    await stage.store.detach(detachWant("a"));
+    takenBy(node, body);
+    await node.store.detach(detachWant("a"));
   });
-  const outcome = await stage.store.attach(want("a", { pod: "a" }));
+  const outcome = await node.store.attach(want("a", { pod: "a" }));
   expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "SUPERSEDED" } });
-  expect(stage.allocations).toHaveLength(1);
+  expect(node.allocations).toHaveLength(1);
 });
 
 test("a DEL that comes before the first candidate is written down: nothing is reserved", async () => {
-  const stage = await started();
+  const node = await started();
   const us = nextUs();
-  const folder = stage.journalFolder;
+  const folder = node.journalFolder;
   const write = folder.write.bind(folder);
   Object.assign(folder, {
     write: async (work: Parameters<typeof write>[0]) => {
       Object.assign(folder, { write });
-      await stage.store.detach(detachWant("a"));
+      await node.store.detach(detachWant("a"));
       return write(work);
     },
   });
-  beforeCreate(stage, () => expect.unreachable("nothing is created"));
-  const outcome = await stage.store.attach(want("a", { pod: "a", us }));
+  beforeCreate(node, () => expect.unreachable("nothing is created"));
+  const outcome = await node.store.attach(want("a", { pod: "a", us }));
   expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "SUPERSEDED" } });
 });
 
 test("a disk that refuses what is about to be tried leaves no address marked", async () => {
-  const stage = await started();
-  const folder = stage.journalFolder;
+  const node = await started();
+  const folder = node.journalFolder;
   const write = folder.write.bind(folder);
   for (let attempt = 0; attempt < 8; attempt += 1) {
     Object.assign(folder, { write: () => Promise.reject(new StorageFault("disk I/O error")) });
-    await expect(
-      stage.store.attach(want(`a${attempt}`, { pod: `a${attempt}`, ipam: TWO })),
-    ).rejects.toThrow();
+    await expect(node.store.attach(want(`a${attempt}`, { pod: `a${attempt}`, ipam: TWO }))).rejects.toThrow();
     Object.assign(folder, { write });
   }
-  await stage.added(want("b", { pod: "b", ipam: TWO }));
+  await node.added(want("b", { pod: "b", ipam: TWO }));
 });
 
 test("a disk that refuses the next candidate leaves no address marked", async () => {
-  const stage = await started();
-  const folder = stage.journalFolder;
+  const node = await started();
+  const folder = node.journalFolder;
   const write = folder.write.bind(folder);
   for (let attempt = 0; attempt < 3; attempt += 1) {
-    beforeCreate(stage, (_, body) => {
-      takenBy(stage, body);
+    beforeCreate(node, (_, body) => {
+      takenBy(node, body);
       Object.assign(folder, { write: () => Promise.reject(new StorageFault("disk I/O error")) });
     });
-    await expect(stage.store.attach(want(`a${attempt}`, { pod: `a${attempt}` }))).rejects.toThrow();
+    await expect(node.store.attach(want(`a${attempt}`, { pod: `a${attempt}` }))).rejects.toThrow();
     Object.assign(folder, { write });
   }
-  stage.api.before = () => {};
+  node.api.before = () => {};
   // Six addresses, of which others have three.
-  for (const id of ["b", "c", "d"]) await stage.added(want(id, { pod: id }));
+  for (const id of ["b", "c", "d"]) await node.added(want(id, { pod: id }));
 });
 
 test("a refresh of the picture forgets marks that nothing explains", async () => {
-  const stage = await started();
-  await stage.added(want("a", { pod: "a" }));
-  const { hint } = stage.store;
+  const node = await started();
+  await node.added(want("a", { pod: "a" }));
+  const { hint } = node.store;
   for (let value = 0x0a000001n; value <= 0x0a000006n; value += 1n)
     hint.space("blue").allocate({ family: 4, value }, false);
   await hint.refresh();
-  for (const id of ["b", "c", "d", "e", "f"]) await stage.added(want(id, { pod: id }));
+  for (const id of ["b", "c", "d", "e", "f"]) await node.added(want(id, { pod: id }));
 });
 
 test("an ADD that seems hours old, because the machine slept, keeps what it reserves", async () => {
-  const stage = await started();
-  const send = stage.api.send.bind(stage.api);
-  stage.api.send = async (request) => {
+  const node = await started();
+  const send = node.api.send.bind(node.api);
+  node.api.send = async (request) => {
     const answer = await send(request);
     if (request.method !== "POST") return answer;
     // It is reserved; its answer arrives when the machine has woken up and looked around.
-    await stage.store.housekeeping(Number.MAX_SAFE_INTEGER);
-    await stage.store.drainOutbox();
+    await node.store.housekeeping(Number.MAX_SAFE_INTEGER);
+    await node.store.drainOutbox();
     return answer;
   };
-  const ips = await stage.added(want("a", { pod: "a" }));
-  expect(stage.bound).toEqual([`${ips[0]}: a.eth0`]);
+  const ips = await node.added(want("a", { pod: "a" }));
+  expect(node.bound).toEqual([`${ips[0]}: a.eth0`]);
 });
 
 test("a journal that began anew in the middle of a search: no further candidate is reserved", async () => {
-  const stage = await started();
-  beforeCreate(stage, async (count, body) => {
+  const node = await started();
+  beforeCreate(node, async (count, body) => {
     expect(count).toBe(1);
-    takenBy(stage, body);
-    await stage.journalFolder.write(({ sql }) => {
+    takenBy(node, body);
+    await node.journalFolder.write(({ sql }) => {
       for (const { id } of sql.intents.all()) sql.deleteIntent.run(id);
     });
   });
-  const outcome = await stage.store.attach(want("a", { pod: "a" }));
+  const outcome = await node.store.attach(want("a", { pod: "a" }));
   expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "SUPERSEDED" } });
 });
 
 test("an ADD whose answer was lost is given back in the end, when nobody comes back to it", async () => {
-  const stage = await started();
-  const send = stage.api.send.bind(stage.api);
-  stage.api.send = async (request) => {
+  const node = await started();
+  const send = node.api.send.bind(node.api);
+  node.api.send = async (request) => {
     const answer = await send(request);
     if (request.method === "POST") throw new ApiAway("the answer is lost");
     return answer;
   };
-  const outcome = await stage.store.attach(want("a", { pod: "a" }));
+  const outcome = await node.store.attach(want("a", { pod: "a" }));
   expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "API_AWAY" } });
-  stage.api.send = send;
-  expect(stage.bound).toHaveLength(1);
-  await stage.store.housekeeping(Number.MAX_SAFE_INTEGER);
-  await stage.store.drainOutbox();
-  expect(stage.bound).toEqual([]);
+  node.api.send = send;
+  expect(node.bound).toHaveLength(1);
+  await node.store.housekeeping(Number.MAX_SAFE_INTEGER);
+  await node.store.drainOutbox();
+  expect(node.bound).toEqual([]);
 });
 
 test("a new sandbox that does not keep all that the old one had gives the rest back", async () => {
-  const stage = await started();
-  await stage.added(want("a", { pod: "p", ipam: TWO }));
+  const node = await started();
+  await node.added(want("a", { pod: "p", ipam: TWO }));
   // One of the two was lost, and the network has no subnet for the other one any more.
-  const [four] = stage.allocations;
-  takenBy(stage, { ...four, metadata: { name: four?.metadata.name } } as never);
-  const after = await stage.added(want("b", { pod: "p" }));
-  await stage.store.drainOutbox();
-  expect(stage.bound).toEqual([`${four?.spec.address}: a.eth0`, `${after[0]}: b.eth0`].sort());
+  const [four] = node.allocations;
+  takenBy(node, { ...four, metadata: { name: four?.metadata.name } } as never);
+  const after = await node.added(want("b", { pod: "p" }));
+  await node.store.drainOutbox();
+  expect(node.bound).toEqual([`${four?.spec.address}: a.eth0`, `${after[0]}: b.eth0`].sort());
 });
 
 test("an address that was lost and is ours again is no longer called lost", async () => {
-  const stage = await started();
-  await stage.addPods("a");
-  const [object] = stage.allocations;
+  const node = await started();
+  await node.addPods("a");
+  const [object] = node.allocations;
   const path = `${ALLOCATIONS_PATH}/${object?.metadata.name}`;
-  stage.api.remove(path);
-  takenBy(stage, { ...object, metadata: { name: object?.metadata.name } } as never);
-  expect((await stage.store.reassert()).lost).toHaveLength(1);
-  expect(stage.store.lostCount).toBe(1);
-  stage.api.remove(path);
-  expect((await stage.store.reassert()).restored).toBe(1);
-  expect(stage.store.lostCount).toBe(0);
-  expect(await stage.store.answerLocally(want("a", { pod: "a" }))).toMatchObject({ kind: "attached" });
+  node.api.remove(path);
+  takenBy(node, { ...object, metadata: { name: object?.metadata.name } } as never);
+  expect((await node.store.reassert()).lost).toHaveLength(1);
+  expect(node.store.lostCount).toBe(1);
+  node.api.remove(path);
+  expect((await node.store.reassert()).restored).toBe(1);
+  expect(node.store.lostCount).toBe(0);
+  expect(await node.store.answerLocally(want("a", { pod: "a" }))).toMatchObject({ kind: "attached" });
 });

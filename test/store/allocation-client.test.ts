@@ -7,7 +7,7 @@ import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 
 /** A client of an ADD, whose server asks `unless` as the real one does. */
-function stage() {
+function admittedClient() {
   const api = new KubeInMemory();
   const continuity = steadyContinuity(api.clock);
   const cut = { once: () => {} };
@@ -36,7 +36,7 @@ test.each([
   ["goes on when the server was there all the time", true],
   ["is not sent when it may have been away", false],
 ])("a write that meets a cut connection %s", async (_what, served) => {
-  const { api, continuity, cut, create } = stage();
+  const { api, continuity, cut, create } = admittedClient();
   expect((await create("10.0.0.1/24")).kind).toBe("done");
   continuity.noteWatched("1000");
   cut.once = () => {

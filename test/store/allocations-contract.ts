@@ -1,18 +1,10 @@
-import { afterEach, describe, expect, test } from "vitest";
-import { detachWant, nextUs, type Subject, said, want } from "./subjects.ts";
+import { describe, expect, test } from "vitest";
+import { closedAfterEach, detachWant, nextUs, type Subject, said, want } from "./subjects.ts";
 
 /** One behaviour of Allocations, whatever the store. `create` makes a store without anything in it. */
 export function describeAllocations(name: string, create: () => Promise<Subject>): void {
   describe(`Allocations: ${name}`, () => {
-    const opened: Subject[] = [];
-    afterEach(async () => {
-      for (const subject of opened.splice(0)) await subject.close();
-    });
-    async function subject(): Promise<Subject> {
-      const made = await create();
-      opened.push(made);
-      return made;
-    }
+    const subject = closedAfterEach(create);
 
     test("gives the next address to each new container, and the same one to a repeat", async () => {
       const { allocations } = await subject();

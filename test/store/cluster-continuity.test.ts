@@ -10,7 +10,7 @@ import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 const PATH = objectPath(NETWORKS_PATH, networkObjectName("blue"));
 
-function stage({ recoveryMs = 4_000 } = {}) {
+function clusterContinuity({ recoveryMs = 4_000 } = {}) {
   const api = new KubeInMemory();
   api.put(NETWORKS_PATH, { metadata: { name: networkObjectName("blue") }, spec: { network: "blue" } });
   const contact: ClusterContinuity = new ClusterContinuity({
@@ -27,7 +27,7 @@ function stage({ recoveryMs = 4_000 } = {}) {
 }
 
 test("a mark that is read again after another node's is taken off all the same, without any ADD", async () => {
-  const { api, contact, continuity } = stage({ recoveryMs: 100 });
+  const { api, contact, continuity } = clusterContinuity({ recoveryMs: 100 });
   const own = "node-a: it has put back 2";
   const marked = continuity.missing("blue", own);
   // What was read before the mark was written, and the mark itself when its node would have taken it off already.
@@ -41,7 +41,7 @@ test("a mark that is read again after another node's is taken off all the same, 
 });
 
 test("whether the server was away is asked when the watch is there again, not before", async () => {
-  const { api, contact, continuity } = stage();
+  const { api, contact, continuity } = clusterContinuity();
   api.server.etcd.bump(200);
   const asked: WatchRequest[] = [];
   api.watch = async (request) => {

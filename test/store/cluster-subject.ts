@@ -1,8 +1,6 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { KubeClaimAccess } from "../../claims/kube-claim-access.ts";
-import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath, objectPath } from "../../kube/objects.ts";
@@ -10,11 +8,11 @@ import type { NamespaceIdentity } from "../../platform/namespaces.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { Allocations } from "../../store/allocations.ts";
 import { addressOf, cooled } from "../../store/cluster/allocations/allocation-object.ts";
-import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
+import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { ManualClock } from "../harness/manual-clock.ts";
-import { steadyContinuity } from "../harness/steady-continuity.ts";
-import { BOOT, type Subject } from "./subjects.ts";
+import { clusterStore, opened } from "./cluster-store.ts";
+import type { Subject } from "./subjects.ts";
 
 const CLAIMS = "k8s.cni.cncf.io/v1alpha1";
 const FINALIZER = "kubevirt.io/persistent-ipam";
@@ -35,35 +33,16 @@ export interface ClusterSubjectOptions {
 export async function clusterSubject({ clock, api, admin, close }: ClusterSubjectOptions): Promise<Subject> {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
   const gone = new Set<string>();
-  const world = new World(admin);
-  const open = async () => {
-    const store = new KubernetesStore({
-      folder,
-      context: {
-        clock,
-        node: NODE,
-        bootId: BOOT,
-        namespaceGone: (netns: NamespaceIdentity) => gone.has(netns.path),
-      },
-      log: { info: () => {}, warn: () => {}, error: () => {} },
-      api,
-      claimAccess: new KubeClaimAccess({ api, pods: new PodDirectory(api, () => undefined), warn: () => {} }),
-      definitions: { definitionOf: () => null, networks: () => [], accessTo: () => null },
-      continuity: steadyContinuity(clock),
-      addDeadlineMs: 60_000,
-      watchNetwork: () => () => {},
-    });
-    await store.open();
-    await store.hint.refresh();
-    return store;
-  };
+  const others = new OtherWriters(admin);
+  const namespaceGone = ({ path }: NamespaceIdentity) => gone.has(path);
+  const open = () => opened(clusterStore({ folder, api, context: { clock, node: NODE, namespaceGone } }));
   let store = await open();
   const allocations: Allocations = {
     attach: (want) => store.attach(want),
     detach: async (want) => {
       const outcome = await store.detach(want);
       await store.drainOutbox();
-      await world.endClaims(store);
+      await others.endClaims(store);
       return outcome;
     },
     list: (filter, page) => store.list(filter, page),
@@ -76,10 +55,10 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
     },
     clock,
     gone,
-    createClaim: (_namespace, name, network) => world.createClaim(name, network),
+    createClaim: (_namespace, name, network) => others.createClaim(name, network),
     deleteClaim: async (_namespace, name) => {
-      await world.deleteClaim(name);
-      await world.endClaims(store);
+      await others.deleteClaim(name);
+      await others.endClaims(store);
     },
     reopen: async () => {
       await store.close();
@@ -88,14 +67,14 @@ export async function clusterSubject({ clock, api, admin, close }: ClusterSubjec
     close: async () => {
       await store.close();
       rmSync(folder, { recursive: true, force: true });
-      await world.wipe();
+      await others.wipe();
       await close();
     },
   };
 }
 
-/** What others do in the cluster. */
-class World {
+/** What KubeVirt and the controller do in the cluster, and an administrator who clears it. */
+class OtherWriters {
   readonly #api: KubeApi;
   readonly #objects: ObjectClient;
 

@@ -8,7 +8,7 @@ const RECOVERY_MS = 30_000;
 const ADD_MS_MIN = 1_000;
 
 /** Marks and time in the test's hand; deadlines leave no time to wait, so that a wait shows as a refusal. */
-function stage() {
+function manualContinuity() {
   const time = new VirtualTime();
   const clock = time.clock();
   const told: string[] = [];
@@ -46,7 +46,7 @@ function stage() {
 }
 
 test("a server that can be heard: everybody is served after one look at the network's mark", async () => {
-  const { open, looked } = stage();
+  const { open, looked } = manualContinuity();
   expect(await open()).toBe(true);
   expect(await open()).toBe(true);
   expect(looked).toEqual(["blue"]);
@@ -54,7 +54,7 @@ test("a server that can be heard: everybody is served after one look at the netw
 
 describe("a gap in contact", () => {
   test("nobody new until this node has compared, the others had time, and no mark is there", async () => {
-    const { continuity, open, reason, pass, looked } = stage();
+    const { continuity, open, reason, pass, looked } = manualContinuity();
     await open();
     const { epoch } = continuity;
     continuity.lose();
@@ -69,7 +69,7 @@ describe("a gap in contact", () => {
   });
 
   test("compared, but the others had no time yet", async () => {
-    const { continuity, open, reason, pass } = stage();
+    const { continuity, open, reason, pass } = manualContinuity();
     continuity.lose();
     continuity.regain();
     continuity.noteCompared(continuity.gap);
@@ -79,7 +79,7 @@ describe("a gap in contact", () => {
   });
 
   test("who has the time waits for the others", async () => {
-    const { continuity, time, later } = stage();
+    const { continuity, time, later } = manualContinuity();
     continuity.lose();
     continuity.regain();
     continuity.noteCompared(continuity.gap);
@@ -88,7 +88,7 @@ describe("a gap in contact", () => {
   });
 
   test("a comparison that began before another gap proves nothing", async () => {
-    const { continuity, open, pass } = stage();
+    const { continuity, open, pass } = manualContinuity();
     continuity.lose();
     continuity.regain();
     const { gap } = continuity;
@@ -100,7 +100,7 @@ describe("a gap in contact", () => {
   });
 
   test("a mark of another node that is found afterwards is waited out, and again when it is renewed", async () => {
-    const { continuity, open, reason, pass, setMark } = stage();
+    const { continuity, open, reason, pass, setMark } = manualContinuity();
     continuity.lose();
     continuity.regain();
     continuity.noteCompared(continuity.gap);
@@ -125,7 +125,7 @@ describe("a connection that was cut, while the server was there", () => {
 
   /** With a creation that the watch has outlived. */
   async function watched() {
-    const all = stage();
+    const all = manualContinuity();
     expect(await all.open()).toBe(true);
     all.continuity.noteCreated(CREATED);
     all.continuity.noteWatched("101");
@@ -184,7 +184,7 @@ describe("a connection that was cut, while the server was there", () => {
   });
 
   test("a gap of before that others still need time for is not taken back", async () => {
-    const { continuity, open, reason } = stage();
+    const { continuity, open, reason } = manualContinuity();
     continuity.lose();
     continuity.regain();
     const decided = continuity.epoch;
@@ -227,7 +227,7 @@ describe("a connection that was cut, while the server was there", () => {
       },
     ],
   ])("%s: it is not even asked", async (_why, prepare) => {
-    const { continuity } = stage();
+    const { continuity } = manualContinuity();
     prepare(continuity);
     continuity.lose();
     expect(continuity.inQuestion).toBeNull();
@@ -262,7 +262,7 @@ describe("a connection that was cut, while the server was there", () => {
 });
 
 test("something of this node's is missing: the network is closed here before anybody is told", async () => {
-  const { continuity, open, told, setMark } = stage();
+  const { continuity, open, told, setMark } = manualContinuity();
   await open();
   const { epoch } = continuity;
   const telling = continuity.missing("blue", "gone");
@@ -275,7 +275,7 @@ test("something of this node's is missing: the network is closed here before any
 
 describe("versions", () => {
   test("one that is older than what was seen before the question tells of a restored server", async () => {
-    const { continuity, open, told, pass } = stage();
+    const { continuity, open, told, pass } = manualContinuity();
     continuity.noteVersion("200");
     const before = continuity.newest;
     continuity.noteVersion("300");
@@ -292,7 +292,7 @@ describe("versions", () => {
   });
 
   test.each([[undefined], [""], ["0"], ["not-a-number"]])("%j says nothing", (version) => {
-    const { continuity, told } = stage();
+    const { continuity, told } = manualContinuity();
     continuity.noteVersion("5");
     continuity.noteCurrent(version, continuity.newest);
     expect(told).toEqual([]);

@@ -28,8 +28,8 @@ const NAME = allocationName("blue", ONE.address);
 const PATH = objectPath(ALLOCATIONS_PATH, NAME);
 const TIME = "2026-01-01T00:00:00.000Z";
 
-/** One IPAllocation on a server, as several writers see it. */
-class Stage {
+/** One IPAllocation on a server, which several writers may change at once. */
+class SharedAllocation {
   readonly clock = new ManualClock();
   readonly api = new KubeInMemory(this.clock);
   readonly client = new AllocationClient(this.api, "del");
@@ -124,104 +124,111 @@ describe("an address is held", () => {
       "bound",
     ],
   ] as const)("%s", async (_what, before, given, sent, was) => {
-    const stage = new Stage();
-    if (before !== undefined) stage.put(before);
-    expect(await stage.hold(holder("web"), given)).toMatchObject({ kind: "held", was, object: stage.object });
-    expect(stage.sent).toEqual(sent);
-    expect(stage.object).toMatchObject({
+    const allocation = new SharedAllocation();
+    if (before !== undefined) allocation.put(before);
+    expect(await allocation.hold(holder("web"), given)).toMatchObject({
+      kind: "held",
+      was,
+      object: allocation.object,
+    });
+    expect(allocation.sent).toEqual(sent);
+    expect(allocation.object).toMatchObject({
       metadata: { finalizers: [BOUND_FINALIZER] },
       spec: { owner: owned("web") },
       status: { state: "Bound", node: "node-a" },
     });
-    expect(stage.attached).toEqual(["web-1"]);
+    expect(allocation.attached).toEqual(["web-1"]);
   });
 
   test("beside the owner's other containers, and in the place of those that it replaces", async () => {
-    const stage = new Stage();
+    const allocation = new SharedAllocation();
     const before = bound(holder("web", "old")) as IPAllocation;
     const sibling = { containerID: "sibling", interface: "net1", node: "node-b", since: TIME };
-    stage.put(withAttachment(before, sibling));
-    await stage.hold(holder("web"), { replaced: () => [attachmentKey("old", "net1")] });
-    expect(stage.attached.toSorted()).toEqual(["sibling", "web-1"]);
-    expect(stage.object?.status?.node).toBe("node-a");
+    allocation.put(withAttachment(before, sibling));
+    await allocation.hold(holder("web"), { replaced: () => [attachmentKey("old", "net1")] });
+    expect(allocation.attached.toSorted()).toEqual(["sibling", "web-1"]);
+    expect(allocation.object?.status?.node).toBe("node-a");
   });
 });
 
 describe("an address is not held", () => {
   test("another has it: nothing is written, whatever the caller believed", async () => {
     for (const given of [{}, { believed: null }]) {
-      const stage = new Stage();
-      const before = stage.put(bound(holder("db")));
-      expect(await stage.hold(holder("web"), given)).toMatchObject({ kind: "taken", object: before });
-      expect(stage.api.writes).toEqual([]);
-      expect(stage.owner).toBe("db-uid");
+      const allocation = new SharedAllocation();
+      const before = allocation.put(bound(holder("db")));
+      expect(await allocation.hold(holder("web"), given)).toMatchObject({ kind: "taken", object: before });
+      expect(allocation.api.writes).toEqual([]);
+      expect(allocation.owner).toBe("db-uid");
     }
   });
 
   test("it is the holder's, who attaches nothing: nothing is written", async () => {
-    const stage = new Stage();
-    stage.put(bound(holder("web")));
-    expect(await stage.hold(holder("web", null))).toMatchObject({ kind: "own" });
-    expect(stage.sent).toEqual(["GET"]);
+    const allocation = new SharedAllocation();
+    allocation.put(bound(holder("web")));
+    expect(await allocation.hold(holder("web", null))).toMatchObject({ kind: "own" });
+    expect(allocation.sent).toEqual(["GET"]);
   });
 
   test("its caller says why not, of what was read and of what was not there", async () => {
-    const stage = new Stage();
+    const allocation = new SharedAllocation();
     const whyNot = (reading: unknown) => (reading === null ? "absent" : "there");
-    expect(await stage.hold(holder("web"), { whyNot })).toEqual({ kind: "left", why: "absent" });
-    stage.put(resting(holder("db")));
-    expect(await stage.hold(holder("web"), { whyNot: async (one) => whyNot(one) })).toEqual({
+    expect(await allocation.hold(holder("web"), { whyNot })).toEqual({ kind: "left", why: "absent" });
+    allocation.put(resting(holder("db")));
+    expect(await allocation.hold(holder("web"), { whyNot: async (one) => whyNot(one) })).toEqual({
       kind: "left",
       why: "there",
     });
-    expect(stage.api.writes).toEqual([]);
+    expect(allocation.api.writes).toEqual([]);
   });
 
   test.each([
     ["created", undefined],
     ["took over", resting(holder("cache"))],
   ])("another %s it in the moment of the write: his it stays", async (_what, before) => {
-    const stage = new Stage();
-    if (before !== undefined) stage.put(before);
-    stage.interfere(1, (object) =>
-      stage.put(object === undefined ? bound(holder("db")) : takenOver(object, ONE, holder("db"), TIME)),
+    const allocation = new SharedAllocation();
+    if (before !== undefined) allocation.put(before);
+    allocation.interfere(1, (object) =>
+      allocation.put(object === undefined ? bound(holder("db")) : takenOver(object, ONE, holder("db"), TIME)),
     );
-    expect(await stage.hold(holder("web"))).toMatchObject({ kind: "taken" });
-    expect(stage.owner).toBe("db-uid");
-    expect(stage.api.writes).toEqual([]);
+    expect(await allocation.hold(holder("web"))).toMatchObject({ kind: "taken" });
+    expect(allocation.owner).toBe("db-uid");
+    expect(allocation.api.writes).toEqual([]);
   });
 
   test("a reading that the caller brings along is as old as it is: the write is refused and made anew", async () => {
-    const stage = new Stage();
-    const old = stage.put(resting(holder("db")));
-    stage.put({ ...old, status: { ...old.status, since: "2026-01-01T00:00:01.000Z" } });
+    const allocation = new SharedAllocation();
+    const old = allocation.put(resting(holder("db")));
+    allocation.put({ ...old, status: { ...old.status, since: "2026-01-01T00:00:01.000Z" } });
     const believed = { object: old, serverMs: null };
-    expect(await stage.hold(holder("web"), { believed })).toMatchObject({ kind: "held" });
-    expect(stage.sent).toEqual(["PUT", "GET", "PUT"]);
+    expect(await allocation.hold(holder("web"), { believed })).toMatchObject({ kind: "held" });
+    expect(allocation.sent).toEqual(["PUT", "GET", "PUT"]);
   });
 
   test("others write it again and again: it is given up", async () => {
-    const stage = new Stage();
-    stage.put(resting(holder("db")));
-    stage.interfere(ATTEMPTS_MAX, (object, time) =>
-      stage.put({ ...object, status: { ...object?.status, since: isoTime(time) } }),
+    const allocation = new SharedAllocation();
+    allocation.put(resting(holder("db")));
+    allocation.interfere(ATTEMPTS_MAX, (object, time) =>
+      allocation.put({ ...object, status: { ...object?.status, since: isoTime(time) } }),
     );
-    expect(await stage.hold(holder("web"))).toEqual({ kind: "changed" });
-    expect(stage.sent.filter((method) => method === "PUT")).toHaveLength(ATTEMPTS_MAX);
-    expect(stage.owner).toBe("db-uid");
+    expect(await allocation.hold(holder("web"))).toEqual({ kind: "changed" });
+    expect(allocation.sent.filter((method) => method === "PUT")).toHaveLength(ATTEMPTS_MAX);
+    expect(allocation.owner).toBe("db-uid");
   });
 });
 
 describe("an address is given back", () => {
   test("it rests from the server's time on, with nobody attached, and keeps others' finalizers", async () => {
-    const stage = new Stage();
+    const allocation = new SharedAllocation();
     const before = bound(holder("web")) as IPAllocation;
-    stage.put({ ...before, metadata: { ...before.metadata, finalizers: [BOUND_FINALIZER, "a.test/b"] } });
-    const send = stage.api.send.bind(stage.api);
-    stage.api.send = async (request) => ({ ...(await send(request)), serverMs: 5_000 });
-    expect(await stage.giveBack({ kind: "cool" })).toEqual({ kind: "done", object: stage.object });
-    expect(stage.sent).toEqual(["GET", "PUT"]);
-    expect(stage.object).toMatchObject({
+    allocation.put({
+      ...before,
+      metadata: { ...before.metadata, finalizers: [BOUND_FINALIZER, "a.test/b"] },
+    });
+    const send = allocation.api.send.bind(allocation.api);
+    allocation.api.send = async (request) => ({ ...(await send(request)), serverMs: 5_000 });
+    expect(await allocation.giveBack({ kind: "cool" })).toEqual({ kind: "done", object: allocation.object });
+    expect(allocation.sent).toEqual(["GET", "PUT"]);
+    expect(allocation.object).toMatchObject({
       metadata: { finalizers: ["a.test/b"] },
       spec: { owner: owned("web") },
       status: { state: "Cooling", since: isoTime(5_000), attachments: {}, node: "" },
@@ -229,54 +236,56 @@ describe("an address is given back", () => {
   });
 
   test("or from the time that is told, or from now where the server tells none", async () => {
-    const stage = new Stage();
-    stage.put(bound(holder("web")));
-    await stage.giveBack({ kind: "cool" });
-    expect(stage.object?.status?.since).toBe(isoTime(stage.clock.wallMs()));
-    await stage.giveBack({ kind: "cool", since: isoTime(0) });
-    expect(stage.object?.status?.since).toBe(isoTime(0));
+    const allocation = new SharedAllocation();
+    allocation.put(bound(holder("web")));
+    await allocation.giveBack({ kind: "cool" });
+    expect(allocation.object?.status?.since).toBe(isoTime(allocation.clock.wallMs()));
+    await allocation.giveBack({ kind: "cool", since: isoTime(0) });
+    expect(allocation.object?.status?.since).toBe(isoTime(0));
   });
 
   test("one container of several is taken out, and the node is the newest's that is left", async () => {
-    const stage = new Stage();
+    const allocation = new SharedAllocation();
     const later = {
       containerID: "later",
       interface: "net1",
       node: "node-b",
       since: "2026-01-01T00:00:01.000Z",
     };
-    stage.put(withAttachment(bound(holder("web")) as IPAllocation, later));
+    allocation.put(withAttachment(bound(holder("web")) as IPAllocation, later));
     const keys = [attachmentKey("web-1", "net1")];
-    expect(await stage.giveBack({ kind: "prune", keys })).toMatchObject({ kind: "done" });
-    expect(stage.attached).toEqual(["later"]);
-    expect(stage.object?.status).toMatchObject({ state: "Bound", node: "node-b" });
+    expect(await allocation.giveBack({ kind: "prune", keys })).toMatchObject({ kind: "done" });
+    expect(allocation.attached).toEqual(["later"]);
+    expect(allocation.object?.status).toMatchObject({ state: "Bound", node: "node-b" });
   });
 
   test("the node of a pod is recorded", async () => {
-    const stage = new Stage();
-    stage.put(bound(holder("web", null)));
-    await stage.giveBack({ kind: "record", node: "node-c" });
-    expect(stage.object?.status).toMatchObject({ state: "Bound", node: "node-c" });
+    const allocation = new SharedAllocation();
+    allocation.put(bound(holder("web", null)));
+    await allocation.giveBack({ kind: "record", node: "node-c" });
+    expect(allocation.object?.status).toMatchObject({ state: "Bound", node: "node-c" });
   });
 
   test("what has rested is deleted, unless somebody has taken it up since", async () => {
-    const stage = new Stage();
-    stage.put(resting(holder("web")));
-    stage.interfere(1, (object) => stage.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)));
+    const allocation = new SharedAllocation();
+    allocation.put(resting(holder("web")));
+    allocation.interfere(1, (object) =>
+      allocation.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)),
+    );
     const drop = (object: IPAllocation): Change<"used"> =>
       object.status?.state === "Cooling" ? { kind: "delete" } : { kind: "leave", why: "used" };
-    expect(await stage.giveBack(drop)).toEqual({ kind: "left", why: "used" });
-    expect(stage.owner).toBe("db-uid");
-    stage.put(cooled(stage.object as IPAllocation, TIME));
-    expect(await stage.giveBack(drop)).toMatchObject({ kind: "done" });
-    expect(stage.object).toBeUndefined();
+    expect(await allocation.giveBack(drop)).toEqual({ kind: "left", why: "used" });
+    expect(allocation.owner).toBe("db-uid");
+    allocation.put(cooled(allocation.object as IPAllocation, TIME));
+    expect(await allocation.giveBack(drop)).toMatchObject({ kind: "done" });
+    expect(allocation.object).toBeUndefined();
   });
 });
 
 describe("an address is not given back", () => {
   test("nobody has it", async () => {
-    const stage = new Stage();
-    expect(await stage.giveBack({ kind: "cool" })).toEqual({ kind: "absent" });
+    const allocation = new SharedAllocation();
+    expect(await allocation.giveBack({ kind: "cool" })).toEqual({ kind: "absent" });
   });
 
   test.each([
@@ -284,42 +293,44 @@ describe("an address is not given back", () => {
     ["it is of another interface", { owner: { ...owned("web"), interface: "net2" } }],
     ["it was created again", { uid: "another" }],
   ])("%s: it is not even judged", async (_what, meant) => {
-    const stage = new Stage();
-    const before = stage.put(bound(holder("web")));
+    const allocation = new SharedAllocation();
+    const before = allocation.put(bound(holder("web")));
     const judge = () => {
       throw new Error("asked");
     };
-    expect(await stage.giveBack(judge, meant)).toEqual({ kind: "other", object: before });
-    expect(stage.api.writes).toEqual([]);
+    expect(await allocation.giveBack(judge, meant)).toEqual({ kind: "other", object: before });
+    expect(allocation.api.writes).toEqual([]);
   });
 
   test("a container was attached after it was judged: it is judged again", async () => {
-    const stage = new Stage();
-    stage.put(bound(holder("web", null)));
+    const allocation = new SharedAllocation();
+    allocation.put(bound(holder("web", null)));
     const attachment = { containerID: "new", interface: "net1", node: "node-a", since: TIME };
-    stage.interfere(1, (object) => stage.put(withAttachment(object as IPAllocation, attachment)));
+    allocation.interfere(1, (object) => allocation.put(withAttachment(object as IPAllocation, attachment)));
     const judge = ({ status }: IPAllocation): Change<"used"> =>
       Object.keys(status?.attachments ?? {}).length === 0 ? { kind: "cool" } : { kind: "leave", why: "used" };
-    expect(await stage.giveBack(judge, { owner: owned("web") })).toEqual({ kind: "left", why: "used" });
-    expect(stage.attached).toEqual(["new"]);
+    expect(await allocation.giveBack(judge, { owner: owned("web") })).toEqual({ kind: "left", why: "used" });
+    expect(allocation.attached).toEqual(["new"]);
   });
 
   test("it has become another's since it was judged", async () => {
-    const stage = new Stage();
-    stage.put(resting(holder("web")));
-    stage.interfere(1, (object) => stage.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)));
+    const allocation = new SharedAllocation();
+    allocation.put(resting(holder("web")));
+    allocation.interfere(1, (object) =>
+      allocation.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)),
+    );
     const meant = { owner: owned("web") };
-    expect(await stage.giveBack({ kind: "cool" }, meant)).toMatchObject({ kind: "other" });
-    expect(stage.object?.status?.state).toBe("Bound");
+    expect(await allocation.giveBack({ kind: "cool" }, meant)).toMatchObject({ kind: "other" });
+    expect(allocation.object?.status?.state).toBe("Bound");
   });
 
   test("others write it again and again: it is given up", async () => {
-    const stage = new Stage();
-    stage.put(bound(holder("web")));
-    stage.interfere(ATTEMPTS_MAX, (object, time) =>
-      stage.put({ ...object, status: { ...object?.status, node: `node-${time}` } }),
+    const allocation = new SharedAllocation();
+    allocation.put(bound(holder("web")));
+    allocation.interfere(ATTEMPTS_MAX, (object, time) =>
+      allocation.put({ ...object, status: { ...object?.status, node: `node-${time}` } }),
     );
-    expect(await stage.giveBack({ kind: "cool" })).toEqual({ kind: "changed" });
-    expect(stage.object?.status?.state).toBe("Bound");
+    expect(await allocation.giveBack({ kind: "cool" })).toEqual({ kind: "changed" });
+    expect(allocation.object?.status?.state).toBe("Bound");
   });
 });

@@ -6,27 +6,27 @@ import { reserveInUse } from "../../claims/import/create-allocation.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../kube/objects.ts";
 import { importLeases } from "../../store/host-local/report.ts";
-import { NodeStage } from "./node-stage.ts";
+import { StoreNode } from "./store-node.ts";
 import { BOOT, detachWant, want } from "./subjects.ts";
 
-let stage: NodeStage;
+let node: StoreNode;
 
 beforeEach(async () => {
-  stage = new NodeStage();
-  stage.reportBoot(BOOT);
-  stage.definitions.set("blue", want("any").definition);
-  mkdirSync(join(stage.hostLocalDir, "blue"));
+  node = new StoreNode();
+  node.reportBoot(BOOT);
+  node.definitions.set("blue", want("any").definition);
+  mkdirSync(join(node.hostLocalDir, "blue"));
   await open();
 });
 
 async function open(): Promise<void> {
-  await stage.open();
-  await stage.store.recoverJournal();
+  await node.open();
+  await node.store.recoverJournal();
 }
 
 /** As host-local writes it. */
 function lease(address: string, container: string, interfaceName = "eth0"): string {
-  const path = join(stage.hostLocalDir, "blue", address);
+  const path = join(node.hostLocalDir, "blue", address);
   writeFileSync(path, container === "" ? "" : `${container}\r\n${interfaceName}`);
   return path;
 }
@@ -34,12 +34,12 @@ function lease(address: string, container: string, interfaceName = "eth0"): stri
 /** Another node records an address for a container of its own at the moment in which this node creates the object. */
 function loseCreatesOf(container: string, addresses: readonly string[], by = "on-b"): void {
   const left = new Set(addresses.map((address) => `${address}/29`));
-  stage.api.before = async ({ method, body, path, priority, deadlineMs }) => {
+  node.api.before = async ({ method, body, path, priority, deadlineMs }) => {
     if (method !== "POST") return;
     const object = body as IPAllocation;
     if (object.spec.owner.uid !== container || !left.delete(object.spec.address)) return;
     const text = JSON.stringify(object).replaceAll(container, by).replaceAll("node-a", "node-b");
-    await stage.api.send({ method, path, priority, deadlineMs, body: JSON.parse(text) });
+    await node.api.send({ method, path, priority, deadlineMs, body: JSON.parse(text) });
   };
 }
 
@@ -53,29 +53,29 @@ async function importPod(name: string, address: string, interfaceName = "eth0"):
     uid: `${name}-uid`,
     interface: interfaceName,
   } as const;
-  await reserveInUse(stage.api, "blue", one, { owner, attachment: null });
+  await reserveInUse(node.api, "blue", one, { owner, attachment: null });
 }
 
 async function housekeeping(): Promise<void> {
-  stage.clock.nowMs += 100;
-  await stage.store.housekeeping(1_000);
-  await stage.store.drainOutbox();
+  node.clock.nowMs += 100;
+  await node.store.housekeeping(1_000);
+  await node.store.drainOutbox();
 }
 
 async function report(dryRun = true): Promise<string[]> {
-  stage.clock.nowMs += 100;
-  const { items } = await importLeases(stage.store.hostLocal, { dryRun });
+  node.clock.nowMs += 100;
+  const { items } = await importLeases(node.store.hostLocal, { dryRun });
   return items.map(({ address, action, detail }) => `${address} ${action} ${detail}`.trim());
 }
 
 async function problems(): Promise<string[]> {
-  const found = await stage.store.check();
+  const found = await node.store.check();
   return found.filter(({ invariant }) => invariant === "host-local").map(({ message }) => message);
 }
 
 /** `container: addresses` of the journal. */
 function journal(): string[] {
-  return stage.store
+  return node.store
     .attachmentsAfter(0, 1_000)
     .map(({ containerId, ips }) => `${containerId}: ${ips.map(({ address }) => address).join()}`)
     .sort();
@@ -85,14 +85,14 @@ describe("an address that another node recorded first", () => {
   test("is reported, and the file of the running container stays", async () => {
     const file = lease("10.0.0.5", "old-1");
     loseCreatesOf("old-1", ["10.0.0.5"]);
-    await stage.added(want("new-1", { pod: "p1" }));
-    expect(stage.bound).toContain("10.0.0.5/29: on-b.eth0");
+    await node.added(want("new-1", { pod: "p1" }));
+    expect(node.bound).toContain("10.0.0.5/29: on-b.eth0");
     expect(journal()).toEqual(["new-1: 10.0.0.6/29"]);
     const conflict = expect.stringContaining(
       "container old-1 (eth0) has the address, which is held by container on-b (eth0)",
     );
-    expect(stage.said).toContainEqual(conflict);
-    expect(stage.said).not.toContainEqual(expect.stringContaining("are taken over"));
+    expect(node.said).toContainEqual(conflict);
+    expect(node.said).not.toContainEqual(expect.stringContaining("are taken over"));
     expect(await report()).toEqual(["10.0.0.5 conflict held by container on-b (eth0)"]);
     expect(await problems()).toEqual([
       expect.stringMatching(/10\.0\.0\.5 of network blue is held by .*on-b/),
@@ -102,18 +102,18 @@ describe("an address that another node recorded first", () => {
     await housekeeping();
     expect(await report(false)).toEqual(["10.0.0.5 conflict held by container on-b (eth0)"]);
     expect(existsSync(file)).toBe(true);
-    expect(stage.bound).toContain("10.0.0.5/29: on-b.eth0");
+    expect(node.bound).toContain("10.0.0.5/29: on-b.eth0");
   });
 
   test("becomes this node's container's once the other one has released it", async () => {
     const file = lease("10.0.0.5", "old-1");
     loseCreatesOf("old-1", ["10.0.0.5"]);
-    await stage.added(want("new-1", { pod: "p1" }));
-    const object = stage.allocations.find(({ spec }) => spec.address === "10.0.0.5/29") as IPAllocation;
-    stage.api.remove(objectPath(ALLOCATIONS_PATH, object.metadata.name));
-    await stage.store.hint.refresh();
-    await stage.added(want("new-2", { pod: "p2" }));
-    expect(stage.bound).toContain("10.0.0.5/29: old-1.eth0");
+    await node.added(want("new-1", { pod: "p1" }));
+    const object = node.allocations.find(({ spec }) => spec.address === "10.0.0.5/29") as IPAllocation;
+    node.api.remove(objectPath(ALLOCATIONS_PATH, object.metadata.name));
+    await node.store.hint.refresh();
+    await node.added(want("new-2", { pod: "p2" }));
+    expect(node.bound).toContain("10.0.0.5/29: old-1.eth0");
     expect(journal()).toContain("old-1: 10.0.0.5/29");
     expect(existsSync(file)).toBe(true);
   });
@@ -121,7 +121,7 @@ describe("an address that another node recorded first", () => {
   test("takes nothing from the container's other addresses", async () => {
     for (const address of ["10.0.0.3", "10.0.0.4", "10.0.0.5"]) lease(address, "old-1");
     loseCreatesOf("old-1", ["10.0.0.3", "10.0.0.4"]);
-    await stage.added(want("new-1", { pod: "p1" }));
+    await node.added(want("new-1", { pod: "p1" }));
     expect(journal()).toEqual(["new-1: 10.0.0.6/29", "old-1: 10.0.0.5/29"]);
     expect((await report()).sort()).toEqual([
       "10.0.0.3 conflict held by container on-b (eth0)",
@@ -129,9 +129,9 @@ describe("an address that another node recorded first", () => {
       "10.0.0.5 recorded-before",
     ]);
     await housekeeping();
-    await stage.store.detach(detachWant("old-1"));
-    await stage.store.drainOutbox();
-    expect(stage.bound.sort()).toEqual([
+    await node.store.detach(detachWant("old-1"));
+    await node.store.drainOutbox();
+    expect(node.bound.sort()).toEqual([
       "10.0.0.3/29: on-b.eth0",
       "10.0.0.4/29: on-b.eth0",
       "10.0.0.6/29: new-1.eth0",
@@ -142,63 +142,63 @@ describe("an address that another node recorded first", () => {
     const file = lease("10.0.0.5", "");
     // The other node's daemon has the same name for such a container.
     loseCreatesOf("host-local-10.0.0.5", ["10.0.0.5"], "host-local-10.0.0.5");
-    await stage.added(want("new-1", { pod: "p1" }));
+    await node.added(want("new-1", { pod: "p1" }));
     expect(journal()).toEqual(["new-1: 10.0.0.6/29"]);
     expect(await report()).toEqual([expect.stringMatching(/^10\.0\.0\.5 conflict /)]);
     rmSync(file);
     await housekeeping();
-    expect(stage.bound).toContain("10.0.0.5/29: host-local-10.0.0.5.");
+    expect(node.bound).toContain("10.0.0.5/29: host-local-10.0.0.5.");
   });
 });
 
 test("a file that named no container when it was read first is its container's address afterwards, and stays", async () => {
   const file = lease("10.0.0.5", "");
-  await stage.added(want("new-1", { pod: "p1" }));
-  expect(stage.bound).toContain("10.0.0.5/29: host-local-10.0.0.5.");
+  await node.added(want("new-1", { pod: "p1" }));
+  expect(node.bound).toContain("10.0.0.5/29: host-local-10.0.0.5.");
   lease("10.0.0.5", "old-1");
-  stage.clock.nowMs += 100;
-  await stage.added(want("new-2", { pod: "p2" }));
+  node.clock.nowMs += 100;
+  await node.added(want("new-2", { pod: "p2" }));
   for (let look = 0; look < 3; look += 1) {
     await housekeeping();
     expect(existsSync(file)).toBe(true);
   }
-  expect(stage.bound).toContain("10.0.0.5/29: old-1.eth0");
-  await stage.store.detach(detachWant("old-1"));
-  await stage.store.drainOutbox();
+  expect(node.bound).toContain("10.0.0.5/29: old-1.eth0");
+  await node.store.detach(detachWant("old-1"));
+  await node.store.drainOutbox();
   expect(existsSync(file)).toBe(false);
-  expect(stage.bound).toHaveLength(2);
+  expect(node.bound).toHaveLength(2);
 });
 
 test("a file that is touched, or written by the container that host-local had made it for, frees nothing at any moment", async () => {
   lease("10.0.0.3", "old-1");
   lease("10.0.0.4", "");
   lease("10.0.0.5", "old-2");
-  await stage.added(want("new-1", { pod: "p1" }));
+  await node.added(want("new-1", { pod: "p1" }));
   const cooled: string[] = [];
-  stage.api.before = async ({ method, body }) => {
+  node.api.before = async ({ method, body }) => {
     const { spec, status } = (body ?? {}) as Partial<IPAllocation>;
     if (method === "PUT" && status?.state !== "Bound") cooled.push(spec?.address ?? "");
   };
-  utimesSync(join(stage.hostLocalDir, "blue", "10.0.0.3"), 1, 1);
+  utimesSync(join(node.hostLocalDir, "blue", "10.0.0.3"), 1, 1);
   lease("10.0.0.4", "old-3");
-  rmSync(join(stage.hostLocalDir, "blue", "10.0.0.5"));
+  rmSync(join(node.hostLocalDir, "blue", "10.0.0.5"));
   await housekeeping();
   await housekeeping();
   expect(cooled).toEqual(["10.0.0.5/29"]);
-  expect(stage.bound).toEqual(expect.arrayContaining(["10.0.0.3/29: old-1.eth0", "10.0.0.4/29: old-3.eth0"]));
+  expect(node.bound).toEqual(expect.arrayContaining(["10.0.0.3/29: old-1.eth0", "10.0.0.4/29: old-3.eth0"]));
   expect(journal()).toEqual(expect.arrayContaining(["old-1: 10.0.0.3/29", "old-3: 10.0.0.4/29"]));
   expect(journal()).toHaveLength(3);
   for (const address of ["10.0.0.3", "10.0.0.4"])
-    expect(existsSync(join(stage.hostLocalDir, "blue", address))).toBe(true);
-  expect(stage.said).not.toContainEqual(expect.stringContaining("held by"));
+    expect(existsSync(join(node.hostLocalDir, "blue", address))).toBe(true);
+  expect(node.said).not.toContainEqual(expect.stringContaining("held by"));
   expect(await problems()).toEqual([]);
 });
 
 test("a file that names another container than before passes its address over in one write", async () => {
   const file = lease("10.0.0.5", "old-1");
-  await stage.added(want("new-1", { pod: "p1" }));
+  await node.added(want("new-1", { pod: "p1" }));
   const written: string[] = [];
-  stage.api.before = async ({ method, body }) => {
+  node.api.before = async ({ method, body }) => {
     const { spec, status } = (body ?? {}) as Partial<IPAllocation>;
     if (method === "PUT") written.push(`${spec?.address} ${status?.state} ${spec?.owner.uid}`);
   };
@@ -207,41 +207,41 @@ test("a file that names another container than before passes its address over in
   await housekeeping();
   await housekeeping();
   expect(written).toEqual(["10.0.0.5/29 Bound old-2"]);
-  expect(stage.bound).toContain("10.0.0.5/29: old-2.eth0");
+  expect(node.bound).toContain("10.0.0.5/29: old-2.eth0");
   expect(journal()).toContain("old-2: 10.0.0.5/29");
-  expect(stage.said).not.toContainEqual(expect.stringContaining("held by"));
+  expect(node.said).not.toContainEqual(expect.stringContaining("held by"));
   expect(existsSync(file)).toBe(true);
-  expect(stage.store.owedCount).toBe(0);
+  expect(node.store.owedCount).toBe(0);
 });
 
 test("a file that names another container while the former one runs again takes nothing from it", async () => {
   lease("10.0.0.5", "old-1");
-  await stage.added(want("new-1", { pod: "p1" }));
+  await node.added(want("new-1", { pod: "p1" }));
   // Its runtime asks us now: from then on it is ours, and the file is not.
-  await stage.added(want("old-1"));
-  const [holder] = stage.bound.filter((one) => one.endsWith("old-1.eth0"));
+  await node.added(want("old-1"));
+  const [holder] = node.bound.filter((one) => one.endsWith("old-1.eth0"));
   lease("10.0.0.5", "old-2");
   await housekeeping();
   await housekeeping();
-  expect(stage.bound).toContain(holder);
+  expect(node.bound).toContain(holder);
   expect(journal()).not.toContainEqual(expect.stringContaining("old-2: 10.0.0.5"));
 });
 
 test("a file's address that could not pass over to its container for now passes over later", async () => {
   const file = lease("10.0.0.4", "");
-  await stage.added(want("new-1", { pod: "p1" }));
+  await node.added(want("new-1", { pod: "p1" }));
   lease("10.0.0.4", "old-3");
   rmSync(lease("10.0.0.6", "gone"));
-  stage.api.before = async ({ method }) => {
-    if (method === "PUT") stage.api.away = true;
+  node.api.before = async ({ method }) => {
+    if (method === "PUT") node.api.away = true;
   };
   await housekeeping().catch(() => {});
-  stage.api.before = async () => {};
-  stage.api.away = false;
+  node.api.before = async () => {};
+  node.api.away = false;
   await open();
   await housekeeping();
   await housekeeping();
-  expect(stage.bound).toContain("10.0.0.4/29: old-3.eth0");
+  expect(node.bound).toContain("10.0.0.4/29: old-3.eth0");
   expect(journal()).toEqual([expect.stringContaining("new-1"), "old-3: 10.0.0.4/29"]);
   expect(existsSync(file)).toBe(true);
 });
@@ -250,76 +250,76 @@ describe("an address that was imported for a running pod", () => {
   test("is no conflict with the file of the pod's sandbox", async () => {
     const file = lease("10.0.0.3", "sandbox-of-web");
     await importPod("web", "10.0.0.3");
-    await stage.store.hint.refresh();
-    await stage.added(want("new-1", { pod: "p1" }));
-    expect(stage.said).toEqual([]);
+    await node.store.hint.refresh();
+    await node.added(want("new-1", { pod: "p1" }));
+    expect(node.said).toEqual([]);
     expect(await report()).toEqual(["10.0.0.3 held-by-pod pod shop/web (eth0)"]);
     expect(await report(false)).toEqual(["10.0.0.3 held-by-pod pod shop/web (eth0)"]);
     expect(await problems()).toEqual([]);
     await housekeeping();
     expect(existsSync(file)).toBe(true);
-    expect(stage.said).toEqual([]);
+    expect(node.said).toEqual([]);
   });
 
   test("is a conflict when the pod has it on another interface than the file's container", async () => {
     lease("10.0.0.3", "old-1", "eth0");
     await importPod("web", "10.0.0.3", "net1");
-    await stage.added(want("new-1", { pod: "p1" }));
+    await node.added(want("new-1", { pod: "p1" }));
     expect(await report()).toEqual(["10.0.0.3 conflict held by pod shop/web (net1)"]);
     expect(await problems()).toHaveLength(1);
   });
 
   test("is a conflict when the pod's own container is known here", async () => {
-    await stage.added(want("new-1", { pod: "p1", requested: ["10.0.0.3"] }));
+    await node.added(want("new-1", { pod: "p1", requested: ["10.0.0.3"] }));
     lease("10.0.0.3", "old-1");
-    await stage.added(want("new-2", { pod: "p2" }));
+    await node.added(want("new-2", { pod: "p2" }));
     expect(await report()).toEqual([expect.stringMatching(/^10\.0\.0\.3 conflict held by pod shop\/p1/)]);
   });
 
   test("is held for the container in the file when the pod is released and the file is still there", async () => {
     lease("10.0.0.3", "sandbox-of-web");
     await importPod("web", "10.0.0.3");
-    await stage.added(want("new-1", { pod: "p1" }));
-    for (const [path, object] of stage.api.objects)
-      if (object.spec?.address === "10.0.0.3/29") stage.api.remove(path);
-    await stage.store.hint.refresh();
+    await node.added(want("new-1", { pod: "p1" }));
+    for (const [path, object] of node.api.objects)
+      if (object.spec?.address === "10.0.0.3/29") node.api.remove(path);
+    await node.store.hint.refresh();
     await housekeeping();
-    expect(stage.bound).toContain("10.0.0.3/29: sandbox-of-web.eth0");
+    expect(node.bound).toContain("10.0.0.3/29: sandbox-of-web.eth0");
   });
 });
 
 describe("a journal that was lost", () => {
   async function loseJournal(): Promise<void> {
-    await stage.store.close();
-    rmSync(stage.folder, { recursive: true });
-    mkdirSync(stage.folder);
+    await node.store.close();
+    rmSync(node.folder, { recursive: true });
+    mkdirSync(node.folder);
     await open();
   }
 
   test("learns host-local's folders again without an ADD, and follows them", async () => {
     const [first, second] = [lease("10.0.0.3", "old-1"), lease("10.0.0.4", "old-2")];
-    await stage.added(want("new-1", { pod: "p1" }));
+    await node.added(want("new-1", { pod: "p1" }));
     await loseJournal();
     await housekeeping();
     rmSync(first);
     await housekeeping();
-    expect(stage.bound).toEqual(["10.0.0.4/29: old-2.eth0", expect.stringContaining("new-1.eth0")]);
+    expect(node.bound).toEqual(["10.0.0.4/29: old-2.eth0", expect.stringContaining("new-1.eth0")]);
     // A DEL that comes to us takes the file with it again.
-    await stage.store.detach(detachWant("old-2"));
-    await stage.store.drainOutbox();
-    expect(stage.bound).toEqual([expect.stringContaining("new-1.eth0")]);
+    await node.store.detach(detachWant("old-2"));
+    await node.store.drainOutbox();
+    expect(node.bound).toEqual([expect.stringContaining("new-1.eth0")]);
     expect(existsSync(second)).toBe(false);
   });
 
   test("releases nothing for a file that went before it was read again", async () => {
     const [first] = [lease("10.0.0.3", "old-1"), lease("10.0.0.4", "old-2")];
-    await stage.added(want("new-1", { pod: "p1" }));
-    await stage.store.close();
+    await node.added(want("new-1", { pod: "p1" }));
+    await node.store.close();
     rmSync(first as string);
     await loseJournal();
     await housekeeping();
     await housekeeping();
-    expect(stage.bound).toContain("10.0.0.3/29: old-1.eth0");
+    expect(node.bound).toContain("10.0.0.3/29: old-1.eth0");
   });
 });
 
@@ -329,23 +329,23 @@ describe("check on a node", () => {
     expect(await problems()).toEqual([
       expect.stringContaining("10.0.0.3 of network blue is in use by container old-1 (eth0)"),
     ]);
-    expect(stage.bound).toEqual([]);
-    await stage.added(want("new-1", { pod: "p1" }));
+    expect(node.bound).toEqual([]);
+    await node.added(want("new-1", { pod: "p1" }));
     expect(await problems()).toEqual([]);
   });
 
   test("names a folder that is gone with its containers running", async () => {
     lease("10.0.0.3", "old-1");
-    await stage.added(want("new-1", { pod: "p1" }));
-    rmSync(join(stage.hostLocalDir, "blue"), { recursive: true });
+    await node.added(want("new-1", { pod: "p1" }));
+    rmSync(join(node.hostLocalDir, "blue"), { recursive: true });
     await housekeeping();
     expect(await problems()).toEqual([expect.stringContaining("is gone")]);
-    expect(stage.bound).toContain("10.0.0.3/29: old-1.eth0");
+    expect(node.bound).toContain("10.0.0.3/29: old-1.eth0");
   });
 
   test("says that the API server is away once, and nothing of what it could not compare", async () => {
     lease("10.0.0.3", "old-1");
-    stage.api.away = true;
-    expect((await stage.store.check()).map(({ invariant }) => invariant)).toEqual(["api"]);
+    node.api.away = true;
+    expect((await node.store.check()).map(({ invariant }) => invariant)).toEqual(["api"]);
   });
 });

@@ -1,9 +1,9 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Wish } from "../../ipam/decide-reservation.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { OwnerReleaseOutcome, ReserveOutcome } from "../../store/allocations.ts";
-import { detachWant, type Subject, said, want } from "./subjects.ts";
+import { closedAfterEach, detachWant, type Subject, said, want } from "./subjects.ts";
 
 const BOTH = { subnets: "10.0.0.0/29,fd00::/125" };
 
@@ -31,15 +31,7 @@ function got(outcome: ReserveOutcome | OwnerReleaseOutcome): string[] {
 /** One behaviour of Reservations, whatever the store. `create` makes a store without anything in it. */
 export function describeReservations(name: string, create: () => Promise<Subject>): void {
   describe(`Reservations: ${name}`, () => {
-    const opened: Subject[] = [];
-    afterEach(async () => {
-      for (const subject of opened.splice(0)) await subject.close();
-    });
-    async function subject(): Promise<Subject> {
-      const made = await create();
-      opened.push(made);
-      return made;
-    }
+    const subject = closedAfterEach(create);
     async function listed({ allocations }: Subject): Promise<string[]> {
       const { items } = await allocations.list({}, { limit: 100 });
       return items.map(

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterEach } from "vitest";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
@@ -104,6 +105,19 @@ export async function sqliteSubject(): Promise<SqliteSubject> {
     },
   };
   return subject;
+}
+
+/** `create` for the tests of one describe: what each of them has made is closed after it. */
+export function closedAfterEach<S extends Subject>(create: () => Promise<S>): () => Promise<S> {
+  const opened: S[] = [];
+  afterEach(async () => {
+    for (const subject of opened.splice(0)) await subject.close();
+  });
+  return async () => {
+    const subject = await create();
+    opened.push(subject);
+    return subject;
+  };
 }
 
 export interface WantOptions {

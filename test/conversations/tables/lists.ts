@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { type Conversation, get, list, merge, post, remove, type Said, world } from "../steps.ts";
+import { type Conversation, get, list, merge, operate, post, remove, type Said } from "../steps.ts";
 import {
   ALLOCATIONS,
   allocation,
@@ -133,7 +133,7 @@ export const LISTS: readonly Conversation[] = [
       ...claims("a", "b", "c"),
       get(CLAIMS, 200, names("a"), { as: "one", query: { limit: "1" } }),
       post(CLAIMS, claim("d"), 201),
-      world("compact"),
+      operate("compact"),
       get(
         CLAIMS,
         410,

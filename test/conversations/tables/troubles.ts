@@ -7,11 +7,11 @@ import {
   hear,
   list,
   merge,
+  operate,
   post,
   put,
   remove,
   watch,
-  world,
 } from "../steps.ts";
 import { ALLOCATIONS, allocation, CLAIMS, changed, NAMESPACES, namespace, versionOf } from "./objects.ts";
 
@@ -118,7 +118,7 @@ export const TROUBLES: readonly Conversation[] = [
       post(ALLOCATIONS, allocation("{id}-0"), 201, {}, { as: "zero" }),
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
       watch("w", ALLOCATIONS, versionOf("one"), { query: OURS }),
-      world("restart"),
+      operate("restart"),
       end("w", { kind: expect.stringMatching(/^(closed|failed)$/) }),
       watch("old", ALLOCATIONS, versionOf("zero"), { query: OURS }),
       end("old", {
@@ -136,10 +136,10 @@ export const TROUBLES: readonly Conversation[] = [
     hasOtherWriters: true,
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
-      world("save"),
+      operate("save"),
       merge(ONE, { status: { node: "n" } }, 200, {}, { as: "lost" }),
       post(ALLOCATIONS, allocation("{id}-2"), 201),
-      world(act),
+      operate(act),
       get(ONE, 200, (said) => said.one),
       get(`${ALLOCATIONS}/{id}-2`, 404, { reason: "NotFound" }),
       list(ALLOCATIONS, ["{id}"], { query: { ...OURS, resourceVersion: "0" } }),

@@ -7,12 +7,12 @@ import {
   hearOf,
   list,
   merge,
+  operate,
   post,
   put,
   remove,
   type Said,
   watch,
-  world,
 } from "../steps.ts";
 import {
   ALLOCATIONS,
@@ -181,7 +181,7 @@ export const WATCHES: readonly Conversation[] = [
     steps: [
       post(ALLOCATIONS, allocation("{id}-0"), 201, {}, { as: "zero" }),
       post(ALLOCATIONS, allocation("{id}"), 201),
-      world("compact"),
+      operate("compact"),
       watch("w", ALLOCATIONS, versionOf("zero"), { query: OURS }),
       hear("w", ["ADDED", named("{id}")]),
     ],
@@ -226,7 +226,7 @@ export const WATCHES: readonly Conversation[] = [
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
       watch("w", ALLOCATIONS, versionOf("one"), { query: OURS }),
-      world("close watches"),
+      operate("close watches"),
       end("w", { kind: "closed" }),
       merge(ONE, { status: { node: "n" } }, 200),
       watch("v", ALLOCATIONS, versionOf("one"), { query: OURS }),

@@ -1,8 +1,8 @@
 import type { KubeApi } from "../../kube/kube-api.ts";
-import type { Fault, Who, WorldStep } from "./steps.ts";
+import type { Fault, OperateStep, Who } from "./steps.ts";
 
-/** Where conversations take place: an API server, and a client of it. */
-export interface Stage {
+/** The API server that a conversation is held with, and clients of it. */
+export interface ServerUnderTest {
   /** The server's version is 1.`minor`. */
   readonly minor: number;
   api(who: Who): KubeApi;
@@ -14,6 +14,7 @@ export interface Stage {
   until(isSo: () => boolean, what: string): Promise<void>;
   /** Gives controllers their time; then the step that waits for them is tried again. */
   letControllersWork(): Promise<void>;
-  world(act: WorldStep["act"]): Promise<void>;
+  /** Restarts, compacts, saves or restores it, or closes its watches. */
+  operate(act: OperateStep["act"]): Promise<void>;
   fault(fault: Fault): void;
 }

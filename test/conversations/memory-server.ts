@@ -9,8 +9,8 @@ import { rightsOf } from "../../kube/fake/rights.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 import { collectionOf, readManifestFolder, readManifests } from "../harness/kube-manifests.ts";
-import type { Stage } from "./stage.ts";
-import type { Fault, Who, WorldStep } from "./steps.ts";
+import type { ServerUnderTest } from "./server-under-test.ts";
+import type { Fault, OperateStep, Who } from "./steps.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** Writes between a backup and the restored etcd's new revisions. */
@@ -18,9 +18,9 @@ const BUMPED = 500;
 const WRITES_OF_START = 20;
 
 /** The server in memory, with the definitions and rights of the shipped manifests. */
-export class FakeStage implements Stage {
+export class MemoryServer implements ServerUnderTest {
   readonly minor = 20;
-  readonly server: ApiServer;
+  readonly apiServer: ApiServer;
   readonly #time = new VirtualTime();
   readonly #clock = this.#time.clock();
   readonly #apis = new Map<Who, FakeKubeApi>();
@@ -32,14 +32,14 @@ export class FakeStage implements Stage {
     const rights = rightsOf(readManifests(join(ROOT, "deploy/rbac.yaml")));
     const authorize = (access: Parameters<typeof rights>[0]) =>
       access.user.groups?.includes("system:masters") || rights(access);
-    this.server = new ApiServer({ clock: this.#clock, authorize });
+    this.apiServer = new ApiServer({ clock: this.#clock, authorize });
     const definitions = [
       ...readManifestFolder(join(ROOT, "deploy/crds")),
       ...readManifestFolder(join(ROOT, "test/harness/crds")),
     ];
-    for (const one of definitions) this.server.put(collectionOf(one), one);
+    for (const one of definitions) this.apiServer.put(collectionOf(one), one);
     // Other parts of a cluster write as well: nothing of these conversations is the first of all.
-    this.server.etcd.bump(100);
+    this.apiServer.etcd.bump(100);
   }
 
   api(who: Who): KubeApi {
@@ -55,7 +55,7 @@ export class FakeStage implements Stage {
         : { username: `system:serviceaccount:holdfast-system:${who}` };
     const link = { fate: () => this.fates.shift() };
     const api = new FakeKubeApi({
-      server: () => this.server,
+      server: () => this.apiServer,
       user,
       link,
       clock: this.#clock,
@@ -77,21 +77,21 @@ export class FakeStage implements Stage {
   }
 
   async letControllersWork(): Promise<void> {
-    await collectGarbage(this.server);
-    await endNamespaces(this.server);
+    await collectGarbage(this.apiServer);
+    await endNamespaces(this.apiServer);
   }
 
-  async world(act: WorldStep["act"]): Promise<void> {
+  async operate(act: OperateStep["act"]): Promise<void> {
     if (act === "compact") {
-      this.server.etcd.bump();
-      this.server.etcd.compact();
-    } else if (act === "restart") this.server.restart();
-    else if (act === "save") this.#saved = this.server.save();
-    else if (act === "close watches") this.server.watches.end();
+      this.apiServer.etcd.bump();
+      this.apiServer.etcd.compact();
+    } else if (act === "restart") this.apiServer.restart();
+    else if (act === "save") this.#saved = this.apiServer.save();
+    else if (act === "close watches") this.apiServer.watches.end();
     else {
-      this.server.restore(this.#saved as Saved, { bumped: act === "restore newer" ? BUMPED : 0 });
+      this.apiServer.restore(this.#saved as Saved, { bumped: act === "restore newer" ? BUMPED : 0 });
       // What writes when a server starts.
-      this.server.etcd.bump(WRITES_OF_START);
+      this.apiServer.etcd.bump(WRITES_OF_START);
     }
   }
 

@@ -1,4 +1,4 @@
-/** A node's store over an API server in memory, in one process: faults at every instant, without a clock. */
+/** A node of which only the store is there, over an API server in memory: faults at every instant, without a clock. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,17 +7,17 @@ import { expect, onTestFinished } from "vitest";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, NODES_PATH } from "../../kube/objects.ts";
 import type { AttachWant } from "../../store/allocations.ts";
-import { KubernetesStore } from "../../store/cluster/cluster-store.ts";
+import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import type { StateFolder } from "../../store/journal/state-folder.ts";
 import type { PodIdentity } from "../../store/records.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
-import { steadyContinuity } from "../harness/steady-continuity.ts";
+import { clusterStore, opened } from "./cluster-store.ts";
 import { BOOT, want } from "./subjects.ts";
 
 export const NODE = "node-a";
 
-export class NodeStage {
+export class StoreNode {
   readonly clock = new ManualClock();
   readonly api = new KubeInMemory(this.clock);
   readonly folder = mkdtempSync(join(tmpdir(), "holdfast-store-"));
@@ -44,15 +44,15 @@ export class NodeStage {
     const say = (message: unknown) => {
       this.said.push(String(message));
     };
-    const { api, clock, definitions } = this;
+    const { api, definitions } = this;
     const definitionOf = (network: string) => {
       const definition = definitions.get(network);
       return definition === undefined ? null : { definition, by: "a test", source: "" };
     };
     const hostLocalDirs = { standard: this.hostLocalDir, allowed: null };
-    this.store = new KubernetesStore({
+    const store = clusterStore({
       folder: this.folder,
-      context: { clock, node: NODE, bootId, namespaceGone: () => false, hostLocalDirs },
+      context: { node: NODE, bootId, hostLocalDirs },
       log: { info: say, warn: say, error: say },
       api,
       // No test here has a claim.
@@ -61,12 +61,9 @@ export class NodeStage {
         hasEnded: async ({ uid }: PodIdentity) => this.endedPods.has(uid),
       } as never,
       definitions: { definitionOf, networks: () => [...definitions.keys()] },
-      continuity: steadyContinuity(clock),
       addDeadlineMs: 2_000,
-      watchNetwork: () => () => {},
     });
-    await this.store.open();
-    await this.store.hint.refresh();
+    this.store = await opened(store);
     return this.store;
   }
 

@@ -5,7 +5,7 @@ import { type MetadataOptions, respond } from "../../metadata/documents/route.ts
 import { NOW_MS } from "./instances.ts";
 
 /** `respond` behind a real socket of loopback. */
-export interface MetadataServer {
+export interface DocumentServer {
   readonly url: string;
   /** `METHOD target status` of every request so far. */
   readonly log: readonly string[];
@@ -14,7 +14,7 @@ export interface MetadataServer {
   close(): Promise<void>;
 }
 
-export async function serve(instance: Instance, options: MetadataOptions): Promise<MetadataServer> {
+export async function serve(instance: Instance, options: MetadataOptions): Promise<DocumentServer> {
   const log: string[] = [];
   const sources = new Set<string>();
   const server: Server = createServer(async (incoming, outgoing) => {

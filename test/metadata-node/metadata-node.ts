@@ -1,36 +1,45 @@
 import { rmSync } from "node:fs";
-import { join } from "node:path";
 import { expect } from "vitest";
 import { run, TestDaemon, until } from "../harness/daemon.ts";
-import { ask, MetadataNode, type MetadataNodeOptions } from "../harness/metadata-node.ts";
+import { Guest, type GuestPlace, macOf } from "../harness/metadata/guest.ts";
+import { MetadataParts, type MetadataPartsOptions } from "../harness/metadata/parts.ts";
 import { Containers, mustRun } from "../network/containers.ts";
 
-/** A guest: a namespace behind the real bridge plugin. */
-export interface Guest {
-  readonly namespace: string;
+type Config = Readonly<Record<string, unknown>>;
+
+/** A guest that the real bridge plugin has attached. */
+export class AttachedGuest extends Guest {
   readonly container: string;
-  readonly address: string;
-  readonly mac: string;
-  readonly config: Readonly<Record<string, unknown>>;
+  readonly config: Config;
+  /** CNI_ARGS of its ADD. */
   readonly args: string;
+
+  constructor(made: GuestPlace & Pick<AttachedGuest, "container" | "config" | "args">) {
+    super(made);
+    this.container = made.container;
+    this.config = made.config;
+    this.args = made.args;
+  }
 }
 
 /** A standalone node with everything that answers guests, and guests on real bridges. */
-export class Stage {
+export class MetadataNode {
   readonly daemon: TestDaemon;
-  readonly metadata: MetadataNode;
+  readonly metadata: MetadataParts;
   readonly containers: Containers;
 
-  private constructor(daemon: TestDaemon, metadata: MetadataNode) {
+  private constructor(daemon: TestDaemon, metadata: MetadataParts) {
     this.daemon = daemon;
     this.metadata = metadata;
     this.containers = new Containers(daemon);
   }
 
-  static async start(options: MetadataNodeOptions & { daemonArgs?: readonly string[] } = {}): Promise<Stage> {
+  static async start(
+    options: MetadataPartsOptions & { readonly daemonArgs?: readonly string[] } = {},
+  ): Promise<MetadataNode> {
     const daemon = await TestDaemon.start({ args: options.daemonArgs ?? [] });
     try {
-      return new Stage(daemon, await MetadataNode.start(daemon, options));
+      return new MetadataNode(daemon, await MetadataParts.start(daemon, options));
     } catch (error) {
       await daemon.stop();
       throw error;
@@ -38,7 +47,7 @@ export class Stage {
   }
 
   /** A network on a bridge of its own. */
-  network(name: string, ipam: object = {}, plugin: object = {}): Readonly<Record<string, unknown>> {
+  network(name: string, ipam: object = {}, plugin: object = {}): Config {
     return {
       cniVersion: "1.0.0",
       name,
@@ -70,25 +79,23 @@ export class Stage {
     expect(answer.body).not.toContain('"error"');
   }
 
-  async guest(container: string, config: Guest["config"], args = ""): Promise<Guest> {
+  async guest(container: string, config: Config, args = ""): Promise<AttachedGuest> {
     const namespace = await this.containers.create(container);
     const added = await this.containers.cni("ADD", container, namespace, config, args);
     expect(added.code, added.stdout).toBe(0);
     const address = added.json().ips[0].address.split("/")[0] as string;
-    const { stdout } = await mustRun("ip", ["-n", namespace, "-json", "link", "show", "dev", "eth0"]);
-    const mac = (JSON.parse(stdout) as { address: string }[])[0]?.address ?? "";
-    return { namespace, container, address, mac, config, args };
+    return new AttachedGuest({ namespace, container, address, mac: await macOf(namespace), config, args });
   }
 
   /** A guest as a VM with a claim; its UUID is the VM's UID. */
-  async vm(name: string, config: Guest["config"], uid: string, more = ""): Promise<Guest> {
+  async vm(name: string, config: Config, uid: string, more = ""): Promise<AttachedGuest> {
     const network = String(config.name);
     const claim = `${name}.${network}`;
     await this.claim(claim, network, uid);
     return this.guest(`${name}-${network}`, config, `IgnoreUnknown=1;IPAM_CLAIM=default/${claim}${more}`);
   }
 
-  async end(guest: Guest): Promise<void> {
+  async end(guest: AttachedGuest): Promise<void> {
     const done = await this.containers.cni("DEL", guest.container, guest.namespace, guest.config, guest.args);
     expect(done.code, done.stdout).toBe(0);
     await this.containers.destroy(guest.namespace);
@@ -112,9 +119,9 @@ export class Stage {
   }
 
   /** Waits until the guest is answered. */
-  async untilServed(guest: Guest): Promise<void> {
+  async untilServed(guest: AttachedGuest): Promise<void> {
     await until(
-      async () => (await ask(guest.namespace, "/openstack")).status === 200,
+      async () => (await guest.ask("/openstack")).status === 200,
       `metadata for ${guest.container}; log: ${this.metadata.log}`,
     );
   }
@@ -123,21 +130,6 @@ export class Stage {
     await this.containers.remove();
     await this.metadata.stop();
     await this.daemon.stop();
-    rmSync(join(this.daemon.folder), { recursive: true, force: true });
+    rmSync(this.daemon.folder, { recursive: true, force: true });
   }
-}
-
-/** Links, namespaces and tables of the machine that metadata-net made for this stage: to see that nothing is left. */
-export async function leftOver(before: readonly string[]): Promise<string[]> {
-  return (await madeByMetadataNet()).filter((name) => !before.includes(name));
-}
-
-export async function madeByMetadataNet(): Promise<string[]> {
-  const [spaces, links, tables] = await Promise.all([
-    run("ip", ["netns", "list"]),
-    run("ip", ["-o", "link", "show"]),
-    run("nft", ["list", "tables"]),
-  ]);
-  const words = `${spaces.stdout}\n${links.stdout}\n${tables.stdout}`.split(/[\s:@]+/);
-  return [...new Set(words.filter((word) => /^(holdfast-md|hfm[0-9a-f]|holdfast_m)/.test(word)))].sort();
 }

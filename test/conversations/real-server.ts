@@ -5,14 +5,14 @@ import { systemClock } from "../../platform/time.ts";
 import { ApiProxy, type ProxyAct } from "../harness/api-proxy.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
-import type { Stage } from "./stage.ts";
-import type { Fault, Who, WorldStep } from "./steps.ts";
+import type { ServerUnderTest } from "./server-under-test.ts";
+import type { Fault, OperateStep, Who } from "./steps.ts";
 
 const BUMPED = 500;
 const CONTROLLERS_MS = 100;
 
 /** A real API server, through a proxy that can lose what goes over it, and the client that the product has. */
-export class ServerStage implements Stage {
+export class RealServer implements ServerUnderTest {
   readonly minor: number;
   readonly cluster: TestCluster;
   readonly #proxy: ApiProxy;
@@ -25,10 +25,10 @@ export class ServerStage implements Stage {
     this.minor = minor;
   }
 
-  static async start(): Promise<ServerStage> {
+  static async start(): Promise<RealServer> {
     const cluster = await TestCluster.start();
     const { minor } = await cluster.api.get("/version");
-    return new ServerStage(cluster, await ApiProxy.start(cluster), Number.parseInt(minor, 10));
+    return new RealServer(cluster, await ApiProxy.start(cluster), Number.parseInt(minor, 10));
   }
 
   async stop(): Promise<void> {
@@ -64,7 +64,7 @@ export class ServerStage implements Stage {
     });
   }
 
-  async world(act: WorldStep["act"]): Promise<void> {
+  async operate(act: OperateStep["act"]): Promise<void> {
     const { cluster } = this;
     if (act === "compact") await cluster.compactEtcd();
     else if (act === "restart") {

@@ -1,15 +1,15 @@
-/** A folder with daemons, mounts and namespaces in it, all of which are gone when the test ends, however it ends. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, type TestContext } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { type DaemonOptions, TestDaemon, until } from "../harness/daemon.ts";
 
 /** Where a sync costs nothing: enough for tests that end processes and never the machine. */
 const MEMORY = "/dev/shm";
 
-export class Stage {
+/** A node without a cluster: a folder, one daemon after another in it, mounts and namespaces; all gone when the test ends. */
+export class StandaloneNode {
   readonly folder: string;
   readonly #daemons: TestDaemon[] = [];
   readonly #mounts: string[] = [];
@@ -20,7 +20,7 @@ export class Stage {
     onTestFinished(() => this.#clear());
   }
 
-  /** Starts a daemon on this stage's state folder; the next one finds what the last one left. */
+  /** Starts a daemon on this node's state folder; the next one finds what the last one left. */
   async daemon(options: DaemonOptions = {}): Promise<TestDaemon> {
     const daemon = await TestDaemon.start({ folder: this.folder, ...options, wait: false });
     this.#daemons.push(daemon);
@@ -32,7 +32,7 @@ export class Stage {
     return join(this.folder, ...names);
   }
 
-  /** Mounts a tmpfs of that size over a folder of this stage, made if it is missing. */
+  /** Mounts a tmpfs of that size over a folder of this node, made if it is missing. */
   mountTmpfs(path: string, size: string): void {
     mkdirSync(path, { recursive: true });
     command("mount", "-t", "tmpfs", "-o", `size=${size},mode=0700`, "holdfast-test", path);
@@ -78,13 +78,4 @@ export async function readyOrEnded(daemon: TestDaemon): Promise<"ready" | "ended
 export async function ended(daemon: TestDaemon): Promise<{ code: number | null; log: string }> {
   await until(() => hasEnded(daemon), `the daemon's end; log: ${daemon.log}`);
   return { code: daemon.process.exitCode, log: daemon.log };
-}
-
-/** For tests that mount or make namespaces: without root they are skipped with a reason, in CI they fail. */
-export function requireRoot(context: TestContext): void {
-  if (process.getuid?.() === 0 && spawnSync("unshare", ["-m", "true"]).status === 0) return;
-  const reason = "needs root, to mount and to make network namespaces";
-  if (process.env.CI) throw new Error(reason);
-  console.log(`skipped: ${context.task.name}: ${reason}`);
-  context.skip(reason);
 }

@@ -15,6 +15,7 @@ import { sendApiError } from "../../platform/api-error.ts";
 import { ResolverFiles } from "../../platform/resolv-conf.ts";
 import { refusalOf } from "../../store/refusal-of.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { NO_FACTS } from "../identity/no-facts.ts";
 import { type SqliteSubject, sqliteSubject } from "../store/subjects.ts";
 
 // A node's routes over HTTP, as its socket has them, and a cluster's in process, as the command line asks it.
@@ -66,20 +67,13 @@ let cluster: ClusterAdmin;
 beforeAll(async () => {
   subject = await sqliteSubject();
   const { store, clock } = subject;
-  const facts = {
-    definition: () => undefined,
-    dns: () => ({}),
-    mtu: () => null,
-    mac: () => null,
-    routes: () => [],
-  };
-  const source = new StandaloneIdentities(store, facts);
+  const source = new StandaloneIdentities(store, NO_FACTS);
   node = new NodeAdmin({
     store,
     manifests: store,
     waiting: new ClaimWaiters(clock),
     version: "1.2.3",
-    identity: new IdentityService({ store, source, vms: source, facts, notReady: () => null }),
+    identity: new IdentityService({ store, source, vms: source, facts: NO_FACTS, notReady: () => null }),
     resolverFiles: new ResolverFiles({ paths: [], refused: false, clock }),
     notReady: () => null,
     spool: () => ({ waiting: 0, bad: 0 }),

@@ -1,28 +1,20 @@
 /** What the service does while something changes under it, or is wrong: its parts are real but for who knows the VMs. */
-import { rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LocalVms } from "../../identity/allocation-source.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
 import { type IdentityParts, IdentityService } from "../../identity/service.ts";
 import { StandaloneIdentities } from "../../identity/sources/standalone.ts";
 import type { IdentityVm } from "../../identity/wire.ts";
-import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import type { RefusalError } from "../../ipam/refusals.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
-import { systemClock } from "../../platform/time.ts";
-import type { AttachmentRow } from "../../store/journal/rows.ts";
-import type { StateFolder } from "../../store/journal/state-folder.ts";
-import { SqliteStore } from "../../store/standalone/standalone-store.ts";
-import { network, newFolder } from "../harness/daemon.ts";
+import type { SqliteStore } from "../../store/standalone/standalone-store.ts";
+import { NO_FACTS } from "./no-facts.ts";
+import { PodStore } from "./pod-store.ts";
 
-// One address, which never rests.
-const CONFIG = network("blue", {
-  subnets: "10.10.0.0/30",
-  excludeSubnets: "10.10.0.2/32",
-  cooldownSeconds: 0,
-});
+/** One address, which never rests. */
+const ONE_ADDRESS = { subnets: "10.10.0.0/30", excludeSubnets: "10.10.0.2/32", cooldownSeconds: 0 };
 const QUESTION: IdentityQuery["question"] = {
   kind: "address",
   address: parseAddress("10.10.0.1"),
@@ -30,57 +22,31 @@ const QUESTION: IdentityQuery["question"] = {
 };
 const VM: IdentityVm = { namespace: "shop", name: "vm1", uid: "", vmiUid: "vmi", firmwareUuid: null };
 
-let folder: string;
+let pods: PodStore;
 let store: SqliteStore;
-let stamp = 0;
 
 beforeEach(async () => {
-  folder = newFolder();
-  const context = { clock: systemClock, node: "node-a", bootId: "boot", namespaceGone: () => false };
-  store = new SqliteStore(folder, context, { info: () => {}, error: () => {} });
+  pods = new PodStore(ONE_ADDRESS);
+  store = pods.store;
   await store.open();
 });
-afterEach(() => {
-  store.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-const now = () => {
-  stamp += 1;
-  return { bootId: "boot", us: stamp };
-};
+afterEach(() => pods.close());
 
 async function add(containerId: string): Promise<void> {
-  const outcome = await store.attach({
-    network: "blue",
-    definition: parsePluginConfig(CONFIG as Record<string, unknown>),
-    definitionSource: JSON.stringify(CONFIG),
-    containerId,
-    interface: "eth0",
-    stamp: now(),
-    netns: { path: `/run/netns/${containerId}`, id: "", witnessed: false },
-    pod: { namespace: "shop", name: `launcher-${containerId}`, uid: `uid-${containerId}` },
-    claim: null,
-    requested: [],
-    onePerFamily: false,
-  });
-  expect(outcome.kind).toBe("attached");
+  expect((await pods.add(containerId)).kind).toBe("attached");
 }
 
-const del = (containerId: string) =>
-  store.detach({ containerId, interface: "eth0", network: "blue", stamp: now(), reason: "DEL" });
-
 function serviceWith(vms: Partial<LocalVms>, more: Partial<IdentityParts> = {}): IdentityService {
-  const facts = {
-    definition: () => undefined,
-    dns: () => ({}),
-    mtu: () => null,
-    mac: () => null,
-    routes: () => [],
-  };
-  const source = new StandaloneIdentities(store, facts);
+  const source = new StandaloneIdentities(store, NO_FACTS);
   const all: LocalVms = { known: () => null, learn: async () => {}, nameOf: () => null, ...vms };
-  return new IdentityService({ store, source, vms: all, facts, notReady: () => null, ...more });
+  return new IdentityService({
+    store,
+    source,
+    vms: all,
+    facts: NO_FACTS,
+    notReady: () => null,
+    ...more,
+  });
 }
 
 const refusalOf = (service: IdentityService, here = true) =>
@@ -99,7 +65,7 @@ test("an address that changes hands while somebody is asked who it was, is told 
       const id = one?.uses[0]?.containerID ?? "";
       asked.push(id);
       if (id === "old") {
-        await del("old");
+        await pods.del("old");
         await add("new");
       }
       learnt.add(id);
@@ -112,7 +78,7 @@ test("an address that changes hands while somebody is asked who it was, is told 
 
 test("one that is given back meanwhile has nobody behind it", async () => {
   await add("old");
-  const service = serviceWith({ known: () => undefined, learn: async () => void (await del("old")) });
+  const service = serviceWith({ known: () => undefined, learn: async () => void (await pods.del("old")) });
   expect(await refusalOf(service)).toMatchObject({ code: "NOT_FOUND" });
 });
 
@@ -144,9 +110,7 @@ test("two owners of one address are a fault, and neither is told", async () => {
 test("an attachment that has lost an address to somebody else tells nobody who is behind it", async () => {
   await add("c1");
   expect((await serviceWith({}).answer({ question: QUESTION, here: true })).identity.pods).toHaveLength(1);
-  const { folder: inside } = store as unknown as { folder: StateFolder };
-  const [row] = inside.ledger.sql.attachmentsAfter.all(0, 1);
-  await inside.write(({ attachments }) => attachments.markLost(row as AttachmentRow));
+  await pods.loseFirst();
   expect(await refusalOf(serviceWith({}))).toMatchObject({ code: "NOT_FOUND" });
 });
 

@@ -114,7 +114,7 @@ async function inProcess(of: NodeAdminApi | ClusterAdmin, asked: Asked): Promise
   }
 }
 
-test("each route is answered by both, or is one's alone", () => {
+test("each route is answered by both a node and a cluster, or is listed as the one's alone", () => {
   const named = (wanted: (route: (typeof ROUTES)[number]) => boolean) =>
     ROUTES.filter(wanted).map(({ method, path }) => `${method} ${path}`);
   expect(named(({ node: n, cluster: c }) => n !== null && c !== null)).toEqual(BOTH);
@@ -122,7 +122,7 @@ test("each route is answered by both, or is one's alone", () => {
   expect(named(({ node: n }) => n === null)).toEqual([...ONLY_CLUSTER.keys()]);
 });
 
-describe("who does not answer a route leads to who does", () => {
+describe("a refusal of a route that only the other side answers says where to ask", () => {
   const asked = (route: string): Asked => {
     const [method, path = ""] = route.split(" ");
     return {
@@ -132,7 +132,7 @@ describe("who does not answer a route leads to who does", () => {
     };
   };
 
-  test.each([...ONLY_NODE])("%s, of a cluster", async (route, hint) => {
+  test.each([...ONLY_NODE])("a cluster refuses %s", async (route, hint) => {
     expect(await inProcess(cluster, asked(route))).toEqual({
       status: "refused",
       body: {
@@ -144,7 +144,7 @@ describe("who does not answer a route leads to who does", () => {
     expect(api.writes).toEqual([]);
   });
 
-  test.each([...ONLY_CLUSTER])("%s, of a daemon", async (route, hint) => {
+  test.each([...ONLY_CLUSTER])("a daemon refuses %s", async (route, hint) => {
     expect(await overHttp(asked(route))).toEqual({
       status: "refused",
       body: {
@@ -155,7 +155,7 @@ describe("who does not answer a route leads to who does", () => {
     });
   });
 
-  test("a path or method that neither has", async () => {
+  test("a path or method that neither has is refused by both", async () => {
     for (const [method, path] of [
       ["GET", "/v1/nothing"],
       ["GET", "/v1/networks/a/b"],
@@ -243,7 +243,7 @@ const BAD: readonly (readonly [
   ],
 ];
 
-describe("the same wrong input has the same refusal of both", () => {
+describe("both refuse the same wrong input in the same words", () => {
   test.each(BAD)("%s %s %j", async (method, path, bad, message) => {
     const asked: Asked =
       method === "GET"
@@ -256,15 +256,15 @@ describe("the same wrong input has the same refusal of both", () => {
     expect(await inProcess(cluster, asked)).toEqual(said);
   });
 
-  test("a parameter that is left undefined is not given", async () => {
+  test("a query parameter that is undefined counts as absent", async () => {
     const query = { network: undefined, address: undefined, limit: "7", continue: undefined };
     const asked = { method: "GET", path: "/v1/allocations", query, body: null } as const;
     for (const of of [node, cluster]) expect(await answerInProcess(of, asked)).toEqual({ items: [] });
   });
 });
 
-describe("of one input alone", () => {
-  test("a daemon waits for nothing, and a cluster has no node and no folders", async () => {
+describe("input that only one side takes", () => {
+  test("a daemon refuses a check's grace, and a cluster refuses questions about one node or its folders", async () => {
     const grace = await overHttp({ method: "GET", path: "/v1/check", query: { grace: "0" } });
     expect(grace.body).toMatchObject({
       code: "REQUEST_INVALID",
@@ -296,13 +296,13 @@ describe("of one input alone", () => {
     [{ administrators: true, namespace: "shop" }, "administrators is true: expected true, and no namespace"],
     [{ namespace: "shop" }, "there is no IPNetwork of network blue"],
     [{ administrators: true }, "there is no IPNetwork of network blue"],
-  ])("whose a network is: %j", async (body, message) => {
+  ])("the cluster refuses to set a network's owner to %j", async (body, message) => {
     const said = await inProcess(cluster, { method: "POST", path: "/v1/networks/blue", body });
     expect(said).toMatchObject({ status: "refused", body: { message: expect.stringContaining(message) } });
   });
 });
 
-test("what is not held is released by neither", async () => {
+test("both refuse to release an address that nobody holds", async () => {
   const body = { network: "blue", address: "10.0.0.1/24", force: true };
   const asked = { method: "POST", path: "/v1/release", body } as const;
   const said = await overHttp(asked);
@@ -310,7 +310,7 @@ test("what is not held is released by neither", async () => {
   expect(await inProcess(cluster, asked)).toEqual(said);
 });
 
-test("the answers of both have one form where nothing is there yet", async () => {
+test("both answer in the same form while there is nothing yet", async () => {
   for (const [path, body] of [
     ["/v1/networks", { items: [] }],
     ["/v1/allocations", { items: [] }],

@@ -4,7 +4,7 @@ import { claimAddresses, projectClaim } from "../../kube/views/claim-view.ts";
 import { refusalOf } from "../ipam/definitions.ts";
 import { claim, owner } from "./objects.ts";
 
-test("a new claim", () => {
+test("a new claim has its spec and no addresses", () => {
   expect(projectClaim(claim())).toEqual({
     key: "shop/vm-a.blue",
     namespace: "shop",
@@ -23,7 +23,7 @@ test("a new claim", () => {
   });
 });
 
-describe("of a claim is kept", () => {
+describe("the view of a claim keeps", () => {
   const condition = {
     type: "IPsAllocated",
     status: "True",
@@ -97,11 +97,11 @@ test.each([
   [{ metadata: {} }, "no metadata"],
   [claim({ spec: { network: undefined } }), "no network"],
   [{ ...claim(), status: [] }, "a status that is a list"],
-])("a claim that is none: %j", (object, _reason) => {
+])("%j is refused as no claim", (object, _reason) => {
   expect(() => projectClaim(object)).toThrow(/^IPAMClaim/);
 });
 
-describe("the addresses of a claim", () => {
+describe("the addresses that a claim's status lists", () => {
   const view = (...ips: unknown[]) => projectClaim(claim({ status: { ips } }));
 
   test.each([
@@ -119,14 +119,14 @@ describe("the addresses of a claim", () => {
     ["10.0.0.5/33", /prefix length/, "no such mask"],
     ["", /empty/, "nothing"],
     [{ ip: "10.0.0.5/24" }, /is/, "no text"],
-  ])("unreadable: %j", (ip, remedy, _reason) => {
+  ])("%j is unreadable", (ip, remedy, _reason) => {
     const refusal = refusalOf(() => claimAddresses(view("10.0.0.4/24", ip)));
     expect(refusal.code).toBe("REQUEST_INVALID");
     expect(refusal.message).toContain("status.ips of IPAMClaim shop/vm-a.blue is ");
     expect(refusal.message).toMatch(remedy);
   });
 
-  test("one address with two masks cannot be told", () => {
+  test("one address with two prefix lengths is unreadable", () => {
     expect(refusalOf(() => claimAddresses(view("10.0.0.5/24", "10.0.0.5/16"))).message).toContain(
       '"10.0.0.5/16"',
     );

@@ -108,7 +108,7 @@ describe("whereabouts' records on a network that was switched over", () => {
     ]);
   });
 
-  test("many of one pool are one finding, and one that rests is not recorded either", async () => {
+  test("unrecorded entries of one pool are one finding, and an address that is Cooling counts as unrecorded", async () => {
     switchedOver();
     pool({ 5: entry("shop/gone-0"), 6: entry("shop/gone-1"), 7: { id: "x" } });
     allocation("blue", "10.0.0.6/24", "Cooling");
@@ -118,7 +118,7 @@ describe("whereabouts' records on a network that was switched over", () => {
     ]);
   });
 
-  test("recorded entries, those of another range, and those of pods that are judged by themselves are in order", async () => {
+  test("recorded entries, those of another range, and those of pods with a finding of their own are in order", async () => {
     switchedOver();
     switchedOver("red");
     const deletionTimestamp = "2026-01-01T23:00:00Z";
@@ -132,7 +132,7 @@ describe("whereabouts' records on a network that was switched over", () => {
     expect((await findings()).filter((one) => one.includes("whereabouts"))).toEqual([]);
   });
 
-  test("an address that its pod reports is one finding, not two", async () => {
+  test("an unrecorded address that its pod reports too is one finding", async () => {
     switchedOver();
     pod("web", ["10.0.0.5"]);
     pool({ 5: entry("shop/web") });
@@ -166,13 +166,13 @@ describe("the installed definitions", () => {
     }
   }
 
-  test("those of this release are in order, and so is one that is not there or may not be read", async () => {
+  test("definitions of this release are in order, and so is one that is absent or may not be read", async () => {
     expect(await findings()).toEqual([]);
     install(() => {});
     expect(await findings()).toEqual([]);
   });
 
-  test("one of an earlier release is named, with the fields that it drops", async () => {
+  test("a definition of an earlier release is named, with the fields that it drops", async () => {
     install(({ spec }) => {
       const { properties } = spec.versions[0]?.schema.openAPIV3Schema ?? {};
       delete properties?.spec?.properties.definedIn;
@@ -186,7 +186,7 @@ describe("the installed definitions", () => {
 });
 
 describe("definitions of one network", () => {
-  test("those that disagree with the one that counts are named", async () => {
+  test("NADs that disagree with the one that counts are named", async () => {
     switchedOver();
     for (let i = 0; i < 7; i++) nad("shop", `other-${i}`, { subnets: "10.1.0.0/24" });
     nad("shop", "same", { subnets: [RANGE] });
@@ -197,7 +197,7 @@ describe("definitions of one network", () => {
     ]);
   });
 
-  test("the administrators' network needs no definition; that others name it is one finding", async () => {
+  test("an administrators' network needs no NAD, and all NADs that name it are one finding", async () => {
     switchedOver("blue", { definedIn: "" });
     expect((await findings()).filter((one) => one.startsWith("owner:"))).toEqual([
       expect.stringContaining(

@@ -80,7 +80,7 @@ async function ask(
 const primary = async (...asked: Parameters<typeof ask>) => (await ask(...asked)).text;
 
 describe("a primary interface, whose network a NetworkAttachmentDefinition defines too", () => {
-  test("is refused where the two say something else, with both named and what an administrator does", async () => {
+  test("is refused where the two definitions differ, and both are named with what an administrator can do", async () => {
     const said = await primary(configuration(RANGES), configuration({ subnets: "10.31.0.0/24" }));
     expect(said).toContain("DEFINITION_CONFLICT: the configuration on node node-a defines network podnet");
     expect(said).toContain(
@@ -98,7 +98,7 @@ describe("a primary interface, whose network a NetworkAttachmentDefinition defin
     ["routes", RANGES, ROUTED, "a route that the node does not have"],
     ["DNS", RANGES, { ...RANGES, dns: { nameservers: ["10.30.0.66"] } }, "a resolver"],
     ["metadata", RANGES, { ...RANGES, metadata: true }, "somebody's metadata service"],
-  ])("is refused for other %s", async (what, node, defined, reason) => {
+  ])("is refused where the two differ in %s", async (what, node, defined, reason) => {
     const said = await primary(configuration(node), configuration(defined));
     expect(said, reason).toContain(`evil/x (other ${what})`);
   });
@@ -111,17 +111,20 @@ describe("a primary interface, whose network a NetworkAttachmentDefinition defin
     [RANGES, { ...RANGES, gateway: "10.30.0.1" }, {}, "the gateway stands beside the list's plugins"],
     [RANGES, { ...RANGES, cooldownSeconds: 5 }, {}, "keys that no interface gets to see"],
     [RANGES, RANGES, { isGateway: true }, "the bridge's own gateway, which the definition does not mention"],
-  ])("has the definition's addresses: %j beside %j, plugin %j", async (node, defined, plugin, reason) => {
-    expect(await primary(configuration(node, plugin), configuration(defined)), reason).toBe(RANGES.subnets);
-  });
+  ])(
+    "gets the NAD's addresses where the node has %j, the NAD %j, and its plugin %j",
+    async (node, defined, plugin, reason) => {
+      expect(await primary(configuration(node, plugin), configuration(defined)), reason).toBe(RANGES.subnets);
+    },
+  );
 
-  test("has those of the nodes' configuration once the network is the administrators'", async () => {
+  test("gets the addresses of the nodes' configuration once the network belongs to the administrators", async () => {
     const defined = configuration({ subnets: "10.31.0.0/24" });
     expect(await primary(configuration(RANGES), defined, { owner: "" })).toBe(RANGES.subnets);
   });
 });
 
-test("an interface through a NetworkAttachmentDefinition whose configuration is a file on the nodes is held to the same", async () => {
+test("an interface whose NetworkAttachmentDefinition stands for a file on the nodes is refused in the same cases", async () => {
   const nads = JSON.stringify([{ name: "file", namespace: "evil" }]);
   const metadata = { namespace: "evil", name: "file", uid: "f", resourceVersion: "1" };
   const creationTimestamp = "2026-01-02T00:00:00Z";
@@ -163,7 +166,7 @@ describe("an interface without a NetworkAttachmentDefinition, as when its annota
     [{ sharedWith: [], listed: RANGES.subnets }, true, "was the nodes' with these subnets"],
     [{ sharedWith: [], args: "" }, false, "a container without a pod is on"],
   ])(
-    "may use a network, and counts as the nodes' where they give it: %j, %o",
+    "may use the network with %j, and the definition counts as the nodes' own: %o",
     async (options, isOfNodes, reason) => {
       expect(await ask(defined, defined, options), reason).toEqual({ text: RANGES.subnets, isOfNodes });
     },
@@ -182,11 +185,11 @@ describe("an interface without a NetworkAttachmentDefinition, as when its annota
       "so does Multus",
     ],
     [{ owner: "bank" }, "DEFINITION_MISSING", "the pod's own configuration would be the definition"],
-  ])("is refused otherwise: %j, %s", async (options, code, reason) => {
+  ])("with %j it is refused with %s", async (options, code, reason) => {
     expect(await primary(defined, defined, options), reason).toContain(`${code}: `);
   });
 
-  test("a file on the nodes adds no source of the nodes' to a network that a namespace owns", async () => {
+  test("a file on the nodes does not make the nodes a source of a network that a namespace owns", async () => {
     const metadata = { namespace: "evil", name: "podnet", uid: "f", resourceVersion: "1" };
     const options = {
       interface: "net1",

@@ -64,7 +64,7 @@ test.each([
   ["is another of its name by now", { phase: "Running" }, "former-uid", 200, true],
   ["is static and has no object", { phase: "Running" }, STATIC_UID, 200, false],
   ["may not be read", { phase: "Succeeded", ...ENDED }, "job-uid", 403, false],
-])("whether a pod that %s has ended for certain", async (_, status, uid, answer, ended) => {
+])("it is known whether a pod that %s has ended", async (_, status, uid, answer, ended) => {
   pod(status);
   const send = api.send.bind(api);
   api.send = async (request) =>
@@ -87,7 +87,7 @@ describe("a completed pod whose sandbox stays", () => {
     release();
   });
 
-  test("does not get its released address back; that is told once, and check finds nothing", async () => {
+  test("does not get its released address back, which is logged once, and check finds nothing", async () => {
     expect(await store.check(), "before the daemon has looked").toEqual([]);
     expect(await compare()).toEqual({ ...NOTHING, over: 1 });
     expect(allocation().status.state).toBe("Cooling");
@@ -116,16 +116,19 @@ describe("a completed pod whose sandbox stays", () => {
 test.each([
   ["runs", { phase: "Running" }],
   ["has a container that still runs", { phase: "Failed", containerStatuses: [{ state: { running: {} } }] }],
-])("what is taken from a pod that %s is restored, and check says so until then", async (_, status) => {
-  pod(status);
-  release();
-  expect(await store.check()).toMatchObject([
-    { invariant: "I2", message: expect.stringContaining("is not Bound") },
-  ]);
-  expect(await compare()).toEqual({ ...NOTHING, restored: 1 });
-  expect(allocation().status.state).toBe("Bound");
-  expect(await store.check()).toEqual([]);
-});
+])(
+  "an address that was taken from a pod that %s is restored, and check reports it until then",
+  async (_, status) => {
+    pod(status);
+    release();
+    expect(await store.check()).toMatchObject([
+      { invariant: "I2", message: expect.stringContaining("is not Bound") },
+    ]);
+    expect(await compare()).toEqual({ ...NOTHING, restored: 1 });
+    expect(allocation().status.state).toBe("Bound");
+    expect(await store.check()).toEqual([]);
+  },
+);
 
 test("a completed pod keeps the address that nobody has released yet", async () => {
   pod({ phase: "Succeeded", ...ENDED });

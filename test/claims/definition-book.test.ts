@@ -58,7 +58,7 @@ describe("who defines a network", () => {
     expect(book(...nads).definitionOf("blue")?.by ?? null, reason).toBe(by);
   });
 
-  test("comes with its definition and its text", () => {
+  test("the network comes with the definition, the NAD's name and its text", () => {
     expect(book(nad("n/a", 1, BLUE)).definitionOf("blue")).toEqual({
       definition: parseNadConfig(BLUE).definition,
       by: "n/a",
@@ -66,7 +66,7 @@ describe("who defines a network", () => {
     });
   });
 
-  test("moves on when the oldest is deleted, edited or broken", () => {
+  test("the next NAD defines the network when the oldest is deleted, edited or broken", () => {
     const made = book(nad("n/a", 1, BLUE), nad("n/b", 2, BLUE_OTHER), nad("n/c", 3, BLUE));
     expect(made.verdict("n/b")).toEqual({ kind: "conflict", network: "blue", by: "n/a", other: "n/b" });
     made.remove("n/a");
@@ -84,7 +84,7 @@ describe("who defines a network", () => {
 describe("whose a network is", () => {
   const own = { definedIn: "n", sharedWith: [] };
 
-  test("the namespace of the oldest NAD until it is recorded; then nobody's older NAD takes it", () => {
+  test("the oldest NAD's namespace owns a network until the owner is recorded, and then no older NAD changes it", () => {
     const made = book(nad("n/a", 2, BLUE));
     made.upsert(nad("evil/a", 1, BLUE_OTHER));
     expect(made.definitionOf("blue")?.by, "not recorded: the oldest").toBe("evil/a");
@@ -94,7 +94,7 @@ describe("whose a network is", () => {
     expect(made.networkOfNad("evil/a"), "its pods bring nothing along").toBeNull();
   });
 
-  test("with the owner's NAD deleted nothing defines it, and a NAD that comes back there does", () => {
+  test("without its owner's NAD nothing defines a network, until a NAD comes back in that namespace", () => {
     const made = book(nad("n/a", 1, BLUE), nad("evil/a", 2, BLUE_OTHER));
     made.setOwner("blue", own);
     made.remove("n/a");
@@ -109,14 +109,14 @@ describe("whose a network is", () => {
     [["*"], "guest", "ok", "everybody is"],
     [["other"], "guest", "not-shared", "another one is"],
     [[], "n", "ok", "the owner's own"],
-  ])("shared with %j: %s is %s", (sharedWith, namespace, kind, reason) => {
+  ])("with sharing %j, the NAD %s is %s", (sharedWith, namespace, kind, reason) => {
     const made = book(nad("n/a", 1, BLUE, sharedWith), nad(`${namespace}/b`, 2, BLUE, ["*"]));
     made.setOwner("blue", own);
     expect(made.verdict(`${namespace}/b`).kind, reason).toBe(kind);
     expect(made.definitionOf("blue")?.by).toBe("n/a");
   });
 
-  test("shared in the record, as an upgrade leaves it; a guest is refused while the owner defines nothing", () => {
+  test("a namespace that the record shares with may attach, and is refused while the owner has no definition", () => {
     const made = book(nad("n/a", 1, BLUE), nad("guest/a", 2, BLUE), nad("guest/b", 2, BLUE_OTHER));
     made.setOwner("blue", { definedIn: "n", sharedWith: ["guest"] });
     expect(made.verdict("guest/a").kind).toBe("ok");
@@ -125,7 +125,7 @@ describe("whose a network is", () => {
     expect(made.verdict("guest/a").kind).toBe("undefined");
   });
 
-  test("moved by an administrator", () => {
+  test("an administrator moves a network to another namespace", () => {
     const made = book(nad("n/a", 1, BLUE), nad("m/a", 2, BLUE_OTHER));
     made.setOwner("blue", { definedIn: "m", sharedWith: [] });
     expect(made.definitionOf("blue")?.by).toBe("m/a");
@@ -136,7 +136,7 @@ describe("whose a network is", () => {
     ["shop, bank ,", ["shop", "bank"]],
     ["*", ["*"]],
     [undefined, []],
-  ])("the annotation %j", (text, namespaces) => {
+  ])("the annotation %j is read as its list of namespaces", (text, namespaces) => {
     const annotations = text === undefined ? {} : { "ipam.holdfast.dev/shared-with": text };
     const metadata = { namespace: "n", name: "a", uid: "u", resourceVersion: "1", creationTimestamp: "t" };
     const view = projectNad({ metadata: { ...metadata, annotations }, spec: { config: BLUE } });

@@ -20,7 +20,7 @@ async function written(api: KubeInMemory) {
   return [...api.objects].map(([path, object]) => ({ path, ...object }));
 }
 
-test("one event per object and reason in five minutes", async () => {
+test("an object has one event per reason in five minutes", async () => {
   const { api, clock, events } = scene();
   events.warn(POD, "ClaimAbsent", "it is not there");
   events.warn(POD, "ClaimAbsent", "it is still not there");
@@ -56,7 +56,7 @@ test("long messages are cut, never inside a character", async () => {
   expect(event?.message.isWellFormed?.() ?? true).toBe(true);
 });
 
-test("a server that is away or refuses is nobody's concern, and memory stays bounded", async () => {
+test("events that the server does not take are dropped, and memory stays bounded", async () => {
   const { api, events } = scene();
   api.away = true;
   for (let i = 0; i < 20_000; i++) events.warn({ ...POD, uid: `p${i}` }, "Away", "away");

@@ -27,7 +27,7 @@ test("definite answers come back, with the server's clock", async () => {
   expect(api.asked).toHaveLength(6);
 });
 
-test("patches, bodies and queries are sent as the server wants them", async () => {
+test("patches, bodies and queries are sent in the server's form", async () => {
   const client = api.client();
   const one = { priority: "add", deadlineMs: within(10_000), path: "/x" } as const;
   const query = { fieldManager: "a b&c" };
@@ -43,7 +43,7 @@ test("patches, bodies and queries are sent as the server wants them", async () =
   expect(api.connections).toBe(1);
 });
 
-test("overload, server errors and resets are tried again; the hook hears of each attempt", async () => {
+test("overload, server errors and resets are retried, and the hook hears of each attempt", async () => {
   const seen: (number | "away")[] = [];
   const answers = [503, 429, 0, 500, 201];
   api.handler = (_asked, answer, socket) => {
@@ -59,19 +59,19 @@ test("overload, server errors and resets are tried again; the hook hears of each
   expect(seen).toContain("away");
 });
 
-test("a server that is starting is asked again soon, whatever it says, and its refusals are not believed", async () => {
+test("a server that is starting is asked again soon, and its refusals are not believed", async () => {
   const answers = [503, 403, 200];
   api.handler = (_asked, answer) => json(answer, answers.shift() ?? 500, {}, { "retry-after": "10" });
   expect((await api.client().send(get("/x", 5_000))).status).toBe(200);
 });
 
-test("a wait that the server asks for and that is too long ends at once", async () => {
+test("a request ends at once when the server asks for a wait beyond its deadline", async () => {
   api.handler = (_asked, answer) => json(answer, 429, { message: "too many" }, { "retry-after": "3600" });
   await expect(api.client().send(get("/x", 60_000))).rejects.toThrow(/too many/);
   expect(api.asked).toHaveLength(1);
 });
 
-test("one lost packet does not use up the deadline", async () => {
+test("an attempt that is never answered does not use up the deadline", async () => {
   let first = true;
   api.handler = (_asked, answer) => {
     if (!first) json(answer, 200, {});
@@ -112,7 +112,7 @@ test("the body of an error may be anything; that of a success must be JSON", asy
   await expect(api.client().send(get("/x", 300))).rejects.toThrow(/no JSON/);
 });
 
-test("after a 401 the credentials are read anew at once, and only then it backs off", async () => {
+test("after a 401 the credentials are read again at once, and only a second 401 backs off", async () => {
   let generation = 0;
   let renewals = 0;
   const auth = {
@@ -133,7 +133,7 @@ test("after a 401 the credentials are read anew at once, and only then it backs 
   expect(api.asked.length).toBeLessThan(20);
 });
 
-test("credentials that never come do not hold anybody beyond the deadline", async () => {
+test("credentials that never come hold no request beyond its deadline", async () => {
   const client = api.client({}, { authHeaders: () => new Promise(() => {}) });
   await expect(client.send(get("/x", 150))).rejects.toThrow(ApiAway);
   const failing = { authHeaders: () => Promise.reject(new Error("plug-in crashed")) };
@@ -180,7 +180,7 @@ test("a deadline that passes in the queue sends nothing", async () => {
   expect(api.asked.map(({ path }) => path)).toEqual(["/first", "/last"]);
 });
 
-test("contact is an answer of any kind", async () => {
+test("an answer of any status counts as contact", async () => {
   const client = api.client();
   expect(client.lastContactMs).toBe(Number.NEGATIVE_INFINITY);
   api.handler = (_asked, answer) => json(answer, 500, {});
@@ -189,7 +189,7 @@ test("contact is an answer of any kind", async () => {
   expect(client.lastContactMs).toBeGreaterThan(beforeMs);
 });
 
-test("closing ends what is under way", async () => {
+test("closing ends the requests that are under way", async () => {
   api.handler = () => {};
   const client = api.client();
   const signal = new AbortController().signal;

@@ -80,7 +80,7 @@ describe.each(attacks)("a pod that reports %s", (_, annotations) => {
   const annotated = Object.values(annotations).join("").length;
   const api = new KubeInMemory();
 
-  test("costs the controller a bounded number of looks, and says that there are more", () => {
+  test("costs the controller a bounded number of parsed addresses, and is marked as cut", () => {
     expect(annotated).toBeGreaterThan(100_000);
     const swept = projectSweptPod(object);
     expect(swept.addresses.length).toBeGreaterThan(0);
@@ -100,7 +100,7 @@ describe.each(attacks)("a pod that reports %s", (_, annotations) => {
     expect(bytesRead).toBeLessThanOrEqual(annotated);
   });
 
-  test("costs a metadata server no more", () => {
+  test("costs a metadata server a bounded amount of reading", () => {
     projectOvnPod(object);
     // It reads what OVN-Kubernetes wrote twice: as networks, and as addresses.
     expect(work.addresses).toBeLessThanOrEqual(2 * BUDGET + 2 * 3_500);
@@ -108,7 +108,7 @@ describe.each(attacks)("a pod that reports %s", (_, annotations) => {
   });
 });
 
-test("what is left out is said once, however much it is", () => {
+test("the number of reported problems is bounded", () => {
   const wrong = JSON.stringify([{ name: "a/b", ips: ips.map((ip) => `${ip}.9`) }, ...ips]);
   const { held, problems, cut } = statusAddresses(
     projectPod(pod({ metadata: { annotations: { [STATUS]: wrong } } }), { addresses: true }),
@@ -117,7 +117,7 @@ test("what is left out is said once, however much it is", () => {
   expect(problems.length).toBeLessThanOrEqual(20);
 });
 
-test("a pod with as many addresses as are read is read whole", () => {
+test("a pod with exactly the largest number of addresses is read whole", () => {
   const annotations = { [STATUS]: JSON.stringify([{ name: "a/b", ips: ips.slice(0, ADDRESSES_MAX) }]) };
   const swept = projectSweptPod(pod({ metadata: { annotations } }));
   expect(swept.addresses).toHaveLength(ADDRESSES_MAX);

@@ -127,7 +127,7 @@ describe("what a pod's annotations claim", () => {
   });
 });
 
-test("of a network that a file on the nodes defines the first address is nobody's, unless the kubelet says so", () => {
+test("the first address of a network that a file on the nodes defines is imported only where the kubelet reports it", () => {
   const of = (status: object) => {
     const options = { definitions: new DefinitionBook(systemClock), nodes: parsePluginConfig(conf) };
     const candidates = new ImportCandidates("blue", options);

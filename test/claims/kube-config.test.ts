@@ -43,7 +43,7 @@ test("address, certificates and token come from the file", async () => {
   expect(headers).toEqual({ Authorization: "Bearer secret", "Impersonate-User": "somebody" });
 });
 
-test("a token file beside it is read anew after a 401, once for all who saw it", async () => {
+test("the token file that it names is read again after a 401, once for all who saw it", async () => {
   writeFileSync(join(folder, "token"), "old\n");
   const connection = loadKubeConfig(write({ server: "http://127.0.0.1:1" }, { tokenFile: "token" }));
   const { headers, generation } = await connection.authHeaders(0);
@@ -57,13 +57,13 @@ test("a token file beside it is read anew after a 401, once for all who saw it",
   expect(await connection.renew(renewed.generation, 1_500)).toBe(false);
 });
 
-test("a name and password go the old way", async () => {
+test("a name and password are sent as basic authentication", async () => {
   const file = write({ server: "https://127.0.0.1:1" }, { username: "me", password: "ä" });
   const { headers } = await loadKubeConfig(file).authHeaders(0);
   expect(headers).toEqual({ Authorization: `Basic ${Buffer.from("me:ä").toString("base64")}` });
 });
 
-test("a file that says nothing useful is refused by its name, with what to do", () => {
+test("a file that cannot be used is refused with its name and what to do", () => {
   const notYaml = join(folder, "broken.kubeconfig");
   writeFileSync(notYaml, "clusters: [");
   const empty = join(folder, "empty.kubeconfig");
@@ -85,6 +85,6 @@ test("a file that says nothing useful is refused by its name, with what to do", 
   }
 });
 
-test("without a file and outside a pod it says which setting is wanted", () => {
+test("without a file and outside a pod the error names the missing setting", () => {
   expect(() => loadKubeConfig(null)).toThrow(/kubeconfig/);
 });

@@ -29,7 +29,7 @@ async function names(query: Record<string, string> = {}): Promise<{ answer: unkn
   return { answer, got };
 }
 
-test("a list is read page by page, and what the server has in its cache in one piece", async () => {
+test("a list is read page by page, and from the server's cache in one piece", async () => {
   const collection = filled(1_234);
   api.handler = collection.handler;
   const { answer, got } = await names();
@@ -41,7 +41,7 @@ test("a list is read page by page, and what the server has in its cache in one p
   expect(api.asked.map(({ query }) => query.get("limit"))).toEqual([null]);
 });
 
-test("a list that expires between its pages begins anew", async () => {
+test("a list that expires between its pages is started again", async () => {
   const collection = filled(1_200);
   let expired = false;
   api.handler = (asked, answer, socket) => {
@@ -56,7 +56,7 @@ test("a list that expires between its pages begins anew", async () => {
   expect(got).not.toContain("o3");
 });
 
-test("whoever cannot be told of a new beginning hears ApiAway instead", async () => {
+test("a caller that cannot restart its list gets ApiAway when the list expires", async () => {
   const collection = filled(600);
   api.handler = (asked, answer, socket) => {
     if (asked.query.has("continue")) json(answer, 410, {});
@@ -67,7 +67,7 @@ test("whoever cannot be told of a new beginning hears ApiAway instead", async ()
   expect(api.asked.length).toBeLessThan(12);
 });
 
-test("a page that breaks off is read again, without anything twice", async () => {
+test("a page that breaks off is read again, and no object is reported twice", async () => {
   const collection = filled(700);
   let broken = 0;
   api.handler = (asked, answer, socket) => {
@@ -89,7 +89,7 @@ test("a version too old for the cache is read from the store", async () => {
   expect((await names({ resourceVersion: "5" })).got).toHaveLength(3);
 });
 
-test("a resource without definition is missing, and a refusal is ApiAway at once", async () => {
+test('a resource without a definition is "missing", and a refusal is ApiAway at once', async () => {
   api.handler = (_asked, answer) => answer.writeHead(404).end("404 page not found");
   expect((await names()).answer).toEqual({ kind: "missing" });
   api.handler = (_asked, answer) => json(answer, 403, { message: "not you" });
@@ -98,7 +98,7 @@ test("a resource without definition is missing, and a refusal is ApiAway at once
   expect(api.asked).toHaveLength(1);
 });
 
-test("overload and server errors are tried again, until the deadline", async () => {
+test("overload and server errors are retried until the deadline", async () => {
   const collection = filled(2);
   const answers = [503, 429];
   api.handler = (asked, answer, socket) => {
@@ -112,7 +112,7 @@ test("overload and server errors are tried again, until the deadline", async () 
   await expect(late).rejects.toThrow(/busy/);
 });
 
-test("what the caller throws comes back to the caller, and ends the list", async () => {
+test("an error that the caller throws ends the list and reaches the caller", async () => {
   api.handler = filled(5).handler;
   const each = () => {
     throw new TypeError("mine");
@@ -121,7 +121,7 @@ test("what the caller throws comes back to the caller, and ends the list", async
   expect(api.asked).toHaveLength(1);
 });
 
-test("metadata alone is asked for as the server offers it", async () => {
+test("a list of metadata alone is requested as PartialObjectMetadataList", async () => {
   const collection = filled(1);
   api.handler = collection.handler;
   await api.client().list({ path: "/x", metadataOnly: true, each: () => {} });

@@ -50,7 +50,7 @@ function both(): { server: ApiServer; a: Candidate; b: Candidate } {
   return { server, a: new Candidate("a", clientOf), b: new Candidate("b", clientOf) };
 }
 
-test("the first acquires and renews; times have six digits", async () => {
+test("the first candidate acquires and renews the lease, with times of six fractional digits", async () => {
   const { api, a } = alone();
   expect(a.lease.leads).toBe(false);
   await a.turnFor(60);
@@ -63,7 +63,7 @@ test("the first acquires and renews; times have six digits", async () => {
   });
 });
 
-test("another one takes over only when it has seen no renewal for long, whatever the wall clocks say", async () => {
+test("another candidate takes over only after it has seen no renewal for the lease's duration, whatever the wall clocks say", async () => {
   const { server, a, b } = both();
   for (let i = 0; i < 30; i++) {
     await a.turnFor(2);
@@ -79,7 +79,7 @@ test("another one takes over only when it has seen no renewal for long, whatever
   expect(a.lease.held).toBe(false);
 });
 
-test("a holder that cannot renew stops leading before another one begins", async () => {
+test("a holder that cannot renew stops leading before another candidate begins", async () => {
   const { api, a } = alone();
   await a.turnFor(2);
   api.away = true;
@@ -87,7 +87,7 @@ test("a holder that cannot renew stops leading before another one begins", async
   expect(a.lease.held).toBe(false);
 });
 
-test("stepping down lets the next one in at once", async () => {
+test("after a holder has stepped down the next candidate leads at once", async () => {
   const { a, b } = both();
   await a.turnFor(2);
   await a.lease.stepDown();
@@ -95,7 +95,7 @@ test("stepping down lets the next one in at once", async () => {
   expect([a.lease.held, b.lease.held]).toEqual([false, true]);
 });
 
-test("where leases are refused everybody works", async () => {
+test("without leases in the API every controller leads", async () => {
   const { api, a } = alone();
   api.missing.add("/apis/coordination.k8s.io");
   await a.turnFor(2);

@@ -75,7 +75,7 @@ test.each([
   ["[]", "no JSON object"],
   ["", "JSON"],
   ["<html>502</html>", "JSON"],
-])("what is no complete list is refused: %s", (body, message) => {
+])("a list that is not complete is refused: %s", (body, message) => {
   expect(() => read([Buffer.from(body)])).toThrow(message);
 });
 

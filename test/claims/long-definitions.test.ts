@@ -71,7 +71,7 @@ function nad(version: number, text: string, name = "blue"): NadView {
 describe("a definition of 384 kB", () => {
   const long = config(subnets(17_000));
 
-  test("is refused with its length, what is taken and what to do, before it is read", () => {
+  test("is refused before it is parsed, with its length, the limit and what to do", () => {
     expect(long.length).toBeGreaterThan(384_000);
     for (const read of [parseNadConfig, parseNadConfigIfOurs])
       expect(() => read(long)).toThrow(
@@ -80,13 +80,13 @@ describe("a definition of 384 kB", () => {
     expect({ charsRead, ...work }).toEqual({ charsRead: 0, addresses: 0, general: 0 });
   });
 
-  test("of another plugin is none of ours, and is not read either", () => {
+  test("of another plugin is ignored, and is not parsed either", () => {
     const foreign = long.replaceAll("holdfast-ipam", "host-local");
     expect(parseNadConfigIfOurs(foreign)).toBeNull();
     expect(charsRead).toBe(0);
   });
 
-  test("does not count, and an ADD through it says why", () => {
+  test("does not count, and an ADD through it is refused with the reason", () => {
     const book = new DefinitionBook(new ManualClock());
     book.upsert(nad(1, long));
     expect(book.definitionOf("blue")).toBeNull();
@@ -97,14 +97,14 @@ describe("a definition of 384 kB", () => {
   });
 });
 
-test("more excluded subnets than are taken are refused before any of them is read", () => {
+test("more excluded subnets than the limit are refused before any of them is parsed", () => {
   const many = config(subnets(EXCLUDED_MAX + 1, (index) => `fd00::${index}/128`));
   expect(many.length).toBeLessThan(CONFIG_CHARS_MAX);
   expect(() => parseNadConfig(many)).toThrow("is a list of 10001 entries: at most 10000 entries are taken");
   expect(work.addresses).toBeLessThan(10);
 });
 
-test("the longest definition costs a bounded number of looks, in whatever spelling", () => {
+test("the longest definition costs a bounded number of parsed addresses, in whatever spelling", () => {
   const text = config(subnets(EXCLUDED_MAX));
   expect(text.length).toBeGreaterThan(CONFIG_CHARS_MAX - 45_000);
   parseNadConfig(text);
@@ -118,7 +118,7 @@ describe("a long definition that changes all the time", () => {
   );
   const cooldownOf = (book: DefinitionBook) => book.definitionOf("blue")?.definition.cooldownSeconds;
 
-  test("is not read before somebody asks", () => {
+  test("is not parsed before somebody asks", () => {
     const book = new DefinitionBook(new ManualClock());
     for (const [index, text] of versions.entries()) book.upsert(nad(index, text));
     expect(charsRead).toBe(0);
@@ -126,7 +126,7 @@ describe("a long definition that changes all the time", () => {
     expect(charsRead).toBe(versions[19]?.length);
   });
 
-  test("is read at most every five seconds, however often it changes and somebody asks", () => {
+  test("is parsed at most every five seconds, however often it changes and somebody asks", () => {
     const clock = new ManualClock();
     const book = new DefinitionBook(clock);
     const seen: (number | undefined)[] = [];
@@ -143,7 +143,7 @@ describe("a long definition that changes all the time", () => {
     expect(cooldownOf(book), "in the end the newest version counts").toBe(19);
   });
 
-  test("can be removed, unread or read", () => {
+  test("can be removed before and after it was parsed", () => {
     const book = new DefinitionBook(new ManualClock());
     const [first = "", second = ""] = versions;
     book.upsert(nad(1, first));
@@ -157,7 +157,7 @@ describe("a long definition that changes all the time", () => {
     expect(book.verdict("shop/blue")).toEqual({ kind: "unknown" });
   });
 
-  test("does not delay a short one, nor a change that is not about its configuration", () => {
+  test("delays neither a short definition nor a change outside its configuration", () => {
     const book = new DefinitionBook(new ManualClock());
     const [first = ""] = versions;
     book.upsert(nad(1, first));

@@ -55,7 +55,7 @@ function see(namespace: string, generation: number, config: string): void {
 const turn = () => imports.turn(new AbortController().signal);
 const covered = () => api.at(`${NETWORKS_PATH}/blue`).status.importedFrom;
 
-test("200 edits that leave a definition on its network: nothing is imported, and the last edition is written down", async () => {
+test("200 edits that leave a definition on its network import nothing, and the last generation is recorded", async () => {
   see("evil", 1, OURS);
   for (let generation = 1; generation <= 200; generation++) {
     see("evil", generation, `${OURS}${" ".repeat(generation)}`);
@@ -69,7 +69,7 @@ test("200 edits that leave a definition on its network: nothing is imported, and
   expect(covered()).toContainEqual({ definition: "evil/blue", uid: "uid-evil", generation: 200 });
 });
 
-test("a definition that leaves and joins 200 times has all pods listed few times, and is covered in the end", async () => {
+test("a definition that leaves and joins 200 times lists all pods few times, and is covered in the end", async () => {
   for (let generation = 2; generation <= 401; generation += 2) {
     see("evil", generation, WHEREABOUTS);
     see("evil", generation + 1, OURS);
@@ -83,7 +83,7 @@ test("a definition that leaves and joins 200 times has all pods listed few times
   expect(covered()).toContainEqual({ definition: "evil/blue", uid: "uid-evil", generation: 401 });
 });
 
-test("what pods of one definition report is recorded while another one waits for its import", async () => {
+test("addresses of one definition's pods are recorded while another definition waits for its import", async () => {
   await turn();
   see("evil", 1, OURS);
   const report = [{ name: "shop/blue", interface: "net1", ips: ["10.31.0.9"] }];

@@ -28,7 +28,7 @@ test.each(AWKWARD)(
 );
 
 test.each(["blue", "tenant-blue", "a.b-c", "blue-0123456789abcde", "cafe0123456789abcdef"])(
-  "an ordinary name stays as it is: %s",
+  "an ordinary name is not shortened: %s",
   (network) => {
     expect(networkObjectName(network)).toBe(network);
     expect(networkObjectNames(network)).toEqual([network]);

@@ -33,19 +33,19 @@ const give = (definedIn: string, more: object = {}) =>
 
 const isWrite = ({ method }: KubeRequest) => method !== "GET";
 
-test("an object that is not there is created, and one that is there is changed", async () => {
+test("an absent object is created, and a present one is changed", async () => {
   expect(await give("shop")).toBe("undefined to shop");
   expect(await give("store")).toBe("shop to store");
   expect(api.at(PATH).spec).toEqual({ network: "blue", definedIn: "store" });
 });
 
-test("what is as it should be is not written", async () => {
+test("an object that is already as planned is not written", async () => {
   api.put(NETWORKS_PATH, blue("shop"));
   expect(await give("shop")).toBe("left");
   expect(api.writes).toEqual([]);
 });
 
-test("whoever is too late decides again on what was written meanwhile", async () => {
+test("after a conflict the change is decided again on the newer object", async () => {
   api.put(NETWORKS_PATH, blue("shop"));
   let others = 2;
   api.before = (request) => {
@@ -57,7 +57,7 @@ test("whoever is too late decides again on what was written meanwhile", async ()
   expect(api.writes).toHaveLength(1);
 });
 
-test("of two that create it one decides again", async () => {
+test("of two concurrent creates the second decides again", async () => {
   let isFirst = true;
   api.before = (request) => {
     if (isWrite(request) && isFirst) api.put(NETWORKS_PATH, blue("store"));
@@ -66,7 +66,7 @@ test("of two that create it one decides again", async () => {
   expect(await give("store")).toBe("left");
 });
 
-test("others who never stop writing are given up on, and the message says what failed", async () => {
+test("after too many conflicts the change is given up, and the message says what failed", async () => {
   let count = 0;
   api.before = (request) => {
     if (!isWrite(request)) return;
@@ -80,7 +80,7 @@ test("others who never stop writing are given up on, and the message says what f
   expect(count).toBe(10);
 });
 
-test("a refusal is not tried again, and its caller may say what it means", async () => {
+test("a refusal is not retried, and the caller may say what it means", async () => {
   api.put(NETWORKS_PATH, blue("shop"));
   let count = 0;
   api.before = (request) => {

@@ -136,7 +136,7 @@ describe("refused as CONFIG_INVALID that names the annotation", () => {
     expect(refusal.message.length).toBeLessThan(1_000);
   });
 
-  test("says which element and key it is about", () => {
+  test("the refusal names the element and the key", () => {
     expect(
       refusalOf(() => readNetworkSelection(networks([{ name: "a" }, { name: "b", ips: 7 }]), "shop")).message,
     ).toBe(
@@ -236,7 +236,7 @@ describe("the element for an interface", () => {
     expect(elementFor(both, "eth0")?.nad?.name).toBe("a");
   });
 
-  test("a runtime may name the primary interface otherwise", () => {
+  test("a runtime may give the primary interface another name", () => {
     expect(elementFor(selection, "ens3", { primary: "ens3" })?.nad?.name).toBe("main");
     expect(elementFor(selection, "eth0", { primary: "ens3" })).toBeNull();
   });
@@ -276,7 +276,7 @@ describe("the claims that a pod's annotations name", () => {
   });
 });
 
-test("whatever the annotations hold, it is read or refused, and the claims of what is read are named", () => {
+test("any annotation is read or refused, and the claims of one that is read are named", () => {
   const value = fc.oneof(
     fc.string(),
     fc.json(),

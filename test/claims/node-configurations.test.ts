@@ -89,7 +89,7 @@ describe("the node's own configuration beside the definition that counts", () =>
     expect(await findings(own, defined), reason).toEqual([]);
   });
 
-  test("a bridge that takes an address which the definition gives is named, with whoever has it", async () => {
+  test("a bridge whose own address the definition gives to pods is named, with the owner of the address", async () => {
     const node = new Node(configuration(RANGES));
     node.add(configuration({}, BRIDGE));
     const lacks =
@@ -106,7 +106,7 @@ describe("the node's own configuration beside the definition that counts", () =>
     ]);
   });
 
-  test("one that is refused, or without ranges anywhere, is named with the refusal", async () => {
+  test("a configuration that is refused, or has ranges nowhere, is named with the refusal", async () => {
     expect(await findings(configuration({ subnets: "10.30.0.300/24" }), null)).toEqual([
       expect.stringMatching(
         /^network: the configuration of network podnet on node node-a is refused: .*10\.30\.0\.300/,

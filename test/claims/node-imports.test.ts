@@ -103,7 +103,7 @@ describe("an edit that leaves a definition ours, on its network and with its add
     expect(podLists).toBe(1);
   });
 
-  test("opens no import, also when a tenant makes 200 of them while another namespace attaches", async () => {
+  test("starts no import, even when a tenant makes 200 of them while another namespace attaches", async () => {
     let networkWrites = 0;
     api.before = ({ path, method }) => {
       if (path === PODS_PATH) podLists += 1;
@@ -120,7 +120,7 @@ describe("an edit that leaves a definition ours, on its network and with its add
     await expect.poll(() => networkWrites, PATIENT).toBe(1);
   });
 
-  test("is imported by nobody after a restart, once the IPNetwork has its edition", async () => {
+  test("is not imported after a restart, once the IPNetwork has recorded its generation", async () => {
     node.see("evil/blue", 2, ours({ mtu: 1400 }));
     expect(await node.add(SHOP)).toBe("given");
     await expect.poll(() => generationOf("evil/blue"), PATIENT).toBe(2);
@@ -172,7 +172,7 @@ describe("an edit that leaves a definition ours, on its network and with its add
         node.see("evil/blue", 3, ours());
       },
     ],
-  ])("is no such edit: one %s is imported", async (_, edit) => {
+  ])("an edit %s is imported", async (_, edit) => {
     edit();
     leftover("meanwhile", "evil/blue", ["10.31.0.7"]);
     expect(await node.add(SHOP)).toBe("given");
@@ -215,7 +215,7 @@ describe("a definition that joins its network again and again", () => {
     },
   );
 
-  test("waits for its own import, which records what its pods had from the other plugin", async () => {
+  test("waits for its own import, which records the addresses that its pods got from the other plugin", async () => {
     const join = ways["by way of another plugin"] as (turn: number) => void;
     await joinWithoutEnd(join, () => node.add(SHOP));
     leftover("meanwhile", "evil/blue", ["10.31.0.7"]);
@@ -231,7 +231,7 @@ describe("a definition that joins its network again and again", () => {
     expect(await node.add(EVIL)).toBe("given");
   });
 
-  test("is imported for everybody once its pause is over", async () => {
+  test("is imported once its pause is over, whoever attaches", async () => {
     await joinWithoutEnd(ways["by way of another plugin"] as (turn: number) => void, () => node.add(SHOP));
     leftover("meanwhile", "evil/blue", ["10.31.0.7"]);
     const before = podLists;
@@ -241,7 +241,7 @@ describe("a definition that joins its network again and again", () => {
     expect(recorded()).toEqual(["10.31.0.7/24"]);
   });
 
-  test("has its ADD wait for the rest of a pause that ends in time", async () => {
+  test("delays its ADD by the rest of the pause where that ends within the ADD's deadline", async () => {
     const join = ways["by way of another plugin"] as (turn: number) => void;
     for (let turn = 1; turn <= 6; turn++) {
       join(turn);

@@ -46,7 +46,7 @@ test.each<[keyof typeof ANSWERS, string, string]>([
   ["invalid", "refused", "refused"],
   ["bad request", "refused", "refused"],
   ["too large", "refused", "refused"],
-])("%s: of a read %s, of a write %s", (name, read, written) => {
+])("an answer %s means %s to a read and %s to a write", (name, read, written) => {
   const answer = answerOf(name);
   expect(readingOf(answer, PATH).kind).toBe(read);
   expect(writtenOf(answer, PATH).kind).toBe(written);
@@ -54,13 +54,13 @@ test.each<[keyof typeof ANSWERS, string, string]>([
   expect(writtenOf(answer, `${PATH}/status`).kind).toBe(written);
 });
 
-test("what is created is absent from no answer: a 404 is about the namespace or the kind", () => {
+test("a 404 to a create is a refusal, because it is about the namespace or the kind", () => {
   const absent = { status: 404, body: { reason: "NotFound", details: { name: "web-0" } }, serverMs: null };
   expect(writtenOf(absent, COLLECTION).kind).toBe("refused");
   expect(writtenOf(answerOf("created"), COLLECTION).kind).toBe("done");
 });
 
-test("a name is compared as it is, not as a path escapes it", () => {
+test("a 404's name is compared with the unescaped name of the path", () => {
   const body = { reason: "NotFound", details: { name: "a b/c" } };
   expect(isAbsent({ status: 404, body }, `${COLLECTION}/a%20b%2Fc`)).toBe(true);
   expect(isAbsent({ status: 404, body }, `${COLLECTION}/a%20b`)).toBe(false);
@@ -68,7 +68,7 @@ test("a name is compared as it is, not as a path escapes it", () => {
   expect(isAbsent({ status: 403, body: { ...body, details: { name: "web-0" } } }, PATH)).toBe(false);
 });
 
-test("present and absent are known; whatever else is away to some callers, and a refusal to others", () => {
+test("any answer but present and absent is ApiAway to some callers and a refusal to others", () => {
   const present = readingOf(answerOf("object"), PATH);
   expect(present).toMatchObject({ serverMs: 7 });
   expect(knownObject(present, PATH)).toEqual(ANSWERS.object[1]);
@@ -97,7 +97,7 @@ function serverOf(send: (request: KubeRequest) => KubeAnswer): { api: KubeApi; a
   return { api: api as unknown as KubeApi, asked };
 }
 
-test("no definite answer (429, 5xx, a lost one) is ApiAway, and a value to those who look", async () => {
+test("no definite answer (429, 5xx, a lost one) throws ApiAway, and look returns it as a value", async () => {
   const { api } = serverOf(() => {
     throw new ApiAway("503");
   });
@@ -115,7 +115,7 @@ test("no definite answer (429, 5xx, a lost one) is ApiAway, and a value to those
   expect(await objects.look(PATH)).toEqual({ kind: "away", problem: "503" });
 });
 
-test("a fault of ours is nobody's absence", async () => {
+test("an error in the client is thrown, and is not taken for an absent object", async () => {
   const { api } = serverOf(() => {
     throw new TypeError("a defect");
   });

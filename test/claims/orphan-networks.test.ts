@@ -91,17 +91,17 @@ describe("an IPNetwork without an address", () => {
     [conf({ ipam: { type: "holdfast-ipam" } }), "no ranges"],
     [conf({}).slice(0, -1), "a brace that is missing"],
     [conf({ name: "blue network" }), "a name that is none"],
-  ])("stays while its owner's definition is wrong: %s", async (config, reason) => {
+  ])("is kept while its owner's definition is wrong: %s", async (config, reason) => {
     const definition = configured("shop", config);
     expect(await looks({ watched: [definition] }), reason).toEqual([]);
     expect(await looks({ watched: [], listed: [definition] }), `${reason}, not seen yet`).toEqual([]);
   });
 
-  test("stays while a definition of its owner's namespace is no object that can be read", async () => {
+  test("is kept while a definition in its owner's namespace is unreadable", async () => {
     expect(await looks({ watched: [], listed: [nad("shop", "{}")] })).toEqual([]);
   });
 
-  test("stays while its owner is unknown and any definition is unreadable", async () => {
+  test("is kept while its owner is unknown and any definition is unreadable", async () => {
     expect(await looks({ watched: [configured("bank", "{")], owner: null })).toEqual([]);
   });
 
@@ -113,7 +113,7 @@ describe("an IPNetwork without an address", () => {
       "another network's is wrong",
     ],
     [[configured("shop", conf({ ipam: { type: "host-local" } }))], "another plugin serves it"],
-  ])("goes after its time when no definition may be meant for it", async (watched, reason) => {
+  ])("is deleted after its time when no definition can be meant for it", async (watched, reason) => {
     expect(await looks({ watched }), reason).toEqual(["DELETE"]);
   });
 
@@ -123,13 +123,13 @@ describe("an IPNetwork without an address", () => {
     ["shop", "bank", "moved by an edit"],
     ["", "shop", "taken back by an edit"],
   ])(
-    "stays where an administrator said that it is %o's: %s recorded, %s",
+    "is kept where an administrator set its owner to %o, with %s recorded: %s",
     async (owner, recorded, reason) => {
       expect(await looks({ watched: [], owner, recorded }), reason).toEqual([]);
     },
   );
 
-  test("goes where nobody said whose it is", async () => {
+  test("is deleted where nobody has set its owner", async () => {
     expect(await looks({ watched: [], owner: null })).toEqual(["DELETE"]);
   });
 });

@@ -92,7 +92,7 @@ const named = () => claim().status.ownerPod?.name;
 test.each([
   ["gone", () => api.remove(`${PODS}/target`)],
   ["failed", () => pod("target", ENDED)],
-])("back to the source of a migration whose target is %s", async (_, fail) => {
+])("the claim's ownerPod is the migration's source again when the target is %s", async (_, fail) => {
   fail();
   await ownerPods.turn(signal);
   expect(claim().status).toEqual({
@@ -132,14 +132,14 @@ test.each<[string, () => void]>([
       api.remove(`${PODS}/target`);
     },
   ],
-])("stays when %s", async (_, prepare) => {
+])("the claim's ownerPod is not changed when %s", async (_, prepare) => {
   prepare();
   await ownerPods.turn(signal);
   expect(named()).toBe("target");
   expect(api.writes).toEqual([]);
 });
 
-test("what the caches have not seen yet counts: a target that lives, a source that has ended", async () => {
+test("pods that the caches have not seen yet count: a target that lives, a source that has ended", async () => {
   const target = api.at(`${PODS}/target`);
   api.remove(`${PODS}/target`);
   api.before = () => {
@@ -155,7 +155,7 @@ test("what the caches have not seen yet counts: a target that lives, a source th
   expect(api.writes).toEqual([]);
 });
 
-test("a definition in which the field is a text is written to once, not at every turn", async () => {
+test("a claim definition whose ownerPod is a string is written to once, not on every pass", async () => {
   api.put(CLAIMS, { ...claim(), status: { ...claim().status, ownerPod: "target" } });
   api.remove(`${PODS}/target`);
   let attempts = 0;

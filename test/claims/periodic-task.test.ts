@@ -30,7 +30,7 @@ test("work begins at once, and an interval after its end", async () => {
   expect(begunMs).toEqual([0, 10_500, 21_000, 31_500]);
 });
 
-test("who asks in between has it run at once, and not more often than the gap", async () => {
+test("a request between runs starts one at once, and not more often than the gap", async () => {
   const { time, task, begunMs } = paced();
   await time.pass(3_000);
   for (let asked = 0; asked < 10; asked += 1) {
@@ -44,7 +44,7 @@ test.each([
   [{}, 10_000, "five times what it took"],
   [{ restMsMax: 3_000 }, 3_000, "never longer than it may"],
   [{ restShare: 1 }, 2_000, "as long as it took"],
-])("work that is asked for all the time rests: %o", async (rest, restMs, reason) => {
+])("work that is requested all the time pauses between runs: %o", async (rest, restMs, reason) => {
   const { time, task, begunMs } = paced(2_000, rest);
   for (let passed = 0; passed < 13_000; passed += 100) {
     task.trigger();
@@ -53,7 +53,7 @@ test.each([
   expect(begunMs.slice(0, 2), reason).toEqual([0, 2_000 + restMs]);
 });
 
-test("a failure is told, and the next run comes", async () => {
+test("a failure is reported, and the next run comes", async () => {
   const { time, begunMs, warnings } = paced(0, {}, true);
   await time.pass(INTERVAL_MS);
   expect(begunMs).toEqual([0, INTERVAL_MS]);
@@ -63,7 +63,7 @@ test("a failure is told, and the next run comes", async () => {
 test.each([
   [1_500, "while it waits"],
   [500, "while it rests"],
-])("it stops after %i ms, %s, without waiting for the interval", async (ms) => {
+])("a stop after %i ms, %s, does not wait for the interval", async (ms) => {
   const { time, task, begunMs } = paced();
   await time.pass(ms);
   await time.run(task.stop());

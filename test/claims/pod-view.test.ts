@@ -7,7 +7,7 @@ import { owner, pod } from "./objects.ts";
 const STATUS = "k8s.v1.cni.cncf.io/network-status";
 const POD_NETWORKS = "k8s.ovn.org/pod-networks";
 
-test("a plain pod", () => {
+test("a plain pod has no claims and no addresses", () => {
   expect(projectPod(pod())).toEqual({
     key: "shop/web",
     namespace: "shop",
@@ -34,7 +34,7 @@ function mirror(uid: string, ...ownerReferences: object[]) {
   return pod({ metadata: { ownerReferences, annotations: { "kubernetes.io/config.mirror": uid } } });
 }
 
-describe("of a pod is kept", () => {
+describe("the view of a pod keeps", () => {
   const vmi = owner("VirtualMachineInstance", "vmi-1");
   const annotations = {
     other: "x",
@@ -101,7 +101,7 @@ describe("of a pod is kept", () => {
       expect(projectPod(object).annotations, reason).toEqual(expected.annotations);
   });
 
-  test("the big annotations only when asked for", () => {
+  test("the view keeps the big annotations only on request", () => {
     const object = pod({ metadata: { annotations } });
     expect(Object.keys(projectPod(object).annotations)).toEqual(["k8s.v1.cni.cncf.io/networks"]);
     expect(Object.keys(projectPod(object, { addresses: true }).annotations)).toEqual([
@@ -122,11 +122,11 @@ test.each([
   [pod({ metadata: { resourceVersion: undefined } }), "no version"],
   [pod({ metadata: { ownerReferences: {} } }), "owners that are no list"],
   [{ ...pod(), spec: "x" }, "a spec that is a text"],
-])("a pod that is none: %j", (object, _reason) => {
+])("%j is refused as no pod", (object, _reason) => {
   expect(() => projectPod(object)).toThrow(/^Pod/);
 });
 
-describe("a pod has ended when its phase and all its containers say so", () => {
+describe("a pod has ended when its phase and all its containers have", () => {
   const running = { name: "compute", state: { running: { startedAt: "2026-11-20T10:00:00Z" } } };
   const terminated = { name: "compute", state: { terminated: { exitCode: 0 } } };
   const waiting = (reason?: string) => ({ name: "compute", state: { waiting: { reason } } });
@@ -189,13 +189,13 @@ describe("a pod has ended when its phase and all its containers say so", () => {
     ],
     [{ phase: "Running", containerStatuses: [] }, deletionTimestamp, false, "nothing is said of containers"],
     [{ phase: "Running" }, deletionTimestamp, false, "no list"],
-  ])("%j, deleted %s: whether it has stopped is %s", (status, deleted, stopped, reason) => {
+  ])("for status %j, deleted %s, the pod has stopped: %s", (status, deleted, stopped, reason) => {
     const metadata = deleted === null ? {} : { deletionTimestamp: deleted };
     expect(projectPod(pod({ status, metadata })).stopped, reason).toBe(stopped);
   });
 });
 
-describe("addresses a pod has, by its annotations", () => {
+describe("the addresses of a pod by its annotations", () => {
   const read = (status: unknown, podNetworks?: unknown, more: object = {}) => {
     const annotations = {
       ...(status === undefined
@@ -269,11 +269,16 @@ describe("addresses a pod has, by its annotations", () => {
     [{ mac: "x".repeat(100_000) }, "nets/blue net1 10.0.0.5/null null", []],
     [{ interface: "n".repeat(100_000) }, "nets/blue - 10.0.0.5/null null", [/at most 15 characters/]],
     [{ interface: "a/b" }, "nets/blue - 10.0.0.5/null null", [/no name of an interface/]],
-  ])("case %#: what no interface can have is left out, its address counts", (more, line, wanted) => {
-    const { lines, problems } = read([{ name: "nets/blue", interface: "net1", ips: ["10.0.0.5"], ...more }]);
-    expect(lines).toEqual([line]);
-    expect(problems).toEqual(wanted.map((one) => expect.stringMatching(one)));
-  });
+  ])(
+    "case %#: an impossible value of an interface is dropped, and the interface's address counts",
+    (more, line, wanted) => {
+      const { lines, problems } = read([
+        { name: "nets/blue", interface: "net1", ips: ["10.0.0.5"], ...more },
+      ]);
+      expect(lines).toEqual([line]);
+      expect(problems).toEqual(wanted.map((one) => expect.stringMatching(one)));
+    },
+  );
 
   test.each([
     ["[{", /network-status: /, "JSON that breaks off"],
@@ -284,7 +289,7 @@ describe("addresses a pod has, by its annotations", () => {
     [[{ name: "nets/blue", ips: "10.0.0.5" }], /a list of addresses/, "addresses as one text"],
     [[{ name: "nets/blue", ips: [7, "::ffff:10.0.0.1"] }], /not an IP address.*IPv4-mapped/s, "no addresses"],
     [`${"[".repeat(100_000)}${"]".repeat(100_000)}`, /nested/, "deep nesting"],
-  ])("unreadable, and named: %.60j", (status, problem, _reason) => {
+  ])("an annotation that is unreadable is named: %.60j", (status, problem, _reason) => {
     const { lines, problems } = read(status, { "nets/red": { ip_addresses: ["10.1.0.1/24"] } });
     expect(problems.join("\n")).toMatch(problem);
     expect(lines, "what can be read is").toEqual(["nets/red - 10.1.0.1/24 null"]);
@@ -297,17 +302,17 @@ describe("addresses a pod has, by its annotations", () => {
       /"namespace\/name" with an object.*prefix length/s,
       "entries that are none",
     ],
-  ])("of OVN-Kubernetes: %j", (podNetworks, problem, _reason) => {
+  ])("OVN-Kubernetes' annotation %j is read", (podNetworks, problem, _reason) => {
     expect(read(undefined, podNetworks).problems.join("\n")).toMatch(problem);
   });
 
-  test("one unreadable entry leaves its neighbours, and problems are few however many there are", () => {
+  test("an unreadable entry does not hide its neighbours, and the number of problems is bounded", () => {
     const { lines, problems } = read([{ ...blue, ips: ["x", "10.0.0.5"] }, ...Array(100).fill(1)]);
     expect(lines).toHaveLength(1);
     expect(problems).toHaveLength(20);
   });
 
-  test("a pod that has ended holds none", () => {
+  test("a pod that has ended holds no address", () => {
     expect(read([blue], undefined, { status: { phase: "Succeeded" } }).lines).toEqual([]);
   });
 });

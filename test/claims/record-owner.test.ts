@@ -97,8 +97,8 @@ class Upgrade {
 
 const through = (...nads: string[]) => ({ [NETWORKS_ANNOTATION]: nads.join(",") });
 
-describe("the upgrade shares a network with", () => {
-  test("namespaces whose pods have it through definitions that files on the nodes stand for", async () => {
+describe("the upgrade shares a network", () => {
+  test("with namespaces whose pods attach through NADs that stand for files on the nodes", async () => {
     const upgrade = new Upgrade()
       .nad("bank", "blue", BY_FILE)
       .pod("bank", through("blue"))
@@ -111,7 +111,7 @@ describe("the upgrade shares a network with", () => {
     expect(await upgrade.sharedWith()).toEqual(["bank", "imported", "store"]);
   });
 
-  test("nobody whose definition is another file's, or whose pods have ended", async () => {
+  test("with no namespace whose NAD stands for another file, or whose pods have ended", async () => {
     const upgrade = new Upgrade()
       .nad("bank", "red", BY_FILE)
       .pod("bank", through("red"))
@@ -120,7 +120,7 @@ describe("the upgrade shares a network with", () => {
     expect(await upgrade.sharedWith()).toBeUndefined();
   });
 
-  test("namespaces whose pods have it on a primary interface, without a definition", async () => {
+  test("with namespaces whose pods have it on a primary interface, without a NAD", async () => {
     const upgrade = new Upgrade()
       .pod("bank", {}, { interface: "eth0" })
       // By the owner's own definition, for which nothing has to be shared.
@@ -130,17 +130,17 @@ describe("the upgrade shares a network with", () => {
     expect(await upgrade.sharedWith()).toEqual(["bank"]);
   });
 
-  test("those through whose definition a pod has its primary interface", async () => {
+  test("with namespaces through whose NAD a pod has its primary interface", async () => {
     const upgrade = new Upgrade().nad("bank", "blue", BLUE).pod("store", { [DEFAULT_NETWORK]: "bank/blue" });
     expect(await upgrade.sharedWith()).toEqual(["bank"]);
   });
 
-  test("no namespace where Multus's own defines it: every primary interface may have it", async () => {
+  test("with no namespace where Multus's own namespace defines it, because every primary interface may use it", async () => {
     const upgrade = new Upgrade("kube-system").pod("bank", {}, { interface: "eth0" });
     expect(await upgrade.sharedWith()).toBeUndefined();
   });
 
-  test("everybody, where those that use it are more than an IPNetwork can name", async () => {
+  test("with all namespaces, where more use it than an IPNetwork can list", async () => {
     const upgrade = new Upgrade();
     for (let index = 0; index <= 1_000; index += 1)
       upgrade.nad(`ns-${index}`, "blue", BY_FILE).pod(`ns-${index}`, through("blue"));

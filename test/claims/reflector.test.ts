@@ -62,7 +62,7 @@ const heard = (...what: string[]) =>
   eventually(() => what.every((one) => told.includes(one)), what.join(" "));
 const names = () => [...reflector.items.keys()].sort();
 
-test("it lists, says so, and follows changes", async () => {
+test("a reflector lists, reports that it has, and follows changes", async () => {
   collection.put("a");
   collection.put("b");
   reflect();
@@ -78,7 +78,7 @@ test("it lists, says so, and follows changes", async () => {
   expect(collection.lists).toBe(1);
 });
 
-test("a watch that the server ends goes on where it was, with nothing lost or told twice", async () => {
+test("a watch that the server ends is resumed, with no event lost or repeated", async () => {
   collection.put("a");
   reflect();
   await watching();
@@ -92,7 +92,7 @@ test("a watch that the server ends goes on where it was, with nothing lost or to
   expect(collection.lists).toBe(1);
 });
 
-test("bookmarks move the version on, so that a compaction does not matter", async () => {
+test("bookmarks advance the version, so that a watch survives a compaction", async () => {
   collection.put("a");
   reflect();
   await watching();
@@ -107,7 +107,7 @@ test("bookmarks move the version on, so that a compaction does not matter", asyn
   expect(collection.lists).toBe(1);
 });
 
-test("after 410 the list tells what happened meanwhile: gone, made anew, changed, new", async () => {
+test("after a 410 the list reports what was deleted, recreated, changed and created meanwhile", async () => {
   for (const name of ["gone", "anew", "changed", "same"]) collection.put(name);
   reflect();
   await watching();
@@ -133,7 +133,7 @@ test("an ERROR event with 410 leads to a new list", async () => {
   await eventually(() => collection.lists === 2, "a second list");
 });
 
-test("another UID under a known name is a deletion and a creation; a late deletion of the old one is ignored", async () => {
+test("another UID under a known name is a deletion and a creation, and a late deletion of the former is ignored", async () => {
   const old = collection.put("a");
   reflect();
   await watching();
@@ -147,7 +147,7 @@ test("another UID under a known name is a deletion and a creation; a late deleti
   expect(reflector.items.get("key-a")?.uid).toBe("another");
 });
 
-test("nonsense counts as absent, is said once, and ends nothing", async () => {
+test("an unreadable object counts as absent, is reported once, and does not end the watch", async () => {
   collection.put("bad", "nonsense");
   collection.put("good");
   reflect();
@@ -163,7 +163,7 @@ test("nonsense counts as absent, is said once, and ends nothing", async () => {
   expect(names()).toEqual(["key-bad"]);
 });
 
-test("a listener that throws does not end it", async () => {
+test("a listener that throws does not end the watch", async () => {
   collection.put("a");
   reflect({
     onUpsert: (item) => {
@@ -177,7 +177,7 @@ test("a listener that throws does not end it", async () => {
   expect(warnings.join()).toContain("my fault");
 });
 
-test("a server that ends every watch at once is not pestered", async () => {
+test("a server that ends every watch at once is asked with growing pauses", async () => {
   const options = { retryMsMin: 20, retryMsMax: 200, quickMs: 10_000 };
   collection.put("a");
   let watches = 0;
@@ -196,7 +196,7 @@ test("a server that ends every watch at once is not pestered", async () => {
   await eventually(() => watches > 2 && collection.lists > 1, "more watches and another list");
 });
 
-test("a server that says 410 to everything is not pestered either", async () => {
+test("a server that answers 410 to everything is asked with growing pauses", async () => {
   api.handler = (asked, answer, socket) => {
     if (asked.query.has("watch")) json(answer, 410, {});
     else collection.handler(asked, answer, socket);
@@ -207,7 +207,7 @@ test("a server that says 410 to everything is not pestered either", async () => 
   await eventually(() => collection.lists > 2, "more lists");
 });
 
-test("a watch that goes silent is given up, and what was missed is heard", async () => {
+test("a watch that goes silent is given up, and the events that it missed are reported", async () => {
   collection.put("a");
   reflect({ timings: { ...QUICK, stallMs: 200 } });
   await watching();
@@ -217,7 +217,7 @@ test("a watch that goes silent is given up, and what was missed is heard", async
   expect(collection.lists).toBe(1);
 });
 
-test("while the server is away everything known stays; when it is back, that is told", async () => {
+test("while the server is away all objects stay known, and its return is reported", async () => {
   collection.put("a");
   const states: string[] = [];
   reflect({ onState: (state) => states.push(state) });
@@ -251,7 +251,7 @@ test("a watch that is refused for a while waits as long as the server asks", asy
   expect(performance.now() - startMs).toBeGreaterThan(900);
 });
 
-test("a definition that is missing is waited for", async () => {
+test("a resource without a definition is waited for", async () => {
   api.handler = (_asked, answer) => answer.writeHead(404).end("404 page not found");
   reflect();
   expect(await reflector.waitSynced()).toBe(true);
@@ -263,7 +263,7 @@ test("a definition that is missing is waited for", async () => {
   expect(warnings).toEqual([]);
 });
 
-test("a list from the cache is never older than what is known", async () => {
+test("a list from the server's cache never takes the reflector back in time", async () => {
   collection.put("a");
   reflect({ query: { resourceVersion: "0", labelSelector: "x" } });
   await watching();
@@ -276,7 +276,7 @@ test("a list from the cache is never older than what is known", async () => {
   expect(api.asked.every(({ query }) => query.get("labelSelector") === "x")).toBe(true);
 });
 
-test("stopping ends everything, also a wait", async () => {
+test("stopping ends every request and every wait", async () => {
   collection.put("a");
   api.handler = () => {};
   reflect();
@@ -291,7 +291,7 @@ test("stopping ends everything, also a wait", async () => {
   expect(() => reflector.start()).toThrow("once");
 });
 
-test("without the right to list there is nothing, where the caller says so; asked again it is found", async () => {
+test("without the right to list, a collection is empty where the caller allows that, and is filled once the right is there", async () => {
   collection.put("a");
   let may = false;
   api.handler = (asked, answer, socket) => {
@@ -326,7 +326,7 @@ test("without the right to list there is nothing, where the caller says so; aske
   expect(reflector.items.size).toBe(0);
 });
 
-test("a server that is away does not give a right back, and asking again does not wait for it", async () => {
+test("an unreachable server leaves a missing right missing, and a refresh does not wait for the server", async () => {
   api.handler = (_asked, answer) => json(answer, 403, { message: "not you" });
   reflect({ forbiddenIsEmpty: true });
   await reflector.waitSynced();

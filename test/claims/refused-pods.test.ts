@@ -63,7 +63,7 @@ function events(): string[] {
     );
 }
 
-test("a pod of another VM leaves an event on the claim, one in five minutes", async () => {
+test("a pod of another VM that is refused leaves one event on the claim in five minutes", async () => {
   claim("vmi-1");
   pod("own", "vmi-1");
   pod("thief", "vmi-2");
@@ -81,7 +81,7 @@ test("a pod of another VM leaves an event on the claim, one in five minutes", as
   expect(status.conditions, "what the claim says of itself stays").toMatchObject([{ status: "True" }]);
 });
 
-test("so does a second pod that shares no VM, and one on another network", async () => {
+test("a refused second pod without a VM leaves an event on the claim, and so does one on another network", async () => {
   claim(null);
   pod("first", null);
   pod("second", null);
@@ -93,7 +93,7 @@ test("so does a second pod that shares no VM, and one on another network", async
   expect(events()).toHaveLength(2);
 });
 
-test("a refusal that is about the network leaves none", async () => {
+test("a refusal that is about the network leaves no event", async () => {
   claim(null);
   pod("own", null);
   const full = want("c-own", { pod: "own", claim: "vm-a.blue", requested: ["192.168.0.1"] });

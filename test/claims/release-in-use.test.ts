@@ -65,7 +65,7 @@ describe.each([
 ])("release by %s of an address without attachment", (_, release) => {
   const IN_USE = "IN_USE: 10.0.0.5 is in use by pod shop/web (net1)";
 
-  test("is refused while its pod lives, and done by force", async () => {
+  test("is refused while its pod lives, and done with force", async () => {
     pod("p1", { phase: "Running" });
     expect(await release(false)).toBe(IN_USE);
     expect(state()).toBe("Bound");
@@ -83,7 +83,7 @@ describe.each([
     expect(await release(false)).toBe(IN_USE);
   });
 
-  test("is refused for a claim's while the definition of claims is missing, by force too", async () => {
+  test("is refused for a claim's address while the definition of claims is missing, with force too", async () => {
     const owner = { kind: "IPAMClaim", namespace: "shop", name: "vm1", uid: "c1", interface: "" } as const;
     const one = parseInterfaceAddress(`${ADDRESS}/24`);
     api.put(

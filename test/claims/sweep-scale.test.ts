@@ -139,7 +139,7 @@ describe("100,000 IPv6 allocations", () => {
   for (let index = 0; index < 100_000; index += 1) cluster.allocate(index, { lives: true });
   cluster.allocate(100_000, { lives: false });
 
-  test("one that nobody holds is freed after its grace, however long a look takes", async () => {
+  test("one whose owner is gone is freed after its grace, however long a look takes", async () => {
     let looks = 0;
     for (; looks < 6 && cluster.states[0] === "Bound"; looks += 1) {
       const startMs = cluster.clock.nowMs;
@@ -177,7 +177,7 @@ test("a canonical address is read without the general parser", () => {
   expect(formatAddress({ family: 6, value: 0xfdn << 120n })).toBe("fd00::");
 });
 
-test("carrying out that takes long does not keep anybody from looking", async () => {
+test("releases that take long do not delay the next look", async () => {
   const cluster = new LargeCluster();
   cluster.allocate(1, { lives: false });
   await cluster.lookFor(20);
@@ -198,7 +198,7 @@ test("carrying out that takes long does not keep anybody from looking", async ()
   expect(asks.get(one), "it is read and written, and not tried a second time").toBe(2);
 });
 
-test("a lease that comes and goes does not make anybody forget what was seen", async () => {
+test("a controller that loses and regains its lease keeps what it has seen", async () => {
   const cluster = new LargeCluster();
   cluster.allocate(1, { lives: false });
   for (let round = 0; round < 2; round += 1) {
@@ -210,8 +210,8 @@ test("a lease that comes and goes does not make anybody forget what was seen", a
   expect(cluster.states).toEqual(["Cooling"]);
 });
 
-describe("how long a reason has waited", () => {
-  test("is 0 while everything has its grace, grows while nothing can be carried out, and is 0 again", async () => {
+describe("the age of the oldest reason to release", () => {
+  test("is 0 during the grace, grows while nothing can be carried out, and is 0 afterwards", async () => {
     const cluster = new LargeCluster();
     cluster.allocate(1, { lives: false });
     await cluster.lookFor(20);
@@ -229,7 +229,7 @@ describe("how long a reason has waited", () => {
     expect(cluster.sweeper.overdueSeconds).toBe(0);
   });
 
-  test("grows also when looks are so far apart that none of them counts", async () => {
+  test("grows even when looks are too far apart to count", async () => {
     const cluster = new LargeCluster();
     cluster.allocate(1, { lives: false });
     for (let round = 0; round < 10; round += 1) {
@@ -242,7 +242,7 @@ describe("how long a reason has waited", () => {
   });
 });
 
-test("what fails again and again keeps nothing else waiting", async () => {
+test("a release that keeps failing does not delay the others", async () => {
   const cluster = new LargeCluster();
   const stubborn = new Set<string>();
   for (let index = 0; index < 1_000; index += 1) cluster.allocate(index, { lives: false });

@@ -166,7 +166,7 @@ const ATTACHMENT: AllocationAttachment = {
   since: "2026-01-01T00:00:00Z",
 };
 
-test("frees after two passes and the grace, not before", async () => {
+test("an address is freed after two passes and the grace, not before", async () => {
   const cluster = new SweptCluster();
   cluster.allocate(CLAIM);
   await cluster.sweepFor(20);
@@ -178,7 +178,7 @@ test("frees after two passes and the grace, not before", async () => {
   expect(cluster.api.writes).toHaveLength(1);
 });
 
-test("one long silence between two passes is not an observation", async () => {
+test("two passes with a long gap between them do not count as an observed grace", async () => {
   const cluster = new SweptCluster();
   cluster.allocate(CLAIM);
   await cluster.sweepFor(0);
@@ -187,7 +187,7 @@ test("one long silence between two passes is not an observation", async () => {
   expect(cluster.state).toBe("Bound");
 });
 
-test("a change of the allocation begins the grace anew", async () => {
+test("a change of the allocation restarts the grace", async () => {
   const cluster = new SweptCluster();
   const object = cluster.allocate(CLAIM);
   await cluster.sweepFor(20);
@@ -196,7 +196,7 @@ test("a change of the allocation begins the grace anew", async () => {
   expect(cluster.state).toBe("Bound");
 });
 
-test("nothing is freed while something is idle, unread or refused", async () => {
+test("nothing is freed while the controller is idle, a cache is incomplete or the API refuses", async () => {
   const cluster = new SweptCluster();
   cluster.allocate(CLAIM);
   cluster.doubt = "the pods are not listed yet";
@@ -293,7 +293,7 @@ test("a controller stopped between read and write, and continued when the addres
   expect(first.api.at(path)).toMatchObject({ spec: { owner: { uid: "p2" } }, status: { state: "Bound" } });
 });
 
-test("a Cooling object is deleted after rest and keeping, with a precondition", async () => {
+test("a Cooling object is deleted after its cooldown and its keeping time, with a precondition on its UID", async () => {
   const cluster = new SweptCluster({ coolingKeepSeconds: 40 });
   cluster.allocate(CLAIM);
   await cluster.sweepFor(40);
@@ -325,7 +325,7 @@ const DELETED = { deletionTimestamp: "2026-01-01T00:00:30Z" };
 const ENDED = { phase: "Running", containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
 const RUNNING = { phase: "Running", containerStatuses: [{ state: { running: {} } }] };
 
-test("an address from before Holdfast: freed after its kubelet has ended the pod", async () => {
+test("an address from before Holdfast is freed after its kubelet has ended the pod", async () => {
   const cluster = new SweptCluster();
   cluster.node("True");
   cluster.allocate(POD);
@@ -341,7 +341,7 @@ test.each([
   ["was deleted by force", RUNNING, DELETED],
   ["was deleted by force between two starts of its container", ENDED, {}],
 ])(
-  "an address from before Holdfast whose pod %s: held until its node is gone",
+  "an address from before Holdfast whose pod %s is held until its node is gone",
   async (_, status, metadata) => {
     const cluster = new SweptCluster();
     cluster.node("True");
@@ -377,7 +377,7 @@ test("an address that an earlier release has recorded without its node gets it w
   expect(cluster.api.writes).toHaveLength(1);
 });
 
-test("the operator's time for pods that are gone runs only while their node is unreachable", async () => {
+test("podGoneReleaseSeconds runs only while the node of a missing pod is unreachable", async () => {
   const cluster = new SweptCluster({ podGoneReleaseSeconds: 60 });
   cluster.allocate(POD, ATTACHMENT);
   cluster.node("True");

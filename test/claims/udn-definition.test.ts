@@ -6,7 +6,7 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import type { IntervalSet } from "../../ipam/space/interval-set.ts";
 import { cudn, layer2, layer3, localnet, udn } from "./udn-objects.ts";
 
-test("the example of the proposal: infrastructure never, reserved only on request", () => {
+test("in the proposal's example infrastructure addresses are never given, and reserved ones only on request", () => {
   const definition = defined(
     udn(
       layer2({
@@ -60,13 +60,13 @@ test.each([
     gateway: "10.0.0.8",
     first: "10.0.0.2-10.0.0.7,10.0.0.9",
   },
-])("a primary network: $why", ({ more, gateway, first }) => {
+])("a primary network is read: $why", ({ more, gateway, first }) => {
   const definition = defined(udn(layer2({ role: "Primary", subnets: ["10.0.0.0/24"], ...more })));
   expect(gateways(definition)).toEqual([gateway]);
   expect(runs(definition.rangeSets[0]?.automatic, 4).join()).toBe(`${first}-10.0.0.254`);
 });
 
-test("two families have a gateway each", () => {
+test("a dual-stack network has a gateway of each family", () => {
   const definition = defined(udn(layer2({ role: "Primary", subnets: ["10.0.0.0/24", "fd10::/120"] })));
   expect(gateways(definition)).toEqual(["10.0.0.1", "fd10::1"]);
   expect(runs(definition.rangeSets[1]?.automatic, 6)).toEqual(["fd10::3-fd10::ff"]);
@@ -81,7 +81,7 @@ test("a secondary network has no router, and a localnet may leave addresses out"
   expect(runs(local.rangeSets[0]?.automatic, 4)).toEqual(["10.0.0.128-10.0.0.254"]);
 });
 
-test("no ranges for all: layer3, and networks without addresses", () => {
+test("a layer3 network and one without addresses define no ranges for all nodes", () => {
   for (const view of [
     udn(layer3({ role: "Primary", subnets: [{ cidr: "10.128.0.0/14", hostSubnet: 24 }] })),
     cudn(localnet({ ipam: { mode: "Disabled" } })),
@@ -89,7 +89,7 @@ test("no ranges for all: layer3, and networks without addresses", () => {
     expect(defineUdn(view).kind).toBe("without-ranges");
 });
 
-test("what is wrong is said with its place", () => {
+test("a wrong field is refused with its path", () => {
   expect(defineUdn(udn(layer2({ role: "Primary" })))).toEqual({
     kind: "wrong",
     problem: "spec.layer2: Subnets is required with ipam.mode is Enabled or unset",

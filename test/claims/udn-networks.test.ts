@@ -43,7 +43,7 @@ test("a network is counted from what pods and claims report, each address once",
   ]);
 });
 
-test("of the cluster, persistent; without those that have no one range, are wrong, or are ours", async () => {
+test("a cluster's persistent network is listed, and networks without one range, wrong ones and ours are not", async () => {
   const network = layer2({ ...PRIMARY, ipam: { lifecycle: "Persistent" } });
   put(CUDNS_PATH, null, "blue", { spec: { namespaceSelector: {}, network } });
   put(UDNS_PATH, "shop", "wide", { spec: layer3({ role: "Primary", subnets: [{ cidr: "10.0.0.0/8" }] }) });
@@ -59,7 +59,7 @@ test("of the cluster, persistent; without those that have no one range, are wron
   ]);
 });
 
-test("no definitions, or no right to read them: none", async () => {
+test("without UDN definitions, or the right to read them, no network is listed", async () => {
   api.missing.add(UDNS_PATH);
   api.missing.add(CUDNS_PATH);
   expect(await udnNetworks(api, NONE)).toEqual([]);

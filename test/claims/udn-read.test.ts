@@ -5,12 +5,12 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
 import { cudn, layer2, layer3, localnet, PRIMARY, udn } from "./udn-objects.ts";
 
-test("networks are called as in the configurations that are rendered of them", () => {
+test("a network has the name of the configuration that OVN-Kubernetes renders from it", () => {
   expect(udn(layer2(PRIMARY)).network).toBe("shop_blue");
   expect(cudn(layer2(PRIMARY)).network).toBe("cluster_udn_blue");
 });
 
-test("a layer2 network with everything", () => {
+test("a layer2 network is read with every field", () => {
   const reading = readUdn(
     udn(
       layer2({
@@ -42,7 +42,7 @@ test("a layer2 network with everything", () => {
   expect(facts.defaultGatewayIPs.map(formatAddress)).toEqual(["192.168.100.2", "fd10::1"]);
 });
 
-test("a layer3 network: each subnet with the part of a node", () => {
+test("a layer3 network is read with each subnet and its part per node", () => {
   const reading = readUdn(
     cudn(
       layer3({
@@ -64,7 +64,7 @@ test("a layer3 network: each subnet with the part of a node", () => {
   expect(reading.facts.allowPersistentIPs).toBe(false);
 });
 
-test("a localnet", () => {
+test("a localnet is read", () => {
   const reading = readUdn(
     cudn(
       localnet({
@@ -93,7 +93,7 @@ test("host bits of a subnet are dropped, as OVN-Kubernetes does; empty lists are
   expect(reading.facts.subnets.map(({ cidr }) => formatCidr(cidr))).toEqual(["10.20.0.0/16"]);
 });
 
-test("networks without addresses of their own", () => {
+test("networks without IPAM are read without addresses", () => {
   for (const view of [
     udn(layer2({ role: "Secondary", ipam: { mode: "Disabled" } })),
     cudn(localnet({ ipam: { mode: "Disabled" } })),
@@ -467,12 +467,12 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-test.each(ROWS)("refused: $why: $message", ({ view, path, message }) => {
+test.each(ROWS)("a network is refused: $why: $message", ({ view, path, message }) => {
   const reading = readUdn(view);
   expect(reading.kind === "wrong" ? reading.problems : []).toContainEqual({ path, message });
 });
 
-test("a cluster's network needs a selector and a network", () => {
+test("a ClusterUserDefinedNetwork without selector or network is refused", () => {
   const metadata = {
     name: "blue",
     uid: "u",
@@ -489,7 +489,7 @@ test("a cluster's network needs a selector and a network", () => {
   });
 });
 
-test("an object without its metadata is refused, with its kind", () => {
+test("an object without metadata is refused with its kind", () => {
   expect(() => projectUdn({ metadata: { name: "blue" } }, "UserDefinedNetwork")).toThrow(
     "UserDefinedNetwork blue: its metadata is not complete",
   );

@@ -34,11 +34,11 @@ test.each<{ why: string; view: UdnView }>([
     why: "the field before the annotation",
     view: udn(layer2(PRIMARY, ref({ name: "md" })), annotated("other")),
   },
-])("refers: $why", ({ view }) => {
+])("a definition refers to a Service: $why", ({ view }) => {
   expect(readUdnServiceReference(view)).toEqual(REFERS);
 });
 
-test("no reference", () => {
+test("a definition without the annotation refers to no Service", () => {
   expect(readUdnServiceReference(udn(layer2(PRIMARY)))).toEqual({ kind: "none" });
   expect(readUdnServiceReference(udn(layer2(PRIMARY, ref(null))))).toEqual({ kind: "none" });
   expect(readNadServiceReference(null, "shop")).toEqual({ kind: "none" });
@@ -139,7 +139,7 @@ test.each<{ why: string; view: UdnView; problems: string[] }>([
       "metadataServiceRef requires at least one IPv4 subnet",
     ],
   },
-])("wrong: $why", ({ view, problems }) => {
+])("a wrong reference is refused: $why", ({ view, problems }) => {
   const reference = readUdnServiceReference(view);
   expect(reference).toEqual({ kind: "wrong", problems });
   expect(describeReference(reference)).toBe(problems.join("; "));
@@ -219,11 +219,11 @@ test.each([
     problem: "Service shop/md has no IPv4 address family: only IPv4 is supported",
   },
   { spec: { ports: [{ port: 53, protocol: "UDP" }] }, problem: "Service shop/md has no TCP port" },
-])("a Service that cannot: $problem", ({ spec, problem }) => {
+])("a Service that cannot be used is refused: $problem", ({ spec, problem }) => {
   expect(judgeService("shop/md", service(spec))).toEqual({ kind: "refused", problem });
 });
 
-test("a Service that is not there", () => {
+test("a Service that does not exist is refused", () => {
   expect(judgeService("shop/md", null)).toEqual({
     kind: "refused",
     problem: "Service shop/md does not exist",

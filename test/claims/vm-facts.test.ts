@@ -45,7 +45,7 @@ function vmi(
   api.put(VMIS, { metadata: { namespace: "shop", name: "vm1", uid, ownerReferences: owners }, spec });
 }
 
-test("name, UIDs and firmware, asked for once: they are a VMI's for ever", async () => {
+test("name, UIDs and firmware UUID of a VMI are read once, because they never change", async () => {
   vmi(firmware(FIRMWARE.toUpperCase()));
   const facts = { namespace: "shop", name: "the-vm", uid: "vm-1", vmiUid: "vmi-1", firmwareUuid: FIRMWARE };
   expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vm: facts });
@@ -61,8 +61,8 @@ test("a VMI that no VM owns goes by its own name", async () => {
   expect(await pods.vmOf(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vmUid: null });
 });
 
-describe("no VM, and nothing remembered", () => {
-  test("another VMI has its name by now", async () => {
+describe("no VM is found, and that is not remembered, when", () => {
+  test("another VMI has the name by now", async () => {
     vmi(firmware(FIRMWARE), "vmi-2");
     expect(await pods.vmFacts(launcher, DEADLINE_MS)).toEqual({ kubevirt: true, vm: null });
     vmi(firmware(FIRMWARE));
@@ -94,7 +94,7 @@ test.for([
   expect(readUuid(given)).toBe(read);
 });
 
-test("of a stopped VM: what its next VMI will have, if it is the same VM and says so", async () => {
+test("a stopped VM's firmware UUID is that of its template, if the UID is the same VM's", async () => {
   api.put(VMS, { metadata: { name: "vm1", uid: "vm-1" }, spec: { template: { spec: firmware(FIRMWARE) } } });
   const ask = (name: string, uid: string) =>
     pods.firmwareUuidOfVm({ namespace: "shop", name, uid }, DEADLINE_MS);

@@ -52,7 +52,7 @@ describe("may not use a claim", () => {
     });
   });
 
-  test("and all three are named", () => {
+  test("the refusal names the claim, its VM and the pod", () => {
     expect(mayUse({ claim: ofVm, pod: user("vmi-2", "vm-2"), kubevirt: true })).toMatchObject({
       refusal: {
         message:
@@ -91,7 +91,7 @@ test.each([
   [user(null, null), user(null, null), false, "two plain pods"],
   [user("", ""), user("", ""), false, "empty UIDs are none"],
   [user("vmi-1", "vm-1"), user(null, null), false, "a VM's pod and a plain one"],
-])("one VM: %j and %j: %s", (a, b, expected, _reason) => {
+])("%j and %j are the same VM: %s", (a, b, expected, _reason) => {
   expect(sameVm(a, b)).toBe(expected);
   expect(sameVm(b, a)).toBe(expected);
 });

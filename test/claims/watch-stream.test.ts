@@ -36,7 +36,7 @@ test.each([
   expect(stream.push(Buffer.from(`${JSON.stringify({ type: "ERROR", object })}\n`))).toEqual(end);
 });
 
-test("what is no event is refused, and a line without end does not use up the memory", () => {
+test("a line that is no event is refused, and a line without an end does not use up memory", () => {
   expect(() => new WatchStream(() => {}).push(Buffer.from("<html>\n"))).toThrow("JSON");
   expect(() => new WatchStream(() => {}).push(Buffer.from("{}\n"))).toThrow("no type");
   const stream = new WatchStream(() => {});

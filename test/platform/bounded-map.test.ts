@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { BoundedMap } from "../../platform/bounded-map.ts";
 
-test("the entry that was set longest ago goes first", () => {
+test("a full map drops the entry that was set longest ago", () => {
   const map = new BoundedMap<string, number>(2);
   map.set("a", 1).set("b", 2).set("c", 3);
   expect([...map]).toEqual([
@@ -10,7 +10,7 @@ test("the entry that was set longest ago goes first", () => {
   ]);
 });
 
-test("setting a key again makes it the newest, and drops none", () => {
+test("setting a key again makes it the newest entry and drops none", () => {
   const map = new BoundedMap<string, number>(2);
   map.set("a", 1).set("b", 2).set("a", 3);
   expect([...map.keys()]).toEqual(["b", "a"]);
@@ -26,7 +26,7 @@ test("reading does not make an entry newer", () => {
   expect(map.has("a")).toBe(false);
 });
 
-test("it behaves like a plain map that drops its first key, whatever is set, deleted and cleared", () => {
+test("after any sequence of sets, deletes and clears it equals a plain Map that drops its first key", () => {
   const map = new BoundedMap<number, number>(8);
   const model = new Map<number, number>();
   // A walk over 16 keys that comes past every order: multiples of an odd number, with a step that changes.

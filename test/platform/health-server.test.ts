@@ -36,7 +36,7 @@ async function taken(): Promise<{ port: number; server: Server }> {
   return { port: (server.address() as AddressInfo).port, server };
 }
 
-test("three paths, and nothing else", async () => {
+test("three paths are served, and nothing else", async () => {
   const server = healthServer();
   await server.start();
   expect(await ask(server, "/healthz")).toEqual([200, "ok\n"]);
@@ -50,14 +50,14 @@ test("three paths, and nothing else", async () => {
 test.each([
   ["at once", () => "it is starting"],
   ["later", async () => "it is starting"],
-])("who is not ready says why, %s", async (_when, notReady) => {
+])("a process that is not ready says why, %s", async (_when, notReady) => {
   const server = healthServer({ notReady });
   await server.start();
   expect(await ask(server, "/readyz")).toEqual([503, "it is starting\n"]);
   expect(await ask(server, "/healthz")).toEqual([200, "ok\n"]);
 });
 
-test("metrics that cannot be collected are a fault, not a silence", async () => {
+test("metrics that cannot be collected are answered with an error", async () => {
   const server = healthServer({
     metrics: {
       text: async () => {
@@ -69,18 +69,18 @@ test("metrics that cannot be collected are a fault, not a silence", async () => 
   expect(await ask(server, "/metrics")).toEqual([500, "no counters\n"]);
 });
 
-test("off: nothing listens", async () => {
+test('with "off" nothing listens', async () => {
   const server = healthServer({ address: null });
   await server.start();
   expect(server.address).toBeNull();
 });
 
-test("an address that is taken is an error", async () => {
+test("an address that is in use is an error", async () => {
   const { port } = await taken();
   await expect(healthServer({ address: { ...LOCALHOST, port } }).start()).rejects.toThrow("EADDRINUSE");
 });
 
-test("whoever keeps trying starts all the same, and says what is wrong", async () => {
+test("a process that keeps trying starts while the address is in use, and says so", async () => {
   const { port } = await taken();
   const server = healthServer({ address: { ...LOCALHOST, port }, keepsTrying: true });
   await server.start();

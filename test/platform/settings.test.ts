@@ -37,7 +37,7 @@ const EVERYTHING: Readonly<Record<string, string>> = Object.fromEntries(
 describe.each(LOADERS)("%s", (name, load) => {
   const { settings }: Process = PROCESSES[name];
 
-  test("starts without any setting, and takes every variable of its own", () => {
+  test("it starts without any setting, and reads every variable of its own", () => {
     expect(() => load({}, {})).not.toThrow();
     const own = Object.entries(settings)
       .filter(([key]) => !["novaUrl", "haproxyUser", "haproxyGroup"].includes(key))
@@ -45,7 +45,7 @@ describe.each(LOADERS)("%s", (name, load) => {
     expect(() => load({}, Object.fromEntries(own))).not.toThrow();
   });
 
-  test("variables of the other processes pass unread, whatever they say", () => {
+  test("variables of other processes are ignored, whatever their value", () => {
     const others = Object.keys(EVERYTHING).filter(
       (variable) => !Object.keys(settings).map(variableOf).includes(variable),
     );
@@ -56,7 +56,7 @@ describe.each(LOADERS)("%s", (name, load) => {
     ).toMatchObject(before);
   });
 
-  test("a variable that no process has is refused, and those of this one are named", () => {
+  test("a variable that no process knows is refused, and this process's variables are listed", () => {
     expect(() => load({}, { HOLDFAST_LOGLEVEL: "debug" })).toThrow(
       `environment: unknown setting HOLDFAST_LOGLEVEL; known are ${Object.keys(settings).map(variableOf).join(", ")}`,
     );
@@ -64,7 +64,7 @@ describe.each(LOADERS)("%s", (name, load) => {
       expect(() => load({}, { [`${variable}X`]: value }), variable).toThrow(`unknown setting ${variable}X`);
   });
 
-  test("what is not a setting passes", () => {
+  test("variables of tests, of the plugin and of Kubernetes are ignored", () => {
     const env = {
       HOLDFAST_SHIM_CONF: "/etc/shim.conf",
       HOLDFAST_KILL_POINT: "x",
@@ -75,14 +75,14 @@ describe.each(LOADERS)("%s", (name, load) => {
     expect(() => load({}, env)).not.toThrow();
   });
 
-  test("an unknown flag is refused, and the settings are named", () => {
+  test("an unknown flag is refused, and the known flags are listed", () => {
     expect(() => load({ nonsense: "1" }, {})).toThrow(
       `command line: unknown setting nonsense; known are ${Object.keys(settings).join(", ")}`,
     );
   });
 
   test.each(["nowhere", "127.0.0.1:70000"])(
-    "metricsAddress %s: where it was given, and what is expected",
+    "a wrong metricsAddress %s is refused with where it was given and what is expected",
     (address) => {
       const expected = `metricsAddress is "${address}": expected host:port, with a port up to 65535, or off`;
       expect(() => load({ metricsAddress: address }, {})).toThrow(`command line: ${expected}`);
@@ -90,7 +90,7 @@ describe.each(LOADERS)("%s", (name, load) => {
     },
   );
 
-  test("an address is read, off is none, and a flag wins over a variable", () => {
+  test('metricsAddress is an address or "off", and a flag wins over a variable', () => {
     const env = { HOLDFAST_METRICS_ADDRESS: "off" };
     expect(load({}, env).metricsAddress).toBeNull();
     expect(load({ metricsAddress: "[::1]:65535" }, env).metricsAddress).toEqual({
@@ -99,7 +99,7 @@ describe.each(LOADERS)("%s", (name, load) => {
     });
   });
 
-  test("a level of the log that there is not", () => {
+  test("an unknown log level is refused", () => {
     expect(() => load({ logLevel: "loud" }, {})).toThrow(
       'command line: logLevel is "loud": expected debug, info, warn, error or silent',
     );
@@ -109,14 +109,14 @@ describe.each(LOADERS)("%s", (name, load) => {
 describe("the cluster", () => {
   const POD = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
 
-  test("in-cluster is a pod's own for all that have a kubeconfig", () => {
+  test("in-cluster selects the pod's own cluster in every process that takes a kubeconfig", () => {
     const flags = { kubeconfig: "in-cluster" };
     expect(loadDaemonSettings(flags, {}).kubernetes).toEqual({ kubeconfig: null });
     expect(loadMetadataSettings(flags, {}).kubernetes).toEqual({ kubeconfig: null });
     expect(loadControllerSettings(flags, {}).kubeconfig).toBeNull();
   });
 
-  test("without the setting a node's processes ask their pod's cluster, or none", () => {
+  test("without a kubeconfig, a node's processes use the cluster of their pod, or none outside a pod", () => {
     for (const load of [loadDaemonSettings, loadMetadataSettings]) {
       expect(load({}, POD).kubernetes).toEqual({ kubeconfig: null });
       expect(load({}, {}).kubernetes).toBeNull();
@@ -141,7 +141,7 @@ describe("the daemon's file", () => {
     expect(settings).toMatchObject({ node: "flag", spool: "/variable", state: "/file" });
   });
 
-  test("HOLDFAST_CONFIG names it, too, and --config wins", () => {
+  test("HOLDFAST_CONFIG names the file, and --config wins over it", () => {
     const config = written("node: named\n");
     expect(loadDaemonSettings({}, { HOLDFAST_CONFIG: config }).node).toBe("named");
     expect(loadDaemonSettings({ config }, { HOLDFAST_CONFIG: "/nonexistent" }).node).toBe("named");
@@ -161,20 +161,20 @@ describe("the daemon's file", () => {
     ["config: /other", "unknown setting config"],
     ["- a", 'expected a mapping of settings, such as "logLevel: debug"'],
     ["a: [", "cannot be read: "],
-  ])("%s is refused by the file's name", (text, says) => {
+  ])("%s is refused, and the file is named", (text, says) => {
     const config = written(text);
     expect(() => loadDaemonSettings({ config }, {})).toThrow(says);
     expect(() => loadDaemonSettings({ config }, {})).toThrow(config);
   });
 
-  test("lists are lists in the file, and have commas elsewhere", () => {
+  test("a list is a list in the file, and separated by commas elsewhere", () => {
     const paths = ["/etc/a", "/etc/b"];
     const config = written(`resolvConfPaths: ["${paths.join('", "')}"]\n`);
     expect(loadDaemonSettings({ config }, {}).resolvConfPaths).toEqual(paths);
     expect(loadDaemonSettings({ resolvConfPaths: "/etc/a, /etc/b" }, {}).resolvConfPaths).toEqual(paths);
   });
 
-  test("a group is a name or a number, a group that is not there is refused, and none is the daemon's user alone", () => {
+  test("a socket group is a name or a number, an unknown group is refused, and without one only the daemon's user has access", () => {
     expect(loadDaemonSettings({ config: written("identityGroup: 65532\n") }, {}).identityGroup).toBe(65_532);
     expect(loadDaemonSettings({ identityGroup: "root" }, {}).identityGroup).toBe(0);
     expect(loadDaemonSettings({ identityGroup: "" }, {}).identityGroup).toBeNull();
@@ -183,7 +183,7 @@ describe("the daemon's file", () => {
     );
   });
 
-  test("the identity socket is beside the other, elsewhere, or none", () => {
+  test("the identity socket is beside the daemon's socket, elsewhere, or off", () => {
     const socketOf = (flags: object) =>
       loadDaemonSettings({ socket: "/run/x/h.sock", ...flags }, {}).identitySocket;
     expect(socketOf({})).toBe("/run/x/identity.sock");

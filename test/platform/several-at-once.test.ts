@@ -4,7 +4,7 @@ import { nextTurn, systemClock } from "../../platform/time.ts";
 
 const turn = () => nextTurn(systemClock);
 
-test("every item is done once, begun in order, so many at once and no more", async () => {
+test("every item is done once, they begin in order, and never more than the limit at once", async () => {
   const begun: number[] = [];
   let running = 0;
   let most = 0;
@@ -19,7 +19,7 @@ test("every item is done once, begun in order, so many at once and no more", asy
   expect({ begun, most }).toEqual({ begun: [1, 2, 3, 4, 5, 6, 7], most: 3 });
 });
 
-test("after a failure nothing more is begun, and what was begun ends before it is told", async () => {
+test("after a failure nothing new begins, and what has begun ends before the failure is thrown", async () => {
   const log: string[] = [];
   const work = async (item: number) => {
     log.push(`begin ${item}`);
@@ -32,7 +32,7 @@ test("after a failure nothing more is begun, and what was begun ends before it i
   expect(log).toEqual(["begin 1", "begin 2", "end 2"]);
 });
 
-test("no items are no work, and items that cannot be told fail it", async () => {
+test("an empty list is no work, and an iterator that throws fails the whole", async () => {
   await severalAtOnce([], 4, () => Promise.reject(new Error("never")));
   const broken = function* () {
     yield 1;

@@ -11,7 +11,7 @@ function scene() {
   return { begun, work, flights: new SingleFlight<string>() };
 }
 
-test("whoever asks while it is under way gets the same, and whoever comes later begins anew", async () => {
+test("callers during a run share its result, and a later caller starts a new run", async () => {
   const { begun, work, flights } = scene();
   const both = [flights.run(work("first")), flights.run(work("second"))];
   begun[0]?.end("one");
@@ -23,14 +23,14 @@ test("whoever asks while it is under way gets the same, and whoever comes later 
   expect(begun.map(({ key }) => key)).toEqual(["first", "third"]);
 });
 
-test("keys do not share", async () => {
+test("different keys do not share a run", async () => {
   const { begun, work, flights } = scene();
   const all = Promise.all([flights.run(work("a"), "a"), flights.run(work("b"), "b")]);
   for (const { key, end } of begun) end(key);
   expect(await all).toEqual(["a", "b"]);
 });
 
-test("a failure is everybody's who asked, and is not remembered", async () => {
+test("a failure reaches every caller of its run, and is not remembered", async () => {
   const { begun, work, flights } = scene();
   const both = [flights.run(work("first")), flights.run(work("second"))];
   begun[0]?.fail(new Error("no"));
@@ -40,7 +40,7 @@ test("a failure is everybody's who asked, and is not remembered", async () => {
   expect(await later).toBe("yes");
 });
 
-test("what was begun anew, or forgotten, is not given to others, and its end ends nothing of theirs", async () => {
+test("a run that was renewed or forgotten is not shared any more, and its end does not end the newer run", async () => {
   const { begun, work, flights } = scene();
   const old = flights.run(work("old"));
   const fresh = flights.renew(work("fresh"));

@@ -31,7 +31,7 @@ async function asked() {
   return { server, answer, end: () => waiting[0]?.end() };
 }
 
-test("what was asked before a server closes is answered", async () => {
+test("requests that arrived before a server closes are answered", async () => {
   const { server, answer, end } = await asked();
   const closed = closeServer(server, systemClock, 60_000);
   end();

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { interval, randomUuid, sleep, systemClock, timeoutSignal } from "../../platform/time.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 
-test("the system's timers: a time beyond what Node can wait is waited for, not fired at once", async () => {
+test("a timer of the system's clock waits for longer than Node can, and does not fire at once", async () => {
   const fired: string[] = [];
   const far = systemClock.timer(2 ** 40, () => fired.push("far"));
   const past = new Promise<void>((resolve) => {
@@ -16,7 +16,7 @@ test("the system's timers: a time beyond what Node can wait is waited for, not f
   expect(fired).toEqual(["past"]);
 });
 
-test("a timer that was cancelled does not begin anew", async () => {
+test("a timer that was cancelled cannot be restarted", async () => {
   const time = new VirtualTime();
   const clock = time.clock();
   let count = 0;
@@ -32,7 +32,7 @@ test("a timer that was cancelled does not begin anew", async () => {
   expect(count).toBe(0);
 });
 
-test("things happen by their time, and those of one instant in the order in which they were asked for", async () => {
+test("timers fire by their time, and those of one instant in the order in which they were set", async () => {
   const time = new VirtualTime();
   const clock = time.clock();
   const seen: string[] = [];
@@ -48,7 +48,7 @@ test("things happen by their time, and those of one instant in the order in whic
   expect(time.nowMs).toBe(40);
 });
 
-test("an interval comes again until it is cancelled, a sleep ends early, a limit aborts", async () => {
+test("an interval repeats until it is cancelled, a sleep can end early, and a time limit aborts", async () => {
   const time = new VirtualTime();
   const clock = time.clock();
   const seen: number[] = [];
@@ -70,7 +70,7 @@ test("an interval comes again until it is cancelled, a sleep ends early, a limit
   expect(limit.reason).toMatchObject({ name: "TimeoutError" });
 });
 
-test("clocks of one world differ in origin, rate and wall, and agree on what comes first", async () => {
+test("the clocks of one virtual time differ in origin, rate and wall time, and agree on the order of events", async () => {
   const time = new VirtualTime();
   const slow = time.clock({ rate: 0.5, originMs: 7 });
   const fast = time.clock({ rate: 2, wallMs: 1_000 });
@@ -82,7 +82,7 @@ test("clocks of one world differ in origin, rate and wall, and agree on what com
   expect([slow.monotonicMs(), fast.monotonicMs(), fast.wallMs()]).toEqual([107, 400, 1_400]);
 });
 
-test("chance is what the seed says", () => {
+test("random numbers follow from the seed", () => {
   const drawn = (seed: number) => {
     const clock = new VirtualTime(seed).clock();
     return [clock.random(), randomUuid(clock), clock.randomBytes(4).toString("hex")];
@@ -92,7 +92,7 @@ test("chance is what the seed says", () => {
   expect(drawn(7)[1]).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-test("what nothing will ever bring is said, instead of waiting for it", async () => {
+test("waiting for a condition that no timer can bring about is an error", async () => {
   await expect(new VirtualTime().until(() => false, "the bus")).rejects.toThrow(
     "nothing will ever bring the bus",
   );

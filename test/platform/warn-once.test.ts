@@ -2,14 +2,14 @@ import { expect, test } from "vitest";
 import type { Log } from "../../platform/log.ts";
 import { SaidOnce, WarnOnce } from "../../platform/warn-once.ts";
 
-test("something is news once, and again when it was over in between", () => {
+test("a warning is new once, and again after it was over", () => {
   const said = new SaidOnce();
   expect([said.isNews("a"), said.isNews("b"), said.isNews("a")]).toEqual([true, true, false]);
   said.forget("a");
   expect([said.isNews("a"), said.isNews("b")]).toEqual([true, false]);
 });
 
-test("a memory that is full forgets the oldest only", () => {
+test("a full memory forgets its oldest warning only", () => {
   const said = new SaidOnce();
   for (let count = 0; count <= 1_000; count += 1) said.isNews(`${count}`);
   expect([said.isNews("1000"), said.isNews("1"), said.isNews("0")]).toEqual([false, false, true]);

@@ -48,7 +48,7 @@ export class ClusterAdds {
     refuseUnlessReady(context);
     if (this.#underWay >= UNDER_WAY_MAX)
       throw new RefusalError(refuse("TOO_MANY_WAITING", { count: this.#underWay }));
-    const deadlineMs = context.clock.monotonicMs() + context.addDeadlineMs;
+    const { deadlineMs } = base;
     this.#underWay += 1;
     try {
       const request = await readClusterRequest(
@@ -74,7 +74,7 @@ export class ClusterAdds {
         const counts = { definition: request.definition, by: "the network's definition" };
         context.warnings.warn(base.network, bridgeTakesGateway(counts));
       }
-      const want: AttachWant = { definitionLacksGateway, ...base, ...request, definition };
+      const want = { definitionLacksGateway, ...base, ...request, definition };
       const dns = await dnsOf(context, want.definition);
       const outcome =
         want.claim === null
@@ -86,7 +86,7 @@ export class ClusterAdds {
         cluster.warnPod(pod, "ClaimIgnored", warning);
       }
       for (const note of want.definition.notes) context.warnings.warn(want.network, note);
-      return await answer(context, config, outcome, dns);
+      return await answer(context, config, outcome, { dns, deadlineMs });
     } catch (error) {
       if (error instanceof RefusalError) cluster.tellPod(pod, error.refusal);
       throw error;
@@ -104,7 +104,7 @@ async function answerHere(
   base: Pick<
     AttachWant,
     "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "pod"
-  >,
+  > & { readonly deadlineMs: number },
 ): Promise<object | null> {
   const definition = context.store.definition(base.network) ?? ownOrBare(config);
   const outcome = await store.answerLocally({
@@ -116,7 +116,8 @@ async function answerHere(
   });
   if (outcome === null) return null;
   if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
-  return answer(context, config, outcome, await dnsOf(context, outcome.definition));
+  const dns = await dnsOf(context, outcome.definition);
+  return answer(context, config, outcome, { dns, deadlineMs: base.deadlineMs });
 }
 
 /** A repeat is answered its addresses even when nobody can say any more what its network is. */

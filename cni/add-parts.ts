@@ -20,8 +20,9 @@ export function wantOf(
 ): Pick<
   AttachWant,
   "network" | "containerId" | "interface" | "stamp" | "netns" | "onePerFamily" | "bridgeIsGateway"
-> {
+> & { readonly deadlineMs: number } {
   return {
+    deadlineMs: context.clock.monotonicMs() + context.addDeadlineMs,
     network: networkNameOf(config),
     containerId: wire.containerId,
     interface: wire.ifname,
@@ -51,9 +52,9 @@ export async function answer(
   context: CniContext,
   config: PluginConfig,
   outcome: Extract<AttachOutcome, { kind: "attached" }>,
-  dns: NetworkDefinition["dns"],
+  { dns, deadlineMs }: { readonly dns: NetworkDefinition["dns"]; readonly deadlineMs: number },
 ): Promise<object> {
-  const routes = await routesOf(context, config, outcome);
+  const routes = await routesOf(context, config, outcome, deadlineMs);
   const result = formatResult(config.cniVersion, { ips: outcome.attachment.ips, routes, dns });
   context.killPoint?.("before-answer");
   const { network, containerId, interface: name, ips, pod } = outcome.attachment;
@@ -77,18 +78,17 @@ export async function dnsOf(
 /** A claim that does not exist yet is waited for, within the deadline; never is an address given without it. */
 export async function attachWithClaim(
   context: CniContext,
-  want: AttachWant,
+  want: AttachWant & { readonly deadlineMs: number },
   { lookAgainMs = Number.POSITIVE_INFINITY }: { readonly lookAgainMs?: number } = {},
 ): Promise<AttachOutcome> {
   const claim = want.claim as NonNullable<AttachWant["claim"]>;
   const place = context.waiting.enter([claimKey(claim), containerKey(want.containerId, want.interface)]);
   const { clock } = context;
-  const deadline = clock.monotonicMs() + context.addDeadlineMs;
   try {
     for (;;) {
       const outcome = await context.store.attach(want);
       if (outcome.kind !== "refused" || outcome.refusal.code !== "CLAIM_ABSENT") return outcome;
-      const left = deadline - clock.monotonicMs();
+      const left = want.deadlineMs - clock.monotonicMs();
       const woken = await place.wait(Math.min(left, lookAgainMs));
       if (woken === "deadline" && (left <= lookAgainMs || context.waiting.closed)) return outcome;
       if (woken === "full") {

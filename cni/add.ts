@@ -4,7 +4,6 @@ import type { CniWireRequest } from "../cni-shim/wire.ts";
 import { withBridgeGateways } from "../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError } from "../ipam/refusals.ts";
-import type { AttachWant } from "../store/allocations.ts";
 import {
   answer,
   attachWithClaim,
@@ -20,7 +19,7 @@ export async function addStandalone(context: CniContext, wire: CniWireRequest): 
   refuseUnlessReady(context);
   const config = context.configs.read(wire.config);
   const asked = readAttachmentRequest(parseCniArgs(wire.args), config.conf);
-  const want: AttachWant = {
+  const want = {
     definition: config.definition,
     definitionSource: config.text,
     // Last: V8 takes 2 µs for each property that follows a spread.
@@ -45,7 +44,7 @@ export async function addStandalone(context: CniContext, wire: CniWireRequest): 
       `the ranges in the runtime's configuration are not those of ${applied.by}, which was applied and counts`,
     );
   }
-  return answer(context, config, outcome, dns);
+  return answer(context, config, outcome, { dns, deadlineMs: want.deadlineMs });
 }
 
 /** Whether a configuration gives ranges, and other ones than the definition that counts. */

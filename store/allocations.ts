@@ -31,6 +31,8 @@ export interface AttachWant extends AttachAsk {
   readonly mac?: string;
   /** The bridge is the gateway, and the cluster's definition does not say so: other nodes may give that address. */
   readonly definitionLacksGateway?: boolean;
+  /** By when the whole ADD has to be answered, an instant of the clock, ms; absent: as long as the store itself allows. */
+  readonly deadlineMs?: number;
 }
 
 export type AttachOutcome =

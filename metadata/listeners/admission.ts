@@ -3,6 +3,7 @@ import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Log } from "../../platform/log.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
 import type { CniStore } from "../../store/node-store.ts";
@@ -21,6 +22,7 @@ export interface AdmissionCluster {
 }
 
 interface AdmissionContext {
+  readonly clock: Pick<Clock, "monotonicMs">;
   readonly store: Pick<CniStore, "definition" | "attachmentsOfContainer">;
   /** null: no Kubernetes behind this daemon. */
   readonly cluster: AdmissionCluster | null;
@@ -42,24 +44,25 @@ type Attached = Extract<AttachOutcome, { kind: "attached" }>;
 
 /**
  * The routes of an ADD that has its addresses. On a network with metadata it is answered when the listener on this node is
- * up, or after `metadataWaitMs`; the first such network of a container gets the route to it.
+ * up, or after `metadataWaitMs`, or when the ADD has to end; the first such network of a container gets the route to it.
  */
 export function routesOf(
   context: AdmissionContext,
   config: NodeConfig,
   { attachment, definition }: Attached,
+  deadlineMs: number,
 ): readonly Route[] | Promise<readonly Route[]> {
   const { metadata, routes } = definition;
   if (metadata === null || !context.listeners.enabled) return routes;
   if (metadata.kind === "on" && ipv4Of(attachment).length === 0) return routes;
-  return withMetadata(context, config, attachment, definition);
+  return withMetadata(context, config, { attachment, definition }, deadlineMs);
 }
 
 async function withMetadata(
   context: AdmissionContext,
   config: NodeConfig,
-  attachment: Attachment,
-  definition: NetworkDefinition,
+  { attachment, definition }: Pick<Attached, "attachment" | "definition">,
+  deadlineMs: number,
 ): Promise<readonly Route[]> {
   const { routes, metadata } = definition;
   const reason = await whyNot(context, config, attachment, definition);
@@ -67,7 +70,7 @@ async function withMetadata(
     refuse(context, attachment, reason ?? "it is off");
     return routes;
   }
-  await waitForListener(context, attachment, definition);
+  await waitForListener(context, attachment, definition, deadlineMs);
   if (routes.some(({ dst }) => dst === METADATA_ROUTE_DST) || hasOtherRoute(context, attachment))
     return routes;
   return [...routes, { dst: METADATA_ROUTE_DST, gw: formatAddress(metadata.address.address) }];
@@ -113,16 +116,18 @@ async function waitForListener(
   context: AdmissionContext,
   attachment: Attachment,
   definition: NetworkDefinition,
+  deadlineMs: number,
 ): Promise<void> {
-  const { listeners, metadataWaitMs } = context;
-  const state = await listeners.untilUp(attachment, definition, metadataWaitMs);
+  const { clock, listeners, metadataWaitMs } = context;
+  const waitMs = Math.min(metadataWaitMs, Math.max(0, deadlineMs - clock.monotonicMs()));
+  const state = await listeners.untilUp(attachment, definition, waitMs);
   const outcome: WaitOutcome = state?.state ?? "late";
   listeners.reports.waits[outcome] += 1;
   if (outcome === "up") return;
   const { network, containerId, interface: name, pod } = attachment;
   const why =
     state === null
-      ? `its listener was not up within ${metadataWaitMs} ms; is holdfast metadata-net running on this node?`
+      ? `its listener was not up within ${Math.round(waitMs)} ms; is holdfast metadata-net running on this node?`
       : `its listener cannot be set up on this node: ${state.problem ?? "no reason was given"}`;
   const message = `network ${network} has no metadata yet: ${why}`;
   context.log.warn({ network, containerId, interface: name }, message);

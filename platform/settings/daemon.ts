@@ -63,7 +63,7 @@ export const DAEMON_SETTINGS = {
     // Below the 60 s after which the plugin binary gives up, and below a container runtime's own time-out.
     default: 9_000,
     meaning: 'how long an ADD may wait before it is answered "try again"',
-    more: "It waits for a claim that does not exist yet",
+    more: "It waits for a claim that does not exist yet, for other ADDs of the same owner, and for the API server",
   },
   witnessIntervalSeconds: {
     type: "number",
@@ -122,7 +122,7 @@ export const DAEMON_SETTINGS = {
     max: 30_000,
     default: 3_000,
     meaning: "how long an ADD waits for the metadata listener of its network",
-    more: "Then it is answered without the listener",
+    more: "Then it is answered without the listener, and no later than `addDeadlineMs` says",
   },
   resolvConfPaths: {
     type: "files",

@@ -34,7 +34,7 @@ import type { AttachParts } from "./attach-parts.ts";
 import { checkNode } from "./check-node.ts";
 import type { ClaimAccess } from "./claim-access.ts";
 import { Followed } from "./followed.ts";
-import { KeyedMutex } from "./keyed-mutex.ts";
+import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { KubernetesLeaseBook } from "./lease-book.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
 import { Outbox } from "./outbox.ts";
@@ -76,7 +76,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #parts: AttachParts;
   readonly #outbox: Outbox;
   readonly #followed: Followed;
-  readonly #turns = new KeyedMutex();
+  readonly #turns: KeyedMutex;
   /** ADDs of this process that have not come to their end: see abandonForgotten. */
   readonly #underWay = new Set<string>();
   readonly #unrestored = new Set<string>();
@@ -88,6 +88,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     super(folder);
     this.#options = options;
     this.#clock = context.clock;
+    this.#turns = new KeyedMutex(context.clock);
     this.hint = new Hint(api, context.clock, context.node);
     this.#reads = new AllocationClient(api, "housekeeping");
     const client = new AllocationClient(api, "del");
@@ -193,25 +194,37 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   async attach(want: AttachWant): Promise<AttachOutcome> {
     const problem = this.folder.whyFull;
     if (problem !== null) return { kind: "refused", refusal: refuse("STORAGE_FAILED", { problem }) };
-    const { containerId, interface: interfaceName, network, claim, pod } = want;
-    const adding = addKey({ network, containerId, interface: interfaceName });
-    const leaveContainer = await this.#turns.enter(`container ${adding}`);
-    const owner =
-      claim !== null
-        ? `claim ${claim.namespace}/${claim.name}`
-        : pod && `pod ${network} ${pod.uid} ${interfaceName}`;
-    const leaveOwner = owner === null ? () => {} : await this.#turns.enter(owner);
+    const deadlineMs = Math.min(
+      want.deadlineMs ?? Number.POSITIVE_INFINITY,
+      this.#clock.monotonicMs() + this.#options.addDeadlineMs,
+    );
+    const adding = addKey(want);
+    const leave = await this.#enter(`container ${adding}`, attachKey(want), deadlineMs);
+    if (leave === null) return { kind: "refused", refusal: refuse("API_AWAY", { problem: STILL_UNDER_WAY }) };
     try {
       this.#underWay.add(adding);
-      const deadlineMs = this.#clock.monotonicMs() + this.#options.addDeadlineMs;
       const refusal = await takeOverFirst(this.hostLocal, this.#clock, want, deadlineMs);
       if (refusal !== null) return { kind: "refused", refusal };
       return await attachInKubernetes(this.#parts, want, deadlineMs);
     } finally {
       this.#underWay.delete(adding);
+      leave();
+    }
+  }
+
+  /** The turn of a container, then that of the owner; null: not before the deadline. */
+  async #enter(container: string, owner: string | null, deadlineMs: number): Promise<(() => void) | null> {
+    const leaveContainer = await this.#turns.enter(container, deadlineMs);
+    if (leaveContainer === null || owner === null) return leaveContainer;
+    const leaveOwner = await this.#turns.enter(owner, deadlineMs);
+    if (leaveOwner === null) {
+      leaveContainer();
+      return null;
+    }
+    return () => {
       leaveOwner();
       leaveContainer();
-    }
+    };
   }
 
   async detach(want: DetachWant): Promise<DetachOutcome> {

@@ -1,19 +1,65 @@
+import type { Owner } from "../../ipam/owner.ts";
+import type { Clock } from "../../platform/time.ts";
+import type { AttachWant } from "../allocations.ts";
+
+/** Why a turn did not come in time. */
+export const STILL_UNDER_WAY = "an earlier request of the same container or owner is still waiting for it";
+
 /** Lets one at a time through for each key, in order of arrival. */
 export class KeyedMutex {
+  readonly #clock: Clock;
   readonly #last = new Map<string, Promise<void>>();
 
-  /** Resolves when it is this caller's turn; what it resolves with must be called to let the next one through. */
-  async enter(key: string): Promise<() => void> {
-    const before = this.#last.get(key);
-    let leave: () => void = () => {};
-    const mine = new Promise<void>((resolve) => {
-      leave = resolve;
-    });
-    this.#last.set(key, mine);
-    await before;
-    return () => {
-      if (this.#last.get(key) === mine) this.#last.delete(key);
-      leave();
-    };
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
+
+  /**
+   * Resolves when it is this caller's turn; what it resolves with must be called to let the next one through. null: it was
+   * not by `deadlineMs`, an instant of the clock, and there is nothing to call.
+   */
+  async enter(key: string, deadlineMs: number): Promise<(() => void) | null> {
+    const before = this.#last.get(key);
+    let end: () => void = () => {};
+    const mine = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const leave = () => {
+      if (this.#last.get(key) === mine) this.#last.delete(key);
+      end();
+    };
+    this.#last.set(key, mine);
+    if (before === undefined || (await this.#hasEnded(before, deadlineMs))) return leave;
+    // Whoever comes after this one still waits for the one before it.
+    void before.then(leave);
+    return null;
+  }
+
+  /** false: the time was up before. */
+  #hasEnded(turn: Promise<void>, deadlineMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const leftMs = Math.max(0, deadlineMs - this.#clock.monotonicMs());
+      const timer = this.#clock.timer(leftMs, () => resolve(false));
+      void turn.then(() => {
+        timer.cancel();
+        resolve(true);
+      });
+    });
+  }
+}
+
+/**
+ * Whatever gives addresses to an owner or takes them away does so in the owner's turn. A claim is known by its name alone
+ * before it has been read.
+ */
+export function ownerKey(owner: Pick<Owner, "kind" | "namespace" | "name" | "uid" | "interface">): string {
+  return owner.kind === "claim"
+    ? `claim ${owner.namespace}/${owner.name}`
+    : `${owner.kind} ${owner.uid} ${owner.interface}`;
+}
+
+/** The same of an ADD that has not been decided; null: a container outside of Kubernetes, which has a turn of its own. */
+export function attachKey({ claim, pod, interface: interfaceName }: AttachWant): string | null {
+  if (claim !== null) return ownerKey({ kind: "claim", ...claim, uid: "", interface: "" });
+  return pod && ownerKey({ kind: "pod", ...pod, interface: interfaceName });
 }

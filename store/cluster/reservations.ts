@@ -13,7 +13,7 @@ import { type GivenBack, giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
 import { toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
-import type { KeyedMutex } from "./keyed-mutex.ts";
+import { type KeyedMutex, ownerKey, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { reconsider } from "./reconsider.ts";
 import { reserve } from "./reserve.ts";
 import { takeOverFirst } from "./take-over.ts";
@@ -53,9 +53,11 @@ export class KubernetesReservations implements Reservations {
 
   async #inTurn<T>(owner: Owner, work: (deadlineMs: number) => Promise<T>): Promise<T> {
     const { turns, context, msMax } = this.#parts;
-    const leave = await turns.enter(`owner ${owner.kind} ${owner.uid} ${owner.interface}`);
+    const deadlineMs = context.clock.monotonicMs() + msMax;
+    const leave = await turns.enter(ownerKey(owner), deadlineMs);
+    if (leave === null) throw new ApiAway(STILL_UNDER_WAY);
     try {
-      return await work(context.clock.monotonicMs() + msMax);
+      return await work(deadlineMs);
     } finally {
       leave();
     }

@@ -1,5 +1,5 @@
 import type { DefinitionBook } from "../claims/definition-book.ts";
-import { reserveInUse } from "../claims/import/create-allocation.ts";
+import { NotRecorded, type Reserved, reserveInUse } from "../claims/import/create-allocation.ts";
 import { claimHolder } from "../claims/import/import-candidates.ts";
 import { listedAddress } from "../claims/import/listed-address.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
@@ -117,8 +117,9 @@ export class Adoption {
   }
 
   async #reserve(claim: ClaimView, one: InterfaceAddress): Promise<Trouble | null> {
-    const { api, log } = this.#options;
-    const reserved = await reserveInUse(api, claim.network, one, claimHolder(claim));
+    const { log } = this.#options;
+    const reserved = await this.#record(claim, one);
+    if (reserved === null) return { kind: "later" };
     if (reserved.kind === "recorded") {
       const fields = { claim: claim.key, network: claim.network, address: formatInterfaceAddress(one) };
       log.info(fields, `reserved what a claim lists${reserved.was === "cooling" ? "; it was resting" : ""}`);
@@ -131,6 +132,19 @@ export class Adoption {
     const isFormerSelf =
       owner.kind === "IPAMClaim" && owner.namespace === claim.namespace && owner.name === claim.name;
     return isFormerSelf ? { kind: "later" } : { kind: "conflict", one, holder: owner };
+  }
+
+  /** null: it cannot be recorded now, which must not keep other claims waiting. */
+  async #record(claim: ClaimView, one: InterfaceAddress): Promise<Reserved | null> {
+    const { api, log } = this.#options;
+    try {
+      return await reserveInUse(api, claim.network, one, claimHolder(claim));
+    } catch (error) {
+      if (!(error instanceof NotRecorded)) throw error;
+      const fields = { claim: claim.key, network: claim.network, address: formatInterfaceAddress(one) };
+      log.warn({ ...fields, problem: error.message }, "what a claim lists is not reserved; it comes again");
+      return null;
+    }
   }
 
   async #say(claim: ClaimView, one: InterfaceAddress, holder: AllocationOwner): Promise<void> {

@@ -14,8 +14,6 @@ const RENEW_DEADLINE_MS = 10_000;
 export const LEASE_RETRY_MS = 2_000;
 /** For the last write before the end, ms: nobody waits longer for it. */
 const STEP_DOWN_MS = 1_000;
-const FORBIDDEN = 403;
-const NOT_FOUND = 404;
 
 export interface LeaseOptions {
   readonly api: KubeApi;
@@ -130,12 +128,11 @@ export class Lease {
     else this.#renewedMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** No right to leases, no namespace for them: said once, asked again each turn. */
+  /** No right to leases, no namespace for them, or a policy that refuses them: logged once, asked again each turn. */
   #giveUp({ status, body }: KubeAnswer): void {
-    if (!this.#unusable && (status === FORBIDDEN || status === NOT_FOUND)) {
-      this.#options.log.warn({ status, problem: body?.message }, "no lease can be had; working without one");
-      this.#unusable = true;
-    }
+    if (this.#unusable) return;
+    this.#options.log.warn({ status, problem: body?.message }, "no lease can be had; working without one");
+    this.#unusable = true;
   }
 
   get #nowMs(): number {

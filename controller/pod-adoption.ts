@@ -1,6 +1,7 @@
 import type { DefinitionBook } from "../claims/definition-book.ts";
-import { recordAll } from "../claims/import/import.ts";
-import { ImportCandidates } from "../claims/import/import-candidates.ts";
+import { NotRecorded } from "../claims/import/create-allocation.ts";
+import { type ImportedAddress, recordAll } from "../claims/import/import.ts";
+import { type ImportCandidate, ImportCandidates } from "../claims/import/import-candidates.ts";
 import { isImported, nodeDefinitionsOf, sourcesOf } from "../claims/import/import-sources.ts";
 import { networkObjectOf } from "../claims/network-object.ts";
 import { OwnerRecords } from "../claims/owner-records.ts";
@@ -46,6 +47,8 @@ export class PodAdoption {
   readonly #options: PodAdoptionOptions;
   /** Versions of pods that need no further look, while the definitions stay as they are. */
   #settled = new WeakSet<SweptPod>();
+  /** UIDs of pods of which something could not be recorded at the last look; the others come first. */
+  readonly #unrecorded = new Set<string>();
 
   constructor(options: PodAdoptionOptions) {
     this.#options = options;
@@ -64,7 +67,11 @@ export class PodAdoption {
     let records: OwnerRecords | null = null;
     const budget = new TurnBudget(this.#options.api.clock);
     let looked = 0;
-    for (const pod of [...pods.items.values()]) {
+    const all = [...pods.items.values()];
+    const uids = new Set(all.map(({ uid }) => uid));
+    for (const uid of this.#unrecorded) if (!uids.has(uid)) this.#unrecorded.delete(uid);
+    const isLast = ({ uid }: SweptPod) => Number(this.#unrecorded.has(uid));
+    for (const pod of all.sort((a, b) => isLast(a) - isLast(b))) {
       if (budget.isSpent) await budget.nextTurn();
       if (signal.aborted || idle() !== null || looked >= PODS_PER_TURN) return;
       if (pod.terminal || pod.addresses.length === 0 || this.#settled.has(pod)) continue;
@@ -72,8 +79,12 @@ export class PodAdoption {
       if (wanting.size > 0) {
         looked += 1;
         records ??= recordsOf(allocations.items);
-        await this.#settle(pod, wanting, records);
+        if (!(await this.#settle(pod, wanting, records))) {
+          this.#unrecorded.add(pod.uid);
+          continue;
+        }
       }
+      this.#unrecorded.delete(pod.uid);
       this.#settled.add(pod);
     }
   }
@@ -124,19 +135,21 @@ export class PodAdoption {
     );
   }
 
+  /** false: something of it could not be recorded now. */
   async #settle(
     seen: SweptPod,
     wanting: ReadonlyMap<string, NetworkDefinition | null>,
     records: OwnerRecords,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { api, definitions, log, events } = this.#options;
     const objects = new ObjectClient(api);
     const object = await objects.find(namespacedPath(PODS_PATH, seen.namespace, seen.name));
-    if (object === null) return;
+    if (object === null) return true;
     const pod = projectPod(object, { addresses: true });
     // What is being deleted may have given its addresses back already.
-    if (pod.uid !== seen.uid || pod.deletionTimestamp !== null) return;
+    if (pod.uid !== seen.uid || pod.deletionTimestamp !== null) return true;
     const addresses = statusAddresses(pod);
+    let isRecorded = true;
     for (const [network, nodes] of wanting) {
       const candidates = new ImportCandidates(network, {
         definitions,
@@ -150,7 +163,13 @@ export class PodAdoption {
         if (found.kind === "present") candidates.addClaim(found.object);
       }
       candidates.addPodView(pod);
-      for (const { address, outcome, by } of await recordAll(api, network, candidates.ofPods())) {
+      for (const candidate of candidates.ofPods()) {
+        const found = await this.#record(pod.key, network, candidate);
+        if (found === null) {
+          isRecorded = false;
+          continue;
+        }
+        const { address, outcome, by } = found;
         const fields = { pod: pod.key, network, address };
         if (outcome === "recorded") log.info(fields, "recorded what a pod reports");
         if (outcome !== "taken") continue;
@@ -161,6 +180,22 @@ export class PodAdoption {
       }
       if (candidates.refusedCount > 0) this.#options.onRefused(candidates.refusedCount);
       for (const problem of candidates.problems) log.warn({ network, problem }, "not recorded");
+    }
+    return isRecorded;
+  }
+
+  /** null: it cannot be recorded now, which must not keep others waiting. */
+  async #record(pod: string, network: string, candidate: ImportCandidate): Promise<ImportedAddress | null> {
+    const { api, log } = this.#options;
+    try {
+      return (await recordAll(api, network, [candidate]))[0] ?? null;
+    } catch (error) {
+      if (!(error instanceof NotRecorded)) throw error;
+      log.warn(
+        { pod, network, problem: error.message },
+        "what a pod reports is not recorded; it comes again",
+      );
+      return null;
     }
   }
 }

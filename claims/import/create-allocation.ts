@@ -13,6 +13,14 @@ import { hold } from "../../store/cluster/allocations/hold.ts";
 /** Create, read, replace: as long as each of them may take, ms. */
 const RECORD_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
 
+/**
+ * The API server answers, and one address cannot be recorded now all the same: a policy refuses it, or others keep writing it.
+ * Of other addresses it says nothing.
+ */
+export class NotRecorded extends ApiAway {
+  override readonly name = "NotRecorded";
+}
+
 /** What became of an address that is in use. */
 export type Reserved =
   /** Recorded now; `was` tells what was there before. */
@@ -25,7 +33,8 @@ export type Reserved =
 /**
  * Records the holder of an address that is in use already, also one that rests after somebody else had it. An address that
  * the holder itself has released keeps resting, except a claim's, which lists it. Any number may do it at once, and it is
- * harmless when done twice. Throws ApiAway when nothing is known to be recorded afterwards, also when the server refuses it.
+ * harmless when done twice. Throws ApiAway when nothing is known to be recorded afterwards, and NotRecorded when the server
+ * refuses it.
  */
 export async function reserveInUse(
   api: KubeApi,
@@ -61,7 +70,7 @@ export async function reserveInUse(
     if (!(error instanceof RefusalError)) throw error;
     // Others may have changed what may not be written as it was read.
     if (wasThere) return { kind: "changed" };
-    throw new ApiAway(error.message);
+    throw new NotRecorded(error.message);
   }
 }
 

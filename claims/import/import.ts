@@ -25,7 +25,7 @@ import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { DefinitionBook } from "../definition-book.ts";
 import { changeNetworkObject, readNetworkObject, writeNetworkObject } from "../network-object.ts";
 import { OwnerRecords } from "../owner-records.ts";
-import { reserveInUse } from "./create-allocation.ts";
+import { NotRecorded, reserveInUse } from "./create-allocation.ts";
 import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
 import {
   broughtUpToDate,
@@ -146,7 +146,7 @@ export async function importNetwork(
   return { ...result, listed, addresses, problems };
 }
 
-/** Records addresses that are in use; with `dryRun` it only names them. */
+/** Records addresses that are in use; with `dryRun` it only names them. Throws ApiAway, and NotRecorded at the first that cannot be. */
 export async function recordAll(
   api: KubeApi,
   network: string,
@@ -170,7 +170,7 @@ async function record(
 ): Promise<Pick<ImportedAddress, "outcome" | "by">> {
   const reserved = await reserveInUse(api, network, one, holder);
   if (reserved.kind === "changed")
-    throw new ApiAway(`${formatInterfaceAddress(one)} is being written by others`);
+    throw new NotRecorded(`${formatInterfaceAddress(one)} is being written by others`);
   if (reserved.kind === "recorded") return { outcome: "recorded" };
   if (reserved.kind === "own") return { outcome: "known" };
   return { outcome: "taken", by: describeOwner(fromAllocationOwner(reserved.object.spec.owner)) };

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Lease } from "../../controller/lease.ts";
 import type { ApiServer } from "../../kube/fake/api-server.ts";
 import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
-import type { KubeApi } from "../../kube/kube-api.ts";
+import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
 import type { Clock } from "../../platform/time.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
@@ -103,4 +103,23 @@ test("without leases in the API every controller leads", async () => {
   api.missing.clear();
   await a.turnFor(2);
   expect(a.lease.held).toBe(true);
+});
+
+test("a policy that refuses the lease is logged once, and does not stop the work", async () => {
+  const { api, a } = alone();
+  const logged: unknown[] = [];
+  const refusing = new Proxy<KubeApi>(api, {
+    get: (target, key) => {
+      if (key !== "send") return Reflect.get(target, key, target);
+      return async (request: KubeRequest) =>
+        request.method === "GET"
+          ? target.send(request)
+          : { status: 422, body: { message: "the policy says no" }, serverMs: null };
+    },
+  });
+  const log = { info() {}, warn: (fields: unknown) => void logged.push(fields) };
+  const lease = new Lease({ api: refusing, namespace: "system", identity: "a", log });
+  for (let turn = 0; turn < 3; turn += 1) await lease.turn();
+  expect([a.lease.held, lease.held, lease.leads]).toEqual([false, false, true]);
+  expect(logged).toEqual([{ status: 422, problem: "the policy says no" }]);
 });

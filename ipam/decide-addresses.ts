@@ -66,7 +66,7 @@ function whyNotReused(
   { definition, requested }: AddressQuestion,
   bound: readonly HeldAddress[],
 ): Refusal | null {
-  const stranger = whyStrange(
+  const stranger = whyUnfit(
     definition,
     bound.filter(({ adopted }) => adopted),
   );
@@ -88,20 +88,26 @@ function whyNotReused(
   return null;
 }
 
-/** What was brought in from outside must be what the network could have given: one usable address of a subnet each, with its mask. */
-function whyStrange(definition: NetworkDefinition, adopted: readonly HeldAddress[]): Refusal | null {
-  const { rangeSets } = definition;
+/** Addresses brought in from outside must be what the network could have given: one usable of each subnet, with its mask. */
+export function whyUnfit(
+  definition: NetworkDefinition,
+  brought: readonly InterfaceAddress[],
+): Refusal | null {
+  const { rangeSets, name: network } = definition;
   if (rangeSets.length === 0) return null;
   const seen = new Set<number>();
-  for (const { address, prefixLength } of adopted) {
+  for (const one of brought) {
+    const { address, prefixLength } = one;
+    const invalid = (remedy: string) =>
+      refuse("REQUEST_INVALID", { key: "status.ips", value: formatInterfaceAddress(one), remedy });
     const place = placeOf(rangeSets, address);
-    if (place === null || place.subnet.cidr.prefixLength !== prefixLength || seen.has(place.index)) {
-      return outside(definition, address);
-    }
-    if (!place.subnet.usable.contains(address.value)) {
-      return refuse("ADDRESS_EXCLUDED", { address, network: definition.name });
-    }
+    if (place === null) return outside(definition, address);
+    if (seen.has(place.index)) return invalid("an interface has one address of each subnet");
     seen.add(place.index);
+    const { cidr, usable } = place.subnet;
+    if (prefixLength !== cidr.prefixLength)
+      return invalid(`its subnet is ${formatCidr(cidr)}, so the prefix length must be /${cidr.prefixLength}`);
+    if (!usable.contains(address.value)) return refuse("ADDRESS_EXCLUDED", { address, network });
   }
   return null;
 }

@@ -2,14 +2,13 @@ import { nodeDefinitionsOf } from "../../claims/import/import-sources.ts";
 import type { ClaimViewWithFact } from "../../claims/reasons/caches.ts";
 import { isPod } from "../../claims/reasons/facts.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { describeOwner } from "../../ipam/owner.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { POD_ADDRESSES_MAX } from "../../kube/views/held-addresses.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
 import type { Look, LookedPod } from "./look.ts";
 
@@ -161,5 +160,5 @@ export function objectOf({ allocations }: Look, network: string, address: Addres
 }
 
 function belongsTo({ spec }: IPAllocation): string {
-  return `belongs to ${describeOwner(fromAllocationOwner(spec.owner))}`;
+  return `belongs to ${describeHolder(spec.owner)}`;
 }

@@ -3,9 +3,8 @@ import { nameTakenBy, networkObjectOf } from "../../claims/network-object.ts";
 import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../claims/network-owner.ts";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { describeOwner } from "../../ipam/owner.ts";
 import { allocationName, networkObjectName } from "../../kube/object-names.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { gatewayHeld } from "../../store/journal/check.ts";
 import type { RangeView } from "../../store/records.ts";
 import type { Grace } from "./grace.ts";
@@ -78,7 +77,7 @@ export function checkGateways({ book, allocations }: Look): Finding[] {
     return (counting === null ? [] : gatewaysOf(counting.definition)).flatMap((gateway) => {
       const object = allocations.get(allocationName(network, gateway))?.object;
       if (object?.status?.state !== "Bound") return [];
-      return [gatewayHeld(network, gateway, describeOwner(fromAllocationOwner(object.spec.owner)))];
+      return [gatewayHeld(network, gateway, describeHolder(object.spec.owner))];
     });
   });
 }

@@ -2,9 +2,8 @@ import { cachedFacts } from "../../claims/reasons/caches.ts";
 import type { Facts } from "../../claims/reasons/facts.ts";
 import { judge, type Rules, type Verdict } from "../../claims/reasons/relations.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { describeOwner } from "../../ipam/owner.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
 
@@ -53,8 +52,7 @@ export function checkReasons(look: Look, grace: Grace): Finding[] {
 
 function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {
   const { network, address, owner } = object.spec ?? {};
-  const held = () =>
-    `${address} of network ${network} is held by ${describeOwner(fromAllocationOwner(owner))}`;
+  const held = () => `${address} of network ${network} is held by ${describeHolder(owner)}`;
   const release = () =>
     `holdfast release ${address.split("/")[0]} --network ${network} takes it back, once nothing uses it`;
   if (isUnattendedPod(object, verdict)) {

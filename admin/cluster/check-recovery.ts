@@ -1,7 +1,6 @@
 import { recoveryMark } from "../../claims/recovery.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { describeOwner } from "../../ipam/owner.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
 import type { Look } from "./look.ts";
 
@@ -36,7 +35,7 @@ function emptyClaims({ allocations, claims }: Look, grace: Grace): Finding[] {
     return [
       {
         invariant: "I2",
-        message: `${spec.address} of network ${spec.network} is in use by ${describeOwner(fromAllocationOwner(spec.owner))}, which lists no address`,
+        message: `${spec.address} of network ${spec.network} is in use by ${describeHolder(spec.owner)}, which lists no address`,
         hint: `the daemon of node ${user?.node} publishes the list again when it compares what it holds with the API: at its start, and after each loss of contact`,
       },
     ];

@@ -1,14 +1,13 @@
 import { type ImportedAddress, importNetwork } from "../../claims/import/import.ts";
 import { nodeDefinitionsOf } from "../../claims/import/import-sources.ts";
 import { recordOwner } from "../../claims/record-owner.ts";
-import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
 import { readAllocations, readDefinitions } from "./look.ts";
 
@@ -81,7 +80,7 @@ function itemOf(
   { address, owner, foundIn, outcome, by }: ImportedAddress,
   known: ReadonlyMap<string, IPAllocation>,
 ): ImportItem {
-  const item = { network, address, user: describeOwner(fromAllocationOwner(owner)), source: foundIn };
+  const item = { network, address, user: describeHolder(owner), source: foundIn };
   if (outcome === "recorded") return { ...item, action: "recorded-now", detail: "" };
   if (outcome === "known") return { ...item, action: "recorded-before", detail: "" };
   if (outcome === "taken") return { ...item, action: "conflict", detail: `held by ${by}` };
@@ -92,6 +91,6 @@ function itemOf(
   if (object === undefined || object.status?.state === "Cooling") {
     return { ...item, action: "would-record", detail: "" };
   }
-  const holder = describeOwner(fromAllocationOwner(object.spec.owner));
+  const holder = describeHolder(object.spec.owner);
   return { ...item, action: "conflict", detail: `held by ${holder}` };
 }

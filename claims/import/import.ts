@@ -1,6 +1,5 @@
 import { mergeCondition } from "../../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi, ListRefused } from "../../kube/kube-api.ts";
@@ -21,7 +20,7 @@ import type { PodView } from "../../kube/views/pod-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { isoTime } from "../../platform/time.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { DefinitionBook } from "../definition-book.ts";
 import { changeNetworkObject, readNetworkObject, writeNetworkObject } from "../network-object.ts";
 import { OwnerRecords } from "../owner-records.ts";
@@ -173,7 +172,7 @@ async function record(
     throw new NotRecorded(`${formatInterfaceAddress(one)} is being written by others`);
   if (reserved.kind === "recorded") return { outcome: "recorded" };
   if (reserved.kind === "own") return { outcome: "known" };
-  return { outcome: "taken", by: describeOwner(fromAllocationOwner(reserved.object.spec.owner)) };
+  return { outcome: "taken", by: describeHolder(reserved.object.spec.owner) };
 }
 
 /** Reads everybody who may have an address. Throws ApiAway, and RefusalError IMPORT_UNREADABLE. */

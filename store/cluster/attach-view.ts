@@ -1,7 +1,7 @@
 import type { AttachView, ClaimUser, Fact, Holdings } from "../../ipam/attach-view.ts";
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { describeOwner, OWNER_KINDS, type Owner } from "../../ipam/owner.ts";
+import { OWNER_KINDS, type Owner } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -15,7 +15,7 @@ import { poolOf } from "../network-space.ts";
 import type { NodeContext } from "../node-context.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
-import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
+import { describeHolder, toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 import type { ClaimReading } from "./claim-access.ts";
 import { findOwn } from "./find-own.ts";
@@ -130,7 +130,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return this.#fact(key, async () => {
       const reading = await this.#parts.client.read(network, gateway, this.#deadlineMs);
       if (reading?.object.status?.state !== "Bound") return null;
-      return describeOwner(fromAllocationOwner(reading.object.spec.owner));
+      return describeHolder(reading.object.spec.owner);
     });
   }
 
@@ -197,7 +197,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
       this.renew(one.address, reading);
       const object = reading?.object;
       if (object && !sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
-        const holder = describeOwner(fromAllocationOwner(object.spec.owner));
+        const holder = describeHolder(object.spec.owner);
         return { held: [], taken: { address: one.address, holder } };
       }
       // What nobody has recorded was filled in by somebody else, like what is marked so.

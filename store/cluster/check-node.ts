@@ -12,7 +12,7 @@ import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf } from "../journal/rows.ts";
 import type { PodIdentity } from "../records.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
-import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts";
+import { describeHolder, toAllocationOwner } from "./allocations/owners.ts";
 import { checkDefinitions } from "./check-definitions.ts";
 import type { PodState } from "./claim-access.ts";
 
@@ -121,7 +121,7 @@ function whatIsWrong(
 ): string | null {
   if (!object) return "has no IPAllocation";
   if (!sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
-    return `belongs to ${describeOwner(fromAllocationOwner(object.spec.owner))}`;
+    return `belongs to ${describeHolder(object.spec.owner)}`;
   }
   if (object.status?.state !== "Bound") return "is not Bound";
   return key in (object.status.attachments ?? {}) ? null : "is not recorded as attached";

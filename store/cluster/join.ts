@@ -1,7 +1,6 @@
 import type { AttachDecision } from "../../ipam/decide-attach.ts";
 import { describeUser, userInTheWay } from "../../ipam/decide-attach.ts";
 import { claimRefOf } from "../../ipam/decide-repeat.ts";
-import { describeOwner } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -12,7 +11,7 @@ import type { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { AllocationReading } from "./allocations/allocation-client.ts";
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
-import { fromAllocationOwner } from "./allocations/owners.ts";
+import { describeHolder } from "./allocations/owners.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./attach-parts.ts";
 import type { ClusterView } from "./attach-view.ts";
 import type { ClaimReading } from "./claim-access.ts";
@@ -97,7 +96,7 @@ function whyNotOwn(
   address: Address,
 ): Refusal | null {
   if (reading === null || sameAllocationOwner(reading.object.spec.owner, holder.owner)) return null;
-  const other = describeOwner(fromAllocationOwner(reading.object.spec.owner));
+  const other = describeHolder(reading.object.spec.owner);
   return refuse("ADDRESS_TAKEN", { address, network, holder: other });
 }
 

@@ -1,9 +1,8 @@
-import { describeOwner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
-import { fromAllocationOwner } from "./allocations/owners.ts";
+import { describeHolder } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
 import type { Reserved } from "./reserve.ts";
 
@@ -42,7 +41,7 @@ export async function reconsider(
     return "again";
   }
   if (cooling) return { kind: "refused", refusal, reserved: [] };
-  const holder = describeOwner(fromAllocationOwner(spec.owner));
+  const holder = describeHolder(spec.owner);
   const taken = refuse("ADDRESS_TAKEN", { address, network: want.network, holder });
   return { kind: "refused", refusal: taken, reserved: [] };
 }

@@ -1,4 +1,4 @@
-import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { describeOwner, knownKindOf, type Owner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
@@ -11,7 +11,7 @@ import type { PodIdentity } from "../records.ts";
 import type { AllocationClient } from "./allocations/allocation-client.ts";
 import { giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
-import { fromAllocationOwner } from "./allocations/owners.ts";
+import { describeHolder, fromAllocationOwner } from "./allocations/owners.ts";
 import type { PodState } from "./claim-access.ts";
 
 interface Asking {
@@ -51,7 +51,7 @@ export async function releaseInKubernetes(
   }
   if (outcome.kind !== "done") throw tooManyWriters(network, address);
   const { address: released, owner } = outcome.object.spec;
-  return { kind: "released", addresses: [released], holder: describeOwner(fromAllocationOwner(owner)) };
+  return { kind: "released", addresses: [released], holder: describeHolder(owner) };
 }
 
 /** Who keeps an allocation from being taken back: its owner and the containers that use it; null: nobody. */
@@ -60,6 +60,8 @@ async function whoNeeds(
   force: boolean,
   { api, deadlineMs, podState }: Asking,
 ): Promise<string[] | null> {
+  // Only a later release knows whether such an owner needs it.
+  if (knownKindOf(spec.owner.kind) === undefined) return [describeHolder(spec.owner)];
   const owner = fromAllocationOwner(spec.owner);
   const users = Object.values(status?.attachments ?? {}).map(
     (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,

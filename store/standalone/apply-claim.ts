@@ -1,15 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { adoptedCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
-import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { whyUnfit } from "../../ipam/decide-addresses.ts";
 import { ownerOfClaim } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import {
-  formatCidr,
-  formatInterfaceAddress,
-  type InterfaceAddress,
-  parseInterfaceAddress,
-} from "../../ipam/space/cidr.ts";
-import { describeRangeSet, placeOf } from "../../ipam/space/range-set.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime, randomUuid } from "../../platform/time.ts";
 import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
@@ -79,39 +73,10 @@ function adopt(ledger: Ledger, transaction: Transaction, applied: AppliedClaim, 
   const addresses = applied.ips.map(parseInterfaceAddress);
   const { namespace, name } = applied;
   const owner = ownerOfClaim({ uid, namespace, name });
-  const seen = new Set<number>();
-  for (const one of addresses) {
-    if (space.definition) refuseUnfit(space.definition, one, seen);
-    reserveInUse(ledger, transaction, space, owner, one);
-  }
+  const unfit = space.definition && whyUnfit(space.definition, addresses);
+  if (unfit) throw new RefusalError(unfit);
+  for (const one of addresses) reserveInUse(ledger, transaction, space, owner, one);
   openHolding(ledger, owner, addresses, space);
-}
-
-/** A restored address must be one that its network could have given. Throws RefusalError. */
-function refuseUnfit(definition: NetworkDefinition, one: InterfaceAddress, seen: Set<number>): void {
-  const network = definition.name;
-  const place = placeOf(definition.rangeSets, one.address);
-  if (place === null) {
-    const subnets = definition.rangeSets.map(describeRangeSet).join(", ");
-    throw new RefusalError(refuse("ADDRESS_OUTSIDE", { address: one.address, network, subnets }));
-  }
-  if (seen.has(place.index)) {
-    const remedy = "an interface has one address of each subnet";
-    throw new RefusalError(
-      refuse("REQUEST_INVALID", { key: "status.ips", value: formatInterfaceAddress(one), remedy }),
-    );
-  }
-  seen.add(place.index);
-  const { cidr, usable } = place.subnet;
-  if (one.prefixLength !== cidr.prefixLength) {
-    const remedy = `its subnet is ${formatCidr(cidr)}, so the prefix length must be /${cidr.prefixLength}`;
-    throw new RefusalError(
-      refuse("REQUEST_INVALID", { key: "status.ips", value: formatInterfaceAddress(one), remedy }),
-    );
-  }
-  if (!usable.contains(one.address.value)) {
-    throw new RefusalError(refuse("ADDRESS_EXCLUDED", { address: one.address, network }));
-  }
 }
 
 /** Deletes a claim: at once when nothing is attached with it, else as soon as the last attachment ends. null: there is none. */

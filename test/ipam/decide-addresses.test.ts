@@ -295,6 +295,16 @@ describe("refused", () => {
       "brought in from outside, and outside",
     ],
     [
+      { adopted: ["10.0.0.4/24"] },
+      "REQUEST_INVALID: status.ips is 10.0.0.4/24: its subnet is 10.0.0.0/29, so the prefix length must be /29",
+      "brought in from outside, with another mask",
+    ],
+    [
+      { adopted: ["10.0.0.3/29", "10.0.0.4/29"] },
+      "REQUEST_INVALID: status.ips is 10.0.0.4/29: an interface has one address of each subnet",
+      "brought in from outside, two of one subnet",
+    ],
+    [
       { definition: define({}) },
       "NETWORK_UNDEFINED: network blue has no ranges",
       "nobody defines the network",

@@ -7,11 +7,11 @@ import { refuse } from "../../ipam/refusals.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { sleep } from "../../platform/time.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
-import { NodeStage } from "./node-stage.ts";
+import { StoreNode } from "./store-node.ts";
 import { want } from "./subjects.ts";
 
 test("an ADD that waits behind another one of its owner is answered at its own deadline", async () => {
-  const stage = new NodeStage();
+  const stage = new StoreNode();
   await stage.open();
   await stage.settle();
   let goOn = () => {};

@@ -1,4 +1,4 @@
-import { kindOfObject, OWNER_KINDS, type Owner } from "../../../ipam/owner.ts";
+import { describeOwner, kindOfObject, knownKindOf, OWNER_KINDS, type Owner } from "../../../ipam/owner.ts";
 import type { AllocationAttachment, AllocationOwner } from "../../../kube/objects.ts";
 import type { AttachWant } from "../../allocations.ts";
 
@@ -12,6 +12,12 @@ export function fromAllocationOwner(owner: AllocationOwner): Owner {
   const kind = kindOfObject(owner.kind);
   const { uid, namespace = "", name = "", interface: interfaceName = "" } = owner;
   return { kind, uid, interface: interfaceName, namespace, name };
+}
+
+/** As describeOwner; an owner of a kind that only a later release knows by its object. */
+export function describeHolder(owner: AllocationOwner): string {
+  if (knownKindOf(owner.kind) !== undefined) return describeOwner(fromAllocationOwner(owner));
+  return `${owner.kind} ${owner.namespace}/${owner.name}`;
 }
 
 /** The attachment as the allocation's object records it. `time` is RFC 3339, for people. */

@@ -106,9 +106,7 @@ export function viewNetworks(
     .toSorted()
     .map((name) => {
       const counting = definitions.definitionOf(name);
-      const space = hint.space(name);
-      space.definition = counting?.definition ?? null;
-      const pools = space.presentPools(nowMs);
+      const pools = counting === null ? [] : hint.space(name).poolsOf(counting.definition, nowMs);
       for (const pool of pools) pool.expire(nowMs);
       const counts = { bound: hint.boundCount(name), attachments: attachments.get(name) ?? 0 };
       return { ...viewNetwork(name, counting, pools, counts), ...definitions.accessTo?.(name) };

@@ -37,7 +37,7 @@ function memoryServer() {
   return { server, api, send, create, list };
 }
 
-test("the same seed is the same history, to the byte", async () => {
+test("the same seed gives the same history, to the byte", async () => {
   for (const [index, conversation] of CONVERSATIONS.entries()) {
     const [one, two] = await Promise.all(
       [0, 1].map(async () =>
@@ -48,7 +48,7 @@ test("the same seed is the same history, to the byte", async () => {
   }
 });
 
-test("a cache that lags shows what was, and catches up event by event", async () => {
+test("a cache that lags shows an earlier state, and catches up event by event", async () => {
   const { server, create, list } = memoryServer();
   await create("a");
   server.apiServer.holdCache(STORAGE);
@@ -62,13 +62,13 @@ test("a cache that lags shows what was, and catches up event by event", async ()
   expect((await list({ resourceVersion: "0" })).names).toEqual(["a", "b", "c"]);
 });
 
-test("a request that comes twice is done twice, and the second answer is heard", async () => {
+test("a request that arrives twice is carried out twice, and its client gets the second answer", async () => {
   const { server, create } = memoryServer();
   server.fates.push({ twice: true });
   expect(await create("a")).toMatchObject({ status: 409, body: { reason: "AlreadyExists" } });
 });
 
-test("a request that comes after its client gave up is done all the same", async () => {
+test("a request that arrives after its client has given up is carried out all the same", async () => {
   const { server, send, create } = memoryServer();
   server.fates.push({ requestMs: 3_000 });
   await expect(send("POST", ALLOCATIONS, named("late"), 1_000)).rejects.toMatchObject({
@@ -80,7 +80,7 @@ test("a request that comes after its client gave up is done all the same", async
   expect(await send("GET", `${ALLOCATIONS}/late`)).toMatchObject({ status: 200 });
 });
 
-test("who gives up hears the last status, and what the server said", async () => {
+test("a client that gives up gets the last status and the server's message", async () => {
   const { server, send, list } = memoryServer();
   const refused = { status: 429, retryAfterSeconds: 60, message: "later" } satisfies Fate;
   server.fates.push(refused);
@@ -97,7 +97,7 @@ test("who gives up hears the last status, and what the server said", async () =>
   });
 });
 
-test("a 403 soon after trouble is not believed, of a request as of a list", async () => {
+test("a 403 soon after a failure is not believed, for a request as for a list", async () => {
   const { server, create, send, list } = memoryServer();
   await create("a");
   server.fates.push({ status: 503 }, { status: 403 });
@@ -118,7 +118,7 @@ test("a watch whose reader throws fails, and leaves nothing open", async () => {
   expect(server.apiServer.watches.count).toBe(0);
 });
 
-test("a list that breaks off begins anew", async () => {
+test("a list that breaks off is started again", async () => {
   const { server, create, list } = memoryServer();
   for (const name of ["a", "b", "c"]) await create(name);
   let restarts = 0;
@@ -156,7 +156,7 @@ test("a watch that has gone silent stays open, and one that is cut fails", async
   expect(server.apiServer.watches.count).toBe(0);
 });
 
-test("a cache that has forgotten refuses versions from before", async () => {
+test("a cache that has lost its history refuses earlier versions", async () => {
   const { server, api, create } = memoryServer();
   const { body } = await create("a");
   await create("b");

@@ -9,7 +9,7 @@ function seen(outcome: BackendOutcome, kind: "nova" | "service"): string {
   return `${decision.answer.status}${decision.note === null ? "" : " noted"}`;
 }
 
-describe("from Nova and from a service", () => {
+describe("the answers of Nova and of a service", () => {
   test.each([
     [200, "pass", "pass", "the answer"],
     [204, "502 noted", "pass", "Nova has no such answer"],
@@ -43,7 +43,7 @@ test.each([
   expect(seen({ kind }, "service")).toBe(expected);
 });
 
-test("down is said in Neutron's words", () => {
+test("a backend that is down is reported in Neutron's words", () => {
   const decision = judgeBackend({ kind: "unreachable" }, "nova");
   expect(decision.kind === "replace" && decision.answer.body.toString()).toBe(
     "The remote metadata server is temporarily unavailable. Please try again later.\n",

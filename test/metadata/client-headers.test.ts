@@ -10,7 +10,7 @@ const ours = Object.keys(
   ),
 );
 
-describe("never passes", () => {
+describe("headers that are never passed on", () => {
   test.each([
     ...ours.map((name) => [name, "we set it"]),
     ["X-Neutron-Router-ID", "the other identity of Neutron's"],
@@ -41,7 +41,7 @@ describe("never passes", () => {
     }
   });
 
-  test("what Connection names", () => {
+  test("headers that Connection names are not passed on", () => {
     const lines: HeaderLine[] = [
       ["Connection", "close, X-Private"],
       ["connection", "Also_Private"],
@@ -71,7 +71,7 @@ test.each([
   ["Accept", "plain"],
   ["User-Agent", "plain"],
   ["Range", "plain"],
-])("%s passes, repeated as it was: %s", (name, _why) => {
+])("%s is passed on, repeated as it was: %s", (name, _why) => {
   const lines: HeaderLine[] = [
     [name, "a"],
     [name.toLowerCase(), "b"],
@@ -79,7 +79,7 @@ test.each([
   expect(strippedHeaders(lines)).toEqual(lines);
 });
 
-test("nothing that passes can be taken for a header of ours, by any server that folds names", () => {
+test("no header that is passed on can be taken for one of ours by a server that folds names", () => {
   const folded = (name: string) => name.toUpperCase().replaceAll(/[^A-Z0-9]/g, "_");
   const forbidden = new Set(ours.map(folded));
   const anyName = fc.oneof(

@@ -55,7 +55,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   describe("OpenStack", () => {
-    test("finds everything, at the first try, in fewer requests than a burst of 60", async () => {
+    test("cloud-init finds everything at the first try, in fewer than 60 requests", async () => {
       const { log, ...found } = await boot("openstack");
       expect(found).toMatchObject({
         ...COMMON,
@@ -68,7 +68,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       expect(server?.sources).toEqual(new Set([GUEST.source]));
     });
 
-    test("configures both interfaces", async () => {
+    test("cloud-init configures both interfaces", async () => {
       const { netplan } = await boot("openstack");
       expect(netplan?.network.ethernets).toMatchObject({
         enp1s0: {
@@ -87,13 +87,13 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       });
     });
 
-    test("a link without MAC costs only itself", async () => {
+    test("a link without a MAC is skipped, and the others are configured", async () => {
       const networks = [network({ mac: null, linkId: "dark" }), ...instance().networks];
       const { netplan } = await boot("openstack", { of: instance({ networks }) });
       expect(Object.keys(netplan?.network.ethernets ?? {})).toEqual(["enp1s0", "enp2s0"]);
     });
 
-    test("a VM of which little is known", async () => {
+    test("a VM of which little is known is served", async () => {
       const { log, ...found } = await boot("openstack", { of: BARE, options: { seed: null } });
       expect(found).toMatchObject({ found: true, instanceId: BARE.uuid, keys: [], userdata: "" });
       // Nothing rather than an empty configuration, which would leave the guest without any network.
@@ -104,14 +104,14 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       ]);
     });
 
-    test("a tenant cannot switch its own source off by accident", async () => {
+    test("a tenant cannot disable its own data source by accident", async () => {
       const { found } = await boot("openstack", { of: instance({ meta: { dsmode: "disabled" } }) });
       expect(found).toBe(true);
     });
   });
 
   describe("EC2", () => {
-    test("without tokens", async () => {
+    test("cloud-init is served without tokens", async () => {
       const { log, ...found } = await boot("ec2");
       expect(found).toMatchObject({ ...COMMON, instanceId: "i-5d1a8b1e7c524b7e9a1f3f2f1d6b0c11" });
       expect(failed(log)).toEqual([
@@ -121,7 +121,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       ]);
     });
 
-    test.each(["optional", "required"] as const)("with tokens, %s", async (tokens) => {
+    test.each(["optional", "required"] as const)("cloud-init is served with tokens, %s", async (tokens) => {
       const { log, ...found } = await boot("aws", { options: { tokens } });
       expect(found).toMatchObject({
         ...COMMON,
@@ -133,21 +133,24 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       expect(log.filter((line) => line.includes("instance-identity"))).toHaveLength(2);
     });
 
-    test.skipIf(whyNoNewerCloudInit() !== null)("a newer one with required tokens, as on AWS", async () => {
-      server = await serve(instance(), { ...OPTIONS, tokens: "required" });
-      const found = await drive("aws", [server.url], { ...GUEST, newer: true });
-      expect(found).toMatchObject({ ...COMMON, instanceId: "i-5d1a8b1e7c524b7e9a1f3f2f1d6b0c11" });
-      expect(server.log[0]).toBe("PUT /latest/api/token 200");
-    });
+    test.skipIf(whyNoNewerCloudInit() !== null)(
+      "a newer cloud-init is served with required tokens, as on AWS",
+      async () => {
+        server = await serve(instance(), { ...OPTIONS, tokens: "required" });
+        const found = await drive("aws", [server.url], { ...GUEST, newer: true });
+        expect(found).toMatchObject({ ...COMMON, instanceId: "i-5d1a8b1e7c524b7e9a1f3f2f1d6b0c11" });
+        expect(server.log[0]).toBe("PUT /latest/api/token 200");
+      },
+    );
 
-    test("where tokens are switched off it gives up at once", async () => {
+    test("cloud-init gives up at once where tokens are switched off", async () => {
       const { found, log } = await boot("aws", { options: { tokens: "off" } });
       expect([found, log]).toEqual([false, ["PUT /latest/api/token 403"]]);
     });
   });
 
   describe("NoCloud", () => {
-    test("found by the serial number, and nothing is asked for twice", async () => {
+    test("the source is found by the serial number, and nothing is requested twice", async () => {
       const { log, ...found } = await boot("nocloud");
       expect(found).toMatchObject({
         ...COMMON,
@@ -162,20 +165,20 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
       ]);
     });
 
-    test("a VM of which little is known: no retries", async () => {
+    test("a VM of which little is known is served without retries", async () => {
       const { log, ...found } = await boot("nocloud", { of: BARE });
       expect(found).toMatchObject({ found: true, instanceId: BARE.uuid, userdata: "" });
       expect(log).toHaveLength(3);
     });
 
-    test("its YAML takes any text that we write", async () => {
+    test("cloud-init's YAML parser reads every text that we write", async () => {
       const hostname = "a\u0085b\u007fc\ufeffd\u2028e\ud83d\ude00f: #{}[]'\"\\\t";
       const meta = { ['"'.repeat(253)]: "no\n- yes", "1e3": "0x10", null: "~" };
       const { metadata } = await boot("nocloud", { of: instance({ hostname, meta }) });
       expect(metadata).toMatchObject({ "local-hostname": hostname, meta });
     });
 
-    test("network-config", async () => {
+    test("network-config configures both interfaces", async () => {
       const file = join(folder, "network-config");
       writeFileSync(file, yamlText(networkConfig(instance())));
       const { netplan } = await drive("network-config", [file], GUEST);
@@ -186,7 +189,7 @@ describe.skipIf(why !== null)(why ?? "cloud-init itself", () => {
     });
   });
 
-  test("jsonschema finds network_data valid, as our own small validator does", async () => {
+  test("jsonschema accepts network_data, as our own small validator does", async () => {
     const file = join(folder, "network_data.json");
     const schema = join(import.meta.dirname, "network-data-schema.json");
     for (const of of [instance(), BARE]) {

@@ -4,7 +4,7 @@ import { address, BARE, get, instance, network } from "./instances.ts";
 const VERSIONS =
   "1.0\n2007-01-19\n2007-03-01\n2007-08-29\n2007-10-10\n2007-12-15\n2008-02-01\n2008-09-01\n2009-04-04\nlatest";
 
-describe("exact texts", () => {
+describe("the exact texts of the EC2 tree", () => {
   test.each([
     ["/", VERSIONS, "the root"],
     ["/ec2", VERSIONS, "Nova's second name of it"],
@@ -39,13 +39,13 @@ describe("exact texts", () => {
   });
 });
 
-test("the first version has what there was then", () => {
+test("version 1.0 has only the leaves of that time", () => {
   expect(get("/1.0/meta-data").text).toBe(
     "ami-launch-index\nhostname\ninstance-id\nlocal-ipv4\npublic-keys/",
   );
 });
 
-test("what is not known is left out", () => {
+test("unknown values have no leaf", () => {
   expect(get("/latest", { of: BARE }).text).toBe("meta-data/");
   expect(get("/latest/meta-data", { of: BARE }).text).toBe(
     "ami-launch-index\nhostname\ninstance-action\ninstance-id\nlocal-hostname\nplacement/\npublic-hostname\npublic-ipv4",
@@ -95,6 +95,6 @@ test.each([
   expect(get(path).status).toBe(404);
 });
 
-test("no user data, no leaf", () => {
+test("without user data there is no user-data leaf", () => {
   expect(get("/latest/user-data", { of: BARE }).status).toBe(404);
 });

@@ -42,7 +42,7 @@ beforeEach(() => {
 const keep = (key = "vm-1", bytes = password) =>
   keepGuestPassword(map as unknown as KubeApi, { namespace: "shop", key, password: bytes });
 
-test("the first is kept byte for byte, the second finds it taken, another VM's has its own place", async () => {
+test("the first password is kept byte for byte, a second one is refused, and another VM's is separate", async () => {
   expect(await keep()).toEqual({ kind: "kept" });
   expect(await keep("vm-1", Buffer.from("other"))).toEqual({ kind: "taken" });
   expect(await keep()).toEqual({ kind: "taken" });
@@ -53,13 +53,13 @@ test("the first is kept byte for byte, the second finds it taken, another VM's h
   });
 });
 
-test("an answer that was lost is recognised by what is there: the repeat's conflict is our own write", async () => {
+test("a conflict of a repeated write is a success when the password is already there", async () => {
   map.afterWrite.push(answer(409, { message: "the client repeated what had been done" }));
   expect(await keep()).toEqual({ kind: "kept" });
   expect(map.writes).toBe(1);
 });
 
-test("an operator clears one by emptying it, in either field", async () => {
+test("an operator clears a password by emptying it, in either field", async () => {
   map.object.data = { "vm-1": "" };
   expect(await keep()).toEqual({ kind: "kept" });
   expect(map.object.data).toEqual({});
@@ -69,7 +69,7 @@ test("an operator clears one by emptying it, in either field", async () => {
   expect(await keep("vm-3")).toEqual({ kind: "taken" });
 });
 
-test("refused, with the reason: no ConfigMap, no label, no right, no room", async () => {
+test("a password is refused with the reason where there is no ConfigMap, label, right or room", async () => {
   map.afterWrite.push(answer(422, { message: "too long" }));
   expect(await keep()).toEqual({ kind: "refused", problem: "it cannot be written: 422 too long" });
   map.object.metadata.labels = {};
@@ -78,7 +78,7 @@ test("refused, with the reason: no ConfigMap, no label, no right, no room", asyn
   expect(await keep("vm-2")).toMatchObject({ kind: "refused", problem: "it cannot be read: 404" });
 });
 
-test("the API being away is no refusal", async () => {
+test("an unreachable API is not a refusal", async () => {
   map.send = () => Promise.reject(new ApiAway("away"));
   await expect(keep()).rejects.toThrow(ApiAway);
 });

@@ -47,7 +47,7 @@ afterEach(async () => {
   proxy.close();
 });
 
-test("a request that the guest forwarded gets no token, however many headers stand before the one that says so", async () => {
+test("a forwarded request gets no token, however many headers precede the one that shows it", async () => {
   const { port } = server.address() as AddressInfo;
   const put = async (lines: readonly (readonly [string, string])[]) => {
     const ttl = ["X-aws-ec2-metadata-token-ttl-seconds", "60"] as const;
@@ -59,7 +59,7 @@ test("a request that the guest forwarded gets no token, however many headers sta
   expect(await put([...many, ["X-Forwarded-For", "10.0.0.1"]])).toBe(403);
 });
 
-test("a network that required tokens does so until its definition says something else, not until it is gone", async () => {
+test("a network keeps requiring tokens while its definition is gone, until a definition says otherwise", async () => {
   const { port } = server.address() as AddressInfo;
   const status = async (tokens: "off" | "optional" | "required" | null) => {
     found = identity({}, { metadata: tokens && { address: "10.10.0.254", tokens } });

@@ -8,7 +8,7 @@ import { IdentityClient } from "../../identity/client.ts";
 import { systemClock } from "../../platform/time.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 
-test("a daemon that hangs costs a guest one wait, also on a connection that was kept", async () => {
+test("a daemon that hangs costs a guest one time-out, also on a kept connection", async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-client-"));
   const body = JSON.stringify({ network: "blue", identity: identity() });
   const open = new Set<Socket>();

@@ -20,7 +20,7 @@ function status(
 }
 
 describe("PUT", () => {
-  test("answers a token and how long it holds", () => {
+  test("returns a token and its time to live", () => {
     const { status, headers, text } = put("60");
     expect([status, headers[TOKEN_TTL_HEADER]]).toEqual([200, "60"]);
     expect(text).toMatch(/^[\w-]{52}$/);
@@ -91,22 +91,22 @@ describe("where a token is required", () => {
     expect(status(undefined, { path })).toBe(401);
   });
 
-  test("setting the password needs it as well", () => {
+  test("setting the password needs a token as well", () => {
     const path = "/openstack/latest/password";
     expect(get(path, { method: "POST", body: Buffer.from("x"), options: REQUIRED }).status).toBe(401);
   });
 
-  test("it ends on the second", () => {
+  test("a token expires on the second", () => {
     expect(status(token, { nowMs: NOW_MS + 59_999 })).toBe(200);
     expect(status(token, { nowMs: NOW_MS + 60_000 })).toBe(401);
   });
 
   const other: Instance = instance({ uuid: "00000000-0000-0000-0000-000000000001" });
-  test("it is this instance's alone", () => {
+  test("a token is valid for its instance only", () => {
     expect(status(token, { of: other })).toBe(401);
   });
 
-  test("a changed key is believed as long as it is listed", () => {
+  test("a token of a former key is valid while that key is listed", () => {
     const [old] = OPTIONS.tokenKeys as [Buffer];
     const fresh = Buffer.alloc(32, 9);
     expect(status(token, { options: { ...REQUIRED, tokenKeys: [fresh, old] } })).toBe(200);
@@ -130,7 +130,7 @@ describe("where a token is required", () => {
     expect(status(wrong)).toBe(401);
   });
 
-  test("no bit of a token can be changed: neither its version, nor its end, nor its proof", () => {
+  test("a token with any bit changed is invalid", () => {
     const bytes = Buffer.from(right, "base64url");
     for (let bit = 0; bit < bytes.length * 8; bit++) {
       const changed = Buffer.from(bytes);

@@ -106,7 +106,7 @@ describe("the instance ID", () => {
     expect(uuidOf(identity, firmware)).toBe(uuid);
   });
 
-  test("a UID that is no UUID, or a container ID, stands for one that is always the same and nobody else's", () => {
+  test("a container ID, or a UID that is no UUID, gives a UUID that is stable and unique", () => {
     const odd = (uid: string) => uuidOf(view({ vm: vm({ firmwareUuid: null, uid }) }), null);
     const bare = (id: string, network?: string) => uuidOf(view(container(id, network)), null);
     const all = [odd("vm-1"), odd("vm-2"), bare("c1"), bare("c2"), bare("c1", "red"), bare("vm-1")];
@@ -191,7 +191,7 @@ describe("interfaces", () => {
     addresses: [{ address: "10.1.0.5/24", gateway: "10.1.0.1" }],
   });
 
-  test("are in the VM's own order, with its names; its MACs come first", () => {
+  test("are in the VM's order with its names, and its MACs win", () => {
     const links = [
       link({ interface: "net2", linkId: "data", mac: "02:00:00:00:00:02" }),
       link({ network: "blue", linkId: "front", mac: null }),
@@ -202,7 +202,7 @@ describe("interfaces", () => {
     ]);
   });
 
-  test("a link is not guessed where two of one network are alike", () => {
+  test("are not matched where two of one network are alike", () => {
     const twins = [one(), one({ interface: "net2", mac: null })];
     const links = [link({ network: "blue", linkId: "a", mac: "02:00:00:00:00:0a" })];
     expect(networks(twins, links).map(({ linkId, mac }) => [linkId, mac])).toEqual([
@@ -211,7 +211,7 @@ describe("interfaces", () => {
     ]);
   });
 
-  test("links of one ID stay two", () => {
+  test("with the same ID stay separate links", () => {
     const links = [link({ interface: "net1", linkId: "a" }), link({ interface: "net2", linkId: "a" })];
     expect(networks([one(), red], links).map(({ linkId }) => linkId)).toEqual(["a", "a-2"]);
   });
@@ -226,7 +226,7 @@ describe("interfaces", () => {
       [link({ interface: "net2", primary: true }), link({ interface: "net1", primary: true })],
       "red",
     ],
-  ])("exactly one is primary: %s", (_, interfaces, links, network) => {
+  ])("have exactly one primary: %s", (_, interfaces, links, network) => {
     expect(
       networks(interfaces, links)
         .filter(({ primary }) => primary)
@@ -234,12 +234,12 @@ describe("interfaces", () => {
     ).toEqual([network]);
   });
 
-  test("none is primary where the VM's choice is an interface that is not described", () => {
+  test("have no primary where the VM's choice is not described", () => {
     const found = networks([one(), red], [link({ interface: "eth0", primary: true })]);
     expect(found.filter(({ primary }) => primary)).toEqual([]);
   });
 
-  test("an address that is none costs only itself", () => {
+  test("lose an invalid address and keep the others", () => {
     const odd = one({
       addresses: [
         { address: "rubbish" },
@@ -252,7 +252,7 @@ describe("interfaces", () => {
     expect(firstIPv4(instanceOf(view({ interfaces: [odd, red] }), NOTHING))).toMatchObject({ family: 4 });
   });
 
-  test("one without MAC is not described to the guest, the others are", () => {
+  test("without a MAC are not described to the guest, and the others are", () => {
     const of = instanceOf(view({ interfaces: [one({ mac: null }), red] }), NOTHING);
     expect(networkData(of).links.map(({ id }) => id)).toEqual(["net2"]);
   });

@@ -26,16 +26,16 @@ describe("a reference", () => {
     ["secret/../secrets", "no name that an object can have"],
     ["pod/boot", "no kind that holds content"],
     ["secret/a\nb", "a line break"],
-  ])("%j is none: %s", (text) => expect(parseContentReference(text)).toBeNull());
+  ])("%j is refused: %s", (text) => expect(parseContentReference(text)).toBeNull());
 });
 
-test("a tenant is what one header can carry as one value", () => {
+test("a tenant name is accepted where one header can carry it as one value", () => {
   for (const good of ["a", "9b1c0d-x_y.z:~!", "x".repeat(255)]) expect(isTenantId(good)).toBe(true);
   for (const bad of ["", "a,b", "a b", "ä", "a\n", "\u007f", "x".repeat(256)])
     expect(isTenantId(bad)).toBe(false);
 });
 
-test("host names are labels with dots between", () => {
+test("a host name is accepted where it is DNS labels separated by dots", () => {
   for (const good of ["a", "Web-0", "web.example", "0"]) expect(isHostname(good)).toBe(true);
   for (const bad of ["", "-a", "a-", "a..b", "a.", "a b", "ä", "x".repeat(64), `${"x.".repeat(127)}yz`])
     expect(isHostname(bad)).toBe(false);
@@ -73,13 +73,13 @@ const read = (annotations: Record<string, string>, vmi: Record<string, string> =
   );
 
 describe("content", () => {
-  test("bytes are passed on as they are, from either kind and under any of the usual keys", () => {
+  test("bytes are passed on unchanged, from either kind and under any of the usual keys", () => {
     expect(read({ "user-data": "secret/boot" }).userData).toEqual(Buffer.from([0xff, 0x00]));
     expect(read({ "user-data": "configmap/all" }).userData?.toString()).toBe("bytes");
     expect(read({ "user-data": "secret/boot/text" }).userData?.toString()).toBe("ä");
   });
 
-  test("the VirtualMachine's annotation counts before the instance's; an empty one takes it back", () => {
+  test("the VirtualMachine's annotation wins over the instance's, and an empty one removes it", () => {
     expect(read({}, { "user-data": "secret/boot/text" }).userData?.toString()).toBe("ä");
     expect(
       read({ "user-data": "configmap/all" }, { "user-data": "secret/boot/text" }).userData?.toString(),
@@ -90,7 +90,7 @@ describe("content", () => {
     });
   });
 
-  test("each line of a key file is a key; free metadata is every text of an object, in order", () => {
+  test("each line of a key file is a key, and each text of an object is an entry of the tenant's metadata, in order", () => {
     expect(read({ "public-keys": "configmap/all/bob" }).publicKeys).toEqual([
       { name: "bob", data: "ssh-rsa AAA bob@x" },
       { name: "bob-2", data: "ssh-ed25519 BBB" },
@@ -101,7 +101,7 @@ describe("content", () => {
     expect(read({ meta: "configmap/all/a" }).meta).toEqual({ a: "1" });
   });
 
-  test("no key is lost to another of its name", () => {
+  test("keys of one name are all kept", () => {
     const team = projectTenantObject(
       {
         metadata: { ...METADATA, name: "team" },
@@ -136,7 +136,7 @@ describe("content", () => {
     expect(content).toMatchObject({ userData: null, vendorData: null, publicKeys: [], hostname: null });
   });
 
-  test("what may not be read is told by name", () => {
+  test("an object that may not be read is named", () => {
     const content = read({ "user-data": "secret/hidden", meta: "configmap/hidden/key", hostname: "web" });
     expect(content).toMatchObject({
       forbidden: [
@@ -149,7 +149,7 @@ describe("content", () => {
     });
   });
 
-  test("the objects that have to be read are those that the annotations name, and never that of the passwords", () => {
+  test("the objects to read are those that the annotations name, without that of the passwords", () => {
     const annotations = {
       "user-data": "secret/boot/text",
       "vendor-data": "configmap/holdfast-guest-passwords",
@@ -163,22 +163,22 @@ describe("content", () => {
   });
 });
 
-describe("a VMI", () => {
+describe("the facts of a VMI", () => {
   const vmi = (spec: object, status: object = {}, metadata: object = {}) =>
     projectVmi({ metadata: { ...METADATA, ...metadata }, spec, status });
 
-  test("with nothing in it is one without anything", () => {
+  test("are empty where the VMI has none", () => {
     expect(vmi({})).toMatchObject({ firmwareUuid: null, interfaces: [], vmUid: null, rootDevice: null });
     expect(() => projectVmi({ metadata: {} })).toThrow("metadata.namespace");
   });
 
-  test("a firmware UUID that is none is not passed on", () => {
+  test("have no firmware UUID where it is not a UUID", () => {
     const uuid = (text: unknown) => vmi({ domain: { firmware: { uuid: text } } }).firmwareUuid;
     expect(uuid("5D1A8B1E-7C52-4B7E-9A1F-3F2F1D6B0C11")).toBe("5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11");
     for (const bad of ["x", 7, null, "5d1a8b1e7c524b7e9a1f3f2f1d6b0c11"]) expect(uuid(bad)).toBeNull();
   });
 
-  test("interfaces by name: hashed, counted without the primary one, and as the status tells", () => {
+  test("have interfaces by their hashed name, by their ordinal name and by the status", () => {
     const spec = {
       domain: {
         devices: {
@@ -211,7 +211,7 @@ describe("a VMI", () => {
     expect(hashedInterface("red")).toBe("podb1f51a511f1");
   });
 
-  test("an instance type is told by KubeVirt's annotations, the cluster's first", () => {
+  test("have the instance type of KubeVirt's annotations, the cluster's first", () => {
     const annotations = {
       "kubevirt.io/instancetype-name": "a",
       "kubevirt.io/cluster-instancetype-name": "u1.medium",
@@ -219,7 +219,7 @@ describe("a VMI", () => {
     expect(vmi({}, {}, { annotations }).instanceType).toBe("u1.medium");
   });
 
-  test("the root device is that of the first disk to boot from, where it is reported", () => {
+  test("have the root device of the first boot disk, where it is reported", () => {
     const domain = {
       devices: { disks: [{ name: "a" }, { name: "b", bootOrder: 2 }, { name: "c", bootOrder: 1 }] },
     };

@@ -35,7 +35,7 @@ function plan(more: Partial<WantedListener> = {}): ListenerPlan {
 }
 
 describe("names", () => {
-  test("follow from the run folder and the network, and fit", () => {
+  test("follow from the run folder and the network, and fit the kernel's limits", () => {
     expect(NAMES).toEqual({
       tag: "2a29",
       table: "holdfast_metadata_2a29",
@@ -52,7 +52,7 @@ describe("names", () => {
     expect(blue.link).toHaveLength(15);
   });
 
-  test("networks whose names have one hash, as far as a link's name shows it, are both served, with names of their own", () => {
+  test("differ for networks whose hashes agree as far as a link's name shows them", () => {
     // 48 bits of SHA-256: found in a minute by trying 24 million names.
     const alike = ["n795505", "n2441896"];
     const [one, other] = alike.map((name) => listenerNames(NAMES, name));
@@ -69,14 +69,14 @@ describe("names", () => {
     for (const { link } of plans) expect(link).toHaveLength(15);
   });
 
-  test("another run folder has other names, but the same MAC for guests", () => {
+  test("differ in another run folder, with the same MAC for guests", () => {
     const other = listenerNames(namesOf("/tmp/other"), "blue");
     const blue = listenerNames(NAMES, "blue");
     expect(other.mac).toBe(blue.mac);
     for (const key of ["namespace", "link", "hostMac"] as const) expect(other[key]).not.toBe(blue[key]);
   });
 
-  test("MACs are locally administered and for one station", () => {
+  test("have MACs that are locally administered and unicast", () => {
     for (let number = 0; number < 200; number += 1) {
       const { mac, hostMac } = listenerNames(NAMES, `network-${number}`);
       expect(Number.parseInt(mac.slice(0, 2), 16) & 3).toBe(2);
@@ -86,7 +86,7 @@ describe("names", () => {
 });
 
 describe("plans", () => {
-  test("carry the addresses in their plain forms", () => {
+  test("have addresses in canonical form", () => {
     const { address, reserved, otherSubnets, attachments } = plan({
       subnets: ["10.0.0.0/24", "10.1.0.0/16"],
       attachments: [
@@ -120,7 +120,7 @@ describe("plans", () => {
       }),
       "1.2",
     ],
-  ])("%s is told of, and harms no other network", (_, bad, says) => {
+  ])("report %s, and serve every other network", (_, bad, says) => {
     const { plans, problems } = planListeners(NAMES, [bad, wanted("good")]);
     expect(plans.map(({ network }) => network)).toEqual(["good"]);
     expect(problems.get(bad.network)).toContain(says);
@@ -128,11 +128,11 @@ describe("plans", () => {
 });
 
 describe("the firewall", () => {
-  test("without networks there is no table", () => {
+  test("has no table without networks", () => {
     expect(firewallText("t", firewallSets([]))).toBe("table bridge t {}\ndelete table bridge t\n");
   });
 
-  test("pairs of port and address, each once", () => {
+  test("has each pair of port and address once", () => {
     const sets = firewallSets([
       {
         link: "hfm1",
@@ -185,7 +185,7 @@ describe("the firewall", () => {
     for (const element of Object.values(sets).flat()) expect(firewallText("t", sets)).toContain(element);
   });
 
-  test("a change is only what differs", () => {
+  test("is changed only where it differs", () => {
     const at = (...ports: string[]) =>
       firewallSets([
         {
@@ -218,7 +218,7 @@ describe("haproxy", () => {
     rateLimit: 60,
   });
 
-  test("a network is a frontend in its namespace, which says its name and the source", () => {
+  test("has a frontend in the namespace of each network, which sends the network's name and the source", () => {
     const frontend = text.slice(text.indexOf("frontend network:"));
     expect(frontend.replaceAll(/'\^\(.*\)'/g, "PATTERN")).toMatchInlineSnapshot(`
       "frontend network:blue.net_1
@@ -247,7 +247,7 @@ describe("haproxy", () => {
     `);
   });
 
-  test("the pattern takes every spelling of every header that tells who asks, and no other", () => {
+  test("removes every spelling of every header that tells who asks, and no other header", () => {
     const [, pattern] = /del-header '(.*)' -m reg/.exec(text) as unknown as [string, string];
     const taken = new RegExp(pattern);
     for (const prefix of IDENTITY_PREFIXES) {
@@ -268,7 +268,7 @@ describe("haproxy", () => {
       expect(taken.test(name), name).toBe(false);
   });
 
-  test("without a limit nothing is counted", () => {
+  test("counts nothing without a limit", () => {
     const free = haproxyText({
       listeners: [{ network: "a", namespace: "b" }],
       runDir: "/run/x",
@@ -279,7 +279,7 @@ describe("haproxy", () => {
     expect(free).not.toMatch(/sc-inc-gpc0|deny_status 429|user haproxy/);
   });
 
-  test("processes, as the master shows them", () => {
+  test("shows its processes through the master socket", () => {
     const shown = (workers: string, failed = 0) =>
       `#<PID>          <type>          <reloads>       <uptime>        <version>\n20885           master          3 [failed: ${failed}]   0d00h00m01s     2.6.12\n# workers\n${workers}# programs\n\n`;
     expect(
@@ -294,7 +294,7 @@ describe("haproxy", () => {
     expect(parseShowProc("")).toEqual({ failedReloads: 0, workerPid: null });
   });
 
-  test("counters of networks, whatever the order of the columns", () => {
+  test("has counters for each network, whatever the order of the columns", () => {
     const text =
       "# svname,pxname,dcon,hrsp_2xx,hrsp_4xx,\nFRONTEND,network:a.b,3,10,2,\nFRONTEND,waiting-room,9,9,9,\n\n";
     expect(parseShowStat(text)).toEqual([
@@ -304,7 +304,7 @@ describe("haproxy", () => {
 });
 
 describe("the link", () => {
-  test("VLANs are set as the bridge plugin sets them", () => {
+  test("has its VLANs set as the bridge plugin sets them", () => {
     const link = "hfm1";
     expect(vlanCommands({ link, vlan: null, preserveDefaultVlan: false }, 1)).toEqual([]);
     const own = "vlan add dev hfm1 vid 100 pvid untagged";
@@ -317,7 +317,7 @@ describe("the link", () => {
     expect(vlanCommands({ link, vlan: 100, preserveDefaultVlan: false }, 100)).toEqual([own]);
   });
 
-  test("in the namespace: two addresses, and a route to every subnet", () => {
+  test("has two addresses in the namespace, and a route to every subnet", () => {
     expect(innerCommands(plan({ subnets: ["10.0.0.0/24", "10.1.0.0/16"] }), 1400)).toEqual([
       "link set lo up",
       "address flush dev eth0 scope global",
@@ -340,7 +340,7 @@ describe("ports of VMs", () => {
   const attachment = { interface: "net1" };
   const taken = new Set<string>();
 
-  test("the other end of the interface, with its MAC", () => {
+  test("are the other end of the interface, with its MAC", () => {
     const links = [
       { ifname: "net1", ifindex: 2, link_index: 7, address: "02:00:00:00:00:01", ...veth },
       { ifname: "net2", ifindex: 3, link_index: 8, address: "02:00:00:00:00:02", ...veth },
@@ -350,12 +350,12 @@ describe("ports of VMs", () => {
     ]);
   });
 
-  test("both ends must name each other: indexes repeat between namespaces", () => {
+  test("are found only where both ends name each other, because indexes repeat between namespaces", () => {
     const links = [{ ifname: "net1", ifindex: 4, link_index: 7, ...veth }];
     expect(choosePorts({ links, attachment, ports, taken })).toEqual([]);
   });
 
-  test("a renamed interface: every pair that ends at the bridge and is nobody else's, without a MAC", () => {
+  test("of a renamed interface are all unclaimed pairs that end at the bridge, without a MAC", () => {
     const links = [
       { ifname: "net1-nic", ifindex: 2, link_index: 7, address: "02:00:00:00:00:01", ...veth },
       { ifname: "net2-nic", ifindex: 3, link_index: 8, ...veth },
@@ -367,7 +367,7 @@ describe("ports of VMs", () => {
     ]);
   });
 
-  test("a tap beside the bridge is the port itself", () => {
+  test("include a tap at the bridge, which is the port itself", () => {
     const tap = [{ name: "tap1", ifindex: 9, peerIndex: 9 }];
     const links = [
       { ifname: "tap1", ifindex: 9, address: "02:00:00:00:00:09", linkinfo: { info_kind: "tun" } },
@@ -393,7 +393,7 @@ describe("neighbours", () => {
   const neighbours = (...attachments: ReturnType<typeof at>[]) =>
     Object.fromEntries(neighboursOf(plan({ attachments }), memory));
 
-  test("the MAC that was asked for, in any spelling, before the one that was seen", () => {
+  test("have the requested MAC, in any spelling, before the one that was seen", () => {
     expect(neighbours(at("a", ["10.0.0.5"], "02-AA-BB-00-00-01"))).toEqual({
       "10.0.0.5": "02:aa:bb:00:00:01",
     });
@@ -401,7 +401,7 @@ describe("neighbours", () => {
     expect(neighbours(at("a", ["10.0.0.5"], null))).toEqual({ "10.0.0.5": "02:00:00:00:00:0f" });
   });
 
-  test("none for who is not there, nor where two say different things", () => {
+  test("have no entry for a missing guest, nor where two contradict each other", () => {
     expect(neighbours(at("lost", ["10.0.0.5"], "02:00:00:00:00:01"))).toEqual({});
     expect(neighbours(at("a", ["10.0.0.5"], null), at("b", ["10.0.0.5"], "02:00:00:00:00:01"))).toEqual({});
     expect(neighbours(at("a", ["10.0.0.5"], null), at("b", ["10.0.0.5"], null))).toEqual({
@@ -409,7 +409,7 @@ describe("neighbours", () => {
     });
   });
 
-  test("only what differs is told to the kernel", () => {
+  test("are changed in the kernel only where they differ", () => {
     const present = new Map([
       ["10.0.0.5", "02:00:00:00:00:01"],
       ["10.0.0.6", "02:00:00:00:00:02"],
@@ -427,7 +427,7 @@ describe("neighbours", () => {
 });
 
 describe("settings", () => {
-  test("defaults; flags before variables; variables of others are not read", () => {
+  test("have defaults, flags win over variables, and variables of other processes are not read", () => {
     const settings = loadNetSettings(
       { rateLimit: "60" },
       {

@@ -12,7 +12,7 @@ import { violations } from "./json-schema.ts";
 
 const SCHEMA = JSON.parse(readFileSync(join(import.meta.dirname, "network-data-schema.json"), "utf8"));
 
-test("the whole document of a VM with two interfaces", () => {
+test("a VM with two interfaces has the whole document", () => {
   expect(networkData(instance())).toEqual({
     links: [
       { id: "blue", type: "phy", ethernet_mac_address: MAC, mtu: 1450 },
@@ -67,7 +67,7 @@ test("the whole document of a VM with two interfaces", () => {
   });
 });
 
-test("the same as version 2 of cloud-init's network configuration", () => {
+test("the same VM has cloud-init's network configuration version 2", () => {
   expect(networkConfig(instance())).toEqual({
     version: 2,
     ethernets: {
@@ -90,7 +90,7 @@ test("the same as version 2 of cloud-init's network configuration", () => {
   expect(networkConfig(BARE)).toBeNull();
 });
 
-describe("which links are told", () => {
+describe("the links of the document", () => {
   const second = network({ linkId: "red", network: "red", mac: "52:54:00:00:00:09" });
   test.each<[string, InstanceNetwork[], string[]]>([
     ["one without MAC makes cloud-init drop the rest", [network({ mac: null }), second], ["red"]],
@@ -114,7 +114,7 @@ describe("which links are told", () => {
     [65_536, null, "and ends there"],
     [null, null, "not known"],
     [1_500, 1_500, "as it is"],
-  ])("MTU %s is told as %s: %s", (mtu, told, _why) => {
+  ])("MTU %s becomes %s: %s", (mtu, told, _why) => {
     expect(networkData(instance({ networks: [network({ mtu })] })).links[0]?.mtu).toBe(told);
   });
 });
@@ -170,7 +170,7 @@ describe("routes", () => {
     expect(routes.map((route) => `${route.network}/${route.netmask} ${route.gateway}`)).toEqual(expected);
   });
 
-  test("stand once, with the first address of their family", () => {
+  test("are listed once, with the first address of their family", () => {
     const networks = [
       network({ addresses: [v4, address("192.168.11.5/24")], routes: [{ dst: "10.0.0.0/8" }] }),
     ];
@@ -191,8 +191,8 @@ test.each([
   expect(netmask(family, length)).toBe(mask);
 });
 
-describe("against the schema", () => {
-  test("the validator sees what is wrong", () => {
+describe("the document and Nova's schema", () => {
+  test("the validator finds errors", () => {
     const { links, networks, services } = networkData(instance());
     expect(violations({ links, networks }, SCHEMA)).toEqual(["it has no services"]);
     const [link] = links;
@@ -228,7 +228,7 @@ describe("against the schema", () => {
     primary: fc.boolean(),
   });
 
-  test("whatever a VM has is valid, but for masks of a single IPv4 host", () => {
+  test("any VM's document is valid, except for the mask of a single IPv4 host", () => {
     fc.assert(
       fc.property(fc.array(anyNetwork, { maxLength: 4 }), (networks) => {
         expect(violations(networkData(instance({ networks })), SCHEMA)).toEqual([]);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { BARE, get, instance } from "./instances.ts";
 
-test("meta-data is YAML with the tenant's own keys below one", () => {
+test("meta-data is YAML with the tenant's keys under one key", () => {
   expect(parse(get("/nocloud/meta-data").text)).toEqual({
     "instance-id": "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11",
     "local-hostname": "vm1.example.net",
@@ -25,7 +25,7 @@ test.each(["user-data", "vendor-data", "network-config"])(
   },
 );
 
-test("the other files", () => {
+test("user-data, vendor-data and network-config are served", () => {
   expect(get("/nocloud/user-data").text).toBe("#cloud-config\npackages: [jq]\n");
   expect(get("/nocloud/vendor-data").text).toBe("#cloud-config\nntp: {}\n");
   expect(parse(get("/nocloud/network-config").text)).toMatchObject({ version: 2 });

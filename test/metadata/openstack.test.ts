@@ -17,13 +17,13 @@ const DATES = [
   "2025-04-04",
 ];
 
-test.each(["/openstack", "/openstack/"])("%s lists the versions, without a last line break", (path) => {
+test.each(["/openstack", "/openstack/"])("%s lists the versions, without a final line break", (path) => {
   const { status, headers, text } = get(path);
   expect([status, headers["content-type"]]).toEqual([200, "text/plain; charset=UTF-8"]);
   expect(text).toBe([...DATES, "latest"].join("\n"));
 });
 
-describe("a version lists what it has", () => {
+describe("the listing of a version", () => {
   const since = (version: string, things: [string, string][]) =>
     things.filter(([date]) => version >= date).map(([, name]) => name);
   test.each([...DATES, "latest"])("%s", (version) => {
@@ -50,7 +50,7 @@ describe("a version lists what it has", () => {
     }
   });
 
-  test("without user data, without passwords kept and without a link that can be told, none of them is there", () => {
+  test("files without content are not listed: user data, password and network data", () => {
     expect(get("/openstack/latest", { of: BARE }).text).toBe(
       ["meta_data.json", "vendor_data.json", "vendor_data2.json"].join("\n"),
     );
@@ -62,7 +62,7 @@ describe("meta_data.json", () => {
   const of = (version: string, given = instance()) =>
     JSON.parse(get(`/openstack/${version}/meta_data.json`, { of: given }).text);
 
-  test("the newest, whole", () => {
+  test("the newest version is complete", () => {
     const { random_seed, ...rest } = of("latest");
     expect(Buffer.from(random_seed, "base64")).toHaveLength(512);
     expect(rest).toEqual({
@@ -122,7 +122,7 @@ describe("meta_data.json", () => {
     expect(of("2017-02-22").devices[0]).not.toHaveProperty("vf_trusted");
   });
 
-  test("a zone that is not known has Nova's name", () => {
+  test("an unknown zone has Nova's default name", () => {
     expect(of("latest", BARE).availability_zone).toBe("nova");
   });
 
@@ -130,11 +130,11 @@ describe("meta_data.json", () => {
     ["disabled", undefined, "the guest would drop the source, and with it its keys"],
     ["local", "local", "when to run is the tenant's to say"],
     ["net", "net", "likewise"],
-  ])("dsmode %s is told as %s: %s", (dsmode, told, _why) => {
+  ])("dsmode %s becomes %s: %s", (dsmode, told, _why) => {
     expect(of("latest", instance({ meta: { dsmode, a: "b" } })).meta.dsmode).toBe(told);
   });
 
-  test("the seed is what it was made from at this very request, and absent without", () => {
+  test("the random seed is new in each request, and absent where there is none", () => {
     const seedOf = (seed: (() => Buffer) | null) =>
       JSON.parse(
         respond(
@@ -153,7 +153,7 @@ describe("meta_data.json", () => {
     ]);
   });
 
-  test("keys with one name, a line break or nothing in them", () => {
+  test("public keys with one name, a line break or no content are handled", () => {
     const publicKeys = [
       { name: "k", data: "ssh-rsa A" },
       { name: "k", data: "ssh-rsa B" },
@@ -172,7 +172,7 @@ describe("meta_data.json", () => {
   });
 });
 
-test("user data passes byte for byte, compressed as it may be", () => {
+test("user data is served byte for byte, also when it is compressed", () => {
   const userData = Buffer.from([0x1f, 0x8b, 0, 255, 10, 13]);
   expect(get("/openstack/latest/user_data", { of: instance({ userData }) }).body).toEqual(userData);
   expect(get("/openstack/latest/user_data", { of: BARE }).status).toBe(404);
@@ -180,7 +180,7 @@ test("user data passes byte for byte, compressed as it may be", () => {
   expect(get("/openstack/latest/user_data", { of: empty }).status).toBe(200);
 });
 
-test("vendor data stands where cloud-init looks for it, and is an empty object without", () => {
+test("vendor data is where cloud-init looks for it, and an empty object where there is none", () => {
   expect(get("/openstack/latest/vendor_data.json").text).toBe('{"cloud-init":"#cloud-config\\nntp: {}\\n"}');
   expect(get("/openstack/latest/vendor_data2.json").text).toBe(
     '{"static":{"cloud-init":"#cloud-config\\nntp: {}\\n"}}',
@@ -201,7 +201,7 @@ describe("password", () => {
   const post = (given: Buffer, stored: Buffer | null = null) =>
     get(PATH, { method: "POST", body: given, of: instance({ password: { stored } }) });
 
-  test("is empty until it is set, and then what was set", () => {
+  test("is empty until it is set, and then has the posted value", () => {
     expect(get(PATH)).toMatchObject({ status: 200, text: "" });
     expect(get(PATH, { of: instance({ password: { stored: body } }) })).toMatchObject({
       status: 200,
@@ -239,7 +239,7 @@ describe("password", () => {
     expect(get(path, { method, body }).status).toBe(status);
   });
 
-  test("is not there where none are kept", () => {
+  test("is absent where no passwords are kept", () => {
     for (const method of ["GET", "POST", "PUT"]) {
       expect(get(PATH, { method, of: BARE }).status).toBe(404);
     }

@@ -34,7 +34,7 @@ function learn(meanwhile: () => void = () => {}): void {
   remembered.put(ASKED, VM, asked);
 }
 
-describe("an answer is used again", () => {
+describe("an answer is reused", () => {
   test("while nothing changes, for a second, and for nobody else", () => {
     expect(get()).toBeUndefined();
     learn();
@@ -47,13 +47,13 @@ describe("an answer is used again", () => {
     expect(get()).toBeUndefined();
   });
 
-  test("also that there is nobody", () => {
+  test("also when the answer is that there is nobody", () => {
     remembered.put(ASKED, null, { generation: remembered.generation, atMs: clock.nowMs });
     expect(get()).toBeNull();
   });
 });
 
-describe("it is forgotten, and does not come back,", () => {
+describe("a reused answer is forgotten, and does not come back,", () => {
   const forgotten = () => {
     expect(get()).toBeUndefined();
     expect(get()).toBeUndefined();
@@ -67,7 +67,7 @@ describe("it is forgotten, and does not come back,", () => {
     expect(get()).toBe(VM);
   });
 
-  test("when something changes while it is on its way", () => {
+  test("when something changes while the answer is on its way", () => {
     learn(() => generation.next());
     forgotten();
     learn(() => {
@@ -121,7 +121,7 @@ describe("it is forgotten, and does not come back,", () => {
   });
 });
 
-test("no generation comes twice, of one daemon or of many", () => {
+test("no generation is repeated, by one daemon or by many", () => {
   const seen = new Set<string>();
   for (let run = 0; run < 20; run++) {
     const one = new IdentityGeneration(join(folder, `${run % 2}.sock`), null, clock);

@@ -8,7 +8,7 @@ import { systemClock } from "../../platform/time.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test("all are begun, in their order, a few in each turn, also those that come later", async () => {
+test("all requests begin in order, a few in each turn, also those that come later", async () => {
   const scheduler = new RequestScheduler(systemClock);
   const begun: number[] = [];
   const inTurn: number[] = [];
@@ -31,7 +31,7 @@ test("all are begun, in their order, a few in each turn, also those that come la
   expect(begun).toHaveLength(44);
 });
 
-test("the body of one that left before its turn is not waited for", async () => {
+test("the body of a request that was aborted before its turn is not waited for", async () => {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

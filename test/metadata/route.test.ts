@@ -7,7 +7,7 @@ import { BARE, get, instance, NOW_MS, OPTIONS } from "./instances.ts";
 
 const HOSTNAME = get("/latest/meta-data/hostname").text;
 
-describe("one thing, whatever the spelling of its path", () => {
+describe("paths of different spellings", () => {
   test.each([
     ["/latest/meta-data/hostname/", "a slash at the end"],
     ["//latest///meta-data//hostname", "slashes"],
@@ -77,14 +77,14 @@ describe("methods", () => {
   });
 });
 
-describe("nobody known at the source", () => {
+describe("requests from an unknown source", () => {
   test.each([
     ["/", 200, "needs no identity"],
     ["/latest", 404, "does"],
     ["/openstack", 404, "does"],
     ["/nocloud/user-data", 404, "does"],
     ["/nothing", 404, "does"],
-  ])("%s is %s: it %s", (path, status, _why) => {
+  ])("%s is answered with %s: it %s", (path, status, _why) => {
     expect(get(path, { of: null }).status).toBe(status);
   });
 });
@@ -101,7 +101,7 @@ test("identity headers of the client change nothing", () => {
   );
 });
 
-describe("any request whatsoever", () => {
+describe("any request", () => {
   const word = fc.constantFrom(
     "latest",
     "openstack",
@@ -164,7 +164,7 @@ describe("any request whatsoever", () => {
       .map(instance),
   );
 
-  test("has a proper answer", () => {
+  test("has a well-formed answer", () => {
     fc.assert(
       fc.property(
         anyRequest,

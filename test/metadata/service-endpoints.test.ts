@@ -9,7 +9,7 @@ const slice = (endpoints: unknown, more: object = {}) =>
 const local = (...slices: ReturnType<typeof projectSlice>[]) =>
   localEndpoints(slices, { node: "a", portName: "http" }).map(({ address, port }) => `${address}:${port}`);
 
-test("discovery.k8s.io/v1 says the node in nodeName, v1beta1 in the topology", () => {
+test("the node is in nodeName in discovery.k8s.io/v1, and in the topology in v1beta1", () => {
   const addresses = ["10.0.0.1"];
   for (const endpoint of [
     { addresses, nodeName: "a" },
@@ -19,7 +19,7 @@ test("discovery.k8s.io/v1 says the node in nodeName, v1beta1 in the topology", (
     expect(local(slice([endpoint]))).toEqual(["10.0.0.1:8080"]);
 });
 
-test("only ready endpoints of this node; what does not say is ready", () => {
+test("only ready endpoints of this node count, and one without the condition is ready", () => {
   const at = (last: number, more: object) => ({ addresses: [`10.0.0.${last}`], nodeName: "a", ...more });
   const endpoints = [
     at(1, { conditions: { ready: true } }),
@@ -33,7 +33,7 @@ test("only ready endpoints of this node; what does not say is ready", () => {
   expect(local(slice(endpoints))).toEqual(["10.0.0.1:8080", "10.0.0.3:8080", "10.0.0.4:8080"]);
 });
 
-test("only IPv4, only the port that was chosen, each endpoint once", () => {
+test("only IPv4 and the chosen port count, and each endpoint once", () => {
   const endpoints = [{ addresses: ["10.0.0.1"], nodeName: "a" }];
   expect(local(slice([{ addresses: ["fd00::1"], nodeName: "a" }], { addressType: "IPv6" }))).toEqual([]);
   expect(local(slice([{ addresses: ["md.example"], nodeName: "a" }], { addressType: "FQDN" }))).toEqual([]);
@@ -44,12 +44,12 @@ test("only IPv4, only the port that was chosen, each endpoint once", () => {
   expect(local(slice(endpoints), slice(endpoints))).toEqual(["10.0.0.1:8080"]);
 });
 
-test("a port without a name is that of a Service with one port", () => {
+test("a port without a name belongs to a Service with one port", () => {
   const one = slice([{ addresses: ["10.0.0.1"], nodeName: "a" }], { ports: [{ name: null, port: 80 }] });
   expect(localEndpoints([one], { node: "a", portName: "" })).toHaveLength(1);
 });
 
-test("the pod behind an endpoint is known where it is said in full", () => {
+test("the pod behind an endpoint is known where its reference is complete", () => {
   const [endpoint] = slice([{ addresses: ["10.0.0.1"], nodeName: "a", targetRef: pod }]).endpoints;
   expect(endpoint?.pod).toEqual({ namespace: "shop", name: "p", uid: "p-1" });
   for (const targetRef of [undefined, { ...pod, kind: "Node" }, { ...pod, uid: "" }, "x"]) {
@@ -58,7 +58,7 @@ test("the pod behind an endpoint is known where it is said in full", () => {
   }
 });
 
-test("nonsense is no endpoint", () => {
+test("invalid objects have no endpoints", () => {
   expect(slice(null).endpoints).toEqual([]);
   expect(slice(["x", null, 5]).endpoints).toEqual([]);
   expect(local(slice([{ nodeName: "a" }, { addresses: [7], nodeName: "a" }]))).toEqual([]);

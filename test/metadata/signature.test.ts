@@ -19,7 +19,7 @@ test.each(VECTORS)("secret %j, instance %s", (secret, id, signature) => {
   expect(isSignatureOf(Buffer.from(secret), id, signature)).toBe(true);
 });
 
-describe("is no signature", () => {
+describe("an invalid signature", () => {
   const [secret, id, right] = VECTORS[0];
   test.each([
     ["", "empty"],
@@ -41,7 +41,7 @@ const WHO = {
   source: parseAddress("192.168.10.5"),
 };
 
-test("the headers that a backend is told by", () => {
+test("the headers that a backend gets", () => {
   expect(identityHeaders(WHO, Buffer.from("secret"))).toEqual({
     "X-Instance-ID": WHO.instanceId,
     "X-Instance-ID-Signature": VECTORS[0][2],
@@ -57,6 +57,6 @@ test.each([
   [{ tenantId: "a, b" }, "two values to a receiver that splits"],
   [{ tenantId: "" }, "none, and Nova asks for one"],
   [{ network: "n\u00e4t" }, "read in different ways"],
-])("%j is a fault of the caller: %s", (wrong, _why) => {
+])("%j is an error of the caller: %s", (wrong, _why) => {
   expect(() => identityHeaders({ ...WHO, ...wrong }, null)).toThrow(TypeError);
 });

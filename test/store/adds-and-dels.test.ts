@@ -31,7 +31,7 @@ function takenBy(node: StoreNode, body: { spec: object }): void {
   node.api.put(ALLOCATIONS_PATH, { ...body, spec: { ...body.spec, owner: other } });
 }
 
-test("a DEL in the middle of a search: no further candidate is reserved", async () => {
+test("after a DEL in the middle of a search no further candidate is reserved", async () => {
   const node = await started();
   beforeCreate(node, async (count, body) => {
     expect(count).toBe(1);
@@ -43,7 +43,7 @@ test("a DEL in the middle of a search: no further candidate is reserved", async 
   expect(node.allocations).toHaveLength(1);
 });
 
-test("a DEL that comes before the first candidate is written down: nothing is reserved", async () => {
+test("after a DEL that precedes the first recorded candidate nothing is reserved", async () => {
   const node = await started();
   const us = nextUs();
   const folder = node.journalFolder;
@@ -60,7 +60,7 @@ test("a DEL that comes before the first candidate is written down: nothing is re
   expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "SUPERSEDED" } });
 });
 
-test("a disk that refuses what is about to be tried leaves no address marked", async () => {
+test("a disk that refuses the first candidate's intent leaves no address marked", async () => {
   const node = await started();
   const folder = node.journalFolder;
   const write = folder.write.bind(folder);
@@ -72,7 +72,7 @@ test("a disk that refuses what is about to be tried leaves no address marked", a
   await node.added(want("b", { pod: "b", ipam: TWO }));
 });
 
-test("a disk that refuses the next candidate leaves no address marked", async () => {
+test("a disk that refuses a later candidate's intent leaves no address marked", async () => {
   const node = await started();
   const folder = node.journalFolder;
   const write = folder.write.bind(folder);
@@ -89,7 +89,7 @@ test("a disk that refuses the next candidate leaves no address marked", async ()
   for (const id of ["b", "c", "d"]) await node.added(want(id, { pod: id }));
 });
 
-test("a refresh of the picture forgets marks that nothing explains", async () => {
+test("a refresh of the hint forgets marks that nothing explains", async () => {
   const node = await started();
   await node.added(want("a", { pod: "a" }));
   const { hint } = node.store;
@@ -114,7 +114,7 @@ test("an ADD that seems hours old, because the machine slept, keeps what it rese
   expect(node.bound).toEqual([`${ips[0]}: a.eth0`]);
 });
 
-test("a journal that began anew in the middle of a search: no further candidate is reserved", async () => {
+test("when the journal loses the intent in the middle of a search no further candidate is reserved", async () => {
   const node = await started();
   beforeCreate(node, async (count, body) => {
     expect(count).toBe(1);
@@ -127,7 +127,7 @@ test("a journal that began anew in the middle of a search: no further candidate 
   expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "SUPERSEDED" } });
 });
 
-test("an ADD whose answer was lost is given back in the end, when nobody comes back to it", async () => {
+test("the address of an ADD whose answer was lost is released in the end, when no repeat comes", async () => {
   const node = await started();
   const send = node.api.send.bind(node.api);
   node.api.send = async (request) => {
@@ -144,7 +144,7 @@ test("an ADD whose answer was lost is given back in the end, when nobody comes b
   expect(node.bound).toEqual([]);
 });
 
-test("a new sandbox that does not keep all that the old one had gives the rest back", async () => {
+test("a new sandbox that keeps only some of the old one's addresses releases the others", async () => {
   const node = await started();
   await node.added(want("a", { pod: "p", ipam: TWO }));
   // One of the two was lost, and the network has no subnet for the other one any more.
@@ -155,7 +155,7 @@ test("a new sandbox that does not keep all that the old one had gives the rest b
   expect(node.bound).toEqual([`${four?.spec.address}: a.eth0`, `${after[0]}: b.eth0`].sort());
 });
 
-test("an address that was lost and is ours again is no longer called lost", async () => {
+test("an address that was lost and is held again is no longer reported as lost", async () => {
   const node = await started();
   await node.addPods("a");
   const [object] = node.allocations;

@@ -82,7 +82,7 @@ function altered(object: IPAllocation, change: (copy: KubeObject) => void): Kube
   return copy;
 }
 
-describe("an IPAllocation: a daemon may", () => {
+describe("a daemon may change an IPAllocation:", () => {
   const cases: [string, Written][] = [
     ["create one that its container uses", { after: ofPod("a") }],
     ["create one of a claim", { after: ofClaim("a") }],
@@ -137,7 +137,7 @@ const OWNER = /the owner of a Bound address changes only after its release/;
 const RELEASE = /a node releases what only its own containers used/;
 const LABELS = /labels and annotations of a Bound address/;
 
-describe("an IPAllocation: a stolen token of node a may not", () => {
+describe("a stolen token of node a may not change an IPAllocation:", () => {
   const cases: [string, Written, RegExp][] = [
     [
       "use a token that is bound to no node",
@@ -294,7 +294,7 @@ describe("an IPAllocation: a stolen token of node a may not", () => {
     expect(found.join("\n")).toMatch(message);
   });
 
-  test("each rule stops something here that no other rule would", () => {
+  test("each rule refuses a case here that no other rule refuses", () => {
     const rules = shippedPolicies()[0]?.spec.validations as { message: string }[];
     for (const { message } of rules) {
       const alone = cases.filter(([, written]) => {
@@ -397,14 +397,14 @@ describe("the status of an IPAMClaim", () => {
   ])("%s is refused", (_, written) => expect(refusals(written)).toHaveLength(1));
 });
 
-test("the controller and administrators are not concerned", () => {
+test("the policies do not restrict the controller and administrators", () => {
   for (const user of ["system:serviceaccount:holdfast-system:holdfast-controller", "kubernetes-admin"])
     expect(refusals({ user, node: null, before: ofClaim("b"), after: cooled(ofClaim("b"), TIME) })).toEqual(
       [],
     );
 });
 
-test("what a server of 1.30 asks of a policy is there, and no name in it is one that CEL keeps for itself", () => {
+test("the policies have every field that Kubernetes 1.30 requires, and use no reserved word of CEL as a name", () => {
   const reserved =
     /\.(as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while)\b/;
   for (const { apiVersion, spec } of shippedPolicies()) {

@@ -23,7 +23,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(said(await allocations.attach(want("late")))).toBe("10.0.0.4/29");
     });
 
-    test("all addresses of an attachment or none", async () => {
+    test("an attachment gets all of its addresses or none", async () => {
       const { allocations } = await subject();
       const ipam = { subnets: "10.0.0.0/24,fd00::/126" };
       for (let index = 0; index < 3; index += 1) await allocations.attach(want(`c${index}`, { ipam }));
@@ -40,7 +40,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(answers.filter((answer) => answer === "POOL_FULL")).toHaveLength(4);
     });
 
-    test("a released address rests before it is given again, unless nothing else is free", async () => {
+    test("a released address cools down before it is given again, unless nothing else is free", async () => {
       const { allocations, clock } = await subject();
       await allocations.attach(want("a"));
       await allocations.detach(detachWant("a"));
@@ -53,7 +53,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(said(await allocations.attach(want("rested")))).toBe("10.0.0.2/29");
     });
 
-    test("DEL is a success without ADD, twice, and for a container that is known under another network only", async () => {
+    test("a DEL succeeds without an ADD, a second time, and for a container that is known on another network only", async () => {
       const { allocations } = await subject();
       expect(await allocations.detach(detachWant("nobody"))).toEqual({ ended: [] });
       await allocations.attach(want("a"));
@@ -62,7 +62,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect((await allocations.detach(detachWant("a"))).ended).toEqual([]);
     });
 
-    test("a DEL ends only what is older than itself", async () => {
+    test("a DEL ends only attachments that are older than itself", async () => {
       const { allocations } = await subject();
       const early = nextUs();
       await allocations.attach(want("a"));
@@ -71,7 +71,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect((await allocations.detach(detachWant("a"))).ended).toHaveLength(1);
     });
 
-    test("a repeat moves the stamp on: the DEL before it, delivered late, ends nothing", async () => {
+    test("a repeated ADD renews the stamp, so that an earlier DEL that is delivered late ends nothing", async () => {
       const { allocations } = await subject();
       await allocations.attach(want("a"));
       const spooled = nextUs();
@@ -79,7 +79,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect((await allocations.detach(detachWant("a", { us: spooled }))).ended).toEqual([]);
     });
 
-    test("a DEL that overtakes its own ADD leaves a tombstone for it, and for nothing younger", async () => {
+    test("a DEL that overtakes its own ADD leaves a tombstone for that ADD, and for no later one", async () => {
       const { allocations } = await subject();
       const overtaken = want("a");
       await allocations.detach(detachWant("a"));
@@ -88,7 +88,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(said(await allocations.attach(want("a")))).toBe("10.0.0.1/29");
     });
 
-    test("a new sandbox of the same pod keeps the addresses; the late DEL of the old one frees nothing", async () => {
+    test("a new sandbox of the same pod keeps the addresses, and the old sandbox's late DEL frees nothing", async () => {
       const { allocations } = await subject();
       expect(said(await allocations.attach(want("old", { pod: "web" })))).toBe("10.0.0.1/29");
       expect(said(await allocations.attach(want("new", { pod: "web" })))).toBe("10.0.0.1/29");
@@ -97,7 +97,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(items).toMatchObject([{ state: "Bound", attachments: [{ containerID: "new" }] }]);
     });
 
-    test("an owner takes its own back first, also when it rests", async () => {
+    test("an owner gets its former address back first, even while it cools down", async () => {
       const { allocations } = await subject();
       await allocations.attach(want("old", { pod: "web" }));
       await allocations.attach(want("other"));
@@ -156,7 +156,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect((await allocations.list({}, { limit: 10 })).items).toEqual([]);
     });
 
-    test("an address that is asked for is given exactly, or its holder is named", async () => {
+    test("a requested address is given, or its holder is named", async () => {
       const { allocations } = await subject();
       expect(said(await allocations.attach(want("a", { requested: ["10.0.0.5"] })))).toBe("10.0.0.5/29");
       const taken = await allocations.attach(want("b", { requested: ["10.0.0.5/29"] }));
@@ -166,7 +166,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(said(await allocations.attach(want("a", { requested: ["10.0.0.6"] })))).toBe("REQUEST_MISMATCH");
     });
 
-    test("networks with the same addresses do not know of each other", async () => {
+    test("networks with the same addresses are independent of each other", async () => {
       const { allocations } = await subject();
       expect(said(await allocations.attach(want("a")))).toBe("10.0.0.1/29");
       expect(said(await allocations.attach(want("a", { network: "red" })))).toBe("10.0.0.1/29");

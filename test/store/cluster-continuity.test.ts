@@ -26,7 +26,7 @@ function clusterContinuity({ recoveryMs = 4_000 } = {}) {
   return { api, contact, continuity: contact.continuity };
 }
 
-test("a mark that is read again after another node's is taken off all the same, without any ADD", async () => {
+test("a node's own mark that is read again after another node's is removed, without any ADD", async () => {
   const { api, contact, continuity } = clusterContinuity({ recoveryMs: 100 });
   const own = "node-a: it has put back 2";
   const marked = continuity.missing("blue", own);
@@ -40,7 +40,7 @@ test("a mark that is read again after another node's is taken off all the same, 
   contact.stop();
 });
 
-test("whether the server was away is asked when the watch is there again, not before", async () => {
+test("a daemon asks whether the server was away once the watch is open again, not before", async () => {
   const { api, contact, continuity } = clusterContinuity();
   api.server.etcd.bump(200);
   const asked: WatchRequest[] = [];

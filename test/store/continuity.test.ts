@@ -45,15 +45,15 @@ function manualContinuity() {
   };
 }
 
-test("a server that can be heard: everybody is served after one look at the network's mark", async () => {
+test("while there is contact, everybody is served after one look at the network's mark", async () => {
   const { open, looked } = manualContinuity();
   expect(await open()).toBe(true);
   expect(await open()).toBe(true);
   expect(looked).toEqual(["blue"]);
 });
 
-describe("a gap in contact", () => {
-  test("nobody new until this node has compared, the others had time, and no mark is there", async () => {
+describe("after a gap in contact", () => {
+  test("nobody new is served until this node has compared, the others had time, and no mark is there", async () => {
     const { continuity, open, reason, pass, looked } = manualContinuity();
     await open();
     const { epoch } = continuity;
@@ -68,7 +68,7 @@ describe("a gap in contact", () => {
     expect(looked, "the mark is read again").toEqual(["blue", "blue"]);
   });
 
-  test("compared, but the others had no time yet", async () => {
+  test("nobody new is served when this node has compared and the others had no time yet", async () => {
     const { continuity, open, reason, pass } = manualContinuity();
     continuity.lose();
     continuity.regain();
@@ -78,7 +78,7 @@ describe("a gap in contact", () => {
     expect(await open()).toBe(true);
   });
 
-  test("who has the time waits for the others", async () => {
+  test("a request whose deadline allows it waits for the others", async () => {
     const { continuity, time, later } = manualContinuity();
     continuity.lose();
     continuity.regain();
@@ -87,7 +87,7 @@ describe("a gap in contact", () => {
     expect(time.nowMs).toBe(SETTLE_MS);
   });
 
-  test("a comparison that began before another gap proves nothing", async () => {
+  test("a comparison that began before another gap does not count", async () => {
     const { continuity, open, pass } = manualContinuity();
     continuity.lose();
     continuity.regain();
@@ -99,7 +99,7 @@ describe("a gap in contact", () => {
     expect(await open()).toBe(false);
   });
 
-  test("a mark of another node that is found afterwards is waited out, and again when it is renewed", async () => {
+  test("a mark of another node that is found later is waited for, and again when it is renewed", async () => {
     const { continuity, open, reason, pass, setMark } = manualContinuity();
     continuity.lose();
     continuity.regain();
@@ -120,7 +120,7 @@ describe("a gap in contact", () => {
   });
 });
 
-describe("a connection that was cut, while the server was there", () => {
+describe("after a cut connection to a server that was there", () => {
   const CREATED = { name: "blue-1", uid: "u1", resourceVersion: "100" };
 
   /** With a creation that the watch has outlived. */
@@ -132,7 +132,7 @@ describe("a connection that was cut, while the server was there", () => {
     return all;
   }
 
-  test("nobody waits, and what was decided before goes on", async () => {
+  test("nobody waits, and what was decided before is continued", async () => {
     const { continuity, open } = await watched();
     const { epoch } = continuity;
     continuity.lose();
@@ -145,7 +145,7 @@ describe("a connection that was cut, while the server was there", () => {
     expect(await open()).toBe(true);
   });
 
-  test("whoever asked meanwhile gets in, also with less time than the others would need", async () => {
+  test("a request that came meanwhile is served, even with less time than the others would need", async () => {
     const { continuity, time, later } = await watched();
     continuity.lose();
     continuity.regain();
@@ -155,7 +155,7 @@ describe("a connection that was cut, while the server was there", () => {
     expect(await time.run(waiting)).toBeNull();
   });
 
-  test("it cannot be told: as after any gap", async () => {
+  test("an answer that leaves it open is treated as any gap", async () => {
     const { continuity, open, reason, pass } = await watched();
     const { epoch } = continuity;
     continuity.lose();
@@ -168,7 +168,7 @@ describe("a connection that was cut, while the server was there", () => {
     expect(await open()).toBe(true);
   });
 
-  test("an answer that comes when contact is lost again is none; one answer is enough for both", async () => {
+  test("an answer that comes after contact was lost again does not count, and one later answer settles both gaps", async () => {
     const { continuity, open } = await watched();
     const { epoch } = continuity;
     continuity.lose();
@@ -183,7 +183,7 @@ describe("a connection that was cut, while the server was there", () => {
     expect(await open()).toBe(true);
   });
 
-  test("a gap of before that others still need time for is not taken back", async () => {
+  test("an earlier gap for which others still need time is not undone", async () => {
     const { continuity, open, reason } = manualContinuity();
     continuity.lose();
     continuity.regain();
@@ -226,7 +226,7 @@ describe("a connection that was cut, while the server was there", () => {
         void one.missing("red", "gone");
       },
     ],
-  ])("%s: it is not even asked", async (_why, prepare) => {
+  ])("the question is not asked when %s", async (_why, prepare) => {
     const { continuity } = manualContinuity();
     prepare(continuity);
     continuity.lose();
@@ -235,7 +235,7 @@ describe("a connection that was cut, while the server was there", () => {
     expect(continuity.noteServed(continuity.gap, true)).toBe(false);
   });
 
-  test("what went back while it was in question is no answer", async () => {
+  test("an answer does not count when versions went back while it was open", async () => {
     const { continuity } = await watched();
     continuity.noteVersion("101");
     continuity.lose();
@@ -244,7 +244,7 @@ describe("a connection that was cut, while the server was there", () => {
     expect(continuity.noteServed(continuity.gap, true)).toBe(false);
   });
 
-  test("writes wait for the answer, up to their deadline", async () => {
+  test("writes wait for the answer until their deadline", async () => {
     const { continuity, time, later } = await watched();
     const { epoch } = continuity;
     expect(await continuity.untilKnown(epoch, later(60_000)), "no gap").toBe(false);
@@ -261,7 +261,7 @@ describe("a connection that was cut, while the server was there", () => {
   });
 });
 
-test("something of this node's is missing: the network is closed here before anybody is told", async () => {
+test("when an allocation of this node is missing, its network is closed here before the mark is written", async () => {
   const { continuity, open, told, setMark } = manualContinuity();
   await open();
   const { epoch } = continuity;
@@ -274,7 +274,7 @@ test("something of this node's is missing: the network is closed here before any
 });
 
 describe("versions", () => {
-  test("one that is older than what was seen before the question tells of a restored server", async () => {
+  test("a version that is older than one seen before the request shows that the server was restored", async () => {
     const { continuity, open, told, pass } = manualContinuity();
     continuity.noteVersion("200");
     const before = continuity.newest;
@@ -291,7 +291,7 @@ describe("versions", () => {
     expect(told, "said once").toEqual(["went back"]);
   });
 
-  test.each([[undefined], [""], ["0"], ["not-a-number"]])("%j says nothing", (version) => {
+  test.each([[undefined], [""], ["0"], ["not-a-number"]])("the version %j is ignored", (version) => {
     const { continuity, told } = manualContinuity();
     continuity.noteVersion("5");
     continuity.noteCurrent(version, continuity.newest);

@@ -33,7 +33,7 @@ function writing(name: string, problem?: string) {
 
 const rows = () => db.prepare<[], string>("SELECT name FROM rows ORDER BY rowid").pluck().all();
 
-test("requests that can be repeated run once when none of them fails", async () => {
+test("repeatable requests run once when none of them fails", async () => {
   const works = ["a", "b", "c"].map((name) => writing(name));
   const answers = await Promise.all(works.map(({ work }) => commits.submit(work, { canRepeat: true })));
   expect(answers).toEqual(["a is written", "b is written", "c is written"]);
@@ -45,20 +45,23 @@ test("requests that can be repeated run once when none of them fails", async () 
 test.each([
   [true, [2, 2, 1], "all are run again, those behind it for the first time"],
   [false, [1, 1, 1], "nothing may be run twice"],
-])("one that fails leaves nothing behind and the others stay; repeatable: %s", async (canRepeat, counts) => {
-  const works = [writing("a"), writing("b", "b is refused"), writing("c")];
-  const outcomes = await Promise.allSettled(works.map(({ work }) => commits.submit(work, { canRepeat })));
-  expect(outcomes.map((one) => (one.status === "fulfilled" ? one.value : one.reason.message))).toEqual([
-    "a is written",
-    "b is refused",
-    "c is written",
-  ]);
-  expect(works.map(({ runs }) => runs.count)).toEqual(counts);
-  expect(rows()).toEqual(["a", "c"]);
-  expect(memory).toEqual(["a", "c"]);
-});
+])(
+  "a request that fails leaves nothing behind and the others are committed; repeatable: %s",
+  async (canRepeat, counts) => {
+    const works = [writing("a"), writing("b", "b is refused"), writing("c")];
+    const outcomes = await Promise.allSettled(works.map(({ work }) => commits.submit(work, { canRepeat })));
+    expect(outcomes.map((one) => (one.status === "fulfilled" ? one.value : one.reason.message))).toEqual([
+      "a is written",
+      "b is refused",
+      "c is written",
+    ]);
+    expect(works.map(({ runs }) => runs.count)).toEqual(counts);
+    expect(rows()).toEqual(["a", "c"]);
+    expect(memory).toEqual(["a", "c"]);
+  },
+);
 
-test("beside one that must not be run twice nothing is", async () => {
+test("no request runs twice beside one that must not be repeated", async () => {
   const works = [writing("a"), writing("b", "b is refused"), writing("c")];
   const outcomes = await Promise.allSettled(
     works.map(({ work }, index) => commits.submit(work, { canRepeat: index < 2 })),

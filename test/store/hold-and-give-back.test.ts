@@ -103,21 +103,21 @@ function resting(one: Holder): object {
   return cooled(bound(one) as IPAllocation, TIME);
 }
 
-describe("an address is held", () => {
+describe("hold takes an address when", () => {
   test.each([
-    ["nothing is there, as the caller believed", undefined, { believed: null }, ["POST"], "absent"],
-    ["nothing is there", undefined, {}, ["GET", "POST"], "absent"],
-    ["it rests after another", resting(holder("db")), {}, ["GET", "PUT"], "cooling"],
+    ["no object exists, as the caller believed", undefined, { believed: null }, ["POST"], "absent"],
+    ["no object exists", undefined, {}, ["GET", "POST"], "absent"],
+    ["it is Cooling after another owner", resting(holder("db")), {}, ["GET", "PUT"], "cooling"],
     [
-      "it rests, which the caller did not know",
+      "it is Cooling, which the caller did not know",
       resting(holder("db")),
       { believed: null },
       ["POST", "GET", "PUT"],
       "cooling",
     ],
-    ["the owner has it, without a container", bound(holder("web", null)), {}, ["GET", "PUT"], "bound"],
+    ["its owner has it without a container", bound(holder("web", null)), {}, ["GET", "PUT"], "bound"],
     [
-      "another has it, whose name the holder's was",
+      "another owner has it whom the holder may pass over",
       bound(holder("db")),
       { relationOf: () => "passes-over" },
       ["GET", "PUT"],
@@ -140,7 +140,7 @@ describe("an address is held", () => {
     expect(allocation.attached).toEqual(["web-1"]);
   });
 
-  test("beside the owner's other containers, and in the place of those that it replaces", async () => {
+  test("its owner has other containers: they stay, except those that it replaces", async () => {
     const allocation = new SharedAllocation();
     const before = bound(holder("web", "old")) as IPAllocation;
     const sibling = { containerID: "sibling", interface: "net1", node: "node-b", since: TIME };
@@ -151,8 +151,8 @@ describe("an address is held", () => {
   });
 });
 
-describe("an address is not held", () => {
-  test("another has it: nothing is written, whatever the caller believed", async () => {
+describe("hold takes no address when", () => {
+  test("another owner has the address, whatever the caller believed", async () => {
     for (const given of [{}, { believed: null }]) {
       const allocation = new SharedAllocation();
       const before = allocation.put(bound(holder("db")));
@@ -162,14 +162,14 @@ describe("an address is not held", () => {
     }
   });
 
-  test("it is the holder's, who attaches nothing: nothing is written", async () => {
+  test("the holder has the address already, and attaches nothing", async () => {
     const allocation = new SharedAllocation();
     allocation.put(bound(holder("web")));
     expect(await allocation.hold(holder("web", null))).toMatchObject({ kind: "own" });
     expect(allocation.sent).toEqual(["GET"]);
   });
 
-  test("its caller says why not, of what was read and of what was not there", async () => {
+  test("its caller refuses, by an object that was read or by its absence", async () => {
     const allocation = new SharedAllocation();
     const whyNot = (reading: unknown) => (reading === null ? "absent" : "there");
     expect(await allocation.hold(holder("web"), { whyNot })).toEqual({ kind: "left", why: "absent" });
@@ -184,7 +184,7 @@ describe("an address is not held", () => {
   test.each([
     ["created", undefined],
     ["took over", resting(holder("cache"))],
-  ])("another %s it in the moment of the write: his it stays", async (_what, before) => {
+  ])("another owner %s it at the moment of the write", async (_what, before) => {
     const allocation = new SharedAllocation();
     if (before !== undefined) allocation.put(before);
     allocation.interfere(1, (object) =>
@@ -195,7 +195,7 @@ describe("an address is not held", () => {
     expect(allocation.api.writes).toEqual([]);
   });
 
-  test("a reading that the caller brings along is as old as it is: the write is refused and made anew", async () => {
+  test("the object that its caller passed is outdated, until it has read the current one", async () => {
     const allocation = new SharedAllocation();
     const old = allocation.put(resting(holder("db")));
     allocation.put({ ...old, status: { ...old.status, since: "2026-01-01T00:00:01.000Z" } });
@@ -204,7 +204,7 @@ describe("an address is not held", () => {
     expect(allocation.sent).toEqual(["PUT", "GET", "PUT"]);
   });
 
-  test("others write it again and again: it is given up", async () => {
+  test("others write the object again and again", async () => {
     const allocation = new SharedAllocation();
     allocation.put(resting(holder("db")));
     allocation.interfere(ATTEMPTS_MAX, (object, time) =>
@@ -216,8 +216,8 @@ describe("an address is not held", () => {
   });
 });
 
-describe("an address is given back", () => {
-  test("it rests from the server's time on, with nobody attached, and keeps others' finalizers", async () => {
+describe("giveBack", () => {
+  test("cools the address from the server's time on, without attachments, and keeps others' finalizers", async () => {
     const allocation = new SharedAllocation();
     const before = bound(holder("web")) as IPAllocation;
     allocation.put({
@@ -235,7 +235,7 @@ describe("an address is given back", () => {
     });
   });
 
-  test("or from the time that is told, or from now where the server tells none", async () => {
+  test("cools the address from the given time, or from now where the server sends none", async () => {
     const allocation = new SharedAllocation();
     allocation.put(bound(holder("web")));
     await allocation.giveBack({ kind: "cool" });
@@ -244,7 +244,7 @@ describe("an address is given back", () => {
     expect(allocation.object?.status?.since).toBe(isoTime(0));
   });
 
-  test("one container of several is taken out, and the node is the newest's that is left", async () => {
+  test("removes one container of several, and the node becomes that of the newest one left", async () => {
     const allocation = new SharedAllocation();
     const later = {
       containerID: "later",
@@ -259,14 +259,14 @@ describe("an address is given back", () => {
     expect(allocation.object?.status).toMatchObject({ state: "Bound", node: "node-b" });
   });
 
-  test("the node of a pod is recorded", async () => {
+  test("records the node of a pod", async () => {
     const allocation = new SharedAllocation();
     allocation.put(bound(holder("web", null)));
     await allocation.giveBack({ kind: "record", node: "node-c" });
     expect(allocation.object?.status).toMatchObject({ state: "Bound", node: "node-c" });
   });
 
-  test("what has rested is deleted, unless somebody has taken it up since", async () => {
+  test("deletes an object that is Cooling, unless somebody has taken it over since", async () => {
     const allocation = new SharedAllocation();
     allocation.put(resting(holder("web")));
     allocation.interfere(1, (object) =>
@@ -282,17 +282,17 @@ describe("an address is given back", () => {
   });
 });
 
-describe("an address is not given back", () => {
-  test("nobody has it", async () => {
+describe("giveBack changes nothing when", () => {
+  test("there is no object", async () => {
     const allocation = new SharedAllocation();
     expect(await allocation.giveBack({ kind: "cool" })).toEqual({ kind: "absent" });
   });
 
   test.each([
-    ["it is another owner's", { owner: owned("db") }],
-    ["it is of another interface", { owner: { ...owned("web"), interface: "net2" } }],
-    ["it was created again", { uid: "another" }],
-  ])("%s: it is not even judged", async (_what, meant) => {
+    ["the object is another owner's", { owner: owned("db") }],
+    ["the object is of another interface", { owner: { ...owned("web"), interface: "net2" } }],
+    ["the object was recreated", { uid: "another" }],
+  ])("%s, and does not ask for a verdict", async (_what, meant) => {
     const allocation = new SharedAllocation();
     const before = allocation.put(bound(holder("web")));
     const judge = () => {
@@ -302,7 +302,7 @@ describe("an address is not given back", () => {
     expect(allocation.api.writes).toEqual([]);
   });
 
-  test("a container was attached after it was judged: it is judged again", async () => {
+  test("a container was attached after the verdict, which is asked for again", async () => {
     const allocation = new SharedAllocation();
     allocation.put(bound(holder("web", null)));
     const attachment = { containerID: "new", interface: "net1", node: "node-a", since: TIME };
@@ -313,7 +313,7 @@ describe("an address is not given back", () => {
     expect(allocation.attached).toEqual(["new"]);
   });
 
-  test("it has become another's since it was judged", async () => {
+  test("the address has become another owner's since the verdict", async () => {
     const allocation = new SharedAllocation();
     allocation.put(resting(holder("web")));
     allocation.interfere(1, (object) =>
@@ -324,7 +324,7 @@ describe("an address is not given back", () => {
     expect(allocation.object?.status?.state).toBe("Bound");
   });
 
-  test("others write it again and again: it is given up", async () => {
+  test("others write the object again and again", async () => {
     const allocation = new SharedAllocation();
     allocation.put(bound(holder("web")));
     allocation.interfere(ATTEMPTS_MAX, (object, time) =>

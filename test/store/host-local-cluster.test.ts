@@ -82,7 +82,7 @@ function journal(): string[] {
 }
 
 describe("an address that another node recorded first", () => {
-  test("is reported, and the file of the running container stays", async () => {
+  test("is reported, and the file of the running container is kept", async () => {
     const file = lease("10.0.0.5", "old-1");
     loseCreatesOf("old-1", ["10.0.0.5"]);
     await node.added(want("new-1", { pod: "p1" }));
@@ -105,7 +105,7 @@ describe("an address that another node recorded first", () => {
     expect(node.bound).toContain("10.0.0.5/29: on-b.eth0");
   });
 
-  test("becomes this node's container's once the other one has released it", async () => {
+  test("is recorded for this node's container once the other node has released it", async () => {
     const file = lease("10.0.0.5", "old-1");
     loseCreatesOf("old-1", ["10.0.0.5"]);
     await node.added(want("new-1", { pod: "p1" }));
@@ -118,7 +118,7 @@ describe("an address that another node recorded first", () => {
     expect(existsSync(file)).toBe(true);
   });
 
-  test("takes nothing from the container's other addresses", async () => {
+  test("does not affect the container's other addresses", async () => {
     for (const address of ["10.0.0.3", "10.0.0.4", "10.0.0.5"]) lease(address, "old-1");
     loseCreatesOf("old-1", ["10.0.0.3", "10.0.0.4"]);
     await node.added(want("new-1", { pod: "p1" }));
@@ -138,7 +138,7 @@ describe("an address that another node recorded first", () => {
     ]);
   });
 
-  test("is not shared by two files of two nodes that name no container", async () => {
+  test("is not shared by two nodes whose files name no container", async () => {
     const file = lease("10.0.0.5", "");
     // The other node's daemon has the same name for such a container.
     loseCreatesOf("host-local-10.0.0.5", ["10.0.0.5"], "host-local-10.0.0.5");
@@ -151,7 +151,7 @@ describe("an address that another node recorded first", () => {
   });
 });
 
-test("a file that named no container when it was read first is its container's address afterwards, and stays", async () => {
+test("an address whose file named no container at first is its container's afterwards, and is kept", async () => {
   const file = lease("10.0.0.5", "");
   await node.added(want("new-1", { pod: "p1" }));
   expect(node.bound).toContain("10.0.0.5/29: host-local-10.0.0.5.");
@@ -169,7 +169,7 @@ test("a file that named no container when it was read first is its container's a
   expect(node.bound).toHaveLength(2);
 });
 
-test("a file that is touched, or written by the container that host-local had made it for, frees nothing at any moment", async () => {
+test("a file that is touched, or written again for the same container, frees nothing at any moment", async () => {
   lease("10.0.0.3", "old-1");
   lease("10.0.0.4", "");
   lease("10.0.0.5", "old-2");
@@ -194,7 +194,7 @@ test("a file that is touched, or written by the container that host-local had ma
   expect(await problems()).toEqual([]);
 });
 
-test("a file that names another container than before passes its address over in one write", async () => {
+test("a file that names another container than before moves its address to it in one write", async () => {
   const file = lease("10.0.0.5", "old-1");
   await node.added(want("new-1", { pod: "p1" }));
   const written: string[] = [];
@@ -214,7 +214,7 @@ test("a file that names another container than before passes its address over in
   expect(node.store.owedCount).toBe(0);
 });
 
-test("a file that names another container while the former one runs again takes nothing from it", async () => {
+test("a file that names another container while the former one runs again does not move the address", async () => {
   lease("10.0.0.5", "old-1");
   await node.added(want("new-1", { pod: "p1" }));
   // Its runtime asks us now: from then on it is ours, and the file is not.
@@ -227,7 +227,7 @@ test("a file that names another container while the former one runs again takes 
   expect(journal()).not.toContainEqual(expect.stringContaining("old-2: 10.0.0.5"));
 });
 
-test("a file's address that could not pass over to its container for now passes over later", async () => {
+test("an address that cannot move to its file's container yet moves later", async () => {
   const file = lease("10.0.0.4", "");
   await node.added(want("new-1", { pod: "p1" }));
   lease("10.0.0.4", "old-3");
@@ -247,7 +247,7 @@ test("a file's address that could not pass over to its container for now passes 
 });
 
 describe("an address that was imported for a running pod", () => {
-  test("is no conflict with the file of the pod's sandbox", async () => {
+  test("is not in conflict with the file of the pod's sandbox", async () => {
     const file = lease("10.0.0.3", "sandbox-of-web");
     await importPod("web", "10.0.0.3");
     await node.store.hint.refresh();
@@ -261,7 +261,7 @@ describe("an address that was imported for a running pod", () => {
     expect(node.said).toEqual([]);
   });
 
-  test("is a conflict when the pod has it on another interface than the file's container", async () => {
+  test("is in conflict when the pod has it on another interface than the file's container", async () => {
     lease("10.0.0.3", "old-1", "eth0");
     await importPod("web", "10.0.0.3", "net1");
     await node.added(want("new-1", { pod: "p1" }));
@@ -269,7 +269,7 @@ describe("an address that was imported for a running pod", () => {
     expect(await problems()).toHaveLength(1);
   });
 
-  test("is a conflict when the pod's own container is known here", async () => {
+  test("is in conflict when the pod's own container is known here", async () => {
     await node.added(want("new-1", { pod: "p1", requested: ["10.0.0.3"] }));
     lease("10.0.0.3", "old-1");
     await node.added(want("new-2", { pod: "p2" }));
@@ -296,7 +296,7 @@ describe("a journal that was lost", () => {
     await open();
   }
 
-  test("learns host-local's folders again without an ADD, and follows them", async () => {
+  test("finds host-local's folders again without an ADD, and follows them", async () => {
     const [first, second] = [lease("10.0.0.3", "old-1"), lease("10.0.0.4", "old-2")];
     await node.added(want("new-1", { pod: "p1" }));
     await loseJournal();
@@ -311,7 +311,7 @@ describe("a journal that was lost", () => {
     expect(existsSync(second)).toBe(false);
   });
 
-  test("releases nothing for a file that went before it was read again", async () => {
+  test("releases nothing for a file that was deleted before it was read again", async () => {
     const [first] = [lease("10.0.0.3", "old-1"), lease("10.0.0.4", "old-2")];
     await node.added(want("new-1", { pod: "p1" }));
     await node.store.close();
@@ -334,7 +334,7 @@ describe("check on a node", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("names a folder that is gone with its containers running", async () => {
+  test("names a folder that is gone while its containers run", async () => {
     lease("10.0.0.3", "old-1");
     await node.added(want("new-1", { pod: "p1" }));
     rmSync(join(node.hostLocalDir, "blue"), { recursive: true });
@@ -343,7 +343,7 @@ describe("check on a node", () => {
     expect(node.bound).toContain("10.0.0.3/29: old-1.eth0");
   });
 
-  test("says that the API server is away once, and nothing of what it could not compare", async () => {
+  test("reports once that the API server is away, and nothing about what it could not compare", async () => {
     lease("10.0.0.3", "old-1");
     node.api.away = true;
     expect((await node.store.check()).map(({ invariant }) => invariant)).toEqual(["api"]);

@@ -149,7 +149,7 @@ describe("addresses that host-local gave", () => {
     expect(said.join()).toContain(`2 addresses that host-local has given are taken over from ${leases}`);
   });
 
-  test("are read where dataDir says", async () => {
+  test("are read from dataDir", async () => {
     const elsewhere = join(root, "elsewhere", "blue");
     mkdirSync(elsewhere, { recursive: true });
     lease("10.88.0.2", "old-1", "eth0", elsewhere);
@@ -162,7 +162,7 @@ describe("addresses that host-local gave", () => {
     expect(answer(await add("new-4"))).toBe("POOL_FULL");
   });
 
-  test("go back to the container that is started again, and the file goes with its DEL", async () => {
+  test("are given again to a container that is started again, and its DEL deletes the file", async () => {
     lease("10.88.0.3", "old-1");
     await add("new-1");
     expect(answer(await add("old-1"))).toBe("10.88.0.3/29");
@@ -173,7 +173,7 @@ describe("addresses that host-local gave", () => {
     expect(answer(await add("old-1", { ip: "10.88.0.3" }))).toBe("10.88.0.3/29");
   });
 
-  test("are released by a DEL that comes to us, and the file goes as it would have with host-local's own", async () => {
+  test("are released by a DEL of ours, which deletes the file as host-local's DEL would", async () => {
     lease("10.88.0.2", "old-1");
     await add("new-1");
     await del("old-1");
@@ -192,7 +192,7 @@ describe("addresses that host-local gave", () => {
     expect(first?.endedBy).toBe("DEL by host-local");
   });
 
-  test("stop and start: host-local's DEL and our ADD in one second leave the container its address", async () => {
+  test("stay with a container whose host-local DEL and our ADD come in one second", async () => {
     lease("10.88.0.2", "old-1");
     await add("new-1");
     rmSync(join(leases, "10.88.0.2"));
@@ -225,7 +225,7 @@ describe("addresses that host-local gave", () => {
     expect((await held()).filter((one) => one.includes("old-2"))).toEqual([]);
   });
 
-  test("the second family's file may come later than the first", async () => {
+  test("belong to one attachment even when the second family's file is written later", async () => {
     const conf = {
       name: "blue",
       ipam: { type: "holdfast-ipam", ranges: [[{ subnet: "10.88.0.0/29" }], [{ subnet: "fd10::/64" }]] },
@@ -238,7 +238,7 @@ describe("addresses that host-local gave", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("without the interface, as versions before 0.8 wrote them, end with any DEL of the container", async () => {
+  test("in files without an interface, as versions before 0.8 wrote them, end with any DEL of the container", async () => {
     writeFileSync(join(leases, "10.88.0.2"), "old-1");
     writeFileSync(join(leases, "10.88.0.3"), "old-2\n");
     await add("new-1");
@@ -251,7 +251,7 @@ describe("addresses that host-local gave", () => {
     expect(readdirSync(leases)).toEqual([]);
   });
 
-  test("without the interface are named by an ADD of their container, also after a restart of the daemon", async () => {
+  test("in files without an interface get it from an ADD of their container, also after a restart of the daemon", async () => {
     writeFileSync(join(leases, "10.88.0.2"), "old-1");
     await add("new-1");
     await reopen();
@@ -259,7 +259,7 @@ describe("addresses that host-local gave", () => {
     expect((await held())[0]).toBe("10.88.0.2/29 Bound old-1 eth0");
   });
 
-  test("without the interface are not named by an ADD of the container on another network", async () => {
+  test("in files without an interface do not get it from an ADD of the container on another network", async () => {
     writeFileSync(join(leases, "10.88.0.2"), "old-1");
     await add("new-1");
     const other = { name: "green", ipam: { type: "holdfast-ipam", subnet: "10.89.0.0/29" } };
@@ -268,7 +268,7 @@ describe("addresses that host-local gave", () => {
     expect(answer(await add("old-1"))).toBe("10.88.0.2/29");
   });
 
-  test("stay when a file is touched, or restored from elsewhere, and end with their files", async () => {
+  test("stay when a file is touched or restored from elsewhere, and end with their files", async () => {
     lease("10.88.0.2", "old-1");
     lease("10.88.0.3", "old-2");
     lease("10.88.0.4", "old-3");
@@ -288,7 +288,7 @@ describe("addresses that host-local gave", () => {
     expect(await held()).toEqual(["10.88.0.5/29 Bound new-1 eth0"]);
   });
 
-  test("are found again when host-local was the network's plugin for a while", async () => {
+  test("are found again after host-local was the network's plugin for a while", async () => {
     lease("10.88.0.2", "old-1");
     await add("new-1");
     lease("10.88.0.4", "between");
@@ -296,7 +296,7 @@ describe("addresses that host-local gave", () => {
     expect((await held()).map((one) => one.split(" ")[2])).toEqual(["old-1", "new-1", "between", "new-2"]);
   });
 
-  test("that somebody has already are reported, and taken over when he is gone", async () => {
+  test("that another owner already holds are reported, and taken over when it has released them", async () => {
     await add("new-1");
     lease("10.88.0.2", "old-1");
     expect(answer(await add("new-2"))).toBe("10.88.0.3/29");
@@ -313,7 +313,7 @@ describe("addresses that host-local gave", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("outside of the network's subnets are left alone until the network has the subnet", async () => {
+  test("outside the network's subnets are ignored until the network has the subnet", async () => {
     lease("10.99.0.2", "old-1");
     expect(answer(await add("new-1"))).toBe("10.88.0.2/29");
     expect(said.join()).toContain("10.99.0.2 is in no subnet of the network");
@@ -328,7 +328,7 @@ describe("addresses that host-local gave", () => {
     expect(await held()).toContain("10.99.0.2/29 Bound old-1 eth0");
   });
 
-  test("that nobody is named for are held until the file is gone", async () => {
+  test("whose file names no container are held until the file is gone", async () => {
     writeFileSync(join(leases, "10.88.0.2"), "");
     writeFileSync(join(leases, "10.88.0.3"), "no container ID\u0000\u0001");
     writeFileSync(join(leases, "10.88.0.4"), "x".repeat(5_000));
@@ -339,7 +339,7 @@ describe("addresses that host-local gave", () => {
     expect(await held()).toEqual(["10.88.0.5/29 Bound new-1 eth0"]);
   });
 
-  test("a file that is written between two looks gets its container", async () => {
+  test("a file that is completed between two looks gets its container", async () => {
     writeFileSync(join(leases, "10.88.0.2"), "");
     await add("new-1");
     rmSync(join(leases, "10.88.0.2"));
@@ -351,7 +351,7 @@ describe("addresses that host-local gave", () => {
   test.each([
     ["a folder in the place of a file", (path: string) => mkdirSync(path), "it is not a regular file"],
     ["a link", (path: string) => symlinkSync("/etc/hostname", path), "it is not a regular file"],
-  ])("%s is no evidence: nothing is given until somebody has looked", async (_, make, problem) => {
+  ])("with %s no address is given until somebody has looked", async (_, make, problem) => {
     make(join(leases, "10.88.0.2"));
     const outcome = await add("new-1");
     expect(answer(outcome)).toBe("HOST_LOCAL_UNREADABLE");
@@ -368,7 +368,7 @@ describe("addresses that host-local gave", () => {
     expect(answer(await add("new-2"))).toBe("HOST_LOCAL_UNREADABLE");
   });
 
-  test("a file in the place of the folder refuses ADDs", async () => {
+  test("ADDs are refused when there is a file in the place of the folder", async () => {
     rmSync(leases, { recursive: true });
     writeFileSync(leases, "");
     expect(answer(await add("new-1"))).toBe("HOST_LOCAL_UNREADABLE");
@@ -376,7 +376,7 @@ describe("addresses that host-local gave", () => {
     expect(answer(await add("new-1"))).toBe("10.88.0.2/29");
   });
 
-  test("nothing is given while a dataDir is not to be seen", async () => {
+  test("no address is given while a dataDir is not visible", async () => {
     const hidden = join(root, "hidden");
     const conf = configuration({ dataDir: hidden });
     const outcome = await add("new-1", { conf });
@@ -411,7 +411,7 @@ describe("addresses that host-local gave", () => {
     ["/tmp/seen/cni", null],
     ["/tmpfiles", null],
     ["/srv/cni", null],
-  ])("a unit's sandbox over %s is recognised at %s", (path, point) => {
+  ])("a systemd sandbox over %s is recognised at %s", (path, point) => {
     const mountinfo = [
       "30 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw",
       "31 30 0:29 / /tmp rw shared:2 - tmpfs tmpfs rw",
@@ -436,7 +436,7 @@ describe("addresses that host-local gave", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("a restart of the daemon forgets nothing, and sees what happened meanwhile", async () => {
+  test("a restart of the daemon keeps everything, and sees what happened meanwhile", async () => {
     lease("10.88.0.2", "old-1");
     lease("10.88.0.3", "old-2");
     await add("new-1");
@@ -448,7 +448,7 @@ describe("addresses that host-local gave", () => {
     expect(readdirSync(leases)).toEqual([]);
   });
 
-  test("a reboot ends the containers, and what host-local left of them goes", async () => {
+  test("a reboot ends the containers, and deletes their files", async () => {
     lease("10.88.0.2", "old-1");
     await add("new-1");
     await reopen("boot-next");
@@ -472,13 +472,13 @@ describe("addresses that host-local gave", () => {
     expect((await held())[0]).toBe("10.88.0.2/29 Bound new-2 eth0");
   });
 
-  test("asked for by another container they are refused with their container named", async () => {
+  test("an ADD of another container that requests one is refused with its container named", async () => {
     lease("10.88.0.2", "old-1");
     const outcome = await add("new-1", { ip: "10.88.0.2" });
     expect(outcome.kind === "refused" && outcome.refusal.message).toContain("held by container old-1 (eth0)");
   });
 
-  test("are not released by an operator unless forced; then the file goes too", async () => {
+  test("are released by an operator only by force, which deletes the file too", async () => {
     lease("10.88.0.2", "old-1");
     await add("new-1");
     const which = { network: "blue", address: { family: 4 as const, value: 0x0a580002n } };
@@ -490,7 +490,7 @@ describe("addresses that host-local gave", () => {
     expect((await held()).filter((one) => one.includes("old-1"))).toEqual([]);
   });
 
-  test("a state folder of release 0.1.0 opens, and its networks respect what is still there", async () => {
+  test("the networks of a state folder of release 0.1.0 respect the files that are still there", async () => {
     await add("new-1");
     const rows = [...tables].map((table) => ({ table, rows: rowsOf(table) }));
     store.close();
@@ -517,7 +517,7 @@ describe("addresses that host-local gave", () => {
     ]);
   });
 
-  test("hundreds of ADDs at once wait for the same reading", async () => {
+  test("hundreds of concurrent ADDs wait for one reading", async () => {
     for (let at = 2; at < 202; at += 1) lease(`10.90.0.${at}`, `old-${at}`);
     const conf = configuration({ subnet: "10.90.0.0/22" });
     const outcomes = await Promise.all(Array.from({ length: 200 }, (_, at) => add(`new-${at}`, { conf })));

@@ -22,7 +22,7 @@ function byAddress(leases: readonly Lease[]): Map<string, Lease> {
   return new Map(leases.map((lease) => [formatAddress(lease.address), lease]));
 }
 
-test("a folder that has changed costs the files that are new in it, not all of them", async () => {
+test("a changed folder has only its new files opened", async () => {
   const { folder, former } = await folderOfLeases();
   try {
     rmSync(join(folder, "10.0.0.7"));
@@ -41,7 +41,7 @@ test("a folder that has changed costs the files that are new in it, not all of t
   }
 });
 
-test("without a former reading every file is opened", async () => {
+test("without an earlier reading every file is opened", async () => {
   const { folder, former } = await folderOfLeases();
   try {
     const again = byAddress(await readLeases(systemClock, folder));

@@ -63,7 +63,7 @@ function insert(db: Database.Database, kind: string, sameAddress = false): void 
 }
 
 describe("the database holds", () => {
-  test("the kinds of owner of the table, and no others", () => {
+  test("the owner kinds of the table, and no others", () => {
     const db = old();
     for (const kind of KINDS) {
       insert(db, kind);
@@ -75,7 +75,7 @@ describe("the database holds", () => {
     );
   });
 
-  test("one kind more when the table has it, in the state of an earlier release too", () => {
+  test("another kind when the table has it, also in the state of an earlier release", () => {
     const db = old();
     const before = { shape: shape(db), rows: rows(db) };
     expect(before.rows.length).toBeGreaterThan(2);
@@ -86,7 +86,7 @@ describe("the database holds", () => {
     expect(() => insert(db, "machine", true)).toThrow("UNIQUE constraint failed");
   });
 
-  test("what a later release has let it hold, when this one opens it", () => {
+  test("a kind of a later release, after this release has opened it", () => {
     const db = old();
     admitOwnerKinds(db, MORE);
     insert(db, "machine");
@@ -99,7 +99,7 @@ describe("the database holds", () => {
     insert(db, "host");
   });
 
-  test("nothing is made again where the constraint knows all kinds", () => {
+  test("an unchanged table where its constraint knows all kinds", () => {
     const db = database();
     migrate(db);
     const before = schema(db);
@@ -110,7 +110,7 @@ describe("the database holds", () => {
   });
 });
 
-test("the definition of IPAllocations has the kinds of the table", () => {
+test("the IPAllocation definition has the owner kinds of the table", () => {
   const name = ALLOCATIONS_PATH.split("/").at(-1);
   const definition = readManifestFolder(join(ROOT, "deploy/crds")).find(
     (one) => one.spec?.names?.plural === name,

@@ -68,7 +68,7 @@ test("a DEL that was drained from the spool before the recovery counts, also one
   expect(node.bound).toEqual([`${ips[2]}: c.eth0`]);
 });
 
-test("every start: what the API has and the journal has not is recorded, and its DEL frees it", async () => {
+test("at every start an allocation that the journal does not know is recorded, and its DEL frees it", async () => {
   const { node, ips } = await started("a", "b");
   await forget(node, "a");
   await node.open();
@@ -81,7 +81,7 @@ test("every start: what the API has and the journal has not is recorded, and its
   expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
 });
 
-test("every start: a list from a stale cache is not believed, a DEL that was seen is, and what is owed is left alone", async () => {
+test("at every start a stale list is not believed, a DEL that was seen counts, and owed releases are left alone", async () => {
   const { node, ips } = await started("stale", "deleted", "owed", "used");
   await forget(node, "stale");
   await forget(node, "deleted");
@@ -103,7 +103,7 @@ test("every start: a list from a stale cache is not believed, a DEL that was see
   expect(node.bound).toEqual([`${ips[3]}: used.eth0`]);
 });
 
-test("every start: an ADD that is under way is not taken for something lost", async () => {
+test("at every start an ADD that is under way is not taken for a lost one", async () => {
   const { node } = await started();
   const send = node.api.send.bind(node.api);
   node.api.send = async (request) => {
@@ -116,7 +116,7 @@ test("every start: an ADD that is under way is not taken for something lost", as
   expect(node.journal).toEqual(["a"]);
 });
 
-test("after a reboot of a node that surely is ours, what the journal does not know is given back where its pod has ended", async () => {
+test("after a reboot of this node, an allocation that the journal does not know is released if its pod has ended", async () => {
   const { node, ips } = await started("a", "b");
   await forget(node, "a");
   node.endedPods.add("a-uid");
@@ -126,7 +126,7 @@ test("after a reboot of a node that surely is ours, what the journal does not kn
   expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
 });
 
-test("after a reboot, what the journal does not know of a living pod is recorded, and the pod's next sandbox takes it up", async () => {
+test("after a reboot, a living pod's allocation that the journal does not know is recorded, and its next sandbox gets it", async () => {
   const { node, ips } = await started("a", "b");
   await forget(node, "a");
   node.reportBoot(NEXT_BOOT);
@@ -137,7 +137,7 @@ test("after a reboot, what the journal does not know of a living pod is recorded
   expect(node.bound).toEqual([`${ips[0]}: again.eth0`, `${ips[1]}: b.eth0`].sort());
 });
 
-test("a container without a pod that an earlier boot's journal does not know is recorded: nobody can be asked", async () => {
+test("an allocation of a container without a pod that an earlier boot's journal does not know is recorded", async () => {
   const { node } = await started();
   const ips = await node.added(want("alone"));
   await forget(node, "alone");
@@ -147,7 +147,7 @@ test("a container without a pod that an earlier boot's journal does not know is 
   expect(node.bound).toEqual([`${ips[0]}: alone.eth0`]);
 });
 
-test("a journal copied in an earlier boot releases nothing of what runs in this one", async () => {
+test("a journal that was copied in an earlier boot releases nothing that runs in this boot", async () => {
   const { node, ips } = await started("former");
   node.reportBoot(NEXT_BOOT);
   await node.store.close();
@@ -168,7 +168,7 @@ test("a journal copied in an earlier boot releases nothing of what runs in this 
   expect(node.bound).toEqual([`${ips[0]}: former.eth0`]);
 });
 
-test("pods are asked before anything is settled: an API server that goes away meanwhile settles nothing", async () => {
+test("nothing is settled when the API server goes away while pods are looked up", async () => {
   const { node } = await started("a");
   await forget(node, "a");
   const before = node.bound;
@@ -185,24 +185,21 @@ test("pods are asked before anything is settled: an API server that goes away me
 test.each([
   ["is not there", () => {}],
   ["reports no boot ID", (node: StoreNode) => node.reportBoot("")],
-])(
-  "a Node object that %s: nothing is given back for a reboot, a DEL gives it back",
-  async (_what, prepare) => {
-    const { node, ips } = await started("a", "b");
-    await forget(node, "a");
-    prepare(node);
-    await node.open({ bootId: NEXT_BOOT });
-    expect((await node.settle()).owed).toBe(0);
-    expect(node.journal).toEqual(["a", "b"]);
-    expect(node.said.join("\n")).toContain(`Node ${NODE}`);
-    await node.store.detach(detachWant("a", { bootId: NEXT_BOOT }));
-    await node.store.drainOutbox();
-    expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
-  },
-);
+])("with a Node object that %s a reboot releases nothing, and a DEL releases it", async (_what, prepare) => {
+  const { node, ips } = await started("a", "b");
+  await forget(node, "a");
+  prepare(node);
+  await node.open({ bootId: NEXT_BOOT });
+  expect((await node.settle()).owed).toBe(0);
+  expect(node.journal).toEqual(["a", "b"]);
+  expect(node.said.join("\n")).toContain(`Node ${NODE}`);
+  await node.store.detach(detachWant("a", { bootId: NEXT_BOOT }));
+  await node.store.drainOutbox();
+  expect(node.bound).toEqual([`${ips[1]}: b.eth0`]);
+});
 
 test.each(["a former journal", "no journal"])(
-  "a Node of another boot, and %s: nothing is settled, recovered or released",
+  "with a Node object of another boot and %s nothing is settled, recovered or released",
   async (which) => {
     const { node, ips } = await started("a", "b");
     if (which === "no journal") await lost(node);
@@ -245,7 +242,7 @@ test("a machine that gets another node's name within its boot records and releas
   expect(node.bound).toEqual([`${ips[0]}: elsewhere.eth0`]);
 });
 
-test("a start within the boot that settled says nothing of a Node that reports no boot ID", async () => {
+test("a start within a boot that has settled does not complain of a Node that reports no boot ID", async () => {
   const { node } = await started("a");
   const warnings = node.said.length;
   expect(warnings).toBe(1);
@@ -254,7 +251,7 @@ test("a start within the boot that settled says nothing of a Node that reports n
   expect(node.said.slice(warnings)).toEqual([]);
 });
 
-test("a new sandbox whose journal entry came from the API continues with the same address", async () => {
+test("a new sandbox keeps the address of a journal entry that came from the API", async () => {
   const { node, ips } = await started("a");
   await lost(node);
   await node.open();

@@ -4,7 +4,7 @@ import { ALLOCATIONS_PATH, objectPath } from "../../kube/objects.ts";
 import { Continuity } from "../../store/cluster/allocations/continuity.ts";
 import { StoreNode } from "./store-node.ts";
 
-test("an allocation that may not be created again is told, its network marked once, and all others are restored", async () => {
+test("an allocation that may not be recreated is reported, its network is marked once, and all others are restored", async () => {
   const marks = vi.spyOn(Continuity.prototype, "missing");
   const node = new StoreNode();
   await node.open();
@@ -34,7 +34,7 @@ test("an allocation that may not be created again is told, its network marked on
   marks.mockRestore();
 });
 
-test("an object that is not sound does not keep the others from being compared", async () => {
+test("an invalid object does not prevent the comparison of the others", async () => {
   const node = new StoreNode();
   await node.open();
   await node.settle();

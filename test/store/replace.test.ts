@@ -117,7 +117,7 @@ test("a container that was started again by a reboot since the backup keeps its 
   expect(await fill(NEXT_BOOT)).not.toContain(address);
 });
 
-test("a DEL from before the container's last start, delivered after going back, ends nothing", async () => {
+test("a DEL from before the container's last start, delivered after the restore, ends nothing", async () => {
   const address = await start("web", "first", { us: 100 });
   await store.backup(backup);
   await start("web", "second", { us: 300 });
@@ -127,7 +127,7 @@ test("a DEL from before the container's last start, delivered after going back, 
   expect(held("web")).toMatchObject({ ips: [address], netns: "/run/netns/second" });
 });
 
-test("an ADD that is older than a DEL from after the backup takes nothing after going back", async () => {
+test("an ADD that is older than a DEL from after the backup gets no address after the restore", async () => {
   await start("db", "db");
   await store.backup(backup);
   await stop("web", { us: 2_000_000_000 });
@@ -136,7 +136,7 @@ test("an ADD that is older than a DEL from after the backup takes nothing after 
   expect(await start("web", "first", { us: 1_999_999_999 })).toBe("SUPERSEDED");
 });
 
-test("a container that has another address than in the backup is named, and nothing is changed", async () => {
+test("a container that has another address than in the backup is reported, and nothing is changed", async () => {
   await start("web", "first");
   await store.backup(backup);
   await stop("web");
@@ -149,7 +149,7 @@ test("a container that has another address than in the backup is named, and noth
   expect(held("db")).toBeDefined();
 });
 
-test("a container with the same address on another network than in the backup is named", async () => {
+test("a container with the same address on another network than in the backup is reported", async () => {
   const address = await start("web", "first");
   await store.backup(backup);
   await stop("web");
@@ -157,7 +157,7 @@ test("a container with the same address on another network than in the backup is
   expect(await replace()).toContain("container web (eth0)");
 });
 
-test("a container that has its address from another claim than in the backup is named", async () => {
+test("a container that has its address from another claim than in the backup is reported", async () => {
   const claim = { namespace: "shop", name: "vm1", network: "blue", vm: { name: "", uid: "" } };
   const manifest = { metadata: {}, spec: { network: "blue", interface: "" } };
   await store.applyClaim({ ...claim, manifest, ips: [] });
@@ -184,7 +184,7 @@ test("a VM that runs with a claim of the backup keeps its address", async () => 
   expect(await store.check()).toEqual([]);
 });
 
-test("a container taken over from host-local is known by the file it has now", async () => {
+test("a container taken over from host-local is recognised by its current file", async () => {
   const file = join(leases, "10.0.0.3");
   writeFileSync(file, "old\r\neth0");
   await start("web", "web");

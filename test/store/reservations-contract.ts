@@ -39,7 +39,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       );
     }
 
-    test("so many addresses of each family are held without a container, and a repeat gets the same", async () => {
+    test("a number of addresses per family is held without a container, and a repeat gets the same ones", async () => {
       const made = await subject();
       const ask = wantOf(machine("m"), { kind: "count", perFamily: { 4: 2, 6: 1 } }, { ipam: BOTH });
       const first = got(await made.reservations.reserve(ask));
@@ -51,7 +51,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect((await listed(made)).toSorted()).toEqual(first.map((one) => `blue ${one} m Bound 0`).toSorted());
     });
 
-    test("the addresses that are asked for are held, and nobody else gets one of them", async () => {
+    test("requested addresses are held, and nobody else gets one of them", async () => {
       const { allocations, reservations } = await subject();
       const ask = wantOf(machine("m"), exactly("10.0.0.1/29", "10.0.0.3/29"));
       expect(got(await reservations.reserve(ask))).toEqual(["10.0.0.1/29", "10.0.0.3/29"]);
@@ -68,7 +68,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       ]);
     });
 
-    test("an address of somebody else, outside, reserved or resting is refused by name", async () => {
+    test("a requested address that is held, outside, reserved or cooling down is refused by its name", async () => {
       const { allocations, reservations } = await subject();
       await allocations.attach(want("a", { requested: ["10.0.0.5"] }));
       const ask = (text: string) => reservations.reserve(wantOf(machine("m"), exactly(text)));
@@ -82,7 +82,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect(got(await ask("10.0.0.5/29"))).toEqual(["ADDRESS_COOLING"]);
     });
 
-    test("all of a wish or nothing", async () => {
+    test("a request gets all of its addresses or none", async () => {
       const made = await subject();
       await made.allocations.attach(want("a", { requested: ["10.0.0.5"] }));
       const ask = (wish: Wish) => made.reservations.reserve(wantOf(machine("m"), wish));
@@ -93,7 +93,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect(bound).toEqual(["blue 10.0.0.5/29  Bound 1"]);
     });
 
-    test("a greater wish keeps what is held and adds to it", async () => {
+    test("a larger request keeps the held addresses and adds to them", async () => {
       const { reservations } = await subject();
       const ask = (wish: Wish) => reservations.reserve(wantOf(machine("m"), wish));
       const [first] = got(await ask({ kind: "count", perFamily: { 4: 1 } }));
@@ -116,7 +116,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect(all.filter((one) => one === "POOL_FULL")).toHaveLength(4);
     });
 
-    test("release lets everything of one owner rest, on every network, and nothing of another", async () => {
+    test("a release cools every address of one owner, on every network, and none of another's", async () => {
       const made = await subject();
       const { reservations } = made;
       await reservations.reserve(wantOf(machine("m"), exactly("10.0.0.2/29")));
@@ -133,7 +133,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect(await reservations.release(machine("m"))).toEqual({ kind: "released", addresses: [] });
     });
 
-    test("an owner takes back first what rests, and another what has rested", async () => {
+    test("an owner gets its cooling addresses back first, and another owner gets them after the cooldown", async () => {
       const { reservations, clock } = await subject();
       const ask = (owner: Owner, wish: Wish) => reservations.reserve(wantOf(owner, wish));
       await ask(machine("m"), exactly("10.0.0.4/29", "10.0.0.6/29"));
@@ -145,7 +145,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect(got(await ask(machine("n"), exactly("10.0.0.4/29")))).toEqual(["10.0.0.4/29"]);
     });
 
-    test("what a container uses is not released, nor what a claim has while it is there", async () => {
+    test("an address that a container uses is not released, nor one of an existing claim", async () => {
       const { allocations, reservations, createClaim, deleteClaim } = await subject();
       const given = said(await allocations.attach(want("a", { pod: "web" })));
       const web: Owner = { kind: "pod", uid: "web-uid", interface: "eth0", namespace: "shop", name: "web" };
@@ -165,7 +165,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
       expect(got(await reservations.release(owner))).toEqual([]);
     });
 
-    test("what is reserved is there after a restart", async () => {
+    test("reservations survive a restart", async () => {
       const made = await subject();
       const ask = wantOf(machine("m"), { kind: "count", perFamily: { 4: 2 } });
       const first = got(await made.reservations.reserve(ask));

@@ -22,7 +22,7 @@ function reaches({ metadata: { name, uid, resourceVersion } }: FakeObject): Prom
   return hasServedSince(api.client(), { name, uid, version: BigInt(resourceVersion) }, MS_MAX);
 }
 
-test("a server that still shows the creation has run ever since, also when the object is gone", async () => {
+test("a server that still shows the creation has run since then, even when the object is gone", async () => {
   const object = collection.put("blue-1");
   collection.put("blue-1", { more: 1 });
   collection.remove("blue-1");
@@ -33,18 +33,18 @@ test("a server that still shows the creation has run ever since, also when the o
     expect(Object.fromEntries(query)).toMatchObject({ watch: "true", fieldSelector: "metadata.name=blue-1" });
 });
 
-test("a server that began later refuses the watch", async () => {
+test("a server that started later refuses the watch", async () => {
   const object = collection.put("blue-1");
   collection.compact();
   expect(await reaches(object)).toBe(false);
 });
 
-test("a restored server: at that version another object of the same name was created", async () => {
+test("a server that shows the creation of another object of that name at the version was restored", async () => {
   const { metadata, data } = collection.put("blue-1");
   expect(await reaches({ metadata: { ...metadata, uid: "another" }, data })).toBe(false);
 });
 
-test("the same object, but written at that version instead of created: another history may have such a write too", async () => {
+test("a server that shows an update of the object at the version may have been restored", async () => {
   collection.put("blue-1");
   expect(await reaches(collection.put("blue-1", { more: 1 }))).toBe(false);
 });
@@ -68,14 +68,14 @@ test.each<[string, () => void]>([
           : collection.handler(asked, answer, socket);
     },
   ],
-])("a server without a cache, which %s, may be a restored one", async (_what, set) => {
+])("a server without a cache, which %s, may have been restored", async (_what, set) => {
   collection.compactedTo = 0;
   const object = collection.put("blue-1");
   set();
   expect(await reaches(object)).toBe(false);
 });
 
-test("a server that does not answer", async () => {
+test("a server that does not answer leaves it open", async () => {
   const object = collection.put("blue-1");
   api.handler = (_asked, _answer, socket) => socket.destroy();
   expect(await reaches(object)).toBe(false);

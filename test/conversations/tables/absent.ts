@@ -17,7 +17,7 @@ const NO_VERSION = {
 
 export const ABSENT: readonly Conversation[] = [
   {
-    title: "an object that is not there is named in the answer",
+    title: "a 404 names the object that does not exist",
     steps: [
       get(`${ALLOCATIONS}/{id}`, 404, {
         kind: "Status",
@@ -39,7 +39,7 @@ export const ABSENT: readonly Conversation[] = [
     ],
   },
   {
-    title: "a PUT of what is not there is not found, and a conflict where it names a UID",
+    title: "a PUT of an absent object is a 404, and a conflict where it names a UID",
     steps: [
       put(`${ALLOCATIONS}/{id}`, allocation("{id}", { metadata: { resourceVersion: "1" } }), 404, {
         reason: "NotFound",
@@ -54,7 +54,7 @@ export const ABSENT: readonly Conversation[] = [
     ],
   },
   {
-    title: "a resource that is not served answers without naming anything",
+    title: "the 404 of a resource that is not served names no object",
     steps: [
       get("/apis/none.holdfast.dev/v1/widgets", 404, NO_PAGE),
       get("/apis/none.holdfast.dev/v1/widgets/{id}", 404, NO_PAGE),
@@ -67,7 +67,7 @@ export const ABSENT: readonly Conversation[] = [
     ],
   },
   {
-    title: "a status that is not written apart is not found",
+    title: "the path of a status that is not a subresource is not found",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201),
       merge(`${ALLOCATIONS}/{id}/status`, { status: { node: "n" } }, 404, {
@@ -78,7 +78,7 @@ export const ABSENT: readonly Conversation[] = [
     ],
   },
   {
-    title: "what a group serves can be asked for",
+    title: "the discovery document of a group lists its resources",
     steps: [
       get("/apis/coordination.k8s.io/v1", 200, {
         kind: "APIResourceList",
@@ -88,7 +88,7 @@ export const ABSENT: readonly Conversation[] = [
     ],
   },
   {
-    title: "a server before 1.21 has the first version of EndpointSlices only",
+    title: "a server before 1.21 serves only v1beta1 of EndpointSlices",
     minors: { last: 20 },
     steps: [
       get("/apis/discovery.k8s.io/v1", 404, NO_VERSION),

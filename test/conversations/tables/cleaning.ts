@@ -50,7 +50,7 @@ const definition = {
 
 export const CLEANING: readonly Conversation[] = [
   {
-    title: "what its owner is gone of is deleted after it",
+    title: "an object whose owner is gone is deleted",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "owner" }),
@@ -60,7 +60,7 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title: "an owner of the same name but another UID is none",
+    title: "an owner of the same name with another UID does not count",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "first" }),
@@ -71,7 +71,7 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title: "one of two owners is enough, and the one that is gone is forgotten",
+    title: "one of two owners keeps an object, and the reference to the other is removed",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CONFIG_MAPS, configMap("one"), 201, {}, { as: "one" }),
@@ -91,7 +91,7 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title: "an owner may wait for what blocks its deletion",
+    title: "a foreground deletion waits for the dependents that block it",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "owner" }),
@@ -113,7 +113,7 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title: "an owner may leave its dependents behind",
+    title: "an orphaning deletion leaves the dependents behind",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CONFIG_MAPS, configMap("owner"), 201, {}, { as: "owner" }),
@@ -126,7 +126,7 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a namespace that is being deleted takes nothing new, and goes when it is empty",
+    title: "a namespace that is being deleted takes no new objects, and is gone when it is empty",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("c", { metadata: { finalizers: ["holdfast.dev/a"] } }), 201),
@@ -151,7 +151,7 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a namespace waits for its pods' time",
+    title: "a namespace's deletion waits for the grace period of its pods",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(PODS, pod("p", { spec: { nodeName: "{id}-n" } }), 201),
@@ -162,7 +162,7 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a definition brings a resource, and takes its objects along when it goes",
+    title: "a definition serves its resource, and its deletion deletes the objects",
     steps: [
       list(WIDGETS, "missing"),
       post(DEFINITIONS, definition, 201),
@@ -178,7 +178,8 @@ export const CLEANING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a definition whose objects have finalizers stays, and takes no new ones",
+    title:
+      "a definition that is being deleted stays while its objects have finalizers, and takes no new objects",
     steps: [
       post(DEFINITIONS, definition, 201),
       get(WIDGETS, 200, {}, { intime: true }),

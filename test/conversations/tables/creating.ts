@@ -39,7 +39,7 @@ export const CREATING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a name is given once: the lock of every allocation",
+    title: "a second object of a name is refused, which is the lock of every allocation",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "first" }),
       post(ALLOCATIONS, allocation("{id}", { spec: { address: "10.0.0.6/24" } }), 409, {
@@ -55,7 +55,7 @@ export const CREATING: readonly Conversation[] = [
     ],
   },
   {
-    title: "what a client says of UID, time, generation and deletion is not believed",
+    title: "a client's UID, creation time, generation and deletion time are ignored",
     steps: [
       post(
         ALLOCATIONS,
@@ -94,7 +94,7 @@ export const CREATING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a generated name begins as it is told, and a name that is there is taken as it is",
+    title: "a name is generated from generateName, and an object without either is refused",
     steps: [
       post(ALLOCATIONS, { ...allocation(""), metadata: { generateName: "{id}-" } }, 201, {
         metadata: { name: expect.stringMatching(/-[b-z0-9]{5}$/), generateName: "{id}-" },
@@ -106,7 +106,7 @@ export const CREATING: readonly Conversation[] = [
     ],
   },
   {
-    title: "names and labels that Kubernetes does not take",
+    title: "invalid names and labels are refused",
     steps: [
       post(ALLOCATIONS, allocation("{id}_A"), 422, {
         reason: "Invalid",
@@ -124,7 +124,7 @@ export const CREATING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a status that is written apart is not taken from a POST; one that is not, is",
+    title: "a POST drops a status that is a subresource, and keeps one that is not",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("c", { status: { ips: ["10.0.0.1/24"] } }), 201, { status: undefined }),
@@ -136,7 +136,7 @@ export const CREATING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a namespaced object needs its namespace",
+    title: "an object of a namespace needs that namespace to exist",
     steps: [
       post(CLAIMS, claim("c"), 404, {
         reason: "NotFound",
@@ -153,7 +153,7 @@ export const CREATING: readonly Conversation[] = [
     ],
   },
   {
-    title: "an object of another kind, and a custom object that does not say what it is",
+    title: "an object of another kind, and a custom object without apiVersion and kind, are refused",
     steps: [
       post(ALLOCATIONS, { ...allocation("{id}"), kind: "IPNetwork" }, 422, {
         reason: "Invalid",

@@ -20,7 +20,7 @@ const TIME = expect.stringMatching(/^\d{4}-/);
 
 export const DELETING: readonly Conversation[] = [
   {
-    title: "what nothing holds is gone at once",
+    title: "an object without finalizers is gone at once",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "first" }),
       remove(ONE, undefined, 200, (said) => ({
@@ -37,7 +37,7 @@ export const DELETING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a deletion may name the UID and the version that it means",
+    title: "a deletion may have preconditions on UID and version",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "first" }),
       merge(ONE, { status: { node: "n" } }, 200, {}, { as: "second" }),
@@ -75,7 +75,7 @@ export const DELETING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a finalizer keeps an object that is being deleted until it is taken off",
+    title: "a finalizer keeps an object that is being deleted until it is removed",
     steps: [
       post(ALLOCATIONS, held, 201, {}, { as: "first" }),
       remove(
@@ -115,7 +115,7 @@ export const DELETING: readonly Conversation[] = [
     ],
   },
   {
-    title: "nobody takes a deletion back, or adds a finalizer to what is being deleted",
+    title: "a deletion cannot be undone, and no finalizer can be added during it",
     steps: [
       post(ALLOCATIONS, held, 201),
       remove(ONE, undefined, 200),
@@ -136,7 +136,7 @@ export const DELETING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a pod on a node gets its time, and is gone when its kubelet says so",
+    title: "a pod on a node has its grace period, and is gone when its kubelet deletes it",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(
@@ -179,7 +179,7 @@ export const DELETING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a finalizer keeps a pod after its time",
+    title: "a finalizer keeps a pod after its grace period",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(PODS, pod("p", { metadata: { finalizers: ["holdfast.dev/a"] } }), 201),
@@ -190,7 +190,7 @@ export const DELETING: readonly Conversation[] = [
     ],
   },
   {
-    title: "how far a deletion goes on is kept as a finalizer",
+    title: "the propagation policy of a deletion is kept as a finalizer",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CONFIG_MAPS, configMap("m", { metadata: { finalizers: ["holdfast.dev/a"] } }), 201),

@@ -23,7 +23,7 @@ const nextOf = (name: string) => (said: Said) => ({ limit: "2", continue: said[n
 
 export const LISTS: readonly Conversation[] = [
   {
-    title: "a list is in the order of names, and says its kind and version",
+    title: "a list is ordered by name, and has its kind and version",
     steps: [
       post(NAMESPACES, namespace(), 201),
       ...claims("b", "a", "c"),
@@ -36,7 +36,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "custom objects of a list say what they are, Kubernetes' own do not",
+    title: "custom objects of a list have apiVersion and kind, built-in objects do not",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("c"), 201),
@@ -50,7 +50,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "pages are of one moment, whatever is written between them",
+    title: "all pages show one version, whatever is written between them",
     steps: [
       post(NAMESPACES, namespace(), 201),
       ...claims("a", "b", "c", "d", "e"),
@@ -89,7 +89,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "a page that ends with the last object is the last",
+    title: "a page that ends with the last object has no continue token",
     steps: [
       post(NAMESPACES, namespace(), 201),
       ...claims("a", "b"),
@@ -97,7 +97,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "pages of what a selector selects are full",
+    title: "the pages of a selector are full",
     steps: [
       post(NAMESPACES, namespace(), 201),
       ...["a", "b", "c", "d", "e", "f"].map((name, index) =>
@@ -127,7 +127,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "a page of a moment that was compacted away is refused, and the list begins anew",
+    title: "a page of a compacted version is refused, and the list is started again",
     steps: [
       post(NAMESPACES, namespace(), 201),
       ...claims("a", "b", "c"),
@@ -181,7 +181,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "a list that is not older than a version waits for it, and gives up on one that does not come",
+    title: "a list that is not to be older than a version waits for it, and fails when it does not come",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("a"), 201, {}, { as: "a" }),
@@ -193,7 +193,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "a list of one moment, with a version and a limit",
+    title: "a list at an exact version has a version and a limit",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("a"), 201, {}, { as: "a" }),
@@ -209,7 +209,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "selectors by labels",
+    title: "a label selector selects",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("a", { metadata: { labels: { x: "1", y: "2" } } }), 201),
@@ -235,7 +235,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "selectors by fields",
+    title: "a field selector selects",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(PODS, pod("a", { spec: { nodeName: "{id}-n" } }), 201),
@@ -253,7 +253,7 @@ export const LISTS: readonly Conversation[] = [
     ],
   },
   {
-    title: "a list over every namespace has what is in each",
+    title: "a list over all namespaces has the objects of each",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(NAMESPACES, namespace("{id}-2"), 201),

@@ -66,7 +66,7 @@ const defined = (schema: Json) => [
 
 export const SCHEMAS: readonly Conversation[] = [
   {
-    title: "a field that is null is as if it were not there, unless it may be null",
+    title: "a null field counts as absent, unless it is nullable",
     steps: [
       post(ALLOCATIONS, allocation("{id}", { spec: { vm: null, mac: null } }), 201, {
         spec: { vm: undefined, mac: undefined },
@@ -75,7 +75,7 @@ export const SCHEMAS: readonly Conversation[] = [
     ],
   },
   {
-    title: "what a definition does not know is dropped, at every depth",
+    title: "unknown fields are dropped, at every depth",
     steps: [
       post(
         ALLOCATIONS,
@@ -100,7 +100,7 @@ export const SCHEMAS: readonly Conversation[] = [
     ],
   },
   {
-    title: "an allocation without what it must have",
+    title: "an allocation without a required field is refused",
     steps: [
       refused(ALLOCATIONS, { ...allocation("{id}"), spec: undefined }, "spec"),
       refused(ALLOCATIONS, { ...allocation("{id}"), spec: {} }, "spec.network", "spec.address", "spec.owner"),
@@ -126,7 +126,7 @@ export const SCHEMAS: readonly Conversation[] = [
     ],
   },
   {
-    title: "a patch is checked as the whole object that it leaves",
+    title: "a patch is validated by the whole object that results",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201),
       merge(`${ALLOCATIONS}/{id}`, { spec: { owner: { uid: null } } }, 422, {
@@ -139,7 +139,7 @@ export const SCHEMAS: readonly Conversation[] = [
     ],
   },
   {
-    title: "a network's lists and conditions",
+    title: "the lists and conditions of an IPNetwork are validated",
     steps: [
       refused(NETWORKS, network({ spec: { definedIn: "x".repeat(64) } }), "spec.definedIn"),
       refused(NETWORKS, network({ spec: { sharedWith: ["a", ""] } }), "spec.sharedWith"),
@@ -184,7 +184,7 @@ export const SCHEMAS: readonly Conversation[] = [
     ],
   },
   {
-    title: "a claim's status has ips as soon as there is one",
+    title: "a claim's status must have ips",
     steps: [
       post(NAMESPACES, namespace(), 201),
       refused(CLAIMS, { ...claim("c"), spec: { network: "blue" } }, "spec.interface"),
@@ -209,7 +209,7 @@ export const SCHEMAS: readonly Conversation[] = [
     ],
   },
   {
-    title: "defaults are filled in when an object is written",
+    title: "defaults are set when an object is written",
     steps: [
       ...defined({
         type: "object",
@@ -228,7 +228,7 @@ export const SCHEMAS: readonly Conversation[] = [
     ],
   },
   {
-    title: "numbers, patterns, sets and what may be anything",
+    title: "numbers, patterns, sets and preserved unknown fields are validated",
     steps: [
       ...defined({
         type: "object",

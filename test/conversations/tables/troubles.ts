@@ -20,7 +20,7 @@ const OURS = { labelSelector: "talk={id}" };
 
 export const TROUBLES: readonly Conversation[] = [
   {
-    title: "an answer that is lost is asked for again: what was done is met",
+    title: "a request whose answer is lost is repeated, and meets what it did before",
     steps: [
       fault("lost after"),
       post(ALLOCATIONS, allocation("{id}"), 409, { reason: "AlreadyExists" }),
@@ -37,7 +37,7 @@ export const TROUBLES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a request that is lost on its way is sent again",
+    title: "a request that is lost on its way is repeated",
     steps: [
       fault("lost before"),
       post(ALLOCATIONS, allocation("{id}"), 201),
@@ -46,7 +46,7 @@ export const TROUBLES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a server that is overloaded or failing is asked again",
+    title: "a request to a server that is overloaded or failing is repeated",
     steps: [
       fault({ status: 429, retryAfterSeconds: 1 }),
       post(ALLOCATIONS, allocation("{id}"), 201),
@@ -62,7 +62,7 @@ export const TROUBLES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a watch that the server refuses says with what",
+    title: "a refused watch ends with the server's status and message",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
       fault({ status: 429, retryAfterSeconds: 3 }),
@@ -74,7 +74,7 @@ export const TROUBLES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a right that is missing is said with user, verb and resource",
+    title: "a forbidden request is refused with user, verb and resource",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { who: "holdfast-node" }),
@@ -113,7 +113,7 @@ export const TROUBLES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a server that starts again ends its watches, and remembers nothing from before",
+    title: "a restarted server has ended its watches, and has no events from before",
     steps: [
       post(ALLOCATIONS, allocation("{id}-0"), 201, {}, { as: "zero" }),
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
@@ -132,7 +132,7 @@ export const TROUBLES: readonly Conversation[] = [
     ],
   },
   ...(["restore", "restore newer"] as const).map((act) => ({
-    title: `an etcd that is restored has what was there, and no more, with ${act === "restore" ? "older" : "newer"} versions`,
+    title: `a restored etcd has exactly the objects of its backup, with ${act === "restore" ? "older" : "newer"} versions`,
     hasOtherWriters: true,
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),

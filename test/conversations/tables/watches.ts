@@ -38,7 +38,7 @@ const at = (name: string) => (said: Said) => ({ metadata: { resourceVersion: ver
 
 export const WATCHES: readonly Conversation[] = [
   {
-    title: "a watch shows what was written since its version, and then each write",
+    title: "a watch shows the writes since its version, and then each new write",
     steps: [
       post(ALLOCATIONS, allocation("{id}-0"), 201, {}, { as: "zero" }),
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
@@ -71,7 +71,7 @@ export const WATCHES: readonly Conversation[] = [
   },
   {
     title:
-      "a deletion that waits for a finalizer is a change, and the deletion comes with the last finalizer",
+      "a deletion that waits for a finalizer is a MODIFIED event, and DELETED comes with the last finalizer",
     steps: [
       post(
         ALLOCATIONS,
@@ -101,7 +101,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a pod's deletion is a change first",
+    title: "the deletion of a pod is a MODIFIED event first",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(PODS, pod("p", { spec: { nodeName: "{id}-n" } }), 201, {}, { as: "pod" }),
@@ -117,7 +117,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "what comes to be selected is added, and what no longer is, is deleted",
+    title: "an object that begins to match a selector is ADDED, and one that no longer matches is DELETED",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
       watch("w", ALLOCATIONS, versionOf("one"), { query: { labelSelector: "talk={id},shown=yes" } }),
@@ -134,7 +134,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a watch of one name, of one namespace, and of metadata only",
+    title: "a watch may be of one name, of one namespace, and of metadata only",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(NAMESPACES, namespace("{id}-2"), 201, {}, { as: "before" }),
@@ -158,7 +158,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "version 0 shows everything that is there first",
+    title: "a watch from version 0 shows all existing objects first",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("a"), 201, {}, as("a")),
@@ -169,7 +169,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a version from before the server's memory is refused in the stream",
+    title: "a version older than the server's watch cache is refused in the stream",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201),
       watch("w", ALLOCATIONS, "1"),
@@ -177,7 +177,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "compaction of etcd does not end what the server remembers",
+    title: "a compaction of etcd does not shorten the server's watch cache",
     steps: [
       post(ALLOCATIONS, allocation("{id}-0"), 201, {}, { as: "zero" }),
       post(ALLOCATIONS, allocation("{id}"), 201),
@@ -187,7 +187,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "a version of the future is watched in silence until it comes",
+    title: "a watch from a future version shows nothing until that version comes",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201),
       watch("w", ALLOCATIONS, "900000000", { query: OURS }),
@@ -222,7 +222,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "the server ends watches, and the next goes on where they were",
+    title: "the next watch continues where one that the server ended was",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "one" }),
       watch("w", ALLOCATIONS, versionOf("one"), { query: OURS }),
@@ -234,7 +234,7 @@ export const WATCHES: readonly Conversation[] = [
     ],
   },
   {
-    title: "what is listed from the store can be watched from the list's version",
+    title: "a list from etcd can be followed by a watch from its version",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201),
       list(ALLOCATIONS, ["{id}"], { query: OURS, as: "list" }),

@@ -29,7 +29,7 @@ const lease = (name: string, more: object = {}) => ({
 
 export const WRITING: readonly Conversation[] = [
   {
-    title: "a PUT with the version just read is written; one with an older version is a conflict",
+    title: "a PUT with the current version is written, and one with an older version is a conflict",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "first" }),
       put(
@@ -63,7 +63,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a PUT that changes nothing is answered with the version of before",
+    title: "a PUT that changes nothing keeps the version",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "first" }),
       put(
@@ -80,7 +80,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a PUT of another UID is a conflict, of another name nonsense",
+    title: "a PUT with another UID is a conflict, and one with another name is invalid",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "first" }),
       put(
@@ -104,7 +104,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "the generation counts changes of what is not metadata, nor a status that is written apart",
+    title: "the generation counts changes outside metadata and a status subresource",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(ALLOCATIONS, allocation("{id}"), 201, { metadata: { generation: 1 } }),
@@ -123,7 +123,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "of a status subresource only the status is taken, and of the object all else",
+    title: "a write of the status subresource changes only the status, and one of the object all else",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(CLAIMS, claim("c"), 201, {}, { as: "claim" }),
@@ -154,7 +154,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a merge patch changes what it names, removes what it names null, and replaces lists",
+    title: "a merge patch changes the named fields, removes null ones, and replaces lists",
     steps: [
       post(
         ALLOCATIONS,
@@ -186,7 +186,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a merge patch with an older version is a conflict, with another UID it is refused",
+    title: "a merge patch with an older version is a conflict, and one with another UID is refused",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "first" }),
       merge(
@@ -214,7 +214,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a JSON patch is done when its tests hold, and refused as a whole when one does not",
+    title: "a JSON patch is applied when its tests hold, and refused as a whole when one does not",
     steps: [
       post(ALLOCATIONS, allocation("{id}"), 201),
       patch(
@@ -246,7 +246,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a Lease is made by a PUT where there is none, and needs a version where there is one",
+    title: "a PUT creates a Lease where there is none, and needs a version where there is one",
     steps: [
       post(NAMESPACES, namespace(), 201),
       put(`${LEASES}/l`, lease("l"), 201, { spec: { holderIdentity: "me" } }, { as: "lease" }),
@@ -264,7 +264,7 @@ export const WRITING: readonly Conversation[] = [
     ],
   },
   {
-    title: "a pod keeps its spec, and its status is written apart",
+    title: "the spec of a pod cannot be changed, and its status is a subresource",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(PODS, pod("p", { spec: { nodeName: "n" } }), 201),

@@ -51,7 +51,7 @@ const ALL = [
   "red fd10::1/64",
 ];
 
-test("an allocation tells its owner, its VM and its attachments", async ({ daemon }) => {
+test("an allocation has its owner, its VM and its attachments", async ({ daemon }) => {
   await live(daemon);
   const { items } = (await daemon.get("/v1/allocations?network=blue")).json();
   const since = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
@@ -91,7 +91,7 @@ test("an allocation tells its owner, its VM and its attachments", async ({ daemo
   });
 });
 
-test("every filter, alone and together", async ({ daemon }) => {
+test("every filter selects, alone and together", async ({ daemon }) => {
   await live(daemon);
   const node = (await daemon.get("/v1/allocations")).json().items[0].attachments[0].node;
   const FILTERS: [string, string[]][] = [
@@ -134,7 +134,7 @@ describe("pages", () => {
     }
   }
 
-  test("of every size hold everything once, and the last has no token", async ({ daemon }) => {
+  test("of every size list everything once, and the last has no token", async ({ daemon }) => {
     await live(daemon);
     for (let limit = 1; limit <= ALL.length + 1; limit++) {
       const found = await pages(daemon, limit);
@@ -145,7 +145,7 @@ describe("pages", () => {
     expect(await pages(daemon, 5, "&network=green")).toEqual([[]]);
   });
 
-  test("lose nothing when what the token names is gone meanwhile", async ({ daemon }) => {
+  test("lose nothing when the allocation that the token names is gone meanwhile", async ({ daemon }) => {
     await live(daemon);
     const first = (await daemon.get("/v1/allocations?limit=1")).json();
     await daemon.post("/v1/release", { network: "blue", address: "10.10.0.1", force: true });

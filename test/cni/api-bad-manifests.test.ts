@@ -4,7 +4,7 @@ import { expectSound, network, tableTest as test } from "./scene.ts";
 
 /** `POST /v1/apply` answers for each object by itself: what is wrong with it by key and value, the others go on. */
 
-describe("refused", () => {
+describe("a manifest is refused", () => {
   const OBJECTS: [string, unknown, string, string][] = [
     ["null", null, "REQUEST_INVALID", "object is null"],
     ["a text", "vm1", "REQUEST_INVALID", 'object is "vm1"'],
@@ -121,7 +121,7 @@ describe("refused", () => {
     await expectSound(daemon);
   });
 
-  test("two definitions of one network that disagree: the older counts, both are named", async ({
+  test("of two definitions of one network that differ the older counts, and both are named", async ({
     daemon,
   }) => {
     const objects = [
@@ -142,7 +142,7 @@ describe("refused", () => {
     ]);
   });
 
-  test("what is deleted must be there", async ({ daemon }) => {
+  test("deleting an object that does not exist is an error", async ({ daemon }) => {
     const objects = [claim("ghost"), nad("ghost", network("blue")), { kind: "Pod" }, null];
     const { results } = (await daemon.post("/v1/delete", { objects })).json();
     expect(results.map((one: { error: { code: string } }) => one.error.code)).toEqual([

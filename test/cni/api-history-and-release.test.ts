@@ -45,7 +45,7 @@ describe("GET /v1/history", () => {
     ]);
   });
 
-  test("of one network, of all, and at most so many", async ({ daemon }) => {
+  test("lists one network or all, up to a limit", async ({ daemon }) => {
     for (const name of ["blue", "red"]) await daemon.cni("ADD", "c1", { config: network(name) });
     const count = async (query: string) => (await daemon.get(`/v1/history${query}`)).json().items.length;
     expect(await count("")).toBe(2);
@@ -58,7 +58,7 @@ describe("GET /v1/history", () => {
 });
 
 describe("POST /v1/release", () => {
-  test("in use is refused, and the user is named", async ({ daemon }) => {
+  test("refuses an address in use, and names its user", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { args: pod("uid-1", "web-0") });
     const answer = await release(daemon, "10.10.0.1");
     expect(answer.status).toBe(409);
@@ -69,7 +69,7 @@ describe("POST /v1/release", () => {
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound pod default/web-0 (eth0)"]);
   });
 
-  test("in use by force: all of the owner's addresses on the network go, and the history says why", async ({
+  test("with force releases all of the owner's addresses on the network, and the history says why", async ({
     daemon,
   }) => {
     const config = network("blue", { subnets: "10.10.0.0/24,fd10::/64" });
@@ -88,7 +88,7 @@ describe("POST /v1/release", () => {
     expect(await held(daemon, "blue")).toContain("10.10.0.5/24 Bound container c2 (eth0)");
   });
 
-  test("a claim at rest is in use by its claim", async ({ daemon }) => {
+  test("refuses an address of a claim that nothing uses, and names the claim", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     const [address] = addressesOf(
       await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }),
@@ -112,7 +112,7 @@ describe("POST /v1/release", () => {
     expect(await conditionOf(daemon, "vm1")).toBe("True SuccessfulAllocation");
   });
 
-  test("a claim that is Terminating: by force it goes with its address", async ({ daemon }) => {
+  test("with force removes a Terminating claim with its address", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     const [address] = addressesOf(
       await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }),
@@ -122,7 +122,7 @@ describe("POST /v1/release", () => {
     expect(await claims(daemon)).toEqual([]);
   });
 
-  test("one that cools is free at once", async ({ daemon }) => {
+  test("frees an address that cools down at once", async ({ daemon }) => {
     const config = network("blue", { subnets: "10.10.0.0/30" });
     for (const id of ["c1", "c2"]) await daemon.cni("ADD", id, { config });
     await daemon.cni("DEL", "c1", { config });
@@ -136,7 +136,7 @@ describe("POST /v1/release", () => {
     ]);
   });
 
-  test("one that nobody holds is not found", async ({ daemon }) => {
+  test("does not find an address that nobody holds", async ({ daemon }) => {
     await daemon.cni("ADD", "c1");
     for (const body of [
       { network: "blue", address: "10.10.0.9" },

@@ -84,7 +84,7 @@ describe("GET /v1/networks", () => {
     expect((await daemon.get("/v1/networks/blue")).json()).toEqual(BLUE);
   });
 
-  test("is empty at first, and knows no network that holds nothing and is not defined", async ({
+  test("is empty at first, and does not list a network without allocations and definition", async ({
     daemon,
   }) => {
     expect((await daemon.get("/v1/networks")).json()).toEqual({ items: [] });
@@ -140,7 +140,7 @@ describe("GET /metrics", () => {
     }
   });
 
-  test("forgets what is gone", async ({ daemon }) => {
+  test("drops the series of a network that is gone", async ({ daemon }) => {
     const definition = nad("blue", network("blue"));
     await apply(daemon, definition);
     expect((await daemon.get("/metrics")).body).toContain('network="blue"');
@@ -150,7 +150,7 @@ describe("GET /metrics", () => {
 });
 
 describe("GET /healthz, /readyz, /v1/version, /v1/check", () => {
-  test("of a daemon that serves", async ({ daemon }) => {
+  test("answer for a daemon that serves", async ({ daemon }) => {
     expect(await daemon.get("/healthz")).toMatchObject({ status: 200, body: "ok\n" });
     expect(await daemon.get("/readyz")).toMatchObject({ status: 200, body: "ready\n" });
     expect((await daemon.get("/v1/version")).json()).toEqual({
@@ -159,7 +159,7 @@ describe("GET /healthz, /readyz, /v1/version, /v1/check", () => {
     expect((await daemon.get("/v1/check")).json()).toEqual({ findings: [] });
   });
 
-  test("the socket is for its owner only", async ({ daemon }) => {
+  test("the socket is accessible to its owner only", async ({ daemon }) => {
     const { statSync } = await import("node:fs");
     expect((statSync(daemon.socket).mode & 0o777).toString(8)).toBe("600");
   });

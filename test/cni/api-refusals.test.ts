@@ -73,7 +73,7 @@ describe("bodies", () => {
     await expectSound(daemon);
   });
 
-  test("an address in any spelling is taken for what it is", async ({ daemon }) => {
+  test("an address is accepted in any spelling", async ({ daemon }) => {
     const answer = await daemon.post("/v1/release", { network: "blue", address: "FD10:0:0::1/64" });
     expectRefused(answer, "NOT_FOUND", "there is no allocation of fd10::1 on network blue");
   });

@@ -67,21 +67,21 @@ const REFUSED: [string, string[], number, string][] = [
   ["a bad prefix length", ["10.10.0.77/33"], 7, '"10.10.0.77/33"'],
 ];
 
-describe.for(PLACES)("asked for in %s", ([place, ask]) => {
+describe.for(PLACES)("addresses requested in %s", ([place, ask]) => {
   const slug = place.replaceAll(/\W/g, "-");
   const settle = async (daemon: Parameters<typeof held>[0], config: object) => {
     for (const id of ["holder", "leaver"]) await daemon.cni("ADD", id, { config });
     await daemon.cni("DEL", "leaver", { config });
   };
 
-  test.for(GIVEN)("given: %s", async ([reason, ips, answer], { daemon }) => {
+  test.for(GIVEN)("are given: %s", async ([reason, ips, answer], { daemon }) => {
     const config = network(`given-${slug}-${reason.replaceAll(/\W+/g, "-")}`, IPAM);
     await settle(daemon, config);
     expect(addressesOf(await daemon.cni("ADD", "asker", ask(ips, config)))).toEqual(answer);
     await expectSound(daemon);
   });
 
-  test.for(REFUSED)("refused: %s", async ([reason, ips, code, message], { daemon }) => {
+  test.for(REFUSED)("are refused: %s", async ([reason, ips, code, message], { daemon }) => {
     const name = `refused-${slug}-${reason.replaceAll(/\W+/g, "-")}`;
     const config = network(name, IPAM);
     await settle(daemon, config);
@@ -96,19 +96,19 @@ describe.for(PLACES)("asked for in %s", ([place, ask]) => {
   });
 });
 
-describe("asked for in several places", () => {
+describe("addresses requested in several places", () => {
   const config = (name: string) => ({
     ...network(name, IPAM),
     runtimeConfig: { ips: ["10.10.0.77"] },
     args: { cni: { ips: ["fd10::77"] } },
   });
 
-  test("each may name another family, and the same address again", async ({ daemon }) => {
+  test("may name different families, and the same address twice", async ({ daemon }) => {
     const answer = await daemon.cni("ADD", "asker", { config: config("several"), args: "IP=10.10.0.77" });
     expect(addressesOf(answer)).toEqual(["10.10.0.77/24", "fd10::77/64"]);
   });
 
-  test("two that contradict are refused, with both named", async ({ daemon }) => {
+  test("are refused where they contradict, with both named", async ({ daemon }) => {
     const error = errorOf(
       await daemon.cni("ADD", "asker", { config: config("contradict"), args: "IP=10.10.0.78" }),
     );
@@ -119,15 +119,15 @@ describe("asked for in several places", () => {
   });
 });
 
-describe("asked for, and the round robin", () => {
-  test("goes on where it was: an address asked for does not move it", async ({ daemon }) => {
+describe("requested addresses and the round robin", () => {
+  test("a requested address does not advance the round robin", async ({ daemon }) => {
     const config = network("robin", IPAM);
     await daemon.cni("ADD", "c1", { config });
     await daemon.cni("ADD", "c2", { config, args: "IP=10.10.0.200" });
     expect(addressesOf(await daemon.cni("ADD", "c3", { config }))[0]).toBe("10.10.0.3/24");
   });
 
-  test("an owner may ask for its own address while it cools", async ({ daemon }) => {
+  test("an owner may request its own address while it cools down", async ({ daemon }) => {
     const config = network("own", IPAM);
     const first = await daemon.cni("ADD", "c1", { config });
     await daemon.cni("DEL", "c1", { config });
@@ -135,7 +135,7 @@ describe("asked for, and the round robin", () => {
     expect(again.stdout).toBe(first.stdout);
   });
 
-  test("an address outside the window of rangeStart and rangeEnd is outside", async ({ daemon }) => {
+  test("an address outside rangeStart and rangeEnd is refused as outside", async ({ daemon }) => {
     const ipam = {
       type: "holdfast-ipam",
       subnet: "10.10.0.0/24",

@@ -159,7 +159,7 @@ const DEEP: [string, (value: string) => string][] = [
   ["objects", (value) => `{"name":"bad","x":${value.replaceAll("[", '{"a":[').replaceAll("]", "]}")}}`],
 ];
 
-describe("not a JSON object: code 6", () => {
+describe("a configuration that is no JSON object is refused with code 6", () => {
   test.for(UNREADABLE)("%s", async ([, config, message], { daemon }) => {
     expect(errorOf(await daemon.cni("ADD", "c1", { config }))).toMatchObject({
       code: 6,
@@ -169,7 +169,7 @@ describe("not a JSON object: code 6", () => {
   });
 });
 
-describe("nested a hundred thousand deep: code 6", () => {
+describe("a configuration nested a hundred thousand levels deep is refused with code 6", () => {
   test.for(DEEP)("%s", async ([reason, config], { daemon }) => {
     const answer = await daemon.cni("ADD", "c1", {
       config: config(deep(reason === "objects" ? 50_000 : 100_000)),
@@ -186,7 +186,7 @@ describe.for([
   ["name", NAMES],
   ["the ipam block", BLOCKS],
   ["the rest", THE_REST],
-] as const)("code 7, %s", ([, rows]) => {
+] as const)("%s is refused with code 7", ([, rows]) => {
   test.for(rows)("%s", async ([, config, message], { daemon }) => {
     const error = errorOf(await daemon.cni("ADD", "c1", { config }));
     expect(error).toMatchObject({ code: 7, msg: expect.stringMatching(/./) });
@@ -196,7 +196,7 @@ describe.for([
   });
 });
 
-describe("the other verbs say the same", () => {
+describe("the other verbs refuse a bad configuration too", () => {
   const faulty = network("bad", { gateway: "10.99.0.1" }, { cniVersion: "1.1.0" });
   test.for(["CHECK", "STATUS"])("%s", async (verb, { daemon }) => {
     expect(errorOf(await daemon.cni(verb, "c1", { config: faulty }))).toMatchObject({
@@ -208,7 +208,7 @@ describe("the other verbs say the same", () => {
     await expectServing(daemon);
   });
 
-  test("GC, for which the ranges do not matter", async ({ daemon }) => {
+  test("GC does not judge the ranges", async ({ daemon }) => {
     expect(errorOf(await daemon.cni("GC", "", { config: "{" }))).toMatchObject({ code: 6 });
     const config = { ...faulty, "cni.dev/valid-attachments": [] };
     expect(await daemon.cni("GC", "", { config })).toMatchObject({ code: 0 });

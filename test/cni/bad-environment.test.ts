@@ -4,7 +4,7 @@ import { T } from "./wire.ts";
 
 /** What is wrong with the environment is answered with code 4 and the variable's name; the network is not touched. */
 
-describe("the plugin binary refuses: code 4", () => {
+describe("the plugin binary refuses with code 4", () => {
   const FAULTY: [string, Record<string, string>, string][] = [
     ["no CNI_COMMAND", { CNI_COMMAND: "" }, "required env variables [CNI_COMMAND] missing"],
     ["an unknown CNI_COMMAND", { CNI_COMMAND: "NOPE" }, "unknown CNI_COMMAND: NOPE"],
@@ -47,7 +47,7 @@ describe("CNI_ARGS", () => {
       'CNI_ARGS: IgnoreUnknown is "1,IP=10.10.0.5"',
     ],
   ];
-  test.for(FAULTY)("refused with 4: %s", async ([, args, message], { daemon }) => {
+  test.for(FAULTY)("are refused with 4: %s", async ([, args, message], { daemon }) => {
     const error = errorOf(await daemon.cni("ADD", "c1", { config: network("bad"), args }));
     expect(error).toMatchObject({ code: 4, msg: expect.stringContaining(message) });
     expect(await held(daemon, "bad")).toEqual([]);
@@ -64,14 +64,14 @@ describe("CNI_ARGS", () => {
       "what kubelet's runtime passes",
       "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u1",
     ],
-  ])("taken: %s", async ([reason, args], { daemon }) => {
+  ])("are accepted: %s", async ([reason, args], { daemon }) => {
     const config = network(`taken-${(reason as string).replaceAll(/\W+/g, "-")}`);
     expect(await daemon.cni("ADD", "c1", { config, args: args as string })).toMatchObject({ code: 0 });
     expectDone(await daemon.cni("DEL", "c1", { config, args: args as string }));
   });
 });
 
-describe("requests that the plugin binary would not send: code 4", () => {
+describe("requests that the plugin binary would not send are refused with code 4", () => {
   // Somebody else writes to the socket, or a plugin binary of another version does.
   const FAULTY: [string, unknown, string][] = [
     ["null", null, "the body of POST /cni is not an object"],

@@ -145,20 +145,20 @@ async function expectRefused(daemon: Parameters<typeof held>[0], config: object,
   await expectServing(daemon);
 }
 
-describe.for(OURS)("code 7, %s", ([, rows]) => {
+describe.for(OURS)("ranges are refused with code 7: %s", ([, rows]) => {
   test.for(rows)("%s", async ([, keys, message], { daemon }) => {
     await expectRefused(daemon, network("bad", { subnets: "10.10.0.0/24", ...keys }), message);
   });
 });
 
-describe("code 7, host-local's ranges", () => {
+describe("host-local's ranges are refused with code 7", () => {
   test.for(HOST_LOCAL)("%s", async ([, keys, message], { daemon }) => {
     await expectRefused(daemon, { ...network("bad"), ipam: { type: "holdfast-ipam", ...keys } }, message);
   });
 });
 
-describe("code 7, the same key in two places", () => {
-  test("that do not say the same", async ({ daemon }) => {
+describe("one key in two places is refused with code 7", () => {
+  test("where the two values differ", async ({ daemon }) => {
     const config = network("bad", {}, { subnets: "10.2.0.0/24" });
     const message = 'ipam.subnets is "10.10.0.0/24": the plugin\'s top level says subnets "10.2.0.0/24"';
     await expectRefused(daemon, config, message);

@@ -13,7 +13,7 @@ const BESIDE = network("blue", BARE, { type: "macvlan" });
 const EVERY_HOST = [2, 3, 4, 5, 6].map((host) => `10.20.0.${host}/29`);
 
 processTest(
-  "an applied definition without a gateway: the bridge's address is returned as gateway and never given",
+  "for an applied definition without a gateway the bridge's address is the gateway, and is never given",
   async ({ daemon }) => {
     await apply(daemon, APPLIED);
     const first = (await daemon.cni("ADD", "c1", { config: ON_BRIDGE })).json();
@@ -31,7 +31,7 @@ processTest(
   },
 );
 
-test("the bridge's address cannot be asked for, and the log says once that the definition names no gateway", async ({
+test("a request for the bridge's address is refused, and the missing gateway is logged once", async ({
   daemon,
 }) => {
   await apply(daemon, APPLIED);
@@ -43,7 +43,7 @@ test("the bridge's address cannot be asked for, and the log says once that the d
   expect(daemon.log.split("10.20.0.1 is the bridge's and is not given").length - 1).toBe(1);
 });
 
-test("a container that holds the address already is named, and keeps it until it ends", async ({
+test("a container that already holds the bridge's address is named, and keeps it until it ends", async ({
   daemon,
 }) => {
   await apply(daemon, APPLIED);
@@ -67,7 +67,7 @@ test("a container that holds the address already is named, and keeps it until it
   expect(addressesOf(await daemon.cni("ADD", "early", { config: BESIDE }))).toEqual(["10.20.0.3/29"]);
 });
 
-test("a claim that holds the address hears of it", async ({ daemon }) => {
+test("a claim that holds the bridge's address has a condition about it", async ({ daemon }) => {
   const ipam = { subnets: "10.20.0.0/29" };
   await apply(daemon, claim("vm1", { ipRequests: ["10.20.0.1"] }));
   addressesOf(await daemon.cni("ADD", "run1", { config: withClaim("vm1", ipam, { type: "macvlan" }) }));
@@ -83,7 +83,7 @@ test("a claim that holds the address hears of it", async ({ daemon }) => {
 });
 
 processTest(
-  "two configurations of the runtime for one network: what one bridge has, the other does not give",
+  "with two configurations of the runtime for one network, no address of one's bridge is given by the other",
   async ({ daemon }) => {
     const ipam = { subnets: "10.20.0.0/29" };
     const onBridge = network("blue", ipam, { isGateway: true });
@@ -98,7 +98,7 @@ processTest(
 );
 
 processTest(
-  "the flag of persistence that an earlier release took inside ipam goes on counting until it is applied again",
+  "allowPersistentIPs inside ipam, which an earlier release accepted, counts until the definition is applied again",
   async ({ daemon }) => {
     const { default: Database } = await import("better-sqlite3");
     await apply(daemon, APPLIED, claim("vm1"));

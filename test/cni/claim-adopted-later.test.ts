@@ -14,7 +14,7 @@ test.each([
   ["of another subnet", ["10.51.0.7/24"], 121],
   ["two of one subnet", ["10.50.0.8/24", "10.50.0.9/24"], 121],
 ])(
-  "an address brought along before the network was known is judged at its first use: %s",
+  "a restored address of a network that was not defined yet is judged at its first use: %s",
   async (what, ips, code) => {
     const name = what.replaceAll(/[^a-z]/g, "");
     const ipam = { subnets: "10.50.0.0/24", gateway: "10.50.0.1" };

@@ -11,7 +11,7 @@ const add = (daemon: ServedDaemon, id: string, uid: string) =>
   daemon.cni("ADD", id, { config, args: pod(uid) });
 
 describe("a claim that nothing uses", () => {
-  test("is gone at once, and its address cools", async ({ daemon }) => {
+  test("is gone at once, and its address cools down", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     const [address] = addressesOf(await add(daemon, "c1", "uid-1"));
     await daemon.cni("DEL", "c1", { config });
@@ -23,7 +23,7 @@ describe("a claim that nothing uses", () => {
     );
   });
 
-  test("without addresses, and one that does not exist", async ({ daemon }) => {
+  test("may have no addresses, and one that does not exist is an error", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     expect(await remove(daemon)).toEqual({ state: "deleted", ips: [] });
     expect(await remove(daemon)).toMatchObject({
@@ -41,7 +41,7 @@ describe("a claim that a container uses", () => {
     return address as string;
   }
 
-  processTest("is Terminating until the last DEL, then gone with its address", async ({ daemon }) => {
+  processTest("is Terminating until the last DEL, and then gone with its address", async ({ daemon }) => {
     const address = await terminating(daemon);
     expect((await claimNamed(daemon, "vm1")).metadata).toHaveProperty("deletionTimestamp");
     await restart(daemon, "SIGKILL");
@@ -52,9 +52,7 @@ describe("a claim that a container uses", () => {
     expect(await held(daemon, "blue")).toEqual([`${address} Cooling claim default/vm1`]);
   });
 
-  test("the pod that has it may repeat, and make a new sandbox; another pod may not come", async ({
-    daemon,
-  }) => {
+  test("serves repeats and new sandboxes of the pod that uses it, and no other pod", async ({ daemon }) => {
     const address = await terminating(daemon);
     expect(addressesOf(await add(daemon, "c1", "uid-1"))).toEqual([address]);
     expect(addressesOf(await add(daemon, "c2", "uid-1"))).toEqual([address]);
@@ -65,7 +63,10 @@ describe("a claim that a container uses", () => {
     expect(await held(daemon, "blue")).toEqual([`${address} Cooling claim default/vm1`]);
   });
 
-  test("a successor of a container that died finds it Terminating", async ({ daemon, namespaces }) => {
+  test("refuses the successor of a container that died, because it is Terminating", async ({
+    daemon,
+    namespaces,
+  }) => {
     await apply(daemon, claim("vm1"));
     const netns = await namespaces.add();
     await daemon.cni("ADD", "c1", { config, args: pod("uid-1"), netns });
@@ -77,7 +78,7 @@ describe("a claim that a container uses", () => {
     expect(await claims(daemon)).toEqual([]);
   });
 
-  test("cannot be applied anew before it is gone", async ({ daemon }) => {
+  test("cannot be applied again before it is gone", async ({ daemon }) => {
     await terminating(daemon);
     const [result] = await tryApply(daemon, claim("vm1"));
     expect(result).toMatchObject({ error: { code: "CLAIM_TERMINATING" } });
@@ -87,7 +88,7 @@ describe("a claim that a container uses", () => {
 });
 
 describe("a claim created again under its old name", () => {
-  test("is another claim: another UID, no addresses, and not the old ones that cool", async ({ daemon }) => {
+  test("is another claim with another UID, without the former one's addresses", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     const former = await claimNamed(daemon, "vm1");
     const [old] = addressesOf(await add(daemon, "c1", "uid-1"));

@@ -13,7 +13,7 @@ const add = (
 ) => daemon.cni("ADD", id, { config, args: pod(`uid-${id}`), ...options });
 
 describe("while a container with the claim lives", () => {
-  test("another pod is refused, and told by whom it is used", async ({ daemon, namespaces }) => {
+  test("another pod is refused, and the user is named", async ({ daemon, namespaces }) => {
     await apply(daemon, claim("vm1"));
     const first = await add(daemon, "c1", { netns: await namespaces.add() });
     const error = errorOf(await add(daemon, "c2", { netns: await namespaces.add() }));
@@ -31,9 +31,7 @@ describe("while a container with the claim lives", () => {
     expect(await conditionOf(daemon, "vm1")).toBe("True SuccessfulAllocation");
   });
 
-  test("another interface of the same pod is refused: never one address twice in a pod", async ({
-    daemon,
-  }) => {
+  test("another interface of the same pod is refused", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     const args = pod("uid-1");
     await add(daemon, "c1", { ifname: "net1", args });
@@ -45,14 +43,14 @@ describe("while a container with the claim lives", () => {
     expect(await held(daemon, "blue")).toHaveLength(1);
   });
 
-  test("the same without pod UIDs", async ({ daemon }) => {
+  test("a container without a pod UID is refused in the same way", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     await add(daemon, "c1", { ifname: "net1", args: "" });
     expect(errorOf(await add(daemon, "c1", { ifname: "net2", args: "" }))).toMatchObject({ code: 124 });
     expect(errorOf(await add(daemon, "c2", { ifname: "net1", args: "" }))).toMatchObject({ code: 124 });
   });
 
-  test("a container whose namespace the daemon never saw counts as living", async ({ daemon }) => {
+  test("a container whose network namespace the daemon never saw counts as living", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     await add(daemon, "c1", { netns: "/nonexistent/netns" });
     expect(errorOf(await add(daemon, "c2"))).toMatchObject({ code: 124 });
@@ -60,7 +58,7 @@ describe("while a container with the claim lives", () => {
 });
 
 describe("when the container died without a DEL", () => {
-  test("its successor gets the addresses, and its late DEL frees nothing", async ({ daemon, namespaces }) => {
+  test("its successor gets the addresses, and the late DEL frees nothing", async ({ daemon, namespaces }) => {
     await apply(daemon, claim("vm1"));
     const netns = await namespaces.add();
     const first = await add(daemon, "c1", { netns });

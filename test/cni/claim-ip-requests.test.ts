@@ -8,7 +8,7 @@ const IPAM = { subnets: "10.10.0.0/24,fd10::/64", gateway: "10.10.0.1", reserved
 const config = withClaim("vm1", IPAM);
 const args = pod("uid-1");
 
-describe("given", () => {
+describe("the addresses of ipRequests are given", () => {
   const GIVEN: [string, string[], (string | RegExp)[]][] = [
     ["one of each family", ["10.10.0.77/24", "fd10::77/64"], ["10.10.0.77/24", "fd10::77/64"]],
     ["without a mask", ["10.10.0.77", "fd10::77"], ["10.10.0.77/24", "fd10::77/64"]],
@@ -30,7 +30,7 @@ describe("given", () => {
     expect((await claimNamed(daemon, "vm1")).status?.ips).toEqual(addresses);
   });
 
-  test("once: what the claim holds does not move when its requests are edited", async ({ daemon }) => {
+  test("the addresses that a claim holds stay when its ipRequests are edited", async ({ daemon }) => {
     await apply(daemon, claim("vm1", { ipRequests: ["10.10.0.77/24"] }));
     const first = await daemon.cni("ADD", "c1", { config, args });
     await daemon.cni("DEL", "c1", { config });
@@ -39,7 +39,7 @@ describe("given", () => {
   });
 });
 
-describe("refused, told on the claim, and nothing given instead", () => {
+describe("ipRequests are refused with a condition on the claim, and no other address is given", () => {
   const REFUSED: [string, string[], number, string, string][] = [
     [
       "taken: the holder is named",
@@ -90,7 +90,7 @@ describe("refused, told on the claim, and nothing given instead", () => {
   });
 
   // What an ADD would refuse with 7 for its form is refused when it is applied, or at the ADD where only the network can tell.
-  test("a mask that is not the subnet's, and two addresses of one subnet", async ({ daemon }) => {
+  test("a prefix length that is not the subnet's, and two addresses of one subnet", async ({ daemon }) => {
     await apply(daemon, claim("vm1", { ipRequests: ["10.10.0.77/16"] }));
     const mask = errorOf(await daemon.cni("ADD", "c1", { config, args }));
     expect(mask).toMatchObject({
@@ -114,7 +114,9 @@ describe("refused, told on the claim, and nothing given instead", () => {
   });
 });
 
-test("the pool is full: told on the claim, and served when an address is free", async ({ daemon }) => {
+test("a full pool is a condition on the claim, which is served when an address is free", async ({
+  daemon,
+}) => {
   const tiny = { subnets: "192.0.2.7/32", cooldownSeconds: 0 };
   await daemon.cni("ADD", "holder", { config: network("blue", tiny, { allowPersistentIPs: true }) });
   await apply(daemon, claim("vm1"));

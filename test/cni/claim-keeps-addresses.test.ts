@@ -20,7 +20,7 @@ import { addressesIn, send, T } from "./wire.ts";
 const DUAL = { subnets: "10.10.0.0/24,fd10::/64", gateway: "10.10.0.1" };
 
 describe("a claim's first use", () => {
-  test("allocates and publishes: status.ips as answered, the condition, the pod", async ({ daemon }) => {
+  test("publishes status.ips as answered, the condition and the pod", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     expect(await claimNamed(daemon, "vm1")).not.toHaveProperty("status");
     const answer = await daemon.cni("ADD", "c1", {
@@ -48,7 +48,7 @@ describe("a claim's first use", () => {
     expect(await held(daemon, "blue")).toEqual(addresses.map((one) => `${one} Bound claim default/vm1`));
   });
 
-  test("writes nothing when nothing changes: a repeat leaves the resourceVersion", async ({ daemon }) => {
+  test("is published once: a repeat leaves the resourceVersion", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     const add = () => daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") });
     const first = await add();
@@ -58,7 +58,7 @@ describe("a claim's first use", () => {
     expect((await claimNamed(daemon, "vm1")).metadata).toMatchObject({ resourceVersion });
   });
 
-  test("several claims at once have an address each", async ({ daemon }) => {
+  test("gives each of several concurrent claims an address of its own", async ({ daemon }) => {
     const names = Array.from({ length: 20 }, (_, i) => `vm${i}`);
     await apply(daemon, ...names.map((name) => claim(name)));
     const adding = names.map((name) =>
@@ -95,7 +95,7 @@ describe("stop and start", () => {
     },
   );
 
-  test("nobody else gets them, not even when the pool is otherwise full", async ({ daemon }) => {
+  test("nobody else gets the claim's addresses, even when the pool is otherwise full", async ({ daemon }) => {
     const tiny = { subnets: "192.0.2.0/30" };
     await apply(daemon, claim("vm1"));
     const config = withClaim("vm1", tiny);
@@ -122,7 +122,7 @@ describe("stop and start", () => {
     expect(addressesOf(await daemon.cni("ADD", "c2", { config, args: pod("uid-2") }))).toEqual([address]);
   });
 
-  test("a pod's new sandbox: the late DEL of the old one ends nothing", async ({ daemon }) => {
+  test("the late DEL of a pod's old sandbox ends nothing of the new one", async ({ daemon }) => {
     await apply(daemon, claim("vm1"));
     const config = withClaim("vm1");
     const first = await daemon.cni("ADD", "sandbox-1", { config, args: pod("uid-1") });
@@ -133,7 +133,7 @@ describe("stop and start", () => {
   });
 });
 
-test("two sandboxes of one pod whose ADDs cross: the older is told to try again", async ({ daemon }) => {
+test("of two sandboxes of one pod whose ADDs cross the older is told to try again", async ({ daemon }) => {
   await apply(daemon, claim("vm1"));
   const sandbox = (containerId: string, bootUs: number) =>
     send(daemon, "ADD", { containerId, bootUs, config: withClaim("vm1"), args: pod("uid-1") });
@@ -156,7 +156,7 @@ describe("the network changes while the VM runs", () => {
     return daemon.cni("ADD", "c2", { config: withClaim("vm1"), args: pod("uid-2") });
   };
 
-  test("its range is moved: the claim keeps address and mask, newcomers follow the new range", async ({
+  test("when its range is moved the claim keeps its address and prefix length, and others get the new range", async ({
     daemon,
   }) => {
     const addresses = await started(daemon);
@@ -170,14 +170,14 @@ describe("the network changes while the VM runs", () => {
     expect(outside).toBe("1");
   });
 
-  test("a family is added: the claim keeps the families it has", async ({ daemon }) => {
+  test("when a family is added the claim keeps its families", async ({ daemon }) => {
     const addresses = await started(daemon);
     await apply(daemon, nad("blue-net", network("blue", DUAL, { allowPersistentIPs: true })));
     expect(addressesOf(await startedAnew(daemon))).toEqual(addresses);
   });
 
   processTest(
-    "its definition is deleted: DEL needs none, and the claim keeps its address",
+    "when its definition is deleted a DEL still succeeds, and the claim keeps its address",
     async ({ daemon }) => {
       const addresses = await started(daemon);
       const [result] = (await daemon.post("/v1/delete", { objects: [nad("blue-net", BLUE)] })).json().results;
@@ -191,7 +191,7 @@ describe("the network changes while the VM runs", () => {
     },
   );
 
-  test("persistence is taken away: a claim that has addresses keeps giving them, a new one is told", async ({
+  test("without allowPersistentIPs a claim with addresses keeps them, and a new one gets a condition", async ({
     daemon,
   }) => {
     const addresses = await started(daemon);

@@ -8,7 +8,7 @@ const BLUE = network("blue", {}, { allowPersistentIPs: true });
 const INFRA = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=virt-1;K8S_POD_UID=uid-1";
 const HELD = [expect.stringMatching(/ Bound claim default\/vm1$/)];
 
-describe("a claim is named", () => {
+describe("a claim reference is read", () => {
   const FORMS: [string, object, string][] = [
     ["by its bare name in args.cni", withClaim("vm1"), INFRA],
     ["with its namespace in args.cni", withClaim("default/vm1"), INFRA],
@@ -26,7 +26,9 @@ describe("a claim is named", () => {
     expect(await held(daemon, "blue")).toEqual(HELD);
   });
 
-  test("in the pod's own namespace, where another has the same name", async ({ daemon }) => {
+  test("in the pod's own namespace, where another namespace has a claim of the same name", async ({
+    daemon,
+  }) => {
     await apply(daemon, claim("vm1"), claim("vm1", {}, { metadata: { name: "vm1", namespace: "shop" } }));
     const args = INFRA.replace("=default", "=shop");
     addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args }));
@@ -34,7 +36,7 @@ describe("a claim is named", () => {
   });
 });
 
-describe("refused with 7", () => {
+describe("a claim reference is refused with 7", () => {
   const FAULTY: [string, object, string, string][] = [
     [
       "a claim of another namespace",
@@ -66,7 +68,7 @@ describe("refused with 7", () => {
 });
 
 describe("a claim and its network", () => {
-  test("a claim of another network: refused, told on the claim, which stays without addresses", async ({
+  test("a claim of another network is refused with a condition, and stays without addresses", async ({
     daemon,
   }) => {
     await apply(daemon, claim("vm1", { network: "red" }));
@@ -80,7 +82,7 @@ describe("a claim and its network", () => {
     expect(await held(daemon, "blue")).toEqual([]);
   });
 
-  test("a network without persistence: a plain address that goes with the pod, told on the claim and in the log", async ({
+  test("on a network without allowPersistentIPs the pod gets a plain address, and the claim a condition", async ({
     daemon,
   }) => {
     await apply(daemon, claim("vm1"));
@@ -106,9 +108,7 @@ describe("a claim and its network", () => {
     },
   );
 
-  test("the claim of a running VM is changed: another claim for the same container is another life", async ({
-    daemon,
-  }) => {
+  test("an ADD with another claim for the same container gets that claim's addresses", async ({ daemon }) => {
     await apply(daemon, claim("vm1"), claim("vm2"));
     const [first] = addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: INFRA }));
     const [second] = addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm2"), args: INFRA }));
@@ -119,7 +119,7 @@ describe("a claim and its network", () => {
     expect(items[0].attachments).toEqual([]);
   });
 
-  test("the network of a claim that holds addresses cannot be changed; before its first use it can", async ({
+  test("the network of a claim can be changed before its first use, and not while it holds addresses", async ({
     daemon,
   }) => {
     await apply(daemon, claim("vm1", { network: "red" }));

@@ -37,12 +37,12 @@ describe("a restored claim", () => {
     expect(addressesOf(await start(daemon))).toEqual(IPS);
   });
 
-  test("in any spelling; it is published in the one canonical form", async ({ daemon }) => {
+  test("may spell its addresses in any way, and publishes the canonical form", async ({ daemon }) => {
     await apply(daemon, restored("vm1", ["10.10.0.77/24", "FD10:0:0:0:0:0:0:77/64"]));
     expect((await claimNamed(daemon, "vm1")).status?.ips).toEqual(IPS);
   });
 
-  test("takes an address that merely cools", async ({ daemon }) => {
+  test("takes an address that cools down", async ({ daemon }) => {
     await apply(daemon, nad("blue-net", DUAL));
     await daemon.cni("ADD", "c1", { config: DUAL, args: "IP=10.10.0.77" });
     await daemon.cni("DEL", "c1", { config: DUAL });
@@ -50,13 +50,13 @@ describe("a restored claim", () => {
     expect(addressesOf(await start(daemon))).toEqual(IPS);
   });
 
-  test("applied once more, with or without its status, is unchanged", async ({ daemon }) => {
+  test("is unchanged when it is applied again, with or without its status", async ({ daemon }) => {
     await apply(daemon, nad("blue-net", DUAL), restored("vm1", IPS));
     expect(await apply(daemon, restored("vm1", IPS), claim("vm1"))).toEqual(["unchanged", "unchanged"]);
   });
 });
 
-describe("refused, and nothing is kept of it", () => {
+describe("a restored claim is refused as a whole", () => {
   const refusals: [string, unknown, string, string][] = [
     [
       "an address outside the subnets",
@@ -99,7 +99,7 @@ describe("refused, and nothing is kept of it", () => {
     expect(await held(daemon, "blue")).toEqual(before);
   });
 
-  test("the address of another claim, whose holder is named; the others of the manifest are applied", async ({
+  test("with the address of another claim, which is named, while the others of the manifest are applied", async ({
     daemon,
   }) => {
     const results = await tryApply(
@@ -121,7 +121,7 @@ describe("refused, and nothing is kept of it", () => {
     expect((await claims(daemon)).map(({ metadata }) => metadata.name)).toEqual(["vm1", "vm3"]);
   });
 
-  test("other addresses for a claim that exists: they are written once", async ({ daemon }) => {
+  test("with other addresses than the existing claim's", async ({ daemon }) => {
     await apply(daemon, nad("blue-net", DUAL), restored("vm1", IPS));
     const [result] = await tryApply(daemon, restored("vm1", ["10.10.0.78/24"]));
     expect(result).toMatchObject({
@@ -130,7 +130,7 @@ describe("refused, and nothing is kept of it", () => {
     expect((await claimNamed(daemon, "vm1")).status?.ips).toEqual(IPS);
   });
 
-  test("an address that a later definition leaves outside: the pod hears it, the network goes on", async ({
+  test("a restored address that a later definition leaves outside is refused to the pod, and the network serves others", async ({
     daemon,
   }) => {
     await apply(daemon, restored("vm1", ["10.99.0.1/24"]), nad("blue-net", DUAL));

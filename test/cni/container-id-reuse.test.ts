@@ -9,15 +9,15 @@ import { addressesOf, expectDone, held, newFolder, processTest, restart, test, u
  * again after its DEL. A DEL that was slow, or waited in the spool, must not end the container's next life.
  */
 
-describe("a container ID used again", () => {
-  test("DEL, DEL, ADD: the container has its cooling address back", async ({ daemon }) => {
+describe("a container ID that is used again", () => {
+  test("gets its cooling address back after DEL, DEL, ADD", async ({ daemon }) => {
     const first = await daemon.cni("ADD", "c1");
     for (let i = 0; i < 2; i++) expectDone(await daemon.cni("DEL", "c1"));
     await daemon.cni("ADD", "other");
     expect((await daemon.cni("ADD", "c1")).stdout).toBe(first.stdout);
   });
 
-  test("a hundred lives of one container use one address", async ({ daemon }) => {
+  test("uses one address in a hundred lives", async ({ daemon }) => {
     for (let life = 0; life < 100; life++) {
       expect(addressesOf(await daemon.cni("ADD", "c1"))).toEqual(["10.10.0.1/24"]);
       expectDone(await daemon.cni("DEL", "c1"));
@@ -43,7 +43,7 @@ describe("a DEL that waits in the spool", () => {
   const drained = (daemon: ServedDaemon) =>
     until(() => readdirSync(daemon.spool).length === 0, "the spool to be drained");
 
-  test("ADD, DEL, drain: the address is released", async ({ daemon }) => {
+  test("releases the address after ADD, DEL, drain", async ({ daemon }) => {
     await daemon.cni("ADD", "c1");
     const { deliver } = await delayedDel(daemon, "c1");
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
@@ -52,7 +52,7 @@ describe("a DEL that waits in the spool", () => {
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
   });
 
-  processTest("ADD, DEL, ADD, drain: the second life's address stays", async ({ daemon }) => {
+  processTest("keeps the second life's address after ADD, DEL, ADD, drain", async ({ daemon }) => {
     await daemon.cni("ADD", "c1");
     const { deliver } = await delayedDel(daemon, "c1");
     const second = await daemon.cni("ADD", "c1");
@@ -63,7 +63,7 @@ describe("a DEL that waits in the spool", () => {
   });
 
   processTest(
-    "ADD, DEL, restart: drained before the first ADD, which has the address again",
+    "is drained at a restart before the first ADD, which gets the address again",
     async ({ daemon }) => {
       await daemon.cni("ADD", "c1");
       const { deliver } = await delayedDel(daemon, "c1");
@@ -76,7 +76,9 @@ describe("a DEL that waits in the spool", () => {
     },
   );
 
-  test("DELs of many lives, drained together in the end: only the last life counts", async ({ daemon }) => {
+  test("counts only for its own life when the DELs of many lives are drained together", async ({
+    daemon,
+  }) => {
     const waiting = [];
     for (let life = 0; life < 5; life++) {
       await daemon.cni("ADD", "c1");
@@ -88,7 +90,7 @@ describe("a DEL that waits in the spool", () => {
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
   });
 
-  test("DEL without an ADD before it, drain, ADD: the container has an address", async ({ daemon }) => {
+  test("does not refuse a later ADD when no ADD preceded it", async ({ daemon }) => {
     const { deliver } = await delayedDel(daemon, "c1");
     deliver();
     await drained(daemon);

@@ -7,7 +7,7 @@ const SMALL = { subnets: "192.0.2.0/29" }; // .1 to .6
 const blue = (more: object = {}) => network("blue", { ...SMALL, ...more });
 
 describe("a released address", () => {
-  test("is not given again before the others", async ({ daemon }) => {
+  test("is given again only after the others", async ({ daemon }) => {
     const config = blue();
     await daemon.cni("ADD", "c1", { config });
     await daemon.cni("DEL", "c1", { config });
@@ -17,7 +17,7 @@ describe("a released address", () => {
     expect(await counts(daemon, "blue")).toEqual({ allocated: 5, cooling: 1, free: 0, excluded: 2 });
   });
 
-  test("is given while it rests when the pool is otherwise empty, the longest rested first", async ({
+  test("is given during its cooldown when nothing else is free, the longest released first", async ({
     daemon,
   }) => {
     const config = blue();
@@ -28,7 +28,7 @@ describe("a released address", () => {
     expect(given).toEqual(["192.0.2.5/29", "192.0.2.2/29", "192.0.2.4/29"]);
   });
 
-  processTest("rests on after a restart", async ({ daemon }) => {
+  processTest("continues its cooldown after a restart", async ({ daemon }) => {
     const config = blue();
     for (const id of ["c1", "c2"]) await daemon.cni("ADD", id, { config });
     await daemon.cni("DEL", "c1", { config });
@@ -40,7 +40,7 @@ describe("a released address", () => {
     expect(addressesOf(await daemon.cni("ADD", "c7", { config }))).toEqual(["192.0.2.1/29"]);
   });
 
-  test("is free after its rest, and its row is gone", async ({ daemon }) => {
+  test("is free after its cooldown, and its row is gone", async ({ daemon }) => {
     const config = blue({ cooldownSeconds: 1 });
     await daemon.cni("ADD", "c1", { config });
     await daemon.cni("DEL", "c1", { config });
@@ -51,7 +51,7 @@ describe("a released address", () => {
     ]);
   });
 
-  test("is free at once where the network has no cool-down", async ({ daemon }) => {
+  test("is free at once where the network has no cooldown", async ({ daemon }) => {
     const config = blue({ cooldownSeconds: 0 });
     await daemon.cni("ADD", "c1", { config });
     await daemon.cni("DEL", "c1", { config });
@@ -59,7 +59,7 @@ describe("a released address", () => {
     expect(await counts(daemon, "blue")).toEqual({ allocated: 0, cooling: 0, free: 6, excluded: 2 });
   });
 
-  test("goes back to its owner before anybody else's turn", async ({ daemon }) => {
+  test("is given to its former owner before anybody else", async ({ daemon }) => {
     const config = blue();
     for (const id of ["c1", "c2"]) await daemon.cni("ADD", id, { config });
     await daemon.cni("DEL", "c1", { config });
@@ -71,7 +71,7 @@ describe("a released address", () => {
 
 describe("round robin", () => {
   processTest.for(["SIGTERM", "SIGKILL"] as const)(
-    "goes on behind the last address after %s",
+    "continues after the last address after %s",
     async (signal, { daemon }) => {
       const config = blue({ cooldownSeconds: 0 });
       for (const id of ["c1", "c2", "c3"]) await daemon.cni("ADD", id, { config });
@@ -81,7 +81,7 @@ describe("round robin", () => {
     },
   );
 
-  test("comes round to what was freed", async ({ daemon }) => {
+  test("wraps around to freed addresses", async ({ daemon }) => {
     const config = blue({ cooldownSeconds: 0 });
     for (let i = 1; i <= 5; i++) await daemon.cni("ADD", `c${i}`, { config });
     for (const id of ["c2", "c4"]) await daemon.cni("DEL", id, { config });
@@ -90,7 +90,7 @@ describe("round robin", () => {
     expect(given).toEqual(["192.0.2.6/29", "192.0.2.2/29", "192.0.2.4/29"]);
   });
 
-  test("each family for itself", async ({ daemon }) => {
+  test("advances for each family separately", async ({ daemon }) => {
     const config = network("blue", { subnets: "192.0.2.0/29,fd10::/64", cooldownSeconds: 0 });
     for (let i = 1; i <= 6; i++) await daemon.cni("ADD", `c${i}`, { config });
     await daemon.cni("DEL", "c1", { config });

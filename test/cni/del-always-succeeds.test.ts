@@ -38,7 +38,7 @@ describe("DEL releases the address with", () => {
     expect(await held(daemon, "blue")).toEqual(COOLING);
   });
 
-  test("no namespace: the runtime leaves CNI_NETNS empty when it is gone", async ({ daemon }) => {
+  test("an empty CNI_NETNS, as when the namespace is gone", async ({ daemon }) => {
     await daemon.cni("ADD", "c1");
     expectDone(await daemon.cni("DEL", "c1", { netns: "" }));
     expect(await held(daemon, "blue")).toEqual(COOLING);
@@ -63,12 +63,12 @@ describe("DEL releases the address with", () => {
 });
 
 describe("DEL succeeds without doing anything", () => {
-  test("for a container that never was", async ({ daemon }) => {
+  test("for a container that never existed", async ({ daemon }) => {
     expectDone(await daemon.cni("DEL", "never"));
     expectDone(await daemon.cni("DEL", "never", { config: "{}", netns: "" }));
   });
 
-  test("when it comes again, and the address is somebody else's meanwhile", async ({ daemon }) => {
+  test("when it is repeated and the address is another owner's meanwhile", async ({ daemon }) => {
     const config = network("tiny", { subnets: "192.0.2.1/32" });
     await daemon.cni("ADD", "c1", { config });
     expectDone(await daemon.cni("DEL", "c1", { config }));
@@ -93,7 +93,7 @@ describe("DEL succeeds without doing anything", () => {
 });
 
 describe("DEL of an interface that is on two networks", () => {
-  test("ends the network it names; without a name, both", async ({ daemon }) => {
+  test("ends the network that it names, and both when it names none", async ({ daemon }) => {
     for (const name of ["blue", "red", "green"]) await daemon.cni("ADD", "c1", { config: network(name) });
     await daemon.cni("DEL", "c1", { config: network("blue") });
     expect(await held(daemon, "blue")).toEqual(COOLING);

@@ -19,7 +19,7 @@ const containers = (count: number) => Array.from({ length: count }, (_, i) => `c
 const SIXTY = network("blue", { subnets: "10.10.0.0/26", excludeSubnets: "10.10.0.2/31" });
 
 describe("64 parallel ADDs for 60 free addresses", () => {
-  test("60 distinct answers, 4 clear refusals, and nothing else", async ({ daemon }) => {
+  test("get 60 distinct addresses and 4 refusals", async ({ daemon }) => {
     const answers = await Promise.all(containers(64).map((id) => daemon.cni("ADD", id, { config: SIXTY })));
     const given = answers.filter(({ code }) => code === 0).flatMap(addressesOf);
     const refused = answers.filter(({ code }) => code !== 0).map(errorOf);
@@ -33,7 +33,7 @@ describe("64 parallel ADDs for 60 free addresses", () => {
     expect(await counts(daemon, "blue")).toEqual({ allocated: 60, cooling: 0, free: 0, excluded: 4 });
   });
 
-  processTest("with DELs among them: what is answered is held, and the books balance", async ({ daemon }) => {
+  processTest("hold what was answered when DELs run among them", async ({ daemon }) => {
     await Promise.all(containers(30).map((id) => daemon.cni("ADD", id, { config: SIXTY })));
     const adding = Array.from({ length: 64 }, (_, i) => daemon.cni("ADD", `new${i}`, { config: SIXTY }));
     const ending = containers(30).map((id) => daemon.cni("DEL", id, { config: SIXTY }));
@@ -46,7 +46,9 @@ describe("64 parallel ADDs for 60 free addresses", () => {
     expect((await counts(daemon, "blue")).allocated).toBe(given.length);
   });
 
-  test("without processes between, 500 at once", async ({ daemon }) => {
+  test("get distinct addresses or refusals when 500 requests come at once on the socket", async ({
+    daemon,
+  }) => {
     const config = network("blue", { subnets: "10.10.0.0/24" });
     const answers = await Promise.all(
       containers(500).map((containerId) => send(daemon, "ADD", { containerId, config })),
@@ -65,19 +67,22 @@ describe("dual stack with one family full", () => {
   test.for([
     ["IPv4", NARROW_V4, "192.0.2.0/31"],
     ["IPv6", NARROW_V6, "fd10::/127"],
-  ] as const)("%s: refused, nothing of the other family is kept", async ([, config, subnet], { daemon }) => {
-    for (const id of ["c1", "c2"])
-      expect(addressesOf(await daemon.cni("ADD", id, { config }))).toHaveLength(2);
-    for (const id of ["c3", "c4", "c3"]) {
-      const error = errorOf(await daemon.cni("ADD", id, { config }));
-      expect(error).toMatchObject({ code: 11, msg: `no free address in ${subnet} of network blue` });
-    }
-    expect(await held(daemon, "blue")).toHaveLength(4);
-    await daemon.cni("DEL", "c1", { config });
-    expect(addressesOf(await daemon.cni("ADD", "c3", { config }))).toHaveLength(2);
-  });
+  ] as const)(
+    "%s is refused, and nothing of the other family is kept",
+    async ([, config, subnet], { daemon }) => {
+      for (const id of ["c1", "c2"])
+        expect(addressesOf(await daemon.cni("ADD", id, { config }))).toHaveLength(2);
+      for (const id of ["c3", "c4", "c3"]) {
+        const error = errorOf(await daemon.cni("ADD", id, { config }));
+        expect(error).toMatchObject({ code: 11, msg: `no free address in ${subnet} of network blue` });
+      }
+      expect(await held(daemon, "blue")).toHaveLength(4);
+      await daemon.cni("DEL", "c1", { config });
+      expect(addressesOf(await daemon.cni("ADD", "c3", { config }))).toHaveLength(2);
+    },
+  );
 
-  test("the refused ADDs do not move the other family on either", async ({ daemon }) => {
+  test("refused ADDs do not advance the other family's round robin", async ({ daemon }) => {
     for (const id of ["c1", "c2", "c3", "c4"]) await daemon.cni("ADD", id, { config: NARROW_V4 });
     const wide = network("blue", { subnets: "fd10::/64" });
     expect(addressesOf(await daemon.cni("ADD", "c5", { config: wide }))).toEqual(["fd10::3/64"]);

@@ -17,7 +17,7 @@ function gc(daemon: ServedDaemon, valid: unknown, name = "blue") {
 }
 
 describe("GC ends", () => {
-  test("what is not listed, and keeps what is", async ({ daemon }) => {
+  test("unlisted attachments, and keeps listed ones", async ({ daemon }) => {
     for (const id of ["c1", "c2", "c3"]) await daemon.cni("ADD", id);
     expectDone(await gc(daemon, listed("c2")));
     expect(await held(daemon, "blue")).toEqual([
@@ -28,7 +28,7 @@ describe("GC ends", () => {
     expect(await past(daemon, "10.10.0.1")).toEqual(["container c1 until GC"]);
   });
 
-  test("each interface for itself", async ({ daemon }) => {
+  test("interfaces separately", async ({ daemon }) => {
     for (const ifname of ["net1", "net2"]) await daemon.cni("ADD", "c1", { ifname });
     expectDone(await gc(daemon, [{ containerID: "c1", ifname: "net2" }]));
     expect(await held(daemon, "blue")).toEqual([
@@ -37,14 +37,14 @@ describe("GC ends", () => {
     ]);
   });
 
-  test("only the network it names, with attachments of two", async ({ daemon }) => {
+  test("only attachments of the network that it names", async ({ daemon }) => {
     for (const name of ["blue", "red"]) await daemon.cni("ADD", "c1", { config: network(name) });
     expectDone(await gc(daemon, [], "blue"));
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
     expect(await held(daemon, "red")).toEqual(["10.10.0.1/24 Bound container c1 (eth0)"]);
   });
 
-  test("everything of a network with an empty list, and nothing of one that nobody knows", async ({
+  test("everything of a network with an empty list, and nothing of an unknown network", async ({
     daemon,
   }) => {
     await daemon.cni("ADD", "c1");
@@ -55,7 +55,7 @@ describe("GC ends", () => {
     expect(await held(daemon, "blue")).toEqual(["10.10.0.1/24 Cooling container c1 (eth0)"]);
   });
 
-  test("nothing that began after it: an ADD that overtook it stays", async ({ daemon }) => {
+  test("nothing that began after it, such as an ADD that overtook it", async ({ daemon }) => {
     const config = { name: "blue", cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
     await send(daemon, "ADD", { bootUs: T + 10 });
     await send(daemon, "GC", { bootUs: T, config });
@@ -68,7 +68,7 @@ describe("GC ends", () => {
 });
 
 describe("GC keeps", () => {
-  test("an attachment whose namespace lives, listed or not; once it is gone, GC ends it", async ({
+  test("an unlisted attachment whose network namespace exists, until the namespace is gone", async ({
     daemon,
     namespaces,
   }) => {
@@ -85,9 +85,7 @@ describe("GC keeps", () => {
     expect((await held(daemon, "blue"))[0]).toBe("10.10.0.1/24 Cooling container lives (eth0)");
   });
 
-  test("an attachment whose namespace this daemon cannot see: it may run with other mounts", async ({
-    daemon,
-  }) => {
+  test("an attachment whose network namespace this daemon cannot see", async ({ daemon }) => {
     // The plugin binary saw a namespace at a path where the daemon sees none.
     await send(daemon, "ADD", { netns: "/run/netns/elsewhere", netnsId: "4:4026532999" });
     expectDone(await gc(daemon, []));
@@ -141,7 +139,7 @@ describe("GC refuses", () => {
   });
 });
 
-test("GC and ADDs at the same time: what is answered to an ADD is held", async ({ daemon }) => {
+test("GC beside concurrent ADDs ends nothing that an ADD was answered", async ({ daemon }) => {
   const adding = Array.from({ length: 20 }, (_, i) =>
     daemon.cni("ADD", `c${i}`, { netns: "/proc/self/ns/net" }),
   );

@@ -71,7 +71,7 @@ describe("ADD, two addresses of one family", () => {
   const TWO = { subnets: "10.1.0.0/24,10.2.0.0/24" };
 
   test.for(["0.1.0", "0.2.0"])(
-    "cniVersion %s has no room for both: refused, and neither is kept",
+    "cniVersion %s has no room for both, so that the ADD is refused and neither is kept",
     async (cniVersion, { daemon }) => {
       const name = `two-${cniVersion}`;
       const answer = await daemon.cni("ADD", name, { config: network(name, TWO, { cniVersion }) });
@@ -94,7 +94,9 @@ describe("ADD, two addresses of one family", () => {
     },
   );
 
-  test("a repeat of ADD in a version without room is refused too, never cut", async ({ daemon }) => {
+  test("a repeated ADD in a version without room for its addresses is refused, never cut", async ({
+    daemon,
+  }) => {
     await daemon.cni("ADD", "two-cut", { config: network("two-cut", TWO) });
     const answer = await daemon.cni("ADD", "two-cut", {
       config: network("two-cut", TWO, { cniVersion: "0.2.0" }),
@@ -104,7 +106,7 @@ describe("ADD, two addresses of one family", () => {
   });
 });
 
-describe("ADD, which version the answer has", () => {
+describe("the cniVersion of an ADD's answer", () => {
   const RESULT_0_1_0 = '{"cniVersion":"0.1.0","ip4":{"ip":"10.10.0.1/24"},"dns":{}}';
   // As libcni decodes it: a Go program writes a version that is not set as "".
   const UNSAID: [string, object][] = [

@@ -12,7 +12,7 @@ const notSupported = (cniVersion: string, verb: string, first: string) =>
   `{"cniVersion":"${cniVersion}","code":1,"msg":"cniVersion ${cniVersion} is not supported for ${verb}",` +
   `"details":"supported versions: ${since(first).join(", ")}"}`;
 
-describe("DEL ends what ADD began, in silence", () => {
+describe("DEL ends what ADD began, and prints nothing", () => {
   test.for(CNI_VERSIONS)("cniVersion %s", async (cniVersion, { daemon }) => {
     const config = network(`del-${cniVersion}`, {}, { cniVersion });
     await daemon.cni("ADD", "del", { config });
@@ -114,7 +114,7 @@ describe("CHECK finds", () => {
     }
   });
 
-  test("a container whose address an operator took away by force", async ({ daemon }) => {
+  test("a container whose address an operator released by force", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: config("forced") });
     await daemon.post("/v1/release", { network: "forced", address: "10.10.0.1", force: true });
     expect(errorOf(await daemon.cni("CHECK", "c1", { config: config("forced") }))).toMatchObject({
@@ -122,7 +122,7 @@ describe("CHECK finds", () => {
     });
   });
 
-  test("nothing wrong in a prevResult with addresses of others too, or none at all", async ({ daemon }) => {
+  test("nothing wrong in a prevResult with further addresses, or with none", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: config("fine") });
     const prevResult = {
       cniVersion: "1.0.0",
@@ -136,7 +136,7 @@ describe("CHECK finds", () => {
 describe("STATUS of a full network", () => {
   const FULL = { subnets: "192.0.2.0/32" };
 
-  test("is good by default: failing it may take the whole node down", async ({ daemon }) => {
+  test("succeeds by default, because a failure may make the whole node not ready", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: network("full-ok", FULL) });
     expectDone(await daemon.cni("STATUS", "", { config: network("full-ok", FULL, { cniVersion: "1.1.0" }) }));
   });

@@ -171,14 +171,14 @@ describe.skipIf(why !== null)("the same as host-local", () => {
     ["an unknown key in CNI_ARGS", { args: "COLOUR=blue" }],
     ["an unknown key in CNI_ARGS, to be ignored", { args: "IgnoreUnknown=1;COLOUR=blue" }],
   ];
-  test.for(ASKED)("asked for: %s", async ([reason, more], { daemon }) => {
+  test.for(ASKED)("a requested address: %s", async ([reason, more], { daemon }) => {
     const name = `asked-${reason.replaceAll(/\W+/g, "-")}`;
     const both = new Both(daemon, { cniVersion: "1.0.0", name, type: "bridge" }, { subnet: "10.1.2.0/24" });
     await both.run("ADD", "holder");
     await both.run("ADD", "asker", more);
   });
 
-  test("ranges that the runtime adds (capability ipRanges)", async ({ daemon }) => {
+  test("ranges of the runtime (capability ipRanges)", async ({ daemon }) => {
     const plugin = {
       runtimeConfig: { ipRanges: [[{ subnet: "10.7.0.0/24" }], [{ subnet: "2001:db8:7::/64" }]] },
     };
@@ -189,7 +189,7 @@ describe.skipIf(why !== null)("the same as host-local", () => {
     }
   });
 
-  test("a range that is used up, and goes round", async ({ daemon }) => {
+  test("a range that is used up and wraps around", async ({ daemon }) => {
     const ipam = { subnet: "10.1.2.0/29" };
     const both = new Both(daemon, { cniVersion: "1.0.0", name: "round", type: "bridge" }, ipam);
     for (const id of ["a", "b", "c", "d", "e", "f"]) await both.run("ADD", id);

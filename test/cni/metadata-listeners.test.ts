@@ -84,8 +84,8 @@ describe("holdfast check", () => {
   );
 });
 
-describe("what is wanted", () => {
-  test("tells everything that a listener needs", async ({ daemon }) => {
+describe("the wanted listeners", () => {
+  test("have everything that a listener needs", async ({ daemon }) => {
     const client = listen(daemon);
     const ipam = { subnets: "fd10::/64,10.10.0.0/24,10.20.0.0/16", gateway: "10.10.0.1" };
     const config = {
@@ -115,7 +115,7 @@ describe("what is wanted", () => {
     ]);
   });
 
-  test("with the defaults of the bridge plugin, and the MAC of CNI_ARGS", async ({ daemon }) => {
+  test("have the defaults of the bridge plugin, and the MAC of CNI_ARGS", async ({ daemon }) => {
     const client = listen(daemon);
     const config = withMetadata("blue", {}, { bridge: undefined });
     addressesOf(await daemon.cni("ADD", "c1", { config, args: "MAC=02:00:00:00:00:09" }));
@@ -126,9 +126,7 @@ describe("what is wanted", () => {
     expect(client.wanted[0]?.attachments.map(({ mac }) => mac)).toEqual(["02:00:00:00:00:09", null]);
   });
 
-  test("follows ADD and DEL, each network for itself, and ends with the last attachment", async ({
-    daemon,
-  }) => {
+  test("follow ADD and DEL per network, and end with the last attachment", async ({ daemon }) => {
     const client = listen(daemon);
     const blue = withMetadata("blue");
     const green = withMetadata("green");
@@ -144,7 +142,7 @@ describe("what is wanted", () => {
     expect(await metric(daemon, 'holdfast_metadata_listeners{state="wanted"}')).toBe(0);
   });
 
-  test("ends with attachments that end by other paths than DEL", async ({ daemon, namespaces }) => {
+  test("end with attachments that end in other ways than by a DEL", async ({ daemon, namespaces }) => {
     const client = listen(daemon);
     const config = withMetadata("blue", {}, { cniVersion: "1.1.0" }) as Record<string, unknown>;
     const netns = await namespaces.add();
@@ -163,23 +161,20 @@ describe("what is wanted", () => {
     await client.untilWanted([]);
   });
 
-  processTest(
-    "is told to a daemon that was started anew, by the plan that it has kept",
-    async ({ daemon }) => {
-      const client = listen(daemon);
-      await daemon.cni("ADD", "c1", { config: withMetadata("blue", {}, { vlan: 9 }) });
-      const before = client.answers.at(-1);
-      for (const signal of ["SIGKILL", "SIGTERM"] as const) {
-        await restart(daemon, signal);
-        const after = await wantedNow(daemon);
-        expect(after.networks).toEqual(before?.networks);
-        expect(after.version).not.toBe(before?.version);
-      }
-      expect(client.answers.every(({ networks }, i) => i === 0 || networks.length === 1)).toBe(true);
-    },
-  );
+  processTest("are known to a restarted daemon from the state that it has kept", async ({ daemon }) => {
+    const client = listen(daemon);
+    await daemon.cni("ADD", "c1", { config: withMetadata("blue", {}, { vlan: 9 }) });
+    const before = client.answers.at(-1);
+    for (const signal of ["SIGKILL", "SIGTERM"] as const) {
+      await restart(daemon, signal);
+      const after = await wantedNow(daemon);
+      expect(after.networks).toEqual(before?.networks);
+      expect(after.version).not.toBe(before?.version);
+    }
+    expect(client.answers.every(({ networks }, i) => i === 0 || networks.length === 1)).toBe(true);
+  });
 
-  test("follows the definition that is applied", async ({ daemon }) => {
+  test("follow the applied definition", async ({ daemon }) => {
     const client = listen(daemon);
     await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
     await client.untilWanted(["blue: c1/eth0"]);
@@ -300,7 +295,7 @@ describe("an ADD", () => {
 });
 
 describe("another bridge or VLAN for the same network", () => {
-  processTest("has no metadata, is named, and stays so", async ({ daemon }) => {
+  processTest("has no metadata, and is reported until it ends", async ({ daemon }) => {
     const client = listen(daemon);
     const first = withMetadata("blue");
     const other = withMetadata("blue", {}, { vlan: 7 });
@@ -319,7 +314,7 @@ describe("another bridge or VLAN for the same network", () => {
     await client.untilWanted(["blue: c1/eth0"]);
   });
 
-  test("counts once the attachments of the first have ended", async ({ daemon }) => {
+  test("is used once the attachments of the first have ended", async ({ daemon }) => {
     const client = listen(daemon);
     const first = withMetadata("blue");
     const other = withMetadata("blue", {}, { bridge: "br-other" });
@@ -356,7 +351,7 @@ describe("the request of metadata-net", () => {
     expect(answer.json()).toMatchObject({ code: "REQUEST_INVALID", message: expect.stringContaining(named) });
   });
 
-  test("waits as long as it says, and hears the same again", async ({ daemon }) => {
+  test("waits for as long as it asks, and gets the same answer again", async ({ daemon }) => {
     const first = await wantedNow(daemon);
     const startMs = performance.now();
     const answer = await poll(daemon, { applied: first.version, listeners: [], waitMs: 300 });
@@ -364,22 +359,25 @@ describe("the request of metadata-net", () => {
     expect(answer.json()).toEqual(first);
   });
 
-  processTest("that is given up leaves nothing behind, and the stop waits for none", async ({ daemon }) => {
-    const { version } = await wantedNow(daemon);
-    const report = { applied: version, listeners: [], waitMs: 60_000 };
-    const given = new AbortController();
-    const aborted = poll(daemon, report, given.signal).catch(() => "hung up");
-    const waiting = poll(daemon, report).catch(() => null);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    given.abort();
-    expect(await aborted).toBe("hung up");
-    const startMs = performance.now();
-    await restart(daemon, "SIGTERM");
-    expect((await waiting)?.status ?? 503).toBe(503);
-    expect(performance.now() - startMs).toBeLessThan(30_000);
-  });
+  processTest(
+    "may be aborted without a trace, and a stop of the daemon waits for none",
+    async ({ daemon }) => {
+      const { version } = await wantedNow(daemon);
+      const report = { applied: version, listeners: [], waitMs: 60_000 };
+      const given = new AbortController();
+      const aborted = poll(daemon, report, given.signal).catch(() => "hung up");
+      const waiting = poll(daemon, report).catch(() => null);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      given.abort();
+      expect(await aborted).toBe("hung up");
+      const startMs = performance.now();
+      await restart(daemon, "SIGTERM");
+      expect((await waiting)?.status ?? 503).toBe(503);
+      expect(performance.now() - startMs).toBeLessThan(30_000);
+    },
+  );
 
-  processTest("is told nothing while nobody can know what is wanted", async ({ daemon }) => {
+  processTest("is refused while the state is not open", async ({ daemon }) => {
     const client = listen(daemon);
     await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
     await client.stop();

@@ -37,21 +37,21 @@ describe("the route to the metadata", () => {
     });
   });
 
-  test("comes after the network's own", async ({ daemon }) => {
+  test("comes after the network's own routes", async ({ daemon }) => {
     listen(daemon);
     const routes = [{ dst: "0.0.0.0/0" }, { dst: "10.99.0.0/16", gw: "10.10.0.9" }];
     const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", { routes }) });
     expect(answer.json().routes).toEqual([...routes, ROUTE]);
   });
 
-  test("is the network's own where it has one", async ({ daemon }) => {
+  test("is the network's own where that has one", async ({ daemon }) => {
     listen(daemon);
     const routes = [{ dst: "169.254.169.254/32", gw: "10.10.0.7" }];
     const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", { routes }) });
     expect(answer.json().routes).toEqual(routes);
   });
 
-  test("goes by the address that was named", async ({ daemon }) => {
+  test("has the configured address as gateway", async ({ daemon }) => {
     listen(daemon);
     const config = withMetadata("blue", { metadata: { address: "10.10.0.7" } });
     expect((await daemon.cni("ADD", "c1", { config })).json().routes).toEqual([
@@ -59,20 +59,23 @@ describe("the route to the metadata", () => {
     ]);
   });
 
-  test("is not there on a network without metadata", async ({ daemon }) => {
+  test("is absent on a network without metadata", async ({ daemon }) => {
     const answer = await daemon.cni("ADD", "c1", { config: network("blue") });
     expect(answer.json()).not.toHaveProperty("routes");
   });
 
-  processTest("is told again by an exact repeat, byte for byte, also after a restart", async ({ daemon }) => {
-    listen(daemon);
-    const config = withMetadata("blue");
-    const first = await daemon.cni("ADD", "c1", { config });
-    const second = await daemon.cni("ADD", "c1", { config });
-    await restart(daemon, "SIGKILL");
-    const third = await daemon.cni("ADD", "c1", { config });
-    expect([second.stdout, third.stdout]).toEqual([first.stdout, first.stdout]);
-  });
+  processTest(
+    "is in the answer to an exact repeat, byte for byte, also after a restart",
+    async ({ daemon }) => {
+      listen(daemon);
+      const config = withMetadata("blue");
+      const first = await daemon.cni("ADD", "c1", { config });
+      const second = await daemon.cni("ADD", "c1", { config });
+      await restart(daemon, "SIGKILL");
+      const third = await daemon.cni("ADD", "c1", { config });
+      expect([second.stdout, third.stdout]).toEqual([first.stdout, first.stdout]);
+    },
+  );
 
   test("CHECK and DEL of its container succeed", async ({ daemon }) => {
     listen(daemon);
@@ -83,8 +86,8 @@ describe("the route to the metadata", () => {
   });
 });
 
-describe("of two networks of one container", () => {
-  processTest("the first has it, a second one would make it multipath", async ({ daemon }) => {
+describe("the route on two networks of one container", () => {
+  processTest("is on the first only, because a second one would make it multipath", async ({ daemon }) => {
     listen(daemon);
     const add = async (containerId: string, name: string, ifname: string) =>
       (await daemon.cni("ADD", containerId, { config: withMetadata(name), ifname })).json().routes;
@@ -97,7 +100,7 @@ describe("of two networks of one container", () => {
     expect(await add("c1", "blue", "net1"), "the repeat").toEqual([ROUTE]);
   });
 
-  test("a first one without metadata does not count", async ({ daemon }) => {
+  test("is on the second where the first has no metadata", async ({ daemon }) => {
     listen(daemon);
     await daemon.cni("ADD", "c1", { config: network("plain"), ifname: "eth0" });
     const macvlan = withMetadata("macvlan", {}, { type: "macvlan" });
@@ -107,7 +110,7 @@ describe("of two networks of one container", () => {
   });
 });
 
-describe("no route and a warning", () => {
+describe("there is no route, and a warning is logged", () => {
   test.for<[string, object, object, string]>([
     ["macvlan", {}, { type: "macvlan", master: "eth0" }, 'the plugin is \\"macvlan\\"'],
     ["ipvlan", {}, { type: "ipvlan" }, 'the plugin is \\"ipvlan\\"'],
@@ -125,7 +128,7 @@ describe("no route and a warning", () => {
     expect((await wantedNow(daemon)).networks).toEqual([]);
   });
 
-  test("an interface whose address is not on the listener's subnet could not use it", async ({ daemon }) => {
+  test("where the interface's address is not on the listener's subnet", async ({ daemon }) => {
     listen(daemon);
     const ranges = [[{ subnet: "10.10.0.0/24" }, { subnet: "10.20.0.0/24" }]];
     const config = {
@@ -151,7 +154,9 @@ describe("the reserved address", () => {
     expect(range).toMatchObject({ size: "4", allocated: "1", free: "0", excluded: "3" });
   });
 
-  test("held from before: no metadata, and the holder named, until it is free", async ({ daemon }) => {
+  test("that is already held leaves the network without metadata, and its holder is named", async ({
+    daemon,
+  }) => {
     listen(daemon);
     const before = network("blue", { cooldownSeconds: 0 }, { bridge: "br-blue" });
     addressesOf(await daemon.cni("ADD", "old", { config: before, args: "IP=10.10.0.254" }));
@@ -165,7 +170,7 @@ describe("the reserved address", () => {
     expect((await wantedNow(daemon)).networks).toHaveLength(1);
   });
 
-  test("named where another one is held", async ({ daemon }) => {
+  test("may be configured where the default one is held", async ({ daemon }) => {
     listen(daemon);
     addressesOf(await daemon.cni("ADD", "old", { config: network("blue"), args: "IP=10.10.0.254" }));
     const config = withMetadata("blue", { metadata: { address: "10.10.0.253" } });
@@ -177,9 +182,12 @@ describe("the reserved address", () => {
 
 const offTest = testWith("--metadata", "off");
 
-offTest("switched off on the node: nothing is wanted, and no network has the route", async ({ daemon }) => {
-  const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
-  expect(addressesOf(answer)).toEqual(["10.10.0.1/24"]);
-  expect(answer.json()).not.toHaveProperty("routes");
-  expect((await wantedNow(daemon)).networks).toEqual([]);
-});
+offTest(
+  "with metadata off on the node no listener is wanted, and no network has the route",
+  async ({ daemon }) => {
+    const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
+    expect(addressesOf(answer)).toEqual(["10.10.0.1/24"]);
+    expect(answer.json()).not.toHaveProperty("routes");
+    expect((await wantedNow(daemon)).networks).toEqual([]);
+  },
+);

@@ -20,9 +20,9 @@ const OLD = network("blue", { subnets: "10.10.0.0/24" });
 const NEW = network("blue", { subnets: "10.20.0.0/24" });
 const outside = async (daemon: ServedDaemon) => (await daemon.get("/v1/networks/blue")).json().outside;
 
-describe("the range is moved", () => {
+describe("when the range is moved", () => {
   processTest(
-    "old addresses stay reserved outside of it, and come back into count when it moves back",
+    "allocated addresses outside it stay reserved, and count again when it is moved back",
     async ({ daemon }) => {
       for (const id of ["c1", "c2"]) await daemon.cni("ADD", id, { config: OLD });
       expect(addressesOf(await daemon.cni("ADD", "c3", { config: NEW }))).toEqual(["10.20.0.1/24"]);
@@ -35,7 +35,7 @@ describe("the range is moved", () => {
     },
   );
 
-  test("DEL of an address outside frees it, and needs no range for that", async ({ daemon }) => {
+  test("a DEL frees an address outside it", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: OLD });
     await daemon.cni("ADD", "c2", { config: NEW });
     expectDone(await daemon.cni("DEL", "c1", { config: NEW }));
@@ -44,7 +44,9 @@ describe("the range is moved", () => {
     expect(addressesOf(await daemon.cni("ADD", "c3", { config: OLD }))).toEqual(["10.10.0.2/24"]);
   });
 
-  test("an address outside cannot be asked for by others, and stays where it was", async ({ daemon }) => {
+  test("an allocated address outside it cannot be requested by others, and stays allocated", async ({
+    daemon,
+  }) => {
     await daemon.cni("ADD", "c1", { config: OLD });
     const error = errorOf(await daemon.cni("ADD", "c2", { config: NEW, args: "IP=10.10.0.1" }));
     expect(error).toMatchObject({ code: 121 });
@@ -54,7 +56,7 @@ describe("the range is moved", () => {
 });
 
 processTest(
-  "runtimes with eight configurations of one network in turn: no address is given twice",
+  "no address is given twice by runtimes that use eight configurations of one network in turn",
   async ({ daemon }) => {
     const configs = Array.from({ length: 8 }, (_, i) =>
       network("blue", { subnets: "10.10.0.0/24", excludeSubnets: `10.10.0.${32 * i}/28` }),
@@ -86,7 +88,7 @@ describe("an applied definition", () => {
     expect(result).toMatchObject({ ips: [{ address: "10.20.0.1/24" }], routes: [{ dst: "0.0.0.0/0" }] });
   });
 
-  processTest("wins over the runtime's, whichever came first", async ({ daemon }) => {
+  processTest("wins over the runtime's configuration, whichever came first", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: OLD });
     await apply(daemon, nad("blue-net", NEW));
     expect(addressesOf(await daemon.cni("ADD", "c2", { config: OLD }))).toEqual(["10.20.0.1/24"]);
@@ -94,7 +96,7 @@ describe("an applied definition", () => {
     expect(addressesOf(await daemon.cni("ADD", "c3", { config: OLD }))).toEqual(["10.20.0.2/24"]);
   });
 
-  test("in a list of plugins, with keys that the list gives to all of them", async ({ daemon }) => {
+  test("may be a list of plugins, with keys that apply to all of them", async ({ daemon }) => {
     const list = {
       cniVersion: "1.0.0",
       name: "blue",
@@ -113,7 +115,7 @@ describe("an applied definition", () => {
   });
 
   processTest(
-    "is deleted while a container lives: DEL and repeat go on, newcomers are refused until there is another",
+    "may be deleted while a container lives: DEL and repeats succeed, and new containers are refused until there is another",
     async ({ daemon }) => {
       const definition = nad("blue-net", NEW);
       await apply(daemon, definition);
@@ -132,14 +134,14 @@ describe("an applied definition", () => {
     },
   );
 
-  test("of which the older is deleted: the younger, which said the same, goes on", async ({ daemon }) => {
+  test("is the younger of two when the older one is deleted", async ({ daemon }) => {
     await apply(daemon, nad("one", NEW), nad("two", NEW));
     await daemon.post("/v1/delete", { objects: [nad("one", NEW)] });
     expect((await daemon.get("/v1/networks/blue")).json()).toMatchObject({ source: "default/two" });
     expect(addressesOf(await daemon.cni("ADD", "c1", { config: BARE }))).toEqual(["10.20.0.1/24"]);
   });
 
-  test("with a fault is refused as a whole, and the one before counts", async ({ daemon }) => {
+  test("is refused as a whole if it is wrong, and the former one counts", async ({ daemon }) => {
     await apply(daemon, nad("blue-net", NEW));
     const [result] = await tryApply(daemon, nad("blue-net", network("blue", { subnets: "10.30.0.0/33" })));
     expect(result).toMatchObject({ error: { code: "CONFIG_INVALID" } });

@@ -17,7 +17,7 @@ function network(name: string, attachments = 0, subnets = ["10.0.0.0/24"], range
   return { name, attachments, ranges: Array.from({ length: ranges }, () => range) } as unknown as NetworkView;
 }
 
-test("a few networks have each their own series", () => {
+test("each of a few networks has series of its own", () => {
   const { attachments, ranges } = seriesOf([network("red"), network("blue", 2)]);
   expect([...attachments]).toEqual([
     ["blue", 2],
@@ -31,7 +31,7 @@ test("a few networks have each their own series", () => {
   });
 });
 
-test("of 100,000 networks those that this node uses are shown, and the rest is one sum", () => {
+test("of 100,000 networks those that this node uses have series, and the rest is one sum", () => {
   const many = Array.from({ length: 100_000 }, (_, index) => network(`n${index}`, index === 99_999 ? 7 : 0));
   const { attachments, ranges } = seriesOf(many);
   expect(ranges).toHaveLength(501);
@@ -53,7 +53,7 @@ test("networks without ranges, and one with very many, are bounded alike", () =>
   expect(ranges.map((one) => one.network).sort()).toEqual([OTHERS, "blue"]);
 });
 
-test("a label is bounded, and two that begin alike stay two", () => {
+test("a label is bounded, and two with one beginning stay different", () => {
   const long = Array.from({ length: 10_000 }, (_, index) => `10.${index >> 8}.${index & 255}.0/24`);
   const { ranges } = seriesOf([network("a", 0, long), network("a", 0, [...long, "fd00::/64"])]);
   const labels = ranges.map(({ subnets }) => subnets);

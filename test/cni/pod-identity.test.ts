@@ -28,7 +28,7 @@ describe("a new sandbox of the same pod", () => {
     ]);
   });
 
-  test("takes the addresses back that cool since the DEL of the old one", async ({ daemon }) => {
+  test("gets the addresses back that cool down since the DEL of the old one", async ({ daemon }) => {
     const old = await daemon.cni("ADD", "sandbox-1", { config: DUAL, args: pod("pod-a") });
     await daemon.cni("DEL", "sandbox-1", { config: DUAL });
     await daemon.cni("ADD", "other", { config: DUAL });
@@ -36,7 +36,7 @@ describe("a new sandbox of the same pod", () => {
     expect(now.stdout).toBe(old.stdout);
   });
 
-  processTest("also after a restart of the daemon in between", async ({ daemon }) => {
+  processTest("gets its addresses also after a restart of the daemon", async ({ daemon }) => {
     const old = await daemon.cni("ADD", "sandbox-1", { config: DUAL, args: pod("pod-a") });
     await daemon.cni("DEL", "sandbox-1", { config: DUAL });
     await restart(daemon, "SIGKILL");
@@ -45,7 +45,7 @@ describe("a new sandbox of the same pod", () => {
     );
   });
 
-  test("has other addresses when somebody else needed the cooling ones", async ({ daemon }) => {
+  test("gets other addresses when somebody else got the cooling ones", async ({ daemon }) => {
     const tiny = network("tiny", { subnets: "192.0.2.0/31" });
     await daemon.cni("ADD", "sandbox-1", { config: tiny, args: pod("pod-a") });
     await daemon.cni("DEL", "sandbox-1", { config: tiny });
@@ -55,7 +55,7 @@ describe("a new sandbox of the same pod", () => {
     expect(error).toMatchObject({ code: 11, msg: "no free address in 192.0.2.0/31 of network tiny" });
   });
 
-  test("keeps addresses outside the range as it is now", async ({ daemon }) => {
+  test("keeps addresses outside the current range", async ({ daemon }) => {
     await daemon.cni("ADD", "sandbox-1", { args: pod("pod-a") });
     const moved = network("blue", { subnets: "10.99.0.0/24" });
     const now = await daemon.cni("ADD", "sandbox-2", { config: moved, args: pod("pod-a") });
@@ -77,7 +77,7 @@ describe("a new sandbox of the same pod", () => {
   });
 });
 
-describe("who is not the same pod", () => {
+describe("not the same pod is", () => {
   test("a pod of the same name with another UID (StatefulSet, restored namespace)", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { args: pod("uid-1", "web-0") });
     const successor = await daemon.cni("ADD", "c2", { args: pod("uid-2", "web-0") });
@@ -89,7 +89,7 @@ describe("who is not the same pod", () => {
     ]);
   });
 
-  test("another interface of the pod, on the same network", async ({ daemon }) => {
+  test("another interface of the pod on the same network", async ({ daemon }) => {
     const first = await daemon.cni("ADD", "c1", { ifname: "net1", args: pod("pod-a") });
     const second = await daemon.cni("ADD", "c1", { ifname: "net2", args: pod("pod-a") });
     expect([...addressesOf(first), ...addressesOf(second)]).toEqual(["10.10.0.1/24", "10.10.0.2/24"]);
@@ -102,7 +102,7 @@ describe("who is not the same pod", () => {
     }
   });
 
-  test("containers without a pod UID: each container ID for itself", async ({ daemon }) => {
+  test("a container without a pod UID, which is known by its container ID", async ({ daemon }) => {
     const args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web-0";
     expect(addressesOf(await daemon.cni("ADD", "c1", { args }))).toEqual(["10.10.0.1/24"]);
     expect(addressesOf(await daemon.cni("ADD", "c2", { args }))).toEqual(["10.10.0.2/24"]);
@@ -110,7 +110,7 @@ describe("who is not the same pod", () => {
 });
 
 describe("two sandboxes of one pod whose ADDs cross", () => {
-  test("the older ADD, coming second, is told to try again and takes nothing away", async ({ daemon }) => {
+  test("the older ADD, which comes second, is told to try again and changes nothing", async ({ daemon }) => {
     const args = pod("pod-a");
     const newer = await send(daemon, "ADD", { containerId: "sandbox-2", args, bootUs: T + 10 });
     expect(addressesIn(newer)).toEqual(["10.10.0.1/24"]);

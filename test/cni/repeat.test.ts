@@ -11,7 +11,7 @@ const DUAL = {
 const ipsIn = (stdout: string) => /"ips":\[.*?\]/.exec(stdout)?.[0];
 
 describe("an exact repeat of ADD has byte-equal ips", () => {
-  test("at once, also of three more that come together", async ({ daemon }) => {
+  test("at once, and for three concurrent repeats", async ({ daemon }) => {
     const config = network("blue", DUAL);
     const first = await daemon.cni("ADD", "c1", { config });
     const more = await Promise.all([1, 2, 3].map(() => daemon.cni("ADD", "c1", { config })));
@@ -19,7 +19,7 @@ describe("an exact repeat of ADD has byte-equal ips", () => {
     expect(await held(daemon, "blue")).toHaveLength(2);
   });
 
-  test("of three first ADDs that come together all have the same answer", async ({ daemon }) => {
+  test("for three concurrent first ADDs", async ({ daemon }) => {
     const config = network("blue", DUAL);
     const answers = await Promise.all([1, 2, 3].map(() => daemon.cni("ADD", "c1", { config })));
     expect(new Set(answers.map(({ code, stdout }) => `${code} ${stdout}`)).size).toBe(1);
@@ -55,13 +55,13 @@ describe("an exact repeat of ADD has byte-equal ips", () => {
     expect(ipsIn((await daemon.cni("ADD", "c1", { config: edited })).stdout)).toBe(ipsIn(first.stdout));
   });
 
-  test("in another version of the specification: the same addresses in its own form", async ({ daemon }) => {
+  test("in another cniVersion, in that version's form", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: network("blue", DUAL) });
     const early = await daemon.cni("ADD", "c1", { config: network("blue", DUAL, { cniVersion: "0.2.0" }) });
     expect(early.json()).toMatchObject({ ip4: { ip: "10.10.0.2/24" }, ip6: { ip: "fd10::2/64" } });
   });
 
-  test("routes and DNS, which are not held, follow the configuration of the day", async ({ daemon }) => {
+  test("while routes and DNS follow the current configuration", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { config: network("blue", DUAL) });
     const edited = network("blue", { ...DUAL, routes: [{ dst: "192.0.2.0/24" }], dns: { domain: "new" } });
     const again = (await daemon.cni("ADD", "c1", { config: edited })).json();
@@ -69,10 +69,8 @@ describe("an exact repeat of ADD has byte-equal ips", () => {
   });
 });
 
-describe("what is no repeat", () => {
-  test("another interface of the container on the same network has an address of its own", async ({
-    daemon,
-  }) => {
+describe("an ADD is no repeat", () => {
+  test("for another interface of the container on the same network", async ({ daemon }) => {
     const first = addressesOf(await daemon.cni("ADD", "c1", { ifname: "net1" }));
     const second = addressesOf(await daemon.cni("ADD", "c1", { ifname: "net2" }));
     expect([first, second]).toEqual([["10.10.0.1/24"], ["10.10.0.2/24"]]);
@@ -83,16 +81,14 @@ describe("what is no repeat", () => {
     ]);
   });
 
-  test("the same container and interface on another network, which may have the same range", async ({
-    daemon,
-  }) => {
+  test("for the same container and interface on another network", async ({ daemon }) => {
     for (const name of ["blue", "red"]) {
       const answer = await daemon.cni("ADD", "c1", { config: network(name) });
       expect(addressesOf(answer)).toEqual(["10.10.0.1/24"]);
     }
   });
 
-  test("a repeat that asks for another address: refused, and what is held stays", async ({ daemon }) => {
+  test("when it requests another address, and is refused without a change", async ({ daemon }) => {
     await daemon.cni("ADD", "c1");
     const error = errorOf(await daemon.cni("ADD", "c1", { args: "IP=10.10.0.9" }));
     expect(error).toMatchObject({
@@ -102,9 +98,7 @@ describe("what is no repeat", () => {
     expect(addressesOf(await daemon.cni("ADD", "c1", { args: "IP=10.10.0.1" }))).toEqual(["10.10.0.1/24"]);
   });
 
-  test("the container ID of a dead container, used by another pod: its address does not go along", async ({
-    daemon,
-  }) => {
+  test("for another pod that uses a dead container's ID", async ({ daemon }) => {
     await daemon.cni("ADD", "c1", { args: pod("pod-a") });
     expect(addressesOf(await daemon.cni("ADD", "c1", { args: pod("pod-b") }))).toEqual(["10.10.0.2/24"]);
     expect(await held(daemon, "blue")).toEqual([

@@ -31,14 +31,14 @@ describe("within one boot", () => {
     expect(await held(daemon, "blue")).toEqual(BOUND);
   });
 
-  test("a DEL of the very instant of the ADD is not older, and ends nothing", async ({ daemon }) => {
+  test("a DEL of the same instant as the ADD is not older, and ends nothing", async ({ daemon }) => {
     await send(daemon, "ADD", { bootUs: T });
     await send(daemon, "DEL", { bootUs: T });
     expect(await held(daemon, "blue")).toEqual(BOUND);
   });
 
   processTest(
-    "a DEL that overtakes its ADD: the ADD gets nothing, though it comes again and again",
+    "an ADD that its DEL has overtaken gets no address, however often it is repeated",
     async ({ daemon }) => {
       await send(daemon, "DEL", { bootUs: T + 10 });
       for (const signal of [null, "SIGKILL"] as const) {
@@ -54,20 +54,22 @@ describe("within one boot", () => {
     },
   );
 
-  test("an ADD later than that DEL starts clean: runtimes use container IDs again", async ({ daemon }) => {
+  test("an ADD that is later than such a DEL gets an address, because runtimes reuse container IDs", async ({
+    daemon,
+  }) => {
     await send(daemon, "DEL", { bootUs: T });
     expect(addressesIn(await send(daemon, "ADD", { bootUs: T + 10 }))).toEqual(["10.10.0.1/24"]);
     await send(daemon, "DEL", { bootUs: T + 5 });
     expect(await held(daemon, "blue")).toEqual(BOUND);
   });
 
-  test("the latest of several DELs counts, in whatever order they come", async ({ daemon }) => {
+  test("the latest of several DELs counts, in whatever order they arrive", async ({ daemon }) => {
     for (const bootUs of [T + 30, T + 10, T + 20]) await send(daemon, "DEL", { bootUs });
     expect((await send(daemon, "ADD", { bootUs: T + 25 })).json()).toMatchObject({ code: 11 });
     expect(addressesIn(await send(daemon, "ADD", { bootUs: T + 35 }))).toEqual(["10.10.0.1/24"]);
   });
 
-  test("a repeated ADD is as young as its repeat", async ({ daemon }) => {
+  test("a repeated ADD has the time of its repeat", async ({ daemon }) => {
     await send(daemon, "ADD", { bootUs: T });
     await send(daemon, "ADD", { bootUs: T + 20 });
     await send(daemon, "DEL", { bootUs: T + 10 });
@@ -92,7 +94,7 @@ describe("within one boot", () => {
   });
 
   processTest(
-    "an ADD and its DEL at the same moment: whoever wins, nothing is left over",
+    "an ADD and its DEL at the same moment leave nothing behind, whichever wins",
     async ({ daemon }) => {
       for (let round = 0; round < 20; round++) {
         const containerId = `race-${round}`;
@@ -124,7 +126,7 @@ async function spoolDel(daemon: ServedDaemon, fields: Parameters<typeof wireOf>[
 }
 
 describe("across boots", () => {
-  test("a spooled DEL of a former boot ends nothing of this one, and stops no ADD", async ({ daemon }) => {
+  test("a spooled DEL of a former boot ends nothing of this boot, and refuses no ADD", async ({ daemon }) => {
     await send(daemon, "ADD", {});
     await spoolDel(daemon, { bootId: FORMER_BOOT, bootUs: T + 10 });
     expect(await held(daemon, "blue")).toEqual(BOUND);
@@ -165,7 +167,7 @@ describe("across boots", () => {
     },
   );
 
-  processTest("a pod that comes back after the reboot has its addresses again", async ({ daemon }) => {
+  processTest("a pod that restarts after the reboot has its addresses again", async ({ daemon }) => {
     const args = pod("pod-a");
     await inFormerBoot(daemon, () =>
       send(daemon, "ADD", { bootId: FORMER_BOOT, bootUs: T + 1_000_000, args }),
@@ -174,7 +176,9 @@ describe("across boots", () => {
     expect(addressesIn(now)).toEqual(["10.10.0.1/24"]);
   });
 
-  test("a plugin binary that cannot read its boot ID counts as of this boot", async ({ daemon }) => {
+  test("a request of a plugin binary that cannot read the boot ID counts as one of this boot", async ({
+    daemon,
+  }) => {
     await send(daemon, "ADD", { bootId: "" });
     await send(daemon, "DEL", { bootUs: T - 10 });
     expect(await held(daemon, "blue")).toEqual(BOUND);

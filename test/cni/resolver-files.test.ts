@@ -61,7 +61,7 @@ const REFUSED: [string, string, RegExp][] = [
 const test = tableTestWith("--resolv-conf-paths", ALLOWED.join(","));
 
 describe("a network whose ipam.resolvConf is", () => {
-  test.for(REFUSED)("%s is refused, and the daemon serves on", async ([, path, remedy], { daemon }) => {
+  test.for(REFUSED)("%s is refused, and the daemon keeps serving", async ([, path, remedy], { daemon }) => {
     const config = networkWith(path, `refused${REFUSED.findIndex((row) => row[1] === path)}`);
     const error = errorOf(await daemon.cni("ADD", "c1", { config }));
     expect(error.code).toBe(7);
@@ -83,7 +83,7 @@ describe("a network whose ipam.resolvConf is", () => {
     await daemon.cni("DEL", "c1", { config });
   });
 
-  test("an allowed file, is told with an identity too", async ({ daemon }) => {
+  test("an allowed file gives the DNS of an identity too", async ({ daemon }) => {
     const config = networkWith(at("resolv.conf"), "told");
     await daemon.cni("ADD", "told1", { config });
     const { identity } = (await daemon.get("/v1/identity?container=told1")).json();
@@ -91,7 +91,7 @@ describe("a network whose ipam.resolvConf is", () => {
     await daemon.cni("DEL", "told1", { config });
   });
 
-  test("refused in an applied definition, is a finding of holdfast check", async ({ daemon }) => {
+  test("refused in an applied definition is a finding of holdfast check", async ({ daemon }) => {
     const path = at("other");
     const object = {
       apiVersion: "k8s.cni.cncf.io/v1",
@@ -117,7 +117,7 @@ function networkWith(resolvConf: string, name: string): object {
   };
 }
 
-plainTest("no file is opened where tenants write the configuration", async () => {
+plainTest("no file is opened where tenants can write the configuration", async () => {
   const files = new ResolverFiles({ paths: ALLOWED, refused: true, clock: systemClock });
   const error = await files.read(at("resolv.conf")).catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(RefusalError);

@@ -53,7 +53,7 @@ describe("bytes that are no request", () => {
     ["a body above the limit", post(`"${"x".repeat(4 * 1024 * 1024)}"`)],
     ["broken chunks", "POST /cni HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n"],
   ];
-  test("each is answered with an error or hung up on", async ({ daemon }) => {
+  test("are answered with an error or a closed connection", async ({ daemon }) => {
     for (const [reason, bytes] of NOISE) {
       const socket = await open(daemon, bytes);
       socket.end();
@@ -87,7 +87,7 @@ describe("requests that are no CNI call", () => {
       "POST /cni HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n",
     ],
   ];
-  test("each is refused with a CNI error object", async ({ daemon }) => {
+  test("are refused with a CNI error object", async ({ daemon }) => {
     for (const [reason, request] of REQUESTS) {
       const answer = await answerTo(daemon, request);
       const [head, body] = answer.split("\r\n\r\n") as [string, string];
@@ -99,7 +99,7 @@ describe("requests that are no CNI call", () => {
     }
   });
 
-  test("GET /cni and other routes that do not exist: 404 with an error object", async ({ daemon }) => {
+  test("to GET /cni or an unknown route are a 404 with an error object", async ({ daemon }) => {
     for (const path of [
       "/cni",
       "/",
@@ -125,20 +125,20 @@ describe("connections that do nothing", () => {
     'POST /cni HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"command":',
   ];
 
-  test("two hundred idle ones, two hundred half requests: ADD is served beside them", async ({ daemon }) => {
+  test("two hundred idle ones and two hundred half requests do not delay an ADD", async ({ daemon }) => {
     const sockets = [];
     for (let i = 0; i < 400; i++) sockets.push(await open(daemon, i < 200 ? "" : HALVES[i % 2]));
     await expectServing(daemon);
     for (const socket of sockets) socket.destroy();
   });
 
-  processTest("clients that go away within their request, or before its answer", async ({ daemon }) => {
+  processTest("may be closed within a request, or before its answer", async ({ daemon }) => {
     for (let i = 0; i < 50; i++) (await open(daemon, HALVES[i % 2])).destroy();
     for (let i = 0; i < 50; i++) (await open(daemon, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).destroy();
     await expectServing(daemon);
   });
 
-  processTest("they do not keep the daemon from stopping", async ({ daemon }) => {
+  processTest("do not keep the daemon from stopping", async ({ daemon }) => {
     await open(daemon);
     for (const half of HALVES) await open(daemon, half);
     await expectServing(daemon);

@@ -17,7 +17,7 @@ test("a dataDir without a folder of the network is reported, once", async () => 
   expect(said("/migrated, so no address of host-local")).toBe(1);
 });
 
-test("a dataDir that the daemon does not see refuses ADDs with what to do, and check names it", async () => {
+test("with a dataDir that the daemon does not see ADDs are refused with what to do, and check names it", async () => {
   const dataDir = join(daemon.folder, "no-such-folder");
   const config = network("elsewhere", { subnets: undefined, subnet: "10.43.0.0/24", dataDir });
   const refused = await daemon.cni("ADD", "w5", { config });
@@ -38,7 +38,7 @@ test("a dataDir that the daemon does not see refuses ADDs with what to do, and c
   expect((await daemon.cni("ADD", "w5", { config })).code).toBe(0);
 });
 
-test("ranges of the runtime that differ from the applied ones are reported, once, and do not count", async () => {
+test("ranges of the runtime that differ from the applied ones are reported once, and do not count", async () => {
   const manifest = {
     apiVersion: "k8s.cni.cncf.io/v1",
     kind: "NetworkAttachmentDefinition",

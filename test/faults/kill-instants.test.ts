@@ -12,36 +12,40 @@ const LOAD_MS_MAX = 120;
 /** A hundred starts take half a minute on a quiet machine; only a hung test needs this long. */
 const TEST_MS_MAX = 600_000;
 
-test("what was answered holds, what was not can be asked again", async () => {
-  const random = seededRandom("killed at random instants");
-  const node = new StandaloneNode();
-  const workload = new Workload(random);
-  const first = await node.daemon();
-  await workload.prepare(first);
-  await first.end("SIGKILL");
-  for (let round = 0; round < ROUNDS; round++) {
-    const daemon = await node.daemon({ wait: false });
-    const killsAtStart = random.chance(0.3);
-    if (killsAtStart) {
-      await pauseMs(START_MS.from + random.below(START_MS.to - START_MS.from));
-    } else {
-      await readyOrEnded(daemon);
-      await expectSound(daemon);
-      await workload.verify(daemon);
-      const load = workload.run(daemon, 10_000);
-      await pauseMs(random.below(LOAD_MS_MAX));
-      daemon.process.kill("SIGKILL");
-      await load;
+test(
+  "what was answered holds, what was not can be asked again",
+  async () => {
+    const random = seededRandom("killed at random instants");
+    const node = new StandaloneNode();
+    const workload = new Workload(random);
+    const first = await node.daemon();
+    await workload.prepare(first);
+    await first.end("SIGKILL");
+    for (let round = 0; round < ROUNDS; round++) {
+      const daemon = await node.daemon({ wait: false });
+      const killsAtStart = random.chance(0.3);
+      if (killsAtStart) {
+        await pauseMs(START_MS.from + random.below(START_MS.to - START_MS.from));
+      } else {
+        await readyOrEnded(daemon);
+        await expectSound(daemon);
+        await workload.verify(daemon);
+        const load = workload.run(daemon, 10_000);
+        await pauseMs(random.below(LOAD_MS_MAX));
+        daemon.process.kill("SIGKILL");
+        await load;
+      }
+      await daemon.end("SIGKILL");
     }
-    await daemon.end("SIGKILL");
-  }
-  console.log(`random instants: ${workload.answered} calls answered, ${workload.unanswered} not`);
-  const last = await node.daemon();
-  await expectSound(last);
-  await workload.verify(last);
-  await workload.repeatAll(last);
-  await expectSound(last);
-}, TEST_MS_MAX);
+    console.log(`random instants: ${workload.answered} calls answered, ${workload.unanswered} not`);
+    const last = await node.daemon();
+    await expectSound(last);
+    await workload.verify(last);
+    await workload.repeatAll(last);
+    await expectSound(last);
+  },
+  TEST_MS_MAX,
+);
 
 function pauseMs(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -152,6 +152,7 @@ export class Registry {
     const givenVersion = object.metadata.resourceVersion;
     if (resource.hasStatus && !resource.keepsStatusOnCreate) delete object.status;
     beginLife(object, resource, this.#world);
+    resource.rewrite?.(object);
     resource.complete?.(object);
     const { name = "" } = object.metadata;
     this.#validate(resource, name, object, []);
@@ -189,6 +190,7 @@ export class Registry {
       if (old.status === undefined) delete object.status;
       else object.status = copyOf(old.status);
     }
+    resource.rewrite?.(object);
     const carried = carryOver(object, old);
     // The server checks them twice, and says so.
     const problems = [...carried, ...carried];

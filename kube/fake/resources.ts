@@ -27,6 +27,8 @@ export interface Resource extends Qualified {
   readonly returnsDeleted?: boolean;
   /** Beside metadata.name and metadata.namespace. */
   readonly fields?: SelectableFields;
+  /** Rewrites what may be written in another form than it is kept in. */
+  readonly rewrite?: (object: KubeObject) => void;
   /** Fills in what the server adds to a new object. */
   readonly complete?: (object: KubeObject) => void;
   /** What must not be written over an object. */
@@ -57,6 +59,15 @@ function resource(row: Row): Resource {
 }
 
 const core = { group: "", version: "v1" };
+const rbac = { group: "rbac.authorization.k8s.io", version: "v1" };
+const RBAC = [
+  ["roles", "Role", true],
+  ["rolebindings", "RoleBinding", true],
+  ["clusterroles", "ClusterRole", false],
+  ["clusterrolebindings", "ClusterRoleBinding", false],
+] as const;
+/** Where roles and their bindings lie in etcd. */
+export const RBAC_STORAGES: readonly string[] = RBAC.map(([plural]) => `${rbac.group}/${plural}`);
 
 /**
  * Kubernetes' own resources, as far as Holdfast meets them. Their objects are kept as they are sent: nobody fills in defaults or
@@ -124,7 +135,16 @@ export function builtIns(minor: number): Resource[] {
     }),
     resource({ ...core, plural: "endpoints", kind: "Endpoints", createsOnPut: true }),
     resource({ ...core, plural: "configmaps", kind: "ConfigMap" }),
-    resource({ ...core, plural: "secrets", kind: "Secret", fields: { type: (it) => it.type ?? "Opaque" } }),
+    resource({
+      ...core,
+      plural: "secrets",
+      kind: "Secret",
+      fields: { type: (it) => it.type ?? "Opaque" },
+      rewrite: encodeStringData,
+      complete: (secret) => {
+        secret.type ??= "Opaque";
+      },
+    }),
     resource({ ...core, plural: "serviceaccounts", kind: "ServiceAccount", returnsDeleted: true }),
     resource({
       ...core,
@@ -149,6 +169,9 @@ export function builtIns(minor: number): Resource[] {
       createsOnPut: true,
     }),
     ...slices.map((version) => resource({ ...discovery, version, counts: "generation" })),
+    ...RBAC.map(([plural, kind, namespaced]) =>
+      resource({ ...rbac, plural, kind, namespaced, createsOnPut: true }),
+    ),
     resource({
       ...DEFINITIONS,
       namespaced: false,
@@ -165,6 +188,17 @@ export const DEFINITIONS = {
   plural: "customresourcedefinitions",
   kind: "CustomResourceDefinition",
 } as const;
+
+/** What a Secret is given as text is kept as bytes. */
+function encodeStringData(secret: KubeObject): void {
+  const { stringData = {}, data } = secret;
+  delete secret.stringData;
+  const encoded = Object.entries<string>(stringData).map(([key, text]) => [
+    key,
+    Buffer.from(text).toString("base64"),
+  ]);
+  if (encoded.length > 0) secret.data = { ...data, ...Object.fromEntries(encoded) };
+}
 
 /** The part of a pod's spec that nobody may change. */
 function fixedOf(spec: KubeObject): unknown {

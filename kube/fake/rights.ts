@@ -1,5 +1,7 @@
+import type { Etcd } from "./etcd.ts";
 import type { KubeObject } from "./objects.ts";
 import type { Access } from "./requests.ts";
+import { RBAC_STORAGES } from "./resources.ts";
 
 interface Grant {
   /** null: in every namespace, and cluster-scoped. */
@@ -7,8 +9,30 @@ interface Grant {
   readonly rules: readonly KubeObject[];
 }
 
-/** RBAC as roles and bindings say it: whether a user has a right. Groups are not looked at. */
-export function rightsOf(objects: readonly KubeObject[]): (access: Access) => boolean {
+/** RBAC as the roles and bindings in etcd say it. Of groups only system:masters is known, which has every right. */
+export class Rights {
+  readonly #etcd: Etcd;
+  #has: ((access: Access) => boolean) | null = null;
+
+  constructor(etcd: Etcd) {
+    this.#etcd = etcd;
+    etcd.listen(({ storage }) => {
+      if (RBAC_STORAGES.includes(storage)) this.#has = null;
+    });
+  }
+
+  /** For `authorize` of a server over the same etcd. */
+  has(access: Access): boolean {
+    if (access.user.groups?.includes("system:masters")) return true;
+    this.#has ??= rightsOf(
+      RBAC_STORAGES.flatMap((storage) => this.#etcd.range(storage, "").map(({ object }) => object)),
+    );
+    return this.#has(access);
+  }
+}
+
+/** Whether a user has a right by these objects. */
+function rightsOf(objects: readonly KubeObject[]): (access: Access) => boolean {
   const grants = new Map<string, Grant[]>();
   for (const binding of objects.filter(
     ({ kind }) => kind === "ClusterRoleBinding" || kind === "RoleBinding",

@@ -4,8 +4,8 @@ import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
 import type { Fate } from "../../kube/fake/client/link.ts";
 import { collectGarbage } from "../../kube/fake/controllers/garbage-collector.ts";
 import { endNamespaces } from "../../kube/fake/controllers/namespace-controller.ts";
-import type { Saved } from "../../kube/fake/etcd.ts";
-import { rightsOf } from "../../kube/fake/rights.ts";
+import { Etcd, type Saved } from "../../kube/fake/etcd.ts";
+import { Rights } from "../../kube/fake/rights.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { VirtualTime } from "../../platform/virtual-time.ts";
 import { collectionOf, readManifestFolder, readManifests } from "../harness/kube-manifests.ts";
@@ -29,11 +29,11 @@ export class MemoryServer implements ServerUnderTest {
   #saved: Saved | null = null;
 
   constructor() {
-    const rights = rightsOf(readManifests(join(ROOT, "deploy/rbac.yaml")));
-    const authorize = (access: Parameters<typeof rights>[0]) =>
-      access.user.groups?.includes("system:masters") || rights(access);
-    this.apiServer = new ApiServer({ clock: this.#clock, authorize });
+    const etcd = new Etcd();
+    const rights = new Rights(etcd);
+    this.apiServer = new ApiServer({ clock: this.#clock, etcd, authorize: (access) => rights.has(access) });
     const definitions = [
+      ...readManifests(join(ROOT, "deploy/rbac.yaml")),
       ...readManifestFolder(join(ROOT, "deploy/crds")),
       ...readManifestFolder(join(ROOT, "test/harness/crds")),
     ];

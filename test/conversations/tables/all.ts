@@ -4,6 +4,7 @@ import { CLEANING } from "./cleaning.ts";
 import { CREATING } from "./creating.ts";
 import { DELETING } from "./deleting.ts";
 import { LISTS } from "./lists.ts";
+import { RIGHTS } from "./rights.ts";
 import { SCHEMAS } from "./schemas.ts";
 import { TROUBLES } from "./troubles.ts";
 import { WATCHES } from "./watches.ts";
@@ -16,6 +17,7 @@ export const CONVERSATIONS: readonly Conversation[] = [
   ...WRITING,
   ...DELETING,
   ...SCHEMAS,
+  ...RIGHTS,
   ...LISTS,
   ...WATCHES,
   ...CLEANING,

@@ -27,7 +27,31 @@ const lease = (name: string, more: object = {}) => ({
   spec: { holderIdentity: "me" },
 });
 
+const SECRETS = "/api/v1/namespaces/{id}/secrets";
+
 export const WRITING: readonly Conversation[] = [
+  {
+    title: "a Secret keeps as bytes what it is given as text",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(
+        SECRETS,
+        {
+          apiVersion: "v1",
+          kind: "Secret",
+          metadata: { name: "boot" },
+          data: { kept: "eA==" },
+          stringData: { userdata: "first" },
+        },
+        201,
+        { data: { kept: "eA==", userdata: "Zmlyc3Q=" }, stringData: undefined },
+      ),
+      merge(`${SECRETS}/boot`, { stringData: { userdata: "second" } }, 200, {
+        data: { kept: "eA==", userdata: "c2Vjb25k" },
+        stringData: undefined,
+      }),
+    ],
+  },
   {
     title: "a PUT with the current version is written, and one with an older version is a conflict",
     steps: [

@@ -15,7 +15,9 @@ export default defineConfig({
         extends: true,
         test: {
           name: "unit",
-          include: ["test/{ipam,platform,store,claims,admin,metadata,conversations}/**/*.test.ts"],
+          include: [
+            "test/{ipam,platform,store,claims,admin,metadata,conversations,cluster,controller,metadata-kube}/**/*.test.ts",
+          ],
         },
       },
       {

@@ -13,8 +13,7 @@ import { hostname } from "node:os";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
 import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/plugin-config.ts";
 import { EventWriter } from "../kube/events.ts";
-import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
-import { loadKubeConfig } from "../kube/http/kube-config.ts";
+import type { Connect, OpenKubeApi } from "../kube/kube-api.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
@@ -56,7 +55,7 @@ export class Controller {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #identity: string;
-  readonly #api: HttpKubeApi;
+  readonly #api: OpenKubeApi;
   readonly #metrics: ControllerMetrics;
   readonly #watched: Watched;
   readonly #lease: Lease;
@@ -73,12 +72,12 @@ export class Controller {
   readonly #health: HealthServer;
   #stopping = false;
 
-  /** Throws when the kubeconfig cannot be used. */
-  constructor(settings: ControllerSettings, log: Log, clock: Clock) {
+  /** `connect`: the way to the API server. Throws when the kubeconfig cannot be used. */
+  constructor(settings: ControllerSettings, log: Log, clock: Clock, connect: Connect) {
     this.#settings = settings;
     this.#log = log;
     this.#clock = clock;
-    this.#api = new HttpKubeApi(loadKubeConfig(settings.kubeconfig), clock, {
+    this.#api = connect(settings.kubeconfig, clock, {
       onRequest: (verb, status) => this.#metrics.requested(verb, status),
     });
     const api = this.#api;

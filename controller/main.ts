@@ -1,3 +1,4 @@
+import { connectOverHttp } from "../kube/http/http-kube-api.ts";
 import { runProcess } from "../platform/run-process.ts";
 import type { Given } from "../platform/settings/load.ts";
 import { Controller } from "./controller.ts";
@@ -9,7 +10,7 @@ export function run(flags: Given): Promise<number> {
     {
       name: "controller",
       load: loadControllerSettings,
-      create: (settings, log, clock) => new Controller(settings, log, clock),
+      create: (settings, log, clock) => new Controller(settings, log, clock, connectOverHttp),
     },
     flags,
   );

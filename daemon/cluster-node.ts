@@ -7,9 +7,7 @@ import { ourPluginOf } from "../ipam/definition/nad-config.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import { EventWriter, reasonOf } from "../kube/events.ts";
-import { HttpKubeApi } from "../kube/http/http-kube-api.ts";
-import { loadKubeConfig } from "../kube/http/kube-config.ts";
-import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { ApiAway, type Connect, type OnRequest, type OpenKubeApi } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
 import {
@@ -53,12 +51,13 @@ export interface ClusterNodeOptions {
   readonly recoverySeconds: number;
   readonly context: NodeContext;
   readonly log: Log;
-  readonly onRequest?: (verb: string, status: number | "away", ms: number) => void;
+  readonly onRequest?: OnRequest;
+  readonly connect: Connect;
 }
 
 /** This node's side of the Kubernetes API: what it watches, what it asks, and the store over both. */
 export class ClusterNode {
-  readonly api: KubeApi;
+  readonly api: OpenKubeApi;
   readonly pods: PodDirectory;
   readonly book: DefinitionBook;
   readonly owners: NetworkOwners;
@@ -67,7 +66,6 @@ export class ClusterNode {
   readonly store: KubernetesStore;
   readonly imports: NodeImports;
   readonly node: string;
-  readonly #http: HttpKubeApi;
   readonly #options: ClusterNodeOptions;
   readonly #log: Log;
   readonly #events: EventWriter;
@@ -88,8 +86,7 @@ export class ClusterNode {
     this.book = new DefinitionBook(clock);
     this.configurations = new NodeConfigurations(clock);
     const { onRequest } = options;
-    this.#http = new HttpKubeApi(loadKubeConfig(options.kubeconfig), clock, onRequest ? { onRequest } : {});
-    this.api = this.#http;
+    this.api = options.connect(options.kubeconfig, clock, onRequest ? { onRequest } : {});
     this.contact = new ClusterContinuity({
       api: this.api,
       node: context.node,
@@ -191,7 +188,7 @@ export class ClusterNode {
     this.#life.abort();
     this.contact.stop();
     await Promise.all([this.#podWatch.stop(), this.#nadWatch.stop()]);
-    this.#http.close();
+    this.api.close();
   }
 
   /** What of this node's own configuration somebody has to look at. Throws ApiAway. */

@@ -18,6 +18,7 @@ import type { CniContext } from "../cni/context.ts";
 import { cniDel } from "../cni/del.ts";
 import { AddConfigs } from "../cni/request.ts";
 import { IdentityServer } from "../identity/server.ts";
+import type { Connect } from "../kube/kube-api.ts";
 import { ListenerService } from "../metadata/listeners/listener-service.ts";
 import { BootAgreement, readBootId } from "../platform/boot-id.ts";
 import { ensureFolder } from "../platform/folders.ts";
@@ -65,8 +66,14 @@ export class Daemon {
   #drained = false;
   #stopping = false;
 
-  /** Throws when the state folder or the kubeconfig cannot be used. */
-  static async create(settings: DaemonSettings, log: Log, clock: Clock, version: string): Promise<Daemon> {
+  /** `connect`: the way to the API server; default: over HTTP. Throws when the state folder or the kubeconfig cannot be used. */
+  static async create(
+    settings: DaemonSettings,
+    log: Log,
+    clock: Clock,
+    version: string,
+    connect?: Connect,
+  ): Promise<Daemon> {
     ensureFolder(settings.state, "state");
     const context: NodeContext = {
       clock,
@@ -81,6 +88,7 @@ export class Daemon {
     if (settings.kubernetes === null) return new Daemon(settings, context, log, version, null);
     // Read only where there is a cluster: its packages take memory and time.
     const { ClusterNode } = await import("./cluster-node.ts");
+    const way = connect ?? (await import("../kube/http/http-kube-api.ts")).connectOverHttp;
     const { state, addDeadlineMs, recoverySeconds } = settings;
     const { kubeconfig } = settings.kubernetes;
     const requests = new ApiRequestMetrics();
@@ -92,6 +100,7 @@ export class Daemon {
       context,
       log,
       onRequest: (verb, status, ms) => requests.observe(verb, status, ms),
+      connect: way,
     });
     return new Daemon(settings, context, log, version, { cluster, requests });
   }

@@ -138,3 +138,22 @@ export interface KubeApi {
   /** When the last answer of any kind came, an instant of its clock, ms; -Infinity: never. */
   readonly lastContactMs: number;
 }
+
+/** A client with connections of its own: whoever has it made closes it. */
+export interface OpenKubeApi extends KubeApi {
+  /** Ends requests, lists and watches that are under way; later ones fail. */
+  close(): void;
+}
+
+/** Called for each answer, with `ms` to its headers, and with "away" where none came. `verb`: method, LIST or WATCH. */
+export type OnRequest = (verb: string, status: number | "away", ms: number) => void;
+
+/**
+ * How a process comes to its API server. `kubeconfig` null: as a pod of the cluster. Throws when that cannot be used. Tests and
+ * simulations connect to a server in their own process instead.
+ */
+export type Connect = (
+  kubeconfig: string | null,
+  clock: Clock,
+  options?: { readonly onRequest?: OnRequest },
+) => OpenKubeApi;

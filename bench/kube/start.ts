@@ -147,7 +147,7 @@ async function startDaemon(node: NodeDaemon): Promise<Start> {
   await node.restart("SIGTERM");
   const readyMs = performance.now() - startMs;
   const metrics = async () => (await node.daemon.get("/metrics")).body;
-  return { readyMs, ...(await costOf(node.daemon.process, metrics)) };
+  return { readyMs, ...(await costOf(node.process, metrics)) };
 }
 
 async function startController(cluster: TestCluster): Promise<Start> {

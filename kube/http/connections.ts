@@ -5,6 +5,7 @@ import { createSecureContext } from "node:tls";
 import type { Clock } from "../../platform/time.ts";
 import { Contact } from "../client/contact.ts";
 import { ExchangeFailure, type Limit, messageOf } from "../client/limit.ts";
+import type { OnRequest } from "../kube-api.ts";
 import type { KubeConnection } from "./kube-config.ts";
 
 /** Requests beyond so many at once wait for a connection: reads have no queue of their own. */
@@ -14,9 +15,6 @@ const IDLE_CONNECTIONS_MAX = 32;
 /** TCP keep-alive, ms: a watch may be silent for a minute, and its peer may be gone. */
 const TCP_KEEP_ALIVE_MS = 30_000;
 const UNAUTHORIZED = 401;
-
-/** Called for each answer, with `ms` to its headers, and with "away" where none came. `verb`: method, LIST or WATCH. */
-export type OnRequest = (verb: string, status: number | "away", ms: number) => void;
 
 export interface Exchange {
   readonly verb: string;

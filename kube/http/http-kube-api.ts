@@ -11,9 +11,10 @@
 
 import type { Clock } from "../../platform/time.ts";
 import { KubeClient } from "../client/kube-client.ts";
-import { Connections, type OnRequest } from "./connections.ts";
+import type { Connect, OnRequest } from "../kube-api.ts";
+import { Connections } from "./connections.ts";
 import { HttpTransport } from "./http-transport.ts";
-import type { KubeConnection } from "./kube-config.ts";
+import { type KubeConnection, loadKubeConfig } from "./kube-config.ts";
 
 export interface HttpKubeApiOptions {
   readonly onRequest?: OnRequest;
@@ -38,3 +39,7 @@ export class HttpKubeApi extends KubeClient {
     this.#connections.close();
   }
 }
+
+/** The way of every process that is not told another one: over HTTP, as the kubeconfig says. Throws when it cannot be used. */
+export const connectOverHttp: Connect = (kubeconfig, clock, options = {}) =>
+  new HttpKubeApi(loadKubeConfig(kubeconfig), clock, options);

@@ -9,6 +9,7 @@
  */
 
 import type { Server } from "node:http";
+import type { Connect } from "../../kube/kube-api.ts";
 import { HealthServer } from "../../platform/health-server.ts";
 import type { Log } from "../../platform/log.ts";
 import { QuietLog } from "../../platform/log.ts";
@@ -39,8 +40,13 @@ export class MetadataServer {
   readonly #guests: Server;
   readonly #health: HealthServer;
 
-  /** Throws Error when a file or folder of the settings cannot be used. */
-  static async create(settings: MetadataSettings, log: Log, clock: Clock): Promise<MetadataServer> {
+  /** `connect`: the way to the API server; default: over HTTP. Throws Error when a file or folder of the settings cannot be used. */
+  static async create(
+    settings: MetadataSettings,
+    log: Log,
+    clock: Clock,
+    connect?: Connect,
+  ): Promise<MetadataServer> {
     const ring = new KeyRing(settings, log, clock);
     const metrics = new ServerMetrics();
     const sources = await openSources({
@@ -49,6 +55,7 @@ export class MetadataServer {
       clock,
       serviceSecret: () => ring.serviceSecret,
       onOutcome: (outcome) => metrics.lookedUp(outcome),
+      connect,
     });
     return new MetadataServer(settings, log, clock, { ring, metrics, sources });
   }

@@ -1,6 +1,7 @@
 import type { Buffer } from "node:buffer";
 import { IdentityClient, type IdentityOutcome } from "../../identity/client.ts";
 import type { IdentitySource } from "../../identity/source.ts";
+import type { Connect } from "../../kube/kube-api.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { Passwords } from "../tenant/passwords.ts";
@@ -25,6 +26,8 @@ export interface SourcesOptions {
   readonly clock: Clock;
   serviceSecret(): Buffer | null;
   onOutcome(outcome: IdentityOutcome): void;
+  /** The way to the API server; default: over HTTP. */
+  readonly connect?: Connect | undefined;
 }
 
 /** What the settings ask for. Throws Error when a folder or the kubeconfig cannot be used. */
@@ -57,12 +60,20 @@ function standaloneTenants({ settings, clock }: SourcesOptions): RunningTenants 
 }
 
 async function kubeTenants(
-  { settings, log, clock, serviceSecret }: SourcesOptions,
+  { settings, log, clock, serviceSecret, connect }: SourcesOptions,
   kubeconfig: string | null,
 ): Promise<RunningTenants> {
   // Read only where there is a cluster: its packages take memory and time.
   const { createKubeTenantSource } = await import("../tenant/create-kube-tenant-source.ts");
-  return createKubeTenantSource({ kubeconfig, node: settings.node, log, clock, secret: serviceSecret });
+  const { node } = settings;
+  return createKubeTenantSource({
+    kubeconfig,
+    node,
+    log,
+    clock,
+    secret: serviceSecret,
+    connect: await wayOf(connect),
+  });
 }
 
 /** As the Service's own pod, on a network whose addresses OVN-Kubernetes gives: there is no daemon to ask. */
@@ -71,13 +82,10 @@ async function openPodSources(
   kubeconfig: string | null,
   network: string,
 ): Promise<Sources> {
-  const [{ HttpKubeApi }, { loadKubeConfig }, { createOvnIdentity }] = await Promise.all([
-    import("../../kube/http/http-kube-api.ts"),
-    import("../../kube/http/kube-config.ts"),
-    import("../../identity/sources/ovn/identity.ts"),
-  ]);
+  const { createOvnIdentity } = await import("../../identity/sources/ovn/identity.ts");
+  const connect = await wayOf(options.connect);
   const tenants = await kubeTenants(options, kubeconfig);
-  const api = new HttpKubeApi(loadKubeConfig(kubeconfig), options.clock);
+  const api = connect(kubeconfig, options.clock);
   const ovn = createOvnIdentity({
     api,
     network,
@@ -103,6 +111,10 @@ async function openPodSources(
       api.close();
     },
   };
+}
+
+async function wayOf(given: Connect | undefined): Promise<Connect> {
+  return given ?? (await import("../../kube/http/http-kube-api.ts")).connectOverHttp;
 }
 
 function counted(source: IdentitySource, onOutcome: (outcome: IdentityOutcome) => void): IdentitySource {

@@ -1,7 +1,6 @@
 import type { Buffer } from "node:buffer";
 import { EventWriter } from "../../kube/events.ts";
-import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
-import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import type { Connect } from "../../kube/kube-api.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { KubeTenantSource } from "./kube-tenant-source.ts";
@@ -19,6 +18,7 @@ export interface KubeOptions {
   readonly clock: Clock;
   /** What identities are signed with for Services; asked at each request. null: they are not signed. */
   readonly secret: () => Buffer | null;
+  readonly connect: Connect;
 }
 
 /**
@@ -28,8 +28,8 @@ export interface KubeOptions {
 export function createKubeTenantSource(
   options: KubeOptions,
 ): TenantSource & { start(): Promise<void>; stop(): Promise<void> } {
-  const { kubeconfig, node, log, clock, secret } = options;
-  const api = new HttpKubeApi(loadKubeConfig(kubeconfig), clock);
+  const { kubeconfig, node, log, clock, secret, connect } = options;
+  const api = connect(kubeconfig, clock);
   const events = new EventWriter({ api, component: COMPONENT, host: node });
   const serviceBackends = new KubeServiceBackends({ api, log, node, events, secret });
   const source = new KubeTenantSource({ api, log, events, serviceBackends });

@@ -17,8 +17,8 @@ import { codeBlocks } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { interfaceOf } from "../harness/kubevirt.ts";
 import { releaseOf } from "../harness/release.ts";
-import { Scenario } from "../kube/scenario.ts";
-import { ipsOf } from "../kube/scenario-parts.ts";
+import { ipsOf } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 const STATE = readFileSync(join(import.meta.dirname, "state/0.1.0.sql"), "utf8");
 
@@ -133,59 +133,59 @@ describe.each(RELEASES)("what %s has left", (_name, commit) => {
 
   test("in a cluster: its objects, the journal of a node and the spool", async ({ skip }) => {
     const release = built ?? skip(NO_HISTORY);
-    const scene = await Scenario.start({ nodes: ["node-a"], node: { release } });
+    const world = await World.start({ api: "server", nodes: ["node-a"], node: { release } });
     try {
-      const node = scene.node("node-a");
-      const blue = await scene.network("blue", { subnets: "10.0.0.0/24,fd00::/64" });
+      const node = world.node("node-a");
+      const blue = await world.network("blue", { subnets: "10.0.0.0/24,fd00::/64" });
       const nic = { ifname: interfaceOf("blue") };
-      const [vm, stopped] = [await scene.vm("runs", blue), await scene.vm("stopped", blue)];
-      const { pod: launcher } = await scene.kubevirt.startVm(vm, "node-a");
-      const { pod: former } = await scene.kubevirt.startVm(stopped, "node-a");
+      const [vm, stopped] = [await world.vm("runs", blue), await world.vm("stopped", blue)];
+      const { pod: launcher } = await world.kubevirt.startVm(vm, "node-a");
+      const { pod: former } = await world.kubevirt.startVm(stopped, "node-a");
       const [web, ended, late] = [
-        await scene.pod("web", "node-a", blue),
-        await scene.pod("ended", "node-a", blue),
-        await scene.pod("late", "node-a", blue),
+        await world.pod("web", "node-a", blue),
+        await world.pod("ended", "node-a", blue),
+        await world.pod("late", "node-a", blue),
       ];
       const given = {
-        launcher: await scene.given(launcher, blue, nic),
-        former: await scene.given(former, blue, nic),
-        web: await scene.given(web, blue),
-        ended: await scene.given(ended, blue),
-        late: await scene.given(late, blue),
+        launcher: await world.given(launcher, blue, nic),
+        former: await world.given(former, blue, nic),
+        web: await world.given(web, blue),
+        ended: await world.given(ended, blue),
+        late: await world.given(late, blue),
       };
-      await scene.kubevirt.stopVm(stopped);
-      await scene.del(former, blue, nic);
-      for (const ip of given.former) await scene.untilUsers(blue, ip);
-      await scene.del(ended, blue);
-      for (const ip of given.ended) await scene.untilState(blue, ip, "Cooling");
+      await world.kubevirt.stopVm(stopped);
+      await world.del(former, blue, nic);
+      for (const ip of given.former) await world.untilUsers(blue, ip);
+      await world.del(ended, blue);
+      for (const ip of given.ended) await world.becomes(blue, ip, "Cooling");
       await node.daemon.end();
-      await scene.del(late, blue);
-      const objects = await scene.allocations(blue);
+      await world.del(late, blue);
+      const objects = await world.allocations(blue);
       expect(objects).toHaveLength(10);
 
       await node.restart("SIGTERM", { release: undefined });
       expect(readdirSync(node.daemon.spool)).toEqual([]);
-      for (const ip of given.late) await scene.untilState(blue, ip, "Cooling");
+      for (const ip of given.late) await world.becomes(blue, ip, "Cooling");
       const isLate = ({ spec }: KubeObject) => given.late.includes(spec.address);
-      const present = await scene.allocations(blue);
+      const present = await world.allocations(blue);
       expect(present.filter((one) => !isLate(one))).toEqual(objects.filter((one) => !isLate(one)));
 
-      expect(await scene.given(web, blue)).toEqual(given.web);
-      expect(await scene.given(launcher, blue, nic)).toEqual(given.launcher);
-      const { pod: next } = await scene.kubevirt.startVm(stopped, "node-a");
-      expect(await scene.given(next, blue, nic)).toEqual(given.former);
-      const fresh = await scene.given(await scene.pod("new", "node-a", blue), blue);
+      expect(await world.given(web, blue)).toEqual(given.web);
+      expect(await world.given(launcher, blue, nic)).toEqual(given.launcher);
+      const { pod: next } = await world.kubevirt.startVm(stopped, "node-a");
+      expect(await world.given(next, blue, nic)).toEqual(given.former);
+      const fresh = await world.given(await world.pod("new", "node-a", blue), blue);
       expect(objects.filter(({ spec }) => fresh.includes(spec.address))).toEqual([]);
-      await scene.expectClean();
+      await world.settled();
 
-      await scene.del(web, blue);
-      for (const ip of given.web) await scene.untilState(blue, ip, "Cooling");
-      await scene.del(launcher, blue, nic);
-      for (const ip of given.launcher) await scene.untilUsers(blue, ip);
-      expect(await scene.given(launcher, blue, { ...nic, containerId: "next" })).toEqual(given.launcher);
-      await scene.expectClean();
+      await world.del(web, blue);
+      for (const ip of given.web) await world.becomes(blue, ip, "Cooling");
+      await world.del(launcher, blue, nic);
+      for (const ip of given.launcher) await world.untilUsers(blue, ip);
+      expect(await world.given(launcher, blue, { ...nic, containerId: "next" })).toEqual(given.launcher);
+      await world.settled();
     } finally {
-      await scene.stop();
+      await world.stop();
     }
   });
 });

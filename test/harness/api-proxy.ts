@@ -1,8 +1,9 @@
 import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
-import { Agent, createServer, request, type Server } from "node:https";
+import * as http from "node:http";
+import * as https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
-import type { TestCluster } from "./cluster.ts";
+import type { Cluster } from "./world/cluster.ts";
 
 export interface ProxyRequest {
   readonly method: string;
@@ -40,27 +41,31 @@ export interface ProxyLogEntry extends ProxyRequest {
   readonly act: ProxyAct | null;
 }
 
-/** An HTTPS proxy on the loopback before a cluster's API server, with the same certificate. */
+/** A proxy on the loopback before a cluster's API server, with the same certificate; plain HTTP where the server has none. */
 export class ApiProxy {
   /** Every request since the start, oldest first; a test may empty it. */
   readonly log: ProxyLogEntry[] = [];
   readonly ca: string;
   readonly #upstream: URL;
-  readonly #upstreamAgent: Agent;
-  readonly #server: Server;
+  readonly #upstreamAgent: http.Agent;
+  readonly #server: http.Server;
   readonly #sockets = new Set<Socket>();
   readonly #watches = new Set<OpenWatch>();
   readonly #headers: Readonly<Record<string, string>>;
   #rules: { rule: ProxyRule; left: number }[] = [];
 
-  private constructor(cluster: TestCluster, headers: Readonly<Record<string, string>>) {
+  private constructor(cluster: Cluster, headers: Readonly<Record<string, string>>) {
     this.#headers = headers;
     this.ca = cluster.ca;
     this.#upstream = new URL(cluster.server);
-    this.#upstreamAgent = new Agent({ keepAlive: true, ca: cluster.ca });
-    this.#server = createServer({ cert: cluster.ca, key: cluster.key }, (asked, answer) =>
-      this.#handle(asked, answer),
-    );
+    const handle = (asked: IncomingMessage, answer: ServerResponse) => this.#handle(asked, answer);
+    if (this.#isSecure) {
+      this.#upstreamAgent = new https.Agent({ keepAlive: true, ca: cluster.ca });
+      this.#server = https.createServer({ cert: cluster.ca, key: cluster.key }, handle);
+    } else {
+      this.#upstreamAgent = new http.Agent({ keepAlive: true });
+      this.#server = http.createServer(handle);
+    }
     this.#server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
       socket.once("close", () => this.#sockets.delete(socket));
@@ -71,10 +76,7 @@ export class ApiProxy {
   }
 
   /** `headers` are added to every request. */
-  static async start(
-    cluster: TestCluster,
-    headers: Readonly<Record<string, string>> = {},
-  ): Promise<ApiProxy> {
+  static async start(cluster: Cluster, headers: Readonly<Record<string, string>> = {}): Promise<ApiProxy> {
     const proxy = new ApiProxy(cluster, headers);
     proxy.#server.listen(0, "127.0.0.1");
     await once(proxy.#server, "listening");
@@ -83,7 +85,7 @@ export class ApiProxy {
 
   /** For `cluster.kubeconfig(user, proxy.url)`. */
   get url(): string {
-    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `${this.#upstream.protocol}//127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   /** Adds a rule; the first that fits a request decides. Returns what removes it. */
@@ -122,6 +124,10 @@ export class ApiProxy {
     await once(this.#server, "close");
   }
 
+  get #isSecure(): boolean {
+    return this.#upstream.protocol === "https:";
+  }
+
   #handle(asked: IncomingMessage, answer: ServerResponse): void {
     const seen = { method: asked.method ?? "", path: asked.url ?? "", headers: asked.headers };
     const act = this.#actFor(seen);
@@ -157,6 +163,7 @@ export class ApiProxy {
       path: entry.path,
       headers: { ...entry.headers, ...this.#headers },
     };
+    const { request } = this.#isSecure ? https : http;
     const sent = request({ ...options, agent: this.#upstreamAgent }, (from) => {
       entry.status = from.statusCode ?? null;
       this.#answer(from, answer, entry);

@@ -2,13 +2,17 @@ import { execFileSync } from "node:child_process";
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { connectOverHttp } from "../../kube/http/http-kube-api.ts";
+import type { Connect } from "../../kube/kube-api.ts";
 import { makeCertificate } from "./certificate.ts";
 import { apiServer, controllerManager, etcd } from "./cluster-parts.ts";
 import { newFolder, until } from "./daemon.ts";
-import { KubeApi, type KubeObject } from "./kube-api.ts";
+import { type KubeApi, type KubeObject, ServerApi } from "./kube-api.ts";
 import { applyObjects, definitionsServed, readManifestFolder, readManifests } from "./kube-manifests.ts";
-import { NO_WRITES, type WriteCounts, writesOf } from "./kube-metrics.ts";
+import { NO_WRITES, readsOf, type WriteCounts, writesOf } from "./kube-metrics.ts";
 import { freePorts, type KubeProcess } from "./kube-process.ts";
+import { ACCOUNTS, type Account, type Cluster, type ClusterUser } from "./world/cluster.ts";
+import { kubeconfigText } from "./world/kubeconfig.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const HARNESS_CRDS = join(import.meta.dirname, "crds");
@@ -24,12 +28,10 @@ export interface ClusterOptions {
   readonly apiServerArgs?: readonly string[];
 }
 
-const ACCOUNTS = ["holdfast-node", "holdfast-controller", "holdfast-metadata"] as const;
-type Account = (typeof ACCOUNTS)[number];
-export type ClusterUser = "admin" | Account;
+export type { ClusterUser } from "./world/cluster.ts";
 
 /** A real API server with etcd and the garbage collector on the loopback, in a temporary folder. No kubelet, no scheduler. */
-export class TestCluster {
+export class TestCluster implements Cluster {
   /** Where the API server is, e.g. `https://127.0.0.1:12345`. */
   readonly server: string;
   /** PEM; also the certificate for a proxy in front of it. */
@@ -53,7 +55,7 @@ export class TestCluster {
     const { certificate, key } = makeCertificate(folder);
     this.ca = certificate;
     this.key = key;
-    this.api = new KubeApi(this.server, this.ca, this.#adminToken);
+    this.api = new ServerApi(this.server, this.ca, this.#adminToken);
     this.#tokens.set("admin", this.#adminToken);
     writeFileSync(join(folder, "tokens.csv"), `${this.#adminToken},admin,admin,system:masters\n`);
     const signing = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -95,21 +97,8 @@ export class TestCluster {
    * proxy instead of the API server itself.
    */
   kubeconfig(user: ClusterUser, server = this.server, ca = this.ca): string {
-    const content = {
-      apiVersion: "v1",
-      kind: "Config",
-      clusters: [
-        {
-          name: "test",
-          cluster: { server, "certificate-authority-data": Buffer.from(ca).toString("base64") },
-        },
-      ],
-      users: [{ name: user, user: { token: this.token(user) } }],
-      contexts: [{ name: "test", context: { cluster: "test", user } }],
-      "current-context": "test",
-    };
     const path = join(this.folder, `${user}-${randomUUID().slice(0, 8)}.kubeconfig`);
-    writeFileSync(path, JSON.stringify(content), { mode: 0o600 });
+    writeFileSync(path, kubeconfigText({ user, token: this.token(user), server, ca }), { mode: 0o600 });
     return path;
   }
 
@@ -120,7 +109,15 @@ export class TestCluster {
 
   /** A client with the rights of a user. Close it, or let it go with the process. */
   apiAs(user: ClusterUser): KubeApi {
-    return new KubeApi(this.server, this.ca, this.token(user));
+    return this.apiWith(this.token(user));
+  }
+
+  apiWith(token: string): KubeApi {
+    return new ServerApi(this.server, this.ca, token);
+  }
+
+  connect(user: ClusterUser): Connect {
+    return (_kubeconfig, clock, options) => connectOverHttp(this.kubeconfig(user), clock, options);
   }
 
   /** Applies objects in their order; definitions are served when this returns. */
@@ -226,6 +223,10 @@ export class TestCluster {
   async writes(resource?: string): Promise<unknown> {
     const counts = writesOf(await this.api.get("/metrics"));
     return resource === undefined ? counts : (counts[resource] ?? NO_WRITES);
+  }
+
+  async reads(resource: string): Promise<number> {
+    return readsOf(await this.api.get("/metrics"), resource);
   }
 
   async #begin(options: ClusterOptions): Promise<void> {

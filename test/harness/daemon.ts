@@ -40,7 +40,7 @@ export interface ApiAnswer {
 }
 
 /** A real daemon process on a state folder of its own. */
-export class TestDaemon {
+export class TestDaemon implements RunningDaemon {
   readonly folder: string;
   readonly socket: string;
   readonly state: string;
@@ -140,6 +140,8 @@ export class TestDaemon {
 
   /** Ends the process and removes its folder. */
   async stop(): Promise<void> {
+    // One that is frozen would never hear of it.
+    this.process.kill("SIGCONT");
     await this.end();
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -150,6 +152,13 @@ export type ServedDaemon = Pick<
   TestDaemon,
   "folder" | "socket" | "state" | "spool" | "log" | "cni" | "get" | "post" | "delete" | "cli" | "stop"
 >;
+
+/** A daemon of which one after another may run on a folder. */
+export interface RunningDaemon extends ServedDaemon {
+  /** Ends it with a signal and waits for that; the folder stays. */
+  end(signal?: NodeJS.Signals): Promise<number | null>;
+  ready(): Promise<void>;
+}
 
 export interface CniOptions {
   readonly config?: object | string;

@@ -18,54 +18,17 @@ const PATCH_TYPES = {
 } as const;
 
 /**
- * A small client of the API server, by path. `call` returns every answer; the others throw an error with the answer's
+ * A small client of an API server, by path. `call` returns every answer; the others throw an error with the answer's
  * text when the status is 300 or more.
  */
-export class KubeApi {
-  readonly #server: URL;
-  readonly #agent: Agent;
-  readonly #token: string;
-
-  constructor(server: string, ca: string, token: string) {
-    this.#server = new URL(server);
-    this.#token = token;
-    this.#agent = new Agent({ keepAlive: true, ca });
-  }
-
+export abstract class KubeApi {
   /** Sends a request; rejects only when the connection fails. `headers` replace the usual ones. */
-  call(
+  abstract call(
     method: string,
     path: string,
     body?: unknown,
-    headers: Readonly<Record<string, string>> = {},
-  ): Promise<KubeAnswer> {
-    const text = body === undefined ? "" : JSON.stringify(body);
-    const options: RequestOptions = {
-      host: this.#server.hostname,
-      port: this.#server.port,
-      method,
-      path,
-      agent: this.#agent,
-      headers: {
-        authorization: `Bearer ${this.#token}`,
-        accept: "application/json",
-        ...(text === ""
-          ? {}
-          : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
-        ...headers,
-      },
-    };
-    return new Promise((resolve, reject) => {
-      const sent = request(options, (answer) => {
-        readAll(answer).then(
-          (content) => resolve({ status: answer.statusCode ?? 0, body: parsed(content) }),
-          reject,
-        );
-      });
-      sent.on("error", reject);
-      sent.end(text);
-    });
-  }
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<KubeAnswer>;
 
   get(path: string): Promise<KubeObject> {
     return this.#must("GET", path);
@@ -103,12 +66,62 @@ export class KubeApi {
   }
 
   /** Closes the idle connections. */
-  close(): void {
-    this.#agent.destroy();
-  }
+  abstract close(): void;
 
   async #must(method: string, path: string, body?: unknown): Promise<KubeObject> {
     return succeeded(method, path, await this.call(method, path, body));
+  }
+}
+
+/** The client of a real server. */
+export class ServerApi extends KubeApi {
+  readonly #server: URL;
+  readonly #agent: Agent;
+  readonly #token: string;
+
+  constructor(server: string, ca: string, token: string) {
+    super();
+    this.#server = new URL(server);
+    this.#token = token;
+    this.#agent = new Agent({ keepAlive: true, ca });
+  }
+
+  override call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<KubeAnswer> {
+    const text = body === undefined ? "" : JSON.stringify(body);
+    const options: RequestOptions = {
+      host: this.#server.hostname,
+      port: this.#server.port,
+      method,
+      path,
+      agent: this.#agent,
+      headers: {
+        authorization: `Bearer ${this.#token}`,
+        accept: "application/json",
+        ...(text === ""
+          ? {}
+          : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
+        ...headers,
+      },
+    };
+    return new Promise((resolve, reject) => {
+      const sent = request(options, (answer) => {
+        readAll(answer).then(
+          (content) => resolve({ status: answer.statusCode ?? 0, body: parsed(content) }),
+          reject,
+        );
+      });
+      sent.on("error", reject);
+      sent.end(text);
+    });
+  }
+
+  override close(): void {
+    this.#agent.destroy();
   }
 }
 

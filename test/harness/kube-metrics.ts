@@ -20,17 +20,29 @@ export const NO_WRITES: WriteCounts = { create: 0, update: 0, patch: 0, delete: 
 /** Writes by resource, `resource/subresource` for subresources, out of the API server's metrics text. */
 export function writesOf(metrics: string): Record<string, WriteCounts> {
   const counts: Record<string, WriteCounts> = {};
-  for (const [, labels, value] of metrics.matchAll(/^apiserver_request_total\{(.*)\} (\S+)$/gm)) {
-    const label = new Map(
-      [...(labels as string).matchAll(/(\w+)="([^"]*)"/g)].map(([, name, text]) => [name, text]),
-    );
+  for (const { label, count: more } of requestsOf(metrics)) {
     const verb = VERBS[label.get("verb") ?? ""];
     if (verb === undefined) continue;
     const subresource = label.get("subresource");
     const resource = `${label.get("resource")}${subresource ? `/${subresource}` : ""}`;
     const before = counts[resource] ?? NO_WRITES;
-    const more = Number(value);
     counts[resource] = { ...before, [verb]: before[verb] + more, total: before.total + more };
   }
   return counts;
+}
+
+/** GETs of single objects of a resource, out of the same text. */
+export function readsOf(metrics: string, resource: string): number {
+  return requestsOf(metrics)
+    .filter(({ label }) => label.get("verb") === "GET" && label.get("resource") === resource)
+    .reduce((sum, { count }) => sum + count, 0);
+}
+
+function requestsOf(metrics: string): { label: Map<string, string>; count: number }[] {
+  return [...metrics.matchAll(/^apiserver_request_total\{(.*)\} (\S+)$/gm)].map(([, labels, value]) => ({
+    label: new Map(
+      [...(labels as string).matchAll(/(\w+)="([^"]*)"/g)].map(([, name = "", text = ""]) => [name, text]),
+    ),
+    count: Number(value),
+  }));
 }

@@ -1,4 +1,8 @@
-import { type CniAnswer, type Release, TestDaemon } from "./daemon.ts";
+import type { ChildProcess } from "node:child_process";
+import type { Connect } from "../../kube/kube-api.ts";
+import type { Clock } from "../../platform/time.ts";
+import { type CniAnswer, type Release, type RunningDaemon, TestDaemon } from "./daemon.ts";
+import { DaemonHere } from "./daemon-here.ts";
 import type { KubeObject } from "./kube-api.ts";
 
 export interface NodeOptions {
@@ -6,12 +10,16 @@ export interface NodeOptions {
   readonly node: string;
   /** Path of a kubeconfig file, from `cluster.kubeconfig("holdfast-node")`. */
   readonly kubeconfig: string;
+  /** The daemon lives in the process of the test, and comes to its API server this way. */
+  readonly connect?: Connect | undefined;
   /** An existing folder to start on again; default: a new one. */
   readonly folder?: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Wait for readiness; default true. */
   readonly wait?: boolean;
+  /** Of a daemon in the process of the test. */
+  readonly clock?: Clock | undefined;
   /** As DaemonOptions. */
   readonly release?: Release | undefined;
 }
@@ -28,13 +36,13 @@ export interface AttachmentOptions {
   readonly moreArgs?: string;
 }
 
-/** `holdfast daemon` in Kubernetes mode on a node, and the container runtime that runs its plugin binary. */
+/** A daemon in Kubernetes mode on a node, and the container runtime that runs its plugin binary. */
 export class NodeDaemon {
   readonly options: NodeOptions;
-  /** The daemon process; another one after `restart`. */
-  daemon: TestDaemon;
+  /** The daemon; another one after `restart`. */
+  daemon: RunningDaemon;
 
-  private constructor(options: NodeOptions, daemon: TestDaemon) {
+  private constructor(options: NodeOptions, daemon: RunningDaemon) {
     this.options = options;
     this.daemon = daemon;
   }
@@ -52,6 +60,12 @@ export class NodeDaemon {
     return this.daemon.log;
   }
 
+  /** Of a daemon that is a process of its own. */
+  get process(): ChildProcess {
+    if (this.daemon instanceof TestDaemon) return this.daemon.process;
+    throw new Error("the daemon has no process of its own");
+  }
+
   add(pod: KubeObject, options: AttachmentOptions): Promise<CniAnswer> {
     return this.#cni("ADD", pod, options);
   }
@@ -65,8 +79,8 @@ export class NodeDaemon {
     return this.#cni("CHECK", pod, options);
   }
 
-  /** Ends the process, SIGKILL unless told otherwise, and starts another one on the same state. */
-  async restart(signal: NodeJS.Signals = "SIGKILL", more: Partial<NodeOptions> = {}): Promise<void> {
+  /** Ends the daemon and starts another one on the same state. A process gets SIGKILL unless told otherwise. */
+  async restart(signal = this.#lastSignal, more: Partial<NodeOptions> = {}): Promise<void> {
     await this.daemon.end(signal);
     this.daemon = await launch({ ...this.options, ...more, folder: this.daemon.folder });
   }
@@ -74,6 +88,11 @@ export class NodeDaemon {
   /** Ends the process and removes its folder. */
   stop(): Promise<void> {
     return this.daemon.stop();
+  }
+
+  /** How a daemon of its kind ends when nobody is asked. */
+  get #lastSignal(): NodeJS.Signals {
+    return this.daemon instanceof TestDaemon ? "SIGKILL" : "SIGTERM";
   }
 
   #cni(verb: string, pod: KubeObject, options: AttachmentOptions): Promise<CniAnswer> {
@@ -99,12 +118,18 @@ export function cniArgs(pod: KubeObject, containerId: string): string {
   ].join(";");
 }
 
-function launch(options: NodeOptions): Promise<TestDaemon> {
-  return TestDaemon.start({
-    args: ["--kubeconfig", options.kubeconfig, "--node", options.node, ...(options.args ?? [])],
-    release: options.release,
-    ...(options.folder === undefined ? {} : { folder: options.folder }),
-    ...(options.env === undefined ? {} : { env: options.env }),
-    ...(options.wait === undefined ? {} : { wait: options.wait }),
-  });
+async function launch(options: NodeOptions): Promise<RunningDaemon> {
+  const { connect, folder, env, clock } = options;
+  const args = ["--kubeconfig", options.kubeconfig, "--node", options.node, ...(options.args ?? [])];
+  if (connect === undefined)
+    return TestDaemon.start({
+      args,
+      release: options.release,
+      ...(folder === undefined ? {} : { folder }),
+      ...(env === undefined ? {} : { env }),
+      ...(options.wait === undefined ? {} : { wait: options.wait }),
+    });
+  const daemon = await DaemonHere.start(args, { folder, connect, env, clock });
+  if (options.wait !== false) await daemon.ready();
+  return daemon;
 }

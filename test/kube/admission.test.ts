@@ -3,8 +3,8 @@ import { asDaemonOf } from "../harness/admission.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { claimName, interfaceOf } from "../harness/kubevirt.ts";
-import { NAMESPACE, Scenario } from "./scenario.ts";
-import { nameOf, type TestNetwork } from "./scenario-parts.ts";
+import { NAMESPACE, type Network, nameOf } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 /*
  * The daemons of two nodes and the controller at work while the API server enforces deploy/admission: everything that they
@@ -16,65 +16,66 @@ const NETWORKS = "/apis/ipam.holdfast.dev/v1alpha1/ipnetworks";
 const JSON_PATCH = "application/json-patch+json";
 const MERGE_PATCH = "application/merge-patch+json";
 
-let scene: Scenario;
+let world: World;
 
 beforeAll(async () => {
-  scene = await Scenario.start({
+  world = await World.start({
+    api: "server",
     nodes: ["node-a", "node-b"],
     admission: true,
     controller: { sweepGraceSeconds: 1, sweepIntervalSeconds: 1 },
   });
 });
 afterEach(async () => {
-  await scene.expectClean();
+  await world.settled();
 });
-afterAll(() => scene?.stop());
+afterAll(() => world?.stop());
 
-const nic = (network: TestNetwork) => ({ ifname: interfaceOf(network.name) });
+const nic = (network: Network) => ({ ifname: interfaceOf(network.name) });
 
 /** A request with the token of a node's daemon; null: a token that is bound to no node. */
 function asThief(node: string | null, method: string, path: string, body: unknown, type = MERGE_PATCH) {
-  return scene.cluster.api.call(method, path, body as object, { "content-type": type, ...asDaemonOf(node) });
+  return world.cluster.api.call(method, path, body as object, { "content-type": type, ...asDaemonOf(node) });
 }
 
 test("a VM's life over both nodes, pods, a lost object and a killed daemon: nothing that they write is refused", async () => {
-  const network = await scene.network("life", { subnets: "10.0.0.0/29,fd00::/125", cooldownSeconds: 0 });
-  const vm = await scene.vm("vm", network);
-  const { pod: source } = await scene.kubevirt.startVm(vm, "node-a");
-  const ips = await scene.given(source, network, nic(network));
-  const target = await scene.kubevirt.migrate(vm, "node-b", "Pending");
-  expect(await scene.given(target, network, nic(network))).toEqual(ips);
-  await scene.kubevirt.finishPod(source);
-  await scene.del(source, network, nic(network));
-  await scene.kubevirt.removePod(source);
-  await scene.untilOwnerPod(claimName(vm, network.name), target);
+  const network = await world.network("life", { subnets: "10.0.0.0/29,fd00::/125", cooldownSeconds: 0 });
+  const vm = await world.vm("vm", network);
+  const { pod: source } = await world.kubevirt.startVm(vm, "node-a");
+  const ips = await world.given(source, network, nic(network));
+  const target = await world.kubevirt.migrate(vm, "node-b", "Pending");
+  expect(await world.given(target, network, nic(network))).toEqual(ips);
+  await world.kubevirt.finishPod(source);
+  await world.del(source, network, nic(network));
+  await world.kubevirt.removePod(source);
+  await world.untilOwnerPod(claimName(vm, network.name), target);
 
   // More pods than the network has addresses, one after the other: what rests is taken over, by the other node too.
   for (let index = 0; index < 6; index += 1) {
-    const pod = await scene.pod(`pod-${index}`, `node-${"ab"[index % 2]}`, network);
-    await scene.given(pod, network);
-    expect(await scene.given(pod, network, { containerId: `second-${index}` })).toHaveLength(2);
-    await scene.del(pod, network, { containerId: `second-${index}` });
-    await scene.kubevirt.removePod(pod);
+    const pod = await world.pod(`pod-${index}`, `node-${"ab"[index % 2]}`, network);
+    await world.given(pod, network);
+    expect(await world.given(pod, network, { containerId: `second-${index}` })).toHaveLength(2);
+    await world.del(pod, network, { containerId: `second-${index}` });
+    await world.kubevirt.removePod(pod);
   }
 
   // Somebody deletes an object by force; the daemon restores it at its next comparison.
   const path = `${ALLOCATIONS}/${nameOf(network.name, ips[0] as string)}`;
-  await scene.cluster.api.patch(path, { metadata: { finalizers: null } });
-  await scene.cluster.api.delete(path).catch(() => {});
-  await scene.node("node-b").restart();
-  await scene.untilUsers(network, ips[0] as string, target);
+  await world.cluster.api.patch(path, { metadata: { finalizers: null } });
+  await world.cluster.api.delete(path).catch(() => {});
+  await world.node("node-b").restart();
+  await world.untilUsers(network, ips[0] as string, target);
 
-  await scene.kubevirt.stopVm(vm);
-  await scene.del(target, network, nic(network));
-  for (const ip of ips) await scene.untilUsers(network, ip);
-  await scene.kubevirt.deleteVm(vm);
-  for (const ip of ips) await scene.untilState(network, ip, "Cooling");
+  await world.kubevirt.stopVm(vm);
+  await world.del(target, network, nic(network));
+  for (const ip of ips) await world.untilUsers(network, ip);
+  await world.kubevirt.deleteVm(vm);
+  for (const ip of ips) await world.becomes(network, ip, "Cooling");
 
-  expect(scene.admission.refusals).toEqual([]);
+  expect(world.admission.refusals).toEqual([]);
   // Who writes an IPNetwork first, a daemon or the controller, is chance.
   const seen = new Set(
-    scene.admission.reviews.map(({ request, policies }) => `${request.operation} ${policies.join()}`),
+    world.admission.reviews.map(({ request, policies }) => `${request.operation} ${policies.join()}`),
   );
   for (const one of [
     "CREATE holdfast-node-allocations",
@@ -85,20 +86,20 @@ test("a VM's life over both nodes, pods, a lost object and a killed daemon: noth
 });
 
 test("a token stolen from node-b changes nothing of node-a's, and one of no node nothing at all", async () => {
-  const network = await scene.network("stolen");
-  const pod = await scene.pod("victim", "node-a", network);
-  const [ip] = (await scene.given(pod, network)) as [string];
-  const vm = await scene.vm("asleep", network);
-  const { pod: launcher } = await scene.kubevirt.startVm(vm, "node-a");
-  const [vmIp] = (await scene.given(launcher, network, nic(network))) as [string];
-  await scene.kubevirt.stopVm(vm);
-  await scene.del(launcher, network, nic(network));
-  await scene.untilUsers(network, vmIp);
+  const network = await world.network("stolen");
+  const pod = await world.pod("victim", "node-a", network);
+  const [ip] = (await world.given(pod, network)) as [string];
+  const vm = await world.vm("asleep", network);
+  const { pod: launcher } = await world.kubevirt.startVm(vm, "node-a");
+  const [vmIp] = (await world.given(launcher, network, nic(network))) as [string];
+  await world.kubevirt.stopVm(vm);
+  await world.del(launcher, network, nic(network));
+  await world.untilUsers(network, vmIp);
 
   const victim = `${ALLOCATIONS}/${nameOf("stolen", ip)}`;
   const asleep = `${ALLOCATIONS}/${nameOf("stolen", vmIp)}`;
   const claim = `${pathOf(NAMESPACE, "ipamclaims", claimName(vm, "stolen"), "k8s.cni.cncf.io/v1alpha1")}/status`;
-  const before = await Promise.all([victim, asleep, claim].map((path) => scene.cluster.api.get(path)));
+  const before = await Promise.all([victim, asleep, claim].map((path) => world.cluster.api.get(path)));
   const cool = { metadata: { finalizers: null }, status: { state: "Cooling", attachments: null } };
   const owner = { kind: "Pod", uid: "thief", namespace: "evil", name: "thief", interface: "net1" };
   const attempts: [string, string, unknown, string?][] = [
@@ -124,11 +125,11 @@ test("a token stolen from node-b changes nothing of node-a's, and one of no node
     const answer = await asThief(null, "POST", ALLOCATIONS, body, "application/json");
     expect(answer.body.message).toContain("the token is not bound to a node");
   }
-  const after = await Promise.all([victim, asleep, claim].map((path) => scene.cluster.api.get(path)));
+  const after = await Promise.all([victim, asleep, claim].map((path) => world.cluster.api.get(path)));
   expect(after.map(({ spec, status }) => ({ spec, status }))).toEqual(
     before.map(({ spec, status }) => ({ spec, status })),
   );
-  scene.admission.reviews.length = 0;
+  world.admission.reviews.length = 0;
 });
 
 /** An allocation whose container would run on a node. */
@@ -143,12 +144,12 @@ function forged(node: string): KubeObject {
 }
 
 test("a refusal of the server's is told as what it is, and the next ADD that it lets pass is served", async () => {
-  const network = await scene.network("refused");
-  const pod = await scene.pod("refused", "node-a", network);
+  const network = await world.network("refused");
+  const pod = await world.pod("refused", "node-a", network);
   // As if the daemon had a token of another node.
-  const stop = scene.admission.refuse("node-a");
-  const message = await scene.refused(pod, network, 11);
+  const stop = world.admission.refuse("node-a");
+  const message = await world.refused(pod, network, 11);
   stop();
   expect(message).toMatch(/the API server refuses to create an IPAllocation: 403 .*denied the request/);
-  await scene.given(pod, network);
+  await world.given(pod, network);
 });

@@ -2,24 +2,26 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type CniAnswer, until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { addedInTheEnd, checked, deleted, type Guest, ipsOf, type Net, pause, Scene } from "./fault-scene.ts";
+import { addedInTheEnd, checked, deleted, type Guest, pause, type VmGuest } from "../harness/world/guests.ts";
+import { ipsOf, type Network } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 const DEADLINE_MS = 1_500;
 const ARGS = ["--add-deadline-ms", String(DEADLINE_MS)];
 
-let scene: Scene;
+let world: World;
 let a: NodeDaemon;
 let b: NodeDaemon;
-let net: Net;
+let net: Network;
 
 beforeAll(async () => {
-  scene = await Scene.start();
-  net = await scene.net("blue", "10.40.0.0/24,fd40::/64");
-  a = await scene.node("node-a", { args: ARGS });
-  b = await scene.node("node-b", { args: ARGS });
+  world = await World.start({ api: "server" });
+  net = await world.network("blue", { subnets: "10.40.0.0/24,fd40::/64" });
+  a = await world.startNode("node-a", { args: ARGS });
+  b = await world.startNode("node-b", { args: ARGS });
 });
 afterAll(async () => {
-  await scene?.stop();
+  await world?.stop();
 });
 
 interface Running {
@@ -34,20 +36,21 @@ interface Running {
 
 /** Two pods and a VM that run on node-a, and a pod that comes too late. */
 async function running(): Promise<Running> {
-  const pod = await scene.pod(net, a.name);
-  const leaving = await scene.pod(net, a.name);
-  const vm = await scene.vm(net, a.name);
+  const pod = await world.guest(net, a.name);
+  const leaving = await world.guest(net, a.name);
+  const vm = await world.vmGuest(net, a.name);
   await addedInTheEnd(a, pod);
   await addedInTheEnd(a, leaving);
   await addedInTheEnd(a, vm);
-  const late = await scene.pod(net, a.name);
+  const late = await world.guest(net, a.name);
   const [podAnswer, vmAnswer] = [await a.add(pod.pod, pod.options), await a.add(vm.pod, vm.options)];
   return { pod, podAnswer, leaving, vm, vmAnswer, late };
 }
 
 const check = (guest: Guest, answer: CniAnswer) =>
-  a.check(guest.pod, { ...guest.options, config: { ...net.config, prevResult: answer.json() } });
-const status = () => a.daemon.cni("STATUS", "", { config: { ...net.config, cniVersion: "1.1.0" } });
+  a.check(guest.pod, { ...guest.options, config: { ...JSON.parse(net.config), prevResult: answer.json() } });
+const status = () =>
+  a.daemon.cni("STATUS", "", { config: { ...JSON.parse(net.config), cniVersion: "1.1.0" } });
 
 async function expectAwayServed({ pod, podAnswer, leaving, vm, vmAnswer, late }: Running): Promise<void> {
   const code = async (answer: Promise<CniAnswer>) => (await answer).json().code;
@@ -64,14 +67,14 @@ async function expectSettled({ pod, podAnswer, leaving, vm, vmAnswer, late }: Ru
   const lateIps = await addedInTheEnd(a, late);
   const nodes = [a, b];
   const guests = [[pod, ipsOf(podAnswer)] as const, [vm, ipsOf(vmAnswer)] as const];
-  await scene.settled(net, [...gone, ...guests, [late, lateIps]], nodes);
-  const target = await scene.target(vm as Parameters<Scene["target"]>[0], b.name);
+  await world.settledWith(net, [...gone, ...guests, [late, lateIps]], nodes);
+  const target = await world.target(vm as VmGuest, b.name);
   expect(await addedInTheEnd(b, target)).toEqual(ipsOf(vmAnswer));
   await deleted(a, { ...leaving, options: { ...leaving.options, containerId: "anew" } });
   for (const guest of [pod, vm, late]) await deleted(a, guest);
   await deleted(b, target);
   gone.push([vm, ipsOf(vmAnswer)]);
-  await scene.settled(net, gone, nodes);
+  await world.settledWith(net, gone, nodes);
 }
 
 /** VMs of before: they keep their addresses. */
@@ -79,7 +82,7 @@ const gone: (readonly [Guest, readonly string[]])[] = [];
 
 test("the API server stopped, the daemon restarted meanwhile", async () => {
   const now = await running();
-  await scene.cluster.stopApiServer();
+  await world.cluster.stopApiServer();
   await expectAwayServed(now);
   expect((await check(now.vm, now.vmAnswer)).code).toBe(0);
   expect((await a.daemon.cli("list")).stdout).toContain(ipsOf(now.podAnswer)[0]);
@@ -94,24 +97,24 @@ test("the API server stopped, the daemon restarted meanwhile", async () => {
   expect((await status()).json().code).toBe(50);
   expect((await a.daemon.get("/readyz")).status).toBe(503);
 
-  await scene.cluster.startApiServer();
+  await world.cluster.startApiServer();
   await a.daemon.ready();
   expect((await status()).code).toBe(0);
   await expectSettled(now);
 });
 
 test("the last container of a node deleted while the API server is away, and the daemon restarted", async () => {
-  const alone = await scene.node("node-c", { args: ARGS });
-  const [pod, vm] = [await scene.pod(net, alone.name), await scene.vm(net, alone.name)];
+  const alone = await world.startNode("node-c", { args: ARGS });
+  const [pod, vm] = [await world.guest(net, alone.name), await world.vmGuest(net, alone.name)];
   await addedInTheEnd(alone, pod);
   gone.push([vm, await addedInTheEnd(alone, vm)]);
-  await scene.cluster.stopApiServer();
+  await world.cluster.stopApiServer();
   for (const guest of [pod, vm]) await deleted(alone, guest);
   await alone.restart("SIGKILL", { wait: false });
-  await scene.cluster.startApiServer();
+  await world.cluster.startApiServer();
   await alone.daemon.ready();
-  await scene.settled(net, gone);
-  const left = (await scene.allocations(net)).flatMap(({ status: now }) =>
+  await world.settledWith(net, gone);
+  const left = (await world.allocations(net)).flatMap(({ status: now }) =>
     Object.keys(now?.attachments ?? {}),
   );
   expect(left).toEqual([]);
@@ -119,20 +122,20 @@ test("the last container of a node deleted while the API server is away, and the
 
 test("etcd stopped", async () => {
   const now = await running();
-  await scene.cluster.stopEtcd();
+  await world.server.stopEtcd();
   await expectAwayServed(now);
   expect((await check(now.vm, now.vmAnswer)).code).toBe(0);
-  await scene.cluster.startEtcd();
+  await world.server.startEtcd();
   await expectSettled(now);
 });
 
 test("etcd frozen: requests hang", async () => {
   const now = await running();
-  scene.cluster.pauseEtcd();
+  world.server.pauseEtcd();
   try {
     await expectAwayServed(now);
   } finally {
-    scene.cluster.continueEtcd();
+    world.server.continueEtcd();
   }
   await expectSettled(now);
 });
@@ -140,31 +143,31 @@ test("etcd frozen: requests hang", async () => {
 test("the API server killed and started in the middle of many ADDs and DELs", async () => {
   const guests = await Promise.all(
     Array.from({ length: 12 }, async (_, index) =>
-      index % 3 === 0 ? scene.vm(net, a.name) : scene.pod(net, index % 2 === 0 ? a.name : b.name),
+      index % 3 === 0 ? world.vmGuest(net, a.name) : world.guest(net, index % 2 === 0 ? a.name : b.name),
     ),
   );
   const nodeOf = (guest: Guest) => (guest.pod.spec.nodeName === a.name ? a : b);
   const adds = Promise.all(guests.map((guest) => addedInTheEnd(nodeOf(guest), guest)));
   await pause(30);
-  await scene.cluster.stopApiServer();
-  await scene.cluster.startApiServer();
+  await world.cluster.stopApiServer();
+  await world.cluster.startApiServer();
   const ips = await adds;
   const all = guests.map((guest, index) => [guest, ips[index] as string[]] as const);
   expect(new Set(ips.flat()).size).toBe(24);
-  await scene.settled(net, [...gone, ...all]);
+  await world.settledWith(net, [...gone, ...all]);
   const dels = Promise.all(guests.map((guest) => deleted(nodeOf(guest), guest)));
-  await scene.cluster.stopApiServer();
+  await world.cluster.stopApiServer();
   await dels;
-  await scene.cluster.startApiServer();
+  await world.cluster.startApiServer();
   gone.push(...all.filter(([guest]) => guest.vm !== null));
-  await scene.settled(net, gone);
+  await world.settledWith(net, gone);
 });
 
 test("a server that refuses everybody for a moment after its start", async () => {
   const now = await running();
-  await scene.cluster.stopApiServer();
+  await world.cluster.stopApiServer();
   const asking = addedInTheEnd(a, now.late);
-  await scene.cluster.startApiServer();
+  await world.cluster.startApiServer();
   expect(await asking).toHaveLength(2);
   await checked(a);
   await deleted(a, now.leaving);

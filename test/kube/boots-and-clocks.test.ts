@@ -9,31 +9,24 @@ import { newAllocation } from "../../store/cluster/allocations/allocation-object
 import { wireRequest } from "../faults/wire.ts";
 import { TestDaemon, until } from "../harness/daemon.ts";
 import { cniArgs, type NodeDaemon } from "../harness/node.ts";
-import {
-  added,
-  addedInTheEnd,
-  deleted,
-  type Guest,
-  ipsOf,
-  NAMESPACE,
-  optionsOf,
-  Scene,
-} from "./fault-scene.ts";
+import { added, addedInTheEnd, deleted, type Guest, optionsOf } from "../harness/world/guests.ts";
+import { ipsOf, NAMESPACE } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 const WITNESS = ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"];
 const NEXT_BOOT = "11111111-2222-4333-8444-555555555555";
 const FIVE_MINUTES_MS = 300_000;
 
-let scene: Scene;
+let world: World;
 let folder: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
-  scene = await Scene.start();
-  await scene.controller();
+  world = await World.start({ api: "memory", node: { process: true } });
+  await world.startController();
 });
 afterAll(async () => {
-  await scene?.stop();
+  await world?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -42,7 +35,7 @@ async function bootAnew(node: NodeDaemon): Promise<void> {
   const file = join(folder, "boot-id");
   writeFileSync(file, `${NEXT_BOOT}\n`);
   const { kubeconfig, node: name } = node.options;
-  await scene.kubevirt.reportBoot(name, NEXT_BOOT);
+  await world.kubevirt.reportBoot(name, NEXT_BOOT);
   node.daemon = await TestDaemon.start({
     folder: node.daemon.folder,
     args: ["--kubeconfig", kubeconfig, "--node", name, "--boot-id-file", file, ...WITNESS],
@@ -61,7 +54,7 @@ async function inNewBoot(
   bootUs += 1;
   const { ifname = "net1", config } = guest.options;
   const args = cniArgs(guest.pod, containerId);
-  const wire = { config: config as object, ifname, args, bootId: NEXT_BOOT, bootUs };
+  const wire = { config: JSON.parse(config as string), ifname, args, bootId: NEXT_BOOT, bootUs };
   const answer = await node.daemon.post("/cni", wireRequest(verb, containerId, wire));
   expect(answer.status, answer.body).toBe(200);
   return verb === "ADD" ? answer.json().ips.map(({ address }: { address: string }) => address) : [];
@@ -70,7 +63,7 @@ async function inNewBoot(
 /** A DEL of the boot before, which the plugin binary had left in the spool. */
 async function deletedBefore(node: NodeDaemon, guest: Guest, containerId: string): Promise<void> {
   const { ifname = "net1", config } = guest.options;
-  const wire = wireRequest("DEL", containerId, { ifname, config: config as object });
+  const wire = wireRequest("DEL", containerId, { ifname, config: JSON.parse(config as string) });
   const { spool } = node.daemon;
   writeFileSync(join(spool, ".tmp-late"), JSON.stringify(wire));
   renameSync(join(spool, ".tmp-late"), join(spool, "1-1-0.json"));
@@ -78,21 +71,21 @@ async function deletedBefore(node: NodeDaemon, guest: Guest, containerId: string
 }
 
 test("a reboot: what ran is unconfirmed until its pod has ended; calls of the old boot harm nobody", async () => {
-  const net = await scene.net("reboot", "10.65.0.0/24,fd65::/64");
-  const node = await scene.node("node-a", { args: WITNESS });
+  const net = await world.network("reboot", { subnets: "10.65.0.0/24,fd65::/64" });
+  const node = await world.startNode("node-a", { args: WITNESS });
   const [pod, gone, vm] = [
-    await scene.pod(net, node.name),
-    await scene.pod(net, node.name),
-    await scene.vm(net, node.name),
+    await world.guest(net, node.name),
+    await world.guest(net, node.name),
+    await world.vmGuest(net, node.name),
   ];
   const [podIps, goneIps, vmIps] = [await added(node, pod), await added(node, gone), await added(node, vm)];
   await node.daemon.end("SIGKILL");
-  await scene.kubevirt.removePod(gone.pod);
-  expect(await scene.bound(net)).toEqual(
+  await world.kubevirt.removePod(gone.pod);
+  expect(await world.bound(net)).toEqual(
     [
-      ...(await scene.holding(pod, podIps)),
-      ...(await scene.holding(gone, goneIps)),
-      ...(await scene.holding(vm, vmIps)),
+      ...(await world.holding(pod, podIps)),
+      ...(await world.holding(gone, goneIps)),
+      ...(await world.holding(vm, vmIps)),
     ].sort(),
   );
   await bootAnew(node);
@@ -100,7 +93,7 @@ test("a reboot: what ran is unconfirmed until its pod has ended; calls of the ol
     [pod, podIps],
     [vm, vmIps],
   ] as const;
-  await scene.settled(net, living);
+  await world.settledWith(net, living);
   // The kubelet makes new sandboxes for pods that live on.
   expect(await inNewBoot(node, "ADD", pod, "booted-pod")).toEqual(podIps);
   expect(await inNewBoot(node, "ADD", vm, "booted-vm")).toEqual(vmIps);
@@ -111,8 +104,8 @@ test("a reboot: what ran is unconfirmed until its pod has ended; calls of the ol
     [vm, "booted-vm"],
   ] as const)
     await deletedBefore(node, guest, containerId);
-  await scene.settled(net, living);
-  const keys = (await scene.allocations(net)).map(({ status }) =>
+  await world.settledWith(net, living);
+  const keys = (await world.allocations(net)).map(({ status }) =>
     Object.keys(status?.attachments ?? {}).join(),
   );
   expect(keys.filter((key) => key !== "").sort()).toEqual(
@@ -120,13 +113,13 @@ test("a reboot: what ran is unconfirmed until its pod has ended; calls of the ol
   );
   await inNewBoot(node, "DEL", pod, "booted-pod");
   await inNewBoot(node, "DEL", vm, "booted-vm");
-  await scene.settled(net, [[vm, vmIps]]);
+  await world.settledWith(net, [[vm, vmIps]]);
 });
 
 test("the power goes in the middle of an ADD: what the journal never heard of is given back", async () => {
-  const net = await scene.net("power", "10.67.0.0/24");
-  const node = await scene.node("node-b", { args: WITNESS });
-  const living = await scene.pod(net, node.name);
+  const net = await world.network("power", { subnets: "10.67.0.0/24" });
+  const node = await world.startNode("node-b", { args: WITNESS });
+  const living = await world.guest(net, node.name);
   const ips = await added(node, living);
   const ghost = { namespace: NAMESPACE, name: "ghost", uid: "ghost-uid" };
   const since = "2026-01-01T00:00:00Z";
@@ -139,34 +132,34 @@ test("the power goes in the middle of an ADD: what the journal never heard of is
     },
     since,
   );
-  await scene.cluster.api.create(ALLOCATIONS_PATH, reserved);
+  await world.cluster.api.create(ALLOCATIONS_PATH, reserved);
   await node.daemon.end("SIGKILL");
   await bootAnew(node);
-  await scene.settled(net, [[living, ips]]);
+  await world.settledWith(net, [[living, ips]]);
 });
 
 test("a journal that was copied in an earlier boot: what runs in this one keeps its addresses", async () => {
-  const net = await scene.net("copied", "10.68.0.0/24");
-  const node = await scene.node("node-copied", { args: WITNESS });
-  const former = await scene.pod(net, node.name);
+  const net = await world.network("copied", { subnets: "10.68.0.0/24" });
+  const node = await world.startNode("node-copied", { args: WITNESS });
+  const former = await world.guest(net, node.name);
   const formerIps = await added(node, former);
   await node.daemon.end("SIGTERM");
   const copy = join(folder, "copy");
   cpSync(node.daemon.state, copy, { recursive: true });
   await bootAnew(node);
-  const now = await scene.pod(net, node.name);
+  const now = await world.guest(net, node.name);
   const nowIps = await inNewBoot(node, "ADD", now, "now");
   await node.daemon.end("SIGTERM");
   rmSync(node.daemon.state, { recursive: true });
   cpSync(copy, node.daemon.state, { recursive: true });
   await bootAnew(node);
   await until(() => node.log.includes("is recorded again"), "what runs to be recorded");
-  await scene.settled(net, [
+  await world.settledWith(net, [
     [former, formerIps],
     [now, nowIps],
   ]);
   await inNewBoot(node, "DEL", now, "now");
-  await scene.settled(net, [[former, formerIps]]);
+  await world.settledWith(net, [[former, formerIps]]);
 });
 
 /** A daemon whose wall clock is off by so much. */
@@ -186,12 +179,12 @@ function clockOff(ms: number): Readonly<Record<string, string>> {
 
 test("node clocks ten minutes apart: rests are neither cut short nor drawn out, nothing is given twice", async () => {
   const cooldownSeconds = 4;
-  const net = await scene.net("clocks", "10.66.0.0/24,fd66::/64", { cooldownSeconds });
-  const slow = await scene.node("node-slow", { env: clockOff(-FIVE_MINUTES_MS) });
-  const fast = await scene.node("node-fast", { env: clockOff(FIVE_MINUTES_MS) });
-  const vm = await scene.vm(net, slow.name);
+  const net = await world.network("clocks", { subnets: "10.66.0.0/24,fd66::/64", cooldownSeconds });
+  const slow = await world.startNode("node-slow", { env: clockOff(-FIVE_MINUTES_MS) });
+  const fast = await world.startNode("node-fast", { env: clockOff(FIVE_MINUTES_MS) });
+  const vm = await world.vmGuest(net, slow.name);
   const vmIps = await added(slow, vm);
-  const target = await scene.target(vm, fast.name);
+  const target = await world.target(vm, fast.name);
   expect(await added(fast, target)).toEqual(vmIps);
   await deleted(slow, vm);
 
@@ -199,12 +192,12 @@ test("node clocks ten minutes apart: rests are neither cut short nor drawn out, 
     [slow, fast],
     [fast, slow],
   ] as const) {
-    const former = await scene.pod(net, leaves.name);
+    const former = await world.guest(net, leaves.name);
     const ips = await added(leaves, former);
     await deleted(leaves, former);
     const endedMs = performance.now();
-    await scene.settled(net, [[vm, vmIps]], [leaves]);
-    const next = await scene.pod(net, takes.name);
+    await world.settledWith(net, [[vm, vmIps]], [leaves]);
+    const next = await world.guest(net, takes.name);
     const moreArgs = `;IP=${ips[0]?.split("/")[0]}`;
     const early = await takes.add(next.pod, { ...next.options, moreArgs });
     // On a machine so slow that the rest is over nothing can be said about it.
@@ -219,12 +212,12 @@ test("node clocks ten minutes apart: rests are neither cut short nor drawn out, 
       return answer.code === 0;
     }, `the rest's end on ${takes.name}`);
     expect(taken[0]).toBe(ips[0]);
-    await scene.settled(net, [
+    await world.settledWith(net, [
       [vm, vmIps],
       [next, taken],
     ]);
     await deleted(takes, next);
-    await scene.settled(net, [[vm, vmIps]]);
+    await world.settledWith(net, [[vm, vmIps]]);
   }
-  expect(await addedInTheEnd(slow, await scene.target(vm, slow.name))).toEqual(vmIps);
+  expect(await addedInTheEnd(slow, await world.target(vm, slow.name))).toEqual(vmIps);
 });

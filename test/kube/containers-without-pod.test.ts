@@ -5,15 +5,16 @@ import { command } from "../faults/standalone-node.ts";
 import { until } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { ipsOf, type Net, Scene } from "./fault-scene.ts";
+import { ipsOf, type Network } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
-let scene: Scene;
+let world: World;
 
 beforeAll(async () => {
-  scene = await Scene.start();
+  world = await World.start({ api: "memory", node: { process: true } });
 });
 afterAll(async () => {
-  await scene?.stop();
+  await world?.stop();
 });
 
 function makeNetns(name: string): { path: string; remove: () => void } {
@@ -22,26 +23,26 @@ function makeNetns(name: string): { path: string; remove: () => void } {
   return { path: `/run/netns/${name}`, remove };
 }
 
-async function add({ daemon }: NodeDaemon, net: Net, id: string, netns: string): Promise<string[]> {
+async function add({ daemon }: NodeDaemon, net: Network, id: string, netns: string): Promise<string[]> {
   const answer = await daemon.cni("ADD", id, { config: net.config, ifname: "net1", netns });
   expect(answer.code, answer.stdout + daemon.log).toBe(0);
   return ipsOf(answer);
 }
 
 /** GC of a runtime that lists none of the containers. */
-async function collect({ daemon }: NodeDaemon, net: Net): Promise<void> {
-  const config = { ...net.config, cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
+async function collect({ daemon }: NodeDaemon, net: Network): Promise<void> {
+  const config = { ...JSON.parse(net.config), cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
   const answer = await daemon.cni("GC", "", { config, ifname: "", netns: "" });
   expect(answer.code, answer.stdout).toBe(0);
 }
 
-const addresses = async (net: Net) => (await scene.bound(net)).map((one) => one.split(" ")[0]);
+const addresses = async (net: Network) => (await world.bound(net)).map((one) => one.split(" ")[0]);
 
 test("a container whose network namespace is gone ends by the witness; one that lives stays, also at another runtime's GC", async (context) => {
   requireRoot(context);
-  const net = await scene.net("witnessed", "10.81.0.0/24");
+  const net = await world.network("witnessed", { subnets: "10.81.0.0/24" });
   const args = ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"];
-  const node = await scene.node("node-witness", { args });
+  const node = await world.startNode("node-witness", { args });
   const [lives, dies] = [`holdfast-test-${process.pid}-lives`, `holdfast-test-${process.pid}-dies`].map(
     makeNetns,
   ) as [ReturnType<typeof makeNetns>, ReturnType<typeof makeNetns>];
@@ -56,8 +57,8 @@ test("a container whose network namespace is gone ends by the witness; one that 
 });
 
 test("after the journal was lost, GC of another runtime does not end a container that may be running", async () => {
-  const net = await scene.net("unlisted", "10.82.0.0/24");
-  const node = await scene.node("node-unlisted");
+  const net = await world.network("unlisted", { subnets: "10.82.0.0/24" });
+  const node = await world.startNode("node-unlisted");
   const ips = await add(node, net, "runs", "/run/netns/holdfast-test-of-the-other-runtime");
   await node.daemon.end("SIGKILL");
   rmSync(node.daemon.state, { recursive: true, force: true });

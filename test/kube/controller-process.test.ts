@@ -3,17 +3,19 @@ import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { HOLDFAST, until } from "../harness/daemon.ts";
 import { freePorts } from "../harness/kube-process.ts";
-import { ControllerStage, NAMESPACE, podOwner } from "./controller-stage.ts";
+import { NAMESPACE } from "../harness/world/network.ts";
+import { podOwner } from "../harness/world/objects.ts";
+import { World } from "../harness/world/world.ts";
 
-let stage: ControllerStage;
+let world: World;
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  stage = await ControllerStage.start();
+  world = await World.start({ api: "server" });
 });
 afterAll(async () => {
   for (const child of children) child.kill("SIGKILL");
-  await stage?.stop();
+  await world?.stop();
 });
 
 function run(args: readonly string[], env: Readonly<Record<string, string>> = {}): ChildProcess {
@@ -39,7 +41,7 @@ async function start(identity: string): Promise<{ child: ChildProcess; port: num
   const child = run(
     [
       "--kubeconfig",
-      stage.cluster.kubeconfig("holdfast-controller"),
+      world.cluster.kubeconfig("holdfast-controller"),
       "--metrics-address",
       `127.0.0.1:${port}`,
     ],
@@ -71,18 +73,18 @@ test("settings that cannot be used end it with exit code 2 and their name", asyn
 
 test("one that is frozen is replaced, does no harm when it goes on, and ends in time", async () => {
   const first = await start("first");
-  await stage.network("blue", "10.1.0.0/24");
+  await world.importedNetwork("blue", { subnets: "10.1.0.0/24" });
   first.child.kill("SIGSTOP");
   const second = await start("second");
-  const pod = await stage.pods.createPod(NAMESPACE, "web", { node: "n1" });
-  await stage.allocate("blue", "10.1.0.5/24", podOwner(pod));
-  await stage.pods.endPod(pod);
-  await stage.becomes("blue", "10.1.0.5/24", "Cooling");
+  const pod = await world.kubevirt.createPod(NAMESPACE, "web", { node: "n1" });
+  await world.allocate("blue", "10.1.0.5/24", podOwner(pod));
+  await world.kubevirt.endPod(pod);
+  await world.becomes("blue", "10.1.0.5/24", "Cooling");
   first.child.kill("SIGCONT");
-  const next = await stage.claim("next", "blue", ["10.1.0.5/24"]);
-  await stage.becomes("blue", "10.1.0.5/24", "Bound");
-  await stage.stays("blue", "10.1.0.5/24");
-  expect((await stage.allocation("blue", "10.1.0.5/24")).spec.owner.uid).toBe(next.metadata.uid);
+  const next = await world.claim("next", "blue", { ips: ["10.1.0.5/24"] });
+  await world.becomes("blue", "10.1.0.5/24", "Bound");
+  await world.stays("blue", "10.1.0.5/24");
+  expect((await world.allocation("blue", "10.1.0.5/24")).spec.owner.uid).toBe(next.metadata.uid);
   for (const { child } of [first, second]) {
     const startMs = performance.now();
     const end = ended(child);

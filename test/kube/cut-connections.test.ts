@@ -5,7 +5,9 @@ import type { ClusterOptions } from "../harness/cluster.ts";
 import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, checked, type Guest, NAMESPACE, Scene } from "./fault-scene.ts";
+import { added, addedInTheEnd, checked, type Guest } from "../harness/world/guests.ts";
+import { NAMESPACE } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 const CUT = "only a connection was cut";
 const AWAY = "the API server may have been away";
@@ -13,16 +15,16 @@ const ARGS = ["--recovery-seconds", "4"];
 /** Longer than the daemon asks, ms. */
 const VERDICT_MS = 10_000;
 
-let scene: Scene;
+let world: World;
 
 afterEach(async () => {
-  await scene?.stop();
+  await world?.stop();
 });
 
 async function start(options: ClusterOptions = {}) {
-  scene = await Scene.start(options);
-  const net = await scene.net("blue", "10.90.0.0/24");
-  const { node, proxy } = await scene.proxied("node-a", { args: ARGS });
+  world = await World.start({ api: "server", cluster: options });
+  const net = await world.network("blue", { subnets: "10.90.0.0/24" });
+  const { node, proxy } = await world.startProxiedNode("node-a", { args: ARGS });
   return { net, node, proxy };
 }
 
@@ -33,7 +35,7 @@ const isCreate = ({ method, path }: ProxyRequest) => method === "POST" && path.i
 /** Something happens to a pod of the node, as it does after every ADD: its watch brings it. */
 async function touch({ pod }: Guest): Promise<void> {
   const path = pathOf(NAMESPACE, "pods", pod.metadata.name);
-  await scene.cluster.api.patch(path, { metadata: { annotations: { touched: `${Math.random()}` } } });
+  await world.cluster.api.patch(path, { metadata: { annotations: { touched: `${Math.random()}` } } });
 }
 
 /** Cuts until the node had something by which it could tell; what it says then. */
@@ -52,15 +54,15 @@ async function cutAndJudged(node: NodeDaemon, proxy: ApiProxy, guest: Guest): Pr
 
 test("the server was there all the time: nobody waits, and ADDs under way go on", async () => {
   const { net, node, proxy } = await start();
-  const first = await scene.pod(net, node.name);
+  const first = await world.guest(net, node.name);
   await added(node, first);
   await cutAndJudged(node, proxy, first);
-  const second = await scene.pod(net, node.name);
+  const second = await world.guest(net, node.name);
   await added(node, second);
   await cutAndJudged(node, proxy, second);
 
   // In the middle of an ADD: its own connection is cut, and the watch's.
-  const third = await scene.pod(net, node.name);
+  const third = await world.guest(net, node.name);
   proxy.rule({ when: isCreate, times: 1, act: "hang" });
   proxy.log.length = 0;
   const adding = added(node, third);
@@ -74,16 +76,16 @@ test("the server was there all the time: nobody waits, and ADDs under way go on"
 
 test("restored from a backup that has all that this node knows, while another node's address is lost", async () => {
   const { net, node, proxy } = await start();
-  const other = await scene.node("node-b", { args: ARGS });
-  const known = await scene.pod(net, node.name);
+  const other = await world.startNode("node-b", { args: ARGS });
+  const known = await world.guest(net, node.name);
   const knownIps = await added(node, known);
   await cutAndJudged(node, proxy, known);
   expect(count(node, AWAY)).toBe(0);
-  const [theirs, next] = [await scene.pod(net, other.name), await scene.pod(net, node.name)];
-  const saved = await scene.cluster.saveEtcd();
+  const [theirs, next] = [await world.guest(net, other.name), await world.guest(net, node.name)];
+  const saved = await world.server.saveEtcd();
   const theirIps = await added(other, theirs);
   const cuts = count(node, CUT);
-  await scene.cluster.restoreEtcd(saved);
+  await world.server.restoreEtcd(saved);
   const nextIps = await addedInTheEnd(node, next);
   expect(new Set([...knownIps, ...theirIps, ...nextIps]).size).toBe(3);
   expect(count(node, CUT)).toBe(cuts);
@@ -92,9 +94,9 @@ test("restored from a backup that has all that this node knows, while another no
 
 test("a server without a watch cache shows what etcd has, restored or not: it proves nothing", async () => {
   const { net, node, proxy } = await start({ apiServerArgs: ["--watch-cache=false"] });
-  const pod = await scene.pod(net, node.name);
+  const pod = await world.guest(net, node.name);
   await added(node, pod);
   await cutAndJudged(node, proxy, pod);
   expect(count(node, CUT)).toBe(0);
-  await addedInTheEnd(node, await scene.pod(net, node.name));
+  await addedInTheEnd(node, await world.guest(net, node.name));
 });

@@ -3,26 +3,28 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { ApiProxy, ProxyAct, ProxyRequest } from "../harness/api-proxy.ts";
 import { until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, deleted, type Guest, ipsOf, type Net, pause, Scene } from "./fault-scene.ts";
+import { added, addedInTheEnd, deleted, type Guest, pause } from "../harness/world/guests.ts";
+import { ipsOf, type Network } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 /** Of the tested daemon, ms. */
 const DEADLINE_MS = 1_500;
 
-let scene: Scene;
+let world: World;
 let node: NodeDaemon;
 let proxy: ApiProxy;
 let other: NodeDaemon;
 let count = 0;
 
 beforeAll(async () => {
-  scene = await Scene.start();
+  world = await World.start({ api: "server" });
   const args = ["--add-deadline-ms", String(DEADLINE_MS)];
-  ({ node, proxy } = await scene.proxied("node-a", { args }));
-  other = await scene.node("node-b");
+  ({ node, proxy } = await world.startProxiedNode("node-a", { args }));
+  other = await world.startNode("node-b");
 });
 afterEach(() => proxy?.clear());
 afterAll(async () => {
-  await scene?.stop();
+  await world?.stop();
 });
 
 const isCreate = ({ method, path }: ProxyRequest) => method === "POST" && path.includes("/ipallocations");
@@ -39,39 +41,39 @@ const status = (code: number, headers: Record<string, string> = {}): ProxyAct =>
 });
 
 /** A network that is imported already, and that nobody uses. */
-async function freshNet(): Promise<Net> {
+async function freshNet(): Promise<Network> {
   count += 1;
-  const net = await scene.net(`lost-${count}`, `10.30.${count}.0/24,fd30:${count}::/64`);
-  const first = await scene.pod(net, other.name);
+  const net = await world.network(`lost-${count}`, { subnets: `10.30.${count}.0/24,fd30:${count}::/64` });
+  const first = await world.guest(net, other.name);
   await addedInTheEnd(other, first);
   await deleted(other, first);
   return net;
 }
 
 /** A pod, a VM, its migration there and back, through whatever the rules do; then everybody goes. */
-async function story(net: Net, add: typeof added): Promise<void> {
-  const pod = await scene.pod(net, node.name);
-  const vm = await scene.vm(net, node.name);
+async function story(net: Network, add: typeof added): Promise<void> {
+  const pod = await world.guest(net, node.name);
+  const vm = await world.vmGuest(net, node.name);
   const [podIps, vmIps] = await Promise.all([add(node, pod), add(node, vm)]);
-  expect(await scene.published(vm)).toEqual(vmIps);
+  expect(await world.published(vm)).toEqual(vmIps);
   expect(await add(node, pod)).toEqual(podIps);
-  const away = await scene.target(vm, other.name);
+  const away = await world.target(vm, other.name);
   expect(await added(other, away)).toEqual(vmIps);
   await deleted(node, vm);
-  const back = await scene.target(vm, node.name);
+  const back = await world.target(vm, node.name);
   expect(await add(node, back)).toEqual(vmIps);
   await deleted(other, away);
   const sandbox = { containerId: `again-${pod.pod.metadata.uid}` };
   expect(await add(node, pod, sandbox)).toEqual(podIps);
   await deleted(node, pod);
-  await scene.settled(net, [
+  await world.settledWith(net, [
     [pod, podIps],
     [vm, vmIps],
   ]);
   await deleted(node, pod, sandbox);
   await deleted(node, back);
-  await scene.settled(net, [[vm, vmIps]]);
-  const left = (await scene.allocations(net)).filter(({ status: now }) => now?.state === "Bound");
+  await world.settledWith(net, [[vm, vmIps]]);
+  const left = (await world.allocations(net)).filter(({ status: now }) => now?.state === "Bound");
   expect(left.flatMap(({ status: now }) => Object.keys(now?.attachments ?? {}))).toEqual([]);
 }
 
@@ -95,7 +97,7 @@ describe("a fault that passes within the deadline", () => {
 
 describe("a fault that lasts", () => {
   /** Refused until the fault passes, or until the server turns out to have done it all. */
-  const expectAwayThenSame = async (net: Net, guest: Guest, when: typeof isAny, act: ProxyAct) => {
+  const expectAwayThenSame = async (net: Network, guest: Guest, when: typeof isAny, act: ProxyAct) => {
     proxy.rule({ when, act });
     let ips: string[] | null = null;
     for (let attempt = 0; attempt < 2 && ips === null; attempt++) {
@@ -104,13 +106,13 @@ describe("a fault that lasts", () => {
       else expect(answer.json().code, answer.stdout).toBe(11);
       expect(ips === null || attempt > 0, "answered although the outcome was unknown").toBe(true);
       // One address of each family at most: nobody goes to the next while the outcome is unknown.
-      expect((await scene.bound(net)).length).toBeLessThanOrEqual(2);
+      expect((await world.bound(net)).length).toBeLessThanOrEqual(2);
     }
-    const reserved = (await scene.bound(net)).map((text) => text.split(" ")[0]);
+    const reserved = (await world.bound(net)).map((text) => text.split(" ")[0]);
     proxy.clear();
     ips ??= await addedInTheEnd(node, guest);
     expect(ips).toEqual(expect.arrayContaining(reserved));
-    await scene.settled(net, [[guest, ips]]);
+    await world.settledWith(net, [[guest, ips]]);
     return ips;
   };
 
@@ -122,27 +124,27 @@ describe("a fault that lasts", () => {
     ["too many requests, come back in an hour", isWrite, status(429, { "retry-after": "3600" })],
   ])("%s: a VM keeps what was reserved, and the repeat gets it", async (_what, when, act) => {
     const net = await freshNet();
-    const vm = await scene.vm(net, node.name);
+    const vm = await world.vmGuest(net, node.name);
     const ips = await expectAwayThenSame(net, vm, when, act);
-    expect(await scene.published(vm)).toEqual(ips);
+    expect(await world.published(vm)).toEqual(ips);
     await deleted(node, vm);
-    await scene.settled(net, [[vm, ips]]);
+    await world.settledWith(net, [[vm, ips]]);
   });
 
   test("a pod whose creates' answers are lost, and its DEL before anybody knows", async () => {
     const net = await freshNet();
-    const pod = await scene.pod(net, node.name);
+    const pod = await world.guest(net, node.name);
     await expectAwayThenSame(net, pod, isCreate, "drop-answer");
     await deleted(node, pod);
-    await scene.settled(net, []);
+    await world.settledWith(net, []);
 
-    const unknown = await scene.pod(net, node.name);
+    const unknown = await world.guest(net, node.name);
     proxy.rule({ when: isCreate, act: "drop-answer" });
     expect((await node.add(unknown.pod, unknown.options)).json().code).toBe(11);
-    expect(await scene.bound(net)).toHaveLength(2);
+    expect(await world.bound(net)).toHaveLength(2);
     await deleted(node, unknown);
     proxy.clear();
-    await scene.settled(net, []);
+    await world.settledWith(net, []);
   });
 });
 
@@ -154,7 +156,7 @@ describe("watches", () => {
     proxy.rule({ when: isWatch, act: "end-watch" });
     proxy.log.length = 0;
     proxy.endWatches();
-    const pod = await scene.pod(net, node.name);
+    const pod = await world.guest(net, node.name);
     const ips = await addedInTheEnd(node, pod);
     await until(() => watches().length > 6, "several watches");
     const startMs = performance.now();
@@ -164,7 +166,7 @@ describe("watches", () => {
     expect(perSecond).toBeLessThan(6);
     proxy.clear();
     await deleted(node, pod);
-    await scene.settled(net, []);
+    await world.settledWith(net, []);
     expect(ips).toHaveLength(2);
   });
 
@@ -176,15 +178,15 @@ describe("watches", () => {
       proxy.rule({ when: isWatch, act });
       proxy.endWatches();
       await until(() => watches().length > 0, "the watches to come again");
-      const vm = await scene.vm(net, node.name);
+      const vm = await world.vmGuest(net, node.name);
       // After a gap others are given time first.
       const ips = await addedInTheEnd(node, vm);
-      expect(await scene.published(vm)).toEqual(ips);
+      expect(await world.published(vm)).toEqual(ips);
       expect(watches().length).toBeLessThan(40);
       proxy.clear();
       proxy.cutConnections();
       await deleted(node, vm);
-      await scene.settled(net, [[vm, ips]]);
+      await world.settledWith(net, [[vm, ips]]);
     }
   });
 });

@@ -4,16 +4,17 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { FaultyDisk } from "../faults/faulty-disk.ts";
 import { newFolder, until } from "../harness/daemon.ts";
-import { added, addedInTheEnd, checked, deleted, Scene } from "./fault-scene.ts";
+import { added, addedInTheEnd, checked, deleted } from "../harness/world/guests.ts";
+import { World } from "../harness/world/world.ts";
 
-let scene: Scene;
+let world: World;
 
 beforeAll(async () => {
-  scene = await Scene.start();
-  await scene.controller();
+  world = await World.start({ api: "memory", node: { process: true } });
+  await world.startController();
 });
 afterAll(async () => {
-  await scene?.stop();
+  await world?.stop();
 });
 
 const LOSSES: readonly [string, (state: string) => void][] = [
@@ -25,33 +26,35 @@ const LOSSES: readonly [string, (state: string) => void][] = [
 test.each(LOSSES)(
   "a journal that is %s is learnt from the API, and DELs free what they should",
   async (how, lose) => {
-    const net = await scene.net(`lost-${how.replaceAll(" ", "-")}`, "10.70.0.0/24,fd70::/64");
-    const node = await scene.node(`node-${how.replaceAll(" ", "-")}`);
-    const [pod, vm] = [await scene.pod(net, node.name), await scene.vm(net, node.name)];
+    const net = await world.network(`lost-${how.replaceAll(" ", "-")}`, {
+      subnets: "10.70.0.0/24,fd70::/64",
+    });
+    const node = await world.startNode(`node-${how.replaceAll(" ", "-")}`);
+    const [pod, vm] = [await world.guest(net, node.name), await world.vmGuest(net, node.name)];
     const [podIps, vmIps] = [await added(node, pod), await added(node, vm)];
     await node.daemon.end("SIGKILL");
     lose(node.daemon.state);
     await node.restart();
     expect(await added(node, pod)).toEqual(podIps);
-    await scene.settled(net, [
+    await world.settledWith(net, [
       [pod, podIps],
       [vm, vmIps],
     ]);
     await deleted(node, pod);
     await deleted(node, vm);
-    await scene.settled(net, [[vm, vmIps]]);
+    await world.settledWith(net, [[vm, vmIps]]);
   },
 );
 
 test("a journal that turns out damaged while the daemon runs mends itself: nothing is typed, nothing leaks", async () => {
-  const net = await scene.net("lost-running", "10.71.0.0/24");
+  const net = await world.network("lost-running", { subnets: "10.71.0.0/24" });
   const folder = newFolder();
   const disk = new FaultyDisk({ path: (...names) => join(folder, ...names) });
-  const node = await scene.node("node-running", { folder, env: disk.env });
+  const node = await world.startNode("node-running", { folder, env: disk.env });
   const [stays, goes, later] = [
-    await scene.pod(net, node.name),
-    await scene.pod(net, node.name),
-    await scene.pod(net, node.name),
+    await world.guest(net, node.name),
+    await world.guest(net, node.name),
+    await world.guest(net, node.name),
   ];
   const [staysIps] = [await added(node, stays), await added(node, goes)];
   for (const file of ["holdfast.db", "holdfast.db-wal"]) overwrite(join(node.daemon.state, file));
@@ -62,13 +65,13 @@ test("a journal that turns out damaged while the daemon runs mends itself: nothi
   const laterIps = await addedInTheEnd(node, later);
   expect(laterIps).not.toEqual(staysIps);
   expect(await addedInTheEnd(node, stays)).toEqual(staysIps);
-  await scene.settled(net, [
+  await world.settledWith(net, [
     [stays, staysIps],
     [later, laterIps],
   ]);
   await deleted(node, stays);
   await deleted(node, later);
-  await scene.settled(net, []);
+  await world.settledWith(net, []);
   await checked(node);
 });
 

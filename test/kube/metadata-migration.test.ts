@@ -6,10 +6,10 @@ import { interfaceOf, type Vm } from "../harness/kubevirt.ts";
 import { ask } from "../harness/metadata/guest.ts";
 import { MetadataParts } from "../harness/metadata/parts.ts";
 import { cniArgs } from "../harness/node.ts";
+import { configOf, NAMESPACE } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 import { BOOT } from "../metadata-node/boot.ts";
 import { Containers, whyNotReal } from "../network/containers.ts";
-import { NAMESPACE, Scenario } from "./scenario.ts";
-import { configOf } from "./scenario-parts.ts";
 
 const FIRMWARE = "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11";
 /** After how many requests of the boot the target pod is attached, the guest moves, and the source ends. */
@@ -25,12 +25,12 @@ interface Launcher {
 }
 
 describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () => {
-  let scene: Scenario;
+  let world: World;
   const nodes = new Map<string, { metadata: MetadataParts; containers: Containers; bridge: string }>();
   beforeAll(async () => {
-    scene = await Scenario.start({ nodes: ["a", "b"] });
-    for (const node of scene.nodes) {
-      const kubeconfig = scene.cluster.kubeconfig("holdfast-metadata");
+    world = await World.start({ api: "memory", nodes: ["a", "b"] });
+    for (const node of world.nodes) {
+      const kubeconfig = world.cluster.kubeconfig("holdfast-metadata");
       const metadata = await MetadataParts.start(node.daemon, { serverArgs: ["--kubeconfig", kubeconfig] });
       const containers = new Containers(node.daemon);
       nodes.set(node.name, { metadata, containers, bridge: containers.link("hfb") });
@@ -41,7 +41,7 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
       await containers.remove();
       await metadata.stop();
     }
-    await scene?.stop();
+    await world?.stop();
   });
 
   const on = (node: string) => {
@@ -64,16 +64,16 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
 
   test("every request of its boot is answered, with one instance ID, on whichever node it runs", async () => {
     const ipam = { metadata: true, subnets: "10.77.0.0/24" };
-    const { config } = await scene.network("blue", ipam, { bridge: on("a").bridge });
+    const { config } = await world.network("blue", ipam, { bridge: on("a").bridge });
     // Both nodes are this machine, so each has a bridge of its own name: the network's owner has to say both.
-    await scene.kubevirt.createNad(
+    await world.kubevirt.createNad(
       NAMESPACE,
       "blue-on-b",
       configOf("blue", ipam, { bridge: on("b").bridge }),
     );
-    const vm: Vm = await scene.vm("vm1", { name: "blue", config });
-    const { vmi, pod } = await scene.kubevirt.startVm(vm, "a");
-    await scene.cluster.api.call(
+    const vm: Vm = await world.vm("vm1", { name: "blue", config });
+    const { vmi, pod } = await world.kubevirt.startVm(vm, "a");
+    await world.cluster.api.call(
       "PATCH",
       pathOf(NAMESPACE, "virtualmachineinstances", vmi.metadata.name, "kubevirt.io/v1"),
       {
@@ -91,7 +91,7 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
     const uuids = new Set<string>();
     for (const [n, path] of BOOT.entries()) {
       if (n === ATTACHED_AFTER) {
-        const launcher = await scene.kubevirt.migrate(vm, "b");
+        const launcher = await world.kubevirt.migrate(vm, "b");
         target = await attach("b", launcher, config);
         expect(target.answer).toBe(source.answer);
       }
@@ -101,7 +101,7 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
         const conf = confOn("a", config);
         const args = cniArgs(pod, container);
         await on("a").containers.cni("DEL", container, source.namespace, conf, args, interfaceOf("blue"));
-        await scene.kubevirt.removePod(pod);
+        await world.kubevirt.removePod(pod);
       }
       const { status, body } = await ask(at.namespace, path);
       // Without user data, and with names of Amazon's that mean nothing here, 404 is the answer of the first try as well.

@@ -4,17 +4,18 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestDaemon, until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, checked, Scene } from "./fault-scene.ts";
+import { added, addedInTheEnd, checked } from "../harness/world/guests.ts";
+import { World } from "../harness/world/world.ts";
 
 const NEXT_BOOT = "33333333-4444-4555-8666-777777777777";
 
-let scene: Scene;
+let world: World;
 
 beforeAll(async () => {
-  scene = await Scene.start();
+  world = await World.start({ api: "memory", node: { process: true } });
 });
 afterAll(async () => {
-  await scene?.stop();
+  await world?.stop();
 });
 
 /** Starts the node's machine again, in its next boot, under a name. */
@@ -42,13 +43,17 @@ async function whyNotReady(node: NodeDaemon): Promise<string> {
 }
 
 test("a machine that comes up under another node's name frees nothing, and says whose name it is", async () => {
-  const net = await scene.net("names", "10.72.0.0/24");
-  const [a, b] = [await scene.node("node-a"), await scene.node("node-b")];
-  const guests = [await scene.pod(net, b.name), await scene.pod(net, b.name), await scene.vm(net, b.name)];
+  const net = await world.network("names", { subnets: "10.72.0.0/24" });
+  const [a, b] = [await world.startNode("node-a"), await world.startNode("node-b")];
+  const guests = [
+    await world.guest(net, b.name),
+    await world.guest(net, b.name),
+    await world.vmGuest(net, b.name),
+  ];
   for (const guest of guests) await added(b, guest);
-  const own = await scene.pod(net, a.name);
+  const own = await world.guest(net, a.name);
   await added(a, own);
-  const bound = await scene.bound(net);
+  const bound = await world.bound(net);
   expect(bound).toHaveLength(4);
 
   await restartAs(a, b.name);
@@ -60,22 +65,22 @@ test("a machine that comes up under another node's name frees nothing, and says 
     code: 1,
     stdout: expect.stringContaining(`Node ${b.name} reports boot`),
   });
-  const other = await scene.pod(net, b.name);
+  const other = await world.guest(net, b.name);
   expect((await a.add(other.pod, other.options)).json()).toMatchObject({ code: 11 });
   await a.restart("SIGKILL");
-  expect(await scene.bound(net)).toEqual(bound);
+  expect(await world.bound(net)).toEqual(bound);
   await checked(a);
   await checked(b);
 });
 
 test("a node that was restarted waits until its kubelet has reported the new boot", async () => {
-  const net = await scene.net("waits", "10.73.0.0/24");
-  const node = await scene.node("node-c");
-  const guest = await scene.pod(net, node.name);
+  const net = await world.network("waits", { subnets: "10.73.0.0/24" });
+  const node = await world.startNode("node-c");
+  const guest = await world.guest(net, node.name);
   const ips = await added(node, guest);
   await restartAs(node, node.name);
   expect(await whyNotReady(node)).toContain("its kubelet has not reported since a restart");
-  await scene.kubevirt.reportBoot(node.name, NEXT_BOOT);
+  await world.kubevirt.reportBoot(node.name, NEXT_BOOT);
   await node.daemon.ready();
   const env = { HOLDFAST_BOOT_ID_FILE: join(node.daemon.folder, "boot-id") };
   const answer = await node.daemon.cni("ADD", `sandbox-${guest.pod.metadata.uid}`, {
@@ -88,27 +93,27 @@ test("a node that was restarted waits until its kubelet has reported the new boo
 });
 
 test("a daemon that gets another node's name within its boot is not ready, and records nothing of that node's", async () => {
-  const net = await scene.net("renamed", "10.75.0.0/24");
-  const [a, b] = [await scene.node("node-e"), await scene.node("node-f")];
-  await scene.kubevirt.reportBoot(a.name, NEXT_BOOT);
-  const guest = await scene.pod(net, a.name);
+  const net = await world.network("renamed", { subnets: "10.75.0.0/24" });
+  const [a, b] = [await world.startNode("node-e"), await world.startNode("node-f")];
+  await world.kubevirt.reportBoot(a.name, NEXT_BOOT);
+  const guest = await world.guest(net, a.name);
   await added(a, guest);
-  const bound = await scene.bound(net);
+  const bound = await world.bound(net);
 
   writeFileSync(join(b.daemon.folder, "boot-id"), readFileSync("/proc/sys/kernel/random/boot_id"));
   await startAs(b, a.name);
   expect(await whyNotReady(b)).toContain(`Node ${a.name} reports boot ${NEXT_BOOT}`);
   await b.restart("SIGKILL");
-  expect(await scene.bound(net)).toEqual(bound);
+  expect(await world.bound(net)).toEqual(bound);
   await checked(b);
 });
 
 test("a Node that reports no boot ID is served all the same", async () => {
-  const net = await scene.net("silent", "10.74.0.0/24");
-  const node = await scene.node("node-d");
-  const guest = await scene.pod(net, node.name);
+  const net = await world.network("silent", { subnets: "10.74.0.0/24" });
+  const node = await world.startNode("node-d");
+  const guest = await world.guest(net, node.name);
   const ips = await added(node, guest);
-  await scene.kubevirt.reportBoot(node.name, "");
+  await world.kubevirt.reportBoot(node.name, "");
   await node.daemon.end("SIGKILL");
   await node.restart();
   expect(await addedInTheEnd(node, guest)).toEqual(ips);

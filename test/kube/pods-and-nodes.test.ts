@@ -4,89 +4,91 @@ import { existsSync } from "node:fs";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, checked, deleted, type Guest, type Net, pause, Scene } from "./fault-scene.ts";
+import { added, addedInTheEnd, checked, deleted, type Guest, pause } from "../harness/world/guests.ts";
+import type { Network } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 const WITNESS = ["--witness-interval-seconds", "1", "--witness-grace-seconds", "1"];
 
-let scene: Scene;
+let world: World;
 let a: NodeDaemon;
 let b: NodeDaemon;
 
 beforeAll(async () => {
   expect(process.getuid?.(), "network namespaces need root").toBe(0);
-  scene = await Scene.start();
-  await scene.controller();
-  a = await scene.node("node-a", { args: WITNESS });
-  b = await scene.node("node-b", { args: WITNESS });
+  world = await World.start({ api: "memory" });
+  await world.startController();
+  a = await world.startNode("node-a", { args: WITNESS });
+  b = await world.startNode("node-b", { args: WITNESS });
 });
 afterAll(async () => {
-  await scene?.stop();
+  await world?.stop();
 });
 
-const attachments = async (net: Net) =>
-  (await scene.allocations(net)).flatMap(({ status }) => Object.keys(status?.attachments ?? {})).sort();
+const attachments = async (net: Network) =>
+  (await world.allocations(net)).flatMap(({ status }) => Object.keys(status?.attachments ?? {})).sort();
 
 test("a StatefulSet's pod made anew elsewhere before its DEL", async () => {
-  const net = await scene.net("stateful", "10.60.0.0/24,fd60::/64");
-  const old = await scene.pod(net, a.name, "db-0");
+  const net = await world.network("stateful", { subnets: "10.60.0.0/24,fd60::/64" });
+  const old = await world.guest(net, a.name, "db-0");
   const oldIps = await added(a, old);
-  await scene.kubevirt.removePod(old.pod);
-  const young = await scene.pod(net, b.name, "db-0");
+  await world.kubevirt.removePod(old.pod);
+  const young = await world.guest(net, b.name, "db-0");
   const youngIps = await added(b, young);
   expect(youngIps.filter((ip) => oldIps.includes(ip))).toEqual([]);
-  await scene.settled(net, [
+  await world.settledWith(net, [
     [old, oldIps],
     [young, youngIps],
   ]);
   await deleted(a, old);
   await deleted(a, old);
-  await scene.settled(net, [[young, youngIps]]);
+  await world.settledWith(net, [[young, youngIps]]);
   expect(await added(b, young)).toEqual(youngIps);
   // Its node does not know the young one.
   await deleted(a, young);
-  await scene.settled(net, [[young, youngIps]]);
+  await world.settledWith(net, [[young, youngIps]]);
   await deleted(b, young);
-  await scene.settled(net, []);
+  await world.settledWith(net, []);
 });
 
 test("new sandboxes of one pod, with and without the DEL of the old; late, repeated and nameless DELs", async () => {
-  const net = await scene.net("sandboxes", "10.61.0.0/24,fd61::/64");
-  const pod = await scene.pod(net, a.name);
+  const net = await world.network("sandboxes", { subnets: "10.61.0.0/24,fd61::/64" });
+  const pod = await world.guest(net, a.name);
   const [one, two, three] = [{ containerId: "one" }, { containerId: "two" }, { containerId: "three" }];
   const ips = await added(a, pod, one);
   expect(await added(a, pod, two)).toEqual(ips);
   await deleted(a, pod, one);
-  await scene.settled(net, [[pod, ips]]);
+  await world.settledWith(net, [[pod, ips]]);
   expect(await attachments(net)).toEqual(["two.net1", "two.net1"]);
   await deleted(a, pod, two);
   expect(await added(a, pod, three)).toEqual(ips);
   for (const late of [one, two, two]) await deleted(a, pod, late);
-  await scene.settled(net, [[pod, ips]]);
+  await world.settledWith(net, [[pod, ips]]);
   expect(await attachments(net)).toEqual(["three.net1", "three.net1"]);
   const nameless = { type: "bridge", ipam: { type: "holdfast-ipam" } };
   await deleted(a, pod, { ...three, config: { cniVersion: "1.0.0", ...nameless } });
-  await scene.settled(net, []);
+  await world.settledWith(net, []);
   await deleted(a, pod, { ...three, config: {} });
 
-  const vm = await scene.vm(net, a.name);
+  const vm = await world.vmGuest(net, a.name);
   const vmIps = await added(a, vm, one);
   expect(await added(a, vm, two)).toEqual(vmIps);
   await deleted(a, vm, one);
-  await scene.settled(net, [[vm, vmIps]]);
+  await world.settledWith(net, [[vm, vmIps]]);
   expect((await attachments(net)).every((key) => key.startsWith("two."))).toBe(true);
   await deleted(a, vm, two);
   expect(await added(a, vm, three)).toEqual(vmIps);
   await deleted(a, vm, two);
   await deleted(a, vm, { ...three, config: { cniVersion: "1.0.0", ...nameless } });
-  await scene.settled(net, [[vm, vmIps]]);
+  await world.settledWith(net, [[vm, vmIps]]);
   expect(await attachments(net)).toEqual([]);
 });
 
 test("DELs that overtake their ADDs", async () => {
-  const net = await scene.net("overtaken", "10.62.0.0/24,fd62::/64");
+  const net = await world.network("overtaken", { subnets: "10.62.0.0/24,fd62::/64" });
   const guests = await Promise.all(
     Array.from({ length: 12 }, (_, index) =>
-      index % 3 === 0 ? scene.vm(net, a.name) : scene.pod(net, a.name),
+      index % 3 === 0 ? world.vmGuest(net, a.name) : world.guest(net, a.name),
     ),
   );
   const answers = await Promise.all(
@@ -99,13 +101,13 @@ test("DELs that overtake their ADDs", async () => {
   );
   for (const answer of answers) if (answer.code !== 0) expect(answer.json().code).toBeGreaterThan(0);
   const kept = await Promise.all(
-    guests.filter(({ vm }) => vm !== null).map(async (vm) => [vm, await scene.published(vm)] as const),
+    guests.filter(({ vm }) => vm !== null).map(async (vm) => [vm, await world.published(vm)] as const),
   );
   await until(async () => (await attachments(net)).length === 0, "the late ADDs' release");
-  const bound = await scene.bound(net);
+  const bound = await world.bound(net);
   const pods = guests.filter(({ vm }) => vm === null).map(({ pod }) => pod.metadata.uid);
   await until(
-    async () => (await scene.bound(net)).every((text) => !pods.some((uid) => text.endsWith(uid))),
+    async () => (await world.bound(net)).every((text) => !pods.some((uid) => text.endsWith(uid))),
     `the pods' release: ${bound}`,
   );
   await checked(a);
@@ -116,41 +118,45 @@ test("DELs that overtake their ADDs", async () => {
 });
 
 test("a node that is deleted with pods on it, and comes back with late DELs", async () => {
-  const net = await scene.net("lostnode", "10.63.0.0/29", { cooldownSeconds: 0 });
-  const c = await scene.node("node-c");
-  const guests = [await scene.pod(net, c.name), await scene.pod(net, c.name), await scene.vm(net, c.name)];
+  const net = await world.network("lostnode", { subnets: "10.63.0.0/29", cooldownSeconds: 0 });
+  const c = await world.startNode("node-c", { process: true });
+  const guests = [
+    await world.guest(net, c.name),
+    await world.guest(net, c.name),
+    await world.vmGuest(net, c.name),
+  ];
   const ips: string[][] = [];
   for (const guest of guests) ips.push(await added(c, guest));
-  c.daemon.process.kill("SIGSTOP");
-  for (const { pod } of guests) await scene.kubevirt.removePod(pod);
+  c.process.kill("SIGSTOP");
+  for (const { pod } of guests) await world.kubevirt.removePod(pod);
   await pause(2_500);
   // As long as the node is there its containers may run.
-  expect(await scene.bound(net)).toHaveLength(3);
-  await scene.kubevirt.deleteNode(c.name);
+  expect(await world.bound(net)).toHaveLength(3);
+  await world.kubevirt.deleteNode(c.name);
   const vm = guests[2] as Guest;
-  await until(async () => (await scene.bound(net)).length === 1, "the release of the lost node's pods");
+  await until(async () => (await world.bound(net)).length === 1, "the release of the lost node's pods");
   await until(async () => (await attachments(net)).length === 0, "the claim's attachment to be pruned");
   const next: [Guest, string[]][] = [];
   for (let index = 0; index < 5; index++) {
-    const guest = await scene.pod(net, a.name);
+    const guest = await world.guest(net, a.name);
     next.push([guest, await added(a, guest)]);
   }
   expect(next.flatMap(([, one]) => one)).toEqual(
     expect.arrayContaining([...(ips[0] ?? []), ...(ips[1] ?? [])]),
   );
-  await scene.kubevirt.createNode(c.name);
-  c.daemon.process.kill("SIGCONT");
+  await world.kubevirt.createNode(c.name);
+  c.process.kill("SIGCONT");
   for (const guest of guests) await deleted(c, guest);
-  await scene.settled(net, [...next, [vm, ips[2] as string[]]]);
+  await world.settledWith(net, [...next, [vm, ips[2] as string[]]]);
 });
 
 test("a lost DEL: ended by the witness, and not while the pod lives", async () => {
-  const net = await scene.net("witness", "10.64.0.0/24,fd64::/64");
+  const net = await world.network("witness", { subnets: "10.64.0.0/24,fd64::/64" });
   const [living, gone, done, seen] = [
-    await scene.pod(net, a.name),
-    await scene.pod(net, a.name),
-    await scene.vm(net, a.name),
-    await scene.pod(net, a.name),
+    await world.guest(net, a.name),
+    await world.guest(net, a.name),
+    await world.vmGuest(net, a.name),
+    await world.guest(net, a.name),
   ];
   const held: (readonly [Guest, string[]])[] = [];
   const spaces = new Map<Guest, Netns>();
@@ -161,13 +167,13 @@ test("a lost DEL: ended by the witness, and not while the pod lives", async () =
   }
   for (const guest of [living, gone, done]) spaces.get(guest)?.remove();
   // The pod of one whose namespace stands is gone: its container may run.
-  await scene.kubevirt.removePod(seen.pod);
+  await world.kubevirt.removePod(seen.pod);
   await pause(3_000);
   expect(await attachments(net)).toHaveLength(8);
-  await scene.kubevirt.removePod(gone.pod);
-  await scene.kubevirt.finishPod(done.pod);
+  await world.kubevirt.removePod(gone.pod);
+  await world.kubevirt.finishPod(done.pod);
   await until(async () => (await attachments(net)).length === 4, "the witness");
-  await scene.settled(
+  await world.settledWith(
     net,
     held.filter(([guest]) => guest !== gone),
   );

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { NAMESPACE, Scenario } from "./scenario.ts";
-import { ipsOf, type TestNetwork } from "./scenario-parts.ts";
+import { ipsOf, NAMESPACE, type Network } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 const NODES = Array.from({ length: 8 }, (_, index) => `node-${index}`);
 /** Runtimes of one node begin a few sandboxes at once, not hundreds. */
@@ -10,13 +10,13 @@ const TOGETHER = 32;
 /** Only ends what hangs: hundreds of processes share the machine with others. */
 const LIMIT_MS = 240_000;
 
-let scene: Scenario;
+let world: World;
 
 beforeAll(async () => {
-  scene = await Scenario.start({ nodes: NODES });
+  world = await World.start({ api: "server", nodes: NODES });
 });
-afterEach(() => scene.expectClean());
-afterAll(() => scene?.stop());
+afterEach(() => world.settled());
+afterAll(() => world?.stop());
 
 /** The results of `work` for each item, some at a time. */
 async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
@@ -32,28 +32,28 @@ async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): P
 }
 
 /** Pods on all nodes in turn. */
-function podsOf(network: TestNetwork, count: number): Promise<KubeObject[]> {
+function podsOf(network: Network, count: number): Promise<KubeObject[]> {
   const networks = [{ name: network.name }];
   return each(
     Array.from({ length: count }, (_, index) => index),
     (index) => {
       const node = NODES[index % NODES.length] as string;
-      return scene.kubevirt.createPod(NAMESPACE, `${network.name}-${index}`, { node, networks, phase: null });
+      return world.kubevirt.createPod(NAMESPACE, `${network.name}-${index}`, { node, networks, phase: null });
     },
   );
 }
 
-async function bound(network: TestNetwork): Promise<string[]> {
-  const all = await scene.allocations(network);
+async function bound(network: Network): Promise<string[]> {
+  const all = await world.allocations(network);
   return all.filter(({ status }) => status.state === "Bound").map(({ spec }) => spec.address);
 }
 
 /** Everybody asks; who was given what, and who was refused because the network is full. */
-async function race(network: TestNetwork, pods: readonly KubeObject[]) {
+async function race(network: Network, pods: readonly KubeObject[]) {
   const given = new Map<KubeObject, string[]>();
   const refused: KubeObject[] = [];
   const ask = async (pod: KubeObject) => {
-    const answer = await scene.add(pod, network);
+    const answer = await world.add(pod, network);
     if (answer.code === 0) return given.set(pod, ipsOf(answer));
     expect(answer.json(), answer.stdout).toMatchObject({ code: 11 });
     if (answer.json().msg.includes("no free address")) return refused.push(pod);
@@ -73,18 +73,18 @@ test.each([
 ] as const)(
   "300 pods on eight nodes fill a /24: %s",
   async (name, ipam, size) => {
-    const network = await scene.network(name, ipam);
+    const network = await world.network(name, ipam);
     const pods = await podsOf(network, 300);
     const { given, refused } = await race(network, pods);
     expect(given.size).toBe(size);
     expect(new Set([...given.values()].flat()).size).toBe(size);
     expect(refused).toHaveLength(300 - size);
     expect(new Set(await bound(network))).toEqual(new Set([...given.values()].flat()));
-    await scene.expectClean();
+    await world.settled();
 
     // As many end as wait: each of these is served, wherever the address was.
     const leaving = [...given.keys()].slice(0, refused.length);
-    await each(leaving, (pod) => scene.del(pod, network));
+    await each(leaving, (pod) => world.del(pod, network));
     const waiting = new Set(refused);
     await until(
       async () => {
@@ -101,7 +101,7 @@ test.each([
 );
 
 test("dual stack with one family full: nothing is kept of those that are refused", async () => {
-  const network = await scene.network("half-full", { subnets: "10.0.0.0/29,fd00::/64" });
+  const network = await world.network("half-full", { subnets: "10.0.0.0/29,fd00::/64" });
   const { given, refused } = await race(network, await podsOf(network, 40));
   expect(given.size).toBe(6);
   expect(refused).toHaveLength(34);
@@ -112,11 +112,11 @@ test("dual stack with one family full: nothing is kept of those that are refused
 });
 
 test("claims of many VMs race for one network from all nodes", async () => {
-  const network = await scene.network("claims", { subnets: "10.0.0.0/27" });
+  const network = await world.network("claims", { subnets: "10.0.0.0/27" });
   const claims = Array.from({ length: 40 }, (_, index) => `claim-${index}`);
-  await each(claims, (claim) => scene.claim(claim, "claims"));
+  await each(claims, (claim) => world.claim(claim, "claims"));
   const pods = await each(claims, (claim) =>
-    scene.pod(`of-${claim}`, NODES[Number(claim.slice(6)) % 8] as string, network, {
+    world.pod(`of-${claim}`, NODES[Number(claim.slice(6)) % 8] as string, network, {
       "ipam-claim-reference": claim,
     }),
   );
@@ -125,11 +125,11 @@ test("claims of many VMs race for one network from all nodes", async () => {
   expect(new Set([...given.values()].flat()).size).toBe(30);
   for (const pod of refused) {
     const claim = pod.metadata.name.slice("of-".length);
-    await scene.untilReason(claim, "SubnetExhausted");
-    expect((await scene.readClaim(claim)).status.ips).toEqual([]);
+    await world.untilReason(claim, "SubnetExhausted");
+    expect((await world.readClaim(claim)).status.ips).toEqual([]);
   }
   for (const [pod, ips] of given) {
-    expect((await scene.readClaim(pod.metadata.name.slice("of-".length))).status.ips).toEqual(ips);
+    expect((await world.readClaim(pod.metadata.name.slice("of-".length))).status.ips).toEqual(ips);
   }
   await until(async () => (await bound(network)).length === 30, "nothing else to be held");
 });

@@ -8,21 +8,23 @@ import { CLAIMS_PATH, NETWORKS_PATH, namespacedPath, objectPath } from "../../ku
 import { systemClock } from "../../platform/time.ts";
 import { HOLDFAST, run, until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, checked, type Guest, NAMESPACE, type Net, Scene } from "./fault-scene.ts";
+import { added, addedInTheEnd, checked, type Guest } from "../harness/world/guests.ts";
+import { NAMESPACE, type Network } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
 
 const NODES = ["node-a", "node-b", "node-c", "node-d"];
 const RECOVERY_SECONDS = 4;
 
-let scene: Scene;
+let world: World;
 let nodes: NodeDaemon[];
 
 beforeAll(async () => {
-  scene = await Scene.start();
+  world = await World.start({ api: "server" });
   const args = ["--recovery-seconds", `${RECOVERY_SECONDS}`];
-  nodes = await Promise.all(NODES.map((name) => scene.node(name, { args })));
+  nodes = await Promise.all(NODES.map((name) => world.startNode(name, { args })));
 });
 afterAll(async () => {
-  await scene?.stop();
+  await world?.stop();
 });
 
 interface Waiting {
@@ -31,10 +33,10 @@ interface Waiting {
 }
 
 /** Pods on every node, whose sandboxes are still to be made. */
-async function pods(net: Net, perNode: number): Promise<Waiting[]> {
+async function pods(net: Network, perNode: number): Promise<Waiting[]> {
   const made: Waiting[] = [];
   for (let i = 0; i < perNode; i += 1)
-    for (const node of nodes) made.push({ node, guest: await scene.pod(net, node.name) });
+    for (const node of nodes) made.push({ node, guest: await world.guest(net, node.name) });
   return made;
 }
 
@@ -44,8 +46,8 @@ async function allAdded(waiting: readonly Waiting[]): Promise<string[]> {
   return given;
 }
 
-const conditionOf = async (net: Net) => {
-  const object = await scene.cluster.api.get(objectPath(NETWORKS_PATH, net.name));
+const conditionOf = async (net: Network) => {
+  const object = await world.cluster.api.get(objectPath(NETWORKS_PATH, net.name));
   return object.status.conditions.find(({ type }: { type: string }) => type === "Recovering");
 };
 
@@ -56,29 +58,31 @@ test.each([
   "with %s revisions no container's address is given again, and what was lost is put back",
   async (name, bumped) => {
     // Few addresses more than are needed: whoever asks meets those of others.
-    const net = await scene.net(`restored-${name}`, bumped === 0 ? "10.60.0.0/27" : "10.61.0.0/27");
+    const net = await world.network(`restored-${name}`, {
+      subnets: bumped === 0 ? "10.60.0.0/27" : "10.61.0.0/27",
+    });
     const before = await allAdded(await pods(net, 1));
     const lateNode = nodes[0] as NodeDaemon;
-    const vm = await scene.vm(net, lateNode.name);
+    const vm = await world.vmGuest(net, lateNode.name);
     const late = await pods(net, 2);
     const next = await pods(net, 3);
-    const saved = await scene.cluster.saveEtcd();
+    const saved = await world.server.saveEtcd();
     const after = [...(await allAdded(late)), ...(await added(lateNode, vm))];
-    expect(await scene.published(vm)).toHaveLength(1);
+    expect(await world.published(vm)).toHaveLength(1);
 
     // As kubelets do, from before the API server is back: nobody waits for anything.
     const given = next.map(({ node, guest }) => addedInTheEnd(node, guest));
-    await scene.cluster.restoreEtcd(saved, { bumped });
+    await world.server.restoreEtcd(saved, { bumped });
     const fresh = (await Promise.all(given)).flat();
 
     const living = [...before, ...after, ...fresh];
     expect(new Set(living).size, `before ${before}, after ${after}, fresh ${fresh}`).toBe(living.length);
     await until(async () => {
-      const bound = (await scene.bound(net)).map((one) => one.split(" ")[0]);
+      const bound = (await world.bound(net)).map((one) => one.split(" ")[0]);
       return living.every((ip) => bound.includes(ip));
     }, "what runs to be recorded again");
-    await until(async () => (await scene.published(vm)).length === 1, "the claim to have its list again");
-    expect(await scene.published(vm)).toEqual(after.slice(-1));
+    await until(async () => (await world.published(vm)).length === 1, "the claim to have its list again");
+    expect(await world.published(vm)).toEqual(after.slice(-1));
     expect(nodes.map(({ log }) => log).join("")).toContain("are restored");
     await until(async () => (await conditionOf(net))?.status === "False", "the recovery to end", 30_000);
     for (const node of nodes) await checked(node);
@@ -86,17 +90,17 @@ test.each([
 );
 
 test("what recovers and what is missing is named by check, and mends itself", async () => {
-  const net = await scene.net("named", "10.62.0.0/27");
+  const net = await world.network("named", { subnets: "10.62.0.0/27" });
   const [node] = nodes as [NodeDaemon];
-  const vm = await scene.vm(net, node.name);
+  const vm = await world.vmGuest(net, node.name);
   const ips = await added(node, vm);
-  const claim = (await scene.kubevirt.claim(vm.vm, net.name)) as { metadata: { name: string } };
+  const claim = (await world.kubevirt.claim(vm.vm, net.name)) as { metadata: { name: string } };
   const path = namespacedPath(CLAIMS_PATH, NAMESPACE, claim.metadata.name);
-  const api = new HttpKubeApi(loadKubeConfig(scene.cluster.kubeconfig("holdfast-node")), systemClock);
+  const api = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("holdfast-node")), systemClock);
   await markRecovering(api, net.name, "somebody, some time: a test");
   api.close();
 
-  const kubeconfig = scene.cluster.kubeconfig("admin");
+  const kubeconfig = world.cluster.kubeconfig("admin");
   const inCluster = () =>
     run(process.execPath, [HOLDFAST, "--kubeconfig", kubeconfig, "check", "--grace", "0"]);
   expect((await inCluster()).stdout).toContain(
@@ -105,7 +109,7 @@ test("what recovers and what is missing is named by check, and mends itself", as
   /** The node may still be comparing after what the server went through, and mends the list at once. */
   const untilNamed = (check: typeof inCluster, finding: RegExp) =>
     until(async () => {
-      await scene.cluster.api.patch(`${path}/status`, { status: { ips: [] } });
+      await world.cluster.api.patch(`${path}/status`, { status: { ips: [] } });
       return finding.test((await check()).stdout);
     }, `a finding like ${finding}`);
   const [first = ""] = ips;
@@ -120,8 +124,8 @@ test("what recovers and what is missing is named by check, and mends itself", as
 
   // Too little time for an ADD to wait for the end.
   await node.restart("SIGKILL", { args: ["--recovery-seconds", "3", "--add-deadline-ms", "3000"] });
-  expect(await scene.published(vm)).toEqual(ips);
-  const pod = await scene.pod(net, node.name);
+  expect(await world.published(vm)).toEqual(ips);
+  const pod = await world.guest(net, node.name);
   const refused = await node.add(pod.pod, pod.options);
   expect(refused.json()).toMatchObject({
     code: 11,

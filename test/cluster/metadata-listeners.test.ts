@@ -1,0 +1,146 @@
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
+import { NETWORKS_PATH } from "../../kube/objects.ts";
+import { until } from "../harness/daemon.ts";
+import { pathOf } from "../harness/kube-pods.ts";
+import { ListenerClient, wantedNow } from "../harness/listener-client.ts";
+import { configOf, NAMESPACE } from "../harness/world/network.ts";
+import { Tenant } from "../harness/world/tenant.ts";
+import { World } from "../harness/world/world.ts";
+
+/* The node's side of 169.254.169.254 in Kubernetes: NADs say which networks have it, pods hear why theirs has not. */
+
+const ROUTE = { dst: "169.254.169.254/32", gw: "10.0.0.254" };
+const NADS = "k8s.cni.cncf.io/v1";
+const MAC = "02:00:00:00:00:07";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await World.start({
+    api: "memory",
+    nodes: ["node-a"],
+    node: { process: true, args: ["--metadata-wait-ms", "1000"] },
+  });
+});
+afterEach(() => world.settled());
+afterAll(() => world?.stop());
+
+function listen(): ListenerClient {
+  const client = ListenerClient.start(world.node("node-a").daemon);
+  onTestFinished(() => client.stop());
+  return client;
+}
+
+async function editNad(name: string, config: string): Promise<void> {
+  const path = pathOf(NAMESPACE, "network-attachment-definitions", name, "k8s.cni.cncf.io/v1");
+  await world.cluster.api.patch(path, { spec: { config } });
+}
+
+test("the NAD switches it on: route, listener with the MAC of the selection element, off again", async () => {
+  const client = listen();
+  const network = await world.network("blue", { metadata: true }, { bridge: "br-blue" });
+  const pod = await world.pod("guest", "node-a", network, { mac: MAC });
+  const first = await world.add(pod, network);
+  expect(first.json().routes).toEqual([ROUTE]);
+  expect(client.wanted).toMatchObject([
+    {
+      network: "blue",
+      bridge: "br-blue",
+      address: "10.0.0.254/24",
+      attachments: [{ interface: "net1", addresses: [first.json().ips[0].address.split("/")[0]], mac: MAC }],
+    },
+  ]);
+  expect((await world.add(pod, network)).stdout).toBe(first.stdout);
+
+  await world.node("node-a").restart("SIGKILL");
+  expect((await wantedNow(world.node("node-a").daemon)).networks).toEqual(client.wanted);
+  const anew = listen();
+  expect((await world.add(pod, network)).stdout).toBe(first.stdout);
+
+  await editNad("blue", configOf("blue", { metadata: false }));
+  await anew.untilWanted([]);
+  await editNad("blue", network.config);
+  await until(() => anew.wanted.length === 1, "the listener to be wanted again");
+  await world.del(pod, network);
+  await anew.untilWanted([]);
+});
+
+test("a pod hears that its listener is not up", async () => {
+  const network = await world.network("late", { metadata: true });
+  const pod = await world.pod("late", "node-a", network);
+  expect((await world.add(pod, network)).json().routes).toEqual([ROUTE]);
+  expect(await world.untilEvent(pod, "MetadataNotReady")).toContain("not up within 1000 ms");
+  await world.del(pod, network);
+});
+
+test("a pod hears that its network's plugin cannot have it", async () => {
+  const network = await world.network("mac", { metadata: true }, { type: "macvlan" });
+  const pod = await world.pod("mac", "node-a", network);
+  expect((await world.add(pod, network)).json()).not.toHaveProperty("routes");
+  expect(await world.untilEvent(pod, "MetadataRefused")).toContain('the plugin is "macvlan"');
+  const six = await world.network("six", { metadata: true, subnets: "fd00::/64" });
+  const other = await world.pod("six", "node-a", six);
+  await world.given(other, six);
+  expect(await world.untilEvent(other, "MetadataRefused")).toContain("no IPv4 subnet");
+});
+
+test("who shares a network does not move its listener to another bridge, though it attaches first", async () => {
+  const client = listen();
+  const config = configOf("lent", { metadata: true }, { bridge: "br-lent" });
+  const network = { name: "lent", config };
+  await world.cluster.api.create(NETWORKS_PATH, {
+    apiVersion: "ipam.holdfast.dev/v1alpha1",
+    kind: "IPNetwork",
+    metadata: { name: "lent" },
+    spec: { network: "lent", definedIn: NAMESPACE },
+  });
+  await world.kubevirt.createNad(NAMESPACE, "lent", config);
+  await world.cluster.api.patch(pathOf(NAMESPACE, "network-attachment-definitions", "lent", NADS), {
+    metadata: { annotations: { "ipam.holdfast.dev/shared-with": "guests" } },
+  });
+  const tenant = await Tenant.create(world.cluster, "guests");
+  onTestFinished(() => tenant.close());
+  const elsewhere = configOf("lent", { metadata: true }, { bridge: "br-mine" });
+  await tenant.nad("lent", elsewhere);
+  const guest = await tenant.pod("first", "node-a", "lent");
+  for (const attempt of ["first", "repeated"]) {
+    let answer = await world.add(guest, network, { config: elsewhere });
+    await until(async () => {
+      if (answer.code === 0) return true;
+      answer = await world.add(guest, network, { config: elsewhere });
+      return answer.code === 0;
+    }, "the share to be seen");
+    expect(answer.json(), attempt).not.toHaveProperty("routes");
+  }
+  expect(await world.untilEvent(guest, "MetadataRefused")).toContain(
+    "this interface is on br-mine, and the network's owner has it on br-lent",
+  );
+  expect(client.wanted.filter((one) => one.network === "lent")).toEqual([]);
+  const pod = await world.pod("owner", "node-a", network);
+  expect((await world.add(pod, network)).json().routes).toEqual([ROUTE]);
+  await until(() => client.wanted.some((one) => one.network === "lent"), "the listener");
+  expect(client.wanted.find((one) => one.network === "lent")).toMatchObject({ bridge: "br-lent" });
+  await world.del(pod, network);
+  await world.del(guest, network);
+});
+
+test("a pod hears who holds the reserved address from before", async () => {
+  const client = listen();
+  const before = await world.network("held");
+  const old = await world.pod("old", "node-a", before, { ips: ["10.0.0.254"] });
+  expect(await world.given(old, before)).toEqual(["10.0.0.254/24"]);
+  const network = { name: "held", config: configOf("held", { metadata: true }) };
+  await editNad("held", network.config);
+  await until(async () => {
+    const { stdout } = await world.node("node-a").daemon.cli("networks", "-o", "json");
+    return stdout.includes("10.0.0.254/24");
+  }, "the node to see the edit");
+  const pod = await world.pod("new", "node-a", network);
+  expect((await world.add(pod, network)).json()).not.toHaveProperty("routes");
+  expect(await world.untilEvent(pod, "MetadataRefused")).toContain(
+    `10.0.0.254 is held by pod ${NAMESPACE}/old (net1)`,
+  );
+  expect(client.wanted.filter((one) => one.network === "held")).toEqual([]);
+  await world.del(old, network);
+  await world.del(pod, network);
+});

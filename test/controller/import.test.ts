@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { importNetwork } from "../../claims/import/import.ts";
+import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
+import { loadKubeConfig } from "../../kube/http/kube-config.ts";
+import { labelValue, networkObjectName } from "../../kube/object-names.ts";
+import { ALLOCATIONS_PATH, LABEL_NETWORK, NADS_PATH } from "../../kube/objects.ts";
+import { systemClock } from "../../platform/time.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { configOf, NAMESPACE } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
+
+const CLAIMS = 200;
+const PODS = 300;
+const STATUS = "k8s.v1.cni.cncf.io/network-status";
+
+let world: World;
+let api: HttpKubeApi;
+
+beforeAll(async () => {
+  world = await World.start({ api: "memory" });
+  api = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("holdfast-node")), systemClock);
+});
+afterAll(async () => {
+  api?.close();
+  await world?.stop();
+});
+
+/** The NADs as a daemon has them after its first list. */
+async function definitions(): Promise<DefinitionBook> {
+  const book = new DefinitionBook(systemClock);
+  for (const nad of await world.cluster.api.list(NADS_PATH)) book.upsert(projectNad(nad));
+  return book;
+}
+
+async function importIt(network: string) {
+  const options = {
+    definitions: await definitions(),
+    log: { info() {}, warn() {} },
+  };
+  return importNetwork(api, network, options);
+}
+
+/** By address. */
+async function allocations(network: string): Promise<Map<string, KubeObject>> {
+  const selector = encodeURIComponent(`${LABEL_NETWORK}=${labelValue(network)}`);
+  const items = await world.cluster.api.list(`${ALLOCATIONS_PATH}?labelSelector=${selector}`);
+  return new Map(items.map((one) => [one.spec.address, one]));
+}
+
+function pod(name: string, status: readonly object[], networks: readonly object[] = [], more: object = {}) {
+  return world.kubevirt.createPod(NAMESPACE, name, {
+    node: "n1",
+    networks: networks as never,
+    annotations: { [STATUS]: JSON.stringify(status) },
+    ...more,
+  });
+}
+
+test("many claims and pods, by two importers at once, under a name of 200 characters", async () => {
+  const network = `Tenant_${"x".repeat(193)}`;
+  await world.kubevirt.createNad(NAMESPACE, "big", configOf(network, { subnets: "10.20.0.0/16" }));
+  const tasks: (() => Promise<unknown>)[] = [];
+  for (let i = 0; i < CLAIMS; i++)
+    tasks.push(() => world.claim(`big-${i}`, network, { ips: [`10.20.1.${i}/16`] }));
+  for (let i = 0; i < PODS; i++) {
+    const address = `10.20.${2 + Math.floor(i / 200)}.${i % 200}`;
+    tasks.push(() => pod(`big-${i}`, [{ name: `${NAMESPACE}/big`, interface: "net1", ips: [address] }]));
+  }
+  await Promise.all(
+    Array.from({ length: 16 }, async () => {
+      for (let next = tasks.pop(); next; next = tasks.pop()) await next();
+    }),
+  );
+  const results = await Promise.all([importIt(network), importIt(network)]);
+  const created = results.reduce((sum, one) => sum + (one.kind === "imported" ? one.created : 0), 0);
+  expect(created).toBe(CLAIMS + PODS);
+  const found = await allocations(network);
+  expect(found.size).toBe(CLAIMS + PODS);
+  expect(found.get("10.20.1.7/16")?.spec.owner).toMatchObject({
+    kind: "IPAMClaim",
+    name: "big-7",
+    interface: "",
+  });
+  expect(found.get("10.20.2.7/16")?.spec.owner).toMatchObject({
+    kind: "Pod",
+    name: "big-7",
+    interface: "net1",
+  });
+  const object = await world.networkObject(networkObjectName(network));
+  expect(object.status.conditions).toMatchObject([{ type: "Imported", status: "True" }]);
+  expect(await importIt(network)).toEqual({ kind: "done-before" });
+});
+
+test("whose an address is: the claim that the pod names for the interface, else the pod; never a completed one's", async () => {
+  const nad = `${NAMESPACE}/green`;
+  await world.kubevirt.createNad(
+    NAMESPACE,
+    "green",
+    configOf("green", { subnets: "10.30.0.0/24,fd30::/64" }),
+  );
+  const waiting = await world.claim("waiting", "green");
+  const select = (claim: string) => [{ name: "green", interface: "net7", "ipam-claim-reference": claim }];
+  await pod(
+    "named",
+    [{ name: nad, interface: "net7", ips: ["10.30.0.1", "fd30::1"], mac: "02:00:00:00:00:01" }],
+    select("waiting"),
+  );
+  const missing = await pod(
+    "missing",
+    [{ name: nad, interface: "net7", ips: ["10.30.0.2"] }],
+    select("never-made"),
+  );
+  await pod("ended", [{ name: nad, interface: "net1", ips: ["10.30.0.3"] }], [], { phase: "Succeeded" });
+  await pod("other", [{ name: `${NAMESPACE}/unknown`, interface: "net1", ips: ["10.30.0.4"] }]);
+  await pod("outside", [{ name: nad, interface: "net1", ips: ["192.0.2.1"] }]);
+  await world.kubevirt.createPod(NAMESPACE, "ovn", {
+    node: "n1",
+    networks: [{ name: "green", interface: "net9" }],
+    annotations: {
+      "k8s.ovn.org/pod-networks": JSON.stringify({ [nad]: { ip_addresses: ["10.30.0.5/20"] } }),
+    },
+  });
+  await pod("nonsense", [{ name: nad, interface: "net1", ips: ["10.30.0.300", "10.30.0.6"] }, 7 as never]);
+  const result = await importIt("green");
+  expect(result).toMatchObject({ kind: "imported", created: 5, refused: 1 });
+  expect(result.kind === "imported" && result.problems.length).toBeGreaterThan(1);
+  const found = await allocations("green");
+  expect([...found.keys()].sort()).toEqual([
+    "10.30.0.1/24",
+    "10.30.0.2/24",
+    "10.30.0.5/20",
+    "10.30.0.6/24",
+    "fd30::1/64",
+  ]);
+  expect(found.get("fd30::1/64")?.spec).toMatchObject({
+    owner: { kind: "IPAMClaim", name: "waiting", uid: waiting.metadata.uid },
+    mac: "02:00:00:00:00:01",
+  });
+  expect(found.get("10.30.0.2/24")?.spec.owner).toMatchObject({
+    kind: "Pod",
+    uid: missing.metadata.uid,
+    interface: "net7",
+  });
+  expect(found.get("10.30.0.5/20")?.spec.owner).toMatchObject({
+    kind: "Pod",
+    name: "ovn",
+    interface: "net9",
+  });
+});
+
+test("an address that two claims list is the older one's; what exists already stays whose it is", async () => {
+  await world.kubevirt.createNad(NAMESPACE, "gold", configOf("gold", { subnets: "10.40.0.0/24" }));
+  const old = await world.claim("a-old", "gold", { ips: ["10.40.0.1/24"] });
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await world.claim("0-young", "gold", { ips: ["10.40.0.1/24", "10.40.0.2/24"] });
+  await world.allocate("gold", "10.40.0.2/24", {
+    kind: "Pod",
+    namespace: NAMESPACE,
+    name: "p",
+    uid: "p",
+    interface: "net1",
+  });
+  expect(await importIt("gold")).toMatchObject({ kind: "imported", created: 1, existed: 1 });
+  const found = await allocations("gold");
+  expect(found.get("10.40.0.1/24")?.spec.owner.uid).toBe(old.metadata.uid);
+  expect(found.get("10.40.0.2/24")?.spec.owner.kind).toBe("Pod");
+});

@@ -1,0 +1,227 @@
+import { randomUUID } from "node:crypto";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ApiServer } from "../../../kube/fake/api-server.ts";
+import { FakeKubeApi } from "../../../kube/fake/client/fake-kube-api.ts";
+import type { Link } from "../../../kube/fake/client/link.ts";
+import { collectGarbage } from "../../../kube/fake/controllers/garbage-collector.ts";
+import { endNamespaces } from "../../../kube/fake/controllers/namespace-controller.ts";
+import { Etcd } from "../../../kube/fake/etcd.ts";
+import type { ServerAnswer, ServerRequest, User } from "../../../kube/fake/requests.ts";
+import { Rights } from "../../../kube/fake/rights.ts";
+import { routeOf } from "../../../kube/fake/routes.ts";
+import type { Connect } from "../../../kube/kube-api.ts";
+import { systemClock } from "../../../platform/time.ts";
+import { review } from "../admission.ts";
+import { newFolder } from "../daemon.ts";
+import type { KubeApi, KubeObject } from "../kube-api.ts";
+import { applyObjects, readManifestFolder, readManifests } from "../kube-manifests.ts";
+import { NO_WRITES, type WriteCounts } from "../kube-metrics.ts";
+import { ACCOUNTS, type Cluster, type ClusterUser } from "./cluster.ts";
+import { kubeconfigText } from "./kubeconfig.ts";
+import { MemoryApi } from "./memory-api.ts";
+import { MemoryFront } from "./memory-front.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const CRDS = join(ROOT, "test/harness/crds");
+const ADMIN: User = { username: "admin", groups: ["system:masters"] };
+const NODE_NAME = "authentication.kubernetes.io/node-name";
+/** Controllers look so long after something has changed, ms. */
+const CONTROLLERS_MS = 20;
+const VERBS = { POST: "create", PUT: "update", PATCH: "patch", DELETE: "delete", GET: null } as const;
+const TOKEN_PATH = /^\/api\/v1\/namespaces\/([^/]+)\/serviceaccounts\/([^/]+)\/token$/;
+
+export interface MemoryClusterOptions {
+  /** The IPAMClaim definition from before it knew ownerPod and conditions. */
+  readonly oldClaims?: boolean;
+  /** Whether the policies of deploy/admission are enforced. */
+  readonly admission?: boolean;
+}
+
+/** The server in memory (kube/fake) as a cluster: rights by the RBAC objects in it, controllers that look after every change. */
+export class MemoryCluster implements Cluster {
+  readonly folder = newFolder();
+  readonly ca = "";
+  readonly key = "";
+  readonly api: KubeApi;
+  readonly server: string;
+  /** What decides. */
+  readonly objects: ApiServer;
+  readonly #front: MemoryFront;
+  readonly #users = new Map<string, User>();
+  readonly #tokens = new Map<ClusterUser, string>();
+  readonly #writes = new Map<string, WriteCounts>();
+  readonly #reads = new Map<string, number>();
+  readonly #clients = new Set<FakeKubeApi>();
+  #controllers: NodeJS.Timeout | null = null;
+  #isAway = false;
+  #isStopped = false;
+
+  private constructor(front: MemoryFront, { admission = false }: MemoryClusterOptions) {
+    this.#front = front;
+    this.server = front.url;
+    const etcd = new Etcd();
+    const rights = new Rights(etcd);
+    this.objects = new ApiServer({
+      clock: systemClock,
+      etcd,
+      authorize: (access) => rights.has(access),
+      ...(admission
+        ? { admit: (asked) => review(asked as Parameters<typeof review>[0]).refusals.join("; ") || null }
+        : {}),
+    });
+    etcd.listen(() => this.#wakeControllers());
+    this.#tokens.set("admin", this.#issue(ADMIN));
+    for (const account of ACCOUNTS)
+      this.#tokens.set(account, this.#issue(accountOf("holdfast-system", account)));
+    this.api = this.apiAs("admin");
+  }
+
+  static async start(options: MemoryClusterOptions = {}): Promise<MemoryCluster> {
+    const front = await MemoryFront.start();
+    const cluster = new MemoryCluster(front, options);
+    front.serve(cluster);
+    const claims = options.oldClaims
+      ? readManifestFolder(join(CRDS, "old"))
+      : readManifests(join(CRDS, "ipamclaims.yaml"));
+    const others = readManifestFolder(CRDS).filter(
+      ({ metadata }) => metadata.name !== "ipamclaims.k8s.cni.cncf.io",
+    );
+    await cluster.apply([
+      ...readManifestFolder(join(ROOT, "deploy/crds")),
+      ...claims,
+      ...others,
+      ...readManifests(join(ROOT, "deploy/rbac.yaml")),
+    ]);
+    return cluster;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    if (this.#controllers !== null) clearTimeout(this.#controllers);
+    for (const client of this.#clients) client.close();
+    this.objects.watches.end();
+    await this.#front.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** What it answers to somebody with a token; null: nothing, it is away. */
+  async answer(request: ServerRequest): Promise<ServerAnswer | null> {
+    if (this.#isAway) return null;
+    this.#count(request);
+    const account = request.method === "POST" ? TOKEN_PATH.exec(request.path) : null;
+    const answer =
+      account === null
+        ? await this.objects.answer(request)
+        : tokenAnswer(this.#issue(accountOf(account[1] as string, account[2] as string)));
+    return this.#isAway ? null : answer;
+  }
+
+  /** Who has a token; null: nobody. */
+  userOf(token: string): User | null {
+    return this.#users.get(token) ?? null;
+  }
+
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
+  connect(user: ClusterUser, node?: string): Connect {
+    const known = this.userOf(this.token(user)) as User;
+    const who = node === undefined ? known : { ...known, extra: { [NODE_NAME]: [node] } };
+    return (_kubeconfig, clock) => {
+      const fate: Link["fate"] = (request) => {
+        if (this.#isAway) return { lost: "before" };
+        this.#count(request);
+        return undefined;
+      };
+      const client = new FakeKubeApi({ server: () => this.objects, user: who, link: { fate }, clock });
+      this.#clients.add(client);
+      return client;
+    };
+  }
+
+  kubeconfig(user: ClusterUser, server = this.server, ca = this.ca): string {
+    const path = join(this.folder, `${user}-${randomUUID().slice(0, 8)}.kubeconfig`);
+    writeFileSync(path, kubeconfigText({ user, token: this.token(user), server, ca }), { mode: 0o600 });
+    return path;
+  }
+
+  token(user: ClusterUser): string {
+    return this.#tokens.get(user) as string;
+  }
+
+  apiWith(token: string): KubeApi {
+    return new MemoryApi(this, this.userOf(token) ?? { username: "system:anonymous" });
+  }
+
+  apiAs(user: ClusterUser): KubeApi {
+    return this.apiWith(this.token(user));
+  }
+
+  async apply(objects: readonly KubeObject[]): Promise<void> {
+    await applyObjects(this.api, objects);
+  }
+
+  writes(resource: string): Promise<WriteCounts>;
+  writes(): Promise<Readonly<Record<string, WriteCounts>>>;
+  async writes(resource?: string): Promise<unknown> {
+    if (resource === undefined) return Object.fromEntries(this.#writes);
+    return this.#writes.get(resource) ?? NO_WRITES;
+  }
+
+  async reads(resource: string): Promise<number> {
+    return this.#reads.get(resource) ?? 0;
+  }
+
+  async stopApiServer(): Promise<void> {
+    this.#isAway = true;
+    for (const client of this.#clients) client.cutWatches();
+    this.#front.cut();
+    this.objects.watches.end(undefined, "cut");
+  }
+
+  async startApiServer(): Promise<void> {
+    this.objects.restart();
+    this.#isAway = false;
+    this.#wakeControllers();
+  }
+
+  #issue(user: User): string {
+    const token = randomUUID();
+    this.#users.set(token, user);
+    return token;
+  }
+
+  #count({ method, path }: Pick<ServerRequest, "method" | "path">): void {
+    const route = routeOf(path);
+    if (route.kind !== "resource") return;
+    const resource = route.subresource === "" ? route.plural : `${route.plural}/${route.subresource}`;
+    const verb = VERBS[method];
+    if (verb === null) {
+      if (route.name !== null) this.#reads.set(resource, (this.#reads.get(resource) ?? 0) + 1);
+      return;
+    }
+    const before = this.#writes.get(resource) ?? NO_WRITES;
+    this.#writes.set(resource, { ...before, [verb]: before[verb] + 1, total: before.total + 1 });
+  }
+
+  /** They go round until there is nothing left to do. */
+  #wakeControllers(): void {
+    if (this.#isStopped || this.#isAway) return;
+    this.#controllers ??= setTimeout(async () => {
+      const writes = (await collectGarbage(this.objects)) + (await endNamespaces(this.objects));
+      this.#controllers = null;
+      if (writes > 0) this.#wakeControllers();
+    }, CONTROLLERS_MS);
+  }
+}
+
+function accountOf(namespace: string, name: string): User {
+  return { username: `system:serviceaccount:${namespace}:${name}`, groups: ["system:authenticated"] };
+}
+
+function tokenAnswer(token: string): ServerAnswer {
+  const body = { kind: "TokenRequest", apiVersion: "authentication.k8s.io/v1", status: { token } };
+  return { status: 201, body, serverMs: 0, retryAfterMs: 0 };
+}

@@ -1,0 +1,60 @@
+import { rmSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import pino from "pino";
+import type { Connect } from "../../../kube/kube-api.ts";
+import { MetadataServer } from "../../../metadata/server/metadata-server.ts";
+import { loadMetadataSettings, type MetadataSettings } from "../../../metadata/server/settings.ts";
+import { systemClock } from "../../../platform/time.ts";
+import { newFolder, type ServedDaemon } from "../daemon.ts";
+
+export type MetadataFlags = Partial<Record<keyof MetadataSettings | "kubeconfig", unknown>>;
+
+/** A metadata server in the process of the test. */
+export class MetadataHere {
+  readonly folder = newFolder();
+  readonly socket = join(this.folder, "m.sock");
+  #server: MetadataServer | null = null;
+
+  /** Beside a daemon; `connect`: the way to its API server, where `flags` name a kubeconfig. */
+  static async start(
+    daemon: Pick<ServedDaemon, "folder">,
+    flags: MetadataFlags = {},
+    connect?: Connect,
+  ): Promise<MetadataHere> {
+    const here = new MetadataHere();
+    const settings = loadMetadataSettings(
+      {
+        metadataSocket: here.socket,
+        identitySocket: join(daemon.folder, "identity.sock"),
+        state: join(here.folder, "state"),
+        metricsAddress: "off",
+        logLevel: "silent",
+        ...flags,
+      },
+      {},
+    );
+    here.#server = await MetadataServer.create(settings, pino({ level: "silent" }), systemClock, connect);
+    await here.#server.start();
+    return here;
+  }
+
+  /** The status of what it answers the guest behind an address of a network, as a listener passes its request on. */
+  statusFor(network: string, address: string, path = "/openstack/latest/meta_data.json"): Promise<number> {
+    const [source = ""] = address.split("/");
+    const headers = { "x-holdfast-network": network, "x-holdfast-source": source };
+    return new Promise((resolve, reject) => {
+      const sent = request({ socketPath: this.socket, path, headers, agent: false }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode ?? 0);
+      });
+      sent.on("error", reject);
+      sent.end();
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#server?.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,433 @@
+import { Buffer } from "node:buffer";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectOverHttp } from "../../kube/http/http-kube-api.ts";
+import { ApiAway } from "../../kube/kube-api.ts";
+import { hashedInterface } from "../../kube/views/vmi-view.ts";
+import { createKubeTenantSource } from "../../metadata/tenant/create-kube-tenant-source.ts";
+import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
+import { systemClock } from "../../platform/time.ts";
+import { ApiProxy } from "../harness/api-proxy.ts";
+import { until } from "../harness/daemon.ts";
+import { pathOf } from "../harness/kube-pods.ts";
+import { ContentStage, type Guest } from "./content-stage.ts";
+
+/** What is gzip looks like: no text, and it must arrive as it is. */
+const BYTES = Buffer.from([0x1f, 0x8b, 0x08, 0x00, 0xff, 0xfe, 0x00, 0x0a]);
+const PASSWORDS = "holdfast-guest-passwords";
+/** So long a request waits that asks for what is known already. */
+const ASK_AGAIN_MS = 1_000;
+
+let stage: ContentStage;
+let source: KubeTenantSource;
+
+beforeAll(async () => {
+  stage = await ContentStage.start();
+  source = await stage.source();
+});
+afterAll(() => stage?.stop());
+
+async function userData(guest: Guest, from = source): Promise<string | null> {
+  return (await from.look(guest.identity)).userData?.toString() ?? null;
+}
+
+test("user-data, vendor-data, keys, free metadata and name come from the objects that the VM's annotations name", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: BYTES, other: "#cloud-config\n" });
+  await stage.configMap(namespace, "all", {
+    vendorData: "#cloud-config\n{}\n",
+    "alice.pub": "ssh-ed25519 AAAA alice\n",
+    role: "db",
+  });
+  const guest = await stage.guest(namespace, "web", {
+    annotations: {
+      "user-data": "secret/boot",
+      "vendor-data": "configmap/all",
+      "public-keys": "configmap/all/alice.pub",
+      meta: "configmap/all/role",
+      hostname: "web.example",
+    },
+  });
+  const view = await source.look(guest.identity);
+  expect(view.userData).toEqual(BYTES);
+  expect(view).toMatchObject({
+    vendorData: "#cloud-config\n{}\n",
+    publicKeys: [{ name: "alice.pub", data: "ssh-ed25519 AAAA alice" }],
+    meta: { role: "db" },
+    hostname: "web.example",
+    password: { stored: null },
+  });
+  expect(await stage.events(namespace)).toEqual([]);
+  await stage.annotateVm(guest, { "user-data": "secret/boot/other" });
+  await until(async () => (await userData(guest)) === "#cloud-config\n", "the other key");
+});
+
+test("a change is there at the next request, and so is what is taken away", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: "first" });
+  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  expect(await userData(guest)).toBe("first");
+  const path = pathOf(namespace, "secrets", "boot");
+  await stage.cluster.api.patch(path, { stringData: { userdata: "second" } });
+  await until(async () => (await userData(guest)) === "second", "the change");
+  await stage.cluster.api.delete(path);
+  await until(async () => (await userData(guest)) === null, "the deletion");
+  expect(await stage.event(guest, "MetadataUserDataUnavailable")).toContain(
+    "Secret boot is absent or has no label",
+  );
+});
+
+test("an object without the label is not served; the event says how to label it", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: "secret!" }, false);
+  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  expect(await userData(guest)).toBeNull();
+  expect(await stage.event(guest, "MetadataUserDataUnavailable")).toContain(
+    "kubectl label secret/boot metadata.holdfast.dev/serve=true",
+  );
+  const labels = { "metadata.holdfast.dev/serve": "true" };
+  await stage.cluster.api.patch(pathOf(namespace, "secrets", "boot"), { metadata: { labels } });
+  await until(async () => (await userData(guest)) === "secret!", "the labelled Secret");
+  await stage.cluster.api.patch(pathOf(namespace, "secrets", "boot"), {
+    metadata: { labels: { "metadata.holdfast.dev/serve": "false" } },
+  });
+  await until(async () => (await userData(guest)) === null, "the label to count again");
+});
+
+test("a namespace that has not opted in: nothing, one event; the RoleBinding is noticed when it comes and when it goes", async () => {
+  const namespace = await stage.namespace({ tenant: false });
+  const ours = await stage.source({ timings: { watchSecondsMin: 1, watchSecondsMax: 2 } });
+  await stage.secret(namespace, "boot", { userdata: "hello" });
+  const annotations = { "user-data": "secret/boot", meta: "secret/boot" };
+  const guests = [
+    await stage.guest(namespace, "web", { annotations }),
+    await stage.guest(namespace, "db", { annotations }),
+  ] as const;
+  for (const guest of guests) {
+    const view = await ours.look(guest.identity);
+    expect(view).toMatchObject({ userData: null, meta: {}, password: null });
+    expect(view.projectId).not.toBeNull();
+  }
+  const message = await stage.event(guests[0], "MetadataForbidden");
+  expect(message).toContain(`may not read Secret boot of namespace ${namespace}`);
+  expect(message).toContain(`kubectl apply -n ${namespace} -f deploy/metadata/tenant.yaml`);
+  await stage.optIn(namespace);
+  await until(async () => (await userData(guests[0], ours)) === "hello", "the right to count");
+  expect(await stage.events(namespace)).toEqual(["MetadataForbidden"]);
+  const bindings = pathOf(namespace, "rolebindings", "holdfast-metadata", "rbac.authorization.k8s.io/v1");
+  await stage.cluster.api.delete(bindings);
+  await until(async () => (await userData(guests[0], ours)) === null, "the withdrawal to count");
+});
+
+test("two namespaces with the same names have each their own", async () => {
+  const namespaces = [await stage.namespace(), await stage.namespace()];
+  const guests = await Promise.all(
+    namespaces.map(async (namespace) => {
+      await stage.secret(namespace, "boot", { userdata: `of ${namespace}` });
+      return stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+    }),
+  );
+  const views = await Promise.all(guests.map((guest) => source.look(guest.identity)));
+  expect(views.map((view) => view.userData?.toString())).toEqual(namespaces.map((one) => `of ${one}`));
+  expect(new Set(views.map((view) => view.projectId)).size).toBe(2);
+});
+
+test("the tenant is the namespace's UID or its annotation, unless no header can carry that", async () => {
+  const namespace = await stage.namespace();
+  const guest = await stage.guest(namespace, "web");
+  const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
+  const project = async () => (await source.look(guest.identity)).projectId;
+  const annotate = (text: string) =>
+    stage.cluster.api.patch(`/api/v1/namespaces/${namespace}`, {
+      metadata: { annotations: { "metadata.holdfast.dev/tenant-id": text } },
+    });
+  expect(await project()).toBe(uid);
+  await annotate("9b1c0d-tenant");
+  await until(async () => (await project()) === "9b1c0d-tenant", "the annotation");
+  await annotate("a, b");
+  await until(async () => (await project()) === uid, "the UID to count again");
+  expect(await stage.event(guest, "MetadataTenantIdInvalid")).toContain('"a, b"');
+});
+
+test("a namespace that is made again is another tenant, and has none of the old one's content", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: "old" });
+  const old = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  const before = await source.look(old.identity);
+  expect(before.userData?.toString()).toBe("old");
+  await stage.removeGuest(old);
+  await stage.cluster.api.delete(`/api/v1/namespaces/${namespace}`);
+  await until(
+    async () => (await stage.cluster.api.find(`/api/v1/namespaces/${namespace}`)) === null,
+    "the namespace to go",
+    120_000,
+  );
+  await stage.kubevirt.createNamespace(namespace);
+  await stage.optIn(namespace);
+  const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
+  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  await until(async () => (await source.look(guest.identity)).projectId === uid, "the new UID");
+  expect(uid).not.toBe(before.projectId);
+  expect(await userData(guest)).toBeNull();
+});
+
+test("a VM that is made again under its name is told nothing of the old one's, also while no watch tells of it", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: "old" });
+  const proxy = await ApiProxy.start(stage.cluster);
+  proxy.rule({ when: ({ path }) => path.includes("watch=true"), act: "silent-watch" });
+  const deaf = await stage.source({}, proxy.url);
+  try {
+    const old = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+    expect(await userData(old, deaf)).toBe("old");
+    await stage.removeGuest(old);
+    const guest = await stage.guest(namespace, "web", { annotations: { hostname: "new" } });
+    expect(await deaf.look(guest.identity)).toMatchObject({ userData: null, hostname: "new" });
+    // The old one is known to be gone: nothing of the new one's is told in its name.
+    expect(await deaf.look({ ...old.identity })).toMatchObject({ hostname: null });
+  } finally {
+    await deaf.stop();
+    await proxy.stop();
+  }
+});
+
+test("MACs and names of interfaces: as the VM runs, else as it was asked for", async () => {
+  const namespace = await stage.namespace();
+  const [blue, green] = [hashedInterface("blue"), hashedInterface("green")];
+  const guest = await stage.guest(namespace, "web", {
+    interfaces: [
+      { interface: blue, network: "blue-network" },
+      { interface: "net2", network: "green-network" },
+    ],
+    vmi: {
+      spec: {
+        hostname: "web-0",
+        subdomain: "shop",
+        domain: {
+          firmware: { uuid: "5D1A8B1E-7C52-4B7E-9A1F-3F2F1D6B0C11" },
+          devices: {
+            disks: [{ name: "data" }, { name: "root", bootOrder: 1 }],
+            interfaces: [
+              { name: "default", masquerade: {} },
+              { name: "blue", bridge: {}, macAddress: "02:00:00:00:00:01" },
+              { name: "green", bridge: {}, macAddress: "02:00:00:00:00:02" },
+              { name: "red", bridge: {} },
+            ],
+          },
+        },
+        networks: [
+          { name: "default", pod: {} },
+          { name: "blue", multus: { networkName: "blue" } },
+          { name: "green", multus: { networkName: "green" } },
+          { name: "red", multus: { networkName: "red" } },
+        ],
+      },
+      status: {
+        nodeName: "node-z",
+        interfaces: [
+          { name: "blue", mac: "02:00:00:00:00:11" },
+          { mac: "02:00:00:00:00:99" },
+          { name: "red", mac: "02:00:00:00:00:13", podInterfaceName: "red0" },
+        ],
+        volumeStatus: [
+          { name: "data", target: "vda" },
+          { name: "root", target: "vdb" },
+        ],
+      },
+    },
+  });
+  await stage.cluster.api.create("/api/v1/nodes", {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name: "node-z", labels: { "topology.kubernetes.io/zone": "east" } },
+  });
+  // A zone is not waited for: one that comes late is told a minute later.
+  await until(
+    async () => (await source.look(guest.identity)).availabilityZone !== null,
+    "the node's zone",
+    120_000,
+  );
+  const view = await source.look(guest.identity);
+  const link = (linkId: string, mac: string | null, name: string, network: string | null) => ({
+    linkId,
+    mac,
+    interface: name,
+    network,
+    primary: linkId === "default",
+  });
+  expect(view.links).toEqual([
+    link("default", null, "eth0", null),
+    link("blue", "02:00:00:00:00:11", blue, "blue-network"),
+    link("green", "02:00:00:00:00:02", "net2", "green-network"),
+    link("red", "02:00:00:00:00:13", "red0", null),
+  ]);
+  expect(green).not.toBe("net2");
+  expect(view).toMatchObject({
+    firmwareUuid: "5d1a8b1e-7c52-4b7e-9a1f-3f2f1d6b0c11",
+    hostname: `web-0.shop.${namespace}.svc.cluster.local`,
+    availabilityZone: "east",
+    rootDevice: "/dev/vdb",
+  });
+});
+
+test("passwords: of two posts at the same time on two nodes one is kept, and both nodes know it", async () => {
+  const namespace = await stage.namespace();
+  const [web, db] = [await stage.guest(namespace, "web"), await stage.guest(namespace, "db")];
+  const other = await stage.source();
+  const sources = [source, other];
+  const posts = [0, 1, 2, 3, 4, 5].map((n) => Buffer.from(`password ${n}`));
+  const outcomes = await Promise.all(
+    posts.map((post, n) => (sources[n % 2] as KubeTenantSource).keepPassword(web.identity, post)),
+  );
+  expect([...outcomes].sort()).toEqual(["kept", "taken", "taken", "taken", "taken", "taken"]);
+  const winner = posts[outcomes.indexOf("kept")];
+  for (const one of sources)
+    await until(
+      async () => (await one.look(web.identity)).password?.stored?.equals(winner as Buffer) === true,
+      "the password that was kept",
+    );
+  expect((await source.look(db.identity)).password).toEqual({ stored: null });
+  expect(await source.keepPassword(db.identity, BYTES)).toBe("kept");
+  expect((await source.look(db.identity)).password?.stored).toEqual(BYTES);
+  const { binaryData } = await stage.cluster.api.get(pathOf(namespace, "configmaps", PASSWORDS));
+  expect(binaryData[db.vm.metadata.uid]).toBe(BYTES.toString("base64"));
+});
+
+test("without its ConfigMap a namespace takes no passwords", async () => {
+  const namespace = await stage.namespace();
+  await stage.cluster.api.delete(pathOf(namespace, "configmaps", PASSWORDS));
+  const guest = await stage.guest(namespace, "web");
+  expect((await source.look(guest.identity)).password).toBeNull();
+  expect(await source.keepPassword(guest.identity, BYTES)).toBe("refused");
+  expect(await stage.event(guest, "MetadataPasswordRefused")).toContain("404");
+});
+
+test("a container that is no VM has a tenant at most", async () => {
+  const namespace = await stage.namespace();
+  const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
+  const pod = { namespace, name: "p", uid: "p-1", node: "node-a", containerID: "c", since: "" };
+  const identity = { state: "running", vm: null, pods: [pod], interfaces: [] } as const;
+  expect(await source.look(identity)).toMatchObject({ projectId: uid, userData: null, links: [] });
+  const bare = { ...identity, pods: [{ ...pod, namespace: null, name: null, uid: null }] };
+  expect(await source.look(bare)).toMatchObject({ projectId: null, password: null });
+});
+
+test("of a namespace that may not be read no other tenant's name is made up", async () => {
+  const namespace = await stage.namespace();
+  const guest = await stage.guest(namespace, "web", { annotations: { hostname: "web" } });
+  const proxy = await ApiProxy.start(stage.cluster);
+  proxy.rule({
+    when: ({ path }) => /^\/api\/v1\/namespaces(\?|$)/.test(path),
+    act: { status: 403, body: {} },
+  });
+  const ours = await stage.source({}, proxy.url);
+  try {
+    // Its bare name may be another namespace's tenant-id.
+    const projectId = `namespace:${namespace}`;
+    expect(await ours.look(guest.identity)).toMatchObject({ projectId, hostname: "web" });
+    const pod = { namespace, name: "p", uid: "p-1", node: "node-a", containerID: "c", since: "" };
+    expect((await ours.look({ ...guest.identity, vm: null, pods: [pod] })).projectId).toBe(projectId);
+  } finally {
+    await ours.stop();
+    await proxy.stop();
+  }
+});
+
+test("a VM of which nothing but the name is known is told nothing of what may be another's", async () => {
+  const namespace = await stage.namespace();
+  const guest = await stage.guest(namespace, "web", { annotations: { hostname: "another" } });
+  const vm = { ...guest.identity.vm, uid: "", vmiUid: null } as Guest["identity"]["vm"];
+  expect(await source.look({ ...guest.identity, vm })).toMatchObject({ hostname: null, links: [] });
+  expect(await source.keepPassword({ ...guest.identity, vm }, BYTES)).toBe("refused");
+});
+
+test("a namespace that nobody asks about any more is watched again when somebody does", async () => {
+  const namespace = await stage.namespace();
+  const ours = await stage.source({ idleMsMax: 200 });
+  await stage.secret(namespace, "boot", { userdata: "first" });
+  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  expect(await userData(guest, ours)).toBe("first");
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  await stage.cluster.api.patch(pathOf(namespace, "secrets", "boot"), { stringData: { userdata: "second" } });
+  expect(await userData(guest, ours)).toBe("second");
+});
+
+test("as the server makes it: content and backends with the rights of the shipped account", async () => {
+  const namespace = await stage.namespace();
+  const warnings: string[] = [];
+  const made = createKubeTenantSource({
+    kubeconfig: stage.cluster.kubeconfig("holdfast-metadata"),
+    node: "node-a",
+    log: { info: () => {}, warn: (message: unknown) => warnings.push(String(message)) },
+    clock: systemClock,
+    secret: () => null,
+    connect: connectOverHttp,
+  });
+  await made.start();
+  try {
+    await stage.secret(namespace, "boot", { userdata: BYTES });
+    const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+    expect((await made.look(guest.identity)).userData).toEqual(BYTES);
+    expect(await made.backendOf("blue")).toBeNull();
+    expect(await made.keepPassword(guest.identity, BYTES)).toBe("kept");
+  } finally {
+    await made.stop();
+  }
+  expect(warnings).toEqual([]);
+});
+
+test("while the API is away: what is known is told, what is not known is not guessed", async () => {
+  const namespace = await stage.namespace();
+  await stage.secret(namespace, "boot", { userdata: "known" });
+  const annotations = { "user-data": "secret/boot" };
+  const guest = await stage.guest(namespace, "web", { annotations });
+  const before = await source.look(guest.identity);
+  const fresh = await stage.source({ syncMsMax: 2_000 });
+  const unknown = await stage.namespace();
+  const stranger = await stage.guest(unknown, "db", { annotations });
+  // On a busy machine one question may not be answered in time: it asks until it knows.
+  await until(async () => (await fresh.look(guest.identity).catch(() => null)) !== null, "what it knows");
+  const closed = await stage.namespace({ tenant: false });
+  const shut = await stage.guest(closed, "web", { annotations });
+  await source.look(shut.identity);
+  await stage.cluster.stopApiServer();
+  try {
+    expect(await source.look(guest.identity)).toEqual(before);
+    // Where a right is missing, not every request waits for whether it has come.
+    let waitedCount = 0;
+    for (let n = 0; n < 28; n++) {
+      const startMs = performance.now();
+      expect((await source.look(shut.identity)).userData).toBeNull();
+      if (performance.now() - startMs >= ASK_AGAIN_MS * 0.9) waitedCount += 1;
+    }
+    expect(waitedCount).toBeLessThan(14);
+    await expect(fresh.look(stranger.identity)).rejects.toThrow(ApiAway);
+    await expect(source.keepPassword(guest.identity, BYTES)).rejects.toThrow(ApiAway);
+    // Another VM by the same name, which no watch can have told of: not the old one's content.
+    const vm = { ...guest.identity.vm, uid: "new", vmiUid: "new" } as Guest["identity"]["vm"];
+    await expect(source.look({ ...guest.identity, vm })).rejects.toThrow(ApiAway);
+  } finally {
+    await stage.cluster.startApiServer();
+  }
+  await until(async () => {
+    const view = await fresh.look(stranger.identity).catch(() => null);
+    return view !== null && view.projectId !== null;
+  }, "the API to be asked again");
+});
+
+test("without KubeVirt's definitions there is no content, and no waiting", async () => {
+  const namespace = await stage.namespace();
+  const guest = await stage.guest(namespace, "web", { annotations: { hostname: "x" } });
+  for (const plural of ["virtualmachines", "virtualmachineinstances"]) {
+    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${plural}.kubevirt.io`;
+    await stage.cluster.api.delete(path);
+    await until(async () => (await stage.cluster.api.find(path)) === null, "the definition to go");
+  }
+  await until(
+    async () => (await stage.cluster.api.call("GET", `/apis/kubevirt.io/v1/virtualmachines`)).status === 404,
+    "the resource to go",
+  );
+  const fresh = await stage.source();
+  const view = await fresh.look(guest.identity);
+  expect(view).toMatchObject({ hostname: null, firmwareUuid: null, links: [], userData: null });
+  expect(view.projectId).not.toBeNull();
+});

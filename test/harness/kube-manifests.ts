@@ -21,8 +21,17 @@ const CLUSTER_SCOPED = new Set([
 ]);
 const CONFLICT = 409;
 
-/** The objects of a YAML file. Throws an error with the file's name when it cannot be parsed. */
+/** Each file is parsed once: the shipped definitions are read for every server in memory. */
+const PARSED = new Map<string, KubeObject[]>();
+
+/** The objects of a YAML file, the caller's own. Throws an error with the file's name when it cannot be parsed. */
 export function readManifests(file: string): KubeObject[] {
+  const objects = PARSED.get(file) ?? parsed(file);
+  PARSED.set(file, objects);
+  return structuredClone(objects);
+}
+
+function parsed(file: string): KubeObject[] {
   return parseAllDocuments(readFileSync(file, "utf8")).map((document) => {
     const [error] = document.errors;
     if (error !== undefined) throw new Error(`${file}: ${error.message}`);

@@ -7,12 +7,11 @@ import type { Link } from "../../../kube/fake/client/link.ts";
 import { collectGarbage } from "../../../kube/fake/controllers/garbage-collector.ts";
 import { endNamespaces } from "../../../kube/fake/controllers/namespace-controller.ts";
 import { Etcd } from "../../../kube/fake/etcd.ts";
-import type { ServerAnswer, ServerRequest, User } from "../../../kube/fake/requests.ts";
+import type { Gates, ServerAnswer, ServerRequest, User } from "../../../kube/fake/requests.ts";
 import { Rights } from "../../../kube/fake/rights.ts";
 import { routeOf } from "../../../kube/fake/routes.ts";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { systemClock } from "../../../platform/time.ts";
-import { review } from "../admission.ts";
 import { newFolder } from "../daemon.ts";
 import type { KubeApi, KubeObject } from "../kube-api.ts";
 import { applyObjects, readManifestFolder, readManifests } from "../kube-manifests.ts";
@@ -57,7 +56,7 @@ export class MemoryCluster implements Cluster {
   #isAway = false;
   #isStopped = false;
 
-  private constructor(front: MemoryFront, { admission = false }: MemoryClusterOptions) {
+  private constructor(front: MemoryFront, gates: Gates) {
     this.#front = front;
     this.server = front.url;
     const etcd = new Etcd();
@@ -66,9 +65,7 @@ export class MemoryCluster implements Cluster {
       clock: systemClock,
       etcd,
       authorize: (access) => rights.has(access),
-      ...(admission
-        ? { admit: (asked) => review(asked as Parameters<typeof review>[0]).refusals.join("; ") || null }
-        : {}),
+      ...gates,
     });
     etcd.listen(() => this.#wakeControllers());
     this.#tokens.set("admin", this.#issue(ADMIN));
@@ -79,7 +76,7 @@ export class MemoryCluster implements Cluster {
 
   static async start(options: MemoryClusterOptions = {}): Promise<MemoryCluster> {
     const front = await MemoryFront.start();
-    const cluster = new MemoryCluster(front, options);
+    const cluster = new MemoryCluster(front, options.admission ? await shippedPolicies() : {});
     front.serve(cluster);
     const claims = options.oldClaims
       ? readManifestFolder(join(CRDS, "old"))
@@ -215,6 +212,14 @@ export class MemoryCluster implements Cluster {
       if (writes > 0) this.#wakeControllers();
     }, CONTROLLERS_MS);
   }
+}
+
+/** What a server with the policies of deploy/admission does. */
+async function shippedPolicies(): Promise<Gates> {
+  const { review } = await import("../admission.ts");
+  return {
+    admit: (asked) => review(asked as Parameters<typeof review>[0]).refusals.join("; ") || null,
+  };
 }
 
 function accountOf(namespace: string, name: string): User {

@@ -6,25 +6,26 @@
  *   guests             pods and VMs with an interface: ADD and DEL on a node
  *   cluster            what both kinds of cluster offer: harness/cluster.ts, a real API server, and memory-cluster
  *   memory-cluster     kube/fake with rights and controllers; memory-api, memory-front: by path, and over HTTP
+ *
+ * What a world need not have is read when it is asked for: a test file pays for its imports.
  */
 
 import pino from "pino";
 import { expect } from "vitest";
-import { Controller } from "../../../controller/controller.ts";
+import type { Controller } from "../../../controller/controller.ts";
 import { type ControllerSettings, loadControllerSettings } from "../../../controller/settings.ts";
-import { connectOverHttp } from "../../../kube/http/http-kube-api.ts";
+import type { Connect } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../../kube/objects.ts";
 import { systemClock } from "../../../platform/time.ts";
-import { AdmissionServer, asDaemonOf } from "../admission.ts";
+import type { AdmissionServer } from "../admission.ts";
 import { ApiProxy } from "../api-proxy.ts";
-import { type ClusterOptions, TestCluster } from "../cluster.ts";
+import type { ClusterOptions, TestCluster } from "../cluster.ts";
 import { type CniAnswer, until } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
 import { type AttachmentOptions, NodeDaemon, type NodeOptions } from "../node.ts";
-import type { Cluster } from "./cluster.ts";
+import type { Account, Cluster } from "./cluster.ts";
 import { checked, type Guest, optionsOf, type VmGuest } from "./guests.ts";
-import { MemoryCluster } from "./memory-cluster.ts";
-import { type MetadataFlags, MetadataHere } from "./metadata-here.ts";
+import type { MetadataFlags, MetadataHere } from "./metadata-here.ts";
 import { ipsOf, NAMESPACE, type Network, nameOf } from "./network.ts";
 import { WorldObjects } from "./objects.ts";
 
@@ -86,8 +87,9 @@ export class World extends WorldObjects {
     const { oldClaims = false } = cluster ?? {};
     const world = new World(
       api === "memory"
-        ? await MemoryCluster.start({ oldClaims, admission })
-        : await TestCluster.start(cluster),
+        ? await (await import("./memory-cluster.ts")).MemoryCluster.start({ oldClaims, admission })
+        : await (await import("../cluster.ts")).TestCluster.start(cluster),
+      api === "memory",
     );
     world.#isAdmitting = admission;
     try {
@@ -99,9 +101,9 @@ export class World extends WorldObjects {
     }
   }
 
-  private constructor(cluster: Cluster) {
+  private constructor(cluster: Cluster, isMemory: boolean) {
     super(cluster);
-    this.#isMemory = cluster instanceof MemoryCluster;
+    this.#isMemory = isMemory;
   }
 
   async stop(): Promise<void> {
@@ -115,8 +117,8 @@ export class World extends WorldObjects {
 
   /** The real server, for what only one can be made to do. */
   get server(): TestCluster {
-    if (this.cluster instanceof TestCluster) return this.cluster;
-    throw new Error("the API server is in memory");
+    if (this.#isMemory) throw new Error("the API server is in memory");
+    return this.cluster as TestCluster;
   }
 
   /** With `admission` and a real server: what the policies were asked and said. */
@@ -141,9 +143,8 @@ export class World extends WorldObjects {
     const { process = !this.#isMemory || given.kubeconfig !== undefined, ...more } = given;
     await this.kubevirt.createNode(name);
     const { kubeconfig = process ? await this.#kubeconfigOf(name) : HANDED_OVER } = given;
-    const inHere = kubeconfig === HANDED_OVER ? this.cluster.connect("holdfast-node", name) : connectOverHttp;
-    const way = process ? { kubeconfig } : { kubeconfig, connect: inHere };
-    const node = await NodeDaemon.start({ ...more, node: name, ...way });
+    const way = process ? {} : { connect: await this.#connectionOf("holdfast-node", kubeconfig, name) };
+    const node = await NodeDaemon.start({ ...more, node: name, kubeconfig, ...way });
     this.#nodes.set(name, node);
     return node;
   }
@@ -179,8 +180,8 @@ export class World extends WorldObjects {
       {},
     );
     const log = pino({ level: settings.logLevel });
-    const isHandedOver = settings.kubeconfig === HANDED_OVER;
-    const connect = isHandedOver ? this.cluster.connect("holdfast-controller") : connectOverHttp;
+    const connect = await this.#connectionOf("holdfast-controller", settings.kubeconfig);
+    const { Controller } = await import("../../../controller/controller.ts");
     const controller = new Controller(settings, log, systemClock, connect);
     await controller.start();
     this.#controllers.push(controller);
@@ -189,6 +190,7 @@ export class World extends WorldObjects {
 
   /** A metadata server in this process, beside a node's daemon. `flags` are its settings. */
   async startMetadata(node: NodeDaemon, flags: MetadataFlags = {}): Promise<MetadataHere> {
+    const { MetadataHere } = await import("./metadata-here.ts");
     const metadata = await MetadataHere.start(node.daemon, flags, this.cluster.connect("holdfast-metadata"));
     this.#metadata.push(metadata);
     return metadata;
@@ -308,8 +310,15 @@ export class World extends WorldObjects {
     return `${kind}-${this.#count}`;
   }
 
+  /** A connection that is handed over, or what a kubeconfig says. */
+  async #connectionOf(user: Account, kubeconfig: string | null, node?: string): Promise<Connect> {
+    if (kubeconfig === HANDED_OVER) return this.cluster.connect(user, node);
+    return (await import("../../../kube/http/http-kube-api.ts")).connectOverHttp;
+  }
+
   async #kubeconfigOf(node: string): Promise<string> {
     if (this.#admission === null) return this.cluster.kubeconfig("holdfast-node");
+    const { asDaemonOf } = await import("../admission.ts");
     const proxy = await this.startProxy(asDaemonOf(node));
     return this.cluster.kubeconfig("admin", proxy.url, proxy.ca);
   }
@@ -317,7 +326,8 @@ export class World extends WorldObjects {
   async #begin({ nodes = [], controller, node = {} }: WorldOptions): Promise<void> {
     this.#node = node;
     await this.kubevirt.createNamespace(NAMESPACE);
-    if (this.#isAdmitting && !this.#isMemory) this.#admission = await AdmissionServer.start(this.server);
+    if (this.#isAdmitting && !this.#isMemory)
+      this.#admission = await (await import("../admission.ts")).AdmissionServer.start(this.server);
     const started = await Promise.allSettled(nodes.map((name) => this.startNode(name)));
     for (const one of started) if (one.status === "rejected") throw one.reason;
     if (controller !== undefined) await this.startController(controller);

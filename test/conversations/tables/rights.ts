@@ -18,7 +18,8 @@ const secret = (name: string) => ({
 
 export const RIGHTS: readonly Conversation[] = [
   {
-    title: "a role grants its rights in the namespace of its binding, for the names that it lists, until the binding goes",
+    title:
+      "a role grants its rights in the namespace of its binding, for the names that it lists, until the binding goes",
     steps: [
       post(NAMESPACES, namespace(), 201),
       post(SECRETS, secret("boot"), 201),

@@ -2,7 +2,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { ApiAway, type KubeAnswer } from "./kube-api.ts";
 
 /*
- * What an answer about one object means. Nobody else reads status codes.
+ * What an answer about one object means: nobody else decides that one is absent. Lists and watches are client/.
  *
  *   status                        of a read     of a write
  *   200, 201, 202                 present       done

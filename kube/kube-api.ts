@@ -135,8 +135,6 @@ export interface KubeApi {
   list(request: ListRequest): Promise<ListAnswer>;
   /** Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never throws. */
   watch(request: WatchRequest): Promise<WatchEnd>;
-  /** When the last answer of any kind came, an instant of its clock, ms; -Infinity: never. */
-  readonly lastContactMs: number;
 }
 
 /** A client with connections of its own: whoever has it made closes it. */

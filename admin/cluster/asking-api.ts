@@ -50,10 +50,6 @@ export class AskingApi implements KubeApi {
     return this.#api.clock;
   }
 
-  get lastContactMs(): number {
-    return this.#api.lastContactMs;
-  }
-
   async send(request: KubeRequest): Promise<KubeAnswer> {
     const answer = await this.#api.send(request).catch((error: unknown) => {
       throw error instanceof ApiAway ? this.#away(error) : error;

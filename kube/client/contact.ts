@@ -6,19 +6,13 @@ import type { Clock } from "../../platform/time.ts";
  */
 const SETTLING_MS = 10_000;
 
-/** When the API server was heard last, and when it was in trouble. */
+/** When the API server was in trouble last. */
 export class Contact {
   readonly #clock: Pick<Clock, "monotonicMs">;
-  #lastMs = Number.NEGATIVE_INFINITY;
   #lastTroubleMs = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Pick<Clock, "monotonicMs">) {
     this.#clock = clock;
-  }
-
-  /** The last time that anything came of it, an instant of the clock, ms; -Infinity: never. */
-  get lastMs(): number {
-    return this.#lastMs;
   }
 
   /** Whether a refusal may be withdrawn in a moment, because the server was away or failing until just now. */
@@ -26,14 +20,8 @@ export class Contact {
     return this.#clock.monotonicMs() - this.#lastTroubleMs < SETTLING_MS;
   }
 
-  /** Something came of it. */
-  heard(): void {
-    this.#lastMs = this.#clock.monotonicMs();
-  }
-
   /** An answer of this status has begun. */
   answered(status: number): void {
-    this.heard();
     if (status >= 500) this.trouble();
   }
 

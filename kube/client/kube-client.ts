@@ -4,7 +4,7 @@
  *   kube-client       one request, tried until its deadline; one watch
  *   read-list         a list, page by page, started over where it must be
  *   statuses          which answers count, and how long to wait after the others
- *   contact           when the server was heard, and whether it is settling; limit: the time of one attempt
+ *   contact           whether the server is settling after trouble; limit: the time of one attempt
  *   kube-transport    the port below: one attempt; http/ and fake/client/ implement it
  */
 
@@ -52,10 +52,6 @@ export class KubeClient implements KubeApi {
     this.clock = transport.clock;
     this.#transport = transport;
     this.#attemptMs = attemptMs;
-  }
-
-  get lastContactMs(): number {
-    return this.#transport.contact.lastMs;
   }
 
   async send(request: KubeRequest): Promise<KubeAnswer> {

@@ -106,7 +106,6 @@ export class HttpTransport implements KubeTransport {
       stream.push(chunk as Buffer);
       if (budget.isSpent) await budget.nextTurn();
     }
-    this.contact.heard();
     const { metadata } = stream.end();
     return {
       kind: "read",
@@ -120,7 +119,6 @@ export class HttpTransport implements KubeTransport {
     const stream = new WatchStream(request.event);
     const budget = new TurnBudget(this.clock);
     for await (const chunk of response) {
-      this.contact.heard();
       const end = stream.push(chunk as Buffer);
       if (end) return end;
       if (request.signal.aborted) break;

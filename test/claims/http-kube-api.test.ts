@@ -180,15 +180,6 @@ test("a deadline that passes in the queue sends nothing", async () => {
   expect(api.asked.map(({ path }) => path)).toEqual(["/first", "/last"]);
 });
 
-test("an answer of any status counts as contact", async () => {
-  const client = api.client();
-  expect(client.lastContactMs).toBe(Number.NEGATIVE_INFINITY);
-  api.handler = (_asked, answer) => json(answer, 500, {});
-  const beforeMs = performance.now();
-  await client.send(get("/x", 100)).catch(() => {});
-  expect(client.lastContactMs).toBeGreaterThan(beforeMs);
-});
-
 test("closing ends the requests that are under way", async () => {
   api.handler = () => {};
   const client = api.client();

@@ -56,10 +56,6 @@ export class KubeInMemory implements KubeApi {
     return this.#client.clock;
   }
 
-  get lastContactMs(): number {
-    return this.#client.lastContactMs;
-  }
-
   /** Puts an object in place, unchecked, with a UID and times where it has none. */
   put(collection: string, object: Any): Any {
     return this.server.put(collection, object);

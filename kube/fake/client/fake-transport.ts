@@ -86,7 +86,6 @@ export class FakeTransport implements KubeTransport {
       request,
       life: this.life,
       arrival: () => this.#exchange.wait(link.eventMs?.()),
-      heard: () => this.contact.heard(),
     });
     const arrival = await this.#once(asked, {
       verb: "watch",

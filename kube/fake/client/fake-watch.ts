@@ -10,8 +10,6 @@ export interface FakeWatchOptions {
   readonly life: AbortSignal;
   /** Resolves when the next event has come over. */
   readonly arrival: () => Promise<void>;
-  /** Something has come. */
-  readonly heard: () => void;
 }
 
 /** One watch of a client: what the server sends arrives later, in its order, and never during what somebody else does. */
@@ -106,7 +104,6 @@ export class FakeWatch {
     for (let next = this.#queue.shift(); next; next = this.#queue.shift()) {
       await this.#options.arrival();
       if (this.#isSilent) return;
-      this.#options.heard();
       next();
     }
     this.#isDraining = false;

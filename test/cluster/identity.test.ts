@@ -68,7 +68,7 @@ const podOf = ({ metadata }: KubeObject, node: string) => ({
   node,
 });
 
-test("a VM: by address from everywhere, by pod, VM and container; its MAC, firmware and UIDs", async () => {
+test("a VM is found by address from every node, by pod, VM and container, with its MAC, firmware UUID and UIDs", async () => {
   const network = await world.network("blue", DUAL);
   const mac = "02:00:00:00:00:01";
   const vm = await world.kubevirt.createVm(NAMESPACE, "vm1", [
@@ -141,7 +141,7 @@ test("a VM: by address from everywhere, by pod, VM and container; its MAC, firmw
   });
 });
 
-test("an address that two networks have, and a VM on both, is never mixed up", async () => {
+test("one address on two networks is never confused, even for a VM on both", async () => {
   const [one, two] = [
     await world.network("twin-one", { subnets: "10.7.0.0/24" }),
     await world.network("twin-two", { subnets: "10.7.0.0/24" }),
@@ -166,7 +166,7 @@ test("an address that two networks have, and a VM on both, is never mixed up", a
   }
 });
 
-test("a migration: two pods, one identity; each node tells its own; over as soon as the source's DEL is answered", async () => {
+test("a migrating VM is one identity with two pods, each node knows its own, until the source's DEL is answered", async () => {
   const network = await world.network("move", DUAL);
   const vm = await world.vm("mover", network);
   const { pod: source } = await startVm(vm, "node-a");
@@ -225,7 +225,7 @@ test("two launcher pods on one node are one VM that migrates", async () => {
   });
 });
 
-test("stopped, started elsewhere, deleted: the claim's VM, then who had it", async () => {
+test("a VM that is stopped, started on another node and deleted is known by its claim, and then by the history", async () => {
   const network = await world.network("rest", DUAL);
   const second = await world.network("rest-two", { subnets: "10.9.0.0/24" });
   const vm = await world.vm("sleeper", network, second);
@@ -293,7 +293,7 @@ test("stopped, started elsewhere, deleted: the claim's VM, then who had it", asy
   expect(gone, gone.stderr).toMatchObject({ code: 1, stdout: expect.stringContaining("released-recently") });
 });
 
-test("a pod without VM; given back, and before the API is told of it", async () => {
+test("a pod without a VM is known until its DEL, before the API server has heard of either", async () => {
   const network = await world.network("plain", DUAL);
   const pod = await world.pod("web-0", "node-a", network);
   const [ip] = await world.given(pod, network);
@@ -315,7 +315,7 @@ test("a pod without VM; given back, and before the API is told of it", async () 
   expect((await who("node-b", query)).identity).toMatchObject({ state: "released-recently", pods: [] });
 });
 
-test("a MAC that nobody asked for is told as Multus reports it", async () => {
+test("a MAC that nobody requested is the one that Multus reports", async () => {
   const network = await world.network("reported", DUAL);
   const pod = await world.pod("reported-0", "node-a", network);
   const [ip] = await world.given(pod, network);
@@ -336,7 +336,7 @@ test("a MAC that nobody asked for is told as Multus reports it", async () => {
   await world.del(pod, network);
 });
 
-test("the API server away: what was learnt is told, what never was is 503, and nothing is made up", async () => {
+test("while the API server is away known identities are answered, and unknown ones are a 503", async () => {
   const network = await world.network("away", DUAL);
   const [known, fresh] = [await world.vm("known", network), await world.vm("fresh", network)];
   const started = await startVm(known, "node-a");
@@ -383,7 +383,7 @@ test("the API server away: what was learnt is told, what never was is 503, and n
   });
 });
 
-test("the pod object is gone and its container is not: the claim tells the VM", async () => {
+test("the VM of a container whose pod object is gone is known by its claim", async () => {
   const network = await world.network("orphan", DUAL);
   const vm = await world.vm("lost", network);
   const { pod } = await startVm(vm, "node-a");

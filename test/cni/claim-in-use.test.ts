@@ -78,7 +78,7 @@ describe("when the container died without a DEL", () => {
 
   const watchful = testWith("--witness-interval-seconds", "1", "--witness-grace-seconds", "1");
   watchful(
-    "the witness ends it after the grace: a plain address cools, a claim keeps its own",
+    "the witness ends it after the grace, its plain address cools down, and its claim keeps its own",
     async ({ daemon, namespaces }) => {
       await apply(daemon, claim("vm1"));
       const [netns, lives] = [await namespaces.add(), await namespaces.add()];

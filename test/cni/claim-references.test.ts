@@ -99,7 +99,7 @@ describe("a claim and its network", () => {
 
   const hasty = testWith("--add-deadline-ms", "100");
   hasty(
-    "a network without persistence and no such claim: still never an anonymous address",
+    "a network without allowPersistentIPs gives no address while the named claim does not exist",
     async ({ daemon }) => {
       const config = withClaim("vm1", {}, { allowPersistentIPs: false });
       expect(errorOf(await daemon.cni("ADD", "c1", { config, args: INFRA }))).toMatchObject({ code: 11 });

@@ -27,7 +27,7 @@ async function waiting(daemon: ServedDaemon, count: number): Promise<void> {
 }
 
 describe("a claim that does not exist", () => {
-  patient("comes while the ADD waits: it is served at once", async ({ daemon }) => {
+  patient("is used at once when it is created while the ADD waits", async ({ daemon }) => {
     const adding = daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") });
     await waiting(daemon, 1);
     await apply(daemon, claim("vm2"));
@@ -38,7 +38,7 @@ describe("a claim that does not exist", () => {
     await waiting(daemon, 0);
   });
 
-  hasty("does not come: code 11 within the deadline, and no anonymous address", async ({ daemon }) => {
+  hasty("makes the ADD fail with code 11 at its deadline, without an address", async ({ daemon }) => {
     const startMs = performance.now();
     const error = errorOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }));
     const tookMs = performance.now() - startMs;
@@ -50,7 +50,7 @@ describe("a claim that does not exist", () => {
     addressesOf(await daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") }));
   });
 
-  patient("a DEL of the waiting container ends the wait", async ({ daemon }) => {
+  patient("is not waited for after a DEL of the container", async ({ daemon }) => {
     const adding = daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") });
     await waiting(daemon, 1);
     expectDone(await daemon.cni("DEL", "c1", { config: withClaim("vm1") }));
@@ -62,7 +62,7 @@ describe("a claim that does not exist", () => {
     expect(await held(daemon, "blue")).toEqual([]);
   });
 
-  patient("an older DEL, and one of another interface, do not", async ({ daemon }) => {
+  patient("is still waited for after an older DEL, or one of another interface", async ({ daemon }) => {
     const adding = send(daemon, "ADD", { config: withClaim("vm1"), bootUs: T + 10 });
     await waiting(daemon, 1);
     await send(daemon, "DEL", { bootUs: T });
@@ -73,7 +73,7 @@ describe("a claim that does not exist", () => {
   });
 
   patient(
-    "two pods wait for one claim: one has it, the other hears by whom it is used",
+    "is given to one of two pods that wait for it, and its user is named to the other",
     async ({ daemon }) => {
       const adding = ["c1", "c2"].map((id) =>
         daemon.cni("ADD", id, { config: withClaim("vm1"), args: pod(`uid-${id}`) }),
@@ -87,7 +87,7 @@ describe("a claim that does not exist", () => {
     },
   );
 
-  patient("it comes, but for another network: refused, not waited for", async ({ daemon }) => {
+  patient("makes the ADD fail at once when it is created for another network", async ({ daemon }) => {
     const adding = daemon.cni("ADD", "c1", { config: withClaim("vm1"), args: pod("uid-1") });
     await waiting(daemon, 1);
     await apply(daemon, claim("vm1", { network: "red" }));
@@ -99,9 +99,9 @@ describe("a claim that does not exist", () => {
   });
 });
 
-describe("many wait", () => {
+describe("when many ADDs wait", () => {
   patient(
-    "at most 1,000; the next is sent away at once, and the others are served when their claim comes",
+    "1,000 are served when their claim is created, and one more is refused at once",
     async ({ daemon }) => {
       const names = Array.from({ length: 1_000 }, (_, i) => `vm${i}`);
       const wide = { subnets: "10.0.0.0/16" };

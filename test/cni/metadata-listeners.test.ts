@@ -211,7 +211,7 @@ describe("an ADD", () => {
   });
 
   patient(
-    "waits for the state that has itself in it, although the listener is up already",
+    "waits until the listener knows its attachment, even when the listener is up already",
     async ({ daemon }) => {
       let second = gate();
       second.open();
@@ -232,7 +232,7 @@ describe("an ADD", () => {
     },
   );
 
-  patient("of a container that is deleted meanwhile does not wait on", async ({ daemon }) => {
+  patient("of a container that is deleted meanwhile does not continue to wait", async ({ daemon }) => {
     const client = listen(daemon, () => new Promise<ListenerState>(() => {}));
     const adding = daemon.cni("ADD", "c1", { config: withMetadata("blue") });
     await client.untilWanted(["blue: c1/eth0"]);
@@ -250,26 +250,29 @@ describe("an ADD", () => {
     expect(await metric(daemon, 'holdfast_metadata_listeners{state="failed"}')).toBe(1);
   });
 
-  patient("does not take an earlier failure for its own: its bridge may be there now", async ({ daemon }) => {
-    const setUp = gate();
-    const client = listen(daemon, async ({ network, attachments }) => {
-      if (attachments.length === 1)
-        return { network, state: "failed", problem: "there is no bridge br-blue" };
-      await setUp.opened;
-      return { network, state: "up" };
-    });
-    await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
-    let answered = false;
-    const adding = daemon.cni("ADD", "c2", { config: withMetadata("blue") }).then(() => {
-      answered = true;
-    });
-    await client.untilWanted(["blue: c1/eth0 c2/eth0"]);
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    expect(answered).toBe(false);
-    setUp.open();
-    await adding;
-    expect([await metric(daemon, FAILED), await metric(daemon, UP)]).toEqual([1, 1]);
-  });
+  patient(
+    "does not fail for an earlier failure of the listener, because its bridge may exist now",
+    async ({ daemon }) => {
+      const setUp = gate();
+      const client = listen(daemon, async ({ network, attachments }) => {
+        if (attachments.length === 1)
+          return { network, state: "failed", problem: "there is no bridge br-blue" };
+        await setUp.opened;
+        return { network, state: "up" };
+      });
+      await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
+      let answered = false;
+      const adding = daemon.cni("ADD", "c2", { config: withMetadata("blue") }).then(() => {
+        answered = true;
+      });
+      await client.untilWanted(["blue: c1/eth0 c2/eth0"]);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      expect(answered).toBe(false);
+      setUp.open();
+      await adding;
+      expect([await metric(daemon, FAILED), await metric(daemon, UP)]).toEqual([1, 1]);
+    },
+  );
 
   hurried(
     "is answered after the wait when nobody sets the listener up, with a warning",

@@ -48,9 +48,9 @@ const vmClaim = (name: string, vm: string, spec: object = {}, annotations: objec
   },
 });
 
-describe("by address", () => {
+describe("the identity behind an address", () => {
   processTest(
-    "a container: its addresses, gateway, routes and DNS as they were answered",
+    "has the container's addresses, gateway, routes and DNS as its ADD was answered",
     async ({ daemon }) => {
       const ipam = { ...DUAL, routes: [{ dst: "0.0.0.0/0" }], dns: { nameservers: ["10.10.0.53"] } };
       const [v4, v6] = await nic(daemon, "c1", "eth0", network("blue", ipam));
@@ -95,9 +95,7 @@ describe("by address", () => {
     },
   );
 
-  test("two networks that overlap: the address alone is refused, with the network it is told", async ({
-    daemon,
-  }) => {
+  test("is refused without a network where two networks overlap", async ({ daemon }) => {
     const [address] = await nic(daemon, "c1", "eth0", network("blue"));
     expect(await nic(daemon, "c2", "eth0", network("red"))).toEqual([address]);
     for (const here of ["", "&here=true"]) {
@@ -123,7 +121,7 @@ describe("by address", () => {
     expect((await who(daemon, `address=${address}&here=true`)).network).toBe("blue");
   });
 
-  test("all interfaces of the same container, in the order of their making, the network of the address told", async ({
+  test("has all interfaces of the container in the order of their ADDs, and the network of the address", async ({
     daemon,
   }) => {
     await nic(daemon, "c1", "eth0", network("blue"), pod("uid-1", "web-0"));
@@ -196,10 +194,10 @@ describe("a network with metadata", () => {
   });
 });
 
-describe("a VM", () => {
+describe("the identity of a VM", () => {
   const config = (name: string) => withClaim(name, DUAL);
 
-  test("running, by everything it is known by; stopped; deleted", async ({ daemon }) => {
+  test("is found by all of its names while it runs, is stopped and is deleted", async ({ daemon }) => {
     const firmware = { "metadata.holdfast.dev/firmware-uuid": FIRMWARE };
     await apply(daemon, vmClaim("vm1.blue", "vm1", {}, firmware));
     const [v4, v6] = await nic(daemon, "c1", "net1", config("vm1.blue"), pod("uid-1", "virt-launcher-vm1"));
@@ -263,7 +261,7 @@ describe("a VM", () => {
     expect(await refusal(daemon, `address=${v4}&here=true`)).toMatchObject({ status: 404 });
   });
 
-  test("with two claims is one identity, also while it is stopped", async ({ daemon }) => {
+  test("is one with two claims, also while it is stopped", async ({ daemon }) => {
     const red = (name: string) => ({
       ...withClaim(name, { subnets: "10.20.0.0/24" }),
       name: "red",
@@ -288,7 +286,7 @@ describe("a VM", () => {
     }
   });
 
-  test("without an owner or label, an annotation alone says that there is one", async ({ daemon }) => {
+  test("is known by an annotation alone, without an owner or label", async ({ daemon }) => {
     const annotations = { "metadata.holdfast.dev/firmware-uuid": FIRMWARE };
     const wrong = { "metadata.holdfast.dev/firmware-uuid": "not a UUID" };
     const plain = (name: string, more: object) => ({
@@ -304,8 +302,8 @@ describe("a VM", () => {
   });
 });
 
-describe("names that mean several", () => {
-  test("pods of two namespaces, and of one name one after the other", async ({ daemon }) => {
+describe("ambiguous names", () => {
+  test("of pods in two namespaces, and of successive pods with one name", async ({ daemon }) => {
     const shop = (uid: string) => pod(uid, "web-0").replace("NAMESPACE=default", "NAMESPACE=shop");
     await nic(daemon, "c1", "net1", network("blue"), pod("uid-1", "web-0"));
     await nic(daemon, "c2", "net1", network("blue"), shop("uid-2"));
@@ -327,7 +325,7 @@ describe("names that mean several", () => {
     });
   });
 
-  test("a new sandbox of a pod beside the old one is still one user", async ({ daemon }) => {
+  test("of a pod with a new sandbox beside the old one mean one user", async ({ daemon }) => {
     const args = pod("uid-1", "web-0");
     await nic(daemon, "old", "net1", network("blue"), args);
     await nic(daemon, "old", "net2", network("red"), args);
@@ -339,7 +337,7 @@ describe("names that mean several", () => {
   });
 });
 
-describe("questions that are wrong", () => {
+describe("wrong questions are refused", () => {
   test.for([
     ["", "exactly one of address, pod, vm and container"],
     ["network=blue", "exactly one of"],

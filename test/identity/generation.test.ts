@@ -10,9 +10,7 @@ const pathOf = (daemon: ServedDaemon) => join(daemon.folder, "identity.sock.gene
 const read = (daemon: ServedDaemon) => readFileSync(pathOf(daemon), "hex");
 const config = network("blue");
 
-test("it is another one after each ADD and DEL that was answered, and the same while nothing changes", async ({
-  daemon,
-}) => {
+test("the generation changes with each answered ADD and DEL, and not otherwise", async ({ daemon }) => {
   const seen = [read(daemon)];
   for (const verb of ["ADD", "DEL", "ADD", "DEL"]) {
     expect((await daemon.cni(verb, "c1", { config })).code).toBe(0);
@@ -24,7 +22,7 @@ test("it is another one after each ADD and DEL that was answered, and the same w
   expect(read(daemon)).toBe(seen.at(-1));
 });
 
-test("of many at once, each has changed it before it is answered", async ({ daemon }) => {
+test("each of many concurrent requests changes the generation before it is answered", async ({ daemon }) => {
   const changed = await Promise.all(
     Array.from({ length: 40 }, async (_, n) => {
       const before = read(daemon);
@@ -35,15 +33,18 @@ test("of many at once, each has changed it before it is answered", async ({ daem
   expect(changed).not.toContain(false);
 });
 
-processTest("a daemon that was killed is followed by none of the same generation", async ({ daemon }) => {
+processTest("no daemon after a killed one has its generation", async ({ daemon }) => {
   await daemon.cni("ADD", "c1", { config });
   const before = read(daemon);
   await restart(daemon, "SIGKILL");
   expect(read(daemon)).not.toBe(before);
 });
 
-processTest("only who may ask may read it, and it goes with the daemon", async ({ daemon }) => {
-  expect(statSync(pathOf(daemon)).mode & 0o777).toBe(0o600);
-  await restart(daemon, "SIGTERM", ["--identity-socket", "off"]);
-  expect(existsSync(pathOf(daemon))).toBe(false);
-});
+processTest(
+  "the generation file is readable by those who may ask, and is deleted when the daemon ends",
+  async ({ daemon }) => {
+    expect(statSync(pathOf(daemon)).mode & 0o777).toBe(0o600);
+    await restart(daemon, "SIGTERM", ["--identity-socket", "off"]);
+    expect(existsSync(pathOf(daemon))).toBe(false);
+  },
+);

@@ -55,7 +55,7 @@ const refusalOf = (service: IdentityService, here = true) =>
     (error: RefusalError) => error.refusal ?? error,
   );
 
-test("an address that changes hands while somebody is asked who it was, is told its present holder", async () => {
+test("an address whose owner changes during the look-up is answered with its present owner", async () => {
   await add("old");
   const learnt = new Set<string>();
   const asked: string[] = [];
@@ -76,19 +76,19 @@ test("an address that changes hands while somebody is asked who it was, is told 
   expect(identity.pods).toMatchObject([{ name: "launcher-new", containerID: "new" }]);
 });
 
-test("one that is given back meanwhile has nobody behind it", async () => {
+test("an address that is released during the look-up has nobody behind it", async () => {
   await add("old");
   const service = serviceWith({ known: () => undefined, learn: async () => void (await pods.del("old")) });
   expect(await refusalOf(service)).toMatchObject({ code: "NOT_FOUND" });
 });
 
-test("what cannot be learnt is not left out", async () => {
+test("facts that cannot be read make the answer fail", async () => {
   await add("c1");
   const learn = () => Promise.reject(new ApiAway("no answer"));
   expect(await refusalOf(serviceWith({ known: () => undefined, learn }))).toBeInstanceOf(ApiAway);
 });
 
-test("two owners of one address are a fault, and neither is told", async () => {
+test("two owners of one address are an error, and neither is answered", async () => {
   await add("c1");
   const other: Owner = { kind: "pod", uid: "uid-c2", interface: "eth0", namespace: "shop", name: "other" };
   const twice = Object.create(store, {
@@ -107,14 +107,14 @@ test("two owners of one address are a fault, and neither is told", async () => {
   }
 });
 
-test("an attachment that has lost an address to somebody else tells nobody who is behind it", async () => {
+test("an attachment that has lost its address to another owner is not answered", async () => {
   await add("c1");
   expect((await serviceWith({}).answer({ question: QUESTION, here: true })).identity.pods).toHaveLength(1);
   await pods.loseFirst();
   expect(await refusalOf(serviceWith({}))).toMatchObject({ code: "NOT_FOUND" });
 });
 
-test("nothing is told while DELs may be waiting that were answered already", async () => {
+test("nothing is answered while answered DELs may wait in the spool", async () => {
   await add("c1");
   const service = serviceWith({}, { notReady: () => "the spool is not drained yet" });
   for (const here of [true, false])

@@ -17,7 +17,7 @@ const GID = Number(
 );
 
 processTest(
-  "by default only for the daemon's own user, beside the other socket, and gone when it ends",
+  "the identity socket is by default the daemon's user's alone, beside the other socket, and is deleted at its end",
   async ({ daemon }) => {
     const path = identitySocket(daemon);
     expect(mode(path)).toBe(0o600);
@@ -55,7 +55,7 @@ processTestWith({ args: ["--identity-group", GROUP], wrapper: [...without, `--gr
   },
 );
 
-test("and to no other: the start ends and says what is missing", async () => {
+test("a start that cannot give the socket to its group fails, and says what is missing", async () => {
   const folder = newFolder();
   const args = ["--identity-group", GROUP];
   const daemon = await TestDaemon.start({
@@ -75,14 +75,14 @@ processTestWith({ args: ["--identity-socket", "off"] })("off: there is none", as
   expect((await daemon.get("/v1/identity?container=c1")).status).toBe(404);
 });
 
-processTest("elsewhere", async ({ daemon }) => {
+processTest("the identity socket may be elsewhere", async ({ daemon }) => {
   const path = join(daemon.folder, "who.sock");
   await restart(daemon, "SIGTERM", ["--identity-socket", path]);
   expect((await askSocket(path, "GET", "/healthz")).body).toBe("ok\n");
   expect(existsSync(identitySocket(daemon))).toBe(false);
 });
 
-test("a setting that cannot be used ends the start with what to do", async () => {
+test("a start with an unusable setting fails, and says what to do", async () => {
   const folder = newFolder();
   const long = `/tmp/${"x".repeat(120)}.sock`;
   const cases: [string[], number, string][] = [
@@ -103,7 +103,7 @@ test("a setting that cannot be used ends the start with what to do", async () =>
   await last.stop();
 });
 
-processTest("nothing can be changed or listed there", async ({ daemon }) => {
+processTest("nothing can be changed or listed on the identity socket", async ({ daemon }) => {
   const path = identitySocket(daemon);
   await daemon.cni("ADD", "c1", { config: network("blue") });
   const body = JSON.stringify({ network: "blue", address: "10.10.0.1", force: true });
@@ -136,7 +136,7 @@ processTest("nothing can be changed or listed there", async ({ daemon }) => {
 });
 
 processTest(
-  "what is not HTTP, and clients that say nothing, keep nobody from an answer nor the daemon from its end",
+  "clients that are silent or speak no HTTP delay neither answers nor the daemon's end",
   async ({ daemon }) => {
     const path = identitySocket(daemon);
     const idle = Array.from({ length: 300 }, () => connect(path).on("error", () => {}));

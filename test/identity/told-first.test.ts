@@ -45,7 +45,7 @@ test.each<[string, () => Promise<unknown>]>([
     () => store.release({ network: "blue", address: parseAddress("10.10.0.1"), force: true }),
   ],
   ["an address in somebody else's hands", () => pods.loseFirst()],
-])("%s", async (_, end) => {
+])("a new generation is there before the answer to %s", async (_, end) => {
   expect(await changes(() => add("c1"))).toBe(true);
   expect(store.usersOf(parseAddress("10.10.0.1"))).toHaveLength(1);
   expect(await changes(end)).toBe(true);
@@ -53,7 +53,7 @@ test.each<[string, () => Promise<unknown>]>([
   expect(await changes(() => store.check())).toBe(false);
 });
 
-test("a state that is opened anew after a fault: nobody reads it before", async () => {
+test("a state that is opened again after a fault has another generation", async () => {
   await add("c1");
   const before = seen();
   const fault = Object.assign(new Error("as the test says"), { code: "SQLITE_IOERR" });
@@ -66,7 +66,7 @@ test("a state that is opened anew after a fault: nobody reads it before", async 
   expect(seen()).not.toBe(before);
 });
 
-test("of many requests in one transaction each", async () => {
+test("each of many requests in one transaction changes the generation before its answer", async () => {
   const before = seen();
   const after = await Promise.all(Array.from({ length: 50 }, (_, n) => add(`c${n}`).then(seen)));
   expect(after).not.toContain(before);

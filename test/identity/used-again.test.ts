@@ -36,7 +36,7 @@ async function ask(
   return certain;
 }
 
-test("nobody is ever told its former holder", async ({ daemon }) => {
+test("an address that is used again is never answered with its former owner", async ({ daemon }) => {
   const truth: Truth = { certain: "nobody", changes: 0 };
   const over = { yet: false };
   const queries = [

@@ -83,7 +83,7 @@ describe("parseAddress refuses", () => {
   });
 });
 
-test("a text is accepted exactly when Node takes it for an address that is neither zoned nor IPv4-mapped", () => {
+test("a string is accepted exactly when it is an address for Node, without a zone and not IPv4-mapped", () => {
   const part = fc.constantFrom(
     "0",
     "1",
@@ -128,7 +128,7 @@ test("every address reads back from its canonical text", () => {
   );
 });
 
-test("every spelling of an address reads as the general parser reads it", () => {
+test("every spelling of an address is parsed as by the general parser", () => {
   const spellings = ({ family, value }: Address): string[] => {
     const canonical = formatAddress({ family, value });
     if (family === 4) return [canonical];
@@ -165,7 +165,7 @@ function general(text: string): Address | null {
   }
 }
 
-test("a text of ours with one character changed reads as the general parser reads it, or is refused by both", () => {
+test("a canonical string with one character changed is parsed as by the general parser, or refused by both", () => {
   const character = fc.constantFrom(..."0123456789abcdefABCDEFg:./% ", "");
   const changed = fc.tuple(anyAddress, fc.nat(), character).map(([address, place, by]) => {
     const text = formatAddress(address);
@@ -243,7 +243,7 @@ describe("binary keys", () => {
     expect(() => addressFromBytes(Buffer.from(hex, "hex"))).toThrow("not an address key");
   });
 
-  test("are never made of a number that is no address", () => {
+  test("are never made from a number that is no address", () => {
     expect(() => addressBytes({ family: 4, value: 1n << 32n })).toThrow(RangeError);
     expect(() => addressBytes({ family: 6, value: 1n << 128n })).toThrow(RangeError);
     expect(() => addressBytes({ family: 4, value: -1n })).toThrow(RangeError);

@@ -17,7 +17,7 @@ function allBut(prefixLength: number, kept: string): string[] {
 describe("a /8 with one free address", () => {
   const set = firstRangeSet({ subnets: "10.0.0.0/8", excludeSubnets: allBut(8, "10.77.77.77") });
 
-  test("is a single run, found at once from anywhere, and full after it", () => {
+  test("has a single run, which is found from any start, and is full afterwards", () => {
     expect(set.usable.size).toBe(1n);
     expect(new FreeIndex(set.automatic).shape).toEqual({ runs: 1, chunks: 1 });
     const pool = new Pool(set);
@@ -34,7 +34,7 @@ describe("a /8 with one free address", () => {
     });
   });
 
-  test("the same when all others are allocated one run after the other", () => {
+  test("has a single run when the other addresses were allocated run by run", () => {
     const pool = new Pool(firstRangeSet({ subnets: "10.0.0.0/20" }));
     for (const value of pool.candidates(0)) if (value !== ip("10.0.7.7")) pool.allocate(value);
     expect([...pool.candidates(0)]).toEqual([ip("10.0.7.7")]);
@@ -59,7 +59,7 @@ test("2001:db8::/30 with a /32 excluded is one run, and gives the first address 
   });
 });
 
-test("a /64 with 100,000 random holes: every decision sees two chunks at most, and all holes close again", () => {
+test("a decision in a /64 with 100,000 random holes sees two chunks at most, and all holes close again", () => {
   const set = firstRangeSet({ subnets: "fd00::/64" });
   const index = new FreeIndex(set.automatic);
   const holes = new Set<bigint>();
@@ -101,13 +101,13 @@ describe("ten thousand unsorted, overlapping exclusions", () => {
     expect(new Pool(set).counts()).toMatchObject({ free: (1n << 24n) - 8_001n, excluded: 8_001n });
   });
 
-  test("as a text with commas, and in another order, they mean the same", () => {
+  test("mean the same as a string with commas, and in another order", () => {
     const list = define({ subnets: "10.0.0.0/8", excludeSubnets: excludes });
     const sorted = define({ subnets: "10.0.0.0/8", excludeSubnets: [...excludes].sort().join(",") });
     expect(sorted.fingerprint).toBe(list.fingerprint);
   });
 
-  test("ten thousand exclusions with ten thousand reservations stay a matter of moments", () => {
+  test("ten thousand exclusions with ten thousand reservations are combined in a bounded number of steps", () => {
     const blocks = Array.from({ length: 10_000 }, (_, i) => i * 8);
     const set = firstRangeSet({
       subnets: "10.0.0.0/8",

@@ -64,7 +64,7 @@ const anyCidr = fc
   .tuple(fc.bigInt(0n, 0xffff_ffffn), fc.integer({ min: 0, max: 32 }))
   .map(([value, prefixLength]) => networkOf({ family: 4, value }, prefixLength));
 
-test("contains what Node's BlockList contains", () => {
+test("a CIDR contains what Node's BlockList contains", () => {
   fc.assert(
     fc.property(anyCidr, fc.bigInt(0n, 0xffff_ffffn), fc.boolean(), (cidr, any, near) => {
       const value = near ? cidrFirst(cidr) + (any % (2n * cidrSize(cidr))) : any;
@@ -76,7 +76,7 @@ test("contains what Node's BlockList contains", () => {
   );
 });
 
-test("nothing is contained across families", () => {
+test("a CIDR contains nothing of the other family", () => {
   expect(cidrContains(parseCidr("0.0.0.0/0"), parseAddress("::1"))).toBe(false);
   expect(cidrContains(parseCidr("::/0"), parseAddress("10.0.0.1"))).toBe(false);
 });

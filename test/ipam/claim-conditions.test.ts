@@ -28,7 +28,7 @@ describe("mergeCondition", () => {
     expect(mergeCondition([foreign], allocatedCondition(NOW))).toEqual([foreign, allocatedCondition(NOW)]);
   });
 
-  test("comes back equal when nothing is new, so that nothing is written", () => {
+  test("returns the same list when nothing changes, so that nothing is written", () => {
     const list = [allocatedCondition(EARLIER), foreign];
     expect(mergeCondition(list, allocatedCondition(NOW))).toEqual(list);
   });
@@ -44,7 +44,7 @@ describe("mergeCondition", () => {
     expect(mergeCondition(list, allocatedCondition(NOW))).toEqual([allocatedCondition(NOW), foreign]);
   });
 
-  test("leaves one where several of the type had come in: the list is no map to the API server", () => {
+  test("keeps one where the list has several of the type", () => {
     const list = [
       refusedCondition("SubnetExhausted", "full", EARLIER),
       foreign,
@@ -70,7 +70,7 @@ describe("mergeCondition", () => {
   });
 });
 
-describe("what a refusal means to its claim", () => {
+describe("the condition of a refusal", () => {
   const address = parseAddress("10.0.0.5");
   const taken = refuse("ADDRESS_TAKEN", { address, network: "blue", holder: "pod shop/b (eth0)" });
   const gateway = refuse("GATEWAY_HELD", { address, network: "blue", holder: "pod shop/b (eth0)" });
@@ -92,7 +92,7 @@ describe("what a refusal means to its claim", () => {
     expect(condition && `${condition.status} ${condition.reason}`).toBe(wanted);
   });
 
-  test("a conflict is known by its status and reason, whoever wrote it", () => {
+  test("a conflict is recognised by its status and reason, whoever wrote it", () => {
     expect(saysConflict(conflictCondition(address, "Pod shop/b", NOW))).toBe(true);
     expect(
       [taken, gateway].map((one) => conditionOfRefusal(one, has, NOW)).map((one) => one && saysConflict(one)),

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CoolingQueue, type Resting } from "../../ipam/space/cooling-queue.ts";
 
-test("keeps the order of ends of rest, whatever is added, taken out and put back", () => {
+test("the queue is ordered by the end of the cooldown, whatever is added, removed and put back", () => {
   const step = fc.record({
     act: fc.constantFrom("add", "add", "add", "delete", "delete", "delete", "restore"),
     value: fc.bigInt(0n, 40n),
@@ -41,7 +41,7 @@ test("keeps the order of ends of rest, whatever is added, taken out and put back
   );
 });
 
-test("clears its dead entries away, so that a hundred thousand rests leave nothing behind", () => {
+test("the queue removes its dead entries, so that a hundred thousand cooldowns leave nothing behind", () => {
   const queue = new CoolingQueue();
   const early: Resting[] = [];
   for (let i = 0; i < 1_000; i++) early.push(queue.add(BigInt(i), i));
@@ -53,7 +53,7 @@ test("clears its dead entries away, so that a hundred thousand rests leave nothi
   expect(queue.size).toBe(1_000);
 });
 
-test("what is put back takes its old place, and no second one", () => {
+test("an entry that is put back has its former place, and no second one", () => {
   const queue = new CoolingQueue();
   const [first] = [1, 2, 3].map((n) => queue.add(BigInt(n), n)) as [Resting];
   queue.delete(first);
@@ -62,7 +62,7 @@ test("what is put back takes its old place, and no second one", () => {
   expect([...queue].map(({ value }) => value)).toEqual([1n, 2n, 3n]);
 });
 
-test("an iteration goes on while entries come and go", () => {
+test("an iteration continues while entries are added and removed", () => {
   const queue = new CoolingQueue();
   const entries = [1, 2, 3, 4].map((n) => queue.add(BigInt(n), n));
   const seen: bigint[] = [];

@@ -131,7 +131,7 @@ describe("a first use", () => {
     expect(outcome(given).startsWith(wanted)).toBe(true);
   });
 
-  test("the round robin goes on only behind what it chose itself", () => {
+  test("the round robin advances only by addresses that it chose", () => {
     const moves = (given: Given) => {
       const decision = decideAddresses(question(given));
       return decision.kind === "allocate" ? decision.slots.map(({ moveCursor }) => moveCursor) : null;
@@ -153,7 +153,7 @@ describe("a first use", () => {
   });
 });
 
-describe("what is bound is kept", () => {
+describe("bound addresses are kept", () => {
   test.each<[Given, string, string]>([
     [{ bound: ["10.0.0.4/29", "fd00::3/125"] }, "reuse 10.0.0.4/29 fd00::3/125", "as it is"],
     [
@@ -322,7 +322,7 @@ describe("refused", () => {
   });
 });
 
-test("pools that do not match the definition are a fault of ours", () => {
+test("pools that do not match the definition are an internal error", () => {
   expect(() => decideAddresses({ ...question({}), pools: [] })).toThrow("one pool per range set");
 });
 
@@ -336,7 +336,7 @@ describe("over any state", () => {
     reservedSubnets: "10.0.0.5/32",
   });
 
-  test("a decision gives only what nobody else has, what was asked for or nothing, and changes nothing", () => {
+  test("a decision gives only free addresses, the requested ones or none, and changes nothing", () => {
     fc.assert(
       fc.property(
         fc.array(state, { minLength: 10, maxLength: 10 }),
@@ -386,7 +386,7 @@ describe("over any state", () => {
     );
   });
 
-  test("what is bound comes back whole, each address once, IPv4's set first", () => {
+  test("a decision returns all bound addresses, each once, IPv4 first", () => {
     const anyBound = fc.uniqueArray(
       fc.constantFrom("10.0.0.3/29", "10.0.0.1/29", "fd00::2/125", "10.77.0.1/16", "fd77::1/64"),
       { minLength: 1 },
@@ -406,7 +406,7 @@ describe("over any state", () => {
   });
 });
 
-test("nothing given to different owners, one after the other, is ever the same", () => {
+test("decisions for different owners never give the same address", () => {
   const definition = define({ subnets: "10.0.0.0/26,fd00::/122" });
   fc.assert(
     fc.property(

@@ -387,13 +387,13 @@ table("new addresses", [
   ],
 ]);
 
-test("what only this node's journal tells needs no claim", () => {
+test("a repeat that this node's journal knows needs no claim", () => {
   const view = viewOf({ former: { claim: "shop/vm", pod: "p" }, pod: "p" });
   expect(decideRepeat(view, { claimKnown: false })).toMatchObject({ kind: "repeat" });
   expect(decideRepeat(view, { claimKnown: true })).toBeNull();
 });
 
-test("a decision changes nothing: made again from the same view, it is the same", () => {
+test("a decision is the same when it is made again from the same view", () => {
   const view = viewOf({ claim: {}, subnets: "10.0.0.0/29,fd00::/125" });
   const first = decideAttach(view);
   const second = decideAttach(view);

@@ -67,7 +67,7 @@ function exactly(...texts: string[]): Wish {
   return { kind: "addresses", addresses: texts.map(parseInterfaceAddress) };
 }
 
-describe("so many of each family", () => {
+describe("a number of addresses per family", () => {
   test.each<[Given, string, string]>([
     [{ wish: count(1, 1) }, "+ 10.0.0.2 fd00::2", "the next of each"],
     [{ wish: count(2) }, "+ 10.0.0.2 10.0.1.2", "of each range set one, before any gives two"],
@@ -97,7 +97,7 @@ describe("so many of each family", () => {
   });
 });
 
-describe("these very addresses", () => {
+describe("given addresses", () => {
   test.each<[Given, string, string]>([
     [{ wish: exactly("10.0.0.3/29", "fd00::3/125") }, "+ 10.0.0.3 fd00::3", "and no others"],
     [{ wish: exactly("10.0.0.3/29", "10.0.0.2/29") }, "+ 10.0.0.3 10.0.0.2", "also two of one range set"],

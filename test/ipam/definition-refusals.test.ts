@@ -7,7 +7,7 @@ const dual = { subnets: "10.0.0.0/24,fd00::/64" };
 const many = (count: number, text: (i: number) => string) => Array.from({ length: count }, (_, i) => text(i));
 
 /** ipam block, top level, then key, value and remedy as the message must name them. */
-describe("CONFIG_INVALID names key, value and what would be right", () => {
+describe("CONFIG_INVALID names the key, the value and what is expected", () => {
   test.each<[string, object, object, string, string, string]>([
     ["name missing", net, { name: undefined }, "name", "missing", "needs a name"],
     ["name empty", net, { name: "" }, "name", "missing", "needs a name"],
@@ -773,7 +773,7 @@ test.each([[null], ["text"], [[]], [7], [undefined]])("a configuration that is %
   expect(refusalOf(() => parsePluginConfig(conf))).toMatchObject({ code: "CONFIG_UNREADABLE", cniCode: 6 });
 });
 
-test("a runaway value is cut in the message", () => {
+test("a very long value is cut in the message", () => {
   const { message } = refusalOf(() => define({ subnets: "x".repeat(3_000_000) }));
   expect(message.length).toBeLessThan(600);
 });

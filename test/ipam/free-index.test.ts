@@ -9,7 +9,7 @@ function nextFromModel(free: ReadonlySet<bigint>, value: bigint): bigint | null 
   return sorted.find((n) => n >= value) ?? sorted[0] ?? null;
 }
 
-test("behaves like a plain set, over any sequence of operations", () => {
+test("the index behaves like a plain Set, over any sequence of operations", () => {
   const step = fc.record({
     act: fc.constantFrom("take", "take", "give", "next"),
     value: fc.bigInt(0n, 30n),
@@ -43,7 +43,7 @@ describe("many chunks", () => {
     [3_000, 1, "ascending"],
     [3_000, 2_999, "descending"],
     [3_000, 1_009, "scattered"],
-  ])("%i holes, stride %i (%s): taken, found and given back", (count, stride) => {
+  ])("of %i holes with stride %i (%s) are taken, found and released", (count, stride) => {
     const all = IntervalSet.of(0n, BigInt(2 * count));
     const index = new FreeIndex(all);
     expect(everySecond(count, stride).every((hole) => index.take(hole))).toBe(true);
@@ -61,7 +61,7 @@ describe("many chunks", () => {
     expect(index.shape).toEqual({ runs: 1, chunks: 1 });
   });
 
-  test("runs that vanish leave few chunks behind", () => {
+  test("are few after runs have vanished", () => {
     const index = new FreeIndex(IntervalSet.of(0n, 20_000n));
     for (const hole of everySecond(10_000, 3)) index.take(hole);
     for (let n = 0n; n <= 20_000n; n += 2n) if (n % 1_000n !== 0n) index.take(n);
@@ -74,14 +74,14 @@ describe("many chunks", () => {
     expect(index.nextFrom(8n)).toBe(7n);
   });
 
-  test("the same from the end towards the beginning", () => {
+  test("are few after runs have vanished from the end", () => {
     const index = new FreeIndex(IntervalSet.of(0n, 20_000n));
     for (const hole of everySecond(10_000, 3)) index.take(hole);
     for (let n = 20_000n; n >= 0n; n -= 2n) if (n % 1_000n !== 0n) index.take(n);
     expect(index.shape).toEqual({ runs: 21, chunks: 1 });
   });
 
-  test("is exact against a plain set, with chunks splitting and joining", () => {
+  test("split and join, and match a plain Set", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 0xffff_ffff }), (seed) => {
         const random = numbers(seed);

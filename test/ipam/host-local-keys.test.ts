@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { define, firstRangeSet, runs } from "./definitions.ts";
 
-describe("host-local's keys mean what they mean there", () => {
+describe("host-local's keys mean what they mean to host-local", () => {
   test.each<[object, string, string, bigint, string]>([
     [{ subnet: "10.0.0.0/29" }, "10.0.0.2-10.0.0.6", "10.0.0.1", 8n, "the first address is the gateway"],
     [
@@ -79,14 +79,14 @@ describe("host-local's keys mean what they mean there", () => {
     expect(v4?.size).toBe(12n);
   });
 
-  test("the order of ranges within a set does not matter, that of the sets does", () => {
+  test("the order of the sets matters, and that of ranges within a set does not", () => {
     const [a, b] = [{ subnet: "10.0.0.0/29" }, { subnet: "10.0.1.0/29" }];
     expect(define({ ranges: [[a, b]] }).fingerprint).toBe(define({ ranges: [[b, a]] }).fingerprint);
     expect(define({ ranges: [[a], [b]] }).fingerprint).not.toBe(define({ ranges: [[b], [a]] }).fingerprint);
     expect(define({ ranges: [[a], [b]] }).fingerprint).not.toBe(define({ ranges: [[a, b]] }).fingerprint);
   });
 
-  test("subnet comes before ranges, and what the runtime adds before both", () => {
+  test("the runtime's ranges come first, then subnet, then ranges", () => {
     const definition = define(
       { subnet: "10.1.0.0/24", ranges: [[{ subnet: "10.2.0.0/24" }]] },
       { runtimeConfig: { ipRanges: [[{ subnet: "10.3.0.0/24" }]] } },
@@ -111,7 +111,7 @@ describe("host-local's keys mean what they mean there", () => {
     ]);
   });
 
-  test("our exclusions and reservations go with them", () => {
+  test("our exclusions and reservations apply to them", () => {
     const set = firstRangeSet({
       subnet: "10.0.0.0/24",
       rangeStart: "10.0.0.10",
@@ -124,7 +124,7 @@ describe("host-local's keys mean what they mean there", () => {
     expect(set.size).toBe(11n);
   });
 
-  test("the rest of host-local's keys", () => {
+  test("the other keys of host-local are read", () => {
     const definition = define({
       subnet: "10.0.0.0/24",
       routes: [{ dst: "0.0.0.0/0" }],
@@ -144,7 +144,7 @@ describe("host-local's keys mean what they mean there", () => {
     expect(() => define({ subnet: "10.0.0.0/24", dataDir })).toThrow(/^ipam\.dataDir is /);
   });
 
-  test("dataDir does not make another network of two configurations", () => {
+  test("two configurations that differ in dataDir are one network", () => {
     const [one, other] = ["/a", "/b/"].map((dataDir) => define({ subnet: "10.0.0.0/24", dataDir }));
     expect(one?.fingerprint).toBe(other?.fingerprint);
     expect(other?.dataDir).toBe("/b");

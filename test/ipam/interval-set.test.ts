@@ -36,13 +36,13 @@ function expectSame(set: IntervalSet, model: ReadonlySet<number>): void {
   }
 }
 
-test("is made from runs in any order, overlapping, touching and repeated", () => {
+test("a set is made from runs in any order, overlapping, touching and repeated", () => {
   fc.assert(
     fc.property(anyIntervals, (intervals) => expectSame(IntervalSet.from(intervals), numbersOf(intervals))),
   );
 });
 
-test("union, intersect, subtract, covers and holdsAny are those of sets", () => {
+test("union, intersect, subtract, covers and holdsAny agree with plain sets", () => {
   fc.assert(
     fc.property(anyIntervals, anyIntervals, (inA, inB) => {
       const [a, b] = [IntervalSet.from(inA), IntervalSet.from(inB)];
@@ -65,14 +65,14 @@ describe("refuses", () => {
     expect(() => IntervalSet.of(5n, 4n)).toThrow(RangeError);
   });
 
-  test("ranks that are not there", () => {
+  test("ranks beyond its size", () => {
     expect(() => IntervalSet.of(5n, 6n).at(2n)).toThrow(RangeError);
     expect(() => IntervalSet.of(5n, 6n).at(-1n)).toThrow(RangeError);
     expect(() => IntervalSet.EMPTY.at(0n)).toThrow(RangeError);
   });
 });
 
-test("ten thousand unsorted runs out of an IPv6 /64 leave ten thousand and one", () => {
+test("an IPv6 /64 without ten thousand unsorted runs has ten thousand and one runs", () => {
   const base = 0xfd00n << 112n;
   const order = Array.from({ length: 10_000 }, (_, i) => BigInt((i * 7919) % 10_000));
   const holes = order.flatMap((i) => [

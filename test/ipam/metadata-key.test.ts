@@ -69,7 +69,7 @@ describe("the reserved address", () => {
     expect(metadataOf(define({ ...ipam, metadata }))).toBe(expected);
   });
 
-  test("is excluded, and the rest is as it was", () => {
+  test("is excluded, and all else is unchanged", () => {
     const [plain] = define({ subnets: "10.0.0.0/29" }).rangeSets;
     const [set] = define({ subnets: "10.0.0.0/29", metadata: true }).rangeSets;
     if (!plain || !set) throw new Error("no range set");
@@ -81,7 +81,7 @@ describe("the reserved address", () => {
     expect(pool.stateOf(0x0a00_0006n, 0)).toBe("excluded");
   });
 
-  test("of one subnet does not touch the others", () => {
+  test("of one subnet does not change the others", () => {
     const ipam = { subnets: "10.0.0.0/24,10.1.0.0/24,fd00::/64" };
     const [, second, third] = define({ ...ipam, metadata: true }).rangeSets;
     const [, plainSecond, plainThird] = define(ipam).rangeSets;
@@ -92,7 +92,7 @@ describe("the reserved address", () => {
   });
 });
 
-describe("off", () => {
+describe("metadata is off", () => {
   test.each<[object]>([[{}], [{ metadata: false }], [{ metadata: null }], [{ metadata: "" }]])(
     "%o",
     (more) => {
@@ -102,12 +102,12 @@ describe("off", () => {
     },
   );
 
-  test("without ranges somebody else says what the network is", () => {
+  test("without ranges, because another configuration defines the network", () => {
     expect(define({ metadata: true }).metadata).toBeNull();
   });
 });
 
-describe("refused, and the network is as without it", () => {
+describe("metadata is refused, and the network is served without it", () => {
   test.each<[object, string]>([
     [{ subnets: "fd00::/64" }, "it has no IPv4 subnet"],
     [{ subnets: "10.0.0.7/32" }, "no address of 10.0.0.7/32 is left for its listener"],
@@ -118,14 +118,14 @@ describe("refused, and the network is as without it", () => {
     expect(definition.rangeSets).toEqual(define(ipam).rangeSets);
   });
 
-  test("also when the only address is named", () => {
+  test("when the only address is named", () => {
     expect(metadataOf(define({ subnets: "10.0.0.7/32", metadata: { address: "10.0.0.7" } }))).toMatch(
       "refused",
     );
   });
 });
 
-describe("CONFIG_INVALID", () => {
+describe("metadata is CONFIG_INVALID", () => {
   test.each<[unknown, string, string]>([
     ["yes", "ipam.metadata", "true, false or an object"],
     [1, "ipam.metadata", "true, false or an object"],
@@ -156,7 +156,7 @@ describe("CONFIG_INVALID", () => {
     expect(message).toContain(remedy);
   });
 
-  test("outside of host-local's window, which somebody else may use", () => {
+  test("outside host-local's window, which others may use", () => {
     const ranges = [[{ ...set24, rangeStart: "10.0.0.10", rangeEnd: "10.0.0.20" }]];
     const { message } = refusalOf(() => define({ ranges, metadata: { address: "10.0.0.30" } }));
     expect(message).toContain("range 10.0.0.10 to 10.0.0.20");
@@ -167,20 +167,20 @@ describe("CONFIG_INVALID", () => {
   });
 });
 
-describe("two definitions", () => {
+describe("two definitions with metadata", () => {
   const fingerprint = (metadata: unknown) => define({ subnets: "10.0.0.0/24", metadata }).fingerprint;
 
-  test("that mean the same metadata agree", () => {
+  test("agree where they mean the same", () => {
     const same = [true, {}, { tokens: "optional" }, { address: "10.0.0.254" }].map(fingerprint);
     expect(new Set(same).size).toBe(1);
   });
 
-  test("that do not, do not", () => {
+  test("do not agree where they differ", () => {
     const different = [false, true, { tokens: "off" }, { tokens: "required" }, { address: "10.0.0.9" }];
     expect(new Set(different.map(fingerprint)).size).toBe(different.length);
   });
 
-  test("the same in a NetworkAttachmentDefinition's list as on stdin", () => {
+  test("mean the same in a NetworkAttachmentDefinition's list as on stdin", () => {
     const plugin = pluginConfig({ subnets: "10.0.0.0/24", metadata: true });
     const { name, cniVersion, ...rest } = plugin;
     const { definition } = parseNadConfig(JSON.stringify({ name, cniVersion, plugins: [rest] }));

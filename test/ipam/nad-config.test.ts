@@ -49,7 +49,7 @@ describe("parseNadConfig reads", () => {
   });
 });
 
-describe("refuses", () => {
+describe("parseNadConfig refuses", () => {
   test.each([
     ["{", "CONFIG_UNREADABLE", "JSON", "cut off"],
     ["null", "CONFIG_UNREADABLE", "expected an object", "no object"],
@@ -126,7 +126,7 @@ describe("a network that is not ours", () => {
     [JSON.stringify({ name: "blue", plugins: [null, 7] }), "none of them has ipam.type"],
     ["", "not a JSON object"],
     ["  ", "not a JSON object"],
-  ])("%s is null, or refused when it should be ours", (text, message) => {
+  ])("%s is null, or refused where it has to be ours", (text, message) => {
     expect(parseNadConfigIfOurs(text)).toBeNull();
     expect(refusalOf(() => parseNadConfig(text)).message).toContain(message);
   });

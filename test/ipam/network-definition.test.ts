@@ -63,14 +63,14 @@ describe("excluded by default", () => {
     expect(shapeOf(define({ subnets }, { isGateway: true }))).toEqual([shape]);
   });
 
-  test("an implied gateway fills in only where none is named", () => {
+  test("an implied gateway is used only where none is named", () => {
     const definition = define({ subnets: "10.0.0.0/24,fd00::/64", gateway: "10.0.0.9" }, { isGateway: true });
     expect(shapeOf(definition)).toEqual(["10.0.0.0/24 via 10.0.0.9", "fd00::/64 via fd00::1"]);
   });
 });
 
 describe("our own keys", () => {
-  test("the example of the handbook", () => {
+  test("are read as in the example of docs/cni.md", () => {
     const definition = define(
       {
         subnets: "192.168.10.0/24,fd10::/64",
@@ -101,7 +101,7 @@ describe("our own keys", () => {
     expect(v6?.size).toBe(1n << 64n);
   });
 
-  test("defaults", () => {
+  test("have defaults", () => {
     expect(define({ subnets: "10.0.0.0/24" })).toMatchObject({
       cooldownSeconds: DEFAULT_COOLDOWN_SECONDS,
       allowPersistentIPs: false,
@@ -112,7 +112,7 @@ describe("our own keys", () => {
     expect(define({ subnets: "10.0.0.0/24", cooldownSeconds: 0 }).cooldownSeconds).toBe(0);
   });
 
-  test("three subnets are three range sets, in the order given", () => {
+  test("make three range sets of three subnets, in the given order", () => {
     expect(shapeOf(define({ subnets: "fd00::/64, 10.1.0.0/24,10.0.0.0/24" }))).toEqual([
       "fd00::/64",
       "10.1.0.0/24",
@@ -146,14 +146,14 @@ describe("our own keys", () => {
       {},
       "host-local's, but with gateways",
     ],
-  ])("mean the same: %o %o", (ipam, topLevel) => {
+  ])("mean the same in %o and %o", (ipam, topLevel) => {
     const plain = define({ subnets: "10.0.0.0/24,fd00::/64" });
     const gateways = define({ subnets: "10.0.0.0/24,fd00::/64" }, { isGateway: true });
     const { fingerprint } = define(ipam, topLevel);
     expect(fingerprint).toBe("ranges" in ipam ? gateways.fingerprint : plain.fingerprint);
   });
 
-  test("exclusion wins over reservation where they overlap", () => {
+  test("exclude an address that is also reserved", () => {
     const set = firstRangeSet({
       subnets: "10.0.0.0/24",
       excludeSubnets: "10.0.0.0/25,10.0.0.128/32",
@@ -163,7 +163,7 @@ describe("our own keys", () => {
     expect(runs(set, set.automatic)).toBe("10.0.0.192-10.0.0.249 10.0.0.251-10.0.0.254");
   });
 
-  test("exclusions may repeat and lie in each other", () => {
+  test("may have exclusions that repeat or contain each other", () => {
     const set = firstRangeSet({
       subnets: "10.0.0.0/28",
       excludeSubnets: ["10.0.0.4/30", "10.0.0.5/32", "10.0.0.4/30", "10.0.0.0/32"],
@@ -172,14 +172,14 @@ describe("our own keys", () => {
     expect(set.size).toBe(16n);
   });
 
-  test("a gateway may lie in an exclusion, and IPv6 may use the routers' own anycast address", () => {
+  test("may have a gateway in an exclusion, or IPv6's subnet-router anycast address", () => {
     expect(
       shapeOf(define({ subnets: "10.0.0.0/24", excludeSubnets: "10.0.0.0/30", gateway: "10.0.0.1" })),
     ).toEqual(["10.0.0.0/24 via 10.0.0.1"]);
     expect(shapeOf(define({ subnets: "fd00::/64", gateway: "fd00::" }))).toEqual(["fd00::/64 via fd00::"]);
   });
 
-  test("several gateways, one for each subnet", () => {
+  test("may have several gateways, one for each subnet", () => {
     expect(
       shapeOf(define({ subnets: "10.0.0.0/24,10.1.0.0/24,fd00::/64", gateway: "fd00::1,10.1.0.1" })),
     ).toEqual(["10.0.0.0/24", "10.1.0.0/24 via 10.1.0.1", "fd00::/64 via fd00::1"]);
@@ -187,7 +187,7 @@ describe("our own keys", () => {
 });
 
 describe("routes and dns", () => {
-  test("come out canonical, with the numbers of CNI 1.1.0", () => {
+  test("become canonical, with the numbers of CNI 1.1.0", () => {
     const { routes, dns } = define({
       subnets: "10.0.0.0/24",
       routes: [
@@ -234,7 +234,7 @@ describe("without ranges", () => {
     },
   );
 
-  test("the rest is still judged", () => {
+  test("the other keys are still checked", () => {
     expect(refusalOf(() => define({ rangestart: 1 })).message).toContain("ipam.rangestart");
     expect(refusalOf(() => define({ excludeSubnets: "10.0.0.0/30" })).message).toContain("none are given");
     expect(refusalOf(() => define({ gateway: "10.0.0.1" })).message).toContain("ipam.gateway");
@@ -259,7 +259,7 @@ describe("without ranges", () => {
   );
 });
 
-test("what the runtime passes on stdin is read from its text", () => {
+test("a configuration is read from the runtime's text on stdin", () => {
   const text = JSON.stringify(pluginConfig({ subnets: "10.0.0.0/24" }));
   expect(parseRuntimeConfig(text).fingerprint).toBe(define({ subnets: "10.0.0.0/24" }).fingerprint);
   expect(refusalOf(() => parseRuntimeConfig("{")).code).toBe("CONFIG_UNREADABLE");
@@ -284,13 +284,13 @@ describe("the fingerprint differs when", () => {
     expect(define(ipam, topLevel).fingerprint).not.toBe(define(plain).fingerprint);
   });
 
-  test("an exclusion and a reservation of the same addresses are not the same", () => {
+  test("addresses are excluded in one and reserved in the other", () => {
     const excluded = define({ ...plain, excludeSubnets: "10.0.0.9/32" });
     const reserved = define({ ...plain, reservedSubnets: "10.0.0.9/32" });
     expect(excluded.fingerprint).not.toBe(reserved.fingerprint);
   });
 
-  test("but not when only the spelling does", () => {
+  test("the spelling differs: it does not", () => {
     const one = define({
       ...plain,
       excludeSubnets: "10.0.0.8/30,10.0.0.12/30,10.0.0.9/32",

@@ -149,7 +149,7 @@ function run(pool: Pool, model: ModelPool, step: Step, nowMs: number): Undo {
   }
 }
 
-test("behaves like a plain map: states, counts, cursor and order of candidates", () => {
+test("a pool behaves like a plain Map in states, counts, cursor and order of candidates", () => {
   fc.assert(
     fc.property(fc.array(anyStep, { maxLength: 150, size: "max" }), (steps) => {
       const [pool, model] = [new Pool(mixed), new ModelPool(mixed)];
@@ -172,7 +172,7 @@ test("behaves like a plain map: states, counts, cursor and order of candidates",
   );
 });
 
-test("undo, last first, restores what could be seen before", () => {
+test("undoing in reverse order restores the former pool", () => {
   fc.assert(
     fc.property(
       fc.array(anyStep, { maxLength: 40, size: "max" }),
@@ -191,7 +191,7 @@ test("undo, last first, restores what could be seen before", () => {
   );
 });
 
-test("undo across an expiry gives every address back to whoever had it, and the counts stay right", () => {
+test("undoing across an expiry restores every owner and the counts", () => {
   fc.assert(
     fc.property(
       fc.array(anyStep, { maxLength: 30, size: "max" }),
@@ -226,7 +226,7 @@ describe("next-fit", () => {
     return value === undefined ? null : Number(value - base);
   };
 
-  test("does not give a released address before all others had their turn", () => {
+  test("gives a released address only after all others", () => {
     const pool = new Pool(small);
     expect([take(pool), take(pool)]).toEqual([1, 2]);
     pool.release(base + 1n, 0, 0);
@@ -240,7 +240,7 @@ describe("next-fit", () => {
     ]);
   });
 
-  test("gives a resting address only when nothing else is left, the longest-rested first", () => {
+  test("gives a cooling address only when nothing else is free, the longest released first", () => {
     const pool = new Pool(small);
     for (let i = 0; i < 6; i++) take(pool);
     pool.release(base + 4n, 60_000, 10);
@@ -249,7 +249,7 @@ describe("next-fit", () => {
     expect([take(pool, 30), take(pool, 30), take(pool, 30), take(pool, 30)]).toEqual([5, 4, 2, null]);
   });
 
-  test("a search from elsewhere leaves the round robin where it was", () => {
+  test("does not advance by a search from another start", () => {
     const pool = new Pool(small);
     take(pool);
     const [value] = pool.candidates(0, base + 5n);
@@ -258,7 +258,7 @@ describe("next-fit", () => {
     expect([take(pool), take(pool), take(pool), take(pool)]).toEqual([2, 3, 4, 6]);
   });
 
-  test("goes on behind candidates that turn out to be taken", () => {
+  test("continues after candidates that turn out to be taken", () => {
     const pool = new Pool(small);
     const tried: bigint[] = [];
     for (const value of pool.candidates(0, base + 4n)) {
@@ -269,7 +269,7 @@ describe("next-fit", () => {
     expect(pool.isExhausted).toBe(true);
   });
 
-  test("leaves out what is allocated before its turn, also when its rest was over", () => {
+  test("skips an address that is allocated before its turn, also when its cooldown was over", () => {
     const pool = new Pool(small);
     for (const last of [1n, 2n, 3n]) {
       pool.allocate(base + last);
@@ -283,14 +283,14 @@ describe("next-fit", () => {
     expect(seen).toEqual([1n, 3n, 4n, 6n]);
   });
 
-  test("a start outside the range begins at its lowest or wraps", () => {
+  test("begins at the lowest address, or wraps, from a start outside the range", () => {
     expect([...new Pool(small).candidates(0, 0n)][0]).toBe(base + 1n);
     expect([...new Pool(small).candidates(0, base + 100n)][0]).toBe(base + 1n);
   });
 });
 
-describe("addresses that are not given by themselves", () => {
-  test("a reserved one counts as excluded, then as allocated, then as cooling", () => {
+describe("addresses that are not given automatically", () => {
+  test("count as excluded, then as allocated, then as cooling, when they are reserved", () => {
     const pool = new Pool(mixed);
     const reserved = ip("10.0.0.24");
     expect(pool.stateOf(reserved)).toBe("free");
@@ -306,7 +306,7 @@ describe("addresses that are not given by themselves", () => {
     expect(pool.counts()).toMatchObject({ excluded, cooling: 0n, free });
   });
 
-  test("one that a new exclusion covers stays counted as allocated until it is released", () => {
+  test("count as allocated until their release when a new exclusion covers them", () => {
     const pool = new Pool(mixed);
     pool.allocate(ip("10.0.0.4"));
     expect(pool.stateOf(ip("10.0.0.4"))).toBe("allocated");
@@ -314,7 +314,7 @@ describe("addresses that are not given by themselves", () => {
     expect(pool.stateOf(ip("10.0.0.4"))).toBe("excluded");
   });
 
-  test("one outside the range is counted beside it, and forgotten on release", () => {
+  test("are counted beside the range when they are outside, and forgotten on release", () => {
     const pool = new Pool(mixed);
     pool.allocate(ip("10.0.9.9"));
     expect(pool.stateOf(ip("10.0.9.9"))).toBe("allocated");
@@ -324,7 +324,7 @@ describe("addresses that are not given by themselves", () => {
     expect(pool.counts()).toMatchObject({ outside: 0n, cooling: 0n });
   });
 
-  test("what is allocated twice or released twice changes nothing the second time", () => {
+  test("change nothing when they are allocated or released a second time", () => {
     const pool = new Pool(mixed);
     pool.allocate(ip("10.0.0.9"));
     const seen = view(pool, 0);
@@ -336,7 +336,7 @@ describe("addresses that are not given by themselves", () => {
 });
 
 describe("subnetOf", () => {
-  test("tells the subnet of an address by its window, else by its CIDR", () => {
+  test("finds the subnet of an address by its window, else by its CIDR", () => {
     const set = firstRangeSet({
       ranges: [
         [
@@ -365,7 +365,7 @@ describe("hashStart", () => {
     );
   });
 
-  test("is SHA-256 of the seed over the addresses: a value written down once", () => {
+  test("is the SHA-256 of the seed over the addresses, as a fixed value shows", () => {
     // 0xba7816bf…f20015ad modulo 2^8 - 2 = 254 is the rank among 10.0.0.1 to 10.0.0.254.
     const hash = 0xba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015adn;
     expect(new Pool(firstRangeSet({ subnets: "10.0.0.0/24" })).hashStart("abc")).toBe(

@@ -16,12 +16,12 @@ test.each(codes)("%s has a message, a hint and a code of the CNI specification o
   if (rest.claimReason !== undefined) expect(CLAIM_REASONS).toContain(rest.claimReason);
 });
 
-test("each code of ours means one thing", () => {
+test("each of our codes has one meaning", () => {
   const ours = codes.map((code) => REFUSALS[code].cniCode).filter((code) => code >= 100);
   expect(new Set(ours).size).toBe(ours.length);
 });
 
-describe("the table that others rely on", () => {
+describe("the table of codes and reasons", () => {
   test.each([
     ["CONFIG_UNREADABLE", 6, undefined],
     ["CONFIG_INVALID", 7, undefined],
@@ -56,15 +56,15 @@ describe("the table that others rely on", () => {
   });
 });
 
-describe("filling in", () => {
-  test("takes text and numbers, in message and hint", () => {
+describe("a refusal's text", () => {
+  test("takes strings and numbers, in message and hint", () => {
     expect(refuse("TOO_MANY_WAITING", { count: 1000 }).message).toBe("1000 requests are waiting already");
     expect(refuse("POOL_FULL", { subnets: "10.0.0.0/24", network: "blue" }).hint).toContain(
       "holdfast show blue",
     );
   });
 
-  test("writes an address, and keeps it for whoever decides by it", () => {
+  test("has the address, which is kept as a value too", () => {
     const address = { family: 6, value: 1n } as const;
     const refusal = refuse("ADDRESS_TAKEN", { address, network: "blue", holder: "pod shop/web-0 (net1)" });
     expect(refusal.message).toBe("::1 is held by pod shop/web-0 (net1) on network blue");
@@ -80,15 +80,15 @@ describe("filling in", () => {
     expect(message).toBe('ipam is {"key":"{remedy}"}: {value}');
   });
 
-  test("cuts a runaway value", () => {
+  test("cuts a very long value", () => {
     expect(refuse("NOT_READY", { reason: "x".repeat(1_000_000) }).message.length).toBeLessThan(2_100);
   });
 
-  test("a value that is missing is a fault of ours", () => {
+  test("with a missing value is an internal error", () => {
     expect(() => refuse("NOT_READY", {} as RefusalValues<"NOT_READY">)).toThrow("needs a value for reason");
   });
 
-  test("the error that carries a refusal has its message", () => {
+  test("is the message of the error that carries the refusal", () => {
     const refusal = refuse("NOT_FOUND", { what: "network blue" });
     const error = new RefusalError(refusal);
     expect(error.message).toBe("there is no network blue");

@@ -57,7 +57,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
     }
   });
 
-  test("absolute URIs, other hosts and climbing paths lead to nothing but its own", async () => {
+  test("absolute URIs, other hosts and climbing paths return only its own metadata", async () => {
     const targets = [
       "http://169.254.169.254/openstack/latest/meta_data.json",
       `http://${victim.address}/openstack/latest/meta_data.json`,
@@ -114,7 +114,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
     expect((await thief.ask("/")).status).toBe(200);
   });
 
-  test("with the address of the other it gets nothing, and the other goes on", async () => {
+  test("the other's address gets it no answer, and the other is still served", async () => {
     await mustRun("ip", ["-n", thief.namespace, "address", "add", `${victim.address}/24`, "dev", "eth0"]);
     const stolen = await thief.ask("/openstack/latest/meta_data.json", [
       "--interface",
@@ -130,7 +130,7 @@ describe.skipIf(whyNotReal() !== null)("a guest that pretends to be another", ()
     await mustRun("ip", ["-n", thief.namespace, "address", "delete", `${victim.address}/24`, "dev", "eth0"]);
   });
 
-  test("a token of one VM is none of another's", async () => {
+  test("a token of one VM is invalid for another", async () => {
     const ttl = ["-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60"];
     const { status, body: token } = await victim.ask("/latest/api/token", ttl);
     expect(status).toBe(200);

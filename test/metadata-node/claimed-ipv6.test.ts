@@ -82,14 +82,14 @@ describe.skipIf(why !== null)("a guest that claims the IPv6 address of a metadat
     return answers.map(({ status }) => status);
   };
 
-  test("is not the metadata service of its neighbours: a cloud-init of today is told of itself", async () => {
+  test("does not reach its neighbours, where a current cloud-init gets its own metadata", async () => {
     const found = await boot();
     console.log(`cloud-init ${found.version}, answered by ${found.from}`);
     expect(found).toMatchObject({ found: true, instanceId: VICTIM, from: "http://169.254.169.254" });
     expect(await stolen()).toEqual([0, 0]);
   });
 
-  test("is it where the rules against that are not there, also beside the real one", async () => {
+  test("would reach them without the rules against that, even beside the real service", async () => {
     const { table } = namesOf(node.metadata.runDir);
     node.metadata.net?.child.kill("SIGSTOP");
     try {

@@ -23,7 +23,7 @@ function keepAsking(guest: AttachedGuest): { stop(): Promise<number[]> } {
   };
 }
 
-describe.skipIf(whyNotReal() !== null)("parts that end in the middle", () => {
+describe.skipIf(whyNotReal() !== null)("processes that end meanwhile", () => {
   let node: MetadataNode;
   let vm: AttachedGuest;
   beforeEach(async () => {
@@ -35,7 +35,7 @@ describe.skipIf(whyNotReal() !== null)("parts that end in the middle", () => {
 
   const uuid = async () => JSON.parse((await vm.ask(PATH)).body).uuid;
 
-  test("holdfast metadata killed: 503 in a plain sentence, and served again as soon as it is back", async () => {
+  test("without holdfast metadata guests get a 503 with a plain sentence, and are served as soon as it is back", async () => {
     await node.metadata.server.end("SIGKILL");
     const away = await vm.ask(PATH);
     expect(away.status).toBe(503);
@@ -45,7 +45,7 @@ describe.skipIf(whyNotReal() !== null)("parts that end in the middle", () => {
     expect(await uuid()).toBe(UID);
   });
 
-  test("the daemon killed: 503 while nobody can say who asks, then served as before", async () => {
+  test("without the daemon guests get a 503, and are served as before once it is back", async () => {
     await node.daemon.end("SIGKILL");
     // What was true when it ended is used for a second: nobody can be given an address meanwhile.
     await until(async () => (await vm.ask(PATH)).status === 503, "503 without a daemon");
@@ -61,7 +61,7 @@ describe.skipIf(whyNotReal() !== null)("parts that end in the middle", () => {
     }
   });
 
-  test("metadata-net killed: guests do not notice, and its successor takes over what is there", async () => {
+  test("without metadata-net guests are served, and its successor takes over", async () => {
     const asking = keepAsking(vm);
     await node.metadata.net?.end("SIGKILL");
     await new Promise((resolve) => setTimeout(resolve, 500));
@@ -73,7 +73,7 @@ describe.skipIf(whyNotReal() !== null)("parts that end in the middle", () => {
     expect(statuses.filter((status) => status !== 200)).toEqual([]);
   });
 
-  test("networks come and go beside a guest that keeps asking: not one of its requests fails", async () => {
+  test("no request of a guest fails while other networks come and go", async () => {
     const asking = keepAsking(vm);
     for (let turn = 0; turn < 5; turn += 1) {
       const other = await node.guest(`other${turn}`, node.network(`other${turn}`));
@@ -88,7 +88,7 @@ describe.skipIf(whyNotReal() !== null)("parts that end in the middle", () => {
 });
 
 test.skipIf(whyNotReal() !== null)(
-  "switched off by the daemon's setting, or stopped: nothing is left on the node",
+  "with metadata off, or after a stop, metadata-net leaves nothing on the node",
   async () => {
     const node = await MetadataNode.start({ daemonArgs: ["--metadata", "off"] });
     try {

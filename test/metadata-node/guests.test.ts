@@ -38,7 +38,7 @@ describe.skipIf(whyNotReal() !== null)("a node that answers its guests", () => {
     await node.end(vm);
   });
 
-  test("networks whose addresses overlap: each VM gets its own", async () => {
+  test("each VM gets its own metadata where the addresses of networks overlap", async () => {
     const [red, blue] = [node.network("red"), node.network("blue")];
     const one = await node.vm("vm1", red, UID_1, ";IP=10.30.0.7");
     const two = await node.vm("vm2", blue, UID_2, ";IP=10.30.0.7");
@@ -55,7 +55,7 @@ describe.skipIf(whyNotReal() !== null)("a node that answers its guests", () => {
     await node.end(two);
   });
 
-  test("an address that goes to another VM is answered with the new one at once", async () => {
+  test("an address that goes to another VM is answered with that VM at once", async () => {
     // Six host addresses, the last of them reserved, and four excluded: one is left.
     const net = node.network("reuse", {
       subnets: "10.30.1.0/29",
@@ -89,7 +89,7 @@ describe.skipIf(whyNotReal() !== null)("a node that answers its guests", () => {
       .toBe("");
   });
 
-  test("a container without a claim is told who it is, too", async () => {
+  test("a container without a claim gets its metadata, too", async () => {
     const guest = await node.guest("plain", node.network("plain"));
     const { status, body } = await guest.ask("/latest/meta-data/instance-id");
     expect(status).toBe(200);

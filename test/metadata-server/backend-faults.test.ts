@@ -31,8 +31,8 @@ async function forwarding(url: string, more: readonly string[] = []): Promise<Me
   return server;
 }
 
-describe("no backend", () => {
-  test("refused: 503 with a plain sentence; back again: served at once", async () => {
+describe("a backend that is not there", () => {
+  test("is a 503 with a plain sentence, and guests are served as soon as it is back", async () => {
     const nova = await StandInNova.start(SECRET);
     const { port, url } = nova;
     await nova.stop();
@@ -48,7 +48,7 @@ describe("no backend", () => {
     await back.stop();
   });
 
-  test("a name that nobody knows: 503", async () => {
+  test("is a 503 when its name cannot be resolved", async () => {
     const server = await forwarding("http://no-such-host.invalid:8775");
     expect((await server.ask("/openstack")).status).toBe(503);
     await server.stop();
@@ -72,7 +72,7 @@ describe("a backend that misbehaves", () => {
     nova.projects.set(UUID, "default");
   });
 
-  test("hangs before its answer, or in the middle of it: 504 after the time-out; others are answered meanwhile", async () => {
+  test("is a 504 after the time-out when it hangs before or within its answer, and others are answered meanwhile", async () => {
     nova.misbehave = ({ url }, response) => {
       if (url === "/half") response.writeHead(200, { "content-length": 100 }).write("half");
       if (url === "/quick") response.writeHead(200).end("quick");
@@ -84,7 +84,7 @@ describe("a backend that misbehaves", () => {
     await until(() => nova.abandoned >= 2, "both connections ended");
   });
 
-  test("cuts its answer off, with a length or in chunks: 502 and nothing of it", async () => {
+  test("is a 502, without any of its answer, when it cuts its answer off", async () => {
     nova.misbehave = ({ url }, response) => {
       response.writeHead(200, url === "/length" ? { "content-length": 100 } : {});
       response.write("the first half", () => response.socket?.destroy());
@@ -95,12 +95,12 @@ describe("a backend that misbehaves", () => {
     }
   });
 
-  test("closes without an answer: 502", async () => {
+  test("is a 502 when it closes without an answer", async () => {
     nova.misbehave = (_, response) => response.socket?.destroy();
     expect((await server.ask("/openstack")).status).toBe(502);
   });
 
-  test("answers without end: 502, and no more memory than for the bound", async () => {
+  test("is a 502, within bounded memory, when its answer has no end", async () => {
     nova.misbehave = (_, response) => {
       const more = () => {
         while (response.writable && response.write(Buffer.alloc(1 << 16))) {}
@@ -114,19 +114,19 @@ describe("a backend that misbehaves", () => {
     expect(peakMB).toBeLessThan(150);
   });
 
-  test("one that answers as much as is allowed passes whole", async () => {
+  test("is passed on whole with the largest allowed answer", async () => {
     const text = "x".repeat(1 << 20);
     nova.misbehave = (_, response) => response.end(text);
     expect((await server.ask("/openstack")).text).toBe(text);
   });
 
-  test("changes the protocol: 502", async () => {
+  test("is a 502 when it changes the protocol", async () => {
     nova.misbehave = (_, response) =>
       response.socket?.end("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n");
     expect((await server.ask("/openstack")).status).toBe(502);
   });
 
-  test("is no HTTP server: 502, and its bytes are in no log", async () => {
+  test("is a 502 when it is no HTTP server, and its bytes are in no log", async () => {
     const stranger: Server = createServer((socket: Socket) =>
       socket.resume().end("220 mail.example ready\r\n"),
     );
@@ -139,7 +139,7 @@ describe("a backend that misbehaves", () => {
     await new Promise((resolve) => stranger.close(resolve));
   });
 
-  test("connections are kept; one that died idle fails no request", async () => {
+  test("has its connections kept, and one that closes while idle fails no request", async () => {
     const before = nova.connections;
     for (let n = 0; n < 10; n++) expect((await server.ask("/openstack")).status).toBe(200);
     expect(nova.connections - before).toBeLessThanOrEqual(1);
@@ -151,13 +151,13 @@ describe("a backend that misbehaves", () => {
     for (let n = 0; n < 30; n++) expect((await server.ask("/openstack")).status).toBe(200);
   });
 
-  test("a password is never posted twice", async () => {
+  test("is never sent a password twice", async () => {
     nova.misbehave = (_, response) => response.socket?.destroy();
     const sent = await server.ask("/openstack/latest/password", { method: "POST", body: "x" });
     expect([sent.status, nova.requests.length]).toEqual([502, 1]);
   });
 
-  test("a guest that leaves is not waited for by the backend", async () => {
+  test("has its connection closed when the guest leaves", async () => {
     nova.misbehave = () => {};
     const before = nova.abandoned;
     const guest = ask({ socketPath: server.socket }, "/hang").catch(() => null);
@@ -179,7 +179,7 @@ describe("a backend that misbehaves", () => {
     expect(server.log).not.toContain("a request failed");
   });
 
-  test("outcomes are counted", async () => {
+  test("has its outcomes counted", async () => {
     await server.ask("/openstack");
     const text = await (await fetch(`${server.metrics}/metrics`)).text();
     for (const outcome of ["passed", "late", "broken", "gone"]) {
@@ -191,7 +191,7 @@ describe("a backend that misbehaves", () => {
   });
 });
 
-test("what was asked before the end is answered; a backend that hangs does not hold it up", async () => {
+test("a stop answers the requests under way, and does not wait for a backend that hangs", async () => {
   const nova = await StandInNova.start(SECRET);
   const server = await forwarding(nova.url, ["--backend-timeout-seconds", "70"]);
   nova.misbehave = ({ url }, response) => {
@@ -218,7 +218,7 @@ describe("https", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  test("only an authority that was named is believed; an exchanged file counts", async () => {
+  test("only the configured authority is trusted, and a replaced file counts", async () => {
     const certificate = (name: string) => {
       mkdirSync(join(folder, name));
       return makeCertificate(join(folder, name));

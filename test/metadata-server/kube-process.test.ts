@@ -24,7 +24,7 @@ afterAll(async () => {
   await cluster?.stop();
 });
 
-test("with a kubeconfig the cluster says what it knows of the VM, from the first request on", async () => {
+test("with a kubeconfig the answer has what the cluster knows of the VM, from the first request on", async () => {
   const { metadata } = await cluster.api.get("/api/v1/namespaces/default");
   const answer = await server.ask("/openstack/latest/meta_data.json");
   expect([answer.status, server.log]).toEqual([200, expect.not.stringContaining("a request failed")]);
@@ -36,7 +36,7 @@ test("a kubeconfig that cannot be used is named", async () => {
   await expect(started).rejects.toThrow(join(server.folder, "none"));
 });
 
-test("an API server that is away: 503 for those of whom nothing is known yet, and served when it is there", async () => {
+test("while the API server is away an unknown VM gets a 503, and is served when the API server is back", async () => {
   await cluster.stopApiServer();
   try {
     await server.end();
@@ -49,7 +49,7 @@ test("an API server that is away: 503 for those of whom nothing is known yet, an
   await until(async () => (await server.ask("/openstack")).status === 200, "the answer of the API server");
 });
 
-test("as a Service's own pod it asks the API who is behind an address, and nobody is 404", async () => {
+test("as a pod of a Service it asks the API who is behind an address, and nobody is a 404", async () => {
   const pod = new ProductProcess([
     "metadata",
     "--kubeconfig",
@@ -75,7 +75,7 @@ test("as a Service's own pod it asks the API who is behind an address, and nobod
   }
 });
 
-test("it ends at once, whatever it watches", async () => {
+test("the server ends at once, whatever it watches", async () => {
   expect(await server.end()).toBe(0);
   await server.run();
   await until(async () => (await server.ask("/openstack")).status === 200, "the next run");

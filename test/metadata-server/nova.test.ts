@@ -33,8 +33,8 @@ beforeEach(() => {
   server.identity.known.set("blue 10.10.0.5", identity());
 });
 
-describe("what Nova is told", () => {
-  test("who asks, signed, in headers that are all ours", async () => {
+describe("a request to Nova", () => {
+  test("says who asks, signed, in headers that are all ours", async () => {
     const answer = await server.ask("/openstack/latest/meta_data.json?x=1&y=%2F", {
       lines: [
         ["User-Agent", "Cloud-Init/24.4"],
@@ -66,19 +66,22 @@ describe("what Nova is told", () => {
     expect(nova.sent("host")).toEqual([`127.0.0.1:${nova.port}`]);
   });
 
-  test("of Nova's answer, body and type", async () => {
+  test("is answered with the body and type of Nova's answer", async () => {
     const { headers } = await server.ask("/openstack");
     expect(Object.keys(headers).sort()).toEqual(["connection", "content-length", "content-type", "date"]);
     expect(headers["content-type"]).toBe("text/plain; charset=UTF-8");
   });
 
-  test.each(["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])("method and body pass: %s", async (method) => {
-    const { status } = await server.ask("/openstack/latest/password", { method, body: "cipher text" });
-    expect([status, nova.requests]).toMatchObject([200, [{ method, body: "cipher text" }]]);
-    expect(nova.sent("content-length")).toEqual(["11"]);
-  });
+  test.each(["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])(
+    "has the guest's method and body: %s",
+    async (method) => {
+      const { status } = await server.ask("/openstack/latest/password", { method, body: "cipher text" });
+      expect([status, nova.requests]).toMatchObject([200, [{ method, body: "cipher text" }]]);
+      expect(nova.sent("content-length")).toEqual(["11"]);
+    },
+  );
 
-  test("a body never becomes a request of its own", async () => {
+  test("never becomes two by its body", async () => {
     const body = "GET /openstack/smuggled HTTP/1.1\r\nHost: x\r\nX-Instance-ID: evil\r\n\r\n";
     for (const method of ["GET", "HEAD", "DELETE", "OPTIONS", "POST"]) {
       await server.ask("/openstack", { method, body });
@@ -88,13 +91,13 @@ describe("what Nova is told", () => {
     expect(nova.requests.every(({ url }) => url === "/openstack")).toBe(true);
   });
 
-  test("HEAD: the length of what there would be", async () => {
+  test("is answered to HEAD with the length of the body", async () => {
     nova.misbehave = (_, response) => response.writeHead(200, { "content-length": 77 }).end();
     const { status, headers, text } = await server.ask("/openstack", { method: "HEAD" });
     expect([status, headers["content-length"], text]).toEqual([200, "77", ""]);
   });
 
-  test("TRACE would show what was signed", async () => {
+  test("is never a TRACE, which would show the signature", async () => {
     expect((await server.ask("/openstack", { method: "TRACE" })).status).toBe(405);
     expect(nova.requests).toEqual([]);
   });
@@ -106,7 +109,7 @@ describe("what Nova is told", () => {
     ["http://evil.example:1/openstack", "/openstack"],
     ["HTTP://user:pw@evil.example?x", "/?x"],
     [`/openstack?${"x".repeat(4_000)}`, `/openstack?${"x".repeat(4_000)}`],
-  ])("the path is the guest's, of whatever form: %s", async (target, path) => {
+  ])("has the guest's path, of whatever form: %s", async (target, path) => {
     await server.ask(target);
     expect(nova.requests.map(({ url }) => url)).toEqual([path]);
   });
@@ -115,7 +118,7 @@ describe("what Nova is told", () => {
     ["*", 400],
     ["/a\u00e9", 400],
     [`/${"x".repeat(9_000)}`, 414],
-  ])("what is no path is not asked for: %s", async (target, status) => {
+  ])("is not sent for what is no path: %s", async (target, status) => {
     const raw = await rawStatus(target);
     expect([raw, nova.requests]).toEqual([status, []]);
   });
@@ -158,7 +161,7 @@ describe("a guest that says who it is", () => {
     }
   });
 
-  test("headers that its Connection header names stay ours", async () => {
+  test("cannot remove our headers by naming them in Connection", async () => {
     await server.ask("/openstack", { lines: [["Connection", "close, X-Instance-ID, X-Tenant-ID"]] });
     expect(nova.sent("x-instance-id")).toEqual([UUID]);
     expect(nova.sent("x-tenant-id")).toEqual(["default"]);
@@ -166,25 +169,25 @@ describe("a guest that says who it is", () => {
 });
 
 describe("Nova's own checks", () => {
-  test("the instance is another project's: 404", async () => {
+  test("an instance of another project is a 404", async () => {
     nova.projects.set(UUID, "other");
     expect((await server.ask("/openstack")).status).toBe(404);
   });
 
-  test("the instance is not known to it: 404", async () => {
+  test("an unknown instance is a 404", async () => {
     nova.projects.clear();
     expect((await server.ask("/openstack")).status).toBe(404);
   });
 
-  test("a path that is not there: 404", async () => {
+  test("an unknown path is a 404", async () => {
     expect((await server.ask("/nonsense")).status).toBe(404);
   });
 
-  test("the version list", async () => {
+  test("the version list is served", async () => {
     expect((await server.ask("/")).text).toBe("1.0\nlatest");
   });
 
-  test("the secrets differ: 403, and the operator reads why", async () => {
+  test("different secrets are a 403, and the log says why", async () => {
     const other = await StandInNova.start("another");
     const second = await MetadataServer.start((folder) => {
       writeFileSync(join(folder, "secret"), SECRET, { mode: 0o600 });
@@ -201,7 +204,7 @@ describe("Nova's own checks", () => {
     await other.stop();
   });
 
-  test("without secret file the request goes unsigned, which Nova refuses, and the log says so", async () => {
+  test("without a secret file the request is unsigned, Nova refuses it, and the log says so", async () => {
     const second = await MetadataServer.start(["--nova-url", nova.url]);
     second.identity.known.set("blue 10.10.0.5", identity());
     expect((await second.ask("/openstack")).status).toBe(400);
@@ -210,14 +213,14 @@ describe("Nova's own checks", () => {
     await second.stop();
   });
 
-  test.each([400, 403, 404, 409, 500, 502, 503, 504])("%i is handed on, in our words", async (status) => {
+  test.each([400, 403, 404, 409, 500, 502, 503, 504])("a %i is passed on in our words", async (status) => {
     nova.misbehave = (_, response) => response.writeHead(status).end("its own words");
     const answer = await server.ask("/openstack");
     expect([answer.status, answer.text]).toEqual([status, expect.not.stringContaining("its own words")]);
   });
 
   test.each([201, 204, 206, 301, 302, 401, 405, 418, 429])(
-    "%i is a fault of the set-up: 502",
+    "a %i is a 502, because the set-up is wrong",
     async (status) => {
       nova.misbehave = (_, response) =>
         response.writeHead(status, { location: "http://169.254.169.254/elsewhere" }).end();
@@ -228,15 +231,15 @@ describe("Nova's own checks", () => {
   );
 });
 
-describe("who is not known", () => {
-  test("404, and Nova is not asked, not even for the version list", async () => {
+describe("an unknown guest", () => {
+  test("gets a 404, and Nova is not asked, not even for the version list", async () => {
     for (const target of ["/", "/openstack", "/latest/meta-data/"]) {
       expect((await server.ask(target, { source: "10.10.0.66" })).status).toBe(404);
     }
     expect(nova.requests).toEqual([]);
   });
 
-  test("more than one, or the daemon away: Nova is not asked", async () => {
+  test("is not asked about at Nova when several match or the daemon is away", async () => {
     server.identity.fault = { status: 409, code: "ADDRESS_AMBIGUOUS" };
     expect((await server.ask("/openstack")).status).toBe(404);
     server.identity.fault = { status: 503, code: "NOT_READY" };
@@ -245,7 +248,7 @@ describe("who is not known", () => {
     expect(nova.requests).toEqual([]);
   });
 
-  test("the next VM at an address is told of at once", async () => {
+  test("is never mistaken for the former VM at its address", async () => {
     for (let turn = 0; turn < 20; turn++) {
       const uuid = `99999999-9999-4999-8999-${String(turn).padStart(12, "0")}`;
       server.identity.known.set("blue 10.10.0.5", otherVm(uuid));
@@ -256,7 +259,7 @@ describe("who is not known", () => {
 });
 
 describe("the secret", () => {
-  test("is read again when its file changes; an unusable file changes nothing", async () => {
+  test("is read again when its file changes, and an unusable file changes nothing", async () => {
     const works = async (secret: string) => {
       await server.ask("/openstack");
       return nova.sent("x-instance-id-signature")[0] === signInstanceId(Buffer.from(secret), UUID);
@@ -272,7 +275,7 @@ describe("the secret", () => {
     expect(server.log).not.toContain("the next one");
   });
 
-  test("a file that anybody may read is warned of", async () => {
+  test("is warned of when anybody may read its file", async () => {
     const second = await MetadataServer.start((folder) => {
       writeFileSync(join(folder, "secret"), SECRET, { mode: 0o644 });
       return ["--nova-url", nova.url, "--secret-file", join(folder, "secret")];

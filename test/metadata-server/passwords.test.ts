@@ -28,7 +28,7 @@ describe("a guest's password", () => {
     expect((await server.ask(PATH)).text).toBe("cipher");
   });
 
-  test("of many at the same time one is kept, and only its sender reads 200", async () => {
+  test("is one of many that are posted at once, and only its sender gets a 200", async () => {
     const bodies = Array.from({ length: 30 }, (_, n) => `cipher ${n}`);
     const answers = await Promise.all(bodies.map((body) => server.ask(PATH, { method: "POST", body })));
     const kept = bodies.filter((_, n) => answers[n]?.status === 200);
@@ -49,13 +49,13 @@ describe("a guest's password", () => {
     expect(readdirSync(join(server.state, "passwords"))).toHaveLength(body.length === 1_020 ? 1 : 0);
   });
 
-  test("is for the server's own eyes on the disk", async () => {
+  test("is readable on the disk by the server alone", async () => {
     await server.ask(PATH, { method: "POST", body: "cipher" });
     expect(statSync(join(server.state, "passwords", UUID)).mode & 0o777).toBe(0o600);
     expect(server.log).not.toContain("cipher");
   });
 
-  test("that cannot be written is not answered as kept", async () => {
+  test("is not answered with 200 when it cannot be written", async () => {
     rmSync(join(server.state, "passwords"), { recursive: true });
     writeFileSync(join(server.state, "passwords"), "");
     expect((await server.ask(PATH, { method: "POST", body: "cipher" })).status).toBe(500);
@@ -73,7 +73,7 @@ describe("keys", () => {
     (await server.ask("/openstack", { lines: [[TOKEN, value]] })).status;
   const key = (n: number) => Buffer.alloc(32, n).toString(n % 2 === 0 ? "hex" : "base64");
 
-  test("are made once, for the server alone, and stay over a restart", async () => {
+  test("are made once, readable by the server alone, and kept over a restart", async () => {
     const file = join(server.state, "keys");
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(server.log).toContain("give all nodes the same file with --key-file");
@@ -84,7 +84,7 @@ describe("keys", () => {
     expect(server.log.split("give all nodes the same file")).toHaveLength(2);
   });
 
-  test("change while it runs: the old one is believed as long as it is in the file", async () => {
+  test("can change while it runs, and an old one is valid as long as it is in the file", async () => {
     const file = join(server.folder, "keys");
     writeFileSync(file, `${key(1)}\n`, { mode: 0o600 });
     await server.end();
@@ -107,7 +107,7 @@ describe("keys", () => {
     expect(server.log).not.toContain(key(2));
   });
 
-  test("a token is its own VM's, and none is given to a request that the guest forwarded", async () => {
+  test("a token is valid for its own VM, and a forwarded request gets none", async () => {
     const given = await token();
     expect((await server.ask("/openstack", { source: "10.10.0.6", lines: [[TOKEN, given]] })).status).toBe(
       401,
@@ -119,7 +119,7 @@ describe("keys", () => {
     expect((await server.ask("/latest/api/token", { method: "PUT", lines })).status).toBe(403);
   });
 
-  test("the network says whether tokens are required", async () => {
+  test("the network's definition decides whether tokens are required", async () => {
     const metadata = (tokens: "off" | "required") => ({ metadata: { address: "10.10.0.254", tokens } });
     server.identity.known.set("blue 10.10.0.5", identity({}, metadata("required")));
     expect((await server.ask("/openstack")).status).toBe(401);

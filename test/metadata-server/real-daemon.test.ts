@@ -19,7 +19,7 @@ const asked = (source: string, of = "blue") =>
 const config = (name: string) =>
   network(name, { subnets: "10.40.0.0/24", cooldownSeconds: 0, gateway: "10.40.0.1" });
 
-test("a container is told of itself from its ADD to its DEL; two networks with one address have two answers", async () => {
+test("a container gets its own metadata from its ADD to its DEL, on each of two networks with one address", async () => {
   const [one, two] = await Promise.all([
     daemon.cni("ADD", "c1", { config: config("blue") }),
     daemon.cni("ADD", "c2", { config: config("red") }),
@@ -36,7 +36,7 @@ test("a container is told of itself from its ADD to its DEL; two networks with o
   expect((await asked(address, "red")).status).toBe(200);
 });
 
-test("an address that goes from one to the next is never answered with the last owner", async () => {
+test("an address that changes its owner is never answered with the former one", async () => {
   const [net, names] = ["tight", ["a", "b", "c"]];
   const tight = network(net, { subnets: "10.41.0.0/30", cooldownSeconds: 0, excludeSubnets: "10.41.0.2/32" });
   for (let turn = 0; turn < 12; turn++) {
@@ -50,7 +50,7 @@ test("an address that goes from one to the next is never answered with the last 
   }
 });
 
-test("nor while others keep asking, so that an answer is always being used again", async () => {
+test("an address that changes its owner is never answered with the former one while other requests reuse answers", async () => {
   const tight = network("busy", {
     subnets: "10.42.0.0/30",
     cooldownSeconds: 0,

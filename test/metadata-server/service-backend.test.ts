@@ -127,8 +127,8 @@ const only = (pod: Pod | undefined) => {
   return pod as Pod;
 };
 
-describe("what a Service is told", () => {
-  test("the guest's own headers, and who asks in ours", async () => {
+describe("a request to a Service", () => {
+  test("has the guest's headers, and who asks in ours", async () => {
     const pod = only(pods[0]);
     await guest("/v1/token?x=1", {
       method: "POST",
@@ -165,7 +165,7 @@ describe("what a Service is told", () => {
     });
   });
 
-  test("without secret nothing is signed", async () => {
+  test("is unsigned without a secret", async () => {
     const pod = only(pods[0]);
     backend = { ...backend, secret: null };
     await guest("/");
@@ -173,16 +173,16 @@ describe("what a Service is told", () => {
     expect(pod.header("x-instance-id")).toEqual([UUID]);
   });
 
-  test("nobody known: 404, and it is not asked", async () => {
+  test("is not sent for an unknown guest, who gets a 404", async () => {
     const pod = only(pods[0]);
     expect((await guest("/", { source: "10.10.0.66" })).status).toBe(404);
     expect(pod.asked).toEqual([]);
   });
 });
 
-describe("what it answers", () => {
+describe("the answer of a Service", () => {
   test.each([200, 201, 206, 400, 401, 404, 418, 429, 500, 503])(
-    "%i passes, with headers and body",
+    "with status %i is passed on, with headers and body",
     async (status) => {
       only(pods[0]).answer = (_, response) => {
         response.writeHead(status, {
@@ -206,19 +206,19 @@ describe("what it answers", () => {
     },
   );
 
-  test("204 has neither body nor length", async () => {
+  test("with status 204 has neither body nor length", async () => {
     only(pods[0]).answer = (_, response) => response.writeHead(204).end();
     const { headers, status } = await guest("/");
     expect([status, headers["content-length"]]).toEqual([204, undefined]);
   });
 
-  test("a redirection leads where the guest cannot go: 502", async () => {
+  test("with a redirection becomes a 502, because the guest cannot follow it", async () => {
     only(pods[0]).answer = (_, response) => response.writeHead(302, { location: "http://10.244.0.1/" }).end();
     const { headers, status } = await guest("/");
     expect([status, headers.location]).toEqual([502, undefined]);
   });
 
-  test("a header called __proto__ is a header", async () => {
+  test("may have a header called __proto__", async () => {
     only(pods[0]).answer = (_, response) => {
       response.socket?.end("HTTP/1.1 200 OK\r\n__proto__: x\r\nContent-Length: 2\r\n\r\nok");
     };
@@ -234,7 +234,7 @@ describe("endpoints", () => {
     expect(answers.slice(3)).toEqual(answers.slice(0, 3));
   });
 
-  test("one that is gone is passed over, whatever the method: it was sent nothing", async () => {
+  test("are skipped when they are gone, whatever the method, because nothing was sent", async () => {
     await pods[1]?.stop();
     for (const method of ["GET", "POST", "PUT"]) {
       for (let n = 0; n < 3; n++) expect((await guest("/", { method, body: "x" })).status).toBe(200);
@@ -242,13 +242,13 @@ describe("endpoints", () => {
     expect([...(pods[0]?.bodies ?? []), ...(pods[2]?.bodies ?? [])]).toHaveLength(9);
   });
 
-  test("one that has begun to answer is not passed over: another would do it twice", async () => {
+  test("are not skipped once they have begun to answer, because another would repeat the request", async () => {
     for (const pod of pods) pod.answer = (_, response) => response.socket?.destroy();
     expect((await guest("/", { method: "POST", body: "x" })).status).toBe(502);
     expect(pods.flatMap(({ bodies }) => bodies)).toHaveLength(1);
   });
 
-  test("none, or none that is there: 503, also where there is a Nova", async () => {
+  test("are a 503 when there is none, even beside a Nova", async () => {
     for (const pod of pods) await pod.stop();
     expect((await guest("/")).status).toBe(503);
     backend = { ...backend, endpoints: [] };
@@ -256,19 +256,19 @@ describe("endpoints", () => {
     expect(log.join("")).toContain("no ready endpoint on this node");
   });
 
-  test("one that hangs: 504 after the time-out, for all together", async () => {
+  test("are a 504 after one time-out when they hang", async () => {
     for (const pod of pods) pod.answer = () => {};
     expect((await guest("/")).status).toBe(504);
   });
 
-  test("which are not known yet: 503, and the guest comes again", async () => {
+  test("are a 503 with a retry while they are not known yet", async () => {
     apiAway = true;
     const { status, headers } = await guest("/");
     expect([status, headers["retry-after"]]).toEqual([503, "1"]);
   });
 });
 
-test("what is signed with stands in no log", () => {
+test("the secret is in no log", () => {
   expect(log.join("")).not.toContain(SECRET.toString());
   expect(log.join("")).not.toContain(signInstanceId(SECRET, UUID));
 });

@@ -16,7 +16,7 @@ beforeEach(() => {
   server.identity.known.set("blue 10.10.0.5", identity());
 });
 
-describe("what a guest asks for", () => {
+describe("a guest's request", () => {
   test.each([
     ["/", "latest"],
     ["/openstack", "2018-08-27"],
@@ -35,7 +35,7 @@ describe("what a guest asks for", () => {
     expect([status, text]).toEqual([200, expect.stringContaining(part)]);
   });
 
-  test("HEAD has the headers of GET and no body", async () => {
+  test("with HEAD has the headers of GET and no body", async () => {
     const path = "/openstack/latest/network_data.json";
     const [got, head] = await Promise.all([server.ask(path), server.ask(path, { method: "HEAD" })]);
     expect([head.status, head.text]).toEqual([200, ""]);
@@ -43,20 +43,20 @@ describe("what a guest asks for", () => {
     expect(head.headers["content-type"]).toBe(got.headers["content-type"]);
   });
 
-  test("what is not there", async () => {
+  test("for an unknown path is a 404", async () => {
     expect((await server.ask("/openstack/1999-01-01")).status).toBe(404);
     expect((await server.ask("/openstack/latest/user_data")).status).toBe(404);
     expect((await server.ask("/openstack", { method: "DELETE" })).status).toBe(405);
   });
 
-  test("nothing tells how long this server keeps connections, or what it is made of", async () => {
+  test("is answered without keep-alive times or the server's name", async () => {
     const { headers } = await server.ask("/");
     expect(Object.keys(headers).sort()).toEqual(["connection", "content-length", "content-type", "date"]);
   });
 });
 
-describe("who asks", () => {
-  test("the listener's word is what counts, not the path, host or headers of the guest", async () => {
+describe("the asking guest", () => {
+  test("is who the listener says, whatever path, host or headers it sends", async () => {
     server.identity.known.set("red 10.10.0.5", otherVm("99999999-9999-4999-8999-999999999999"));
     const lines = [
       ["X-Forwarded-For", "10.10.0.9"],
@@ -67,26 +67,26 @@ describe("who asks", () => {
     expect([blue.json().uuid, red.json().uuid]).toEqual([UUID, "99999999-9999-4999-8999-999999999999"]);
   });
 
-  test("nobody known: 404 for everything but the list of versions", async () => {
+  test("gets a 404 for everything but the list of versions when it is unknown", async () => {
     for (const target of ["/openstack", "/latest/meta-data/", "/nocloud/meta-data", "/latest/api/token"]) {
       expect((await server.ask(target, { source: "10.10.0.99" })).status, target).toBe(404);
     }
     expect((await server.ask("/", { source: "10.10.0.99" })).text).toContain("2009-04-04");
   });
 
-  test.each(["stopped", "released-recently"] as const)("a VM that is %s is not who asks", async (state) => {
+  test.each(["stopped", "released-recently"] as const)("is not a VM that is %s", async (state) => {
     server.identity.known.set("blue 10.10.0.5", identity({ state }));
     expect((await server.ask("/openstack")).status).toBe(404);
     server.identity.known.set("blue 10.10.0.5", identity({ state: "migrating" }));
     expect((await server.ask("/openstack")).status).toBe(200);
   });
 
-  test("more than one known: nobody is told anything", async () => {
+  test("gets nothing when several match", async () => {
     server.identity.fault = { status: 409, code: "ADDRESS_AMBIGUOUS" };
     expect((await server.ask("/openstack")).status).toBe(404);
   });
 
-  test("an address that is given on is the new VM's at the next request", async () => {
+  test("is the new VM at the next request after its address has changed the owner", async () => {
     for (let turn = 0; turn < 50; turn++) {
       const uuid = `99999999-9999-4999-8999-${String(turn).padStart(12, "0")}`;
       server.identity.known.set("blue 10.10.0.5", otherVm(uuid));
@@ -104,26 +104,26 @@ describe("who asks", () => {
     ["two sources", { lines: [["x-holdfast-source", "10.10.0.5"]] }],
     ["a source that is none", { source: "10.10.0" }],
     ["a source in another spelling", { source: "010.10.0.5" }],
-  ] as const)("a request with %s is refused, and the daemon is not asked", async (_, asked) => {
+  ] as const)("is refused with %s, and the daemon is not asked", async (_, asked) => {
     const before = server.identity.asked.length;
     const { status } = await server.ask("/", asked);
     expect([status, server.identity.asked.length]).toEqual([400, before]);
   });
 });
 
-describe("the daemon is away", () => {
+describe("while the daemon is away", () => {
   test.each([
     [503, "NOT_READY"],
     [500, "INTERNAL_ERROR"],
     [400, "REQUEST_INVALID"],
-  ])("it answers %s %s: the guest is told to come again", async (status, code) => {
+  ])("or answers %s %s, the guest is told to retry", async (status, code) => {
     server.identity.fault = { status, code };
     const answer = await server.ask("/openstack");
     expect([answer.status, answer.headers["retry-after"]]).toEqual([503, "1"]);
     expect(answer.text).toBe("The metadata server is temporarily unavailable. Please try again later.\n");
   });
 
-  test("it is gone and comes back: no request after that fails", async () => {
+  test("requests fail, and none after it is back", async () => {
     expect((await server.ask("/openstack")).status).toBe(200);
     await server.identity.stop();
     expect((await server.ask("/openstack")).status).toBe(503);
@@ -131,7 +131,7 @@ describe("the daemon is away", () => {
     for (let n = 0; n < 5; n++) expect((await server.ask("/openstack")).status).toBe(200);
   });
 
-  test("it was started anew between two requests: the kept connections are dead, and no guest notices", async () => {
+  test("between two requests, and back on a new process, no request fails", async () => {
     await Promise.all(Array.from({ length: 20 }, () => server.ask("/openstack")));
     await server.identity.stop();
     await server.identity.listen();
@@ -140,8 +140,8 @@ describe("the daemon is away", () => {
   });
 });
 
-describe("bodies", () => {
-  test("more than 64 KiB are refused, told or not", async () => {
+describe("the body of a request", () => {
+  test("is refused beyond 64 KiB, with or without a length", async () => {
     const body = Buffer.alloc((64 << 10) + 1, "a");
     expect((await server.ask("/openstack/latest/password", { method: "POST", body })).status).toBe(413);
     const raw = await rawRequest(
@@ -150,7 +150,7 @@ describe("bodies", () => {
     expect(raw).toMatch(/^HTTP\/1\.1 413 /);
   });
 
-  test("a guest that leaves in the middle costs nothing but itself", async () => {
+  test("may end in the middle without harm to others", async () => {
     const socket = connect(server.socket);
     socket.write(
       "POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\nContent-Length: 10\r\n\r\nabc",
@@ -167,7 +167,7 @@ describe("bodies", () => {
     ["a length that is none", "Content-Length: +4\r\n"],
     ["a folded header", "X-A: b\r\n c\r\n"],
     ["a space before the colon", "X-A : b\r\n"],
-  ])("a request with %s is refused", async (_, header) => {
+  ])("is refused with %s", async (_, header) => {
     const raw = await rawRequest(
       `POST / HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\n${header}\r\n0\r\n\r\n`,
     );
@@ -177,7 +177,7 @@ describe("bodies", () => {
 });
 
 describe("metrics and health", () => {
-  test("requests, look-ups and readiness are counted and told", async () => {
+  test("count requests and look-ups, and report readiness", async () => {
     await server.ask("/openstack/latest/meta_data.json");
     await server.ask("/latest/api/token", {
       method: "PUT",
@@ -199,7 +199,7 @@ describe("metrics and health", () => {
     await until(async () => (await fetch(`${server.metrics}/readyz`)).status === 200, "readiness");
   });
 
-  test("nothing is kept of a VM: 1,000 of them do not make the process larger", async () => {
+  test("show that 1,000 VMs do not make the process larger", async () => {
     const rss = () =>
       Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1_024;
     for (let n = 0; n < 1_000; n++) {

@@ -31,7 +31,7 @@ const holdfast = (...args: readonly string[]) =>
     ...args,
   ]);
 
-describe("settings that cannot be", () => {
+describe("wrong settings are refused", () => {
   test.each([
     [["--nova-url", "ftp://x"], 2, 'novaUrl is "ftp://x": expected http or https'],
     [["--nova-url", "10.0.0.5:8775"], 2, "http://10.0.0.5:8775"],
@@ -60,7 +60,7 @@ describe("settings that cannot be", () => {
     expect(stderr).toMatch(/^holdfast metadata: /);
   });
 
-  test("a short key is refused by its line, not shown", async () => {
+  test("a short key is refused with its line, and not printed", async () => {
     const file = join(folder, "short");
     writeFileSync(file, `${"ab".repeat(32)}\n${"cd".repeat(16)}\n`, { mode: 0o600 });
     const { code, stderr } = await holdfast("--key-file", file);
@@ -68,7 +68,7 @@ describe("settings that cannot be", () => {
     expect(stderr).not.toContain("cdcd");
   });
 
-  test("variables: ours are read, those of other parts pass, others are refused", () => {
+  test("own variables are read, other processes' are ignored, and unknown ones are refused", () => {
     const load = (env: Record<string, string>) => loadMetadataSettings({}, env);
     expect(load({ HOLDFAST_NOVA_URL: "http://h:8775/" }).novaUrl?.origin).toBe("http://h:8775");
     expect(load({ HOLDFAST_SOCKET: "/x", HOLDFAST_SPOOL: "/y", HOLDFAST_CONFIG: "/z" }).novaUrl).toBeNull();
@@ -79,14 +79,14 @@ describe("settings that cannot be", () => {
 });
 
 describe("the socket", () => {
-  test("is for its group where there is one, else for its owner", async () => {
+  test("is accessible to its group where one is set, else to its owner", async () => {
     const server = await MetadataServer.start(["--metadata-socket-group", "nogroup"]);
     const { mode, gid } = statSync(server.socket);
     expect([mode & 0o777, gid]).toEqual([0o660, findGid("nogroup")]);
     await server.stop();
   });
 
-  test("that a killed server left is replaced; one that is served is not", async () => {
+  test("is replaced when a killed server left it, and not when it is served", async () => {
     const server = await MetadataServer.start();
     await server.end("SIGKILL");
     await server.run();
@@ -98,7 +98,7 @@ describe("the socket", () => {
     await server.stop();
   });
 
-  test("a server that cannot listen ends, whatever else it has open", async () => {
+  test("that cannot be listened on ends the server, whatever else it has open", async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
     const { port } = taken.address() as { port: number };
@@ -109,7 +109,7 @@ describe("the socket", () => {
     await new Promise((resolve) => taken.close(resolve));
   });
 
-  test("of systemd is served, and what was asked while nobody ran is answered after the start", async () => {
+  test("of systemd is served, and requests that came before the start are answered", async () => {
     const server = await MetadataServer.start();
     server.identity.known.set("blue 10.10.0.5", identity());
     const socket = join(folder, "activated.sock");
@@ -161,7 +161,7 @@ for line in sys.stdin:
 });
 
 describe("fixed to one network", () => {
-  test("the guest is the other end of the connection; a listener's headers are nobody's word", async () => {
+  test("the guest is the other end of the connection, and a listener's headers do not count", async () => {
     const server = await MetadataServer.start();
     server.identity.known.set("cluster_udn_red 127.0.0.1", identity());
     const fixed = new ProductProcess([
@@ -199,7 +199,7 @@ describe("fixed to one network", () => {
   });
 });
 
-test("a state folder that nobody may write is named", async () => {
+test("a state folder that is not writable is named", async () => {
   const state = join(folder, "sealed");
   mkdirSync(state);
   chmodSync(state, 0o500);

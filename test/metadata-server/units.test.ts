@@ -11,7 +11,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("service and socket are sound", async () => {
+test("the service and socket units are valid", async () => {
   const service = readFileSync(join(UNITS, "holdfast-metadata.service"), "utf8");
   writeFileSync(
     join(folder, "holdfast-metadata.service"),
@@ -29,7 +29,7 @@ test("service and socket are sound", async () => {
   expect(code).toBe(0);
 });
 
-test("what the units make is where the server looks by default", () => {
+test("the units' paths are the server's defaults", () => {
   const { metadataSocket, state } = loadMetadataSettings({}, {});
   expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
     `ListenStream=${metadataSocket}\n`,

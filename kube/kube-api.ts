@@ -49,11 +49,14 @@ export class ApiAway extends Error {
   readonly problem: string;
   /** HTTP status of the last answer that was none; null: there was no answer. */
   readonly status: number | null;
+  /** Code of the connection's error in Node or OpenSSL, such as ECONNREFUSED; null: it has none. */
+  readonly code: string | null;
 
-  constructor(message: string, { problem = message, status = null }: Partial<Failure> = {}) {
+  constructor(message: string, { problem = message, status = null, code = null }: Partial<Failure> = {}) {
     super(message);
     this.problem = problem;
     this.status = status;
+    this.code = code;
   }
 }
 
@@ -61,6 +64,7 @@ export class ApiAway extends Error {
 export interface Failure {
   readonly problem: string;
   readonly status: number | null;
+  readonly code: string | null;
 }
 
 /** A list that the server refuses whoever asks it this way (403, 401): for most as if it were away, since it may change its mind. */

@@ -98,8 +98,8 @@ export class AskingApi implements KubeApi {
     }
   }
 
-  #away({ problem, status }: ApiAway): ClusterProblem {
+  #away({ problem, status, code }: ApiAway): ClusterProblem {
     const { server } = this.#options;
-    return status === UNAUTHORIZED ? unknownUser(server) : away(server, problem);
+    return status === UNAUTHORIZED ? unknownUser(server) : away(server, problem, code);
   }
 }

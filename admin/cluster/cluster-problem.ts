@@ -1,3 +1,28 @@
+/** The server's certificate is not accepted: https://nodejs.org/docs/latest-v20.x/api/tls.html#x509-certificate-error-codes */
+const CERTIFICATE_ERRORS: ReadonlySet<string> = new Set([
+  "CERT_CHAIN_TOO_LONG",
+  "CERT_HAS_EXPIRED",
+  "CERT_NOT_YET_VALID",
+  "CERT_REJECTED",
+  "CERT_REVOKED",
+  "CERT_SIGNATURE_FAILURE",
+  "CERT_UNTRUSTED",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "ERROR_IN_CERT_NOT_AFTER_FIELD",
+  "ERROR_IN_CERT_NOT_BEFORE_FIELD",
+  "HOSTNAME_MISMATCH",
+  "INVALID_CA",
+  "INVALID_PURPOSE",
+  "PATH_LENGTH_EXCEEDED",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_DECODE_ISSUER_PUBLIC_KEY",
+  "UNABLE_TO_DECRYPT_CERT_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+]);
+
 /** Why a cluster gave no answer that can be shown, and what to do about it. */
 export class ClusterProblem extends Error {
   override readonly name = "ClusterProblem";
@@ -45,8 +70,9 @@ export function unknownUser(server: string): ClusterProblem {
   );
 }
 
-export function away(server: string, reason: string): ClusterProblem {
-  const hint = /certificate|altname/i.test(reason)
+/** There is no connection to the server. `code`: of the connection's error, null: it has none. */
+export function away(server: string, reason: string, code: string | null): ClusterProblem {
+  const hint = CERTIFICATE_ERRORS.has(code ?? "")
     ? "see server and certificate-authority of the cluster in the kubeconfig"
     : "check the API server and the way to it, or name another kubeconfig with --kubeconfig";
   return new ClusterProblem("away", `the cluster is not reachable at ${server}: ${reason}`, hint);

@@ -57,9 +57,9 @@ export class KubeClient implements KubeApi {
   async send(request: KubeRequest): Promise<KubeAnswer> {
     const backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, this.clock);
     const { life } = this.#transport;
-    let failure: Failure = { problem: "time was up before it was sent", status: null };
+    let failure: Failure = { problem: "time was up before it was sent", status: null, code: null };
     for (;;) {
-      if (life.aborted) throw away(request, { problem: "the client was closed", status: null });
+      if (life.aborted) throw away(request, { problem: "the client was closed" });
       if (request.deadlineMs - this.clock.monotonicMs() < ATTEMPT_MS_MIN) throw away(request, failure);
       const outcome = await this.#inTurn(request, failure);
       if (outcome.kind === "answered") return outcome.answer;
@@ -92,13 +92,13 @@ export class KubeClient implements KubeApi {
   }
 
   /** An attempt takes its turn anew each time, so that nobody holds a place while waiting to try again. */
-  async #inTurn(request: KubeRequest, { problem, status }: Failure): Promise<Attempt> {
+  async #inTurn(request: KubeRequest, { problem, ...before }: Failure): Promise<Attempt> {
     if (request.method === "GET") return this.#attempt(request);
     try {
       return await this.#transport.inTurn(request, () => this.#attempt(request));
     } catch (error) {
       if (error instanceof ApiAway)
-        throw away(request, { problem: `${error.message} (before that: ${problem})`, status });
+        throw away(request, { ...before, problem: `${error.message} (before that: ${problem})` });
       throw error;
     }
   }
@@ -109,17 +109,28 @@ export class KubeClient implements KubeApi {
     const leftMs = Math.max(1, request.deadlineMs - this.clock.monotonicMs());
     const outcome = await this.#transport.exchange(request, Math.min(this.#attemptMs, leftMs));
     if (outcome.kind === "nothing")
-      return { kind: "failed", problem: outcome.problem, status: null, waitMs: 0 };
+      return {
+        kind: "failed",
+        problem: outcome.problem,
+        status: null,
+        code: outcome.code ?? null,
+        waitMs: 0,
+      };
     const { status, body, serverMs } = outcome;
     if (isPassing(status, this.#transport.contact) || status === UNAUTHORIZED)
-      return { kind: "failed", problem: problemOf(outcome), status, waitMs: waitMsOf(outcome) };
+      return { kind: "failed", problem: problemOf(outcome), status, code: null, waitMs: waitMsOf(outcome) };
     if (body === null)
-      return { kind: "failed", problem: `${status} with a body that is no JSON`, status, waitMs: 0 };
+      return {
+        kind: "failed",
+        problem: `${status} with a body that is no JSON`,
+        status,
+        code: null,
+        waitMs: 0,
+      };
     return { kind: "answered", answer: { status, body, serverMs } };
   }
 }
 
-function away(request: KubeRequest, failure: Failure): ApiAway {
-  const message = `no answer of the API server to ${request.method} ${request.path}: ${failure.problem}`;
-  return new ApiAway(message, { problem: failure.problem, status: failure.status });
+function away({ method, path }: KubeRequest, failure: Partial<Failure>): ApiAway {
+  return new ApiAway(`no answer of the API server to ${method} ${path}: ${failure.problem}`, failure);
 }

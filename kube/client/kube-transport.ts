@@ -15,7 +15,8 @@ export type Outcome =
       /** Of the Retry-After header, ms; 0: there is none. */
       readonly retryAfterMs: number;
     }
-  | { readonly kind: "nothing"; readonly problem: string };
+  /** `code`: of the error in Node or OpenSSL, such as ECONNREFUSED; null or absent: it has none. */
+  | { readonly kind: "nothing"; readonly problem: string; readonly code?: string | null };
 
 /** One page of a list. */
 export interface PageRequest {

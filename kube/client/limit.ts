@@ -1,13 +1,20 @@
 import type { Clock, Timer } from "../../platform/time.ts";
 
-/** An exchange with the API server that came to no answer. `stale`: a kept-alive connection that the server had closed. */
+/** An exchange with the API server that ended without an answer. */
 export class ExchangeFailure extends Error {
   override readonly name = "ExchangeFailure";
+  /** The connection was kept alive from an earlier request, and the server had closed it. */
   readonly stale: boolean;
+  /** Code of the error in Node or OpenSSL, such as ECONNREFUSED; null: it has none. */
+  readonly code: string | null;
 
-  constructor(problem: string, stale = false) {
+  constructor(
+    problem: string,
+    { stale = false, code = null }: { stale?: boolean; code?: string | null } = {},
+  ) {
     super(problem);
     this.stale = stale;
+    this.code = code;
   }
 }
 
@@ -67,8 +74,14 @@ export class Limit {
   /** What an error of this exchange really was: the limit's own reason where it was the limit that ended it. */
   reasonOf(error: unknown): ExchangeFailure {
     const cause = this.signal.aborted ? this.signal.reason : error;
-    return cause instanceof ExchangeFailure ? cause : new ExchangeFailure(messageOf(cause));
+    return cause instanceof ExchangeFailure ? cause : failureOf(cause);
   }
+}
+
+/** An error of Node's, with its code. */
+export function failureOf(error: unknown, stale = false): ExchangeFailure {
+  const { code } = error as { code?: unknown };
+  return new ExchangeFailure(messageOf(error), { stale, code: typeof code === "string" ? code : null });
 }
 
 /** Node's errors for several addresses at once have an empty message. */

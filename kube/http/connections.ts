@@ -4,7 +4,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../../platform/time.ts";
 import { Contact } from "../client/contact.ts";
-import { ExchangeFailure, type Limit, messageOf } from "../client/limit.ts";
+import { ExchangeFailure, failureOf, type Limit, messageOf } from "../client/limit.ts";
 import type { OnRequest } from "../kube-api.ts";
 import type { KubeConnection } from "./kube-config.ts";
 
@@ -151,7 +151,7 @@ export class Connections {
       sent.on("error", (error) => {
         const { code } = error as NodeJS.ErrnoException;
         const stale = sent.reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
-        reject(limit.signal.aborted ? limit.reasonOf(error) : new ExchangeFailure(messageOf(error), stale));
+        reject(limit.signal.aborted ? limit.reasonOf(error) : failureOf(error, stale));
       });
       sent.end(body);
     });

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { Contact } from "../client/contact.ts";
 import type { KubeTransport, Outcome, PageOutcome, PageRequest } from "../client/kube-transport.ts";
-import { Limit } from "../client/limit.ts";
+import { type ExchangeFailure, Limit } from "../client/limit.ts";
 import type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";
 import { TurnBudget } from "../turn-budget.ts";
 import { parseBody, readBody, retryAfterMs } from "./answer-body.ts";
@@ -47,7 +47,7 @@ export class HttpTransport implements KubeTransport {
     } catch (error) {
       // The other idle connections probably lead to the same nowhere.
       if (limit.signal.aborted) this.#connections.dropIdle();
-      return { kind: "nothing", problem: limit.reasonOf(error).message };
+      return nothing(limit.reasonOf(error));
     } finally {
       limit.dispose();
     }
@@ -69,7 +69,7 @@ export class HttpTransport implements KubeTransport {
       if (response.statusCode === 200) return await this.#items(response, request, limit);
       return await answerOf(response);
     } catch (error) {
-      return { kind: "nothing", problem: limit.reasonOf(error).message };
+      return nothing(limit.reasonOf(error));
     } finally {
       limit.dispose();
     }
@@ -92,7 +92,7 @@ export class HttpTransport implements KubeTransport {
       limit.disarm();
       return await this.#events(response, request);
     } catch (error) {
-      return { kind: "nothing", problem: limit.reasonOf(error).message };
+      return nothing(limit.reasonOf(error));
     } finally {
       limit.dispose();
     }
@@ -126,6 +126,10 @@ export class HttpTransport implements KubeTransport {
     }
     return { kind: "closed" };
   }
+}
+
+function nothing({ message, code }: ExchangeFailure): Outcome {
+  return { kind: "nothing", problem: message, code };
 }
 
 async function answerOf(response: IncomingMessage): Promise<Outcome> {

@@ -89,10 +89,10 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.#options = options;
     this.#clock = context.clock;
     this.#turns = new KeyedMutex(context.clock);
-    this.hint = new Hint(api, context.clock, context.node);
+    this.hint = new Hint(api, context.node);
     this.#reads = new AllocationClient(api, "housekeeping");
     const client = new AllocationClient(api, "del");
-    this.#outbox = new Outbox({ folder, client, hint: this.hint, clock: context.clock, log });
+    this.#outbox = new Outbox({ folder, client, hint: this.hint, log });
     this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
     this.#parts = {
       folder,

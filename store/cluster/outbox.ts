@@ -6,7 +6,7 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { Log } from "../../platform/log.ts";
-import { type Clock, sleep } from "../../platform/time.ts";
+import { sleep } from "../../platform/time.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf, type OwedRow } from "../journal/rows.ts";
@@ -34,7 +34,6 @@ export class Outbox {
   readonly #folder: StateFolder;
   readonly #client: AllocationClient;
   readonly #hint: Hint;
-  readonly #clock: Clock;
   readonly #log: Pick<Log, "warn">;
   /** When an entry that is to be looked at again was first told, by its id, ms of the monotonic clock. */
   readonly #toldMs = new Map<number, number>();
@@ -48,13 +47,11 @@ export class Outbox {
     folder: StateFolder;
     client: AllocationClient;
     hint: Hint;
-    clock: Clock;
     log: Pick<Log, "warn">;
   }) {
     this.#folder = parts.folder;
     this.#client = parts.client;
     this.#hint = parts.hint;
-    this.#clock = parts.clock;
     this.#log = parts.log;
   }
 
@@ -103,13 +100,13 @@ export class Outbox {
         await this.drain();
         if (this.#postponed) {
           this.#woken = true;
-          await sleep(this.#clock, RETRY_PAUSE_MS, this.#life.signal);
+          await sleep(this.#client.clock, RETRY_PAUSE_MS, this.#life.signal);
         }
       } catch (error) {
         this.#woken = true;
         if (!(error instanceof ApiAway))
           this.#log.warn(`owed releases: ${(error as Error).message}; trying again`);
-        await sleep(this.#clock, RETRY_PAUSE_MS, this.#life.signal);
+        await sleep(this.#client.clock, RETRY_PAUSE_MS, this.#life.signal);
       }
     }
   }
@@ -127,7 +124,7 @@ export class Outbox {
 
   async #tell(row: OwedRow): Promise<void> {
     const toldMs = this.#toldMs.get(row.id);
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#client.clock.monotonicMs();
     if (row.again === 2 && toldMs !== undefined && nowMs - toldMs < LATE_WRITE_MS_MAX) return;
     if ((await this.#release(row)) === "later") {
       this.#postponed = true;
@@ -156,7 +153,7 @@ export class Outbox {
         if (isBeingAdded(ledger, row)) return { kind: "leave", why: "later" };
         return changeFor(object, row);
       },
-      this.#clock.monotonicMs() + DELIVERY_MS_MAX,
+      this.#client.clock.monotonicMs() + DELIVERY_MS_MAX,
     );
     switch (outcome.kind) {
       case "absent":

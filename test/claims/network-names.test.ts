@@ -4,7 +4,6 @@ import { isNetworkName } from "../../ipam/definition/plugin-config.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { labelSelector, labelValue, networkObjectName, networkObjectNames } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
-import { systemClock } from "../../platform/time.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { Hint } from "../../store/cluster/allocations/hint.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
@@ -71,7 +70,7 @@ test("two networks whose allocations carry the same label share no hint", async 
   put(victim, "10.0.0.1/24");
   put(victim, "10.0.0.2/24");
   put(other, "10.0.0.3/24");
-  const hint = new Hint(api, systemClock, "node");
+  const hint = new Hint(api, "node");
   await hint.refresh();
   expect(hint.boundCount(victim)).toBe(2);
   expect(hint.boundCount(other)).toBe(1);

@@ -10,7 +10,6 @@ import {
   type ObjectMeta,
 } from "../../../kube/objects.ts";
 import { SingleFlight } from "../../../platform/single-flight.ts";
-import type { Clock } from "../../../platform/time.ts";
 import { NetworkSpace, type StoredAddress } from "../../network-space.ts";
 
 /** For the list that comes from the server's cache in one piece, ms: 16,000 allocations take one second. */
@@ -41,7 +40,6 @@ interface Network {
  */
 export class Hint {
   readonly #api: KubeApi;
-  readonly #clock: Clock;
   readonly #node: string;
   /** By what the names of the network's allocations begin with: labels of two networks may be equal. */
   readonly #networks = new Map<string, Network>();
@@ -52,15 +50,14 @@ export class Hint {
   #refreshedMs = Number.NEGATIVE_INFINITY;
   #lastId = 0;
 
-  constructor(api: KubeApi, clock: Clock, node: string) {
+  constructor(api: KubeApi, node: string) {
     this.#api = api;
-    this.#clock = clock;
     this.#node = node;
   }
 
   /** Age of the last complete list, ms; Infinity before the first. */
   get ageMs(): number {
-    return this.#clock.monotonicMs() - this.#refreshedMs;
+    return this.#api.clock.monotonicMs() - this.#refreshedMs;
   }
 
   /** The free space of a network as it is believed to be. */
@@ -78,7 +75,7 @@ export class Hint {
   restSeenMs(network: string, address: Address, resourceVersion: string): number {
     const entry = this.#known(allocationNamePrefix(network), address);
     if (!entry?.cooling || entry.resourceVersion !== resourceVersion) return -1;
-    return this.#clock.monotonicMs() - entry.restingSinceMs;
+    return this.#api.clock.monotonicMs() - entry.restingSinceMs;
   }
 
   /** Bound addresses of a network, inside its ranges or not. */
@@ -127,7 +124,7 @@ export class Hint {
       }
     };
     const list = { path: ALLOCATIONS_PATH, metadataOnly: true, each };
-    const deadlineMs = this.#clock.monotonicMs() + CACHED_LIST_MS_MAX;
+    const deadlineMs = this.#api.clock.monotonicMs() + CACHED_LIST_MS_MAX;
     try {
       await this.#api.list({ ...list, query: { resourceVersion: "0" }, deadlineMs });
     } catch (error) {
@@ -140,7 +137,7 @@ export class Hint {
       // Built from the entries again at the next look: a mark that an ADD has left behind goes with the old ones.
       space.forgetPools();
     }
-    this.#refreshedMs = this.#clock.monotonicMs();
+    this.#refreshedMs = this.#api.clock.monotonicMs();
   }
 
   #known(key: string, address: Address): Entry | undefined {
@@ -157,7 +154,7 @@ export class Hint {
     const text = formatAddress(entry.address);
     const before = entries.get(text);
     const sameRest = before?.cooling && entry.cooling && before.resourceVersion === entry.resourceVersion;
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#api.clock.monotonicMs();
     const now: Entry = { ...entry, seen, restingSinceMs: sameRest ? before.restingSinceMs : nowMs };
     entries.set(text, now);
     if (before) this.#unown(key, text, before);
@@ -177,7 +174,7 @@ export class Hint {
     network.entries.delete(text);
     this.#unown(key, text, entry);
     if (entry.cooling) network.space.endRest(entry.address);
-    else network.space.release(entry.address, 0, this.#clock.monotonicMs());
+    else network.space.release(entry.address, 0, this.#api.clock.monotonicMs());
   }
 
   #own(key: string, text: string, entry: Entry): void {

@@ -33,8 +33,12 @@ export interface Route {
   readonly elsewhere: string;
 }
 
-/** Every route of both, whose inputs are read here and nowhere else (docs/decisions/0034). */
-export const ROUTES: readonly Route[] = [
+type RouteOf<Of extends Method, Path extends PathOf<Of>> = Route & {
+  readonly method: Of;
+  readonly path: Path;
+};
+
+const TABLE = [
   both("GET", "/v1/networks", readNothing, async (api) => ({ items: await api.networks() })),
   both("GET", "/v1/networks/:name", readName, async (api, name) => named(await api.networks(), name)),
   both("GET", "/v1/allocations", readAllocationQuery, (api, { filter, page }) =>
@@ -90,6 +94,14 @@ export const ROUTES: readonly Route[] = [
   ),
 ];
 
+type PathsOf<Of extends Method> = Extract<(typeof TABLE)[number], { method: Of }>["path"];
+type Unrouted<Key, Path> = Key extends Path ? never : [Extract<Path, Key>] extends [never] ? Key : never;
+/** Keys of `Answers` that no route answers: `never`, or ROUTES does not compile. */
+type Missing = { [Of in Method]: Unrouted<PathOf<Of>, PathsOf<Of>> }[Method];
+
+/** Every route of both, whose inputs are read here and nowhere else (docs/decisions/0034). */
+export const ROUTES: [Missing] extends [never] ? readonly Route[] : { readonly missing: Missing } = TABLE;
+
 /** The answer of a node or a cluster to a request that matches the route. */
 export async function answerRoute(
   { method, path, node, cluster, elsewhere }: Route,
@@ -110,7 +122,7 @@ function both<Of extends Method, Path extends PathOf<Of>, Input>(
   path: Path,
   read: (request: AdminRequest) => Input,
   call: (api: AdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
-): Route {
+): RouteOf<Of, Path> {
   const answer = answerWith(read, call);
   return { method, path, node: answer, cluster: answer, elsewhere: "" };
 }
@@ -121,7 +133,7 @@ function onlyNode<Of extends Method, Path extends PathOf<Of>, Input>(
   path: Path,
   read: (request: AdminRequest) => Input,
   call: (api: NodeAdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
-): Route {
+): RouteOf<Of, Path> {
   return { method, path, node: answerWith(read, call), cluster: null, elsewhere };
 }
 
@@ -131,7 +143,7 @@ function onlyCluster<Of extends Method, Path extends PathOf<Of>, Input>(
   path: Path,
   read: (request: AdminRequest) => Input,
   call: (api: ClusterAdminApi, input: Input) => Promise<Answers[Of][Path] & object>,
-): Route {
+): RouteOf<Of, Path> {
   return { method, path, node: null, cluster: answerWith(read, call), elsewhere };
 }
 

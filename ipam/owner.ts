@@ -1,5 +1,5 @@
 /** What there is to know of a kind of owner. */
-interface OwnerKindRow {
+export interface OwnerKindRow {
   /** Kind of the Kubernetes object, as IPAllocations name it. */
   readonly object: string;
   /** Whom to name to an operator. */
@@ -91,6 +91,14 @@ export function ownerWithoutClaim({
 /** One line that tells an operator who this is: `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9… (eth0)`. */
 export function describeOwner(owner: Owner): string {
   return OWNER_KINDS[owner.kind].say.replace(/\{(\w+)\}/g, (_, name: keyof Owner) => owner[name]);
+}
+
+/** Names of the kinds of which something holds. */
+export function kindsThat(
+  holds: (row: OwnerKindRow) => boolean,
+  kinds: Readonly<Record<string, OwnerKindRow>> = OWNER_KINDS,
+): string[] {
+  return Object.keys(kinds).filter((kind) => holds(kinds[kind] as OwnerKindRow));
 }
 
 /** The kind whose Kubernetes object is called so; an unknown one is a container's, of which nothing is assumed. */

@@ -1,27 +1,30 @@
+import type Database from "better-sqlite3";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { describeOwner } from "../../ipam/owner.ts";
+import { describeOwner, kindsThat, OWNER_KINDS, type OwnerKindRow } from "../../ipam/owner.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { poolOf } from "../network-space.ts";
 import type { AnsweredAddress } from "../records.ts";
 import { allocationsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
-import { type AllocationRow, type AttachmentRow, cidrTextOf, ownerOf } from "./rows.ts";
+import { type AllocationRow, type AttachmentRow, cidrTextOf, kindIs, kindIsNot, ownerOf } from "./rows.ts";
 
 /*
  * What must be true of the state database, and what each deviation means:
  *
- *   allocation  attachment  claim      verdict
- *   Bound       any         exists     good: a claim holds its addresses, in use or not
- *   Bound       yes         none       good for pods and containers; a claim's must have its claim (I3)
- *   Bound       none        none       leak: nobody is left who could release it (I3)
- *   Cooling     none        any        good: rests, then free
- *   missing     yes         any        an address in use could be given away (I2)
- *   missing     any         lists it   a stopped VM's address could be given away (I2)
- *   other owner any         lists it   two parties believe that they hold it (I1, I2)
+ *   allocation   attachment  owner                 verdict
+ *   Bound        any         a claim that exists   good: a claim holds its addresses, in use or not
+ *   Bound        any         a claim that is gone  leak, except while an attachment of it remains (I3)
+ *   Bound        yes         pod, container        good: released with the last attachment
+ *   Bound        none        pod, container        leak: nothing is left that would release it (I3)
+ *   Bound        any         of any other kind     good: reserved until released; nothing here tells whether its owner exists
+ *   Cooling      none        any                   good: free again when the cool-down is over
+ *   missing      yes         any                   an address in use could be given away (I2)
+ *   missing      any         claim that lists it   a stopped VM's address could be given away (I2)
+ *   other owner  any         claim that lists it   two parties believe that they hold it (I1, I2)
  *
- * And nobody holds a gateway's address.
+ * "Of any other kind": OWNER_KINDS.outlivesAttachments, or a kind of a later release. Nobody holds a gateway's address.
  */
 export function checkLedger(ledger: Ledger): Finding[] {
   const damage = checkDatabase(ledger);
@@ -126,23 +129,33 @@ function checkAttachments(ledger: Ledger): Finding[] {
 
 /** I3: every allocation has a living reason. */
 function checkReasons(ledger: Ledger): Finding[] {
-  return ledger.db
+  return findLeaks(ledger.db).map((row) => ({
+    invariant: "I3",
+    message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is held by ${describeOwner(ownerOf(row))}, which nothing here knows any more`,
+    hint: `holdfast release ${cidrTextOf(row).split("/")[0]} --network ${nameOf(ledger, row)} gives it back`,
+  }));
+}
+
+/** Bound allocations whose owner has certainly ended: a claim that is gone, or a pod or container, without an attachment. */
+export function findLeaks(
+  db: Database.Database,
+  kinds: Readonly<Record<string, OwnerKindRow>> = OWNER_KINDS,
+): AllocationRow[] {
+  const claims = kindsThat(({ endsWith }) => endsWith === "claim", kinds);
+  const attached = kindsThat(({ outlivesAttachments }) => !outlivesAttachments, kinds);
+  const containers = kindsThat(({ isContainer }) => isContainer, kinds);
+  return db
     .prepare<[], AllocationRow>(
-      `SELECT * FROM allocations WHERE state = 'Bound'
-         AND NOT (owner_kind = 'claim' AND owner_uid IN (SELECT uid FROM claims))
-         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE a.owner_kind <> 'container'
+      `SELECT * FROM allocations WHERE state = 'Bound' AND ${kindIs([...claims, ...attached])}
+         AND NOT (${kindIs(claims)} AND owner_uid IN (SELECT uid FROM claims))
+         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE ${kindIsNot(containers, "a.owner_kind")}
            AND a.owner_uid = allocations.owner_uid AND a.owner_interface = allocations.owner_interface
            AND a.network_id = allocations.network_id)
-         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE a.owner_kind = 'container'
+         AND NOT EXISTS (SELECT 1 FROM attachments AS a WHERE ${kindIs(containers, "a.owner_kind")}
            AND a.container_id = allocations.owner_uid AND a.interface = allocations.owner_interface
            AND a.network_id = allocations.network_id)`,
     )
-    .all()
-    .map((row) => ({
-      invariant: "I3",
-      message: `${cidrTextOf(row)} of network ${nameOf(ledger, row)} is held by ${describeOwner(ownerOf(row))}, which nothing here knows any more`,
-      hint: `holdfast release ${cidrTextOf(row).split("/")[0]} --network ${nameOf(ledger, row)} gives it back`,
-    }));
+    .all();
 }
 
 /** A gateway answers for its own address; whoever holds it as well is its double. */

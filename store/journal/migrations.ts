@@ -1,5 +1,6 @@
 import type Database from "better-sqlite3";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
+import { kindIs } from "./rows.ts";
 
 const KINDS = Object.keys(OWNER_KINDS);
 
@@ -211,9 +212,8 @@ const MIGRATIONS: readonly string[] = [
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
 /**
- * Brings the schema to the present version, or to an earlier one, each step in its own transaction, and lets it hold every
- * kind of owner. Throws when the file is
- * from a newer release.
+ * Brings the schema to the present version, or to an earlier one, each step in its own transaction, and lets the database
+ * hold every kind of owner. Throws when a newer release has written the file.
  */
 export function migrate(db: Database.Database, version = SCHEMA_VERSION): void {
   const found = db.pragma("user_version", { simple: true }) as number;
@@ -231,9 +231,9 @@ export function migrate(db: Database.Database, version = SCHEMA_VERSION): void {
   if (version === SCHEMA_VERSION) admitOwnerKinds(db);
 }
 
-/** The constraint of `owner_kind`: what the table of kinds has. OR instead of IN, for which SQLite builds a table at every insert. */
+/** The constraint of `owner_kind`: what the table of kinds has. */
 export function ownerKindCheck(kinds: readonly string[] = KINDS): string {
-  return `CHECK (${kinds.map((kind) => `owner_kind = '${kind}'`).join(" OR ")})`;
+  return `CHECK ${kindIs(kinds)}`;
 }
 
 /**

@@ -128,6 +128,19 @@ export interface DefinitionRow {
   readonly manifest: string;
 }
 
+/** An SQL condition: the owner is of one of these kinds. OR instead of IN, for which SQLite builds a table at every insert. */
+export function kindIs(kinds: readonly string[], column = "owner_kind"): string {
+  return `(${kinds.map((kind) => `${column} = '${kind}'`).join(" OR ") || "FALSE"})`;
+}
+
+/**
+ * An SQL condition: the owner is of none of these kinds. Each kind is a term of its own, by which SQLite recognises the
+ * condition of a partial index.
+ */
+export function kindIsNot(kinds: readonly string[], column = "owner_kind"): string {
+  return kinds.map((kind) => `${column} <> '${kind}'`).join(" AND ") || "TRUE";
+}
+
 export function ownerOf(row: OwnerColumns): Owner {
   return {
     kind: row.owner_kind,

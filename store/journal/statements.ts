@@ -1,19 +1,23 @@
 import type Database from "better-sqlite3";
-import type {
-  AllocationRow,
-  AttachmentRow,
-  ClaimRow,
-  DefinitionRow,
-  HistoryRow,
-  IntentRow,
-  NetworkRow,
-  OwedRow,
-  UserRow,
+import { kindsThat } from "../../ipam/owner.ts";
+import {
+  type AllocationRow,
+  type AttachmentRow,
+  type ClaimRow,
+  type DefinitionRow,
+  type HistoryRow,
+  type IntentRow,
+  kindIsNot,
+  type NetworkRow,
+  type OwedRow,
+  type UserRow,
 } from "./rows.ts";
 
 /** Every statement of the request path, prepared once for each opened database. */
 export type Statements = ReturnType<typeof prepareStatements>;
 
+/** Attachments of these kinds are found by their container ID. */
+const CONTAINER_KINDS = kindsThat((kind) => kind.isContainer);
 const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, owner_name";
 const POD = "pod_namespace, pod_name, pod_uid";
 
@@ -113,7 +117,7 @@ export function prepareStatements(db: Database.Database) {
     /** Not for containers: `attachmentsOf` knows where theirs are. */
     attachmentsOfOwner: get<[string, string, string], AttachmentRow>(
       `SELECT * FROM attachments WHERE owner_uid = ? AND owner_interface = ? AND +owner_kind = ?
-         AND owner_kind <> 'container' ORDER BY id`,
+         AND ${kindIsNot(CONTAINER_KINDS)} ORDER BY id`,
     ),
     attachmentsOfNetwork: get<[number], AttachmentRow>(
       "SELECT * FROM attachments WHERE network_id = ? ORDER BY id",

@@ -4,6 +4,7 @@ import Database from "better-sqlite3";
 import { afterEach, describe, expect, test } from "vitest";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
+import { findLeaks } from "../../store/journal/check.ts";
 import { admitOwnerKinds, migrate, ownerKindCheck } from "../../store/journal/migrations.ts";
 import { readManifestFolder } from "../harness/kube-manifests.ts";
 
@@ -108,6 +109,25 @@ describe("the database holds", () => {
     expect(schema(db)).toEqual(before);
     expect(schema(old())).toEqual(before);
   });
+});
+
+test("an allocation is a leak only where its owner has certainly ended", () => {
+  const db = old();
+  db.exec("DELETE FROM attachments; DELETE FROM claims; DELETE FROM allocations WHERE id > 1");
+  db.exec("UPDATE allocations SET state = 'Bound', owner_kind = 'pod'");
+  const more = { object: "Machine", say: "", endsWith: "nodes", isContainer: false } as const;
+  const kinds = {
+    ...OWNER_KINDS,
+    machine: { ...more, outlivesAttachments: true },
+    process: { ...more, outlivesAttachments: false },
+  };
+  admitOwnerKinds(db, [...Object.keys(kinds), "later"]);
+  const leaks = (kind: string) => {
+    db.prepare("UPDATE allocations SET owner_kind = ?").run(kind);
+    return findLeaks(db, kinds).length;
+  };
+  const verdicts = Object.fromEntries([...Object.keys(kinds), "later"].map((kind) => [kind, leaks(kind)]));
+  expect(verdicts).toEqual({ claim: 1, pod: 1, container: 1, machine: 0, process: 1, later: 0 });
 });
 
 test("the IPAllocation definition has the owner kinds of the table", () => {

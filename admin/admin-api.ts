@@ -17,7 +17,7 @@ import type { Finding } from "../ipam/finding.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportReport, ImportRequest } from "../store/host-local/report.ts";
-import type { ApplyAction, ClaimView } from "../store/manifests.ts";
+import type { ApplyAction, ClaimManifest } from "../store/manifests.ts";
 import type { ReleaseOutcome } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 
@@ -41,7 +41,7 @@ export interface ReleaseWant {
 }
 
 /** A network with what only a cluster knows of it. */
-export interface ShownNetwork extends NetworkView {
+export interface NetworkWithClaims extends NetworkView {
   /** Whether the addresses from before Holdfast are recorded; none is given before. Absent: nobody knows here. */
   readonly imported?: boolean;
 }
@@ -74,16 +74,16 @@ export interface DeletedClaim {
 }
 
 /**
- * What a node and a cluster both answer. Inputs are read already (inputs.ts). What is refused is thrown as RefusalError,
- * unless a result says otherwise; a node's methods reject with StorageFault, and with ApiAway in Kubernetes, a cluster's
- * with ClusterProblem.
+ * What a node and a cluster both answer. Inputs are read already (inputs.ts). What is refused is thrown as
+ * RefusalError, unless a result says otherwise; a node's methods reject with StorageFault, and with ApiAway in
+ * Kubernetes, a cluster's with ClusterProblem.
  */
 export interface AdminApi {
   /** In order of their names. */
-  networks(): Promise<readonly ShownNetwork[]>;
+  networks(): Promise<readonly NetworkWithClaims[]>;
   /** In order of network and address. */
   allocations(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
-  claims(filter: ClaimFilter): Promise<readonly ClaimView[]>;
+  claims(filter: ClaimFilter): Promise<readonly ClaimManifest[]>;
   /** The newest first. */
   history(filter: HistoryFilter): Promise<readonly PastPeriod[]>;
   identity(query: IdentityQuery): Promise<IdentityAnswer>;
@@ -102,11 +102,17 @@ export interface NodeAdminApi extends AdminApi {
   delete(objects: readonly unknown[]): Promise<AppliedResult[]>;
   /** null: there is no such claim. */
   deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null>;
-  /** `folder`: the one that the path is in, as `device:inode` where the operator is; null: not told. Resolves with the size, bytes. */
+  /**
+   * `folder`: the one that the path is in, as `device:inode` where the operator is; null: not told. Resolves with the
+   * size, bytes.
+   */
   backup(path: string, folder: string | null): Promise<number>;
   /** Whether the state can tell which containers run, and a backup be compared with it. */
   readonly isComparable: boolean;
-  /** Goes on with a backup, or with nothing; serves again after the spool is drained. `replace`: also when its state is sound. */
+  /**
+   * Goes on with a backup, or with nothing; serves again after the spool is drained. `replace`: also when its state is
+   * sound.
+   */
   rebuild(backup: string | null, replace: boolean): Promise<void>;
 }
 

@@ -1,15 +1,15 @@
 import type { MovedNetwork } from "../claims/record-owner.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import type { ImportReport } from "../store/host-local/report.ts";
-import type { ClaimView } from "../store/manifests.ts";
+import type { ClaimManifest } from "../store/manifests.ts";
 import type { AllocationView, Page } from "../store/records.ts";
 import type {
   AppliedResult,
   CheckReport,
   DeletedClaim,
+  NetworkWithClaims,
   PastPeriod,
   Released,
-  ShownNetwork,
 } from "./admin-api.ts";
 
 interface Items<Item> {
@@ -21,15 +21,15 @@ interface Results {
 }
 
 /**
- * The JSON of each route's answer. The table of routes answers with it and the command line reads it: what one changes the
- * other has to know.
+ * The JSON of each route's answer. The table of routes answers with it and the command line reads it: what one changes
+ * the other has to know.
  */
 export interface Answers {
   readonly GET: {
-    readonly "/v1/networks": Items<ShownNetwork>;
-    readonly [network: `/v1/networks/${string}`]: ShownNetwork;
+    readonly "/v1/networks": Items<NetworkWithClaims>;
+    readonly [network: `/v1/networks/${string}`]: NetworkWithClaims;
     readonly "/v1/allocations": Page<AllocationView>;
-    readonly "/v1/claims": Items<ClaimView>;
+    readonly "/v1/claims": Items<ClaimManifest>;
     readonly "/v1/history": Items<PastPeriod>;
     readonly "/v1/identity": IdentityAnswer;
     readonly "/v1/check": CheckReport;

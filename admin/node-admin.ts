@@ -5,7 +5,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
-import type { ClaimView } from "../store/manifests.ts";
+import type { ClaimManifest } from "../store/manifests.ts";
 import type { AdminStore, ReleaseOutcome } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 import type {
@@ -49,7 +49,7 @@ export class NodeAdmin implements NodeAdminApi {
     return this.#store.list(filter, page);
   }
 
-  async claims({ namespace, name }: ClaimFilter): Promise<ClaimView[]> {
+  async claims({ namespace, name }: ClaimFilter): Promise<ClaimManifest[]> {
     return (await this.#store.claims())
       .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
       .filter(({ metadata }) => name === undefined || metadata.name === name);

@@ -1,6 +1,6 @@
 import { readIdentityQuery } from "../identity/query.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import type { AdminApi, CheckReport, ClusterAdminApi, NodeAdminApi, ShownNetwork } from "./admin-api.ts";
+import type { AdminApi, CheckReport, ClusterAdminApi, NetworkWithClaims, NodeAdminApi } from "./admin-api.ts";
 import type { Answers, Method, PathOf } from "./answers.ts";
 import { CLUSTER_ONLY, NODE_ONLY, USE_KUBECTL } from "./elsewhere.ts";
 import {
@@ -20,11 +20,11 @@ import {
   readRelease,
 } from "./inputs.ts";
 
-/** Reads a request and answers it with the body of the answer. Rejects with RefusalError and with what the call throws. */
+/** Reads a request and resolves with the body of the answer. Rejects with RefusalError and errors of the call. */
 type Answer<Api> = (api: Api, request: AdminRequest) => Promise<object>;
 
 /** One route of the admin API; null: that one does not answer it, and `elsewhere` tells where it is answered. */
-export interface Route {
+export interface AdminRoute {
   readonly method: Method;
   /** `:name` stands for one part of a path. */
   readonly path: string;
@@ -33,7 +33,7 @@ export interface Route {
   readonly elsewhere: string;
 }
 
-type RouteOf<Of extends Method, Path extends PathOf<Of>> = Route & {
+type RouteOf<Of extends Method, Path extends PathOf<Of>> = AdminRoute & {
   readonly method: Of;
   readonly path: Path;
 };
@@ -54,7 +54,7 @@ const TABLE = [
     ({ query }) => readIdentityQuery(query),
     (api, query) => api.identity(query),
   ),
-  both("GET", "/v1/check", readGrace, async (api, grace) => shownReport(await api.check(grace))),
+  both("GET", "/v1/check", readGrace, async (api, grace) => renamedReport(await api.check(grace))),
   both("POST", "/v1/release", readRelease, async (api, want) => {
     const outcome = await api.release(want);
     if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
@@ -100,11 +100,12 @@ type Unrouted<Key, Path> = Key extends Path ? never : [Extract<Path, Key>] exten
 type Missing = { [Of in Method]: Unrouted<PathOf<Of>, PathsOf<Of>> }[Method];
 
 /** Every route of both, whose inputs are read here and nowhere else (docs/decisions/0034). */
-export const ROUTES: [Missing] extends [never] ? readonly Route[] : { readonly missing: Missing } = TABLE;
+export const ROUTES: [Missing] extends [never] ? readonly AdminRoute[] : { readonly missing: Missing } =
+  TABLE;
 
 /** The answer of a node or a cluster to a request that matches the route. */
 export async function answerRoute(
-  { method, path, node, cluster, elsewhere }: Route,
+  { method, path, node, cluster, elsewhere }: AdminRoute,
   api: NodeAdminApi | ClusterAdminApi,
   request: AdminRequest,
 ): Promise<object> {
@@ -154,7 +155,7 @@ function answerWith<Api, Input>(
   return async (api, request) => call(api, read(request));
 }
 
-function named(networks: readonly ShownNetwork[], wanted: string): ShownNetwork {
+function named(networks: readonly NetworkWithClaims[], wanted: string): NetworkWithClaims {
   return networks.find(({ name }) => name === wanted) ?? missing(`network ${wanted}`);
 }
 
@@ -163,7 +164,7 @@ function missing(what: string): never {
 }
 
 /** Of findings what people read: `whyNotReady` is for the daemon itself. */
-function shownReport({ findings, ...more }: CheckReport): CheckReport {
+function renamedReport({ findings, ...more }: CheckReport): CheckReport {
   return {
     findings: findings.map(({ invariant, message, hint }) => ({ invariant, message, hint })),
     ...more,

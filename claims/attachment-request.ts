@@ -4,16 +4,16 @@ import { DEFAULT_NAMESPACE, type ObjectName, readClaimReference } from "../kube/
 import type { PodIdentity } from "../store/records.ts";
 import type { CniArgs } from "./cni-args.ts";
 
-/** What an attachment asks for beyond "an address of this network". */
+/** What an attachment requests beyond "an address of this network". */
 export interface AttachmentRequest {
   readonly pod: PodIdentity | null;
   readonly claim: ObjectName | null;
   readonly requested: readonly RequestedAddress[];
-  /** As it was written; absent when nobody asks for one. */
+  /** As written; absent when none is requested. */
   readonly mac?: string;
 }
 
-/** Addresses one interface may ask for: more than any network has range sets. */
+/** Addresses that one interface may request: more than any network has range sets. */
 const REQUESTED_MAX = 32;
 
 /** Reads CNI_ARGS and the parts of the plugin configuration that belong to one container. Throws RefusalError. */
@@ -31,14 +31,17 @@ export function readAttachmentRequest(
   };
 }
 
-/** The `mac` capability, else MAC of CNI_ARGS. It decides nothing here, so what makes no sense is the other plugin's to refuse. */
+/**
+ * The `mac` capability, else MAC of CNI_ARGS. It decides nothing here, so invalid values are left for the other plugin
+ * to refuse.
+ */
 function readMac(args: CniArgs, conf: Readonly<Record<string, unknown>>): string | null {
   const mac = (conf.runtimeConfig as { mac?: unknown } | undefined | null)?.mac;
   if (typeof mac === "string" && mac !== "") return mac;
   return args.get("MAC") || null;
 }
 
-/** A pod is known by its UID; without one (older runtimes, no Kubernetes) the container ID is all there is. */
+/** A pod is identified by its UID; without one (older runtimes, no Kubernetes) only the container ID is known. */
 function readPod(args: CniArgs): PodIdentity | null {
   const uid = args.get("K8S_POD_UID") ?? "";
   if (uid === "") return null;
@@ -64,7 +67,7 @@ function readClaim(
   return readClaimReference(reference, key, pod?.namespace ?? args.get("K8S_POD_NAMESPACE"));
 }
 
-/** Every place in which a runtime can ask for addresses; the same address named twice counts once. */
+/** Every field in which a runtime can request addresses. The same address named twice counts once. */
 function readRequested(args: CniArgs, conf: Readonly<Record<string, unknown>>): RequestedAddress[] {
   const found: RequestedAddress[] = [];
   const add = (text: unknown, source: string) => {

@@ -1,12 +1,12 @@
 import type { Clock } from "../platform/time.ts";
 
-/** ADDs that may wait at once; the runtime asks again anyway, so more would only cost memory. */
+/** ADDs that may wait at once; the runtime retries anyway, so more would only cost memory. */
 const WAITING_MAX = 1_000;
 
-/** What a waiting request hears: its claim may be there now, or its container was deleted, or time is up. */
+/** Why a wait ended: the claim may exist now, the container was deleted, or the time is over. */
 export type Woken = "woken" | "deadline" | "full";
 
-/** Where ADDs wait for a claim that does not exist yet. They hold nothing while they wait. */
+/** ADDs that wait for a claim that does not exist yet. They hold nothing while they wait. */
 export class ClaimWaiters {
   readonly #clock: Clock;
   readonly #byKey = new Map<string, Set<() => void>>();
@@ -17,7 +17,7 @@ export class ClaimWaiters {
     this.#clock = clock;
   }
 
-  /** Everybody was sent away, and nobody waits any more. */
+  /** The daemon ends: all waiters were released, and new ones do not wait. */
   get closed(): boolean {
     return this.#closed;
   }
@@ -27,8 +27,8 @@ export class ClaimWaiters {
   }
 
   /**
-   * Listens for any of the keys from now on, so that what happens between a look and the wait is not missed.
-   * `wait` resolves at the first wake since entering; `leave` must be called in the end.
+   * Listens for any of the keys from now on, so that an event between a read and the wait is not missed. `wait`
+   * resolves at the first event since `enter`; `leave` must be called in the end.
    */
   enter(keys: readonly string[]): { wait(timeoutMs: number): Promise<Woken>; leave(): void } {
     let woken = false;
@@ -76,7 +76,7 @@ export class ClaimWaiters {
     for (const listener of [...(this.#byKey.get(key) ?? [])]) listener();
   }
 
-  /** Sends everybody away, so that the daemon can end. */
+  /** Releases all waiters, so that the daemon can end. */
   close(): void {
     this.#closed = true;
     for (const key of [...this.#byKey.keys()]) this.wake(key);

@@ -1,12 +1,13 @@
 /*
- * claims/: what an attachment asks for
+ * claims/: what an attachment requests
  *
- *   attachment-request, cni-args  on a node that stands alone; cluster-request: in Kubernetes
- *   definition-book, nad-reading  which definition counts for a network; manifest: as applied to a node
- *   network-owner(s), record-owner, network-users, network-object   whose a network is
- *   kube-claim-access, read-claim, vm-identity   an IPAMClaim and its VM; pod-directory, pod-bounds, owner-records: a pod
- *   node-configurations           what the files on a node say otherwise
- *   claim-waiters                  ADDs that wait for their claim; recovery: networks that wait for their nodes
+ *   attachment-request, cni-args  on a standalone node; cluster-request: in Kubernetes
+ *   definition-catalog, nad-reading  the definition in force for a network; manifest: as applied to a node
+ *   network-owner(s), record-owner, network-users, network-object   the owner of a network
+ *   kube-claim-access, read-claim, vm-identity   an IPAMClaim and its VM
+ *   pod-directory, pod-bounds, owner-records     a pod
+ *   node-configurations           differences in the files on a node
+ *   claim-waiters                 ADDs that wait for their claim; recovery: networks that wait for their nodes
  *   reasons/, import/, udn/
  */
 
@@ -24,13 +25,13 @@ import type { SelectionElement } from "../kube/views/selection-element.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { readAttachmentRequest } from "./attachment-request.ts";
 import type { CniArgs } from "./cni-args.ts";
-import { type DefinitionBook, type NadVerdict, projectNad } from "./definition-book.ts";
+import { type DefinitionCatalog, type NadVerdict, projectNad } from "./definition-catalog.ts";
 import { describeNetworkOwner, isForPrimaryInterfaces, NODES_OWN } from "./network-owner.ts";
 import type { NetworkOwners } from "./network-owners.ts";
 import { differenceRemedy, type NodeConfigurations } from "./node-configurations.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 
-/** What an ADD asks for, as the cluster knows it. */
+/** What an ADD requests, as read from the cluster. */
 export interface ClusterRequest {
   readonly pod: PodIdentity | null;
   readonly claim: ObjectName | null;
@@ -38,34 +39,34 @@ export interface ClusterRequest {
   readonly mac?: string;
   readonly definition: NetworkDefinition;
   readonly definitionSource: string;
-  /** The NAD that the interface comes through, `namespace/name`; null: none. */
+  /** The NAD of the interface, `namespace/name`; null: none. */
   readonly nad: string | null;
-  /** The configuration on the node named the network, no NAD did, and it is the nodes' to define: with these ranges. */
+  /** Set when no NAD but the configuration on the node names the network, and the nodes define it: its ranges. */
   readonly nodes: NetworkDefinition | null;
 }
 
-/** One ADD as the runtime tells it. */
+/** One ADD as the runtime sends it. */
 export interface RuntimeRequest {
   readonly interface: string;
   readonly args: CniArgs;
   readonly conf: Readonly<Record<string, unknown>>;
   readonly network: string;
-  /** Of the configuration on stdin, for networks that no NAD defines. Throws RefusalError when it is wrong. */
+  /** The definition on stdin, for networks that no NAD defines. Throws RefusalError when it is invalid. */
   ownDefinition(): { readonly definition: NetworkDefinition; readonly source: string };
 }
 
-/** Where the answer is read. */
+/** The sources of the answer. */
 export interface ClusterRequestParts {
   readonly api: KubeApi;
   readonly pods: PodDirectory;
-  readonly book: DefinitionBook;
+  readonly catalog: DefinitionCatalog;
   readonly owners: Pick<NetworkOwners, "learn" | "listAsNodes">;
   readonly configurations: Pick<NodeConfigurations, "note" | "differenceOf">;
   /** Name of the Node object that this daemon serves. */
   readonly node: string;
 }
 
-/** Who asks: the pod that CNI_ARGS name; null when they name none. */
+/** The pod that CNI_ARGS name; null when they name none. */
 export function podNameIn(args: CniArgs): PodIdentity | null {
   const name = args.get("K8S_POD_NAME") ?? "";
   if (name === "") return null;
@@ -99,7 +100,7 @@ export async function readClusterRequest(
   const byElement = element?.claim ? { namespace, name: element.claim } : null;
   const mac = element?.mac ?? asked.mac ?? null;
   return {
-    // Of a static pod the kubelet's own UID, which outlives its objects in the API.
+    // Of a static pod this is the kubelet's own UID, which outlives its objects in the API.
     pod: found === null || named === null ? null : { ...named, uid: found.view.staticUid ?? found.view.uid },
     claim: byElement ?? (hasClaimInConfig(conf) ? asked.claim : null),
     requested: withElement(asked.requested, element),
@@ -111,13 +112,13 @@ export async function readClusterRequest(
   };
 }
 
-/** A daemon under a wrong name would make its containers look lost: better that nothing starts. */
+/** A daemon under a wrong name would make its containers look lost, so it refuses every ADD. */
 function refuseOtherNode(pod: PodView, node: string): void {
   if (pod.node === null || pod.node === node) return;
   throw new RefusalError(refuse("WRONG_NODE", { pod: pod.key, actual: pod.node, node }));
 }
 
-/** That a pod says nothing about this interface is believed only of a pod that was read just now. */
+/** A pod counts as having no selection for this interface only when it was read just now. */
 async function elementOf(
   { pods }: ClusterRequestParts,
   request: RuntimeRequest,
@@ -138,10 +139,10 @@ async function elementOf(
 }
 
 /**
- * The network's definition, once its owner is known to let this interface in. The NAD that the interface comes through
- * decides whether it may; without a NAD, the namespace of the pod, unless the network is the nodes' own, which they give to
- * every pod: a pod's annotation may be gone since the runtime has read it. Where the nodes' configuration gives ranges itself,
- * a NAD of the same name may not say something else: whoever writes NADs could define every pod's primary interface.
+ * The network's definition, once its owner is known to admit this interface. With a NAD, its namespace decides;
+ * without, the pod's namespace does, unless the network belongs to the nodes, which give it to every pod: a pod's
+ * annotation may have been removed since the runtime read it. If the nodes' configuration has ranges itself, a NAD of
+ * the same name may not differ: otherwise anybody who can write NADs could define the primary interface of every pod.
  */
 async function definitionOf(
   parts: ClusterRequestParts,
@@ -149,53 +150,53 @@ async function definitionOf(
   { element, pod }: { readonly element: SelectionElement | null; readonly pod: PodView | null },
   deadlineMs: number,
 ): Promise<{ definition: NetworkDefinition; source: string; isOfNodes: boolean }> {
-  const { api, book, owners } = parts;
+  const { api, catalog, owners } = parts;
   const { network } = request;
   const key = element?.nad ? `${element.nad.namespace}/${element.nad.name}` : null;
-  // The watch may be behind: a NAD that has just been switched over is one of the network's, whose pods have addresses.
-  if (element?.nad && key !== null && namedBy(book.verdict(key)) !== network) {
-    await readNad(api, book, element.nad, deadlineMs);
+  // The watch may be behind: the pods of a NAD that was just switched to the network have addresses already.
+  if (element?.nad && key !== null && namedBy(catalog.verdict(key)) !== network) {
+    await readNad(api, catalog, element.nad, deadlineMs);
   }
-  const verdict: NadVerdict = key === null ? { kind: "unknown" } : book.verdict(key);
+  const verdict: NadVerdict = key === null ? { kind: "unknown" } : catalog.verdict(key);
   if (verdict.kind === "broken") throw new RefusalError(verdict.refusal);
-  const byNodes = key === null || book.isFromFile(key);
+  const byNodes = key === null || catalog.isFromFile(key);
   if (byNodes) parts.configurations.note(request);
   await owners.learn(network, { byNodes, deadlineMs });
   if (whyNotIn(parts, request, element, pod) !== null)
     await owners.learn(network, { fresh: true, deadlineMs });
   const refusal = whyNotIn(parts, request, element, pod);
   if (refusal !== null) throw new RefusalError(refusal);
-  const now = key === null ? verdict : book.verdict(key);
+  const now = key === null ? verdict : catalog.verdict(key);
   if (now.kind === "conflict" && now.network === network) {
     const { other, by: definition } = now;
     const remedy = "give one of them another name";
     throw new RefusalError(refuse("DEFINITION_CONFLICT", { other, network, definition, remedy }));
   }
-  const isOfNodes = (key === null || book.networkOfNad(key) !== network) && areNodes(parts, request);
-  return { ...(book.definitionOf(network) ?? request.ownDefinition()), isOfNodes };
+  const isOfNodes = (key === null || catalog.networkOfNad(key) !== network) && areNodes(parts, request);
+  return { ...(catalog.definitionOf(network) ?? request.ownDefinition()), isOfNodes };
 }
 
 /**
  * Whether the nodes' own configuration gives this interface its network: the network belongs to administrators, or the
- * IPNetwork lists these very subnets as the nodes', from before a namespace had it.
+ * IPNetwork lists these very subnets as the nodes', from before a namespace owned it.
  */
 function areNodes(
-  { book, owners }: ClusterRequestParts,
+  { catalog, owners }: ClusterRequestParts,
   { network, interface: name, ownDefinition }: RuntimeRequest,
 ): boolean {
-  const owner = book.ownerOf(network);
+  const owner = catalog.ownerOf(network);
   if (owner === null || owner.definedIn === NODES_OWN) return true;
   if (name !== PRIMARY_INTERFACE) return false;
   if (isForPrimaryInterfaces(owner.definedIn)) return true;
-  return owners.listAsNodes(network, (book.definitionOf(network) ?? ownDefinition()).definition);
+  return owners.listAsNodes(network, (catalog.definitionOf(network) ?? ownDefinition()).definition);
 }
 
-/** The network that a NAD names; null: none of ours. */
+/** The network that a NAD names; null: it is not one of ours. */
 function namedBy(verdict: NadVerdict): string | null {
   return "network" in verdict ? verdict.network : null;
 }
 
-/** Why this interface may not use its network, as far as its owner is known; null: it may. */
+/** Why this interface may not use its network, as far as the owner is known; null: it may. */
 function whyNotIn(
   parts: ClusterRequestParts,
   request: RuntimeRequest,
@@ -203,29 +204,29 @@ function whyNotIn(
   pod: PodView | null,
 ): Refusal | null {
   const nad = element?.nad ?? null;
-  const byFile = nad === null || parts.book.isFromFile(`${nad.namespace}/${nad.name}`);
+  const byFile = nad === null || parts.catalog.isFromFile(`${nad.namespace}/${nad.name}`);
   return whyNotLetIn(parts, request, nad, pod) ?? (byFile ? whyNotDefined(parts, request) : null);
 }
 
-/** Why the owner of the network does not let this interface in; null: it does. */
+/** Why the owner of the network does not admit this interface; null: it does. */
 function whyNotLetIn(
   parts: ClusterRequestParts,
   request: RuntimeRequest,
   nad: ObjectName | null,
   pod: PodView | null,
 ): Refusal | null {
-  const { book } = parts;
+  const { catalog } = parts;
   const { network, interface: interfaceName } = request;
-  const owner = book.ownerOf(network);
+  const owner = catalog.ownerOf(network);
   if (owner === null) return null;
   if (nad === null && areNodes(parts, request)) return null;
-  // Whoever writes a NAD may have changed it since the runtime has read it: only a file on the nodes is the administrators'.
-  if (nad !== null && owner.definedIn === NODES_OWN && book.isFromFile(`${nad.namespace}/${nad.name}`))
+  // The NAD may have been edited since the runtime read it: only a file on the nodes is written by administrators.
+  if (nad !== null && owner.definedIn === NODES_OWN && catalog.isFromFile(`${nad.namespace}/${nad.name}`))
     return null;
   const namespace = nad?.namespace ?? pod?.namespace ?? null;
   const told = { network, owner: describeNetworkOwner(owner) };
-  // Without a pod it is an administrator of the node who asks.
-  if (namespace !== null && !book.permits(network, namespace)) {
+  // Without a pod, the request comes from an administrator of the node.
+  if (namespace !== null && !catalog.permits(network, namespace)) {
     const user = nad
       ? `NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`
       : `pod ${pod?.key}, whose ${interfaceName} has no NetworkAttachmentDefinition,`;
@@ -233,16 +234,16 @@ function whyNotLetIn(
     const to = isPrimary ? "--administrators (the cluster's default network)" : `--namespace ${namespace}`;
     return refuse("NETWORK_NOT_SHARED", { ...told, namespace, user, to });
   }
-  return book.definitionOf(network) === null ? refuse("DEFINITION_MISSING", told) : null;
+  return catalog.definitionOf(network) === null ? refuse("DEFINITION_MISSING", told) : null;
 }
 
-/** Why the definition that counts may not stand for the configuration on the node, which came with the request; null: it may. */
+/** Why the definition in force cannot replace the node's configuration in the request; null: it can. */
 function whyNotDefined(
-  { book, configurations, node }: ClusterRequestParts,
+  { catalog, configurations, node }: ClusterRequestParts,
   request: RuntimeRequest,
 ): Refusal | null {
   const { network } = request;
-  const counting = book.definitionOf(network);
+  const counting = catalog.definitionOf(network);
   const difference = counting === null ? null : configurations.differenceOf(request, counting);
   if (counting === null || difference === null) return null;
   return refuse("DEFINITION_CONFLICT", {
@@ -253,22 +254,22 @@ function whyNotDefined(
   });
 }
 
-/** A NAD younger than what the watch has told so far. */
+/** A NAD newer than the watch has delivered so far. */
 async function readNad(
   api: KubeApi,
-  book: DefinitionBook,
+  catalog: DefinitionCatalog,
   nad: ObjectName,
   deadlineMs: number,
 ): Promise<void> {
   const path = namespacedPath(NADS_PATH, nad.namespace, nad.name);
   const read = await new ObjectClient(api, "add").get(path, deadlineMs);
-  if (read.kind === "present") book.upsert(projectNad(read.object));
+  if (read.kind === "present") catalog.upsert(projectNad(read.object));
   else if (read.kind === "refused") {
     throw refusedBy(read.answer, `read NetworkAttachmentDefinition ${nad.namespace}/${nad.name}`);
   }
 }
 
-/** Outside Kubernetes CNI_ARGS may name a claim; here only the pod and its network's configuration do. */
+/** Outside Kubernetes, CNI_ARGS may name a claim; here only the pod and its network's configuration do. */
 function hasClaimInConfig(conf: Readonly<Record<string, unknown>>): boolean {
   const cni = (conf.args as { cni?: Record<string, unknown> } | undefined)?.cni;
   return Boolean(cni?.["ipam-claim-reference"]);

@@ -3,7 +3,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 /** CNI_ARGS, split. */
 export type CniArgs = ReadonlyMap<string, string>;
 
-/** Keys that mean something here. With `IgnoreUnknown=1`, as kubelet sets it, others pass. */
+/** Supported keys. With `IgnoreUnknown=1`, as kubelet sets it, others are ignored. */
 const KNOWN_KEYS: ReadonlySet<string> = new Set([
   "IgnoreUnknown",
   "IP",

@@ -18,13 +18,13 @@ import type { PodDirectory } from "./pod-directory.ts";
 import { readClaim } from "./read-claim.ts";
 import { mayUse, sameVm } from "./vm-identity.ts";
 
-/** Time for a status write that nobody waits for, ms. */
+/** Time for a status write in the background, ms. */
 const FOLLOW_MS_MAX = 30_000;
-/** Attempts of such a write against newer versions: somebody else who writes the status all the time wins. */
+/** Attempts of such a write against newer versions: a writer who changes the status all the time wins. */
 const FOLLOW_ATTEMPTS_MAX = 3;
-/** The installed definition of IPAMClaims is believed to lack a field for so long, ms. */
+/** How long the installed definition of IPAMClaims is assumed to lack a field, ms. */
 const FEATURES_BELIEVED_MS = 600_000;
-/** Refusals of a pod that may not use the claim, of which the claim's owner would not hear otherwise. */
+/** Refusals of a pod that may not use the claim, which the claim's owner would otherwise not learn. */
 const MAY_NOT_USE: readonly RefusalCode[] = [
   "CLAIM_OTHER_OWNER",
   "CLAIM_TERMINATING",
@@ -35,7 +35,7 @@ const MAY_NOT_USE: readonly RefusalCode[] = [
 const INVALID = 422;
 const ALL_FEATURES: ClaimFeatures = { ownerPod: true, conditions: true };
 
-interface Reading extends ClaimReading {
+interface ClaimWithView extends ClaimReading {
   readonly view: ClaimView;
 }
 
@@ -48,7 +48,7 @@ export class KubeClaimAccess implements ClaimAccess {
   #features: ClaimFeatures = ALL_FEATURES;
   #featuresSinceMs = Number.NEGATIVE_INFINITY;
 
-  /** Without `events` none are written. */
+  /** Without `events`, no events are written. */
   constructor(parts: {
     readonly api: KubeApi;
     readonly pods: PodDirectory;
@@ -61,13 +61,13 @@ export class KubeClaimAccess implements ClaimAccess {
     this.#warn = parts.warn;
   }
 
-  async read(claim: { namespace: string; name: string }, deadlineMs: number): Promise<Reading | null> {
+  async read(claim: { namespace: string; name: string }, deadlineMs: number): Promise<ClaimWithView | null> {
     const view = await readClaim(this.#api, claim, deadlineMs);
     return view && readingOf(view);
   }
 
   async whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null> {
-    const { view } = claim as Reading;
+    const { view } = claim as ClaimWithView;
     const pod = want.pod === null ? null : await this.#find(want, deadlineMs);
     const owners = vmOwners(view.owners);
     const byVmi = pod !== null && owners.some(({ uid }) => uid === pod.vmi?.uid);
@@ -87,7 +87,7 @@ export class KubeClaimAccess implements ClaimAccess {
     deadlineMs: number,
   ): Promise<OtherAttachment> {
     if (pod === null) return "in-use";
-    const theirs = await this.#pods.look(pod.namespace, pod.name, deadlineMs);
+    const theirs = await this.#pods.readNamed(pod.namespace, pod.name, deadlineMs);
     if (theirs === null && isStaticUid(pod.uid)) return "in-use";
     const gone =
       theirs === null || (theirs.uid !== pod.uid && theirs.staticUid !== pod.uid) || theirs.terminal;
@@ -95,9 +95,9 @@ export class KubeClaimAccess implements ClaimAccess {
     const ours = want.pod === null ? null : await this.#find(want, deadlineMs);
     if (ours === null) return "in-use";
     if (sameVm({ vmi: ours.vmi, vmUid: null }, { vmi: theirs.vmi, vmUid: null })) return "same-vm";
-    // A claim that a VM owns serves pods of that VM alone, so both are of it.
+    // A claim that a VM owns serves only pods of that VM, so both belong to it.
     const ofOneVm =
-      vmOwners((claim as Reading).view.owners).length > 0 && ours.vmi !== null && theirs.vmi !== null;
+      vmOwners((claim as ClaimWithView).view.owners).length > 0 && ours.vmi !== null && theirs.vmi !== null;
     return ofOneVm ? "same-vm" : "in-use";
   }
 
@@ -121,7 +121,7 @@ export class KubeClaimAccess implements ClaimAccess {
     want: Pick<AttachWant, "pod">,
     deadlineMs: number,
   ): Promise<"published" | "changed"> {
-    const { view } = claim as Reading;
+    const { view } = claim as ClaimWithView;
     const condition = allocatedCondition(isoTime(this.#api.clock.wallMs()));
     const written = await this.#write(
       view,
@@ -133,7 +133,7 @@ export class KubeClaimAccess implements ClaimAccess {
   }
 
   follow(claim: ClaimReading, want: AttachWant): void {
-    this.#later((claim as Reading).view, (view) => {
+    this.#later((claim as ClaimWithView).view, (view) => {
       const condition = allocatedCondition(isoTime(this.#api.clock.wallMs()));
       return { ips: view.ips, ownerPod: want.pod?.name ?? null, condition };
     });
@@ -144,20 +144,20 @@ export class KubeClaimAccess implements ClaimAccess {
       const message = `pod ${pod.namespace}/${pod.name} is refused: ${refusal.message}`;
       this.#events?.warn(claimObject(claim), reasonOf(refusal.code), message);
     }
-    this.#later((claim as Reading).view, (view) => {
+    this.#later((claim as ClaimWithView).view, (view) => {
       const which = { hasAddresses: view.ips.length > 0, asksForAddresses: view.ipRequests.length > 0 };
       const condition = conditionOfRefusal(refusal, which, isoTime(this.#api.clock.wallMs()));
       return condition && { ips: view.ips, ownerPod: null, condition };
     });
   }
 
-  /** Writes a status that nobody waits for; a newer version is read and tried again. */
-  #later(first: ClaimView, wish: (view: ClaimView) => Wish | null): void {
+  /** Writes a status in the background; on a conflict, reads the claim and tries again. */
+  #later(first: ClaimView, desired: (view: ClaimView) => DesiredStatus | null): void {
     const deadlineMs = this.#api.clock.monotonicMs() + FOLLOW_MS_MAX;
     const run = async () => {
       let view = first;
       for (let attempt = 0; attempt < FOLLOW_ATTEMPTS_MAX; attempt += 1) {
-        const wanted = wish(view);
+        const wanted = desired(view);
         if (wanted === null) return;
         if ((await this.#write(view, wanted, "del", deadlineMs)) !== "changed") return;
         const newer = await this.read(view, deadlineMs);
@@ -171,23 +171,23 @@ export class KubeClaimAccess implements ClaimAccess {
   /** "changed": the claim is not as it was read. */
   async #write(
     view: ClaimView,
-    wish: Wish,
+    desired: DesiredStatus,
     priority: Priority,
     deadlineMs: number,
   ): Promise<"written" | "unchanged" | "changed"> {
-    const patch = claimStatusPatch(view, { ...wish, features: this.#presentFeatures() });
+    const patch = claimStatusPatch(view, { ...desired, features: this.#presentFeatures() });
     if (patch === null) return "unchanged";
     const path = namespacedPath(CLAIMS_PATH, view.namespace, view.name);
     const written = await new ObjectClient(this.#api, priority).patchStatus(path, patch, deadlineMs);
     if (written.kind === "conflict" || written.kind === "absent") return "changed";
     const sent = (patch as { status: { ownerPod?: object; conditions?: object } }).status;
     if (written.kind === "refused") {
-      // A definition in which ownerPod is a text.
+      // This cluster's definition has ownerPod as a string.
       const isText =
         written.answer.status === INVALID && sent.ownerPod !== undefined && this.#features.ownerPod;
       if (!isText) throw refusedBy(written.answer, `write the status of IPAMClaim ${view.key}`);
       this.#believe({ ...this.#features, ownerPod: false });
-      return this.#write(view, wish, priority, deadlineMs);
+      return this.#write(view, desired, priority, deadlineMs);
     }
     const kept = (written.object?.status ?? {}) as { ownerPod?: object; conditions?: object };
     this.#believe({
@@ -198,7 +198,7 @@ export class KubeClaimAccess implements ClaimAccess {
     return "written";
   }
 
-  /** Fields that the server drops are left out, so that they are not written again at every ADD. */
+  /** Fields that the server drops are omitted, so that they are not written again at every ADD. */
   #presentFeatures(): ClaimFeatures {
     if (this.#api.clock.monotonicMs() - this.#featuresSinceMs > FEATURES_BELIEVED_MS)
       this.#features = ALL_FEATURES;
@@ -227,9 +227,9 @@ export class KubeClaimAccess implements ClaimAccess {
   }
 }
 
-type Wish = { ips: readonly string[]; ownerPod: string | null; condition: ClaimCondition };
+type DesiredStatus = { ips: readonly string[]; ownerPod: string | null; condition: ClaimCondition };
 
-function readingOf(view: ClaimView): Reading {
+function readingOf(view: ClaimView): ClaimWithView {
   const { namespace, name, uid, network, ips, ipRequests, vm } = view;
   return { namespace, name, uid, network, ips, ipRequests, vm, view };
 }

@@ -6,18 +6,21 @@ import { formatInterfaceAddress, parseInterfaceAddress } from "../ipam/space/cid
 import { isObjectName } from "../kube/views/claim-reference.ts";
 import type { AppliedClaim, AppliedDefinition } from "../store/manifests.ts";
 
-/** An object of a manifest, understood. */
+/** A parsed object of a manifest. */
 export type AppliedObject =
   | { readonly kind: "IPAMClaim"; readonly claim: AppliedClaim }
   | { readonly kind: "NetworkAttachmentDefinition"; readonly definition: AppliedDefinition };
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Metadata kept from an applied object; everything else in it is the server's to say. */
+/** Metadata kept from an applied object; the rest is set by the server. */
 const KEPT_METADATA = ["labels", "annotations", "ownerReferences"];
 const CLAIM_SPEC_KEYS = ["network", "interface", "ipRequests"];
 
-/** Reads one object as `kubectl apply` would take it. Throws RefusalError CONFIG_INVALID or REQUEST_INVALID that names the key. */
+/**
+ * Reads one object as `kubectl apply` would take it. Throws RefusalError CONFIG_INVALID or REQUEST_INVALID that names
+ * the key.
+ */
 export function readManifest(object: unknown): AppliedObject {
   if (!isObject(object))
     invalid("object", object, "expected a Kubernetes object with apiVersion, kind and metadata");
@@ -72,7 +75,7 @@ function readClaim(object: Json): AppliedClaim {
   };
 }
 
-/** A restored claim brings its addresses along. */
+/** A restored claim has addresses. */
 function readIps(status: unknown): string[] {
   if (status === undefined || status === null) return [];
   if (!isObject(status)) invalid("status", status, "expected an object");

@@ -2,19 +2,19 @@ import { networkNameIn, parseNadConfigIfOurs } from "../ipam/definition/nad-conf
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 
-/** What the configuration of a NAD says. */
+/** The content of a NAD's configuration. */
 export type NadReading =
   | { readonly kind: "ours"; readonly definition: NetworkDefinition }
   | { readonly kind: "not-ours" }
   | ({ readonly kind: "broken" } & BrokenNad);
 
-/** Why a NAD defines nothing, and the network that it names all the same; null: it cannot be told. */
+/** Why a NAD defines nothing, and the network that it names; null: it names none. */
 export interface BrokenNad {
   readonly network: string | null;
   readonly refusal: Refusal;
 }
 
-/** A network without ranges is wrong: in Kubernetes nothing else could give them. */
+/** A network without ranges is invalid: in Kubernetes they cannot come from anywhere else. */
 export function readNadConfig(config: string): NadReading {
   try {
     const nad = parseNadConfigIfOurs(config);
@@ -36,9 +36,9 @@ interface Edition {
 }
 
 /**
- * Whether a NAD was ours, on one network and with the same addresses, from one edition to the other: what could not be given
- * before, such as a gateway or an address outside of the subnets, was not imported either. `unbroken`: nothing has
- * interrupted the watch in between.
+ * Whether a NAD was ours, on one network and with the same addresses, from one edition to the other: addresses that
+ * could not be allocated before, such as a gateway or one outside the subnets, were not imported either. `unbroken`:
+ * nothing has interrupted the watch in between.
  */
 export function stays(before: Edition, after: Edition, unbroken: boolean): boolean {
   const [old, now] = [before.reading, after.reading];
@@ -49,7 +49,7 @@ export function stays(before: Edition, after: Edition, unbroken: boolean): boole
   );
 }
 
-/** Whether no edition was missed in between: generations count by one, and start anew with the UID. */
+/** Whether no edition was missed in between: the generation increases by one, and starts again with a new UID. */
 function follows(before: Edition["nad"], after: Edition["nad"], unbroken: boolean): boolean {
   if (after.uid !== before.uid) return false;
   if (after.generation === before.generation) return after.config === before.config;

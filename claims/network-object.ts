@@ -1,10 +1,10 @@
-import { problemOf, type Written } from "../kube/answers.ts";
+import { problemOf, type WriteOutcome } from "../kube/answers.ts";
 import { ApiAway, type KubeAnswer, type KubeApi, type Priority } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { networkObjectName, networkObjectNames } from "../kube/object-names.ts";
 import { API_VERSION, type IPNetwork, NETWORKS_PATH, objectPath } from "../kube/objects.ts";
 
-/** Writers that may come in between: each is one of few controllers and daemons. */
+/** Conflicts after which it gives up: only a few controllers and daemons write the object. */
 const ATTEMPTS_MAX = 10;
 
 type ByName = (objectName: string) => IPNetwork | null | undefined;
@@ -51,14 +51,14 @@ interface NetworkFields {
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
-/** Creates the IPNetwork of a network, or changes the one that was read (`known`) against its version. Throws ApiAway. */
+/** Creates the IPNetwork of a network, or changes the one that was read (`known`) at its version. Throws ApiAway. */
 export function writeNetworkObject(
   objects: ObjectClient,
   network: string,
   known: IPNetwork | null,
   { annotations, ...fields }: NetworkFields,
   deadlineMs?: number,
-): Promise<Written> {
+): Promise<WriteOutcome> {
   const annotated = annotations === undefined ? {} : { annotations };
   if (known !== null) {
     const { name, resourceVersion } = known.metadata;
@@ -70,25 +70,25 @@ export function writeNetworkObject(
   return objects.create(NETWORKS_PATH, { ...object, spec: { network, ...fields.spec } }, deadlineMs);
 }
 
-/** What to do about an IPNetwork as it was just read: nothing, with a result, or write fields, whose result is told then. */
+/** The decision about an IPNetwork that was just read: nothing to do, with a result, or fields to write. */
 type NetworkChange<T> =
   | { readonly kind: "leave"; readonly result: T }
-  | { readonly kind: "write"; readonly fields: NetworkFields; readonly written: (object: IPNetwork) => T };
+  | { readonly kind: "write"; readonly fields: NetworkFields; readonly afterWrite: (object: IPNetwork) => T };
 
 interface ChangeOptions<T> {
   readonly decide: (known: IPNetwork | null) => NetworkChange<T> | Promise<NetworkChange<T>>;
-  /** What failed when others kept writing, as a sentence without its end: `network blue could not be moved`. */
+  /** The failure when others keep writing, as the beginning of a sentence: `network blue could not be moved`. */
   readonly failed: string;
   readonly priority?: Priority;
   /** An instant of the API's clock, ms; without it each read and write has HOUSEKEEPING_DEADLINE_MS. */
   readonly deadlineMs?: number;
-  /** What to throw when the server refuses the write for good; ApiAway otherwise. */
+  /** The error to throw when the server refuses the write for good; default: ApiAway. */
   readonly refused?: (answer: KubeAnswer, objectName: string) => Error;
 }
 
 /**
- * Reads an IPNetwork, decides, and writes what was decided against the version that was read. Others write counts and
- * conditions into the same object: whoever was too late reads and decides again. Throws ApiAway.
+ * Reads an IPNetwork, decides, and writes at the version that was read. Others write counts and conditions into the
+ * same object: after a conflict it reads and decides again. Throws ApiAway.
  */
 export async function changeNetworkObject<T>(
   api: KubeApi,
@@ -102,7 +102,7 @@ export async function changeNetworkObject<T>(
     if (change.kind === "leave") return change.result;
     if (deadlineMs !== undefined && api.clock.monotonicMs() >= deadlineMs) break;
     const written = await writeNetworkObject(objects, network, known, change.fields, deadlineMs);
-    if (written.kind === "done") return change.written(written.object);
+    if (written.kind === "done") return change.afterWrite(written.object);
     if (written.kind !== "refused") continue;
     const name = known?.metadata.name ?? networkObjectName(network);
     throw refused?.(written.answer, name) ?? new ApiAway(`IPNetwork ${name}: ${problemOf(written.answer)}`);

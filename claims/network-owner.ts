@@ -5,24 +5,24 @@ import { DEFAULT_NETWORK_NAMESPACE } from "../kube/views/network-selection.ts";
 /** On the NetworkAttachmentDefinition that defines a network: namespaces whose NADs may join it, "ns1,ns2" or "*". */
 export const SHARED_WITH_ANNOTATION = "ipam.holdfast.dev/shared-with";
 /**
- * On an IPNetwork: the owner that Holdfast recorded by itself. Any other owner in `spec.definedIn`, or none here, is the word
- * of an administrator, whatever tool has written it.
+ * On an IPNetwork: the owner that Holdfast recorded by itself. If `spec.definedIn` differs from it, or it is missing,
+ * an administrator has set the owner, with whatever tool.
  */
 export const RECORDED_OWNER_ANNOTATION = "ipam.holdfast.dev/recorded-owner";
-/** The owner of a network that the nodes' own CNI configuration defines, or a ClusterUserDefinedNetwork: administrators. */
+/** Owner of networks that the nodes' own CNI configuration or a ClusterUserDefinedNetwork defines: administrators. */
 export const NODES_OWN = "";
 
 export const EVERYBODY = "*";
 
-/** Whose a network is: who defines it, and whose NADs may join it besides (docs/decisions/0023). */
+/** The owner of a network: the namespace that defines it, and those whose NADs may join (docs/decisions/0023). */
 export interface NetworkOwner {
-  /** The namespace whose NADs define the network; NODES_OWN: none's. */
+  /** The namespace whose NADs define the network; NODES_OWN: none. */
   readonly definedIn: string;
   /** Namespaces, or "*". */
   readonly sharedWith: readonly string[];
 }
 
-/** The owner as it is recorded; null: it is not. */
+/** The recorded owner; null: none is recorded. */
 export function readOwner(object: Pick<IPNetwork, "spec"> | null): NetworkOwner | null {
   const spec: unknown = object?.spec;
   if (!isObject(spec) || typeof spec.definedIn !== "string") return null;
@@ -31,7 +31,7 @@ export function readOwner(object: Pick<IPNetwork, "spec"> | null): NetworkOwner 
   return { definedIn, sharedWith: texts };
 }
 
-/** Whether an administrator said whose the network is: beforehand, by moving it, or by an edit. */
+/** Whether an administrator has set the owner: beforehand, by moving the network, or by an edit. */
 export function isAdministratorsWord({ metadata, spec }: Pick<IPNetwork, "metadata" | "spec">): boolean {
   return spec.definedIn !== undefined && metadata.annotations?.[RECORDED_OWNER_ANNOTATION] !== spec.definedIn;
 }
@@ -49,8 +49,8 @@ export function isSharedWith(sharedWith: readonly string[], namespace: string): 
 }
 
 /**
- * Whether every pod's primary interface may have the networks of an owner although no NAD stands for it: Multus gives those of
- * its own namespace to any pod, and the nodes' administrators decide what is there.
+ * Whether any pod's primary interface may use the networks of an owner although no NAD names it: Multus lets any pod
+ * use the NADs of its own namespace, and the nodes' administrators decide what is in it.
  */
 export function isForPrimaryInterfaces(definedIn: string): boolean {
   return definedIn === NODES_OWN || definedIn === DEFAULT_NETWORK_NAMESPACE;

@@ -2,42 +2,42 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPNetwork } from "../kube/objects.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
-import type { DefinitionBook } from "./definition-book.ts";
+import type { DefinitionCatalog } from "./definition-catalog.ts";
 import { nodeDefinitionsOf, subnetsOf } from "./import/import-sources.ts";
 import type { NetworkOwner } from "./network-owner.ts";
 import { type RecordOwnerOptions, recordOwner } from "./record-owner.ts";
 
-/** How long, ms, an owner is believed before it is read again: an administrator's move counts after that. */
+/** How long, ms, an owner is cached: an administrator's move takes effect after that. */
 const BELIEVED_MS = 5_000;
 
 /**
- * Whose the networks are that this node uses: read when an ADD needs it, recorded where nobody has yet, and told to the
- * book. A watch would bring every change of every network's counts to every node.
+ * The owners of the networks that this node uses: read when an ADD needs them, recorded if there is none yet, and
+ * passed to the catalog. A watch would deliver every change of every network's counts to every node.
  */
 export class NetworkOwners {
   readonly #api: KubeApi;
-  readonly #book: DefinitionBook;
+  readonly #catalog: DefinitionCatalog;
   readonly #log: RecordOwnerOptions["log"];
   readonly #seen: (network: string, object: IPNetwork | null) => void;
   readonly #readMs = new Map<string, number>();
-  /** Subnets that the IPNetwork lists as the nodes', by network; those of one configuration are one text. */
+  /** Subnets that the IPNetwork lists as the nodes', by network; those of one configuration are one string. */
   readonly #nodes = new Map<string, readonly string[]>();
   readonly #reading = new SingleFlight<NetworkOwner | null>();
 
-  /** `seen` hears of every IPNetwork that is read. */
+  /** `seen` is called with every IPNetwork that is read. */
   constructor(parts: {
     readonly api: KubeApi;
-    readonly book: DefinitionBook;
+    readonly catalog: DefinitionCatalog;
     readonly log: RecordOwnerOptions["log"];
     readonly seen: (network: string, object: IPNetwork | null) => void;
   }) {
     this.#api = parts.api;
-    this.#book = parts.book;
+    this.#catalog = parts.catalog;
     this.#log = parts.log;
     this.#seen = parts.seen;
   }
 
-  /** Makes the book know whose a network is. `fresh`: by a read that begins now. Throws ApiAway. */
+  /** Passes the network's owner to the catalog. `fresh`: by a read that begins now. Throws ApiAway. */
   async learn(
     network: string,
     {
@@ -65,9 +65,9 @@ export class NetworkOwners {
       else this.#nodes.delete(network);
       this.#seen(network, object);
     };
-    const options = { book: this.#book, byNodes, seen, deadlineMs, log: this.#log };
+    const options = { catalog: this.#catalog, byNodes, seen, deadlineMs, log: this.#log };
     const owner = await recordOwner(this.#api, network, options);
-    this.#book.setOwner(network, owner);
+    this.#catalog.setOwner(network, owner);
     if (owner === null) this.#readMs.delete(network);
     else this.#readMs.set(network, beganMs);
     return owner;

@@ -3,40 +3,43 @@ import { labelSelector } from "../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, LABEL_NETWORK, PODS_PATH } from "../kube/objects.ts";
 import { PRIMARY_INTERFACE, readNetworkSelection } from "../kube/views/network-selection.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
-import type { DefinitionBook } from "./definition-book.ts";
+import type { DefinitionCatalog } from "./definition-catalog.ts";
 import { EVERYBODY, isForPrimaryInterfaces } from "./network-owner.ts";
 
-/** As many as the definition of IPNetworks has room for. */
+/** The limit in the definition of IPNetworks. */
 const SHARED_WITH_MAX = 1_000;
 
-type Book = Pick<DefinitionBook, "namespacesOf" | "namespacesFromFile" | "definesNetwork" | "isFromFile">;
+type NadLookup = Pick<
+  DefinitionCatalog,
+  "namespacesOf" | "namespacesFromFile" | "definesNetwork" | "isFromFile"
+>;
 
-/** Who holds addresses of a network: namespaces, and by `namespace/name` the pods that have one on their primary interface. */
+/** Holders of a network's addresses: namespaces, and (`namespace/name`) pods with one on their primary interface. */
 interface Holders {
   readonly namespaces: ReadonlySet<string>;
   readonly primaries: ReadonlySet<string>;
 }
 
 /**
- * The namespaces besides `definedIn` that use a network today and could not without a share: through NADs of their own, those
- * too whose configuration is a file on the nodes, or on primary interfaces that no NAD stands for. Everybody where they are
- * more than an IPNetwork can name. Throws ApiAway.
+ * The namespaces besides `definedIn` that use a network today and could not without a share: through NADs of their own,
+ * including those whose configuration is a file on the nodes, or on primary interfaces without a NAD. EVERYBODY when
+ * they are more than an IPNetwork can name. Throws ApiAway.
  */
 export async function namespacesInUse(
   api: KubeApi,
   network: string,
-  { book, definedIn }: { readonly book: Book; readonly definedIn: string },
+  { catalog, definedIn }: { readonly catalog: NadLookup; readonly definedIn: string },
 ): Promise<string[]> {
   const { namespaces, primaries } = await readHolders(api, network);
   const unnamed = isForPrimaryInterfaces(definedIn) ? new Set<string>() : primaries;
-  const naming = new Set([...book.namespacesOf(network), ...book.namespacesFromFile()]);
+  const naming = new Set([...catalog.namespacesOf(network), ...catalog.namespacesFromFile()]);
   naming.delete(definedIn);
   if (naming.size === 0 && unnamed.size === 0) return [];
   const used = new Set([...naming].filter((one) => namespaces.has(one)));
   await eachLivingPod(api, (pod) => {
     const { elements, primary } = readNetworkSelection(pod.annotations, pod.namespace);
     for (const { nad } of [...elements, ...(primary === null ? [] : [primary])]) {
-      if (nad !== null && isNetworkOf(book, nad, network)) used.add(nad.namespace);
+      if (nad !== null && isNetworkOf(catalog, nad, network)) used.add(nad.namespace);
     }
     if (unnamed.has(pod.key) && !primary?.nad) used.add(pod.namespace);
   });
@@ -44,10 +47,13 @@ export async function namespacesInUse(
   return used.size > SHARED_WITH_MAX ? [EVERYBODY] : [...used].sort();
 }
 
-/** Whether pods attach to the network through a NAD. Multus takes the file on the node whose network has the NAD's own name. */
-function isNetworkOf(book: Book, nad: { namespace: string; name: string }, network: string): boolean {
+/**
+ * Whether pods attach to the network through a NAD. Without a configuration of its own, the NAD's name is the
+ * network's.
+ */
+function isNetworkOf(catalog: NadLookup, nad: { namespace: string; name: string }, network: string): boolean {
   const key = `${nad.namespace}/${nad.name}`;
-  return book.definesNetwork(key, network) || (nad.name === network && book.isFromFile(key));
+  return catalog.definesNetwork(key, network) || (nad.name === network && catalog.isFromFile(key));
 }
 
 async function readHolders(api: KubeApi, network: string): Promise<Holders> {
@@ -71,7 +77,7 @@ async function readHolders(api: KubeApi, network: string): Promise<Holders> {
   return { namespaces, primaries };
 }
 
-/** Leaves out what cannot be understood. */
+/** Skips malformed pods. */
 async function eachLivingPod(api: KubeApi, each: (pod: PodView) => void): Promise<void> {
   await api.list({
     path: PODS_PATH,

@@ -13,22 +13,22 @@ import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import type { Clock } from "../platform/time.ts";
 import { gatewayHeld } from "../store/journal/check.ts";
-import type { CountingDefinition, DefinitionBook } from "./definition-book.ts";
+import type { CountingDefinition, DefinitionCatalog } from "./definition-catalog.ts";
 import { subnetsOf } from "./import/import-sources.ts";
 
-/** How long an ADD of a network that nothing here uses is remembered, ms: a kubelet whose ADD is refused tries again sooner. */
+/** How long an ADD of a network that is not in use here is remembered, ms: a kubelet retries a refused ADD sooner. */
 const TRIED_MS = 600_000;
 
-/** What the runtime passed with an ADD, from a file on the node. */
+/** The runtime's configuration in an ADD, from a file on the node. */
 interface PassedConfiguration {
   readonly network: string;
   readonly conf: Readonly<Record<string, unknown>>;
-  /** Throws RefusalError when it is wrong. */
+  /** Throws RefusalError when it is invalid. */
   ownDefinition(): { readonly definition: NetworkDefinition };
 }
 
 interface FindingsParts {
-  readonly book: Pick<DefinitionBook, "definitionOf">;
+  readonly catalog: Pick<DefinitionCatalog, "definitionOf">;
   /** Name of the Node object. */
   readonly node: string;
   /** Whether containers of this node are attached to the network. */
@@ -37,8 +37,8 @@ interface FindingsParts {
 }
 
 /**
- * This node's own configuration of its networks, as the last ADD brought it: beside the definition that counts in the
- * cluster it may say something else, and no other node can tell.
+ * This node's own configuration of its networks, as in the last ADD. It may differ from the definition in force in the
+ * cluster, and only this node can tell.
  */
 export class NodeConfigurations {
   readonly #passed = new Map<string, PassedConfiguration & { readonly atMs: number }>();
@@ -54,7 +54,7 @@ export class NodeConfigurations {
     this.#passed.set(network, { network, conf, ownDefinition, atMs: this.#clock.monotonicMs() });
   }
 
-  /** What `holdfast check` says of them. Throws ApiAway. */
+  /** The findings for `holdfast check`. Throws ApiAway. */
   async findings(parts: FindingsParts): Promise<Finding[]> {
     const findings: Finding[] = [];
     const oldestMs = this.#clock.monotonicMs() - TRIED_MS;
@@ -65,7 +65,7 @@ export class NodeConfigurations {
     return findings;
   }
 
-  /** What the configuration of the node says otherwise than the definition that counts; null: nothing that an interface gets to see. */
+  /** How the node's configuration differs from the definition in force; null: in nothing that an interface gets. */
   differenceOf(
     { conf, ownDefinition }: PassedConfiguration,
     counting: CountingDefinition,
@@ -78,7 +78,7 @@ export class NodeConfigurations {
 
   async #findingsOf(passed: PassedConfiguration, parts: FindingsParts): Promise<Finding[]> {
     const { network, conf } = passed;
-    const counting = parts.book.definitionOf(network);
+    const counting = parts.catalog.definitionOf(network);
     const refusal = refusalOf(passed, counting);
     if (refusal !== null) {
       const message = `the configuration of network ${network} on node ${parts.node} is refused: ${refusal.message}`;
@@ -114,7 +114,7 @@ function refusalOf(
   }
 }
 
-/** What to do about a difference. */
+/** The hint for a difference. */
 export function differenceRemedy(network: string, { by }: CountingDefinition): string {
   return `remove the ranges from the nodes' configuration; where the network is the nodes' own, an administrator takes it from ${by.split("/")[0]}: holdfast networks own ${network} --administrators`;
 }
@@ -150,7 +150,7 @@ function lacksGateway(
   };
 }
 
-/** The addresses that a bridge with isGateway takes although the definition does not say so. */
+/** The addresses that a bridge with isGateway takes although the definition does not have them as gateways. */
 function gatewaysTakenBeside(definition: NetworkDefinition) {
   const named = new Set(gatewaysOf(definition).map(formatAddress));
   return gatewaysOf(withBridgeGateways(definition)).filter((one) => !named.has(formatAddress(one)));

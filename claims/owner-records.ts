@@ -2,7 +2,7 @@ import { type Address, parseAddress } from "../ipam/space/address.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import { soundAddress } from "../store/cluster/allocations/allocation-object.ts";
 
-/** Whose records count as a pod's. */
+/** The owners whose records count as a pod's. */
 interface RecordedPod {
   readonly namespace: string;
   readonly uid: string;
@@ -12,13 +12,13 @@ interface RecordedPod {
 }
 
 /**
- * What pods have on each network, and claims by their names, as far as it is known: a pod that changes its annotations again and
- * again gets no more than once.
+ * The recorded addresses of pods on each network, and claims by name. They limit a pod that keeps changing its
+ * annotations.
  */
 export class OwnerRecords {
   readonly #byOwner = new Map<string, Address[]>();
 
-  /** `address`: its address where that is known, null where it is not sound. */
+  /** `address`: the address if it is known, null if it is malformed. */
   add(object: IPAllocation, address: string | null = soundAddress(object)): void {
     if (address === null || object.status?.state !== "Bound") return;
     const { network, owner } = object.spec;
@@ -29,7 +29,7 @@ export class OwnerRecords {
     else known.push(parseAddress(address));
   }
 
-  /** The list has begun anew. */
+  /** The list is read again from the start. */
   forget(): void {
     this.#byOwner.clear();
   }

@@ -1,11 +1,11 @@
 import { type Address, formatAddress } from "../ipam/space/address.ts";
 import { cidrFirst } from "../ipam/space/cidr.ts";
 import { placeOf, type RangeSet } from "../ipam/space/range-set.ts";
-import type { HeldAddress } from "../kube/views/held-addresses.ts";
+import type { PodAddress } from "../kube/views/held-addresses.ts";
 
 /**
- * Addresses of one subnet that one pod is believed to have by its annotations, all that were recorded of it before
- * included: more interfaces on one network than pods have, and too few to empty a subnet with.
+ * Addresses of one subnet that one pod may have by its annotations, including those recorded before: more interfaces on
+ * one network than pods have, and too few to exhaust a subnet.
  */
 export const POD_INTERFACES_MAX = 8;
 
@@ -13,26 +13,26 @@ export interface PodBounds {
   readonly rangeSets: readonly RangeSet[];
   /** Interfaces that the pod selects on the network. */
   readonly interfaceCount: number;
-  /** What its records on the network hold already. */
+  /** Addresses already recorded for it on the network. */
   readonly recorded: readonly Address[];
-  /** Whether the kubelet says so too, in a field that a tenant cannot write. */
-  isKubelets(one: HeldAddress): boolean;
+  /** Whether the kubelet reports it too, in a field that a tenant cannot write. */
+  isKubelets(one: PodAddress): boolean;
 }
 
 export interface BoundAddresses {
-  readonly kept: readonly HeldAddress[];
+  readonly kept: readonly PodAddress[];
   /** More than its interfaces can have. */
-  readonly surplus: readonly HeldAddress[];
-  /** Gateways, excluded addresses and those outside of the subnets: never given, so nobody has to be kept from them. */
-  readonly neverGiven: readonly HeldAddress[];
+  readonly surplus: readonly PodAddress[];
+  /** Gateways, excluded addresses and those outside the subnets: never allocated, so they need no record. */
+  readonly heldBack: readonly PodAddress[];
 }
 
 /**
- * What of a pod's addresses on a network is recorded. An annotation is the tenant's own word: an interface has one address
- * of each range set and no more, and none that the network would never give.
+ * Which of a pod's addresses on a network are recorded. Annotations are written by the tenant: an interface has at most
+ * one address of each range set, and none that the network would never allocate.
  */
 export function withinBounds(
-  held: readonly HeldAddress[],
+  held: readonly PodAddress[],
   { rangeSets, interfaceCount, recorded, isKubelets }: PodBounds,
 ): BoundAddresses {
   const bucketOf = (address: Address) => {
@@ -42,13 +42,13 @@ export function withinBounds(
   const known = new Map<string, Set<string>>();
   for (const one of recorded) setAt(known, bucketOf(one)).add(formatAddress(one));
   const taken = new Map<string, Set<string>>();
-  const kept: HeldAddress[] = [];
-  const surplus: HeldAddress[] = [];
-  const neverGiven: HeldAddress[] = [];
+  const kept: PodAddress[] = [];
+  const surplus: PodAddress[] = [];
+  const heldBack: PodAddress[] = [];
   for (const one of held) {
     const byKubelet = isKubelets(one);
-    if (!byKubelet && isNeverGiven(rangeSets, one)) {
-      neverGiven.push(one);
+    if (!byKubelet && isHeldBack(rangeSets, one)) {
+      heldBack.push(one);
       continue;
     }
     const bucket = bucketOf(one.address);
@@ -65,15 +65,15 @@ export function withinBounds(
     ofPod.add(text);
     kept.push(one);
   }
-  return { kept, surplus, neverGiven };
+  return { kept, surplus, heldBack: heldBack };
 }
 
-function isNeverGiven(rangeSets: readonly RangeSet[], { nad, address }: HeldAddress): boolean {
-  // Without ranges nobody can tell.
+function isHeldBack(rangeSets: readonly RangeSet[], { nad, address }: PodAddress): boolean {
+  // Without ranges it cannot be determined.
   if (rangeSets.length === 0) return false;
   const place = placeOf(rangeSets, address);
   if (place === null || !place.subnet.usable.contains(address.value)) return true;
-  // Of what a file on the nodes defines only the subnets are known here: a bridge has the first address by default.
+  // For a definition in a file on the nodes only the subnets are known here: by default a bridge has the first address.
   const { cidr, gateway } = place.subnet;
   return nad === null && gateway === null && address.value === cidrFirst(cidr) + 1n;
 }

@@ -12,17 +12,17 @@ import type { PodState } from "../store/cluster/claim-access.ts";
 
 /** VMs remembered by the UID of their VMI, which never gets another owner. */
 const VMS_REMEMBERED_MAX = 10_000;
-/** Of no VMI: what is asked for is whether there are VMIs. */
+/** Name of no VMI: the read only shows whether the cluster has VMIs. */
 const NO_VMI = "holdfast-asks-whether-there-is-such-an-api";
 
-/** A pod as CNI_ARGS name it. `uid` "": the runtime did not say. */
+/** A pod as CNI_ARGS name it. `uid` "": not given. */
 export interface PodName {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
 }
 
-/** What a VMI tells of the VM that owns it. */
+/** The VM that owns a VMI. */
 export interface VmLookup {
   /** Whether the cluster has KubeVirt's API at all. */
   readonly kubevirt: boolean;
@@ -41,17 +41,17 @@ export class PodDirectory {
     this.#cached = cached;
   }
 
-  /** From memory where it is there. `fresh` tells whether the API was asked just now. Throws RefusalError POD_ABSENT. */
+  /** From memory if it is there. `fresh`: it was just read from the API. Throws RefusalError POD_ABSENT. */
   async find(pod: PodName, deadlineMs: number): Promise<{ view: PodView; fresh: boolean }> {
     return (await this.lookUp(pod, deadlineMs)) ?? refuseAbsent(pod);
   }
 
-  /** As `find`; null: there is no such pod, also when the name is another pod's by now. */
+  /** As `find`; null: there is no such pod, or another pod has its name. */
   async lookUp(pod: PodName, deadlineMs: number): Promise<{ view: PodView; fresh: boolean } | null> {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
-    // Without a UID a cached pod may be the predecessor of the one that asks.
+    // Without a UID, a cached pod may be the predecessor of the requesting one.
     if (cached && pod.uid !== "" && isPod(cached, pod.uid)) return { view: cached, fresh: false };
-    const view = await this.look(pod.namespace, pod.name, deadlineMs);
+    const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
     return view && isPod(view, pod.uid) ? { view, fresh: true } : null;
   }
 
@@ -61,29 +61,29 @@ export class PodDirectory {
     return cached && isPod(cached, pod.uid) ? cached.vmi : null;
   }
 
-  /** What Multus reported of a pod's interface in its network-status; null: nothing yet, or the pod is not of this node. */
+  /** MAC that Multus reported in the pod's network-status; null: none yet, or the pod is not of this node. */
   reportedMac(pod: PodName, interfaceName: string): string | null {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
     if (!cached || !isPod(cached, pod.uid)) return null;
     return this.#addresses.of(cached).held.find((one) => one.interface === interfaceName)?.mac ?? null;
   }
 
-  /** A quorum read. Throws RefusalError POD_ABSENT, also when the name is another pod's by now. */
+  /** A quorum read. Throws RefusalError POD_ABSENT, also when another pod has the name. */
   async read(pod: PodName, deadlineMs: number): Promise<PodView> {
-    const view = await this.look(pod.namespace, pod.name, deadlineMs);
+    const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
     return view && isPod(view, pod.uid) ? view : refuseAbsent(pod);
   }
 
   /** A quorum read; null: there is no pod of that name. */
-  async look(namespace: string, name: string, deadlineMs: number): Promise<PodView | null> {
+  async readNamed(namespace: string, name: string, deadlineMs: number): Promise<PodView | null> {
     const path = namespacedPath(PODS_PATH, namespace, name);
     const object = await this.#objects.findPermitted(path, `read pod ${namespace}/${name}`, deadlineMs);
     return object === null ? null : projectPod(object);
   }
 
-  /** What a quorum read says of a pod. */
+  /** The state of a pod by a quorum read. */
   async stateOf(pod: PodName, deadlineMs: number): Promise<PodState> {
-    const view = await this.look(pod.namespace, pod.name, deadlineMs);
+    const view = await this.readNamed(pod.namespace, pod.name, deadlineMs);
     if (view === null || !isPod(view, pod.uid)) return "gone";
     return view.terminal ? "completed" : "living";
   }
@@ -101,7 +101,7 @@ export class PodDirectory {
     return { kubevirt, vmUid: vm?.uid || null };
   }
 
-  /** What the VMI of a launcher pod says; `vm` null: the pod has none, or its VMI is gone. */
+  /** The VM of a launcher pod's VMI; `vm` null: the pod has none, or its VMI is gone. */
   async vmFacts(
     { vmi, namespace }: PodView,
     deadlineMs: number,
@@ -118,7 +118,7 @@ export class PodDirectory {
     return { kubevirt: true, vm };
   }
 
-  /** The firmware UUID that the next VMI of a VM will have; null: the VM is another or gone, names none, or may not be read. */
+  /** The firmware UUID for the next VMI of a VM; null: the VM is another or gone, has none, or may not be read. */
   async firmwareUuidOfVm(
     vm: { readonly namespace: string; readonly name: string; readonly uid: string },
     deadlineMs: number,

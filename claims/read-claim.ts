@@ -6,8 +6,8 @@ import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 
 /**
- * A quorum read of an IPAMClaim; null: there is no such claim, nor any other where IPAMClaims have no definition. Throws
- * ApiAway, and RefusalError API_REFUSED.
+ * A quorum read of an IPAMClaim; null: there is no such claim, nor any other where IPAMClaims have no definition.
+ * Throws ApiAway, and RefusalError API_REFUSED.
  */
 export async function readClaim(
   api: KubeApi,

@@ -4,7 +4,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { type IPNetwork, namespacedPath, objectPath } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
-import type { DefinitionBook } from "./definition-book.ts";
+import type { DefinitionCatalog } from "./definition-catalog.ts";
 import { changeNetworkObject, readNetworkObject } from "./network-object.ts";
 import {
   isAdministratorsWord,
@@ -19,7 +19,7 @@ import { CUDNS_PATH, UDNS_PATH } from "./udn/udn-object.ts";
 const CUDN_PREFIX = "cluster_udn_";
 
 export interface RecordOwnerOptions {
-  readonly book: DefinitionBook;
+  readonly catalog: DefinitionCatalog;
   /** Whether the nodes' own CNI configuration is known to define the network, should no NAD do. */
   readonly byNodes?: boolean;
   /** Called with each IPNetwork that is read; null: there is none. */
@@ -30,8 +30,8 @@ export interface RecordOwnerOptions {
 }
 
 /**
- * Whose a network is, recorded in its IPNetwork now where it was not: of any number of writers at once the first has it.
- * null: nobody defines the network. Throws ApiAway.
+ * The owner of a network, recorded in its IPNetwork if none was: of several writers the first wins. null: nothing
+ * defines the network. Throws ApiAway.
  */
 export async function recordOwner(
   api: KubeApi,
@@ -50,7 +50,7 @@ export async function recordOwner(
         annotations: { [RECORDED_OWNER_ANNOTATION]: definedIn },
         spec: sharedWith.length === 0 ? { definedIn } : { definedIn, sharedWith },
       };
-      return { kind: "write", fields, written: (written) => told(network, owner, written, options) };
+      return { kind: "write", fields, afterWrite: (written) => told(network, owner, written, options) };
     },
     failed: `whose network ${network} is could not be recorded`,
     priority: "add",
@@ -73,7 +73,7 @@ function told(
   return owner;
 }
 
-/** Whose a network is; null: nobody has recorded it. Throws ApiAway. */
+/** The recorded owner of a network; null: none is recorded. Throws ApiAway. */
 export async function readRecordedOwner(
   api: KubeApi,
   network: string,
@@ -82,7 +82,7 @@ export async function readRecordedOwner(
   return readOwner(await readNetworkObject(api, network, deadlineMs));
 }
 
-/** Whose a network was (null: nobody had recorded it) and is, and the name of the IPNetwork that says so. */
+/** The former owner of a network (null: none was recorded), the new one, and the name of its IPNetwork. */
 export interface MovedNetwork {
   readonly from: string | null;
   readonly to: string;
@@ -90,8 +90,8 @@ export interface MovedNetwork {
 }
 
 /**
- * An administrator gives a network to another namespace, or to the administrators (NODES_OWN), for as long as its IPNetwork
- * exists. Throws RefusalError NOT_FOUND when the network has no IPNetwork, API_REFUSED, and ApiAway.
+ * Moves a network to another namespace, or to the administrators (NODES_OWN), for as long as its IPNetwork exists.
+ * Throws RefusalError NOT_FOUND when the network has no IPNetwork, API_REFUSED, and ApiAway.
  */
 export async function moveNetwork(
   api: KubeApi,
@@ -107,7 +107,7 @@ export async function moveNetwork(
       const moved = { from, to: namespace, object: object.metadata.name };
       if (from === namespace && isAdministratorsWord(object)) return { kind: "leave", result: moved };
       const fields = { annotations: { [RECORDED_OWNER_ANNOTATION]: null }, spec: { definedIn: namespace } };
-      return { kind: "write", fields, written: () => moved };
+      return { kind: "write", fields, afterWrite: () => moved };
     },
     failed: `network ${network} could not be moved`,
     deadlineMs,
@@ -116,24 +116,27 @@ export async function moveNetwork(
 }
 
 /**
- * Who defined it as far as an earlier release wrote down; else a (Cluster)UserDefinedNetwork of the name; else the namespace
- * of the oldest NAD. A network that was in use before owners were recorded stays shared with whoever uses it.
+ * The definer that an earlier release wrote down; else a (Cluster)UserDefinedNetwork of that name; else the namespace
+ * of the oldest NAD. A network that was in use before owners were recorded stays shared with its users.
  */
 async function chooseOwner(
   api: KubeApi,
   network: string,
   object: IPNetwork | null,
-  { book, byNodes = false }: RecordOwnerOptions,
+  { catalog, byNodes = false }: RecordOwnerOptions,
 ): Promise<NetworkOwner | null> {
   const before = object?.status?.definedBy?.split("/")[0] || undefined;
   const byName = before ?? (await udnNamespace(api, network));
-  const definedIn = byName ?? book.namespacesOf(network)[0] ?? (byNodes ? NODES_OWN : undefined);
+  const definedIn = byName ?? catalog.namespacesOf(network)[0] ?? (byNodes ? NODES_OWN : undefined);
   if (definedIn === undefined) return null;
   if (object === null) return { definedIn, sharedWith: [] };
-  return { definedIn, sharedWith: await namespacesInUse(api, network, { book, definedIn }) };
+  return { definedIn, sharedWith: await namespacesInUse(api, network, { catalog: catalog, definedIn }) };
 }
 
-/** The namespace of the UserDefinedNetwork that a network's name stands for, NODES_OWN for a cluster's; undefined: there is none. */
+/**
+ * The namespace of the UserDefinedNetwork that a network's name stands for, NODES_OWN for a cluster's; undefined: there
+ * is none.
+ */
 async function udnNamespace(api: KubeApi, network: string): Promise<string | undefined> {
   const cut = network.indexOf("_");
   if (cut <= 0 || cut === network.length - 1) return undefined;
@@ -142,6 +145,6 @@ async function udnNamespace(api: KubeApi, network: string): Promise<string | und
   const path = inCluster
     ? objectPath(CUDNS_PATH, network.slice(CUDN_PREFIX.length))
     : namespacedPath(UDNS_PATH, namespace, network.slice(cut + 1));
-  // Not installed, no such object, or no right to read it: then it is a network like any other.
-  return (await new ObjectClient(api).look(path)).kind === "present" ? namespace : undefined;
+  // Not installed, no such object, or no permission to read it: then it is a network like any other.
+  return (await new ObjectClient(api).tryGet(path)).kind === "present" ? namespace : undefined;
 }

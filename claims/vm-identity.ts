@@ -10,7 +10,7 @@ export interface VmIdentity {
 }
 
 /** A pod that wants to use a claim. */
-export interface ClaimUser extends VmIdentity {
+export interface ClaimPod extends VmIdentity {
   /** `namespace/name` */
   readonly key: string;
   /** Its creationTimestamp, RFC 3339. */
@@ -20,14 +20,14 @@ export interface ClaimUser extends VmIdentity {
 export type Permission = { readonly ok: true } | { readonly ok: false; readonly refusal: Refusal };
 
 /**
- * May this pod use the claim? A claim that a VM or VMI owns serves pods of that VM alone, told by UID, because names
- * come again; the test falls away when no VM owns it, or without KubeVirt's API, when no pod could pass it. A claim
- * that is being deleted serves only pods that were there before; both times are the API server's, in whole seconds.
- * A pod that is not known (null) passes no test.
+ * Whether a pod may use a claim. A claim that a VM or VMI owns serves only pods of that VM, compared by UID, because
+ * names are used again; without an owning VM there is no such test, nor without KubeVirt's API, where no pod could pass
+ * it. A claim that is being deleted serves only pods created before its deletion; both times are the API server's, in
+ * whole seconds. An unknown pod (null) passes no test.
  */
 export function mayUse(request: {
   readonly claim: ClaimView;
-  readonly pod: ClaimUser | null;
+  readonly pod: ClaimPod | null;
   readonly kubevirt: boolean;
 }): Permission {
   const { claim, pod, kubevirt } = request;
@@ -48,7 +48,7 @@ export function mayUse(request: {
 }
 
 /**
- * Do two pods run one VM, as source and target of its migration? Never for pods without VM. A VM that was started anew has
+ * Whether two pods run one VM, as source and target of its migration. Never for pods without a VM. A restarted VM has
  * another VMI.
  */
 export function sameVm(a: VmIdentity, b: VmIdentity): boolean {
@@ -62,7 +62,7 @@ function isOf(pod: VmIdentity, uid: string): boolean {
   return pod.vmi !== null && (pod.vmi.uid === uid || pod.vmUid === uid);
 }
 
-/** A time that cannot be read is never before another. */
-function isBefore(pod: ClaimUser | null, deletion: string): boolean {
+/** An unreadable time is never before another. */
+function isBefore(pod: ClaimPod | null, deletion: string): boolean {
   return pod !== null && parseTime(pod.createdAt) <= parseTime(deletion);
 }

@@ -3,9 +3,12 @@ import { join } from "node:path";
 import type { Answers, PathOf } from "../admin/answers.ts";
 import type { InProcessRequest } from "../admin/in-process.ts";
 import type { Client, Query } from "./client.ts";
-import { EXIT, Failure } from "./failure.ts";
+import { CommandError, EXIT } from "./failure.ts";
 
-/** A cluster without any daemon, with the rights of the kubeconfig's user. Its code is a bundle of its own, read only when asked. */
+/**
+ * A cluster without any daemon, with the rights of the kubeconfig's user. Its code is a bundle of its own, read only
+ * when asked.
+ */
 export class ClusterClient implements Client {
   readonly kind = "cluster";
   readonly #kubeconfig: string;
@@ -33,7 +36,7 @@ export class ClusterClient implements Client {
     const answer = await askCluster(options, request);
     if (answer.kind === "answered") return answer.body as T;
     const { kind, code, message, hint } = answer;
-    throw new Failure(message, {
+    throw new CommandError(message, {
       hint,
       code,
       exitCode: kind === "away" ? EXIT.unreachable : EXIT.refused,

@@ -12,7 +12,7 @@ export const EXIT = {
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 /** An outcome that the operator should read: what is the case, and what to do about it. */
-export class Failure extends Error {
+export class CommandError extends Error {
   readonly hint: string;
   readonly exitCode: ExitCode;
   /** `code` of the daemon's error; "" when the failure is our own. */

@@ -1,6 +1,6 @@
 import { CommanderError } from "commander";
 import { systemClock } from "../platform/time.ts";
-import { EXIT, Failure } from "./failure.ts";
+import { CommandError, EXIT } from "./failure.ts";
 import { buildProgram } from "./program.ts";
 import { printError, watchStreams } from "./terminal.ts";
 
@@ -17,7 +17,7 @@ async function main(): Promise<void> {
 function report(error: unknown): number {
   // Commander has shown what it throws; asked-for help and version are no errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  if (error instanceof Failure) {
+  if (error instanceof CommandError) {
     printError(error.message, error.hint);
     return error.exitCode;
   }

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { Failure } from "./failure.ts";
+import { CommandError } from "./failure.ts";
 
 /** One text with manifests in it, or why it cannot be had. */
 export interface ManifestFile {
@@ -12,16 +12,19 @@ export interface ManifestFile {
 const STDIN = "-";
 const ENDINGS = /\.(ya?ml|json)$/;
 
-/** The files that the values of `-f` stand for, in that order; a folder stands for its YAML and JSON files by name. Throws Failure. */
+/**
+ * The files that the values of `-f` stand for, in that order; a folder stands for its YAML and JSON files by name.
+ * Throws Failure.
+ */
 export function manifestFiles(path: string): ManifestFile[] {
   if (path === STDIN) return [{ name: "standard input", read: readStdin }];
   try {
     if (!statSync(path).isDirectory()) return [fileAt(path)];
     const names = readdirSync(path).filter((name) => ENDINGS.test(name));
-    if (names.length === 0) throw new Failure(`${path} has no files that end in .yaml, .yml or .json`);
+    if (names.length === 0) throw new CommandError(`${path} has no files that end in .yaml, .yml or .json`);
     return names.sort().map((name) => fileAt(join(path, name)));
   } catch (error) {
-    throw error instanceof Failure ? error : unreadable(path, error);
+    throw error instanceof CommandError ? error : unreadable(path, error);
   }
 }
 
@@ -44,9 +47,9 @@ async function readStdin(): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-function unreadable(path: string, error: unknown): Failure {
+function unreadable(path: string, error: unknown): CommandError {
   const { code, message } = error as NodeJS.ErrnoException;
   const why =
     code === "ENOENT" ? "no such file or folder" : code === "EACCES" ? "permission denied" : message;
-  return new Failure(`${path} cannot be read: ${why}`);
+  return new CommandError(`${path} cannot be read: ${why}`);
 }

@@ -2,7 +2,7 @@ import type { AppliedResult } from "../admin/admin-api.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import type { Clock } from "../platform/time.ts";
 import type { Client } from "./client.ts";
-import { EXIT, Failure } from "./failure.ts";
+import { CommandError, EXIT } from "./failure.ts";
 import { formatBytes } from "./human.ts";
 import { readManifestText } from "./manifest-documents.ts";
 import { type ManifestFile, manifestFiles } from "./manifest-files.ts";
@@ -26,7 +26,10 @@ export interface Placed {
 /** A result of the daemon's together with what it is about. */
 export type PlacedResult = Placed & { readonly result: AppliedResult };
 
-/** Reads all that the values of `-f` name. What cannot be read is reported at once and leaves exit code 1; the rest goes on. */
+/**
+ * Reads all that the values of `-f` name. What cannot be read is reported at once and leaves exit code 1; the rest goes
+ * on.
+ */
 export async function readManifests(paths: readonly string[]): Promise<Placed[]> {
   const placed: Placed[] = [];
   let faults = 0;
@@ -39,7 +42,7 @@ export async function readManifests(paths: readonly string[]): Promise<Placed[]>
     for (const file of files) await readFile(file, placed, report);
   }
   if (placed.length === 0 && faults === 0) {
-    throw new Failure(`there is no object in ${paths.join(", ")}`, {
+    throw new CommandError(`there is no object in ${paths.join(", ")}`, {
       hint: "expected IPAMClaim and NetworkAttachmentDefinition manifests, as kubectl takes them",
     });
   }
@@ -47,7 +50,7 @@ export async function readManifests(paths: readonly string[]): Promise<Placed[]>
 }
 
 async function readFile(file: ManifestFile, placed: Placed[], report: typeof refuse): Promise<void> {
-  const text = await file.read().catch((error: Failure) => report(error.message, error.hint));
+  const text = await file.read().catch((error: CommandError) => report(error.message, error.hint));
   if (text === undefined) return;
   for (const part of await readManifestText(text)) {
     if ("object" in part) placed.push({ object: part.object, place: `${file.name}:${part.line}` });
@@ -139,7 +142,7 @@ function attempt<T>(work: () => T, report: typeof refuse): T | undefined {
   try {
     return work();
   } catch (error) {
-    if (!(error instanceof Failure)) throw error;
+    if (!(error instanceof CommandError)) throw error;
     report(error.message, error.hint);
     return undefined;
   }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Answers, PathOf } from "../admin/answers.ts";
 import type { ApiError } from "../platform/api-error.ts";
 import type { Client, Query } from "./client.ts";
-import { EXIT, Failure } from "./failure.ts";
+import { CommandError, EXIT } from "./failure.ts";
 import { unreachable } from "./unreachable.ts";
 
 /** The socket API of one daemon. */
@@ -78,7 +78,7 @@ export class SocketClient implements Client {
     }
     if (status < 300) return answer as T;
     const { code = "", message = `HTTP ${status}`, hint = "" } = (answer ?? {}) as Partial<ApiError>;
-    throw new Failure(message, { hint, code, exitCode: EXIT.refused });
+    throw new CommandError(message, { hint, code, exitCode: EXIT.refused });
   }
 }
 

@@ -1,5 +1,5 @@
 import { fstatSync, writeFileSync } from "node:fs";
-import { EXIT, Failure } from "./failure.ts";
+import { CommandError, EXIT } from "./failure.ts";
 
 /** Texts from outside (pod names, container IDs, error messages) must not move the cursor of whoever reads them. */
 export function printable(text: string): string {
@@ -7,8 +7,8 @@ export function printable(text: string): string {
 }
 
 /**
- * Control characters, what changes the direction of text or has no width (U+202E makes `gpj.exe` of `exe.jpg`), and line
- * separators: whoever names an object must not decide how a terminal shows the others.
+ * Control characters, what changes the direction of text or has no width (U+202E makes `gpj.exe` of `exe.jpg`), and
+ * line separators: whoever names an object must not decide how a terminal shows the others.
  */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
@@ -49,14 +49,14 @@ function printLines(text: string): string {
 }
 
 /**
- * `| head` reads what it wants and closes: that ends the command in peace, with the code it has reached so far. An answer
- * that cannot be written otherwise (a full disk) is a failure; notes that nobody can read are none.
+ * `| head` reads what it wants and closes: that ends the command in peace, with the code it has reached so far. An
+ * answer that cannot be written otherwise (a full disk) is a failure; notes that nobody can read are none.
  */
 export function watchStreams(): void {
   process.stderr.on("error", () => {});
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit();
-    const { message, hint } = notWritten(error);
+    const { message, hint } = writeFailure(error);
     printError(message, hint);
     process.exit(EXIT.refused);
   });
@@ -72,12 +72,12 @@ export function print(text: string): void {
   try {
     writeFileSync(process.stdout.fd, text);
   } catch (error) {
-    throw notWritten(error as Error);
+    throw writeFailure(error as Error);
   }
 }
 
-function notWritten({ message }: Error): Failure {
-  return new Failure(`the answer cannot be written: ${message}`, {
+function writeFailure({ message }: Error): CommandError {
+  return new CommandError(`the answer cannot be written: ${message}`, {
     hint: "do not use what was written so far: it is not whole",
   });
 }

@@ -1,5 +1,5 @@
 import { DAEMON_SETTINGS } from "../platform/settings/daemon.ts";
-import { EXIT, Failure } from "./failure.ts";
+import { CommandError, EXIT } from "./failure.ts";
 
 /** Where the daemon serves unless told otherwise. */
 export const SOCKET_DEFAULT = DAEMON_SETTINGS.socket.default;
@@ -29,9 +29,9 @@ const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> 
 };
 
 /** The Failure of a request that got no answer of the daemon's. */
-export function unreachable(socket: string, error: NodeJS.ErrnoException): Failure {
+export function unreachable(socket: string, error: NodeJS.ErrnoException): CommandError {
   const [why, remedy] = explain(socket, error);
-  return new Failure(`the daemon is not reachable at ${socket}: ${why}`, {
+  return new CommandError(`the daemon is not reachable at ${socket}: ${why}`, {
     hint: remedy,
     exitCode: EXIT.unreachable,
   });

@@ -17,13 +17,13 @@ import {
 import type { ClusterContext, CniContext } from "./context.ts";
 import { type PluginConfig, readConfig } from "./request.ts";
 
-/** How often to look for a claim that does not exist yet, ms: whoever creates it takes seconds, and nothing tells us. */
+/** How often to check for a claim that does not exist yet, ms: its creator takes seconds, and there is no watch. */
 const CLAIM_LOOK_AGAIN_MS = 500;
 
-/** ADDs under way at once, waiting for the API most of the time; the runtime asks again anyway, so more would only cost memory. */
+/** ADDs under way at once, mostly waiting for the API; the runtime retries anyway, so more would only cost memory. */
 const UNDER_WAY_MAX = 1_000;
 
-/** ADD in Kubernetes: the pod, its network selection element and the NAD say what is asked for. */
+/** ADD in Kubernetes: the request comes from the pod, its network selection element and the NAD. */
 export class ClusterAdds {
   readonly #context: CniContext;
   readonly #cluster: ClusterContext;
@@ -79,7 +79,7 @@ export class ClusterAdds {
       const outcome =
         want.claim === null
           ? await context.store.attach(want)
-          : await attachWithClaim(context, want, { lookAgainMs: CLAIM_LOOK_AGAIN_MS });
+          : await attachWithClaim(context, want, { recheckMs: CLAIM_LOOK_AGAIN_MS });
       if (outcome.kind === "refused") throw new RefusalError(outcome.refusal);
       for (const warning of outcome.warnings) {
         context.log.warn({ network: want.network, containerId: want.containerId }, warning);
@@ -96,7 +96,7 @@ export class ClusterAdds {
   }
 }
 
-/** What needs no API: an exact repeat is answered from the journal, also while nothing else can be. */
+/** The part without the API: an exact repeat is answered from the journal, even while nothing else can be. */
 async function answerHere(
   context: CniContext,
   { store }: Pick<ClusterContext, "store">,
@@ -120,7 +120,7 @@ async function answerHere(
   return answer(context, config, outcome, { dns, deadlineMs: base.deadlineMs });
 }
 
-/** A repeat is answered its addresses even when nobody can say any more what its network is. */
+/** A repeat is answered with its addresses even when its network cannot be determined any more. */
 function ownOrBare(config: PluginConfig): NetworkDefinition {
   try {
     return parsePluginConfig(config.conf);

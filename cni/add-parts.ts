@@ -12,7 +12,7 @@ import type { CniContext } from "./context.ts";
 import { networkNameOf, type PluginConfig } from "./request.ts";
 import { formatResult } from "./result.ts";
 
-/** What every ADD wants, whoever tells the rest. Throws RefusalError BOOT_MISMATCH. */
+/** The part of a request that is the same for both ADDs. Throws RefusalError BOOT_MISMATCH. */
 export function wantOf(
   context: CniContext,
   wire: CniWireRequest,
@@ -33,7 +33,7 @@ export function wantOf(
   };
 }
 
-/** Said once: from then on the network has this gateway. */
+/** Recorded once: from then on the network has this gateway. */
 export function bridgeTakesGateway({
   definition,
   by,
@@ -67,7 +67,7 @@ export function refuseUnlessReady(context: CniContext): void {
   if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
 }
 
-/** Asked before an address is reserved: without it there is no answer. Throws RefusalError CONFIG_INVALID. */
+/** Called before an address is reserved: without it there is no answer. Throws RefusalError CONFIG_INVALID. */
 export async function dnsOf(
   { resolverFiles }: Pick<CniContext, "resolverFiles">,
   { dns, resolvConf }: NetworkDefinition,
@@ -75,11 +75,11 @@ export async function dnsOf(
   return resolvConf === undefined ? dns : resolverFiles.read(resolvConf);
 }
 
-/** A claim that does not exist yet is waited for, within the deadline; never is an address given without it. */
+/** Waits for a claim that does not exist yet, within the deadline; an address is never allocated without it. */
 export async function attachWithClaim(
   context: CniContext,
   want: AttachWant & { readonly deadlineMs: number },
-  { lookAgainMs = Number.POSITIVE_INFINITY }: { readonly lookAgainMs?: number } = {},
+  { recheckMs = Number.POSITIVE_INFINITY }: { readonly recheckMs?: number } = {},
 ): Promise<AttachOutcome> {
   const claim = want.claim as NonNullable<AttachWant["claim"]>;
   const place = context.waiting.enter([claimKey(claim), containerKey(want.containerId, want.interface)]);
@@ -89,8 +89,8 @@ export async function attachWithClaim(
       const outcome = await context.store.attach(want);
       if (outcome.kind !== "refused" || outcome.refusal.code !== "CLAIM_ABSENT") return outcome;
       const left = want.deadlineMs - clock.monotonicMs();
-      const woken = await place.wait(Math.min(left, lookAgainMs));
-      if (woken === "deadline" && (left <= lookAgainMs || context.waiting.closed)) return outcome;
+      const woken = await place.wait(Math.min(left, recheckMs));
+      if (woken === "deadline" && (left <= recheckMs || context.waiting.closed)) return outcome;
       if (woken === "full") {
         return { kind: "refused", refusal: refuse("TOO_MANY_WAITING", { count: context.waiting.count }) };
       }

@@ -14,7 +14,7 @@ import {
 } from "./add-parts.ts";
 import type { CniContext } from "./context.ts";
 
-/** ADD on a node that stands alone: the CNI result. Throws RefusalError and StorageFault. */
+/** ADD on a standalone node: the CNI result. Throws RefusalError and StorageFault. */
 export async function addStandalone(context: CniContext, wire: CniWireRequest): Promise<object> {
   refuseUnlessReady(context);
   const config = context.configs.read(wire.config);
@@ -47,7 +47,7 @@ export async function addStandalone(context: CniContext, wire: CniWireRequest): 
   return answer(context, config, outcome, { dns, deadlineMs: want.deadlineMs });
 }
 
-/** Whether a configuration gives ranges, and other ones than the definition that counts. */
+/** Whether a configuration has ranges that differ from those of the definition in force. */
 function differs(counts: NetworkDefinition, given: NetworkDefinition): boolean {
   const ranges = (definition: NetworkDefinition) => definition.rangeSets.map((set) => set.fingerprint).join();
   return given.rangeSets.length > 0 && counts !== given && ranges(counts) !== ranges(given);

@@ -6,7 +6,7 @@ import { stampOfLive } from "../platform/boot-id.ts";
 import type { CniContext } from "./context.ts";
 import { readDefinedConfig } from "./request.ts";
 
-/** CHECK: journal, store and prevResult must tell the same. Throws RefusalError CHECK_FAILED that names the difference. */
+/** CHECK: journal, store and prevResult must agree. Throws RefusalError CHECK_FAILED with the difference. */
 export async function cniCheck(context: CniContext, wire: CniWireRequest): Promise<void> {
   stampOfLive(context, wire);
   const { definition, conf } = readDefinedConfig(wire.config, "CHECK", "0.4.0");
@@ -37,7 +37,7 @@ function previousAddresses(prevResult: unknown): string[] | null {
   return ips.map((ip) => String((ip as { address?: unknown } | null)?.address));
 }
 
-/** The same address in any spelling. */
+/** The same address in any notation. */
 function isSame(text: string, address: string): boolean {
   try {
     const [a, b] = [parseInterfaceAddress(text), parseInterfaceAddress(address)];

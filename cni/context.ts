@@ -13,20 +13,20 @@ import type { CniStore, LocalAnswers } from "../store/node-store.ts";
 import type { PodIdentity } from "../store/records.ts";
 import type { AddConfigs } from "./request.ts";
 
-/** What the CNI verbs need of the cluster behind a daemon. */
+/** What the CNI verbs need from the cluster. */
 export interface ClusterContext extends ClusterRequestParts, AdmissionCluster {
   readonly store: LocalAnswers;
   readonly imports: {
-    /** What was in use on a network before it was ours is recorded before its first address is given. */
+    /** Records addresses from before the network was ours, before its first address is allocated. */
     ensure(network: string, needs: Pick<ClusterRequest, "nad" | "nodes">, deadlineMs: number): Promise<void>;
   };
-  /** Tells the pod's owner what a refusal means, where somebody has to act. */
+  /** Tells the pod's owner about a refusal that a person must resolve. */
   tellPod(pod: PodIdentity | null, refusal: Refusal): void;
-  /** Whether no pod speaks for an attachment any more. False where the API cannot tell. */
+  /** Whether an attachment no longer has a pod. False if the API cannot tell. */
   podHasEnded(pod: PodIdentity | null): Promise<boolean>;
 }
 
-/** Counts and times of what was asked; `tookMs`: until it was answered. */
+/** Counts requests and their times; `tookMs`: until the answer. */
 export interface CniMetrics {
   cniDone(verb: string, tookMs: number): void;
   cniRefused(verb: string, code: RefusalCode, tookMs: number): void;
@@ -36,7 +36,7 @@ export interface CniMetrics {
 export interface CniContext {
   readonly clock: Clock;
   readonly store: CniStore;
-  /** null: no Kubernetes behind this daemon. */
+  /** null: a standalone node. */
   readonly cluster: ClusterContext | null;
   readonly waiting: ClaimWaiters;
   readonly log: Log;
@@ -49,7 +49,7 @@ export interface CniContext {
   readonly metadataWaitMs: number;
   readonly resolverFiles: ResolverFiles;
   readonly configs: AddConfigs;
-  /** Where a crash is tested. */
+  /** For tests of crashes. */
   readonly killPoint: PassKillPoint;
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null;

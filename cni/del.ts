@@ -5,14 +5,15 @@ import { type EndReason, StorageFault } from "../store/allocations.ts";
 import type { CniContext } from "./context.ts";
 import { networkNameIn } from "./request.ts";
 
-/** A database that failed is reopened within a second or so; a DEL waits that long before it goes to the spool. */
+/** A failed database is reopened within about a second; a DEL waits that long before it goes to the spool. */
 const REOPEN_WAIT_MS = 2_500;
 const REOPEN_POLL_MS = 50;
 
 /**
- * DEL: ends what is older than it. One that has just come is of the present boot, whatever boot ID the plugin binary sees:
- * the container goes now. One from the spool may be of an earlier boot, and says so. Needs container ID and interface name only. A network that is named limits it to
- * that network; without one, every attachment of the container's interface is meant. Throws StorageFault: not done.
+ * DEL: ends what is older than it. A DEL that has just arrived belongs to the present boot, whatever boot ID the plugin
+ * binary reads: the container is deleted now. One from the spool may belong to an earlier boot, and says so. It needs
+ * only container ID and interface name. A network limits it to that network; without one, every attachment of the
+ * container's interface is meant. Throws StorageFault: not done.
  * See docs/decisions/0004.
  */
 export async function cniDel(context: CniContext, wire: CniWireRequest, reason: EndReason): Promise<void> {

@@ -8,9 +8,9 @@ import { readConfig } from "./request.ts";
 const KEY = "cni.dev/valid-attachments";
 
 /**
- * GC: ends this node's attachments of the network named that the runtime does not list and whose network namespace is
- * gone, in Kubernetes only those whose pod has ended too.
- * Other networks and claims are left alone. Throws RefusalError GC_LIST_MISSING, CONFIG_INVALID, BOOT_MISMATCH.
+ * GC: ends this node's attachments of the named network that the runtime does not list and whose network namespace is
+ * gone; in Kubernetes only those whose pod has ended too. Other networks and claims are left alone. Throws RefusalError
+ * GC_LIST_MISSING, CONFIG_INVALID, BOOT_MISMATCH.
  */
 export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<void> {
   const { conf } = readConfig(wire.config, "GC", "1.1.0");

@@ -15,15 +15,18 @@ export interface DefinedConfig extends PluginConfig {
   readonly definition: NetworkDefinition;
 }
 
-/** Configurations remembered: those of one node's networks, with slack for what a runtime adds per container. */
+/** Configurations remembered: those of one node's networks, and some more for what a runtime adds per container. */
 const REMEMBERED_MAX = 256;
-/** Together: one with ten thousand excludes has 200 kB and takes a tenth of a second to read. */
+/** Their total size, characters: one with ten thousand excludes has 200 kB and takes a tenth of a second to parse. */
 const REMEMBERED_CHARS_MAX = 4 * 1024 * 1024;
 
 /** A container ID as the CNI specification allows it. */
 const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
 
-/** The body of `POST /cni`, which the plugin binary has checked already, checked again at our edge. Throws RefusalError ENVIRONMENT_INVALID. */
+/**
+ * Reads the body of `POST /cni`. The plugin binary has checked it already; it is checked again here. Throws
+ * RefusalError ENVIRONMENT_INVALID.
+ */
 export function readWireRequest(body: unknown): CniWireRequest {
   const wire = body as CniWireRequest;
   const strings = [
@@ -50,11 +53,14 @@ export function readWireRequest(body: unknown): CniWireRequest {
   return wire;
 }
 
-/** Parses a plugin configuration without judging its ranges. Throws RefusalError CONFIG_UNREADABLE or VERSION_UNSUPPORTED. */
+/**
+ * Parses a plugin configuration without validating its ranges. Throws RefusalError CONFIG_UNREADABLE or
+ * VERSION_UNSUPPORTED.
+ */
 export function readConfig(text: string, verb: string, since: string): PluginConfig {
   const conf = parseObject(text);
   if (isTooDeep(conf)) throw new RefusalError(refuse("CONFIG_UNREADABLE", { problem: TOO_DEEP }));
-  // Go programs write a version that is not set as "".
+  // Go programs write an unset version as "".
   const cniVersion = isGiven(conf.cniVersion) ? conf.cniVersion : "0.1.0";
   if (typeof cniVersion !== "string") {
     throw new RefusalError(
@@ -79,7 +85,7 @@ export function readDefinedConfig(text: string, verb: string, since: string): De
   return { ...config, definition: parsePluginConfig(config.conf) };
 }
 
-/** The configurations of ADDs, each read once however often the runtime sends it. */
+/** The configurations of ADDs, each parsed once however often the runtime sends it. */
 export class AddConfigs {
   readonly #remembered = new Map<string, DefinedConfig>();
   #rememberedChars = 0;
@@ -102,7 +108,7 @@ export class AddConfigs {
   }
 }
 
-/** The network that a configuration is of: its `name`. Throws RefusalError CONFIG_INVALID. */
+/** The network of a configuration: its `name`. Throws RefusalError CONFIG_INVALID. */
 export function networkNameOf({ conf }: PluginConfig): string {
   const { name } = conf;
   if (typeof name === "string" && isNetworkName(name)) return name;
@@ -112,7 +118,7 @@ export function networkNameOf({ conf }: PluginConfig): string {
   );
 }
 
-/** The network a DEL names, or null: a DEL needs no configuration, so whatever cannot be read is not asked for. */
+/** The network of a DEL, or null: a DEL needs no configuration, so one that cannot be read is ignored. */
 export function networkNameIn(text: string): string | null {
   try {
     const { name } = parseObject(text);
@@ -122,13 +128,13 @@ export function networkNameIn(text: string): string | null {
   }
 }
 
-/** The version an error about this configuration should carry. */
+/** The CNI version of an error about this configuration. */
 export function errorVersionOf(text: string): string {
   try {
     const { cniVersion } = parseObject(text);
     if (CNI_VERSIONS.includes(cniVersion as (typeof CNI_VERSIONS)[number])) return cniVersion as string;
   } catch {
-    // The error itself will say so.
+    // The error itself reports the problem.
   }
   return CNI_VERSIONS[CNI_VERSIONS.length - 1] as string;
 }

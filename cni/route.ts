@@ -2,8 +2,8 @@
  * cni/: one verb of a container runtime, request in, result out
  *
  *   route                read, run, answer or refuse
- *   request, result      what CNI's JSON says, and how it is answered, by version
- *   add, add-in-cluster  ADD on a node that stands alone, and in Kubernetes, over add-parts
+ *   request, result      CNI's JSON in and out, by version
+ *   add, add-in-cluster  ADD on a standalone node, and in Kubernetes, over add-parts
  *   del, check, gc, status
  *   context              what the verbs need
  */
@@ -46,7 +46,7 @@ export function addCniRoute(server: FastifyInstance, context: CniContext, metric
   });
 }
 
-/** Returns the body of the answer; undefined for verbs that answer with nothing. Throws what refusalOf understands. */
+/** Returns the body of the answer; undefined for verbs without one. Throws errors that refusalOf understands. */
 async function runVerb(
   context: CniContext,
   clusterAdds: ClusterAdds | null,
@@ -72,7 +72,7 @@ async function runVerb(
   }
 }
 
-/** 5xx means "not done, come again" (the plugin binary spools a DEL then), 4xx "not as asked". */
+/** 5xx means "not done, retry" (the plugin binary then spools a DEL), 4xx "not possible as requested". */
 export function sendRefusal(reply: FastifyReply, cniVersion: string, refusal: Refusal): FastifyReply {
   const again = refusal.cniCode === 11 || refusal.cniCode === 50 || refusal.cniCode === 999;
   return reply.code(again ? 503 : 422).send(formatError(cniVersion, refusal));

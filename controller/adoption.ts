@@ -1,5 +1,5 @@
-import type { DefinitionBook } from "../claims/definition-book.ts";
-import { NotRecorded, type Reserved, reserveInUse } from "../claims/import/create-allocation.ts";
+import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
+import { NotRecorded, type RecordOutcome, reserveInUse } from "../claims/import/create-allocation.ts";
 import { claimHolder } from "../claims/import/import-candidates.ts";
 import { listedAddress } from "../claims/import/listed-address.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
@@ -7,7 +7,7 @@ import {
   allocatedCondition,
   type ClaimCondition,
   conflictCondition,
-  saysConflict,
+  isConflict,
 } from "../ipam/claim-conditions.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../ipam/space/cidr.ts";
 import { claimObject, type EventWriter } from "../kube/events.ts";
@@ -26,7 +26,7 @@ export interface AdoptionOptions {
   readonly api: KubeApi;
   readonly claims: Cache<ClaimView>;
   readonly allocations: Cache<CachedAllocation>;
-  readonly definitions: Pick<DefinitionBook, "definitionOf">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
   readonly events: Pick<EventWriter, "warn">;
   /** Why nothing may be written now, or null. */
   readonly idle: () => string | null;
@@ -40,15 +40,18 @@ type Trouble =
   | { readonly kind: "later" };
 
 /**
- * Reserves what claims of our networks list and nobody has recorded: claims that were filled in advance or restored from
- * a backup. An address outside the subnets is reserved too; whoever attaches refuses its use. Of two claims with one
- * address the older has it, unless the other has it already; the loser's condition says so.
+ * Reserves what claims of our networks list and nobody has recorded: claims that were filled in advance or restored
+ * from a backup. An address outside the subnets is reserved too; whoever attaches refuses its use. Of two claims with
+ * one address the older has it, unless the other has it already; the loser's condition says so.
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
   readonly #objects: ObjectClient;
-  /** Conflict messages written by claim UID: a definition without conditions drops them, and they shall not be written for ever. */
-  readonly #written = new Map<string, string>();
+  /**
+   * Conflict messages written by claim UID: a definition without conditions drops them, and they shall not be written
+   * for ever.
+   */
+  readonly #lastMessages = new Map<string, string>();
   #conflictCount = 0;
 
   constructor(options: AdoptionOptions) {
@@ -62,7 +65,7 @@ export class Adoption {
   }
 
   /** One look at every claim; not twice at once. Throws ApiAway. */
-  async turn(signal: AbortSignal): Promise<void> {
+  async runPass(signal: AbortSignal): Promise<void> {
     const { claims, allocations, idle } = this.#options;
     if (idle() !== null || !claims.known || !allocations.known) return;
     const wanting: ClaimView[] = [];
@@ -72,7 +75,8 @@ export class Adoption {
       if (budget.isSpent) await budget.nextTurn();
     }
     const wantingUids = new Set(wanting.map(({ uid }) => uid));
-    for (const uid of [...this.#written.keys()]) if (!wantingUids.has(uid)) this.#written.delete(uid);
+    for (const uid of [...this.#lastMessages.keys()])
+      if (!wantingUids.has(uid)) this.#lastMessages.delete(uid);
     let conflicts = 0;
     // One after the other, the oldest first: the first that creates has the address. However many they are, each waits
     // for the server and so lets others work.
@@ -104,8 +108,8 @@ export class Adoption {
       if (trouble !== null) troubles.push(trouble);
     }
     const conflict = troubles.find((one) => one.kind === "conflict");
-    if (conflict !== undefined) await this.#say(claim, conflict.one, conflict.holder);
-    else if (troubles.length === 0 && conflictOf(claim) !== undefined) await this.#unsay(claim);
+    if (conflict !== undefined) await this.#markConflict(claim, conflict.one, conflict.holder);
+    else if (troubles.length === 0 && conflictOf(claim) !== undefined) await this.#clearConflict(claim);
     return conflict !== undefined;
   }
 
@@ -134,8 +138,8 @@ export class Adoption {
     return isFormerSelf ? { kind: "later" } : { kind: "conflict", one, holder: owner };
   }
 
-  /** null: it cannot be recorded now, which must not keep other claims waiting. */
-  async #record(claim: ClaimView, one: InterfaceAddress): Promise<Reserved | null> {
+  /** null: it cannot be recorded now, which must not hold up other claims. */
+  async #record(claim: ClaimView, one: InterfaceAddress): Promise<RecordOutcome | null> {
     const { api, log } = this.#options;
     try {
       return await reserveInUse(api, claim.network, one, claimHolder(claim));
@@ -147,19 +151,19 @@ export class Adoption {
     }
   }
 
-  async #say(claim: ClaimView, one: InterfaceAddress, holder: AllocationOwner): Promise<void> {
+  async #markConflict(claim: ClaimView, one: InterfaceAddress, holder: AllocationOwner): Promise<void> {
     const who = `${holder.kind} ${holder.namespace}/${holder.name}`;
     const condition = conflictCondition(one.address, who, this.#time());
     const { message } = condition;
-    if (conflictOf(claim)?.message === message || this.#written.get(claim.uid) === message) return;
+    if (conflictOf(claim)?.message === message || this.#lastMessages.get(claim.uid) === message) return;
     this.#options.events.warn(claimObject(claim), "IPAddressConflict", message);
     this.#options.log.warn({ claim: claim.key, network: claim.network }, message);
     await this.#patch(claim, condition);
-    this.#written.set(claim.uid, message);
+    this.#lastMessages.set(claim.uid, message);
   }
 
   /** The other one let go. */
-  async #unsay(claim: ClaimView): Promise<void> {
+  async #clearConflict(claim: ClaimView): Promise<void> {
     await this.#patch(claim, allocatedCondition(this.#time()));
   }
 
@@ -194,7 +198,7 @@ function isBoundTo(object: IPAllocation, claim: ClaimView): boolean {
 
 /** What the claim says of a conflict that may be over. */
 function conflictOf({ conditions }: ClaimView): ClaimCondition | undefined {
-  return conditions.find(saysConflict);
+  return conditions.find(isConflict);
 }
 
 function older(a: ClaimView, b: ClaimView): number {

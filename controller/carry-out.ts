@@ -1,4 +1,4 @@
-import { decideFresh, type Remembered } from "../claims/reasons/fresh-facts.ts";
+import { decideFresh, type RememberedFacts } from "../claims/reasons/fresh-facts.ts";
 import { judge, type Rules, type Verdict } from "../claims/reasons/relations.ts";
 import { RefusalError } from "../ipam/refusals.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
@@ -12,15 +12,18 @@ import { identityOf } from "./observations.ts";
 /** The allocation, what it rests on, and the write: as long as each of them may take, ms. */
 const CARRY_OUT_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
 
-/** What became of a verdict. `changed`: the world is not, or no longer, as it was seen. `failed`: refused or not answered. */
-export type Outcome =
+/**
+ * What became of a verdict. `changed`: the world is not, or no longer, as it was seen. `failed`: refused or not
+ * answered.
+ */
+export type CarryOutOutcome =
   | { readonly kind: "done" }
   | { readonly kind: "changed" }
   | { readonly kind: "failed"; readonly problem: string };
 
 const CHANGED = { kind: "leave", why: { kind: "changed" } } as const;
 
-export interface CarryOutContext extends Remembered {
+export interface CarryOutContext extends RememberedFacts {
   readonly api: KubeApi;
   readonly rules: Rules;
 }
@@ -33,11 +36,11 @@ export async function carryOut(
   context: CarryOutContext,
   seen: IPAllocation,
   verdict: Verdict,
-): Promise<Outcome> {
+): Promise<CarryOutOutcome> {
   const { api } = context;
   const { name, uid, resourceVersion } = seen.metadata;
   try {
-    const outcome = await giveBack<Outcome>(
+    const outcome = await giveBack<CarryOutOutcome>(
       new AllocationClient(api, "housekeeping"),
       { name, uid },
       // The allocation was read first: whoever attaches to it after that changes its version.
@@ -61,7 +64,7 @@ async function changeFor(
   context: CarryOutContext,
   object: IPAllocation,
   seen: string,
-): Promise<Change<Outcome>> {
+): Promise<Change<CarryOutOutcome>> {
   const fresh = await decideFresh(context.api, context, (facts) =>
     judge({ object, address: soundAddress(object) }, facts, context.rules),
   );

@@ -19,7 +19,7 @@ import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
 import { type Clock, randomUuid, sleep } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
-import { LEASE_RETRY_MS, Lease } from "./lease.ts";
+import { LEASE_RETRY_MS, LeaderLease } from "./lease.ts";
 import { ControllerMetrics } from "./metrics.ts";
 import { NetworkImports } from "./network-imports.ts";
 import { NetworkStatus } from "./network-status.ts";
@@ -58,7 +58,7 @@ export class Controller {
   readonly #api: OpenKubeApi;
   readonly #metrics: ControllerMetrics;
   readonly #watched: Watched;
-  readonly #lease: Lease;
+  readonly #lease: LeaderLease;
   readonly #sweeper: Sweeper;
   readonly #adoption: Adoption;
   readonly #podAdoption: PodAdoption;
@@ -101,7 +101,7 @@ export class Controller {
       log,
     );
     this.#watched = watched;
-    this.#lease = new Lease({ ...shared, namespace, identity });
+    this.#lease = new LeaderLease({ ...shared, namespace, identity });
     this.#sweeper = new Sweeper({
       ...shared,
       caches: watched,
@@ -113,11 +113,11 @@ export class Controller {
         podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
         coolingKeepSeconds: settings.coolingKeepSeconds,
         cooldownSeconds: (network) =>
-          watched.book.definitionOf(network)?.definition.cooldownSeconds ?? DEFAULT_COOLDOWN_SECONDS,
+          watched.catalog.definitionOf(network)?.definition.cooldownSeconds ?? DEFAULT_COOLDOWN_SECONDS,
       },
       onDone: (_object, { kind, why }) => this.#metrics.carriedOut(kind, why),
     });
-    const { claims, pods, allocations, networks, book: definitions } = watched;
+    const { claims, pods, allocations, networks, catalog: definitions } = watched;
     this.#adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
     const onRefused = (count: number) => this.#metrics.refused(count);
     this.#podAdoption = new PodAdoption({
@@ -158,14 +158,14 @@ export class Controller {
     ) => new PeriodicTask({ clock, what, intervalMs, work, log, rest });
     this.#tasks = {
       lease: task("the lease", LEASE_RETRY_MS, () => this.#lease.turn()),
-      sweep: task("the sweep", sweepMs, (signal) => this.#sweeper.look(signal), LOOK_REST),
+      sweep: task("the sweep", sweepMs, (signal) => this.#sweeper.runPass(signal), LOOK_REST),
       carryOut: task("carrying out", sweepMs, (signal) => this.#sweeper.carryOutDue(signal), CARRY_OUT_REST),
-      adoption: task("adoption", sweepMs, (signal) => this.#adoption.turn(signal)),
-      podAdoption: task("adoption of pods", sweepMs, (signal) => this.#podAdoption.turn(signal)),
-      whereabouts: task("whereabouts' records", sweepMs, (signal) => this.#whereabouts.turn(signal)),
-      ownerPods: task("the owner pods", sweepMs, (signal) => this.#ownerPods.turn(signal)),
-      networks: task("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksTurn(signal)),
-      udns: task("the user-defined networks", sweepMs, (signal) => this.#udnConditions.turn(signal)),
+      adoption: task("adoption", sweepMs, (signal) => this.#adoption.runPass(signal)),
+      podAdoption: task("adoption of pods", sweepMs, (signal) => this.#podAdoption.runPass(signal)),
+      whereabouts: task("whereabouts' records", sweepMs, (signal) => this.#whereabouts.runPass(signal)),
+      ownerPods: task("the owner pods", sweepMs, (signal) => this.#ownerPods.runPass(signal)),
+      networks: task("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksPass(signal)),
+      udns: task("the user-defined networks", sweepMs, (signal) => this.#udnConditions.runPass(signal)),
     };
     this.#health = new HealthServer({
       address: settings.metricsAddress,
@@ -218,9 +218,9 @@ export class Controller {
     return this.#stopping ? "it is stopping" : this.#watched.doubt;
   }
 
-  async #networksTurn(signal: AbortSignal): Promise<void> {
-    if (this.#watched.definitionsKnown) await this.#networkImports.turn(signal);
-    await this.#networkStatus.turn(signal, { writes: this.#idle() === null });
-    if (this.#watched.definitionsKnown) await this.#orphanNetworks.turn(signal);
+  async #networksPass(signal: AbortSignal): Promise<void> {
+    if (this.#watched.definitionsKnown) await this.#networkImports.runPass(signal);
+    await this.#networkStatus.runPass(signal, { writes: this.#idle() === null });
+    if (this.#watched.definitionsKnown) await this.#orphanNetworks.runPass(signal);
   }
 }

@@ -38,7 +38,7 @@ interface LeaseObject {
  * leases cannot be had at all every controller works. Whether a holder is alive is judged by the changes of its lease
  * that were seen, on this machine's monotonic clock; times in the lease are for people.
  */
-export class Lease {
+export class LeaderLease {
   readonly #options: LeaseOptions;
   readonly #objects: ObjectClient;
   #renewedMs = Number.NEGATIVE_INFINITY;
@@ -89,21 +89,22 @@ export class Lease {
 
   async #turn(): Promise<void> {
     // Before the request: a renewal that took long is as old as its question.
-    const askedMs = this.#nowMs;
+    const requestedMs = this.#nowMs;
     const read = await this.#objects.get(this.#path, this.#deadlineMs);
-    if (read.kind === "absent") return this.#acquire(null, askedMs);
+    if (read.kind === "absent") return this.#acquire(null, requestedMs);
     if (read.kind !== "present") return this.#giveUp(read.answer);
     this.#unusable = false;
     const lease: LeaseObject = read.object;
     const holder = lease.spec?.holderIdentity ?? "";
-    if (holder === this.#options.identity || holder === "") return this.#acquire(lease, askedMs);
+    if (holder === this.#options.identity || holder === "") return this.#acquire(lease, requestedMs);
     const { resourceVersion } = lease.metadata;
-    if (this.#seen?.resourceVersion !== resourceVersion) this.#seen = { resourceVersion, sinceMs: askedMs };
-    if (askedMs - this.#seen.sinceMs > LEASE_SECONDS * 1_000) return this.#acquire(lease, askedMs);
+    if (this.#seen?.resourceVersion !== resourceVersion)
+      this.#seen = { resourceVersion, sinceMs: requestedMs };
+    if (requestedMs - this.#seen.sinceMs > LEASE_SECONDS * 1_000) return this.#acquire(lease, requestedMs);
     this.#renewedMs = Number.NEGATIVE_INFINITY;
   }
 
-  async #acquire(lease: LeaseObject | null, askedMs: number): Promise<void> {
+  async #acquire(lease: LeaseObject | null, requestedMs: number): Promise<void> {
     const { identity, namespace } = this.#options;
     // MicroTime wants six digits.
     const time = isoTimeMs(this.#options.api.clock.wallMs()).replace("Z", "000Z");
@@ -123,7 +124,7 @@ export class Lease {
         : await this.#objects.replace(this.#path, { ...lease, spec }, this.#deadlineMs);
     if (written.kind === "done") {
       this.#unusable = false;
-      this.#renewedMs = askedMs;
+      this.#renewedMs = requestedMs;
     } else if (written.kind === "refused") this.#giveUp(written.answer);
     else this.#renewedMs = Number.NEGATIVE_INFINITY;
   }

@@ -1,4 +1,4 @@
-import type { CountingDefinition } from "../claims/definition-book.ts";
+import type { CountingDefinition } from "../claims/definition-catalog.ts";
 import type { CachedAllocation } from "../claims/reasons/caches.ts";
 import { parseAddress } from "../ipam/space/address.ts";
 import { formatCidr } from "../ipam/space/cidr.ts";
@@ -7,7 +7,7 @@ import { TurnBudget } from "../kube/turn-budget.ts";
 import type { Clock } from "../platform/time.ts";
 import { fill } from "../store/network-space.ts";
 
-/** A network as its IPNetwork and the metrics show it. `size` is what allocated, cooling, free and excluded add up to. */
+/** A network in its IPNetwork and the metrics. `size` is the sum of allocated, cooling, free and excluded. */
 export interface NetworkCounts {
   readonly subnets: string;
   /** `namespace/name` of the NAD. */

@@ -1,6 +1,6 @@
-import type { DefinitionBook } from "../claims/definition-book.ts";
+import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
 import { importNetwork } from "../claims/import/import.ts";
-import { ImportPace } from "../claims/import/import-pace.ts";
+import { ImportBackoff } from "../claims/import/import-backoff.ts";
 import {
   broughtUpToDate,
   editionOf,
@@ -19,7 +19,7 @@ import type { Log } from "../platform/log.ts";
 
 export interface NetworkImportsOptions {
   readonly api: KubeApi;
-  readonly definitions: DefinitionBook;
+  readonly definitions: DefinitionCatalog;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   /** Addresses that pods report and cannot have. */
@@ -29,20 +29,20 @@ export interface NetworkImportsOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** Imports networks, and definitions that join them later, each namespace's at a pace (ImportPace). No ADD waits for it. */
+/** Imports networks, and definitions that join them later, with a backoff per namespace. No ADD waits for it. */
 export class NetworkImports {
   readonly #options: NetworkImportsOptions;
-  readonly #pace: ImportPace;
+  readonly #pace: ImportBackoff;
   /** Imported editions that the installed definition of IPNetworks has no room for, by network. */
   readonly #unlisted = new Map<string, string>();
 
   constructor(options: NetworkImportsOptions) {
     this.#options = options;
-    this.#pace = new ImportPace(options.api.clock);
+    this.#pace = new ImportBackoff(options.api.clock);
   }
 
   /** The definitions must be known. */
-  async turn(signal: AbortSignal): Promise<void> {
+  async runPass(signal: AbortSignal): Promise<void> {
     const { definitions, networks, idle, log } = this.#options;
     if (!networks.known) return;
     for (const network of definitions.networks()) {
@@ -68,12 +68,12 @@ export class NetworkImports {
     return open.filter((one) => this.#pace.waitMs(network, one) === 0);
   }
 
-  /** Whose a network is comes before everything else: the pods of a namespace that may not use it bring nothing along. */
+  /** The owner is determined first: the pods of a namespace that may not use the network bring no addresses. */
   async #recordOwner(network: string): Promise<void> {
-    const { api, definitions: book, log } = this.#options;
-    if (book.hasRecordedOwner(network)) return;
+    const { api, definitions, log } = this.#options;
+    if (definitions.hasRecordedOwner(network)) return;
     const deadlineMs = api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS;
-    book.setOwner(network, await recordOwner(api, network, { book, deadlineMs, log }));
+    definitions.setOwner(network, await recordOwner(api, network, { catalog: definitions, deadlineMs, log }));
   }
 
   async #import(network: string, needed: readonly SeenSource[]): Promise<void> {

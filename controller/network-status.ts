@@ -1,4 +1,4 @@
-import type { CountingDefinition, DefinitionBook } from "../claims/definition-book.ts";
+import type { CountingDefinition, DefinitionCatalog } from "../claims/definition-catalog.ts";
 import { nodeDefinitionsOf } from "../claims/import/import-sources.ts";
 import { nameTakenBy, networkObjectOf, writeNetworkObject } from "../claims/network-object.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
@@ -11,7 +11,7 @@ import { countNetwork, type NetworkCounts } from "./network-counts.ts";
 
 export interface NetworkStatusOptions {
   readonly api: KubeApi;
-  readonly definitions: Pick<DefinitionBook, "networks" | "definitionOf">;
+  readonly definitions: Pick<DefinitionCatalog, "networks" | "definitionOf">;
   readonly allocations: Cache<CachedAllocation>;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
@@ -40,8 +40,8 @@ export class NetworkStatus {
     this.#changed.add(network);
   }
 
-  /** Counts what has changed, and writes what differs; not twice at once. `writes`: false only counts. Throws ApiAway. */
-  async turn(signal: AbortSignal, { writes }: { readonly writes: boolean }): Promise<void> {
+  /** Counts what has changed and writes differences; not concurrently. `writes`: false only counts. Throws ApiAway. */
+  async runPass(signal: AbortSignal, { writes }: { readonly writes: boolean }): Promise<void> {
     const { definitions, allocations, networks, idle } = this.#options;
     if (!allocations.known) return;
     const ours = new Set([...definitions.networks(), ...this.#nodeNetworks().keys()]);
@@ -99,7 +99,7 @@ export class NetworkStatus {
       );
       return;
     }
-    const status = shown(counts);
+    const status = summaryOf(counts);
     const present = known?.status as Record<string, unknown> | undefined;
     if (Object.entries(status).every(([key, value]) => present?.[key] === value)) return;
     const written = await writeNetworkObject(new ObjectClient(api), network, known, { status });
@@ -111,7 +111,7 @@ export class NetworkStatus {
 }
 
 /** Decimal strings: the numbers of an IPv6 network fit no integer. */
-function shown(counts: NetworkCounts): Record<string, string> {
+function summaryOf(counts: NetworkCounts): Record<string, string> {
   const { subnets, definedBy, size, allocated, cooling, free } = counts;
   return {
     subnets,
@@ -123,6 +123,6 @@ function shown(counts: NetworkCounts): Record<string, string> {
   };
 }
 
-function identityOf(counting: ReturnType<DefinitionBook["definitionOf"]>): string {
+function identityOf(counting: ReturnType<DefinitionCatalog["definitionOf"]>): string {
   return counting === null ? "" : `${counting.by} ${counting.definition.fingerprint}`;
 }

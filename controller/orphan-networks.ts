@@ -1,9 +1,9 @@
-import { DefinitionBook, projectNad } from "../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../claims/definition-catalog.ts";
 import { IMPORTED, isImported, nodeDefinitionsOf } from "../claims/import/import-sources.ts";
 import { writeNetworkObject } from "../claims/network-object.ts";
 import { isAdministratorsWord } from "../claims/network-owner.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
-import type { Written } from "../kube/answers.ts";
+import type { WriteOutcome } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
@@ -21,7 +21,7 @@ import type { Log } from "../platform/log.ts";
 
 export interface OrphanNetworksOptions {
   readonly api: KubeApi;
-  readonly definitions: Pick<DefinitionBook, "networks" | "broken">;
+  readonly definitions: Pick<DefinitionCatalog, "networks" | "broken">;
   readonly allocations: Cache<CachedAllocation>;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
@@ -45,10 +45,10 @@ interface Counts {
 }
 
 /**
- * IPNetworks that no NetworkAttachmentDefinition defines any more: they tell how many addresses are left, and go when there
- * are none. One that says an administrator's word, beforehand or later, is the administrator's to delete, and one that the
- * nodes' own configuration defines may be needed at any time: both stay. So does one whose definition is there and wrong:
- * its owner is about to correct it, and the IPNetwork says whose the name is.
+ * IPNetworks that no NetworkAttachmentDefinition defines any more: they tell how many addresses are left, and go when
+ * there are none. One that says an administrator's word, beforehand or later, is the administrator's to delete, and one
+ * that the nodes' own configuration defines may be needed at any time: both stay. So does one whose definition is there
+ * and wrong: its owner is about to correct it, and the IPNetwork says whose the name is.
  */
 export class OrphanNetworks {
   readonly #options: OrphanNetworksOptions;
@@ -62,7 +62,7 @@ export class OrphanNetworks {
   }
 
   /** The definitions must be known. Throws ApiAway. */
-  async turn(signal: AbortSignal): Promise<void> {
+  async runPass(signal: AbortSignal): Promise<void> {
     const { api, networks, allocations, definitions, idle, keepSeconds } = this.#options;
     if (!networks.known || !allocations.known || idle() !== null) return;
     const defined = new Set(definitions.networks());
@@ -132,13 +132,13 @@ export class OrphanNetworks {
       },
     });
     if (allocations > 0) return false;
-    const book = new DefinitionBook(api.clock);
+    const catalog = new DefinitionCatalog(api.clock);
     const unreadable = new Set<string>();
     const nads = await api.list({
       path: NADS_PATH,
       each: (object) => {
         try {
-          book.upsert(projectNad(object));
+          catalog.upsert(projectNad(object));
         } catch (error) {
           if (!(error instanceof MalformedObjectError)) throw error;
           unreadable.add(namespaceOf(object));
@@ -146,13 +146,13 @@ export class OrphanNetworks {
       },
       restarted: () => {},
     });
-    if (nads.kind !== "listed" || book.networks().includes(name)) return false;
-    const { networks, namespaces } = wrongDefinitions(book.broken());
+    if (nads.kind !== "listed" || catalog.networks().includes(name)) return false;
+    const { networks, namespaces } = wrongDefinitions(catalog.broken());
     return !mayBeDefined(network, { networks, namespaces: new Set([...namespaces, ...unreadable]) });
   }
 
   /** Where somebody else wrote it, or it is gone, the next turn sees which. */
-  #warnRefused(name: string, written: Written): void {
+  #warnRefused(name: string, written: WriteOutcome): void {
     if (written.kind !== "refused") return;
     const { status, body } = written.answer;
     this.#options.log.warn({ object: name, status, problem: body?.message }, "IPNetwork not written");
@@ -167,7 +167,7 @@ function mayGo(object: IPNetwork): boolean {
   return isImported(object, []) && !underWay && !isAdministratorsWord(object);
 }
 
-function wrongDefinitions(broken: ReturnType<DefinitionBook["broken"]>): WrongDefinitions {
+function wrongDefinitions(broken: ReturnType<DefinitionCatalog["broken"]>): WrongDefinitions {
   const networks = new Set<string>();
   const namespaces = new Set<string>();
   for (const { key, network } of broken) {
@@ -177,7 +177,10 @@ function wrongDefinitions(broken: ReturnType<DefinitionBook["broken"]>): WrongDe
   return { networks, namespaces };
 }
 
-/** Of a wrong definition that names no network, any network of its namespace may be meant; of unknown owners, all of them. */
+/**
+ * Of a wrong definition that names no network, any network of its namespace may be meant; of unknown owners, all of
+ * them.
+ */
 function mayBeDefined({ spec }: IPNetwork, { networks, namespaces }: WrongDefinitions): boolean {
   if (networks.has(spec.network)) return true;
   return spec.definedIn === undefined ? namespaces.size > 0 : namespaces.has(spec.definedIn);

@@ -1,4 +1,4 @@
-import type { DefinitionBook } from "../claims/definition-book.ts";
+import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
 import type { Caches } from "../claims/reasons/caches.ts";
 import { isPod } from "../claims/reasons/facts.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
@@ -13,7 +13,7 @@ import type { Log } from "../platform/log.ts";
 export interface OwnerPodsOptions {
   readonly api: KubeApi;
   readonly caches: Pick<Caches, "allocations" | "claims" | "pods">;
-  readonly definitions: Pick<DefinitionBook, "definitionOf">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
   /** Why nothing may be written now, or null. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
@@ -28,8 +28,9 @@ interface Attached {
 }
 
 /**
- * Brings `status.ownerPod` of a claim back to the pod that uses it. An ADD writes its own pod there, and so does the target
- * of a migration; when that one fails, nobody else would. Where no attached pod lives the last name stays: the VM is stopped.
+ * Brings `status.ownerPod` of a claim back to the pod that uses it. An ADD writes its own pod there, and so does the
+ * target of a migration; when that one fails, nobody else would. Where no attached pod lives the last name stays: the
+ * VM is stopped.
  */
 export class OwnerPods {
   readonly #options: OwnerPodsOptions;
@@ -43,7 +44,7 @@ export class OwnerPods {
   }
 
   /** One look at every claim; not twice at once. Throws ApiAway. */
-  async turn(signal: AbortSignal): Promise<void> {
+  async runPass(signal: AbortSignal): Promise<void> {
     const { caches, idle } = this.#options;
     const { allocations, claims, pods } = caches;
     if (idle() !== null || !allocations.known || !claims.known || !pods.known) return;
@@ -87,7 +88,10 @@ export class OwnerPods {
     return users;
   }
 
-  /** Only what quorum reads confirm, and against the version just read. A conflict with another writer is left to the next turn. */
+  /**
+   * Only what quorum reads confirm, and against the version just read. A conflict with another writer is left to the
+   * next turn.
+   */
   async #bringBack(seen: ClaimView, user: Attached): Promise<void> {
     const { log } = this.#options;
     const { namespace, name } = seen;

@@ -36,7 +36,7 @@ export class PeriodicTask {
   readonly #options: PeriodicTaskOptions;
   readonly #life = new AbortController();
   #loop: Promise<void> | null = null;
-  #asked = false;
+  #triggered = false;
   #wake: (() => void) | null = null;
 
   constructor(options: PeriodicTaskOptions) {
@@ -49,7 +49,7 @@ export class PeriodicTask {
 
   /** Something happened: the next run comes soon. */
   trigger(): void {
-    this.#asked = true;
+    this.#triggered = true;
     this.#wake?.();
   }
 
@@ -62,7 +62,7 @@ export class PeriodicTask {
     const { clock, what, intervalMs, work, log, rest = {} } = this.#options;
     const { signal } = this.#life;
     while (!signal.aborted) {
-      this.#asked = false;
+      this.#triggered = false;
       const startMs = clock.monotonicMs();
       try {
         await work(signal);
@@ -71,7 +71,7 @@ export class PeriodicTask {
       }
       const gapMs = restMs(clock.monotonicMs() - startMs, rest);
       await sleep(clock, gapMs, signal);
-      if (!signal.aborted && !this.#asked && intervalMs > gapMs) await this.#wait(intervalMs - gapMs);
+      if (!signal.aborted && !this.#triggered && intervalMs > gapMs) await this.#wait(intervalMs - gapMs);
     }
   }
 

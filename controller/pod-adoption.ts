@@ -1,4 +1,4 @@
-import type { DefinitionBook } from "../claims/definition-book.ts";
+import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
 import { NotRecorded } from "../claims/import/create-allocation.ts";
 import { type ImportedAddress, recordAll } from "../claims/import/import.ts";
 import { type ImportCandidate, ImportCandidates } from "../claims/import/import-candidates.ts";
@@ -21,7 +21,7 @@ import { statusAddresses } from "../kube/views/held-addresses.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 
-/** Pods looked at closely in one turn; each costs a few reads of the API server. */
+/** Pods checked at closely in one turn; each costs a few reads of the API server. */
 const PODS_PER_TURN = 200;
 
 export interface PodAdoptionOptions {
@@ -30,7 +30,7 @@ export interface PodAdoptionOptions {
   readonly allocations: Cache<CachedAllocation>;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
-  readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad" | "nadsOf">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf">;
   readonly events: Pick<EventWriter, "warn">;
   /** Addresses that a pod reports and cannot have. */
   readonly onRefused: (count: number) => void;
@@ -40,8 +40,8 @@ export interface PodAdoptionOptions {
 }
 
 /**
- * Records the addresses that living pods report on imported networks and nobody has recorded: those that another plugin was
- * still giving while its network was imported. What somebody else holds is told, and left to the operator.
+ * Records the addresses that living pods report on imported networks and nobody has recorded: those that another plugin
+ * was still giving while its network was imported. What somebody else holds is told, and left to the operator.
  */
 export class PodAdoption {
   readonly #options: PodAdoptionOptions;
@@ -60,24 +60,24 @@ export class PodAdoption {
   }
 
   /** One look at every pod; not twice at once. Throws ApiAway. */
-  async turn(signal: AbortSignal): Promise<void> {
+  async runPass(signal: AbortSignal): Promise<void> {
     const { pods, allocations, networks, idle } = this.#options;
     if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
     const byNodes = this.#nodeNetworks();
     let records: OwnerRecords | null = null;
     const budget = new TurnBudget(this.#options.api.clock);
-    let looked = 0;
+    let checked = 0;
     const all = [...pods.items.values()];
     const uids = new Set(all.map(({ uid }) => uid));
     for (const uid of this.#unrecorded) if (!uids.has(uid)) this.#unrecorded.delete(uid);
     const isLast = ({ uid }: SweptPod) => Number(this.#unrecorded.has(uid));
     for (const pod of all.sort((a, b) => isLast(a) - isLast(b))) {
       if (budget.isSpent) await budget.nextTurn();
-      if (signal.aborted || idle() !== null || looked >= PODS_PER_TURN) return;
+      if (signal.aborted || idle() !== null || checked >= PODS_PER_TURN) return;
       if (pod.terminal || pod.addresses.length === 0 || this.#settled.has(pod)) continue;
       const wanting = this.#wanting(pod, byNodes);
       if (wanting.size > 0) {
-        looked += 1;
+        checked += 1;
         records ??= recordsOf(allocations.items);
         if (!(await this.#settle(pod, wanting, records))) {
           this.#unrecorded.add(pod.uid);
@@ -99,7 +99,10 @@ export class PodAdoption {
     return found;
   }
 
-  /** Networks of which the pod reports an address that is not known to be its own, each with the nodes' ranges that hold it. */
+  /**
+   * Networks of which the pod reports an address that is not known to be its own, each with the nodes' ranges that hold
+   * it.
+   */
   #wanting(
     pod: SweptPod,
     byNodes: ReadonlyMap<string, readonly NetworkDefinition[]>,
@@ -124,7 +127,7 @@ export class PodAdoption {
     return wanting;
   }
 
-  /** Otherwise the import brings it. Another definition that has joined may wait for its import: that is its own affair. */
+  /** Otherwise the import brings it. Whether another definition still waits for its import does not matter. */
   #isImported(network: string, nad: string): boolean {
     const { networks, definitions } = this.#options;
     const object = networkObjectOf(network, (name) => networks.items.get(name)?.object);
@@ -159,7 +162,7 @@ export class PodAdoption {
         addressesOf: () => addresses,
       });
       for (const claim of seen.claims) {
-        const found = await objects.look(namespacedPath(CLAIMS_PATH, seen.namespace, claim));
+        const found = await objects.tryGet(namespacedPath(CLAIMS_PATH, seen.namespace, claim));
         if (found.kind === "present") candidates.addClaim(found.object);
       }
       candidates.addPodView(pod);

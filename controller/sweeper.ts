@@ -12,7 +12,7 @@ import type { RestOptions } from "./periodic-task.ts";
 const CARRIED_OUT_AT_ONCE = 4;
 /** Verdicts carried out in one turn; the others have to wait for the next. */
 const CARRIED_OUT_PER_TURN = 400;
-/** A look may begin this many intervals after the end of the last one, and still counts as having looked all the time. */
+/** A pass that begins within this many intervals after the last one counts as uninterrupted observation. */
 const GAP_INTERVALS_MAX = 3;
 /** The least of that, ms: a server that restarts must not let every grace begin anew. */
 const GAP_MS_MIN = 30_000;
@@ -76,7 +76,7 @@ export class Sweeper {
   }
 
   /** One look at everything; not twice at once. Ends early when the signal aborts. */
-  async look(signal: AbortSignal): Promise<void> {
+  async runPass(signal: AbortSignal): Promise<void> {
     const { api, caches, rules, log, doubt, onDue } = this.#options;
     const reason = doubt();
     if (reason !== null) {

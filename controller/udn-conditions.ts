@@ -30,11 +30,11 @@ export interface UdnConditionsOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-type Wish = Pick<ClaimCondition, "status" | "reason" | "message">;
+type DesiredCondition = Pick<ClaimCondition, "status" | "reason" | "message">;
 
 /**
- * Tells the owner of a (Cluster)UserDefinedNetwork whether its reference to a metadata Service can be followed: a condition,
- * written only when it changes, and an event when it says no. Whether pods answer is each node's own affair.
+ * Tells the owner of a (Cluster)UserDefinedNetwork whether its reference to a metadata Service can be followed: a
+ * condition, written only when it changes, and an event when it says no. Whether pods answer is each node's own affair.
  */
 export class UdnConditions {
   readonly #options: UdnConditionsOptions;
@@ -42,8 +42,8 @@ export class UdnConditions {
   readonly #services: Reflector<ServiceView>;
   #servicesFollowed = false;
   /** What was written last, by UID: a definition without conditions drops it, and it shall not be written for ever. */
-  readonly #written = new Map<string, string>();
-  readonly #said = new Map<string, string>();
+  readonly #lastWritten = new Map<string, string>();
+  readonly #announced = new Map<string, string>();
 
   constructor(options: UdnConditionsOptions) {
     this.#options = options;
@@ -70,11 +70,11 @@ export class UdnConditions {
   }
 
   /** One look at every network; not twice at once. Throws ApiAway. */
-  async turn(signal: AbortSignal): Promise<void> {
+  async runPass(signal: AbortSignal): Promise<void> {
     if (!this.#watch.synced) return;
     const views = [...this.#watch.views()];
     const uids = new Set(views.map(({ uid }) => uid));
-    for (const known of [this.#written, this.#said])
+    for (const known of [this.#lastWritten, this.#announced])
       for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid);
     for (const view of views) {
       if (signal.aborted || this.#options.idle() !== null) return;
@@ -86,7 +86,7 @@ export class UdnConditions {
     const reference = readUdnServiceReference(view);
     const known = view.conditions.find(({ type }) => type === METADATA_SERVICE_READY);
     if (reference.kind === "none") {
-      this.#said.delete(view.uid);
+      this.#announced.delete(view.uid);
       if (known !== undefined)
         await this.#write(
           view,
@@ -94,21 +94,21 @@ export class UdnConditions {
         );
       return;
     }
-    const wish = this.#wish(reference);
-    if (wish === null) return;
-    this.#say(view, wish);
+    const desired = this.#desiredCondition(reference);
+    if (desired === null) return;
+    this.#announce(view, desired);
     const conditions = mergeCondition(view.conditions, {
       type: METADATA_SERVICE_READY,
-      ...wish,
+      ...desired,
       lastTransitionTime: isoTime(this.#options.api.clock.wallMs()),
     });
     if (!isDeepStrictEqual(conditions, view.conditions)) await this.#write(view, conditions);
     // It is kept; when somebody drops it later, it is written again.
-    else this.#written.delete(view.uid);
+    else this.#lastWritten.delete(view.uid);
   }
 
   /** null: it is not known yet. */
-  #wish(reference: Exclude<ServiceReference, { kind: "none" }>): Wish | null {
+  #desiredCondition(reference: Exclude<ServiceReference, { kind: "none" }>): DesiredCondition | null {
     if (reference.kind === "wrong")
       return { status: "False", reason: "ReferenceInvalid", message: reference.problems.join("; ") };
     if (!this.#servicesFollowed) {
@@ -125,10 +125,10 @@ export class UdnConditions {
     return { status: "False", reason, message: verdict.problem };
   }
 
-  #say(view: UdnView, { status, reason, message }: Wish): void {
+  #announce(view: UdnView, { status, reason, message }: DesiredCondition): void {
     const { uid, kind, namespace, name } = view;
-    if (this.#said.get(uid) === message) return;
-    this.#said.set(uid, message);
+    if (this.#announced.get(uid) === message) return;
+    this.#announced.set(uid, message);
     if (status === "True") return;
     this.#options.log.warn({ network: view.network }, `${describeUdn(view)}: ${message}`);
     const object = { apiVersion: UDN_API_VERSION, kind, namespace, name, uid };
@@ -137,7 +137,7 @@ export class UdnConditions {
 
   async #write(view: UdnView, conditions: readonly ClaimCondition[]): Promise<void> {
     const written = JSON.stringify(conditions.map(({ lastTransitionTime: _, ...rest }) => rest));
-    if (this.#written.get(view.uid) === written) return;
+    if (this.#lastWritten.get(view.uid) === written) return;
     const path =
       view.kind === "UserDefinedNetwork"
         ? namespacedPath(UDNS_PATH, view.namespace, view.name)
@@ -146,11 +146,11 @@ export class UdnConditions {
     const outcome = await new ObjectClient(this.#options.api).patchStatus(path, body);
     // Somebody else wrote it: the next turn sees what.
     if (outcome.kind === "conflict") return;
-    this.#written.set(view.uid, written);
+    this.#lastWritten.set(view.uid, written);
     if (outcome.kind === "done") return;
-    const { status, body: said } = outcome.answer;
+    const { status, body: answer } = outcome.answer;
     this.#options.log.warn(
-      { network: view.network, status, problem: said?.message },
+      { network: view.network, status, problem: answer?.message },
       `the condition of ${describeUdn(view)} cannot be written`,
     );
   }

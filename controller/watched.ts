@@ -1,4 +1,4 @@
-import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
+import { DefinitionCatalog, type NadView, projectNad } from "../claims/definition-catalog.ts";
 import { networkObjectOf } from "../claims/network-object.ts";
 import { readOwner } from "../claims/network-owner.ts";
 import {
@@ -54,7 +54,7 @@ export class Watched implements Caches {
   readonly nodes: Cache<CachedNode>;
   readonly networks: Cache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
-  readonly book: DefinitionBook;
+  readonly catalog: DefinitionCatalog;
   readonly #api: KubeApi;
   readonly #log: ReflectorLog;
   readonly #reflectors = new Map<Resource, Reflector<never>>();
@@ -62,7 +62,7 @@ export class Watched implements Caches {
 
   constructor(api: KubeApi, events: WatchedEvents, log: ReflectorLog) {
     this.#api = api;
-    this.book = new DefinitionBook(api.clock);
+    this.catalog = new DefinitionCatalog(api.clock);
     this.#log = log;
     this.allocations = this.#follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
       project: projectAllocation,
@@ -116,11 +116,11 @@ export class Watched implements Caches {
     this.#follow<NadView>("nads", NADS_PATH, {
       project: projectNad,
       onUpsert: (nad) => {
-        this.book.upsert(nad);
+        this.catalog.upsert(nad);
         events.definitionsChanged();
       },
       onDelete: ({ key }) => {
-        this.book.remove(key);
+        this.catalog.remove(key);
         events.definitionsChanged();
       },
     });
@@ -130,7 +130,7 @@ export class Watched implements Caches {
     const network = spec?.network;
     if (typeof network !== "string") return;
     const object = networkObjectOf(network, (name) => this.networks.items.get(name)?.object);
-    this.book.setOwner(network, readOwner(object));
+    this.catalog.setOwner(network, readOwner(object));
   }
 
   start(): void {
@@ -141,7 +141,10 @@ export class Watched implements Caches {
     await Promise.all([...this.#reflectors.values()].map((reflector) => reflector.stop()));
   }
 
-  /** Why what is seen cannot be relied upon, or null. A resource without a definition is no reason: its objects are unknown. */
+  /**
+   * Why what is seen cannot be relied upon, or null. A resource without a definition is no reason: its objects are
+   * unknown.
+   */
   get doubt(): string | null {
     for (const [resource, reflector] of this.#reflectors) {
       if (!reflector.synced && !reflector.missing) return `the ${resource} are not listed yet`;
@@ -183,7 +186,7 @@ export class Watched implements Caches {
       log: this.#log,
       onState: (state) => {
         this.#states.set(resource, state);
-        if (resource === "nads" && state !== "watching") this.book.interrupted();
+        if (resource === "nads" && state !== "watching") this.catalog.interrupted();
       },
       ...hooks,
     });

@@ -23,28 +23,28 @@ export interface WhereaboutsRecordsOptions {
 }
 
 /**
- * Releases addresses of containers that were imported from whereabouts, once its IPPool is there and has no entry of the
- * container any more: nobody else can tell when such a container has ended. A pool that is gone, or cannot be read, tells
- * nothing.
+ * Releases addresses of containers that were imported from whereabouts, once its IPPool is there and has no entry of
+ * the container any more: nobody else can tell when such a container has ended. A pool that is gone, or cannot be read,
+ * tells nothing.
  */
 export class WhereaboutsRecords {
   readonly #options: WhereaboutsRecordsOptions;
   /** Since when an entry is seen to be gone, by the allocation's UID, ms. */
   #goneMs = new Map<string, number>();
-  #lookedMs = Number.NEGATIVE_INFINITY;
+  #checkedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: WhereaboutsRecordsOptions) {
     this.#options = options;
   }
 
   /** Throws ApiAway. */
-  async turn(signal: AbortSignal): Promise<void> {
+  async runPass(signal: AbortSignal): Promise<void> {
     const { api, allocations, idle, graceSeconds } = this.#options;
     if (idle() !== null || !allocations.known) return;
     const nowMs = api.clock.monotonicMs();
-    if (nowMs - this.#lookedMs < Math.min(INTERVAL_MS, graceSeconds * 1_000)) return;
+    if (nowMs - this.#checkedMs < Math.min(INTERVAL_MS, graceSeconds * 1_000)) return;
     const held = [...allocations.items.values()].filter(({ object }) => isOfRecord(object));
-    this.#lookedMs = nowMs;
+    this.#checkedMs = nowMs;
     if (held.length === 0) return;
     const pools = await this.#readPools();
     const gone = new Map<string, number>();

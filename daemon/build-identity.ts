@@ -1,4 +1,4 @@
-import { type NetworkFacts, NotLearnt, type ShownAttachment } from "../identity/compose.ts";
+import { type AttachmentSummary, type NetworkFacts, NotLearnt } from "../identity/compose.ts";
 import { IdentityService } from "../identity/service.ts";
 import { ClusterIdentities } from "../identity/sources/cluster.ts";
 import { ClusterVms } from "../identity/sources/cluster-vms.ts";
@@ -37,7 +37,7 @@ export function buildIdentityService(
       return plan === null ? null : parsePlan(plan).mtu;
     },
     mac: (pod, name) => (isAlone ? null : behind.pods.reportedMac(pod, name)),
-    routes: (definition, attachment, earlier) => routesShown(listeners, definition, attachment, earlier),
+    routes: (definition, attachment, earlier) => identityRoutes(listeners, definition, attachment, earlier),
   };
   if (isAlone) {
     const source = new StandaloneIdentities(behind, facts);
@@ -49,23 +49,23 @@ export function buildIdentityService(
     api: cluster.api,
     facts,
     vms,
-    networks: () => [...new Set([...cluster.book.networks(), ...cluster.store.attachmentCounts().keys()])],
+    networks: () => [...new Set([...cluster.catalog.networks(), ...cluster.store.attachmentCounts().keys()])],
     hasEnded: (network, { node, containerID, interface: name }) =>
       node === cluster.node && store.attachment(network, containerID, name) === undefined,
   });
   return new IdentityService({ store, source, vms, facts, notReady });
 }
 
-/** As an ADD that is repeated now would answer them. */
-function routesShown(
+/** As in the answer to a repeated ADD. */
+function identityRoutes(
   listeners: Pick<ListenerService, "enabled" | "serves">,
   definition: NetworkDefinition,
-  attachment: ShownAttachment | null,
-  earlier: readonly ShownAttachment[],
+  attachment: AttachmentSummary | null,
+  earlier: readonly AttachmentSummary[],
 ): readonly Route[] {
   const { routes, metadata } = definition;
   if (metadata?.kind !== "on" || attachment === null || !listeners.enabled) return routes;
-  const serves = (one: ShownAttachment) => listeners.serves(one) && ipv4Of(one).length > 0;
+  const serves = (one: AttachmentSummary) => listeners.serves(one) && ipv4Of(one).length > 0;
   const hasRoute = routes.some(({ dst }) => dst === METADATA_ROUTE_DST);
   if (hasRoute || !serves(attachment) || !isOnLink(attachment, definition) || earlier.some(serves))
     return routes;

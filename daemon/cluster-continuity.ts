@@ -8,17 +8,17 @@ import { Continuity } from "../store/cluster/allocations/continuity.ts";
 import { type Creation, hasServedSince } from "../store/cluster/allocations/served-since.ts";
 
 /**
- * After a gap in contact, ms, until every node has found out what it has lost: each asks again every PROBE_PAUSE_MS_MAX while
- * its watch is broken, and a comparison of a hundred attachments takes less than a second.
+ * After a gap in contact, ms, until every node knows what it has lost: each probes the API every PROBE_PAUSE_MS_MAX
+ * while its watch is broken, and comparing a hundred attachments takes less than a second.
  */
 const SETTLE_MS = 4_000;
-/** Between two questions whether the API server is there, while the watch is broken, ms; half of it at least. */
+/** Pause between two probes while the watch is broken, ms; at least half of it. */
 const PROBE_PAUSE_MS_MAX = 1_500;
-/** For the answer to one, ms: a server that takes longer is away. */
+/** For the answer to a probe, ms: a slower server counts as away. */
 const PROBE_MS_MAX = 1_500;
-/** For a read or write that comes again if it fails, ms. */
+/** For a read or write that is retried if it fails, ms. */
 const LOOK_MS_MAX = 10_000;
-/** After the end of a recovery, ms, before it is recorded. */
+/** After the end of a recovery, ms, before the mark is removed. */
 const END_SPARE_MS = 500;
 
 export interface ClusterContinuityOptions {
@@ -26,22 +26,22 @@ export interface ClusterContinuityOptions {
   readonly node: string;
   readonly recoveryMs: number;
   readonly log: Log;
-  /** Reads the IPNetwork of a network now, and tells it to `seen`. Throws ApiAway. */
-  look(network: string, deadlineMs: number): Promise<void>;
-  /** Everything that is followed must be listed anew. */
+  /** Reads the IPNetwork of a network now and passes it to `seen`. Throws ApiAway. */
+  readMark(network: string, deadlineMs: number): Promise<void>;
+  /** Everything that is followed must be listed again. */
   relist(): void;
-  /** Contact was lost and is there again: what this node holds is to be compared. */
+  /** Contact was lost and is there again: what this node holds must be compared. */
   compare(): void;
 }
 
-/** Whether this node's API server has what it had: fed by the watches, told to the others in IPNetworks. */
+/** Whether the API server still has what it had: fed by the watches, shared with other nodes through IPNetworks. */
 export class ClusterContinuity {
   readonly continuity: Continuity;
   readonly #options: ClusterContinuityOptions;
   #away = false;
   #stopped = false;
   #probing: Timer | null = null;
-  /** When to look whether a mark of this node's can be taken off, by network. */
+  /** By network: when to check whether this node's mark can be removed. */
   readonly #ends = new Map<string, Timer>();
 
   constructor(options: ClusterContinuityOptions) {
@@ -51,7 +51,7 @@ export class ClusterContinuity {
       settleMs: Math.min(SETTLE_MS, recoveryMs),
       recoveryMs,
       clock: api.clock,
-      look: (network, deadlineMs) => options.look(network, deadlineMs),
+      readMark: (network, deadlineMs) => options.readMark(network, deadlineMs),
       mark: (network, what) => this.#mark(network, what),
       onWentBack: () => {
         log.error(
@@ -63,7 +63,7 @@ export class ClusterContinuity {
     });
   }
 
-  /** What the watch is doing by which this node notices gaps. */
+  /** The state of the watch that detects gaps. */
   noteState(state: ReflectorState): void {
     if (state === "away") {
       this.#away = true;
@@ -78,14 +78,14 @@ export class ClusterContinuity {
   }
 
   /**
-   * Whether the server was away at all, or only the connection was cut. Asked when the watch is there again, which from then on
-   * notices whatever comes: a server that is about to end closes its watches first, and still answers. An answer that takes
-   * longer than the others are given time for is of no use.
+   * Finds out whether the server was away, or only the connection was cut. Called once the watch is there again, which
+   * detects whatever comes next: a server that is about to end closes its watches first, and still answers. An answer
+   * that takes longer than the other nodes wait is of no use.
    */
   async #examine(gap: number, creation: Creation): Promise<void> {
     const { continuity } = this;
     const [current, served] = await Promise.all([
-      // An older version than one that was seen before is noticed there.
+      // A version older than one seen before is detected there.
       this.probe(SETTLE_MS).catch(() => false),
       hasServedSince(this.#options.api, creation, SETTLE_MS),
     ]);
@@ -99,7 +99,7 @@ export class ClusterContinuity {
       );
   }
 
-  /** While the watch is broken, questions tell whether the server is there: a watch may be refused for long. */
+  /** While the watch is broken, probes tell whether the server is there: a watch may be refused for long. */
   #probeSoon(): void {
     if (this.#probing !== null || this.#stopped) return;
     const { clock } = this.#options.api;
@@ -117,7 +117,7 @@ export class ClusterContinuity {
     });
   }
 
-  /** An IPNetwork that was read. A mark that has stood long enough is taken off. */
+  /** Notes an IPNetwork that was read. A mark that has stood long enough is removed. */
   seen(network: string, object: IPNetwork | null): void {
     const { continuity } = this;
     const mark = recoveryMark(object);
@@ -133,8 +133,8 @@ export class ClusterContinuity {
   }
 
   /**
-   * Asks which version the API server is at: an older one than was seen tells that it was restored. Returns whether it said.
-   * Throws ApiAway.
+   * Reads the API server's present version: one older than any seen before shows that it was restored. Returns whether
+   * there was an answer. Throws ApiAway.
    */
   async probe(msMax = LOOK_MS_MAX): Promise<boolean> {
     const newestBefore = this.continuity.newest;
@@ -167,16 +167,16 @@ export class ClusterContinuity {
   }
 
   /**
-   * Whoever reads the mark when it has stood long enough takes it off; there may be no ADD for hours. A mark that was read again
-   * after another one, as happens while several nodes write theirs, stands for longer.
+   * Removes a mark that has stood long enough; there may be no ADD for hours that would. A mark that was read again
+   * after another one, as happens while several nodes write theirs, stays longer.
    */
   #endIn(network: string, ms: number): void {
     this.#ends.get(network)?.cancel();
-    const { api, look, log } = this.#options;
+    const { api, readMark, log } = this.#options;
     const end = async () => {
       this.#ends.delete(network);
       try {
-        await look(network, api.clock.monotonicMs() + LOOK_MS_MAX);
+        await readMark(network, api.clock.monotonicMs() + LOOK_MS_MAX);
       } catch (error) {
         log.warn({ network, err: error as Error }, "the recovery goes on");
       }

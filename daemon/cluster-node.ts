@@ -1,4 +1,4 @@
-import { DefinitionBook, type NadView, projectNad } from "../claims/definition-book.ts";
+import { DefinitionCatalog, type NadView, projectNad } from "../claims/definition-catalog.ts";
 import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { NetworkOwners } from "../claims/network-owners.ts";
 import { NodeConfigurations } from "../claims/node-configurations.ts";
@@ -20,7 +20,7 @@ import {
 } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
-import { type AskedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";
+import { type RequestedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
@@ -59,7 +59,7 @@ export interface ClusterNodeOptions {
 export class ClusterNode {
   readonly api: OpenKubeApi;
   readonly pods: PodDirectory;
-  readonly book: DefinitionBook;
+  readonly catalog: DefinitionCatalog;
   readonly owners: NetworkOwners;
   readonly configurations: NodeConfigurations;
   readonly contact: ClusterContinuity;
@@ -83,7 +83,7 @@ export class ClusterNode {
     this.#log = log;
     this.node = context.node;
     const { clock } = context;
-    this.book = new DefinitionBook(clock);
+    this.catalog = new DefinitionCatalog(clock);
     this.configurations = new NodeConfigurations(clock);
     const { onRequest } = options;
     this.api = options.connect(options.kubeconfig, clock, onRequest ? { onRequest } : {});
@@ -92,16 +92,16 @@ export class ClusterNode {
       node: context.node,
       recoveryMs: options.recoverySeconds * 1_000,
       log,
-      look: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
+      readMark: (network, deadlineMs) => this.owners.learn(network, { fresh: true, deadlineMs }),
       compare: () => this.#lostTouch(),
       relist: () => {
         this.#podWatch.relist();
         this.#nadWatch.relist();
       },
     });
-    const { book, contact } = this;
+    const { catalog, contact } = this;
     const seen = (network: string, object: IPNetwork | null) => contact.seen(network, object);
-    this.owners = new NetworkOwners({ api: this.api, book, log, seen });
+    this.owners = new NetworkOwners({ api: this.api, catalog: catalog, log, seen });
     this.#events = new EventWriter({
       api: this.api,
       component: "holdfast-daemon",
@@ -125,10 +125,10 @@ export class ClusterNode {
       api: this.api,
       path: NADS_PATH,
       project: projectNad,
-      onUpsert: (nad) => this.book.upsert(nad),
-      onDelete: (nad) => this.book.remove(nad.key),
+      onUpsert: (nad) => this.catalog.upsert(nad),
+      onDelete: (nad) => this.catalog.remove(nad.key),
       onState: (state) => {
-        if (state !== "watching") this.book.interrupted();
+        if (state !== "watching") this.catalog.interrupted();
       },
       log,
     });
@@ -145,14 +145,14 @@ export class ClusterNode {
         warn,
         events: this.#events,
       }),
-      definitions: this.book,
+      definitions: this.catalog,
       continuity: contact.continuity,
       addDeadlineMs: options.addDeadlineMs,
       watchNetwork: (network, hint) => this.#watchNetwork(network, hint),
     });
     this.imports = new NodeImports({
       api: this.api,
-      book: this.book,
+      catalog: this.catalog,
       learnOwner: (network) =>
         this.owners.learn(network, { deadlineMs: clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS }),
       hint: this.store.hint,
@@ -193,9 +193,9 @@ export class ClusterNode {
 
   /** What of this node's own configuration somebody has to look at. Throws ApiAway. */
   findings(): Promise<Finding[]> {
-    const { book, node, store } = this;
+    const { catalog, node, store } = this;
     return this.configurations.findings({
-      book,
+      catalog: catalog,
       node,
       isUsed: (network) => store.attachmentsOfNetwork(network).length > 0,
       holderOf: (network, address) => store.holderOf(network, address),
@@ -203,8 +203,8 @@ export class ClusterNode {
   }
 
   /** Where the owner of a network has put it: one plan for each of the NADs of the namespace that it belongs to. */
-  listenerPlans(network: string): AskedPlan[] {
-    return this.book.configsOf(network).map((config) => readPlan(ourPluginOf(config)));
+  listenerPlans(network: string): RequestedPlan[] {
+    return this.catalog.configsOf(network).map((config) => readPlan(ourPluginOf(config)));
   }
 
   /** Tells the pod's owner what a refusal means, where somebody has to act. */

@@ -239,7 +239,7 @@ export class Daemon {
       this.#every(intervalMs, "comparing with the API", () => settlement.compare());
     }
     this.#spool.keepDraining();
-    this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.look());
+    this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.runPass());
     settlement?.begin();
     this.#store.watchAttachments((network) => network === null && settlement?.reopened());
     this.#every(HOUSEKEEPING_INTERVAL_MS, "housekeeping", () => this.#store.housekeeping(bootTimeUs()));

@@ -7,7 +7,7 @@ import type { Networks } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";
 import { ADDRESS_STATES, seriesOf } from "./network-series.ts";
 
-/** Buckets around what an ADD costs: well below a millisecond in the daemon, up to the deadline when it has to wait. */
+/** Buckets around the time of an ADD: well below a millisecond in the daemon, up to the deadline if it has to wait. */
 const SECONDS_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10];
 
 export interface MetricSources {
@@ -15,16 +15,16 @@ export interface MetricSources {
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
   waiting(): number;
-  /** Releases that the API server has not been told. */
+  /** Releases that the API server has not been told yet. */
   owed(): number;
-  /** Attachments whose address belongs to somebody else by now. */
+  /** Attachments whose address now belongs to another owner. */
   lost(): number;
   /** null: no Kubernetes behind this daemon. */
   readonly requests: ApiRequestMetrics | null;
   readonly listeners: ListenerService;
 }
 
-/** Requests to the API server, counted before the registry that shows them exists. */
+/** Requests to the API server, counted before the registry that exports them exists. */
 export class ApiRequestMetrics {
   readonly seconds = new Histogram({
     name: "holdfast_api_request_duration_seconds",
@@ -39,7 +39,7 @@ export class ApiRequestMetrics {
   }
 }
 
-/** Everything `GET /metrics` shows. Gauges are computed from the store when they are asked for. */
+/** Everything in `GET /metrics`. Gauges are computed from the store at each request. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly #duration: Histogram<"verb" | "outcome">;
@@ -133,7 +133,7 @@ export class Metrics {
     });
   }
 
-  /** Networks are read once for all their gauges, so that one answer is one moment. */
+  /** Networks are read once for all gauges, so that one answer is consistent. */
   async #refreshNetworks(): Promise<void> {
     const { attachments, ranges } = seriesOf(await networksOf(this.#store));
     for (const gauge of [this.#size, this.#addresses, this.#attachments]) gauge.reset();
@@ -159,7 +159,7 @@ export class Metrics {
   }
 }
 
-/** Metrics go on while the database is away; the networks are missing then. */
+/** Metrics are served while the database is away, without those of networks. */
 async function networksOf(store: Pick<Networks, "networks">): Promise<NetworkView[]> {
   try {
     return await store.networks();

@@ -2,18 +2,18 @@ import { createHash } from "node:crypto";
 import type { NetworkView } from "../store/records.ts";
 
 /**
- * Ranges with time series of their own: whoever may write NetworkAttachmentDefinitions makes networks, and a monitoring system
- * keeps every series that it ever saw. A node serves tens of networks.
+ * Ranges with time series of their own. Anybody who may write NetworkAttachmentDefinitions creates networks, and a
+ * monitoring system keeps every series for long. A node serves tens of networks.
  */
 const RANGES_SHOWN_MAX = 500;
-/** Longest list of subnets in a label, characters; a longer one is cut and told apart by its hash. */
+/** Longest list of subnets in a label, characters; a longer one is cut and distinguished by its hash. */
 const LABEL_CHARS_MAX = 200;
-/** No network can be called so. */
+/** No network can have this name. */
 export const OTHERS = "(others)";
 
 export const ADDRESS_STATES = ["allocated", "cooling", "free", "excluded"] as const;
 
-/** The counts of one range, or of all that have no series of their own, as labels and numbers. */
+/** The counts of one range, or of all without series of their own, as labels and numbers. */
 interface RangeSeries {
   readonly network: string;
   readonly subnets: string;
@@ -26,7 +26,7 @@ export interface NetworkSeries {
   readonly ranges: readonly RangeSeries[];
 }
 
-/** What `GET /metrics` tells of networks. Those that containers of this node use come first; what exceeds the bound is one sum. */
+/** The metrics of networks. Those used by containers of this node come first; the rest beyond the limit is one sum. */
 export function seriesOf(networks: readonly NetworkView[]): NetworkSeries {
   const attachments = new Map<string, number>();
   const ranges: RangeSeries[] = [];

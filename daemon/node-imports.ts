@@ -1,8 +1,8 @@
 import type { ClusterRequest } from "../claims/cluster-request.ts";
-import type { DefinitionBook } from "../claims/definition-book.ts";
+import type { DefinitionCatalog } from "../claims/definition-catalog.ts";
 import { importNetwork, recordAll } from "../claims/import/import.ts";
+import { ImportBackoff } from "../claims/import/import-backoff.ts";
 import { ImportCandidates } from "../claims/import/import-candidates.ts";
-import { ImportPace } from "../claims/import/import-pace.ts";
 import { describeSource, editionOf, type SeenSource, sourcesOf } from "../claims/import/import-sources.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
@@ -15,15 +15,15 @@ import { sleep, type Timer } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
 
 /**
- * How long, ms, a configuration of the nodes is taken to be covered before its IPNetwork is read again: unlike a NAD it
- * has no edition that would tell that somebody else gave addresses meanwhile.
+ * How long, ms, a configuration of the nodes counts as covered before its IPNetwork is read again: unlike a NAD it has
+ * no edition that shows whether addresses came from elsewhere meanwhile.
  */
 const NODES_BELIEVED_MS = 300_000;
 
 interface NodeImportsOptions {
   readonly api: KubeApi;
-  readonly book: DefinitionBook;
-  /** Whose a network is comes before its import: the pods of a namespace that may not use it bring no addresses along. */
+  readonly catalog: DefinitionCatalog;
+  /** Determined before the import: pods of a namespace that may not use the network bring no addresses. */
   readonly learnOwner: (network: string) => Promise<unknown>;
   readonly hint: Pick<Hint, "ownedBy" | "refresh">;
   /** The pods of this node, projected with their addresses. */
@@ -35,30 +35,30 @@ interface Covered {
   readonly isNad: boolean;
   /** When that was read, ms. */
   readonly readMs: number;
-  /** Of a NAD the edition that the IPNetwork has, as far as is known; 0 else. */
+  /** For a NAD: the edition in the IPNetwork, as far as is known; else 0. */
   readonly generation: number;
 }
 
 /** Which networks' addresses from before Holdfast are recorded, and by which definitions; imports the others. */
 export class NodeImports {
   readonly #options: NodeImportsOptions;
-  readonly #pace: ImportPace;
-  /** By network the editions that are covered. */
+  readonly #pace: ImportBackoff;
+  /** By network: the editions that are covered. */
   readonly #addresses = new StatusAddressReader();
   readonly #covered = new Map<string, Map<string, Covered>>();
   readonly #importing = new SingleFlight<void>();
 
   constructor(options: NodeImportsOptions) {
     this.#options = options;
-    this.#pace = new ImportPace(options.api.clock);
+    this.#pace = new ImportBackoff(options.api.clock);
   }
 
-  /** Imports every network that has a NAD. One network's failure is its own: an ADD there tries again, and the others are served. */
+  /** Imports every network that has a NAD. A failure concerns only its network: an ADD there tries again. */
   async startAll(): Promise<void> {
-    const { book, log } = this.#options;
-    for (const network of book.networks()) {
+    const { catalog, log } = this.#options;
+    for (const network of catalog.networks()) {
       try {
-        await this.#import(network, null, sourcesOf(book, network, null));
+        await this.#import(network, null, sourcesOf(catalog, network, null));
       } catch (error) {
         log.warn({ network, err: error as Error }, "addresses in use from before are not imported yet");
       }
@@ -66,9 +66,9 @@ export class NodeImports {
   }
 
   /**
-   * A network's addresses from before Holdfast are recorded, those behind each of its definitions, before a new one is
-   * given. Of another's definition that joins again and again nobody but itself waits for each import (ImportPace).
-   * Throws ApiAway, RefusalError.
+   * Records a network's addresses from before Holdfast, behind each of its definitions, before a new one is allocated.
+   * When a definition of another namespace joins again and again, only its own ADDs wait for each import
+   * (ImportBackoff). Throws ApiAway, RefusalError.
    */
   async ensure(
     network: string,
@@ -76,7 +76,7 @@ export class NodeImports {
     deadlineMs: number,
   ): Promise<void> {
     for (;;) {
-      const sources = sourcesOf(this.#options.book, network, needs.nodes);
+      const sources = sourcesOf(this.#options.catalog, network, needs.nodes);
       const open = this.#open(network, sources);
       const due = open.filter((one) => this.#waitMs(network, one) === 0);
       if (due.length > 0) {
@@ -85,7 +85,7 @@ export class NodeImports {
       }
       const own = open.find((one) => "definition" in one && one.definition === needs.nad);
       if (own === undefined) return this.#bringUpToDate(network, sources);
-      await this.#waitForTurn(network, own, deadlineMs);
+      await this.#waitForPause(network, own, deadlineMs);
     }
   }
 
@@ -102,12 +102,12 @@ export class NodeImports {
     return this.#isEverybodys(network, source) ? 0 : this.#pace.waitMs(network, source);
   }
 
-  /** What says which addresses there are: nothing is given before it is covered. */
+  /** The definitions that must be covered before anything is allocated. */
   #isEverybodys(network: string, source: SeenSource): boolean {
-    return "subnets" in source || this.#options.book.definitionOf(network)?.by === source.definition;
+    return "subnets" in source || this.#options.catalog.definitionOf(network)?.by === source.definition;
   }
 
-  async #waitForTurn(network: string, source: SeenSource, deadlineMs: number): Promise<void> {
+  async #waitForPause(network: string, source: SeenSource, deadlineMs: number): Promise<void> {
     const waitMs = this.#waitMs(network, source);
     const { clock } = this.#options.api;
     if (clock.monotonicMs() + waitMs < deadlineMs) return sleep(clock, waitMs);
@@ -116,7 +116,7 @@ export class NodeImports {
     throw new RefusalError(refuse("NOT_READY", { reason }));
   }
 
-  /** Editions that this node has followed, for the time after a restart, in the background. */
+  /** Records in the background the editions that this node has followed, for the time after a restart. */
   #bringUpToDate(network: string, sources: readonly SeenSource[]): void {
     const covered = this.#covered.get(network);
     const isNew = (one: SeenSource) => {
@@ -147,18 +147,18 @@ export class NodeImports {
     }
   }
 
-  /** One at a time for a network: who waited for another's import looks again whether it covered its own definition. */
+  /** One import at a time for a network: a waiter then checks whether that import covered its definition too. */
   #import(network: string, nodes: NetworkDefinition | null, needed: readonly SeenSource[]): Promise<void> {
     return this.#importing.run(() => this.#importNow(network, nodes, needed), network);
   }
 
-  /** Nothing is listed where the `needed` are covered already. */
+  /** Lists nothing if the `needed` definitions are already covered. */
   async #importNow(
     network: string,
     nodes: NetworkDefinition | null,
     needed: readonly SeenSource[],
   ): Promise<void> {
-    const { api, book: definitions, learnOwner, hint, log } = this.#options;
+    const { api, catalog: definitions, learnOwner, hint, log } = this.#options;
     await learnOwner(network);
     const sources = sourcesOf(definitions, network, nodes);
     const nowMs = api.clock.monotonicMs();
@@ -170,14 +170,14 @@ export class NodeImports {
     }
     // Others may have imported before this node's own configuration changed hands.
     if (result.kind === "done-before" && nodes !== null) recorded = await this.#recordOwnPods(network, nodes);
-    // What was just created is not in the picture yet.
+    // What was just created is not in the hint yet.
     if (recorded > 0) await hint.refresh();
     this.#note(network, sources, result.kind === "imported" ? sources : needed, nowMs);
   }
 
   #note(network: string, sources: readonly SeenSource[], read: readonly SeenSource[], readMs: number): void {
     const before = this.#covered.get(network) ?? new Map<string, Covered>();
-    // Editions that are gone do not come back; what the node's configuration says may.
+    // Past editions do not return; what the node's configuration says may.
     const covered = new Map([...before].filter(([, { isNad }]) => !isNad));
     for (const one of sources) {
       const known = before.get(editionOf(one));
@@ -189,7 +189,7 @@ export class NodeImports {
 
   /** Returns how many addresses of this node's own pods had no record. */
   async #recordOwnPods(network: string, nodes: NetworkDefinition): Promise<number> {
-    const { api, book: definitions, hint, pods, log } = this.#options;
+    const { api, catalog: definitions, hint, pods, log } = this.#options;
     const candidates = new ImportCandidates(network, {
       definitions,
       nodes,

@@ -16,7 +16,7 @@ export function buildServer(cni: CniContext, admin: NodeAdminApi, metrics: Metri
     logger: false,
     bodyLimit: CNI_BODY_BYTES_MAX,
     routerOptions: { maxParamLength: 300 },
-    // What arrives while the daemon ends is answered by the routes, in the words a runtime understands.
+    // Requests that arrive while the daemon ends are answered by the routes, in a form that a runtime understands.
     return503OnClosing: false,
     frameworkErrors: (error, { url }, reply) => {
       sendApiError(reply, refuse("REQUEST_INVALID", { key: "URL", value: url, remedy: error.message }));

@@ -12,7 +12,7 @@ import type { HostLocalDirs } from "../store/host-local/takeover.ts";
 
 const { configFile, settings } = PROCESSES.daemon;
 
-/** The values of platform/settings/daemon.ts, and what follows from them. */
+/** The values of platform/settings/daemon.ts, and what is derived from them. */
 export type DaemonSettings = Omit<
   ValuesOf<typeof settings>,
   "kubeconfig" | "identitySocket" | "identityGroup" | "hostLocalDirs" | "spool" | "node"
@@ -20,7 +20,7 @@ export type DaemonSettings = Omit<
   readonly hostLocalDirs: HostLocalDirs;
   /** null: there is none. */
   readonly identitySocket: string | null;
-  /** GID; null: the daemon's own user alone. */
+  /** GID; null: only the daemon's own user. */
   readonly identityGroup: number | null;
   readonly spool: string;
   readonly node: string;
@@ -50,7 +50,10 @@ function identitySocketOf(given: string | undefined, socket: string): string | n
   return given === "" || given === "off" ? null : given;
 }
 
-/** A cluster's configurations are written by its tenants, and what is not mounted would look empty: only what an operator names. */
+/**
+ * In a cluster only folders that an operator names: tenants write configurations, and an unmounted folder would look
+ * empty.
+ */
 function hostLocalDirsOf(given: readonly string[] | undefined, inCluster: boolean): HostLocalDirs {
   const [standard = HOST_LOCAL_DATA_DIR] = given ?? [];
   return { standard, allowed: given ?? (inCluster ? [HOST_LOCAL_DATA_DIR] : null) };

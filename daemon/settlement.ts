@@ -3,16 +3,16 @@ import type { Log } from "../platform/log.ts";
 import type { Clock, Timer } from "../platform/time.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
-/** How often to look whether everything is listed at the start, ms. */
+/** How often to check at the start whether everything is listed, ms. */
 const SETTLE_INTERVAL_MS = 20;
-/** Pause before what could not be settled is tried again, ms: a kubelet that has just started reports within seconds. */
+/** Pause before settling is retried, ms: a kubelet that has just started reports within seconds. */
 const SETTLE_AGAIN_MS = 1_000;
-/** Pause before a comparison with the API that did not finish is tried again, ms. */
+/** Pause before an unfinished comparison with the API is retried, ms. */
 const REASSERT_AGAIN_MS = 5_000;
 
 /**
- * What this node and the API server owe each other, before ADD is served and later: settled once at the start, and again
- * when the journal had to begin anew; compared after every loss of touch and every few minutes.
+ * Brings this node and the API server into agreement, before ADD is served and later: once at the start, again when the
+ * journal had to begin anew, and by comparison after every gap in contact and every few minutes.
  */
 export class Settlement {
   readonly #cluster: ClusterNode;
@@ -25,7 +25,7 @@ export class Settlement {
   #stopped = false;
   #timer: Timer | undefined;
   #reassertAgain: Timer | undefined;
-  /** Why settling did not succeed the last time. */
+  /** Why the last attempt to settle failed. */
   #problem: string | null = null;
 
   constructor(parts: {
@@ -43,7 +43,7 @@ export class Settlement {
     this.#mayCompare = parts.mayCompare;
   }
 
-  /** Why ADD has to wait for it; null when it has not. */
+  /** Why ADD must wait for it; null when it need not. */
   get pending(): string | null {
     if (this.#settled) return null;
     return this.#problem ?? "the API server was not told yet what it is owed";
@@ -57,28 +57,29 @@ export class Settlement {
     return [{ invariant: "node", message, hint, whyNotReady: this.#problem }];
   }
 
-  /** Tries again and again until it has settled: the API server may come only later. */
+  /** Retries until it has settled: the API server may come up later. */
   begin(): void {
     if (this.#running) return;
     this.#running = true;
     this.#tryIn(SETTLE_INTERVAL_MS);
   }
 
-  /** The database was opened again. One that was damaged has begun anew, and learns from the API first. */
+  /** The database was reopened. If it was damaged, it is a new one, and is filled from the API first. */
   reopened(): void {
     if (!this.#settled || this.#cluster.store.isSettled) return;
     this.#settled = false;
     this.begin();
   }
 
-  /** After a loss of touch. An API server that comes back refuses much in its first seconds: so again, until it has gone through. */
+  /** After a gap in contact. A returning API server refuses much in its first seconds: retries until it succeeds. */
   lostTouch(): void {
-    // Before it has settled: the comparison that belongs to that may have begun before the gap.
+    // Before settling: the comparison that is part of it may have begun before the gap.
     if (!this.#mayCompare()) this.#compareAgain();
     else
       this.#compare(true)
         .then((stillLost) => {
-          // Whoever has it may let go: of a restored server the former holder, which is there again without a container.
+          // The other owner may release it: on a restored server it is the former holder, which exists again without a
+          // container.
           if (stillLost && this.#cluster.contact.continuity.recovering.length > 0) this.#compareAgain();
         })
         .catch((error: Error) => {
@@ -96,7 +97,7 @@ export class Settlement {
     if (!this.#stopped) this.#reassertAgain = this.#clock.timer(REASSERT_AGAIN_MS, () => this.lostTouch());
   }
 
-  /** Whether something is somebody else's. */
+  /** Whether an address belongs to another owner now. */
   async #compare(afterGap: boolean): Promise<boolean> {
     const { contact, store } = this.#cluster;
     await contact.probe();
@@ -154,7 +155,7 @@ export class Settlement {
     if (this.#running) this.#tryIn(nextMs);
   }
 
-  /** When everything is listed: what the process before this one owed, and what it believed to hold. */
+  /** Once everything is listed: settles the releases of the previous process, and what it held. */
   async #settle(): Promise<void> {
     const { store } = this.#cluster;
     if (!this.#mayBegin() || this.#cluster.notReady() !== null) return;
@@ -168,9 +169,9 @@ export class Settlement {
         "the machine was rebooted in the middle of ADDs; what they had reserved for pods that have ended is given back",
       );
     await store.drainOutbox();
-    // Damaged meanwhile: it comes again.
+    // The database was damaged meanwhile: to be retried.
     if (!store.isSettled) return;
-    // Before anybody is served: what this node holds may have been taken away while nobody looked.
+    // Before ADDs are served: allocations of this node may have been lost while it was down.
     await this.#compare(true);
     this.#settled = true;
     this.#problem = null;

@@ -7,20 +7,23 @@ import type { Log } from "../platform/log.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import type { Clock, Timer } from "../platform/time.ts";
 
-/** How often the folder is looked at: a DEL in it has been answered already, only its address waits. */
+/** How often the folder is checked: a DEL in it has been answered already, only its address waits. */
 const DRAIN_INTERVAL_MS = 1_000;
-/** Files delivered at once: they share a commit, so that thousands of them do not keep the first ADD waiting for minutes. */
+/** Files delivered at once: they share a commit, so that thousands of them do not delay the first ADD by minutes. */
 const TOGETHER_MAX = 100;
 /** A file still being written is renamed within milliseconds; older ones are left over from a crash. */
 const PARTIAL_KEEP_MS = 3_600_000;
 
-/** DELs that the plugin binary could not deliver. Drained before the first ADD, and again and again after it. */
+/** DELs that the plugin binary could not deliver. Drained before the first ADD, and regularly after it. */
 export class Spool {
   readonly #folder: string;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #deliver: (wire: CniWireRequest) => Promise<void>;
-  /** Unfinished files, by when they were first seen on the monotonic clock: a wall clock that jumps must not take one from its writer. */
+  /**
+   * Unfinished files, by when they were first seen on the monotonic clock: a jump of the wall clock must not remove a
+   * file in use.
+   */
   readonly #partials = new Map<string, number>();
   #timer: Timer | null = null;
   readonly #draining = new SingleFlight<void>();
@@ -33,7 +36,7 @@ export class Spool {
     ensureFolder(folder, "spool");
   }
 
-  /** Delivers every file there is, oldest first. Rejects when one could not be delivered: it stays, and so do later ones. */
+  /** Delivers every file, oldest first. Rejects when one could not be delivered: it stays, and so do later ones. */
   drain(): Promise<void> {
     return this.#draining.run(() => this.#drainAll());
   }
@@ -55,7 +58,7 @@ export class Spool {
     await this.#draining.underWay()?.catch(() => {});
   }
 
-  /** Files waiting, and files that could not be understood. */
+  /** Number of waiting files, and of files that could not be read. */
   counts(): { waiting: number; bad: number } {
     const names = this.#names();
     return {
@@ -77,7 +80,7 @@ export class Spool {
     }
   }
 
-  /** A file that is no DEL is put aside for a person to look at; it must not hold up the others. */
+  /** A file that is not a DEL is put aside for an operator; it must not hold up the others. */
   #read(name: string): CniWireRequest | null {
     const path = join(this.#folder, name);
     try {
@@ -104,7 +107,7 @@ export class Spool {
     try {
       return readdirSync(this.#folder);
     } catch {
-      // Removed by hand: the plugin binary makes it again when it needs it.
+      // Removed by hand: the plugin binary creates it again when it needs it.
       return [];
     }
   }

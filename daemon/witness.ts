@@ -5,13 +5,13 @@ import { type Clock, nextTurn } from "../platform/time.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../store/records.ts";
 
-/** Attachments looked at between two breaths of the event loop. */
+/** Attachments checked in one turn of the event loop. */
 const PAGE = 200;
 
 /**
- * Ends attachments whose DEL was lost: a network namespace that this daemon saw and that has been gone for the whole
- * grace is ended as if by DEL, and in Kubernetes only if its pod has ended too. What was never seen, or cannot be
- * looked at, is left alone.
+ * Ends attachments whose DEL was lost: an attachment whose network namespace was seen and has been gone for the whole
+ * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. A namespace that was never seen, or
+ * cannot be checked, is left alone.
  * See docs/decisions/0005.
  */
 export class Witness {
@@ -21,7 +21,7 @@ export class Witness {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #graceMs: number;
-  /** Attachment id → since when it has been seen to be gone. */
+  /** Attachment id → since when it has been seen to be gone, ms. */
   #gone = new Map<number, number>();
 
   constructor(parts: {
@@ -30,7 +30,7 @@ export class Witness {
     readonly log: Log;
     readonly bootId: string;
     readonly graceSeconds: number;
-    /** Whether a pod has certainly ended, asked of whoever knows. */
+    /** Whether a pod has certainly ended. */
     podHasEnded(pod: PodIdentity | null): Promise<boolean>;
   }) {
     this.#store = parts.store;
@@ -41,8 +41,8 @@ export class Witness {
     this.#graceMs = parts.graceSeconds * 1_000;
   }
 
-  /** One look at every attachment. Two looks, a grace apart, are needed to end one. */
-  async look(): Promise<void> {
+  /** One pass over all attachments. Two passes, a grace period apart, are needed to end one. */
+  async runPass(): Promise<void> {
     const stillGone = new Map<number, number>();
     for (let after = 0; ; ) {
       const page = this.#store.attachmentsAfter(after, PAGE);
@@ -62,9 +62,9 @@ export class Witness {
   }
 
   /**
-   * No namespace outlives the boot it was made in, so one that is still there is of this boot whatever its stamp says. Of an
-   * attachment that a lost journal had to learn from the API nobody knows the namespace: the end of its pod, which is asked
-   * next, is all the evidence there will ever be, and of a static pod its object is none.
+   * No namespace outlives its boot, so one that still exists is of this boot, whatever its stamp says. For an
+   * attachment that a lost journal recovered from the API the namespace is unknown: the end of its pod, which is
+   * checked next, is the only evidence, and for a static pod its object is none.
    */
   #isGone({ stamp, netns, pod }: Attachment): boolean {
     const learnt = netns.path === "" && stamp.us === 0 && pod !== null && !isStaticUid(pod.uid);

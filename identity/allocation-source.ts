@@ -43,12 +43,15 @@ export function answerOf(
   vm: IdentityVm | null,
   facts: NetworkFacts,
 ): IdentityAnswer {
-  const network = question.kind === "address" ? (askedFor(question, holdings)?.network ?? null) : null;
+  const network = question.kind === "address" ? (matchingHolding(question, holdings)?.network ?? null) : null;
   return { network, identity: composeIdentity(holdings, vm, facts) };
 }
 
 /** The one that has the address of the question; undefined: none any more. */
-export function askedFor(question: IdentityQuestion, holdings: readonly Holding[]): Holding | undefined {
+export function matchingHolding(
+  question: IdentityQuestion,
+  holdings: readonly Holding[],
+): Holding | undefined {
   if (question.kind !== "address") return holdings[0];
   return holdings.find(
     ({ network, address }) =>

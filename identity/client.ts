@@ -1,7 +1,7 @@
 import type { Clock } from "../platform/time.ts";
 import { generationPathOf } from "./generation.ts";
+import { IdentityCache } from "./identity-cache.ts";
 import { LeanConnection, NoAnswerInTime, type Reply } from "./lean-get.ts";
-import { RememberedIdentities } from "./remembered.ts";
 import { IdentityAway, type IdentitySource } from "./source.ts";
 import type { IdentityAnswer, IdentityView } from "./wire.ts";
 
@@ -18,7 +18,7 @@ export class IdentityClient implements IdentitySource {
   readonly #socketPath: string;
   readonly #clock: Clock;
   readonly #onOutcome: (outcome: IdentityOutcome) => void;
-  readonly #remembered: RememberedIdentities;
+  readonly #remembered: IdentityCache;
   readonly #idle: LeanConnection[] = [];
   readonly #open = new Set<LeanConnection>();
   #busyCount = 0;
@@ -28,7 +28,7 @@ export class IdentityClient implements IdentitySource {
     this.#socketPath = socketPath;
     this.#clock = clock;
     this.#onOutcome = onOutcome;
-    this.#remembered = new RememberedIdentities(generationPathOf(socketPath), clock);
+    this.#remembered = new IdentityCache(generationPathOf(socketPath), clock);
   }
 
   async find(network: string, address: string): Promise<IdentityView | null> {

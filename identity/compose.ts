@@ -9,7 +9,7 @@ import { containersOf, type Holding, interfaceKey, merged, userKey } from "./hol
 import type { IdentityInterface, IdentityPod, IdentityView, IdentityVm } from "./wire.ts";
 
 /** What an identity tells of one attachment. */
-export type ShownAttachment = Pick<Attachment, "network" | "containerId" | "interface" | "ips">;
+export type AttachmentSummary = Pick<Attachment, "network" | "containerId" | "interface" | "ips">;
 
 /** Something has to be read first: after `learn` the same question is answered. */
 export class NotLearnt extends Error {
@@ -30,11 +30,11 @@ export interface NetworkFacts {
   mtu(network: string): number | null;
   /** As the plugins of a pod reported it for an interface after their work; null: not known here. */
   mac(pod: PodIdentity, interfaceName: string): string | null;
-  /** Routes of the CNI result of an attachment; `earlier` are those of the same identity before it. null: nothing runs. */
+  /** Routes of an attachment's CNI result; `earlier` are those of the same identity before it. null: nothing runs. */
   routes(
     definition: NetworkDefinition,
-    attachment: ShownAttachment | null,
-    earlier: readonly ShownAttachment[],
+    attachment: AttachmentSummary | null,
+    earlier: readonly AttachmentSummary[],
   ): readonly Route[];
 }
 
@@ -85,7 +85,7 @@ function interfacesOf(holdings: readonly Holding[], facts: NetworkFacts): Identi
     if (group) group.push(one);
     else groups.set(key, [one]);
   }
-  const attachments: ShownAttachment[] = [];
+  const attachments: AttachmentSummary[] = [];
   return [...groups.values()].map((group) => {
     const attachment = attachmentOf(group);
     const view = viewOf(group, attachment, attachments, facts);
@@ -94,7 +94,7 @@ function interfacesOf(holdings: readonly Holding[], facts: NetworkFacts): Identi
   });
 }
 
-function attachmentOf(holdings: readonly Holding[]): ShownAttachment | null {
+function attachmentOf(holdings: readonly Holding[]): AttachmentSummary | null {
   const { network, uses } = holdings[0] as Holding;
   const [use] = uses;
   if (use === undefined) return null;
@@ -104,8 +104,8 @@ function attachmentOf(holdings: readonly Holding[]): ShownAttachment | null {
 
 function viewOf(
   holdings: readonly Holding[],
-  attachment: ShownAttachment | null,
-  earlier: readonly ShownAttachment[],
+  attachment: AttachmentSummary | null,
+  earlier: readonly AttachmentSummary[],
   facts: NetworkFacts,
 ): IdentityInterface {
   const { network, owner } = holdings[0] as Holding;

@@ -15,18 +15,19 @@ export class NoAnswerInTime extends Error {
   override readonly name = "NoAnswerInTime";
 }
 
-interface Failure extends Error {
+interface ConnectionError extends Error {
   readonly code?: string;
 }
 
 /**
  * One kept connection to a daemon of ours, for one GET after the other. It reads only what that daemon writes (HTTP/1.1
- * with a Content-Length): Node's own client takes twice the time for it, and each metadata request waits for such a GET.
+ * with a Content-Length): Node's own client takes twice the time for it, and each metadata request waits for such a
+ * GET.
  */
 export class LeanConnection {
   readonly #socket: Socket;
   #got: Buffer = Buffer.alloc(0);
-  #waiting: { resolve(reply: Reply): void; reject(error: Failure): void } | null = null;
+  #waiting: { resolve(reply: Reply): void; reject(error: ConnectionError): void } | null = null;
 
   /** `ended` is told when the connection can no longer be used. */
   constructor(socketPath: string, { timeoutMs, ended }: { timeoutMs: number; ended: () => void }) {
@@ -35,7 +36,7 @@ export class LeanConnection {
       if (this.#waiting) this.#socket.destroy(new NoAnswerInTime("no answer in time"));
     });
     this.#socket.on("data", (chunk) => this.#receive(chunk));
-    this.#socket.on("error", (error: Failure) => this.#fail(error));
+    this.#socket.on("error", (error: ConnectionError) => this.#fail(error));
     this.#socket.on("close", () => {
       this.#fail(new Error("the connection ended before an answer"));
       ended();
@@ -75,7 +76,7 @@ export class LeanConnection {
     waiting?.resolve(reply);
   }
 
-  #fail(error: Failure): void {
+  #fail(error: ConnectionError): void {
     const waiting = this.#waiting;
     this.#waiting = null;
     waiting?.reject(error);

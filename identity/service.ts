@@ -6,7 +6,7 @@
  *   holding, compose   what an allocation says, and what is told of it
  *   allocation-source  what a source of allocations answers, and which of its answers is meant
  *   sources/           one file for each place where an answer can come from
- *   server, generation, remembered   its socket, and when an answer is no longer true
+ *   server, generation, identity-cache   its socket, and when an answer is no longer true
  *   source, client, lean-get         the other end of it
  */
 
@@ -15,7 +15,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { IdentityStore } from "../store/node-store.ts";
 import type { AddressUser, Attachment } from "../store/records.ts";
-import { type AllocationSource, answerOf, askedFor, type LocalVms } from "./allocation-source.ts";
+import { type AllocationSource, answerOf, type LocalVms, matchingHolding } from "./allocation-source.ts";
 import { type NetworkFacts, NotLearnt } from "./compose.ts";
 import { type Holding, holdingsOf, userKey } from "./holding.ts";
 import { type IdentityQuery, type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
@@ -56,9 +56,9 @@ export class IdentityService {
     if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
     if (here) return this.#here(question);
     const holdings = await source.find(question);
-    const asked = askedFor(question, holdings);
-    if (question.kind === "address" && asked?.state === "Bound") {
-      refuseOthers(asked, this.#parts.store.usersOf(question.address, asked.network));
+    const holding = matchingHolding(question, holdings);
+    if (question.kind === "address" && holding?.state === "Bound") {
+      refuseOthers(holding, this.#parts.store.usersOf(question.address, holding.network));
     }
     return answerOf(question, holdings, await source.vm(holdings), facts);
   }

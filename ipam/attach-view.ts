@@ -22,49 +22,49 @@ export interface AttachAsk {
   readonly onePerFamily: boolean;
 }
 
-/** An attachment of this node, as its journal has it. */
+/** An attachment of this node, from its journal. */
 export interface KnownAttachment {
   readonly id: number;
   readonly containerId: string;
   readonly interface: string;
   readonly pod: AttachAsk["pod"];
-  /** The claim it named, `namespace/name`; "" for none. */
+  /** The claim that it named, `namespace/name`; "" if it named none. */
   readonly claimRef: string;
   readonly ips: readonly { readonly address: string }[];
   readonly stamp: Stamp;
-  /** An address of it was found in somebody else's hands. */
+  /** One of its addresses now belongs to another owner. */
   readonly isLost: boolean;
 }
 
-/** An attachment that uses a claim, of any node. */
+/** An attachment that uses a claim, on any node. */
 export interface ClaimUser {
   readonly containerId: string;
   readonly interface: string;
   readonly pod: AttachAsk["pod"];
-  /** null: this node is the only one. */
+  /** null: there is only this node. */
   readonly node: string | null;
 }
 
-/** What an ADD has to know of the claim that it names. */
+/** What an ADD has to know about the claim that it names. */
 export interface KnownClaim {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly network: string;
-  /** Its addresses, once it has some: never changed by an ADD. */
+  /** The claim's addresses, once it has any. An ADD never changes them. */
   readonly ips: readonly string[];
-  /** What it asks for at its first use. */
+  /** The addresses that the claim requests at its first use. */
   readonly ipRequests: readonly string[];
-  /** It is being deleted, and only a newer sandbox of a pod that uses it may go on. Absent: `whyNot` tells who may. */
+  /** The claim is being deleted: only a newer sandbox of a pod that uses it may go on. Absent: `whyNot` decides. */
   readonly isClosed?: boolean;
 }
 
 export type SupersededReason = "used again" | "newer sandbox" | "namespace gone";
 
-/** Who will hold the addresses, and which attachments of this node the new one takes the place of. */
+/** The owner of the addresses, and the attachments of this node that the new one replaces. */
 export interface Attacher<A extends KnownAttachment, C extends KnownClaim> {
   readonly owner: Owner;
-  /** When the owner is a claim. */
+  /** Set when the owner is a claim. */
   readonly claim: C | null;
   readonly superseded: readonly { readonly attachment: A; readonly reason: SupersededReason }[];
   /** What an operator should know although the ADD succeeds. */
@@ -74,48 +74,49 @@ export interface Attacher<A extends KnownAttachment, C extends KnownClaim> {
 /** What the owner has on the network according to the store. */
 export interface Holdings {
   readonly held: readonly HeldAddress[];
-  /** An address that is published as the owner's, and is somebody else's. */
+  /** An address that the claim publishes as its own, but that another owner holds. */
   readonly taken: { readonly address: Address; readonly holder: string } | null;
 }
 
-/** `undefined`: not read yet. The decision says so, and is made again once it is (docs/decisions/0033). */
+/** `undefined`: not read yet. The decision returns it, and is repeated when the fact is there (docs/decisions/0033). */
 export type Fact<T> = T | undefined;
 
 /**
- * What a decision about an ADD is made from: the request, the journal of this node, and the truth. A store answers from
- * what it has read, and reads what is missing when the decision asks for it; nothing here waits.
+ * What a decision about an ADD is made from: the request, the journal of this node, and the store. The view answers
+ * from what it has read; when the decision asks for something else, the store reads it and decides again. Nothing here
+ * waits.
  */
 export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   readonly ask: AttachAsk;
-  /** The definition that counts. */
+  /** The definition in force. */
   readonly definition: NetworkDefinition;
   /** The present boot of this node. */
   readonly bootId: string;
   /** Milliseconds of the monotonic clock. */
   readonly nowMs: number;
-  /** A DEL of the same container and interface that began later has been seen already. */
+  /** A DEL of the same container and interface that began after this ADD has already been seen. */
   readonly hasLaterDel: boolean;
   /** The attachment of the same container and interface on this network. */
   readonly former: A | null;
   /** Free space by range set, in the order of the definition. */
   readonly pools: readonly Pool[];
-  /** The claim that is asked for; null: there is none. */
+  /** The claim that the request names; null: there is no such claim. */
   claim(): Fact<C | null>;
-  /** Why the pod may not use the claim, which exists and is of this network. */
+  /** Why the pod may not use the claim, which exists and belongs to this network; null: it may. */
   whyNot(claim: C): Fact<Refusal | null>;
   /** Attachments of an owner on this network, on this node, oldest first. */
   attachmentsOf(owner: Owner): readonly A[];
-  /** Whether its network namespace is certainly gone. */
+  /** Whether the network namespace of the attachment is certainly gone. */
   isGone(attachment: A): boolean;
-  /** Who holds a gateway's address. */
+  /** Owner of a gateway's address; null: it is free. */
   gatewayHolder(gateway: Address): Fact<string | null>;
   holdings(attacher: Attacher<A, C>): Fact<Holdings>;
-  /** Who uses a claim besides. `others`: those of this node that the new one does not take the place of. */
+  /** Other users of a claim. `others`: the attachments of this node that the new one does not replace. */
   usersOf(claim: C, others: readonly A[]): Fact<readonly ClaimUser[]>;
   /** Whether another user of the claim is a container of this node whose namespace is certainly gone. */
   isUserGone(user: ClaimUser, claim: C): boolean;
-  /** Whether another user of the claim does not keep the asker from it: its pod is gone, or both are of one VM that migrates. */
+  /** Whether another user of the claim is not in the way: its pod is gone, or both belong to one migrating VM. */
   mayShare(user: ClaimUser, claim: C): Fact<boolean>;
-  /** Who holds an address, for messages; null: not known. */
+  /** Owner of an address, for messages; null: not known. */
   holderOf(address: Address): string | null;
 }

@@ -1,9 +1,9 @@
 import { type Address, formatAddress } from "./space/address.ts";
 
-/** Type of the one condition that Holdfast writes into an IPAMClaim. */
+/** Type of the only condition that Holdfast writes into an IPAMClaim. */
 const IPS_ALLOCATED = "IPsAllocated";
 
-/** Reasons of that condition. The first goes with status True, all others with False. */
+/** Reasons of that condition. The first goes with status True, all others with status False. */
 export const CLAIM_REASONS = [
   "SuccessfulAllocation",
   "SubnetExhausted",
@@ -17,7 +17,7 @@ export const CLAIM_REASONS = [
 
 export type ClaimReason = (typeof CLAIM_REASONS)[number];
 
-/** One entry of `status.conditions`: metav1.Condition. Entries of others are carried along as they are. */
+/** One entry of `status.conditions` (metav1.Condition). Entries of other writers are kept unchanged. */
 export interface ClaimCondition {
   readonly type: string;
   readonly status: "True" | "False" | "Unknown";
@@ -28,35 +28,35 @@ export interface ClaimCondition {
   readonly observedGeneration?: number;
 }
 
-/** Longest message the IPAMClaim's schema takes, characters. */
+/** Longest message that the schema of IPAMClaim accepts, in characters. */
 export const CONDITION_MESSAGE_CHARS_MAX = 32_768;
 
-/** The condition of a claim whose addresses are given. */
+/** The condition of a claim that has its addresses. */
 export function allocatedCondition(time: string): ClaimCondition {
   return goodCondition("IP addresses successfully allocated", time);
 }
 
-/** The condition of a claim that came with addresses, which are its own from now on. */
+/** The condition of a claim that was created with addresses, which now belong to it. */
 export function adoptedCondition(time: string): ClaimCondition {
   return goodCondition("IP addresses adopted from the applied status", time);
 }
 
-/** The condition of a claim whose addresses an operator took away although it holds them. */
+/** The condition of a claim whose addresses an operator released by force. */
 export function forcedCondition(time: string): ClaimCondition {
   return refusedCondition("InternalError", "an operator released the addresses of this claim by force", time);
 }
 
-/** The condition of a claim that lists an address of somebody else. */
+/** The condition of a claim that lists an address of another owner. */
 export function conflictCondition(address: Address, holder: string, time: string): ClaimCondition {
   const message = `the claim lists ${formatAddress(address)}, which is held by ${holder}`;
   return refusedCondition("IPAddressConflict", message, time);
 }
 
 /**
- * Whether a condition says that an address which the claim lists is somebody else's. A claim that is only refused what it
- * asks for besides keeps its status True (`conditionOfRefusal`).
+ * Whether the condition reports a conflict: the claim lists an address of another owner. When only a later request of a
+ * claim is refused, its status stays True (`conditionOfRefusal`).
  */
-export function saysConflict({ type, status, reason }: ClaimCondition): boolean {
+export function isConflict({ type, status, reason }: ClaimCondition): boolean {
   return (
     type === IPS_ALLOCATED && status === "False" && reason === ("IPAddressConflict" satisfies ClaimReason)
   );
@@ -73,9 +73,9 @@ export function refusedCondition(reason: ClaimReason, message: string, time: str
 }
 
 /**
- * Puts a condition into a list that the API server does not merge by itself: in the place of the one of its type,
- * else at the end; a second one of that type goes. The time of the last transition stays as long as the status does,
- * so a list into which nothing new is put comes back equal.
+ * Puts a condition into a list that the API server does not merge by itself: it replaces the condition of its type, or
+ * is appended; duplicates of that type are removed. `lastTransitionTime` is kept while the status stays the same, so
+ * that an unchanged condition leaves an equal list.
  */
 export function mergeCondition(list: readonly ClaimCondition[], condition: ClaimCondition): ClaimCondition[] {
   const known = list.find(({ type }) => type === condition.type);
@@ -86,7 +86,7 @@ export function mergeCondition(list: readonly ClaimCondition[], condition: Claim
   return list.flatMap((other) => (other === known ? [entry] : other.type === condition.type ? [] : [other]));
 }
 
-/** At most so many characters. Never ends in half of a surrogate pair, which JSON could not carry. */
+/** Cuts to at most `charsMax` characters, and never inside a surrogate pair, which JSON could not carry. */
 export function cutMessage(message: string, charsMax: number): string {
   if (message.length <= charsMax) return message;
   return `${message.slice(0, charsMax - 1).replace(/[\ud800-\udbff]$/, "")}…`;

@@ -1,13 +1,12 @@
 import { type ClaimCondition, refusedCondition } from "./claim-conditions.ts";
 import type { Refusal, RefusalCode } from "./refusals.ts";
 
-/** Refusals that concern who asks, not the addresses that the claim has. */
+/** Refusals about who makes the request, not about the addresses that the claim has. */
 const ABOUT_THE_REQUEST: readonly RefusalCode[] = ["CLAIM_IN_USE", "REQUEST_MISMATCH", "GATEWAY_HELD"];
 
 /**
- * The condition that tells a claim why its latest request was refused; null for refusals that are none of its
- * business. Published addresses stay allocated whatever is asked for besides, and the status says so.
- * See docs/decisions/0010.
+ * The condition that tells a claim why its latest request was refused; null for refusals that do not concern the claim.
+ * Published addresses stay allocated whatever a later request says, and the condition says so. See docs/decisions/0010.
  */
 export function conditionOfRefusal(
   refusal: Refusal,

@@ -8,9 +8,9 @@ import { describeRangeSet, placeOf, type RangeSet } from "./space/range-set.ts";
 
 /** An address that the owner has on this network according to the store. */
 export interface HeldAddress extends InterfaceAddress {
-  /** "cooling": released, but nobody else's yet. */
+  /** "cooling": released, and not yet allocated to another owner. */
   readonly state: "bound" | "cooling";
-  /** Came from outside, in a claim whose status was filled in advance, and not from a decision of ours. */
+  /** The address was filled in by somebody else (a claim with prefilled status); Holdfast did not choose it. */
   readonly adopted: boolean;
 }
 
@@ -20,19 +20,22 @@ export interface AddressQuestion {
   readonly pools: readonly Pool[];
   readonly held: readonly HeldAddress[];
   readonly requested: readonly RequestedAddress[];
-  /** UID of the claim: the search starts at its hash. Null for a pod or container. */
+  /** UID of the claim: the search starts at its hash. null for a pod or container. */
   readonly seed: string | null;
   readonly nowMs: number;
-  /** Who holds an address, for messages. */
+  /** Owner of an address, for messages. */
   readonly holderOf: (address: Address) => string | null;
 }
 
-/** One address to be reserved: the first candidate that the store lets have. */
+/** One address to be reserved: the first candidate that the store accepts. */
 export interface Slot {
   readonly rangeSetIndex: number;
-  /** In the order to try them. Lazy: take only as many as needed, and none twice. */
+  /** In the order to try them. Lazy: read only as many as needed. No address occurs twice. */
   readonly candidates: Iterable<bigint>;
-  /** Whether the round robin goes on behind this address: not when it was asked for, hashed or the owner's own. */
+  /**
+   * Whether the next search continues after this address: not for requested or hashed addresses, nor for the owner's
+   * own.
+   */
   readonly moveCursor: boolean;
 }
 
@@ -42,8 +45,9 @@ export type AddressDecision =
   | { readonly kind: "refuse"; readonly refusal: Refusal };
 
 /**
- * What an ADD gets. An owner that holds addresses keeps exactly those; any other gets one from each range set: what
- * was asked for, else its own that still rests, else the next free one. All or nothing.
+ * The addresses of an ADD. An owner that holds addresses keeps exactly those. Any other owner gets one address of each
+ * range set: the requested one, else one that it released and that is still cooling, else the next free one. All or
+ * nothing.
  */
 export function decideAddresses(question: AddressQuestion): AddressDecision {
   const bound = question.held.filter(({ state }) => state === "bound");
@@ -61,7 +65,7 @@ function reuse(question: AddressQuestion, bound: readonly HeldAddress[]): Addres
   return { kind: "reuse", addresses };
 }
 
-/** Even outside the present ranges a held address stays, unless it was brought in from outside. */
+/** A held address may be reused even outside the present ranges, unless it was adopted from outside. */
 function whyNotReused(
   { definition, requested }: AddressQuestion,
   bound: readonly HeldAddress[],
@@ -88,7 +92,7 @@ function whyNotReused(
   return null;
 }
 
-/** Addresses brought in from outside must be what the network could have given: one usable of each subnet, with its mask. */
+/** Adopted addresses must be ones that the network could have given: a usable one per range set, with its mask. */
 export function whyUnfit(
   definition: NetworkDefinition,
   brought: readonly InterfaceAddress[],
@@ -112,7 +116,7 @@ export function whyUnfit(
   return null;
 }
 
-/** Place of a held address in the answer: that of its range set, else that of the first set of its family. */
+/** The position of a held address in the answer: that of its range set, else that of the first set of its family. */
 function rangeSetOrder(rangeSets: readonly RangeSet[], address: Address): number {
   const own = placeOf(rangeSets, address);
   if (own !== null) return own.index;
@@ -135,7 +139,7 @@ function allocate(question: AddressQuestion): AddressDecision {
   return { kind: "allocate", slots };
 }
 
-/** Which range set each request falls into; the same address asked for twice is one request. */
+/** Assigns each requested address to its range set. The same address requested twice counts once. */
 export function assignRequests(question: AddressQuestion): ReadonlyMap<number, RequestedAddress> | Refusal {
   const { definition } = question;
   const requests = new Map<number, RequestedAddress>();
@@ -167,7 +171,7 @@ export function slotOf(
   request: RequestedAddress | null,
 ): Slot | Refusal {
   const { rangeSet } = pool;
-  // Nothing is bound here, so whatever the owner has rests.
+  // Nothing is bound here, so everything that the owner has is cooling.
   const own = question.held
     .filter(({ address }) => address.family === rangeSet.family && rangeSet.usable.contains(address.value))
     .map(({ address }) => address.value);

@@ -1,11 +1,11 @@
 /*
- * ipam/: what is decided, without clock, chance or I/O
+ * ipam/: decisions, without clock, randomness or I/O
  *
  *   decide-attach, decide-repeat, decide-addresses   one ADD: reuse, allocate or refuse
- *   attach-view                                      what these may ask
- *   decide-reservation                               what an owner without containers is given
- *   refusals, owner, stamp, finding                  tables and words of all rooms
- *   claim-conditions, condition-of-refusal           what a claim says of its addresses
+ *   attach-view                                      the facts that these may ask for
+ *   decide-reservation                               addresses for an owner without containers
+ *   refusals, owner, stamp, finding                  tables and types that all rooms use
+ *   claim-conditions, condition-of-refusal           the condition in an IPAMClaim's status
  *   definition/                                      a network's configuration, read and compared
  *   space/                                           addresses, ranges, pools
  */
@@ -37,21 +37,21 @@ import type { InterfaceAddress } from "./space/cidr.ts";
 import { isBefore } from "./stamp.ts";
 
 /*
- * What becomes of an ADD. The first line that is true counts:
+ * The outcome of an ADD. The first line that applies counts:
  *
- *   a later DEL was seen                         refuse   SUPERSEDED
- *   the same container asks the same again       repeat   (VERSION_TOO_NARROW, REQUEST_MISMATCH)
- *   the network has no ranges                    refuse   NETWORK_UNDEFINED
- *   the claim may not be used                    refuse   CLAIM_ABSENT, CLAIM_OTHER_NETWORK, … ; or ignore it, with a warning
- *   a newer sandbox of the pod is attached       refuse   SUPERSEDED
- *   somebody has the bridge's own address        refuse   GATEWAY_HELD
- *   the owner's address is somebody else's       refuse   ADDRESS_TAKEN
- *   another container uses the claim             refuse   CLAIM_IN_USE
- *   the owner has addresses                      reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …)
- *   else                                         allocate (POOL_FULL, ADDRESS_TAKEN, …)
+ *   a later DEL was seen                           refuse   SUPERSEDED
+ *   the same container repeats the same request    repeat   (VERSION_TOO_NARROW, REQUEST_MISMATCH)
+ *   the network has no ranges                      refuse   NETWORK_UNDEFINED
+ *   the claim may not be used                      refuse   CLAIM_ABSENT, CLAIM_OTHER_NETWORK, …, or warn and ignore it
+ *   a newer sandbox of the pod is attached         refuse   SUPERSEDED
+ *   the bridge's own address has another owner     refuse   GATEWAY_HELD
+ *   the owner's address has another owner          refuse   ADDRESS_TAKEN
+ *   another container uses the claim               refuse   CLAIM_IN_USE
+ *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …)
+ *   otherwise                                      allocate (POOL_FULL, ADDRESS_TAKEN, …)
  */
 
-/** A claim that is not honoured although the ADD goes on without it, and why. */
+/** A claim that is ignored while the ADD goes on without it, and the reason. */
 interface IgnoredClaim<C> {
   readonly claim: C;
   readonly refusal: Refusal;
@@ -63,7 +63,7 @@ interface Refused<C> {
   /** The claim that the refusal concerns. */
   readonly claim: C | null;
   readonly ignored: IgnoredClaim<C> | null;
-  /** The free space says so, as far as the store knows it. */
+  /** The refusal follows from the free space that the store knows, which may be out of date. */
   readonly isByFreeSpace: boolean;
 }
 
@@ -74,7 +74,7 @@ interface Granted<A extends KnownAttachment, C extends KnownClaim> {
 
 export type AttachDecision<A extends KnownAttachment, C extends KnownClaim> =
   | Extract<RepeatDecision<A>, { kind: "repeat" }>
-  /** The owner's own addresses, which it keeps. */
+  /** The owner keeps its own addresses. */
   | ({ readonly kind: "reuse"; readonly addresses: readonly InterfaceAddress[] } & Granted<A, C>)
   | ({
       readonly kind: "allocate";
@@ -83,7 +83,7 @@ export type AttachDecision<A extends KnownAttachment, C extends KnownClaim> =
     } & Granted<A, C>)
   | Refused<C>;
 
-/** Decides about one ADD, from what the view has; undefined: from more than it has read so far. Changes nothing. */
+/** Decides about one ADD from what the view has read; undefined: it needs more. Changes nothing. */
 export function decideAttach<A extends KnownAttachment, C extends KnownClaim>(
   view: AttachView<A, C>,
 ): Fact<AttachDecision<A, C>> {
@@ -102,7 +102,7 @@ export function decideAttach<A extends KnownAttachment, C extends KnownClaim>(
     const about = { claim: name, claimNetwork: claim.network, network: ask.network };
     return refused(claim, refuse("CLAIM_OTHER_NETWORK", about));
   }
-  // Addresses that a claim has are its own whatever becomes of the network's flag.
+  // A claim keeps its addresses even when the network no longer allows persistent ones.
   if (!definition.allowPersistentIPs && claim.ips.length === 0) {
     const refusal = refuse("PERSISTENCE_NOT_ALLOWED", { claim: name, network: ask.network });
     return decideFor(view, ownerWithoutClaim(ask), null, { claim, refusal });
@@ -113,7 +113,7 @@ export function decideAttach<A extends KnownAttachment, C extends KnownClaim>(
   return decideFor(view, ownerOfClaim(claim), claim, null);
 }
 
-/** Once it is known who the owner is: what the new attachment takes the place of, and whether it may. */
+/** The part after the owner is known: which attachments the new one replaces, and whether it may. */
 function decideFor<A extends KnownAttachment, C extends KnownClaim>(
   view: AttachView<A, C>,
   owner: Owner,
@@ -122,7 +122,7 @@ function decideFor<A extends KnownAttachment, C extends KnownClaim>(
 ): Fact<AttachDecision<A, C>> {
   const { ask, former } = view;
   const replaced: { attachment: A; reason: SupersededReason }[] = [];
-  // The container ID is used again.
+  // The runtime uses the container ID for another container.
   if (former !== null) replaced.push({ attachment: former, reason: "used again" });
   const others: A[] = [];
   let isContinued = false;
@@ -198,7 +198,7 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
     : { kind: "allocate", slots: decision.slots, requested, ...granted };
 }
 
-/** The first other user of the claim that is neither replaced by the new one, nor gone, nor of the same VM; null: none is. */
+/** The first other user of the claim that is not replaced, not gone, and not of the same VM; null: there is none. */
 export function userInTheWay<A extends KnownAttachment, C extends KnownClaim>(
   view: Pick<AttachView<A, C>, "ask" | "usersOf" | "isUserGone" | "mayShare">,
   { superseded: replaced }: Pick<Attacher<A, C>, "superseded">,
@@ -242,7 +242,7 @@ function isSameInterface(
   return a.containerId === b.containerId && a.interface === b.interface;
 }
 
-/** What the claim asks for counts once, at its first use; what the runtime asks for must fit what is held. */
+/** The claim's request counts only at its first use; the runtime's request must fit what is held. */
 function requestedWith(
   claim: KnownClaim,
   requested: readonly RequestedAddress[],

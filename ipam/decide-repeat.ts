@@ -3,15 +3,15 @@ import { type Refusal, refuse } from "./refusals.ts";
 import { type Family, formatAddress, sameAddress } from "./space/address.ts";
 import { parseInterfaceAddress } from "./space/cidr.ts";
 
-/** What the journal of this node knows of a request already. */
+/** What this node's journal already knows about a request. */
 export type RepeatDecision<A extends KnownAttachment> =
-  /** It was answered before: the same answer. */
+  /** It was answered before and gets the same answer. */
   | { readonly kind: "repeat"; readonly attachment: A }
   | { readonly kind: "refuse"; readonly refusal: Refusal };
 
 /**
- * The part of a decision that needs nothing but this node's journal; null: it does not tell. Without `claimKnown` the request has not been
- * read so far, and a repeat is known by container, interface, network and pod.
+ * The part of the decision that needs only this node's journal; null: the journal does not decide. Without `claimKnown`
+ * the request has not been read yet, and a repeat is recognised by container, interface, network and pod.
  */
 export function decideRepeat<A extends KnownAttachment>(
   { ask, hasLaterDel, former }: Pick<AttachView<A, KnownClaim>, "ask" | "hasLaterDel" | "former">,
@@ -32,7 +32,7 @@ export function decideRepeat<A extends KnownAttachment>(
   return no(refuse("REQUEST_MISMATCH", { requested, source, held, network: ask.network }));
 }
 
-/** Whether an attachment is what is asked for. A claim or pod that differs means that the container ID is used again. */
+/** Whether the attachment is the requested one. With another claim or pod, the container ID has been used again. */
 export function isRepeat(
   former: KnownAttachment,
   ask: Pick<AttachAsk, "claim" | "pod">,
@@ -40,13 +40,13 @@ export function isRepeat(
 ): boolean {
   if (former.isLost || (claimKnown && former.claimRef !== claimRefOf(ask))) return false;
   const { pod } = ask;
-  // A runtime that does not tell the pod's UID is believed its name: container IDs are not used again by another pod of it.
+  // Without a UID the pod's name must do: container IDs are not used again by another pod of the same name.
   if (pod !== null && pod.uid === "")
     return former.pod?.name === pod.name && former.pod.namespace === pod.namespace;
   return (former.pod?.uid ?? null) === (pod?.uid ?? null);
 }
 
-/** The claim that is asked for as attachments record it: `namespace/name`, "" for none. */
+/** The requested claim as attachments record it: `namespace/name`, "" for none. */
 export function claimRefOf({ claim }: Pick<AttachAsk, "claim">): string {
   return claim === null ? "" : `${claim.namespace}/${claim.name}`;
 }
@@ -56,7 +56,7 @@ export function supersededBy(ask: Pick<AttachAsk, "containerId" | "interface">, 
   return refuse("SUPERSEDED", { containerId, interface: interfaceName, later });
 }
 
-/** A result below 0.3.0 would silently leave the second address of a family out. */
+/** A CNI result below 0.3.0 would silently drop the second address of a family. */
 export function whyTooNarrow(
   { onePerFamily, network }: Pick<AttachAsk, "onePerFamily" | "network">,
   families: readonly Family[],

@@ -3,33 +3,33 @@ import { type Refusal, refuse } from "./refusals.ts";
 import { type Family, sameAddress } from "./space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "./space/cidr.ts";
 
-/** What an owner wants to hold on a network: these very addresses, or so many of each family. */
-export type Wish =
+/** The addresses that an owner requests on a network: these very ones, or a number of each family. */
+export type AddressRequest =
   | { readonly kind: "addresses"; readonly addresses: readonly InterfaceAddress[] }
   | { readonly kind: "count"; readonly perFamily: Readonly<Partial<Record<Family, number>>> };
 
-export type ReservationQuestion = Omit<AddressQuestion, "requested"> & { readonly wish: Wish };
+export type ReservationQuestion = Omit<AddressQuestion, "requested"> & { readonly request: AddressRequest };
 
 export type ReservationDecision =
-  /** What the owner holds already stays; one address more for each slot. */
+  /** The owner keeps what it holds; each slot adds one address. */
   | { readonly kind: "reserve"; readonly kept: readonly InterfaceAddress[]; readonly slots: readonly Slot[] }
   | { readonly kind: "refuse"; readonly refusal: Refusal };
 
 const FAMILIES = [4, 6] as const;
 
 /**
- * What an owner that nothing is attached for is given. What it holds counts towards its wish, so that a repeat is given
- * nothing, and what an attempt has left unfinished is finished. Its own that rests is tried first. All or nothing.
+ * The addresses for an owner without attachments. What it already holds counts towards the request, so a repeat gets
+ * nothing more and an unfinished attempt is completed. Its own cooling addresses are tried first. All or nothing.
  */
 export function decideReservation(question: ReservationQuestion): ReservationDecision {
-  const { definition, wish, held } = question;
+  const { definition, request, held } = question;
   if (definition.rangeSets.length === 0)
     return { kind: "refuse", refusal: refuse("NETWORK_UNDEFINED", { network: definition.name }) };
   const kept = held.filter(({ state }) => state === "bound");
   const slots =
-    wish.kind === "addresses"
-      ? slotsOfAddresses(question, wish.addresses, kept)
-      : slotsOfCounts(question, wish.perFamily, kept);
+    request.kind === "addresses"
+      ? slotsOfAddresses(question, request.addresses, kept)
+      : slotsOfCounts(question, request.perFamily, kept);
   if ("code" in slots) return { kind: "refuse", refusal: slots };
   return {
     kind: "reserve",
@@ -48,7 +48,7 @@ function slotsOfAddresses(
     if (kept.some(({ address }) => sameAddress(address, one.address))) continue;
     const asked = {
       ...restOf(question),
-      requested: [{ ...one, source: `the wish for ${formatInterfaceAddress(one)}` }],
+      requested: [{ ...one, source: `the request for ${formatInterfaceAddress(one)}` }],
     };
     const placed = assignRequests(asked);
     if ("code" in placed) return placed;
@@ -67,7 +67,7 @@ function slotsOfCounts(
   kept: readonly InterfaceAddress[],
 ): Slot[] | Refusal {
   const slots: Slot[] = [];
-  // One that rests is tried by one slot only.
+  // Each cooling address is tried by one slot only.
   let resting = restOf(question).held;
   for (const family of FAMILIES) {
     const had = kept.filter(({ address }) => address.family === family).length;
@@ -85,7 +85,7 @@ function slotsOfCounts(
   return slots;
 }
 
-/** One address more of a family, from the range set that has given the fewest and has one left. */
+/** One more address of a family, from the range set that has given the fewest and still has one. */
 function nextSlot(question: ReservationQuestion, family: Family, slots: readonly Slot[]): Slot | Refusal {
   const { definition } = question;
   const given = (index: number) => slots.filter(({ rangeSetIndex }) => rangeSetIndex === index).length;
@@ -93,7 +93,7 @@ function nextSlot(question: ReservationQuestion, family: Family, slots: readonly
     .flatMap((set, index) => (set.family === family ? [index] : []))
     .toSorted((a, b) => given(a) - given(b));
   let refusal: Refusal = refuse("CONFIG_INVALID", {
-    key: `the wish for IPv${family} addresses`,
+    key: `the request for IPv${family} addresses`,
     value: "unfulfilled",
     remedy: `network ${definition.name} has no IPv${family} range; give it one, or ask for none`,
   });
@@ -105,7 +105,7 @@ function nextSlot(question: ReservationQuestion, family: Family, slots: readonly
   return refusal;
 }
 
-/** Without what the owner keeps: only what rests is to be had. */
+/** The question without the addresses that the owner keeps: only its cooling ones can be reserved. */
 function restOf(question: ReservationQuestion): ReservationQuestion {
   return { ...question, held: question.held.filter(({ state }) => state === "cooling") };
 }

@@ -3,6 +3,6 @@ export interface Finding {
   readonly invariant: string;
   readonly message: string;
   readonly hint: string;
-  /** Why no ADD is served now, where this is the finding that names it. Not shown. */
+  /** Why no ADD is served now, if this finding is the reason. Not shown to operators. */
   readonly whyNotReady?: string;
 }

@@ -1,20 +1,20 @@
-/** What there is to know of a kind of owner. */
+/** Properties of a kind of owner. */
 export interface OwnerKindRow {
   /** Kind of the Kubernetes object, as IPAllocations name it. */
   readonly object: string;
-  /** Whom to name to an operator. */
+  /** Description for operators. */
   readonly say: string;
-  /** It keeps its addresses while nothing is attached, until it is deleted itself. Others lose them with their last attachment. */
+  /** It keeps its addresses without attachments, until it is deleted. Other kinds lose them with the last one. */
   readonly outlivesAttachments: boolean;
-  /** What tells that it has ended: its claim, its pod, or that no node is left where it could run. */
+  /** What ends it: the end of its claim, of its pod, or of the last node where it could run. */
   readonly endsWith: "claim" | "pod" | "nodes";
-  /** It is the container itself: its UID is the container ID, by which its attachments are found. */
+  /** It is a container itself: its UID is the container ID, by which its attachments are found. */
   readonly isContainer: boolean;
 }
 
 /**
- * Every kind of owner: another one is another line here. The constraint of the database and what the controller judges
- * follow it, and a test compares the CRD.
+ * Every kind of owner; a new kind is a new entry here. The constraint of the database and the controller's rules follow
+ * this table, and a test compares the CRD with it.
  */
 export const OWNER_KINDS = {
   claim: {
@@ -48,15 +48,14 @@ const KIND_OF_OBJECT: ReadonlyMap<string, OwnerKind> = new Map(
 export type OwnerObject = (typeof OWNER_KINDS)[OwnerKind]["object"];
 
 /**
- * Who an address belongs to. `(kind, uid, interface)` is the identity; `namespace` and `name` are for people
- * and never compared, so that an object created again under its old name is somebody else.
- * See docs/decisions/0015.
+ * The owner of an address. `(kind, uid, interface)` is its identity; `namespace` and `name` are for people and never
+ * compared, so that an object created again under its old name is another owner. See docs/decisions/0015.
  */
 export interface Owner {
   readonly kind: OwnerKind;
   /** UID of the IPAMClaim or pod; the container ID for a container outside Kubernetes. */
   readonly uid: string;
-  /** Interface name inside the pod or container; "" for an owner that is not of one interface. */
+  /** Interface name inside the pod or container; "" for an owner that is not tied to one interface. */
   readonly interface: string;
   readonly namespace: string;
   readonly name: string;
@@ -88,7 +87,7 @@ export function ownerWithoutClaim({
   return { kind: "pod", uid: pod.uid, interface: interfaceName, namespace: pod.namespace, name: pod.name };
 }
 
-/** One line that tells an operator who this is: `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9… (eth0)`. */
+/** The owner in one line, for operators: `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9… (eth0)`. */
 export function describeOwner(owner: Owner): string {
   return OWNER_KINDS[owner.kind].say.replace(/\{(\w+)\}/g, (_, name: keyof Owner) => owner[name]);
 }
@@ -101,12 +100,12 @@ export function kindsThat(
   return Object.keys(kinds).filter((kind) => holds(kinds[kind] as OwnerKindRow));
 }
 
-/** The kind whose Kubernetes object is called so; an unknown one is a container's, of which nothing is assumed. */
+/** The kind whose Kubernetes object has this name. An unknown one counts as a container: nothing is assumed of it. */
 export function kindOfObject(object: string): OwnerKind {
   return knownKindOf(object) ?? "container";
 }
 
-/** The same; undefined: no kind's object is called so. */
+/** The same; undefined: no kind's object has this name. */
 export function knownKindOf(object: string): OwnerKind | undefined {
   return KIND_OF_OBJECT.get(object);
 }

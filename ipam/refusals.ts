@@ -2,11 +2,11 @@ import type { ClaimReason } from "./claim-conditions.ts";
 import { type Address, formatAddress } from "./space/address.ts";
 
 /**
- * Every way in which Holdfast says no.
+ * Every refusal of Holdfast.
  *
- * `say` tells what is the case, `hint` what an operator can do next; both carry `{placeholders}`. `cniCode` is the
- * code of the CNI error object: 1 to 11, 50 and 51 as the CNI specification defines them, 120 and up are ours, one
- * meaning each. `claimReason` is the reason of the IPAMClaim's `IPsAllocated` condition, where a claim is concerned.
+ * `say` states the problem, `hint` what an operator can do next; both contain `{placeholders}`. `cniCode` is the code
+ * of the CNI error object: 1 to 11, 50 and 51 as the CNI specification defines them; 120 and above are ours, each with
+ * one meaning. `claimReason` is the reason of the IPAMClaim's `IPsAllocated` condition, where a claim is concerned.
  */
 export const REFUSALS = {
   VERSION_UNSUPPORTED: {
@@ -247,21 +247,21 @@ interface RefusalRow {
   readonly claimReason?: ClaimReason;
 }
 
-/** The name of one row of the table: metric label, anchor in the documentation, `code` of API errors. */
+/** Name of one entry of the table: metric label, anchor in the documentation, `code` of API errors. */
 export type RefusalCode = keyof typeof REFUSALS;
 
 type Placeholder<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
   ? Name | Placeholder<Rest>
   : never;
 
-/** Placeholders that are more than text: whoever is refused may act on them. */
+/** Placeholders that are more than text, because the caller may act on them. */
 interface ValueTypes {
   readonly address: Address;
   readonly requested: Address;
   readonly count: number;
 }
 
-/** What must be filled in for a code: exactly its placeholders. */
+/** The values that a code requires: exactly its placeholders. */
 export type RefusalValues<Code extends RefusalCode> = {
   readonly [Name in Placeholder<
     (typeof REFUSALS)[Code]["say"] | (typeof REFUSALS)[Code]["hint"]
@@ -275,7 +275,7 @@ interface RefusalOf<Code extends RefusalCode> {
   readonly message: string;
   readonly hint: string;
   readonly claimReason?: ClaimReason;
-  /** What the refusal is about, for whoever decides by it: never by its text. */
+  /** The subject of the refusal, for callers that decide by it. The text is never parsed. */
   readonly about: RefusalValues<Code>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * When a runtime's request began: the boot it was made in and CLOCK_BOOTTIME at the shim's start. Runtimes use
- * container IDs again, and a DEL may be delivered late from the spool; the stamp tells which came first.
+ * When a runtime's request began: the boot ID, and CLOCK_BOOTTIME at the shim's start. Runtimes use container IDs
+ * again, and a DEL may be delivered late from the spool; the stamp tells which request came first.
  */
 export interface Stamp {
   /** /proc/sys/kernel/random/boot_id of the node. */
@@ -10,8 +10,8 @@ export interface Stamp {
 }
 
 /**
- * Whether what was stamped `a` began before `b`. Within a boot the clock decides. Across boots only one thing is
- * known: what is not of the present boot is older than what is.
+ * Whether the request stamped `a` began before the one stamped `b`. Within a boot the clock decides. Across boots only
+ * this is known: a request of another boot is older than one of the present boot.
  */
 export function isBefore(a: Stamp, b: Stamp, presentBootId: string): boolean {
   if (a.bootId === b.bootId) return a.us < b.us;

@@ -26,7 +26,7 @@ export type Reading =
   | { readonly kind: "refused"; readonly answer: KubeAnswer };
 
 /** What became of a write. */
-export type Written =
+export type WriteOutcome =
   | { readonly kind: "done"; readonly object: WireObject }
   | { readonly kind: "conflict"; readonly answer: KubeAnswer }
   | { readonly kind: "absent"; readonly answer: KubeAnswer }
@@ -44,7 +44,7 @@ export function readingOf(answer: KubeAnswer, path: string): Reading {
 }
 
 /** The answer to a write of the path of one object, its status, or the collection in which it is created. */
-export function writtenOf(answer: KubeAnswer, path: string): Written {
+export function writeOutcomeOf(answer: KubeAnswer, path: string): WriteOutcome {
   const { status, body } = answer;
   if (status < 300) return { kind: "done", object: body };
   if (status === CONFLICT) return { kind: "conflict", answer };

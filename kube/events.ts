@@ -4,7 +4,7 @@ import { isoTime, parseTime } from "../platform/time.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { namespacedPath } from "./objects.ts";
 
-/** One event per object and reason in this time, ms: a daemon that meets the same refusal at every retry says it once. */
+/** One event per object and reason in this time, ms: a refusal that is repeated at every retry is reported once. */
 const REPEAT_MS = 300_000;
 /** Objects and reasons remembered; beyond it the oldest is forgotten, and may be said again. */
 const REMEMBERED_MAX = 5_000;
@@ -53,7 +53,7 @@ export interface EventWriterOptions {
 export class EventWriter {
   readonly #options: EventWriterOptions;
   /** When each was last said, oldest first. */
-  readonly #saidMs = new BoundedMap<string, number>(REMEMBERED_MAX);
+  readonly #writtenMs = new BoundedMap<string, number>(REMEMBERED_MAX);
   #inFlightCount = 0;
   #sequence = 0;
 
@@ -63,15 +63,15 @@ export class EventWriter {
 
   /** Something is wrong. `reason` is a word in CamelCase. */
   warn(object: EventObject, reason: string, message: string): void {
-    this.#say("Warning", object, reason, message);
+    this.#write("Warning", object, reason, message);
   }
 
   /** Something happened. */
   note(object: EventObject, reason: string, message: string): void {
-    this.#say("Normal", object, reason, message);
+    this.#write("Normal", object, reason, message);
   }
 
-  #say(type: "Warning" | "Normal", object: EventObject, reason: string, message: string): void {
+  #write(type: "Warning" | "Normal", object: EventObject, reason: string, message: string): void {
     if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`)) return;
     const { api, component, host } = this.#options;
     const { clock } = api;
@@ -111,9 +111,9 @@ export class EventWriter {
 
   #isNew(key: string): boolean {
     const nowMs = this.#options.api.clock.monotonicMs();
-    const said = this.#saidMs.get(key);
+    const said = this.#writtenMs.get(key);
     if (said !== undefined && nowMs - said < REPEAT_MS) return false;
-    this.#saidMs.set(key, nowMs);
+    this.#writtenMs.set(key, nowMs);
     return true;
   }
 }

@@ -10,7 +10,10 @@
 
 import type { Clock } from "../platform/time.ts";
 
-/** Whose turn comes first when requests wait: an ADD's caller counts seconds, a DEL's was answered already, the rest has time. */
+/**
+ * Whose turn comes first when requests wait: an ADD's caller counts seconds, a DEL's was answered already, the rest has
+ * time.
+ */
 export type Priority = "add" | "del" | "housekeeping";
 
 /** One call of the Kubernetes API. */
@@ -31,8 +34,8 @@ export interface KubeRequest {
 }
 
 /**
- * A definite answer: the server did, or did not, do what was asked. Never 5xx, 429 or 401, nor a 403 of a server that has just
- * come back: until it has read its roles it refuses everybody.
+ * A definite answer: the server did, or did not, do what was asked. Never 5xx, 429 or 401, nor a 403 of a server that
+ * has just come back: until it has read its roles it refuses everybody.
  */
 export interface KubeAnswer {
   readonly status: number;
@@ -52,7 +55,10 @@ export class ApiAway extends Error {
   /** Code of the connection's error in Node or OpenSSL, such as ECONNREFUSED; null: it has none. */
   readonly code: string | null;
 
-  constructor(message: string, { problem = message, status = null, code = null }: Partial<Failure> = {}) {
+  constructor(
+    message: string,
+    { problem = message, status = null, code = null }: Partial<AttemptFailure> = {},
+  ) {
     super(message);
     this.problem = problem;
     this.status = status;
@@ -61,13 +67,16 @@ export class ApiAway extends Error {
 }
 
 /** Why an exchange came to no answer that counts. */
-export interface Failure {
+export interface AttemptFailure {
   readonly problem: string;
   readonly status: number | null;
   readonly code: string | null;
 }
 
-/** A list that the server refuses whoever asks it this way (403, 401): for most as if it were away, since it may change its mind. */
+/**
+ * A list that the server refuses whoever asks it this way (403, 401): for most as if it were away, since it may change
+ * its mind.
+ */
 export class ListRefused extends ApiAway {
   override readonly name = "ListRefused";
 
@@ -78,7 +87,7 @@ export class ListRefused extends ApiAway {
 
 export interface ListRequest {
   readonly path: string;
-  /** `labelSelector`, `fieldSelector`, `resourceVersion`, `limit`. Without resourceVersion the list is a quorum read. */
+  /** `labelSelector`, `fieldSelector`, `resourceVersion`, `limit`. Without resourceVersion it is a quorum read. */
   readonly query?: Readonly<Record<string, string>>;
   /** Only metadata of each object (PartialObjectMetadata). */
   readonly metadataOnly?: boolean;
@@ -86,8 +95,8 @@ export interface ListRequest {
   // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
   readonly each: (object: any) => void;
   /**
-   * Called when the list cannot go on and begins anew: what `each` has brought so far counts no more. Without it, such a
-   * list throws ApiAway once it has brought anything.
+   * Called when the list cannot go on and begins anew: what `each` has brought so far counts no more. Without it, such
+   * a list throws ApiAway once it has brought anything.
    */
   readonly restarted?: () => void;
   readonly signal?: AbortSignal;
@@ -137,7 +146,10 @@ export interface KubeApi {
   send(request: KubeRequest): Promise<KubeAnswer>;
   /** Reads a list page by page. Throws ApiAway, ListRefused for answers that refuse (403), and what `each` throws. */
   list(request: ListRequest): Promise<ListAnswer>;
-  /** Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never throws. */
+  /**
+   * Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never
+   * throws.
+   */
   watch(request: WatchRequest): Promise<WatchEnd>;
 }
 

@@ -1,11 +1,18 @@
-import { knownObject, permittedObject, type Reading, readingOf, type Written, writtenOf } from "./answers.ts";
+import {
+  knownObject,
+  permittedObject,
+  type Reading,
+  readingOf,
+  type WriteOutcome,
+  writeOutcomeOf,
+} from "./answers.ts";
 import { ApiAway, type KubeApi, type KubeRequest, type Priority } from "./kube-api.ts";
 
 /** For one read or write of housekeeping, ms: it comes again, so it need not wait out an overload. */
 export const HOUSEKEEPING_DEADLINE_MS = 10_000;
 
 /** A reading, or why there is none. */
-type Look = Reading | { readonly kind: "away"; readonly problem: string };
+type TryGetResult = Reading | { readonly kind: "away"; readonly problem: string };
 
 /** Preconditions of a deletion: what was read is what is deleted. */
 interface Preconditions {
@@ -15,8 +22,8 @@ interface Preconditions {
 
 /**
  * Reads and writes of single objects of any kind, by their paths. Every read is a quorum read; every write carries the
- * version it was decided on in its body. Without a deadline an operation has HOUSEKEEPING_DEADLINE_MS. Methods throw ApiAway
- * when no definite answer came.
+ * version it was decided on in its body. Without a deadline an operation has HOUSEKEEPING_DEADLINE_MS. Methods throw
+ * ApiAway when no definite answer came.
  */
 export class ObjectClient {
   readonly #api: Pick<KubeApi, "send" | "clock">;
@@ -32,7 +39,7 @@ export class ObjectClient {
   }
 
   /** As `get`, but never throws ApiAway. */
-  async look(path: string, deadlineMs?: number): Promise<Look> {
+  async tryGet(path: string, deadlineMs?: number): Promise<TryGetResult> {
     try {
       return await this.get(path, deadlineMs);
     } catch (error) {
@@ -41,41 +48,41 @@ export class ObjectClient {
     }
   }
 
-  /** The object; null: there is none. Throws ApiAway also where the server refuses the read or does not serve the kind. */
+  /** The object; null: there is none. Throws ApiAway, also if the read is refused or the kind is not served. */
   async find(path: string, deadlineMs?: number) {
     return knownObject(await this.get(path, deadlineMs), path);
   }
 
-  /** As `find`, but throws RefusalError API_REFUSED for what the server refuses. `what`: such as `read pod shop/web-0`. */
+  /** As `find`, but throws RefusalError API_REFUSED if the server refuses. `what`: such as `read pod shop/web-0`. */
   async findPermitted(path: string, what: string, deadlineMs?: number) {
     return permittedObject(await this.get(path, deadlineMs), what);
   }
 
   /** Insert-if-absent. `conflict`: the name exists. */
-  create(collection: string, object: object, deadlineMs?: number): Promise<Written> {
+  create(collection: string, object: object, deadlineMs?: number): Promise<WriteOutcome> {
     return this.#write({ method: "POST", path: collection, body: object }, deadlineMs);
   }
 
-  replace(path: string, object: object, deadlineMs?: number): Promise<Written> {
+  replace(path: string, object: object, deadlineMs?: number): Promise<WriteOutcome> {
     return this.#write({ method: "PUT", path, body: object }, deadlineMs);
   }
 
   /** A merge patch. */
-  patch(path: string, body: object, deadlineMs?: number): Promise<Written> {
+  patch(path: string, body: object, deadlineMs?: number): Promise<WriteOutcome> {
     return this.#write({ method: "PATCH", patch: "merge", path, body }, deadlineMs);
   }
 
   /** A merge patch through the subresource; `body` has a `status`. */
-  patchStatus(path: string, body: object, deadlineMs?: number): Promise<Written> {
+  patchStatus(path: string, body: object, deadlineMs?: number): Promise<WriteOutcome> {
     return this.patch(`${path}/status`, body, deadlineMs);
   }
 
-  delete(path: string, preconditions: Preconditions, deadlineMs?: number): Promise<Written> {
+  delete(path: string, preconditions: Preconditions, deadlineMs?: number): Promise<WriteOutcome> {
     return this.#write({ method: "DELETE", path, body: { preconditions } }, deadlineMs);
   }
 
   async #write(request: Pick<KubeRequest, "method" | "path" | "patch" | "body">, deadlineMs?: number) {
-    return writtenOf(await this.#send(request, deadlineMs), request.path);
+    return writeOutcomeOf(await this.#send(request, deadlineMs), request.path);
   }
 
   #send(

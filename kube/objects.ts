@@ -19,9 +19,9 @@ export const BOUND_FINALIZER = `${GROUP}/bound`;
 export const LABEL_NETWORK = `${GROUP}/network`;
 export const LABEL_OWNER = `${GROUP}/owner-uid`;
 export const LABEL_STATE = `${GROUP}/state`;
-/** CIDR with the subnet's mask; an annotation because a label cannot hold ":" or "/". For lists that read only metadata. */
+/** CIDR with the subnet's mask; an annotation because a label cannot hold ":" or "/". For lists of metadata only. */
 export const ANNOTATION_ADDRESS = `${GROUP}/address`;
-/** Of a container that nobody has attached here: the record that it was imported from, and whose disappearance ends it. */
+/** For a container that is not attached here: the record that it was imported from, and whose end ends it. */
 export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
 
 export interface ObjectMeta {
@@ -92,10 +92,13 @@ export type ImportSource =
       /** `namespace/name` of a NetworkAttachmentDefinition. */
       readonly definition: string;
       readonly uid: string;
-      /** Its `metadata.generation`: after a later edit others may have given addresses there (DefinitionBook tells). */
+      /** Its `metadata.generation`: later edits may have allowed addresses from elsewhere (DefinitionCatalog knows). */
       readonly generation: number;
     }
-  /** The configuration on the nodes, which no NetworkAttachmentDefinition holds: the subnets it had, separated by commas. */
+  /**
+   * The configuration on the nodes, which no NetworkAttachmentDefinition holds: the subnets it had, separated by
+   * commas.
+   */
   | { readonly subnets: string };
 
 export interface IPNetwork {

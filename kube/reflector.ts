@@ -14,8 +14,8 @@ const BAD_REQUEST = 400;
 const FORBIDDEN = 403;
 
 /**
- * What a reflector is doing. `away`: waiting to try again. `missing`: the resource has no definition. `forbidden`: we have
- * no right to list it.
+ * What a reflector is doing. `away`: waiting to try again. `missing`: the resource has no definition. `forbidden`: we
+ * have no right to list it.
  */
 export type ReflectorState = "listing" | "watching" | "missing" | "forbidden" | "away";
 
@@ -24,12 +24,12 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
   /** Of the collection. */
   readonly path: string;
   /**
-   * `labelSelector`, `fieldSelector`; `resourceVersion: "0"` lets the first list come from the server's cache, and later ones
-   * too where they are not older than what is known.
+   * `labelSelector`, `fieldSelector`; `resourceVersion: "0"` lets the first list come from the server's cache, and
+   * later ones too where they are not older than what is known.
    */
   readonly query?: Readonly<Record<string, string>>;
   readonly metadataOnly?: boolean;
-  /** A refusal (403) means that there is nothing for us, and what was known is dropped; else it counts as being away. */
+  /** A refusal (403) means that there is nothing for us, and empties the copy; otherwise it counts as being away. */
   readonly forbiddenIsEmpty?: boolean;
   /** After the first complete list. */
   readonly onSynced?: () => void;
@@ -37,14 +37,15 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
   readonly onState?: (state: ReflectorState, problem: string) => void;
   /** Each event and bookmark of the watch brings a version. */
   readonly onVersion?: (resourceVersion: string) => void;
-  /** The server could not be heard for a while, and now can again: beliefs that rest on having heard everything need a new look. */
+  /** Contact was lost and is there again: what follows from an unbroken watch must be checked again. */
   readonly lostTouch?: () => void;
   readonly timings?: Partial<ReflectorTimings>;
 }
 
 /**
- * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Deletions are told apart from changes by
- * UID, also those that nobody saw. What is known stays while the server is away or the definition is missing.
+ * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Deletions are told apart from
+ * changes by UID, also those that nobody saw. What is known stays while the server is away or the definition is
+ * missing.
  */
 export class Reflector<T extends Reflected> {
   readonly #options: ReflectorOptions<T>;
@@ -94,7 +95,7 @@ export class Reflector<T extends Reflected> {
     return this.#synced;
   }
 
-  /** Whether the server does not know the resource. It may have gone: what was known of it stays until a list says more. */
+  /** Whether the server does not know the resource. Known objects stay until a list succeeds. */
   get missing(): boolean {
     return this.#missing;
   }
@@ -125,19 +126,19 @@ export class Reflector<T extends Reflected> {
   }
 
   /**
-   * True once the objects are known, or known to have no definition or not to be for us; false when it was stopped or the
-   * signal aborted before.
+   * True once the objects are known, or known to have no definition or not to be for us; false when it was stopped or
+   * the signal aborted before.
    */
   waitSynced(signal?: AbortSignal): Promise<boolean> {
     return this.#wait(() => this.#synced || this.#missing || this.forbidden, signal);
   }
 
-  /** Where the last refusal is older than `ageMs`: lists now. Resolves with the server's answer, or when the signal aborts. */
+  /** Lists now if the last refusal is older than `ageMs`. Resolves with the answer, or when the signal aborts. */
   async askAgain(ageMs: number, signal: AbortSignal): Promise<void> {
-    const askedMs = this.#clock.monotonicMs();
-    if (this.#refusedMs === null || askedMs - this.#refusedMs < ageMs) return;
+    const sinceMs = this.#clock.monotonicMs();
+    if (this.#refusedMs === null || sinceMs - this.#refusedMs < ageMs) return;
     this.#wake?.abort();
-    await this.#wait(() => this.#refusedMs === null || this.#refusedMs >= askedMs, signal);
+    await this.#wait(() => this.#refusedMs === null || this.#refusedMs >= sinceMs, signal);
   }
 
   /** Whether it has come to be; false when it was stopped or the signal aborted before. */
@@ -167,7 +168,7 @@ export class Reflector<T extends Reflected> {
     const { api, path, metadataOnly = false } = this.#options;
     const { signal } = this.#life;
     const listed: Listed<T> = new Map();
-    this.#say("listing", "");
+    this.#setState("listing", "");
     try {
       const answer = await api.list({
         path,
@@ -219,7 +220,7 @@ export class Reflector<T extends Reflected> {
       this.#options.log.info(`${this.#options.path}: not served; waiting for its definition to be installed`);
     this.#missing = true;
     this.#refusedMs = null;
-    this.#say("missing", "");
+    this.#setState("missing", "");
     this.#release();
     await sleep(this.#clock, this.#timings.missingMs, this.#life.signal);
   }
@@ -228,7 +229,7 @@ export class Reflector<T extends Reflected> {
     await this.#reflected.replace(new Map(), this.#life.signal);
     this.#refusedMs = this.#clock.monotonicMs();
     this.#wake = new AbortController();
-    this.#say("forbidden", problem);
+    this.#setState("forbidden", problem);
     this.#release();
     await sleep(
       this.#clock,
@@ -261,7 +262,7 @@ export class Reflector<T extends Reflected> {
       opened: () => {
         opened = true;
         stall.restart();
-        this.#say("watching", "");
+        this.#setState("watching", "");
         this.#regained();
       },
       event: (type, object) => {
@@ -312,7 +313,7 @@ export class Reflector<T extends Reflected> {
     if (this.#life.signal.aborted) return;
     if (!this.#lost) this.#options.log.warn(`${this.#options.path}: lost touch: ${problem}`);
     this.#lost = true;
-    this.#say("away", problem);
+    this.#setState("away", problem);
     const asked = Math.min(waitMs, this.#timings.retryMsMax);
     await sleep(this.#clock, Math.max(asked, this.#backoff.next()), this.#life.signal);
   }
@@ -324,7 +325,7 @@ export class Reflector<T extends Reflected> {
     if (this.#synced) this.#options.lostTouch?.();
   }
 
-  #say(state: ReflectorState, problem: string): void {
+  #setState(state: ReflectorState, problem: string): void {
     if (state === this.#state || this.#life.signal.aborted) return;
     this.#state = state;
     this.#options.onState?.(state, problem);

@@ -15,7 +15,7 @@ export class Notifier {
   }
 
   notify(): void {
-    for (const look of [...this.#waiters]) look();
+    for (const check of [...this.#waiters]) check();
   }
 
   /** Releases all waiters, now and from now on. */
@@ -30,14 +30,14 @@ export class Notifier {
     await new Promise<void>((resolve) => {
       const done = () => {
         timer.cancel();
-        this.#waiters.delete(look);
+        this.#waiters.delete(check);
         resolve();
       };
-      const look = () => {
+      const check = () => {
         if (this.#closed || condition()) done();
       };
       const timer = this.#clock.timer(waitMs, done);
-      this.#waiters.add(look);
+      this.#waiters.add(check);
     });
   }
 }

@@ -1,36 +1,36 @@
 import { BoundedMap } from "./bounded-map.ts";
 import type { Log } from "./log.ts";
 
-/** Different things remembered; beyond it the oldest is forgotten and may be said again. */
+/** Keys remembered; beyond that the oldest is forgotten, and counts as new again. */
 const REMEMBERED_MAX = 1_000;
 
-/** What was said already. */
-export class SaidOnce {
-  readonly #said = new BoundedMap<string, true>(REMEMBERED_MAX);
+/** Keys that were seen before. */
+export class RecentKeys {
+  readonly #keys = new BoundedMap<string, true>(REMEMBERED_MAX);
 
-  /** Whether nobody has heard of it; from now on somebody has. */
-  isNews(key: string): boolean {
-    const isNews = !this.#said.has(key);
-    if (isNews) this.#said.set(key, true);
-    return isNews;
+  /** Adds a key. Returns whether it is new. */
+  addIfNew(key: string): boolean {
+    const isNew = !this.#keys.has(key);
+    if (isNew) this.#keys.set(key, true);
+    return isNew;
   }
 
-  /** It is over: the next time it is news again. */
+  /** Removes a key: the next time it is new again. */
   forget(key: string): void {
-    this.#said.delete(key);
+    this.#keys.delete(key);
   }
 }
 
-/** Things an operator should know once, not at every ADD. */
+/** Warnings that are logged once, not at every ADD. */
 export class WarnOnce {
   readonly #log: Log;
-  readonly #said = new SaidOnce();
+  readonly #warned = new RecentKeys();
 
   constructor(log: Log) {
     this.#log = log;
   }
 
   warn(network: string, message: string): void {
-    if (this.#said.isNews(`${network} ${message}`)) this.#log.warn({ network }, message);
+    if (this.#warned.addIfNew(`${network} ${message}`)) this.#log.warn({ network }, message);
   }
 }

@@ -38,14 +38,14 @@ export class WatchedFile<T> {
   }
 
   watch(watcher: Watcher): void {
-    this.#timer = interval(this.#clock, LOOK_INTERVAL_MS, () => this.#look(watcher)).unref();
+    this.#timer = interval(this.#clock, LOOK_INTERVAL_MS, () => this.#poll(watcher)).unref();
   }
 
   stop(): void {
     this.#timer?.cancel();
   }
 
-  #look(watcher: Watcher): void {
+  #poll(watcher: Watcher): void {
     const state = stateOf(this.path);
     if (state === this.#seen) return;
     this.#seen = state;

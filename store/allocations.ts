@@ -1,16 +1,16 @@
 /*
- * store/: who holds which address, durably
+ * store/: the owner of each address, durably
  *
  *   allocations                     the port; records, manifests: its types
- *   node-store, node-context        what a daemon asks of the store of its node, and what a store asks of the node
- *   network-space, refusal-of       what both implementations need
+ *   node-store, node-context        what a daemon needs from its store, and a store from its node
+ *   network-space, refusal-of       parts of both implementations
  *   journal/                        this node's SQLite
  *   standalone/, cluster/           the port over rows, and over IPAllocation objects
- *   host-local/                     what host-local gave on this node
+ *   host-local/                     addresses that host-local has allocated on this node
  */
 
 import type { AttachAsk } from "../ipam/attach-view.ts";
-import type { Wish } from "../ipam/decide-reservation.ts";
+import type { AddressRequest } from "../ipam/decide-reservation.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Owner } from "../ipam/owner.ts";
 import type { Refusal } from "../ipam/refusals.ts";
@@ -20,18 +20,20 @@ import type { Stamp } from "../ipam/stamp.ts";
 import type { NamespaceIdentity } from "../platform/namespaces.ts";
 import type { AllocationView, Attachment, Page } from "./records.ts";
 
-/** What one ADD wants, with everything the store needs to decide it. */
+/** One ADD, with everything that the store needs to decide it. */
 export interface AttachWant extends AttachAsk {
-  /** The definition of the runtime's configuration; an applied one wins over it. */
+  /** The definition in the runtime's configuration; an applied one takes precedence. */
   readonly definition: NetworkDefinition;
-  /** The configuration it was read from, kept so that the network's pools can be rebuilt at the next start. */
+  /** The configuration that it was read from, kept to rebuild the network's pools at the next start. */
   readonly definitionSource: string;
   readonly netns: NamespaceIdentity;
-  /** MAC of the interface, where somebody asked for one. */
+  /** MAC of the interface, if one was requested. */
   readonly mac?: string;
-  /** The bridge is the gateway, and the cluster's definition does not say so: other nodes may give that address. */
+  /** The bridge is the gateway, but the cluster's definition does not say so: other nodes may allocate that address. */
   readonly definitionLacksGateway?: boolean;
-  /** By when the whole ADD has to be answered, an instant of the clock, ms; absent: as long as the store itself allows. */
+  /**
+   * By when the whole ADD has to be answered, an instant of the clock, ms; absent: as long as the store itself allows.
+   */
   readonly deadlineMs?: number;
 }
 
@@ -39,11 +41,11 @@ export type AttachOutcome =
   | {
       readonly kind: "attached";
       readonly attachment: Attachment;
-      /** The definition the answer's routes and DNS come from. */
+      /** The definition whose routes and DNS are in the answer. */
       readonly definition: NetworkDefinition;
-      /** true: this very attachment was answered before and nothing was allocated. */
+      /** true: this attachment was already answered, and nothing was allocated. */
       readonly repeat: boolean;
-      /** Things an operator should know although the ADD succeeded. */
+      /** Warnings for an operator although the ADD succeeded. */
       readonly warnings: readonly string[];
     }
   | { readonly kind: "refused"; readonly refusal: Refusal };
@@ -52,13 +54,13 @@ export type AttachOutcome =
 export interface DetachWant {
   readonly containerId: string;
   readonly interface: string;
-  /** null: the request does not name a network, so those of every network are meant. */
+  /** null: the request names no network, so the attachments of every network are meant. */
   readonly network: string | null;
   readonly stamp: Stamp;
   readonly reason: EndReason;
 }
 
-/** Why an attachment or a holding ended, as the history tells it. */
+/** Why an attachment or a holding ended, as the history shows it. */
 export type EndReason =
   | "DEL"
   | "DEL from the spool"
@@ -77,14 +79,14 @@ export type EndReason =
   | "DEL by host-local";
 
 export interface DetachOutcome {
-  /** Attachments that this request ended. Empty is a success: they had ended before, or never were. */
+  /** Attachments that this request ended. Empty is a success: they had ended before, or never existed. */
   readonly ended: readonly Attachment[];
 }
 
 export interface AllocationFilter {
   readonly network?: string | undefined;
   readonly address?: Address | undefined;
-  /** `namespace/name`, or a bare name in any namespace. */
+  /** `namespace/name`, or a bare name, which matches in any namespace. */
   readonly pod?: string | undefined;
   readonly claim?: string | undefined;
   readonly vm?: string | undefined;
@@ -99,39 +101,39 @@ export interface PageRequest {
 }
 
 /**
- * Who holds which address: the durable truth. An allocation exists when its insert-if-absent is durable, and not before; uniqueness of
- * (network, address) is a constraint of the storage, so that two writers cannot both succeed, whatever they
- * believe. All addresses of one attachment are given or none.
+ * The owner of each address: the durable truth. An allocation exists when its insert-if-absent is durable, and not
+ * before. The storage enforces that (network, address) is unique, so two writers can never both succeed. All addresses
+ * of one attachment are allocated, or none.
  *
- * Both methods resolve when their effect is durable. They reject only with a StorageFault: then nothing was
- * promised, and the request may be repeated.
+ * Both methods resolve when their effect is durable. They reject only with a StorageFault; then nothing was promised
+ * and the request may be repeated.
  * See docs/decisions/0001.
  */
 export interface Allocations {
-  /** Gives an attachment its addresses. An exact repeat gets its former answer; an owner keeps what it holds. */
+  /** Allocates the addresses of an attachment. An exact repeat gets its former answer; an owner keeps what it holds. */
   attach(want: AttachWant): Promise<AttachOutcome>;
-  /** Ends attachments older than the request. Frees what nobody needs any more: only what the ended attachment's owner holds. */
+  /** Ends attachments older than the request, and releases the addresses that only their owner needed. */
   detach(want: DetachWant): Promise<DetachOutcome>;
   /** Allocations in order of network and address. */
   list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
 }
 
-/** What an owner that nothing is attached for wants on one network. */
+/** The addresses that an owner without attachments requests on one network. */
 export interface ReserveWant {
   readonly owner: Owner;
   readonly network: string;
-  /** An applied one wins over it. */
+  /** An applied definition takes precedence. */
   readonly definition: NetworkDefinition;
-  readonly wish: Wish;
+  readonly request: AddressRequest;
 }
 
 export type ReserveOutcome =
-  /** Everything that the owner holds on the network now. */
+  /** Everything that the owner now holds on the network. */
   | { readonly kind: "reserved"; readonly addresses: readonly InterfaceAddress[] }
   | { readonly kind: "refused"; readonly refusal: Refusal };
 
 export type OwnerReleaseOutcome =
-  /** What rests now, on whatever network. Empty is a success: it held nothing. */
+  /** The addresses that are now cooling, on all networks. Empty is a success: the owner held nothing. */
   | {
       readonly kind: "released";
       readonly addresses: readonly (InterfaceAddress & { readonly network: string })[];
@@ -139,19 +141,19 @@ export type OwnerReleaseOutcome =
   | { readonly kind: "refused"; readonly refusal: Refusal };
 
 /**
- * Addresses of owners that no container stands for: held from `reserve` to `release`, whatever is attached in between.
- * Both are harmless when done twice, and of one owner only one may be under way at a time. They reject as those of
- * `Allocations` do; then some of an owner's addresses may be reserved, or may rest, and a repeat does what is left.
+ * Addresses of owners without containers: held from `reserve` to `release`, whatever is attached in between. Both may
+ * be repeated; only one call per owner may be under way at a time. They reject as the methods of `Allocations` do; then
+ * some of the owner's addresses may be reserved or released, and a repeat completes the rest.
  * See docs/decisions/0035.
  */
 export interface Reservations {
-  /** Gives an owner what it wishes beside what it holds, all or nothing. A repeat gets its former answer. */
+  /** Reserves addresses in addition to those that the owner holds, all or none. A repeat gets its former answer. */
   reserve(want: ReserveWant): Promise<ReserveOutcome>;
-  /** Lets everything of one owner rest. Refused while something is attached with it, or while its claim is there. */
+  /** Releases everything of one owner. Refused while an attachment uses it, or while its claim exists. */
   release(owner: Owner): Promise<OwnerReleaseOutcome>;
 }
 
-/** The storage could not make a write durable. Nothing of the request took effect. */
+/** The storage could not make a write durable. The request had no effect. */
 export class StorageFault extends Error {
   constructor(message: string, options?: { cause?: unknown }) {
     super(message, options);
@@ -159,8 +161,8 @@ export class StorageFault extends Error {
   }
 }
 
-/** There is no open database to ask: it is being reopened, or waits to be rebuilt. */
+/** No database is open: it is being reopened, or waits to be rebuilt. */
 export class StorageAway extends StorageFault {}
 
-/** How the history says that an operator took an address away from somebody who used it. */
+/** Reason in the history when an operator released an address that was in use. */
 export const FORCED = "forced by an operator";

@@ -1,9 +1,9 @@
-/** Applied objects, already validated (claims/ reads and validates manifests; the store keeps what they mean). */
+/** Applied objects, already validated: claims/ reads and validates manifests, the store keeps their meaning. */
 export interface AppliedClaim {
   readonly namespace: string;
   readonly name: string;
   readonly network: string;
-  /** metadata (labels, annotations, ownerReferences) and spec as applied, shown again by `claims -o yaml`. */
+  /** metadata (labels, annotations, ownerReferences) and spec as applied, shown by `claims -o yaml`. */
   readonly manifest: { readonly metadata: object; readonly spec: object };
   readonly vm: { readonly name: string; readonly uid: string };
   /** Addresses of a restored claim (its `status.ips`), canonical CIDR text; empty for a new one. */
@@ -22,7 +22,7 @@ export interface AppliedDefinition {
 export type ApplyAction = "created" | "configured" | "unchanged";
 
 /** An IPAMClaim as Kubernetes would show it. */
-export interface ClaimView {
+export interface ClaimManifest {
   readonly apiVersion: "k8s.cni.cncf.io/v1alpha1";
   readonly kind: "IPAMClaim";
   readonly metadata: Record<string, unknown> & {
@@ -38,11 +38,11 @@ export interface ClaimView {
   };
 }
 
-/** What a claim says of the VM it belongs to. */
+/** The VM that a claim belongs to, according to the claim. */
 export interface ClaimOfVm {
   readonly namespace: string;
   readonly name: string;
-  /** "" for what it does not say. */
+  /** "" for missing values. */
   readonly vm: { readonly name: string; readonly uid: string };
   readonly annotations: Readonly<Record<string, unknown>>;
 }

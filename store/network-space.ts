@@ -2,29 +2,32 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import type { Address } from "../ipam/space/address.ts";
 import { Pool } from "../ipam/space/pool.ts";
 
-/** Definitions of one network whose pools are kept at once: two configurations that disagree must not rebuild 100,000 entries at every ADD. */
+/**
+ * Definitions of one network whose pools are kept: two configurations that disagree must not rebuild 100,000 entries at
+ * every ADD.
+ */
 const DEFINITIONS_KEPT_MAX = 4;
 
 /** One allocated or cooling address, as read from the store. */
 export interface StoredAddress {
   readonly address: Address;
   readonly cooling: boolean;
-  /** Since when it is known to rest, ms of the monotonic clock; absent: since now. */
+  /** Since when it is known to cool down, ms of the monotonic clock; absent: since now. */
   readonly restingSinceMs?: number;
 }
 
 /**
  * The free space of one network in memory: pools for the present definition, and for a few former ones. It follows the
- * store and can be thrown away: `stored` reads everything again.
+ * store and can be discarded: `stored` reads everything again.
  */
 export class NetworkSpace {
   readonly id: number;
   readonly name: string;
-  /** The definition new allocations follow; null while nobody has defined the network. */
+  /** The definition for new allocations; null while the network has none. */
   definition: NetworkDefinition | null = null;
   /** `namespace/name` of the applied manifest that defines it; null when the runtime's configuration does. */
   appliedBy: string | null = null;
-  /** A bridge of this network has the gateway's address: every definition of it has a gateway from then on. */
+  /** A bridge of this network has the gateway's address: from then on every definition of it has a gateway. */
   bridgeIsGateway = false;
   /** Bound addresses of the network, inside its present ranges or not. */
   boundCount = 0;
@@ -32,7 +35,7 @@ export class NetworkSpace {
   readonly #startSeed: string | undefined;
   readonly #pools = new Map<string, readonly Pool[]>();
 
-  /** `startSeed`: where the first search begins, so that nodes which share a network do not start at the same address. */
+  /** `startSeed`: where the first search begins, so that nodes that share a network start at different addresses. */
   constructor(id: number, name: string, stored: () => Iterable<StoredAddress>, startSeed?: string) {
     this.#startSeed = startSeed;
     this.id = id;
@@ -57,17 +60,17 @@ export class NetworkSpace {
     return this.#pools.has(definition.fingerprint);
   }
 
-  /** Forgets pools that were built from rows which were taken back. */
+  /** Discards pools that were built from rolled-back rows. */
   forget(definition: NetworkDefinition): void {
     this.#pools.delete(definition.fingerprint);
   }
 
-  /** Forgets all pools: they are built from the store again. Marks of what is being tried at this moment are lost with them. */
+  /** Discards all pools: they are built from the store again. Marks of addresses being tried now are lost with them. */
   forgetPools(): void {
     this.#pools.clear();
   }
 
-  /** Keeps pools that somebody else has filled (the sliced load at start). */
+  /** Keeps pools that were filled elsewhere (the sliced load at start). */
   adopt(definition: NetworkDefinition, pools: readonly Pool[]): void {
     if (this.#pools.size >= DEFINITIONS_KEPT_MAX) {
       const oldest = [...this.#pools.keys()].find(
@@ -83,7 +86,7 @@ export class NetworkSpace {
     return this.definition === null ? [] : this.poolsOf(this.definition, nowMs);
   }
 
-  /** Marks an address as allocated in every kept definition. Returns how to take it back. */
+  /** Marks an address as allocated in every kept definition. Returns how to revert it. */
   allocate(address: Address, moveCursor: boolean): () => void {
     this.boundCount += 1;
     const undo = this.#inEveryPool(address, (pool) => pool.allocate(address.value, { moveCursor }));
@@ -93,7 +96,7 @@ export class NetworkSpace {
     };
   }
 
-  /** Marks an address as released, resting until the given instant of the monotonic clock. */
+  /** Marks an address as released, cooling until the given instant of the monotonic clock. */
   release(address: Address, restUntilMs: number, nowMs: number): () => void {
     this.boundCount -= 1;
     const undo = this.#inEveryPool(address, (pool) => pool.release(address.value, restUntilMs, nowMs));
@@ -103,7 +106,7 @@ export class NetworkSpace {
     };
   }
 
-  /** Frees a resting address at once. */
+  /** Ends the cool-down of an address at once. */
   endRest(address: Address): () => void {
     return this.#inEveryPool(address, (pool) => pool.endRest(address.value));
   }
@@ -121,7 +124,7 @@ export class NetworkSpace {
   }
 }
 
-/** The pool that counts an address; else the first whose subnet holds it, to which it is outside. */
+/** The pool that counts an address; else the first whose subnet contains it, although it is outside the range. */
 export function poolOf(pools: readonly Pool[], address: Address): Pool | undefined {
   const ofFamily = pools.filter((pool) => pool.rangeSet.family === address.family);
   return (
@@ -130,7 +133,7 @@ export function poolOf(pools: readonly Pool[], address: Address): Pool | undefin
   );
 }
 
-/** A rest starts anew at every start: wall clocks do not decide, and it is never longer than configured. */
+/** A cool-down begins again at every start: wall clocks do not decide, and it is never longer than configured. */
 export function fill(
   pools: readonly Pool[],
   stored: StoredAddress,
@@ -141,7 +144,7 @@ export function fill(
   const { family, value } = stored.address;
   for (const pool of pools) {
     if (pool.rangeSet.family !== family || !pool.subnetOf(value)) continue;
-    // A seeded search must not be led astray by what others hold.
+    // A seeded search must not start behind the addresses of other nodes.
     pool.allocate(value, { moveCursor });
     if (stored.cooling) pool.release(value, (stored.restingSinceMs ?? nowMs) + cooldownSeconds * 1000, nowMs);
   }

@@ -13,17 +13,17 @@ export interface NodeContext {
   readonly bootId: string;
   /** Microseconds of CLOCK_BOOTTIME now. Absent: not known. */
   bootTimeUs?(): number;
-  /** Where host-local kept addresses; absent: its own default, and wherever a configuration says. */
+  /** host-local's folders; absent: its default, and those that configurations name. */
   readonly hostLocalDirs?: HostLocalDirs;
   /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
   namespaceGone(netns: NamespaceIdentity): boolean;
-  /** Whether it is certainly still there: the very namespace at its path. Unknown is false; absent: nobody can tell. */
+  /** Whether that namespace certainly still exists at its path. Unknown is false; absent: it cannot be determined. */
   namespaceAlive?(netns: NamespaceIdentity): boolean;
-  /** Where a crash is tested. */
+  /** For tests of crashes. */
   readonly killPoint?: PassKillPoint;
 }
 
-/** What a store says. */
+/** The log of a store. */
 export type StoreLog = Pick<Log, "info" | "error">;
-/** A cluster's store has warnings besides: what another node or the API server did. */
+/** A cluster's store also warns about other nodes and the API server. */
 export type ClusterStoreLog = Pick<Log, "info" | "warn" | "error">;

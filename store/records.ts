@@ -9,24 +9,24 @@ export interface PodIdentity {
   readonly uid: string;
 }
 
-/** Of an attachment whose ADD this journal has no record of. Nobody can say that it is gone. */
+/** Of an attachment whose ADD this journal has not recorded. It can never be known to be gone. */
 export const UNSEEN_NAMESPACE: NamespaceIdentity = { path: "", id: "unseen", witnessed: false };
 
-/** One element of `ips` in a CNI result, without what depends on the version asked for. */
+/** One element of `ips` in a CNI result, without the fields that depend on the version. */
 export interface AnsweredAddress {
   /** CIDR with the subnet's mask, RFC 5952. */
   readonly address: string;
   readonly gateway?: string;
 }
 
-/** (container ID, interface name) on a node that uses addresses of one network right now. */
+/** (container ID, interface name) on a node that uses addresses of one network now. */
 export interface Attachment {
   readonly id: number;
   readonly network: string;
   readonly containerId: string;
   readonly interface: string;
   readonly owner: Owner;
-  /** The claim this attachment named, `namespace/name`; "" for none. */
+  /** The claim that it named, `namespace/name`; "" for none. */
   readonly claimRef: string;
   readonly ips: readonly AnsweredAddress[];
   readonly stamp: Stamp;
@@ -35,14 +35,14 @@ export interface Attachment {
   readonly node: string;
   /** Wall clock, for people. */
   readonly sinceMs: number;
-  /** MAC that somebody asked for with the ADD, as they wrote it; null: nobody did. */
+  /** The MAC that was requested with the ADD, as written; null: none was. */
   readonly mac: string | null;
 }
 
-/** As much of an attachment as tells who uses an address. */
+/** The fields of an attachment that identify the user of an address. */
 export type AddressUser = Pick<Attachment, "network" | "containerId" | "owner">;
 
-/** What `GET /v1/allocations` shows of one address. */
+/** One address in `GET /v1/allocations`. */
 export interface AllocationView {
   readonly network: string;
   /** CIDR with the subnet's mask. */
@@ -68,41 +68,47 @@ export interface HistoryView {
   readonly network: string;
   readonly address: string;
   readonly owner: Owner;
-  /** null: the address was held (by a claim), not in use by a container. */
+  /** null: the address was held by a claim, not in use by a container. */
   readonly containerID: string | null;
   readonly interface: string | null;
   readonly pod: PodIdentity | null;
   readonly node: string;
   readonly from: string;
-  /** null: still so. */
+  /** null: the period has not ended. */
   readonly until: string | null;
   readonly endedBy: string | null;
 }
 
 export interface NetworkView {
   readonly name: string;
-  /** Where the definition comes from: an applied manifest (`namespace/name`), or the runtime's configuration. */
+  /** Source of the definition: an applied manifest (`namespace/name`), or the runtime's configuration. */
   readonly source: string;
   readonly allowPersistentIPs: boolean;
   readonly cooldownSeconds: number;
   readonly attachments: number;
-  /** In Kubernetes: the namespace that the network belongs to, "" the nodes' administrators; absent: nobody's yet. */
+  /**
+   * In Kubernetes: the namespace that the network belongs to, "" for the nodes' administrators; absent: it has no owner
+   * yet.
+   */
   readonly definedIn?: string;
-  /** In Kubernetes: namespaces that may use it besides, or "*". */
+  /** In Kubernetes: other namespaces that may use it, or "*". */
   readonly sharedWith?: readonly string[];
   /** Absent: the network has none. */
   readonly metadata?: MetadataView;
-  /** Allocations outside every present subnet (the range was edited): kept, not counted below. */
+  /** Allocations outside every present subnet (the range was edited): kept, and not part of the counts below. */
   readonly outside: string;
   readonly ranges: readonly RangeView[];
 }
 
-/** Metadata of a network: the reserved address with its mask, or why there is none although it was asked for. */
+/** Metadata of a network: the reserved address with its mask, or why there is none although it was requested. */
 export type MetadataView =
   | { readonly address: string; readonly tokens: string }
   | { readonly refused: string };
 
-/** Counts of one range set, as decimal strings: an IPv6 subnet does not fit a JSON number. free + allocated + cooling + excluded = size. */
+/**
+ * Counts of one range set, as decimal strings: an IPv6 subnet does not fit a JSON number. free + allocated + cooling +
+ * excluded = size.
+ */
 export interface RangeView {
   readonly subnets: readonly string[];
   readonly gateways: readonly string[];
@@ -115,6 +121,6 @@ export interface RangeView {
 
 export interface Page<T> {
   readonly items: readonly T[];
-  /** Give it back as `continue` to get the next page; absent on the last. */
+  /** To be passed as `continue` to get the next page; absent on the last. */
   readonly continue?: string;
 }

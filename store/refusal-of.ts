@@ -2,7 +2,7 @@ import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { ApiAway } from "../kube/kube-api.ts";
 import { StorageAway, StorageFault } from "./allocations.ts";
 
-/** What an error means to a caller. Anything not foreseen is a fault of ours and says so. */
+/** The refusal that an error means to a caller. An unexpected error is a fault of ours and is reported as such. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof RefusalError) return error.refusal;
   if (error instanceof StorageAway) return refuse("NOT_READY", { reason: error.message });

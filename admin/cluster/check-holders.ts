@@ -10,7 +10,7 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import { POD_ADDRESSES_MAX } from "../../kube/views/held-addresses.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
-import type { Look, LookedPod } from "./look.ts";
+import type { ClusterSnapshot, SnapshotPod } from "./snapshot.ts";
 
 const CLAIM_HINT =
   "the controller takes in what nobody else has; where somebody else has it, the conditions of the claim tell what to do";
@@ -22,13 +22,13 @@ const UNRECORDED_HINT =
   "the controller records it within a minute, and holdfast import --kubeconfig does it now; recreate the pod if this stays";
 
 /** I2: every address that a claim lists is allocated to it. */
-export function checkClaims(look: Look, grace: Grace): Finding[] {
-  const ours = new Set(look.book.networks());
+export function checkClaims(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
+  const ours = new Set(snapshot.catalog.networks());
   const findings: Finding[] = [];
-  for (const claim of look.claims.items.values()) {
+  for (const claim of snapshot.claims.items.values()) {
     if (!ours.has(claim.network) || !grace.isOver(claim.creationTimestamp)) continue;
     for (const text of claim.ips) {
-      const wrong = wrongWith(look, claim, text);
+      const wrong = wrongWith(snapshot, claim, text);
       if (wrong === null) continue;
       const message = `${text} of network ${claim.network}, listed by claim ${claim.key}, ${wrong.problem}`;
       findings.push({ invariant: "I2", message, hint: wrong.hint });
@@ -38,15 +38,15 @@ export function checkClaims(look: Look, grace: Grace): Finding[] {
 }
 
 /** I2: every address on our networks that a living pod reports is allocated to it, or to a claim of its. */
-export function checkPods(look: Look, grace: Grace): Finding[] {
+export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   const findings: Finding[] = [];
-  for (const pod of look.pods.items.values()) {
+  for (const pod of snapshot.pods.items.values()) {
     // What is being deleted may have given its addresses back already; what has ended reports none.
     if (pod.beingDeleted || !grace.isOver(pod.creationTimestamp)) continue;
     if (pod.addressesCut) findings.push(tooMany(pod));
     const unrecorded = new Map<string, string[]>();
-    for (const { network, address } of reportedBy(look, pod)) {
-      const problem = podProblem(look, pod, { network, address }, grace);
+    for (const { network, address } of reportedBy(snapshot, pod)) {
+      const problem = podProblem(snapshot, pod, { network, address }, grace);
       if (problem === null) continue;
       if (problem === UNRECORDED) {
         unrecorded.set(network, [...(unrecorded.get(network) ?? []), formatAddress(address)]);
@@ -65,13 +65,13 @@ export function checkPods(look: Look, grace: Grace): Finding[] {
 
 /** The addresses that a pod reports, with the network of ours that each is of. */
 function reportedBy(
-  { book, networks }: Look,
-  pod: LookedPod,
+  { catalog, networks }: ClusterSnapshot,
+  pod: SnapshotPod,
 ): { readonly network: string; readonly address: Address }[] {
   return pod.addresses.flatMap(({ address: text, nad, network: named }) => {
     const address = parseAddress(text);
     if (nad !== null) {
-      const network = book.networkOfNad(nad);
+      const network = catalog.networkOfNad(nad);
       return network === null ? [] : [{ network, address }];
     }
     // Networks that the nodes' own configuration defines.
@@ -85,7 +85,7 @@ function reportedBy(
 }
 
 /** One finding for a pod and network: an annotation has room for thousands. */
-function notRecorded({ key }: LookedPod, network: string, addresses: readonly string[]): Finding {
+function notRecorded({ key }: SnapshotPod, network: string, addresses: readonly string[]): Finding {
   const [first = "", ...others] = addresses;
   if (others.length === 0) {
     const message = `${first} of network ${network}, in use by pod ${key}, ${UNRECORDED}`;
@@ -98,7 +98,7 @@ function notRecorded({ key }: LookedPod, network: string, addresses: readonly st
   };
 }
 
-function tooMany({ key }: LookedPod): Finding {
+function tooMany({ key }: SnapshotPod): Finding {
   return {
     invariant: "I2",
     message: `pod ${key} reports more than ${POD_ADDRESSES_MAX} addresses; the others were not compared`,
@@ -107,7 +107,7 @@ function tooMany({ key }: LookedPod): Finding {
 }
 
 function wrongWith(
-  look: Look,
+  snapshot: ClusterSnapshot,
   claim: ClaimViewWithFact,
   text: string,
 ): { readonly problem: string; readonly hint: string } | null {
@@ -119,12 +119,12 @@ function wrongWith(
       "correct status.ips of the claim, as whoever wrote it meant it; nothing is given to it before";
     return { problem: `cannot be read: ${(error as Error).message}`, hint };
   }
-  const problem = claimProblem(look, claim, address);
+  const problem = claimProblem(snapshot, claim, address);
   return problem === null ? null : { problem, hint: CLAIM_HINT };
 }
 
-function claimProblem(look: Look, claim: ClaimViewWithFact, address: Address): string | null {
-  const object = objectOf(look, claim.network, address);
+function claimProblem(snapshot: ClusterSnapshot, claim: ClaimViewWithFact, address: Address): string | null {
+  const object = objectOf(snapshot, claim.network, address);
   if (!object) return "has no IPAllocation";
   if (object.status?.state !== "Bound") return "is not Bound";
   const { owner } = object.spec;
@@ -134,12 +134,12 @@ function claimProblem(look: Look, claim: ClaimViewWithFact, address: Address): s
 }
 
 function podProblem(
-  look: Look,
-  pod: LookedPod,
+  snapshot: ClusterSnapshot,
+  pod: SnapshotPod,
   { network, address }: { readonly network: string; readonly address: Address },
   grace: Grace,
 ): string | null {
-  const object = objectOf(look, network, address);
+  const object = objectOf(snapshot, network, address);
   if (!object) return UNRECORDED;
   const { owner } = object.spec;
   if (object.status?.state !== "Bound") {
@@ -155,7 +155,11 @@ function podProblem(
   return named ? null : belongsTo(object);
 }
 
-export function objectOf({ allocations }: Look, network: string, address: Address): IPAllocation | undefined {
+export function objectOf(
+  { allocations }: ClusterSnapshot,
+  network: string,
+  address: Address,
+): IPAllocation | undefined {
   return allocations.get(allocationName(network, address))?.object;
 }
 

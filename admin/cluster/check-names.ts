@@ -3,10 +3,10 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import type { Look } from "./look.ts";
+import type { ClusterSnapshot } from "./snapshot.ts";
 
 /** I1: an address has one object, whose name says which; two objects for one address can only come from outside. */
-export function checkNames({ allocations }: Look): Finding[] {
+export function checkNames({ allocations }: ClusterSnapshot): Finding[] {
   const findings: Finding[] = [];
   const byAddress = new Map<string, string[]>();
   for (const { key: name, object } of allocations.values()) {

@@ -8,14 +8,14 @@ import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { gatewayHeld } from "../../store/journal/check.ts";
 import type { RangeView } from "../../store/records.ts";
 import type { Grace } from "./grace.ts";
-import type { Look } from "./look.ts";
 import type { ClusterNetworkView } from "./network-views.ts";
+import type { ClusterSnapshot } from "./snapshot.ts";
 
 /** Namespaces or definitions that one finding names. */
 const SHOWN_MAX = 5;
 
 /** I5: the counts of every range add up, and those that `kubectl get ipnetworks` shows can be true. */
-export function checkCounts({ networks }: Look, views: readonly ClusterNetworkView[]): Finding[] {
+export function checkCounts({ networks }: ClusterSnapshot, views: readonly ClusterNetworkView[]): Finding[] {
   const findings: Finding[] = [];
   for (const { name, ranges } of views) {
     for (const range of ranges) {
@@ -44,8 +44,8 @@ export function checkCounts({ networks }: Look, views: readonly ClusterNetworkVi
 }
 
 /** Definitions that are refused: every ADD through them fails. */
-export function checkBroken({ book }: Look): Finding[] {
-  return book.broken().map(({ key, refusal }) => ({
+export function checkBroken({ catalog }: ClusterSnapshot): Finding[] {
+  return catalog.broken().map(({ key, refusal }) => ({
     invariant: "network",
     message: `NetworkAttachmentDefinition ${key} is refused: ${refusal.message}`,
     hint: refusal.hint,
@@ -53,10 +53,10 @@ export function checkBroken({ book }: Look): Finding[] {
 }
 
 /** Definitions that disagree with the one that counts: every ADD through them fails. */
-export function checkConflicts({ book }: Look): Finding[] {
-  return book.networks().flatMap((network) => {
-    const counting = book.definitionOf(network);
-    const others = book.nadsOf(network).filter(({ key }) => book.verdict(key).kind === "conflict");
+export function checkConflicts({ catalog }: ClusterSnapshot): Finding[] {
+  return catalog.networks().flatMap((network) => {
+    const counting = catalog.definitionOf(network);
+    const others = catalog.nadsOf(network).filter(({ key }) => catalog.verdict(key).kind === "conflict");
     if (counting === null || others.length === 0) return [];
     const shown = shortened(others.map(({ key }) => key).sort());
     const define = others.length === 1 ? ` ${shown} defines` : `s ${shown} define`;
@@ -71,9 +71,9 @@ export function checkConflicts({ book }: Look): Finding[] {
 }
 
 /** Nobody holds a gateway's address: it answers for itself. */
-export function checkGateways({ book, allocations }: Look): Finding[] {
-  return book.networks().flatMap((network) => {
-    const counting = book.definitionOf(network);
+export function checkGateways({ catalog, allocations }: ClusterSnapshot): Finding[] {
+  return catalog.networks().flatMap((network) => {
+    const counting = catalog.definitionOf(network);
     return (counting === null ? [] : gatewaysOf(counting.definition)).flatMap((gateway) => {
       const object = allocations.get(allocationName(network, gateway))?.object;
       if (object?.status?.state !== "Bound") return [];
@@ -83,18 +83,18 @@ export function checkGateways({ book, allocations }: Look): Finding[] {
 }
 
 /** Networks where no address is given yet, because those from before Holdfast are not recorded. */
-export function checkImports(look: Look, grace: Grace): Finding[] {
-  return look.book.networks().flatMap((network) => {
-    const object = networkObjectOf(network, (one) => look.networks.get(one));
-    const sources = sourcesOf(look.book, network, null);
+export function checkImports(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
+  return snapshot.catalog.networks().flatMap((network) => {
+    const object = networkObjectOf(network, (one) => snapshot.networks.get(one));
+    const sources = sourcesOf(snapshot.catalog, network, null);
     if (isImported(object, sources)) return [];
-    if (!grace.isOver(look.madeAt.get(network))) return [];
+    if (!grace.isOver(snapshot.madeAt.get(network))) return [];
     const name = networkObjectName(network);
     // Without any of them imported, the network is meant as a whole.
     const open = uncovered(object, sources);
     const missing = open.length < sources.length ? ` for ${open.map(describeSource).join(", ")}` : "";
     const consequence = missing === "" ? ", and none is given" : "";
-    const other = nameTakenBy(network, (one) => look.networks.get(one));
+    const other = nameTakenBy(network, (one) => snapshot.networks.get(one));
     return [
       {
         invariant: "import",
@@ -123,13 +123,13 @@ function shortened(names: readonly string[]): string {
 }
 
 /** Networks whose owner is not recorded or defines them no longer, and NADs that may not use the network they name. */
-export function checkOwners({ book, madeAt }: Look, grace: Grace): Finding[] {
-  return book.networks().flatMap((network): Finding[] => {
-    const owner = book.ownerOf(network);
+export function checkOwners({ catalog, madeAt }: ClusterSnapshot, grace: Grace): Finding[] {
+  return catalog.networks().flatMap((network): Finding[] => {
+    const owner = catalog.ownerOf(network);
     if (owner === null) return [];
     const whose = describeNetworkOwner(owner);
     const findings: Finding[] = [];
-    if (!book.hasRecordedOwner(network) && grace.isOver(madeAt.get(network))) {
+    if (!catalog.hasRecordedOwner(network) && grace.isOver(madeAt.get(network))) {
       findings.push({
         invariant: "owner",
         message: `nobody has recorded whose network ${network} is: until then it is ${whose}'s, which has the oldest definition`,
@@ -137,14 +137,14 @@ export function checkOwners({ book, madeAt }: Look, grace: Grace): Finding[] {
       });
     }
     // The administrators' own is defined on the nodes.
-    if (owner.definedIn !== NODES_OWN && book.definitionOf(network) === null) {
+    if (owner.definedIn !== NODES_OWN && catalog.definitionOf(network) === null) {
       findings.push({
         invariant: "owner",
         message: `network ${network} belongs to ${whose}, where no NetworkAttachmentDefinition defines it now`,
         hint: `create the definition there again, or move the network: holdfast networks own ${network} --namespace NAMESPACE`,
       });
     }
-    const refused = book.namespacesOf(network).filter((namespace) => !book.permits(network, namespace));
+    const refused = catalog.namespacesOf(network).filter((namespace) => !catalog.permits(network, namespace));
     if (refused.length > 0) {
       findings.push({
         invariant: "owner",

@@ -5,7 +5,7 @@ import type { Finding } from "../../ipam/finding.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
-import type { Look } from "./look.ts";
+import type { ClusterSnapshot } from "./snapshot.ts";
 
 const RELEASE_HINT =
   "the controller releases it; look again in a minute, and see whether the controller runs when this stays";
@@ -24,21 +24,21 @@ const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "repo
 };
 
 /** I3: every allocation has a living reason; and claims that cannot go do not keep addresses for nobody. */
-export function checkReasons(look: Look, grace: Grace): Finding[] {
-  const { allocations, claims, pods, nodes, book } = look;
+export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
+  const { allocations, claims, pods, nodes, catalog } = snapshot;
   const facts = cachedFacts({
     allocations: { items: allocations, known: true },
     claims: { items: claims.items, known: claims.complete },
     pods: { items: pods.items, known: pods.complete },
     nodes: { items: new Map([...nodes].map((name) => [name, { unreachable: false }])), known: true },
     stoppedPods: { has: () => false },
-    book,
+    catalog,
   });
   const rules: Rules = {
     graceSeconds: 0,
     podGoneReleaseSeconds: 0,
     coolingKeepSeconds: 0,
-    cooldownSeconds: (network) => book.definitionOf(network)?.definition.cooldownSeconds ?? 0,
+    cooldownSeconds: (network) => catalog.definitionOf(network)?.definition.cooldownSeconds ?? 0,
   };
   const findings: Finding[] = [];
   for (const one of allocations.values()) {
@@ -47,7 +47,7 @@ export function checkReasons(look: Look, grace: Grace): Finding[] {
     const finding = findingOf(object, verdict);
     if (finding !== null && grace.isOver(object.status?.since)) findings.push(finding);
   }
-  return [...findings, ...stuckClaims(look, facts, grace)];
+  return [...findings, ...stuckClaims(snapshot, facts, grace)];
 }
 
 function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {
@@ -79,8 +79,8 @@ function isUnattendedPod({ spec, status }: IPAllocation, { why }: Verdict): bool
   return why === "container-may-run" && spec.owner.kind === "Pod" && !isAttached;
 }
 
-function stuckClaims({ book, claims }: Look, facts: Facts, grace: Grace): Finding[] {
-  const ours = new Set(book.networks());
+function stuckClaims({ catalog, claims }: ClusterSnapshot, facts: Facts, grace: Grace): Finding[] {
+  const ours = new Set(catalog.networks());
   return [...claims.items.values()].flatMap((claim) => {
     const { key, namespace, name, network, ips, deletionTimestamp } = claim;
     if (deletionTimestamp === null || !ours.has(network) || ips.length === 0) return [];

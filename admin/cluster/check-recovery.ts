@@ -2,14 +2,14 @@ import { recoveryMark } from "../../claims/recovery.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
-import type { Look } from "./look.ts";
+import type { ClusterSnapshot } from "./snapshot.ts";
 
-/** What a restored API server leaves: networks where nobody new gets an address, and claims in use that list nothing. */
-export function checkRecovery(look: Look, grace: Grace): Finding[] {
-  return [...recoveringNetworks(look), ...emptyClaims(look, grace)];
+/** After a restore: networks where no new owner gets an address, and claims in use that list nothing. */
+export function checkRecovery(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
+  return [...recoveringNetworks(snapshot), ...emptyClaims(snapshot, grace)];
 }
 
-function recoveringNetworks({ networks }: Look): Finding[] {
+function recoveringNetworks({ networks }: ClusterSnapshot): Finding[] {
   return [...networks.values()].flatMap((object) => {
     const mark = recoveryMark(object);
     if (mark === null) return [];
@@ -23,7 +23,7 @@ function recoveringNetworks({ networks }: Look): Finding[] {
   });
 }
 
-function emptyClaims({ allocations, claims }: Look, grace: Grace): Finding[] {
+function emptyClaims({ allocations, claims }: ClusterSnapshot, grace: Grace): Finding[] {
   const empty = new Map([...claims.items.values()].map((claim) => [claim.uid, claim]));
   for (const [uid, { ips }] of empty) if (ips.length > 0) empty.delete(uid);
   return [...allocations.values()].flatMap(({ object: { spec, status } }) => {

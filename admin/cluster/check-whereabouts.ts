@@ -6,7 +6,7 @@ import { placeOf } from "../../ipam/space/range-set.ts";
 import type { WhereaboutsEntry } from "../../kube/views/whereabouts.ts";
 import { objectOf } from "./check-holders.ts";
 import type { Grace } from "./grace.ts";
-import type { Look } from "./look.ts";
+import type { ClusterSnapshot } from "./snapshot.ts";
 
 /** Entries of one IPPool that lack a record on one network: a pool can have thousands. */
 interface Unrecorded {
@@ -19,13 +19,13 @@ interface Unrecorded {
  * What whereabouts still records on networks that were switched over has its IPAllocation, whoever holds it: else the
  * address can be given again. An IPPool does not name its network, so a record on any network with the range will do.
  */
-export function checkWhereabouts(look: Look, grace: Grace): Finding[] {
-  const networks = importedNetworks(look);
+export function checkWhereabouts(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
+  const networks = importedNetworks(snapshot);
   if (networks.length === 0) return [];
-  const unreadable = look.pools.filter((one) => typeof one === "string");
+  const unreadable = snapshot.pools.filter((one) => typeof one === "string");
   const unrecorded = new Map<string, Unrecorded>();
-  for (const entry of look.pools.flatMap((one) => (typeof one === "string" ? [] : one.entries))) {
-    const network = networkWithoutRecord(look, entry, networks, grace);
+  for (const entry of snapshot.pools.flatMap((one) => (typeof one === "string" ? [] : one.entries))) {
+    const network = networkWithoutRecord(snapshot, entry, networks, grace);
     if (network === null) continue;
     const known = unrecorded.get(`${entry.pool} ${network}`);
     if (known === undefined) unrecorded.set(`${entry.pool} ${network}`, { first: entry, network, count: 1 });
@@ -35,32 +35,36 @@ export function checkWhereabouts(look: Look, grace: Grace): Finding[] {
 }
 
 /** What is not imported yet is reported as that. */
-function importedNetworks(look: Look): string[] {
-  return look.book.networks().filter((network) => {
-    const object = networkObjectOf(network, (name) => look.networks.get(name));
-    return isImported(object, sourcesOf(look.book, network, null));
+function importedNetworks(snapshot: ClusterSnapshot): string[] {
+  return snapshot.catalog.networks().filter((network) => {
+    const object = networkObjectOf(network, (name) => snapshot.networks.get(name));
+    return isImported(object, sourcesOf(snapshot.catalog, network, null));
   });
 }
 
 /** null: the address is recorded, of no network of ours, or judged elsewhere. */
 function networkWithoutRecord(
-  look: Look,
+  snapshot: ClusterSnapshot,
   entry: WhereaboutsEntry,
   networks: readonly string[],
   grace: Grace,
 ): string | null {
-  if (isJudgedByItsPod(look, entry, grace)) return null;
+  if (isJudgedByItsPod(snapshot, entry, grace)) return null;
   const { address } = entry;
   const found = networks.filter((network) => {
-    const definition = look.book.definitionOf(network)?.definition;
+    const definition = snapshot.catalog.definitionOf(network)?.definition;
     return definition !== undefined && placeOf(definition.rangeSets, address) !== null;
   });
-  const isRecorded = found.some((network) => objectOf(look, network, address)?.status?.state === "Bound");
+  const isRecorded = found.some((network) => objectOf(snapshot, network, address)?.status?.state === "Bound");
   return isRecorded ? null : (found[0] ?? null);
 }
 
 /** What a living pod reports itself, checkPods compares; one that ends, or has just begun, may be on its way. */
-function isJudgedByItsPod({ pods }: Look, { pod: named, address }: WhereaboutsEntry, grace: Grace): boolean {
+function isJudgedByItsPod(
+  { pods }: ClusterSnapshot,
+  { pod: named, address }: WhereaboutsEntry,
+  grace: Grace,
+): boolean {
   const pod = named === null ? undefined : pods.items.get(`${named.namespace}/${named.name}`);
   if (pod === undefined) return false;
   const text = formatAddress(address);

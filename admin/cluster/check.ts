@@ -17,8 +17,8 @@ import { checkReasons } from "./check-reasons.ts";
 import { checkRecovery } from "./check-recovery.ts";
 import { checkWhereabouts } from "./check-whereabouts.ts";
 import { Grace } from "./grace.ts";
-import { type Look, lookAt } from "./look.ts";
 import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
+import { type ClusterSnapshot, readSnapshot } from "./snapshot.ts";
 
 /** Between two looks, ms. The lists of one are not of the same instant: what only one of them shows was on its way. */
 const LOOK_AGAIN_MS = 2_000;
@@ -26,14 +26,14 @@ const LOOK_AGAIN_MS = 2_000;
 export type ClusterCheck = Required<CheckReport>;
 
 /**
- * Proves the invariants for the whole cluster, or tells what is wrong. What is younger than `graceSeconds` is not reported.
- * Throws what the API throws.
+ * Proves the invariants for the whole cluster, or tells what is wrong. What is younger than `graceSeconds` is not
+ * reported. Throws what the API throws.
  */
 export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<ClusterCheck> {
   const definitions = await checkDefinitions(api);
   const judge = async () => {
-    const look = await lookAt(api);
-    return judged(look, { nowMs: api.clock.wallMs(), graceSeconds, definitions });
+    const snapshot = await readSnapshot(api);
+    return judgeSnapshot(snapshot, { nowMs: api.clock.wallMs(), graceSeconds, definitions });
   };
   const first = await judge();
   if (first.findings.length === 0) return first;
@@ -43,8 +43,8 @@ export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<
   return { ...second, findings: second.findings.filter(({ message }) => before.has(message)) };
 }
 
-function judged(
-  look: Look,
+function judgeSnapshot(
+  snapshot: ClusterSnapshot,
   {
     nowMs,
     graceSeconds,
@@ -52,32 +52,32 @@ function judged(
   }: { nowMs: number; graceSeconds: number; definitions: readonly Finding[] },
 ): ClusterCheck {
   const grace = new Grace(nowMs, graceSeconds);
-  const objects = [...look.allocations.values()].map(({ object }) => object);
-  const views = clusterNetworks(look.book, objects, look.networks, nowMs);
+  const objects = [...snapshot.allocations.values()].map(({ object }) => object);
+  const views = clusterNetworks(snapshot.catalog, objects, snapshot.networks, nowMs);
   const findings = [
     ...definitions,
-    ...checkNames(look),
-    ...checkClaims(look, grace),
-    ...checkPods(look, grace),
-    ...checkReasons(look, grace),
-    ...checkCounts(look, views),
-    ...checkImports(look, grace),
-    ...checkOwners(look, grace),
-    ...checkRecovery(look, grace),
-    ...checkGateways(look),
-    ...checkBroken(look),
-    ...checkConflicts(look),
-    ...checkWhereabouts(look, grace),
+    ...checkNames(snapshot),
+    ...checkClaims(snapshot, grace),
+    ...checkPods(snapshot, grace),
+    ...checkReasons(snapshot, grace),
+    ...checkCounts(snapshot, views),
+    ...checkImports(snapshot, grace),
+    ...checkOwners(snapshot, grace),
+    ...checkRecovery(snapshot, grace),
+    ...checkGateways(snapshot),
+    ...checkBroken(snapshot),
+    ...checkConflicts(snapshot),
+    ...checkWhereabouts(snapshot, grace),
   ].sort((a, b) => (a.invariant < b.invariant ? -1 : Number(a.invariant > b.invariant)));
-  return { findings, counted: { ...countedOf(look, views), allocations: boundCount(look) } };
+  return { findings, counted: { ...countedOf(snapshot, views), allocations: boundCount(snapshot) } };
 }
 
-function boundCount({ allocations }: Look): number {
+function boundCount({ allocations }: ClusterSnapshot): number {
   return [...allocations.values()].filter(({ object }) => object.status?.state === "Bound").length;
 }
 
-function countedOf({ book, claims }: Look, views: readonly ClusterNetworkView[]) {
-  const ours = new Set(book.networks());
+function countedOf({ catalog, claims }: ClusterSnapshot, views: readonly ClusterNetworkView[]) {
+  const ours = new Set(catalog.networks());
   return {
     attachments: views.reduce((total, { attachments }) => total + attachments, 0),
     claims: [...claims.items.values()].filter(({ network }) => ours.has(network)).length,

@@ -4,7 +4,7 @@
  *   main             the entry of the bundle that the command line loads
  *   cluster-admin    the AdminApi; cluster-identity: who is behind an address
  *   asking-api, cluster-problem   the API server, and why it does not answer
- *   look             lists and reads; network-views, udn-networks, history: what they show
+ *   snapshot         lists and reads; network-views, udn-networks, history: what they show
  *   check            all checks; check-*: one kind of finding each; grace: what is too young to be reported
  *   import-report    what an import would take over, or took
  */
@@ -21,23 +21,23 @@ import { AllocationClient } from "../../store/cluster/allocations/allocation-cli
 import { listFromApi } from "../../store/cluster/allocations/views.ts";
 import { releaseInKubernetes } from "../../store/cluster/release.ts";
 import type { ImportReport, ImportRequest } from "../../store/host-local/report.ts";
-import type { ClaimView } from "../../store/manifests.ts";
+import type { ClaimManifest } from "../../store/manifests.ts";
 import type { ReleaseOutcome } from "../../store/node-store.ts";
 import type { AllocationView, Page } from "../../store/records.ts";
 import type {
   ClaimFilter,
   ClusterAdminApi,
   HistoryFilter,
+  NetworkWithClaims,
   PastPeriod,
   ReleaseWant,
-  ShownNetwork,
 } from "../admin-api.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
 import { identityInCluster } from "./cluster-identity.ts";
 import { clusterHistory } from "./history.ts";
 import { importCluster } from "./import-report.ts";
-import { readAllocations, readDefinitions, readObjects } from "./look.ts";
 import { clusterNetworks } from "./network-views.ts";
+import { listObjects, readAllocations, readDefinitions } from "./snapshot.ts";
 import { udnNetworks } from "./udn-networks.ts";
 
 /** What is younger is not reported unless asked for, seconds: longer than a controller needs. */
@@ -64,12 +64,12 @@ export class ClusterAdmin implements ClusterAdminApi {
     this.#silenceMs = silenceMs;
   }
 
-  async networks(): Promise<ShownNetwork[]> {
-    const [{ book, networks: objects }, inUse] = await Promise.all([
+  async networks(): Promise<NetworkWithClaims[]> {
+    const [{ catalog, networks: objects }, inUse] = await Promise.all([
       readDefinitions(this.#api),
       readAllocations(this.#api),
     ]);
-    const ours = clusterNetworks(book, inUse, objects, this.#api.clock.wallMs());
+    const ours = clusterNetworks(catalog, inUse, objects, this.#api.clock.wallMs());
     const others = await udnNetworks(this.#api, new Set(ours.map(({ name }) => name)));
     return [...ours, ...others].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
@@ -83,19 +83,19 @@ export class ClusterAdmin implements ClusterAdminApi {
     return listFromApi(this.#api, filter, { ...page, limit: Number.POSITIVE_INFINITY });
   }
 
-  async claims({ namespace, name }: ClaimFilter): Promise<ClaimView[]> {
-    const [{ book }, all] = await Promise.all([
+  async claims({ namespace, name }: ClaimFilter): Promise<ClaimManifest[]> {
+    const [{ catalog }, all] = await Promise.all([
       readDefinitions(this.#api),
-      readObjects<ClaimView>(this.#api, CLAIMS_PATH),
+      listObjects<ClaimManifest>(this.#api, CLAIMS_PATH),
     ]);
-    const ours = new Set(book.networks());
+    const ours = new Set(catalog.networks());
     return all
       .filter(({ spec }) => ours.has(spec?.network))
       .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
       .filter(({ metadata }) => name === undefined || metadata.name === name)
       .map((claim) => {
         const { managedFields: _, ...metadata } = claim.metadata;
-        return { ...claim, metadata: metadata as ClaimView["metadata"] };
+        return { ...claim, metadata: metadata as ClaimManifest["metadata"] };
       });
   }
 

@@ -8,13 +8,16 @@ import { ClusterVms } from "../../identity/sources/cluster-vms.ts";
 import type { IdentityAnswer, IdentityVm } from "../../identity/wire.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
-import { readDefinitions } from "./look.ts";
+import { readDefinitions } from "./snapshot.ts";
 
-/** Without a journal: by an address alone every allocation is looked at, because there may be networks that nobody defines any more. */
+/**
+ * Without a journal: by an address alone every allocation is looked at, because there may be networks that nobody
+ * defines any more.
+ */
 export async function identityInCluster(api: KubeApi, question: IdentityQuestion): Promise<IdentityAnswer> {
-  const { book } = await readDefinitions(api);
+  const { catalog } = await readDefinitions(api);
   const facts: NetworkFacts = {
-    definition: (network) => book.definitionOf(network)?.definition,
+    definition: (network) => catalog.definitionOf(network)?.definition,
     dns: ({ dns }) => dns,
     mtu: () => null,
     mac: () => null,

@@ -9,7 +9,7 @@ import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
-import { readAllocations, readDefinitions } from "./look.ts";
+import { readAllocations, readDefinitions } from "./snapshot.ts";
 
 /** For recording whose a network is, ms: where it is in use already, its allocations and all pods are listed. */
 const OWNER_MS_MAX = 60_000;
@@ -23,17 +23,17 @@ export interface ClusterImportOptions {
 }
 
 /**
- * Records, by hand, what claims, living pods and whereabouts have on the networks that are ours, and before that whose each
- * network is: an IPNetwork without it would look like one from before owners were recorded. A dry run only tells.
+ * Records, by hand, what claims, living pods and whereabouts have on the networks that are ours, and before that whose
+ * each network is: an IPNetwork without it would look like one from before owners were recorded. A dry run only tells.
  * Throws what the API throws, and RefusalError NOT_FOUND.
  */
 export async function importCluster(
   api: KubeApi,
   { network: wanted, dryRun }: ClusterImportOptions,
 ): Promise<ImportReport> {
-  const { book, networks } = await readDefinitions(api);
+  const { catalog, networks } = await readDefinitions(api);
   const byNodes = nodeNetworks(networks.values());
-  const ours = [...new Set([...book.networks(), ...byNodes.keys()])].sort();
+  const ours = [...new Set([...catalog.networks(), ...byNodes.keys()])].sort();
   if (wanted !== undefined && !ours.includes(wanted))
     throw new RefusalError(refuse("NOT_FOUND", { what: `network ${wanted}` }));
   const known = new Map<string, IPAllocation>();
@@ -44,15 +44,15 @@ export async function importCluster(
     if (!dryRun) {
       const deadlineMs = api.clock.monotonicMs() + OWNER_MS_MAX;
       const owner = await recordOwner(api, network, {
-        book,
+        catalog,
         byNodes: byNodes.has(network),
         deadlineMs,
         log: SILENT,
       });
-      book.setOwner(network, owner);
+      catalog.setOwner(network, owner);
     }
     for (const nodes of byNodes.get(network) ?? [null]) {
-      const options = { definitions: book, nodes, again: true, dryRun, log: SILENT };
+      const options = { definitions: catalog, nodes, again: true, dryRun, log: SILENT };
       const result = await importNetwork(api, network, options);
       if (result.kind !== "imported") continue;
       items.push(...result.addresses.map((one) => itemOf(network, one, known)));

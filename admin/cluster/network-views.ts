@@ -1,4 +1,4 @@
-import type { CountingDefinition, DefinitionBook } from "../../claims/definition-book.ts";
+import type { CountingDefinition, DefinitionCatalog } from "../../claims/definition-catalog.ts";
 import { isImported, sourcesOf } from "../../claims/import/import-sources.ts";
 import { networkObjectOf } from "../../claims/network-object.ts";
 import { Pool } from "../../ipam/space/pool.ts";
@@ -8,19 +8,19 @@ import { addressOf, isSound } from "../../store/cluster/allocations/allocation-o
 import { viewNetwork } from "../../store/cluster/allocations/views.ts";
 import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";
-import type { ShownNetwork } from "../admin-api.ts";
+import type { NetworkWithClaims } from "../admin-api.ts";
 
 /** A network of a cluster: what a node shows of it, counted from everybody's allocations. */
-export type ClusterNetworkView = ShownNetwork & Required<Pick<ShownNetwork, "imported">>;
+export type ClusterNetworkView = NetworkWithClaims & Required<Pick<NetworkWithClaims, "imported">>;
 
 /** Every network that a NAD defines, or that holds addresses though no NAD does any more. In order of their names. */
 export function clusterNetworks(
-  book: Pick<DefinitionBook, "networks" | "definitionOf" | "nadsOf" | "accessTo">,
+  catalog: Pick<DefinitionCatalog, "networks" | "definitionOf" | "nadsOf" | "accessTo">,
   allocations: Iterable<IPAllocation>,
   objects: ReadonlyMap<string, IPNetwork>,
   nowMs: number,
 ): ClusterNetworkView[] {
-  const members = new Map<string, IPAllocation[]>(book.networks().map((network) => [network, []]));
+  const members = new Map<string, IPAllocation[]>(catalog.networks().map((network) => [network, []]));
   for (const object of allocations) {
     if (!isSound(object)) continue;
     const { network } = object.spec;
@@ -29,20 +29,20 @@ export function clusterNetworks(
     else if (object.status?.state === "Bound") members.set(network, [object]);
   }
   return [...members.keys()].sort().map((network) => {
-    const view = countedView(network, book.definitionOf(network), members.get(network) ?? [], nowMs);
-    const imported = networkObjectSaysImported(book, objects, network);
-    return { ...view, ...book.accessTo(network), imported };
+    const view = countedView(network, catalog.definitionOf(network), members.get(network) ?? [], nowMs);
+    const imported = isMarkedImported(catalog, objects, network);
+    return { ...view, ...catalog.accessTo(network), imported };
   });
 }
 
-function networkObjectSaysImported(
-  book: Pick<DefinitionBook, "nadsOf">,
+function isMarkedImported(
+  catalog: Pick<DefinitionCatalog, "nadsOf">,
   objects: ReadonlyMap<string, IPNetwork>,
   network: string,
 ): boolean {
   return isImported(
     networkObjectOf(network, (name) => objects.get(name)),
-    sourcesOf(book, network, null),
+    sourcesOf(catalog, network, null),
   );
 }
 

@@ -1,4 +1,4 @@
-import { projectNad } from "../../claims/definition-book.ts";
+import { projectNad } from "../../claims/definition-catalog.ts";
 import { defineUdn } from "../../claims/udn/udn-definition.ts";
 import {
   CUDNS_PATH,
@@ -22,7 +22,7 @@ import { viewNetwork } from "../../store/cluster/allocations/views.ts";
 import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
-import { readObjects } from "./look.ts";
+import { listObjects } from "./snapshot.ts";
 
 interface UdnNetwork {
   readonly view: UdnView;
@@ -30,9 +30,10 @@ interface UdnNetwork {
 }
 
 /**
- * The networks that a (Cluster)UserDefinedNetwork defines and none of ours does, counted from the addresses that pods and
- * claims report: OVN-Kubernetes allocates there. Without those whose nodes have a range each (Layer3), and those that are
- * wrong. None where the kinds are not installed, or not everything of it may be read. Throws ApiAway, ClusterProblem.
+ * The networks that a (Cluster)UserDefinedNetwork defines and none of ours does, counted from the addresses that pods
+ * and claims report: OVN-Kubernetes allocates there. Without those whose nodes have a range each (Layer3), and those
+ * that are wrong. None where the kinds are not installed, or not everything of it may be read. Throws ApiAway,
+ * ClusterProblem.
  */
 export async function udnNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {
   try {
@@ -66,7 +67,7 @@ async function readNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<Ud
   ];
   const lists = await Promise.all(
     kinds.map(async ([kind, path]) =>
-      (await readObjects<unknown>(api, path)).map((object) => sound(() => projectUdn(object, kind))),
+      (await listObjects<unknown>(api, path)).map((object) => sound(() => projectUdn(object, kind))),
     ),
   );
   return lists.flat().flatMap((view): UdnNetwork[] => {
@@ -77,14 +78,16 @@ async function readNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<Ud
 }
 
 type Addresses = Map<string, ReturnType<typeof claimAddresses>[number]["address"]>;
-type Held = Map<string, { readonly addresses: Addresses; pods: number }>;
+type AddressesInUse = Map<string, { readonly addresses: Addresses; pods: number }>;
 
 /** The addresses of these networks, each once. */
-async function readHeld(api: KubeApi, networks: ReadonlySet<string>): Promise<Held> {
+async function readHeld(api: KubeApi, networks: ReadonlySet<string>): Promise<AddressesInUse> {
   const [nads, pods, claims] = await Promise.all(
-    [NADS_PATH, PODS_PATH, CLAIMS_PATH].map((path) => readObjects<unknown>(api, path)),
+    [NADS_PATH, PODS_PATH, CLAIMS_PATH].map((path) => listObjects<unknown>(api, path)),
   );
-  const held: Held = new Map([...networks].map((network) => [network, { addresses: new Map(), pods: 0 }]));
+  const held: AddressesInUse = new Map(
+    [...networks].map((network) => [network, { addresses: new Map(), pods: 0 }]),
+  );
   const networkOfNad = new Map<string, string>();
   for (const object of nads ?? []) {
     const nad = sound(() => projectNad(object));

@@ -10,38 +10,38 @@ import {
 import { type Holder, sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
 import { hold } from "../../store/cluster/allocations/hold.ts";
 
-/** Create, read, replace: as long as each of them may take, ms. */
+/** Create, read and replace, each with its own limit, ms. */
 const RECORD_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
 
 /**
- * The API server answers, and one address cannot be recorded now all the same: a policy refuses it, or others keep writing it.
- * Of other addresses it says nothing.
+ * One address cannot be recorded now although the API server answers: a policy refuses it, or others keep writing it.
+ * Other addresses are not affected.
  */
 export class NotRecorded extends ApiAway {
   override readonly name = "NotRecorded";
 }
 
-/** What became of an address that is in use. */
-export type Reserved =
-  /** Recorded now; `was` tells what was there before. */
+/** The outcome for an address that is in use. */
+export type RecordOutcome =
+  /** Just recorded; `was` is the state before. */
   | { readonly kind: "recorded"; readonly was: "none" | "cooling" }
   | { readonly kind: "own" }
   | { readonly kind: "held"; readonly object: IPAllocation }
-  /** Somebody else keeps writing or deletes it: it comes again. */
+  /** Another writer keeps changing or deletes it: to be retried. */
   | { readonly kind: "changed" };
 
 /**
- * Records the holder of an address that is in use already, also one that rests after somebody else had it. An address that
- * the holder itself has released keeps resting, except a claim's, which lists it. Any number may do it at once, and it is
- * harmless when done twice. Throws ApiAway when nothing is known to be recorded afterwards, and NotRecorded when the server
- * refuses it.
+ * Records the holder of an address that is already in use, also a cooling one of another owner. A cooling address that
+ * the holder itself released stays as it is, unless the holder is a claim, which lists it. May run concurrently and
+ * repeatedly. Throws ApiAway when it is not known to be recorded afterwards, and NotRecorded when the server refuses
+ * it.
  */
 export async function reserveInUse(
   api: KubeApi,
   network: string,
   one: InterfaceAddress,
   holder: Holder,
-): Promise<Reserved> {
+): Promise<RecordOutcome> {
   const client = new AllocationClient(api, "housekeeping");
   let wasThere = false;
   try {
@@ -68,7 +68,7 @@ export async function reserveInUse(
     }
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;
-    // Others may have changed what may not be written as it was read.
+    // The new version may have changed so that it must not be overwritten.
     if (wasThere) return { kind: "changed" };
     throw new NotRecorded(error.message);
   }
@@ -77,6 +77,6 @@ export async function reserveInUse(
 function whyNotTaken({ object }: AllocationReading, { owner }: Holder): "own" | "changed" | null {
   if (object.status?.state !== "Cooling") return null;
   if (owner.kind !== "IPAMClaim" && sameAllocationOwner(object.spec.owner, owner)) return "own";
-  // It goes as soon as nothing holds it; its name is free then.
+  // It is deleted as soon as its finalizers are gone; then its name is free.
   return object.metadata.deletionTimestamp === undefined ? null : "changed";
 }

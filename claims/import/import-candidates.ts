@@ -3,7 +3,7 @@ import { type Address, formatAddress, parseAddress, sameAddress } from "../../ip
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { type ClaimView, projectClaim } from "../../kube/views/claim-view.ts";
-import { type HeldAddress, type StatusAddresses, statusAddresses } from "../../kube/views/held-addresses.ts";
+import { type PodAddress, type StatusAddresses, statusAddresses } from "../../kube/views/held-addresses.ts";
 import {
   elementFor,
   type NetworkSelection,
@@ -12,46 +12,46 @@ import {
 import { type PodView, projectPod } from "../../kube/views/pod-view.ts";
 import { readPool, type WhereaboutsEntry } from "../../kube/views/whereabouts.ts";
 import type { Holder } from "../../store/cluster/allocations/allocation-object.ts";
-import type { DefinitionBook } from "../definition-book.ts";
+import type { DefinitionCatalog } from "../definition-catalog.ts";
 import { POD_INTERFACES_MAX, withinBounds } from "../pod-bounds.ts";
 import { listedAddress, withMask } from "./listed-address.ts";
 
-/** An address that is in use, and by whom. */
+/** An address that is in use, and its user. */
 export interface ImportCandidate {
   readonly one: InterfaceAddress;
   readonly holder: Holder;
-  /** What says so, for people. */
+  /** The object that says so, for people. */
   readonly foundIn: string;
 }
 
 export interface CandidateOptions {
-  readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad">;
-  /** What the configuration on a node says, where pods attach without a NAD: pods' own addresses in it count. */
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad">;
+  /** The configuration on a node, for pods attached without a NAD: the addresses of pods themselves count in it. */
   readonly nodes: NetworkDefinition | null;
-  /** What becomes of a pod's address whose claim was not added: "pod" (default) gives it to the pod. */
+  /** For a pod's address whose claim was not added: "pod" (default) gives it to the pod. */
   readonly unknownClaim?: "pod" | "skip";
-  /** Addresses of the network that a pod's own records hold already. */
+  /** Addresses of the network that are already recorded for a pod. */
   readonly recordedOf?: (pod: PodView) => readonly Address[];
-  /** What a pod reports, where its view is read for several networks. */
+  /** What a pod reports, for callers that read a pod for several networks. */
   readonly addressesOf?: (pod: PodView) => StatusAddresses;
 }
 
 /** A pod, and what it reports. */
 interface ReportingPod {
   readonly pod: PodView;
-  readonly held: readonly HeldAddress[];
+  readonly held: readonly PodAddress[];
 }
 
 /** The kubelet's name for the interface of `status.podIPs`. */
 const PRIMARY_INTERFACE = "eth0";
 
 /**
- * Collects the addresses of one network that claims, living pods and whereabouts have. Give it every claim and every
- * IPPool, then every pod. What makes no sense is named in `problems` and left out.
+ * Collects the addresses of one network that claims, living pods and whereabouts have. Add every claim and every IPPool
+ * first, then every pod. Malformed entries are named in `problems` and skipped.
  */
 export class ImportCandidates {
   readonly problems: string[] = [];
-  /** Addresses that pods report and cannot have on the network; of `all` or `ofPods`. */
+  /** Addresses that pods report but cannot have on the network; of `all` or `ofPods`. */
   refusedCount = 0;
   readonly #network: string;
   readonly #options: CandidateOptions;
@@ -99,7 +99,7 @@ export class ImportCandidates {
     if (here || this.#named.has(pod.key)) this.#pods.set(pod.key, { pod, held });
   }
 
-  /** The list has begun anew. */
+  /** The list is read again from the start. */
   forgetClaims(): void {
     this.#claims.clear();
   }
@@ -113,7 +113,7 @@ export class ImportCandidates {
     this.#pods.clear();
   }
 
-  /** Each address once. A claim comes before a pod, and the older of two before the younger: the first has the address. */
+  /** Each address once. A claim precedes a pod, and the older of two the younger: the first has the address. */
   all(): ImportCandidate[] {
     const byAddress = new Map<string, ImportCandidate>();
     const add = (candidate: ImportCandidate) => {
@@ -144,7 +144,7 @@ export class ImportCandidates {
 
   #ofPod(reporting: ReportingPod): ImportCandidate[] {
     const { pod } = reporting;
-    // Until its kubelet has taken it, everything that it says is the word of whoever created it.
+    // Until its kubelet has accepted it, everything in the pod was written by whoever created it.
     if (!pod.taken) return [];
     const selection = this.#attempt(() => readNetworkSelection(pod.annotations, pod.namespace));
     return this.#bounded(reporting, selection).flatMap((held) => {
@@ -155,15 +155,15 @@ export class ImportCandidates {
     });
   }
 
-  /** A pod that selects none of the network's definitions, any more, has one interface. */
-  #bounded(reporting: ReportingPod, selection: NetworkSelection | null): readonly HeldAddress[] {
+  /** The interfaces of the pod on the network; one for a pod that no longer selects any of its definitions. */
+  #bounded(reporting: ReportingPod, selection: NetworkSelection | null): readonly PodAddress[] {
     const { pod } = reporting;
     const selected = [...(selection?.elements ?? []), selection?.primary ?? null].filter(
       (one) => one?.nad && this.#networkOf(one.nad) === this.#network,
     ).length;
     const interfaceCount = Math.max(1, selected + (this.#options.nodes === null ? 0 : 1));
     const own = this.#primaryAddresses(pod);
-    const { kept, surplus, neverGiven } = withinBounds(this.#heldHere(reporting), {
+    const { kept, surplus, heldBack } = withinBounds(this.#heldHere(reporting), {
       rangeSets: this.#definition?.rangeSets ?? [],
       interfaceCount,
       recorded: this.#options.recordedOf?.(pod) ?? [],
@@ -177,21 +177,21 @@ export class ImportCandidates {
     );
     this.#refuse(
       pod,
-      neverGiven,
+      heldBack,
       "addresses that the network never gives (gateway, excluded or outside of its subnets)",
     );
     return kept;
   }
 
-  #refuse(pod: PodView, refused: readonly HeldAddress[], why: string): void {
+  #refuse(pod: PodView, refused: readonly PodAddress[], why: string): void {
     if (refused[0] === undefined) return;
     this.refusedCount += refused.length;
     const which = `${formatAddress(refused[0].address)}${refused.length > 1 ? " and others" : ""}`;
     this.problems.push(`Pod ${pod.key} reports ${refused.length} ${why}: ${which}`);
   }
 
-  /** The claim that the pod's selection names for the interface, where it exists; else the pod. null: nobody can say yet. */
-  #holderOf(pod: PodView, held: HeldAddress, selection: NetworkSelection | null): Holder | null {
+  /** The claim that the pod's selection names for the interface, if it exists; else the pod. null: not known yet. */
+  #holderOf(pod: PodView, held: PodAddress, selection: NetworkSelection | null): Holder | null {
     const elements = selection?.elements ?? [];
     const ofNad = elements.filter(
       ({ nad }) => nad?.namespace === held.nad?.namespace && nad?.name === held.nad?.name,
@@ -199,7 +199,7 @@ export class ImportCandidates {
     const ofInterface = ofNad.filter(
       (one) => (one.interface ?? `net${one.position}`) === held.interface || held.interface === "",
     );
-    // Two interfaces on one NAD, and nobody says which of them has the address: a claim would be a guess.
+    // Two interfaces on one NAD: which of them has the address is unknown, so that a claim would be a guess.
     const element = ofInterface.length === 1 ? ofInterface[0] : undefined;
     const claim = element?.claim ? this.#claims.get(`${pod.namespace}/${element.claim}`) : undefined;
     const mac = held.mac === null ? {} : { mac: held.mac };
@@ -210,7 +210,7 @@ export class ImportCandidates {
         ? held.interface
         : (element.interface ?? `net${element.position}`);
     const { namespace, name } = pod;
-    // The runtime knows a static pod by this UID, and so does every ADD.
+    // The runtime identifies a static pod by this UID, and so does every ADD.
     const uid = pod.staticUid ?? pod.uid;
     return {
       owner: { kind: "Pod", namespace, name, uid, interface: interfaceName },
@@ -220,7 +220,7 @@ export class ImportCandidates {
     };
   }
 
-  /** The pod that whereabouts names, where it is certainly the same; else the container, until whereabouts lets it go. */
+  /** The pod that whereabouts names, if it is certainly the same; else the container, until whereabouts releases it. */
   #ofEntry(entry: WhereaboutsEntry): ImportCandidate[] {
     const one = withMask(entry.address, null, this.#definition);
     const foundIn = `IPPool ${entry.pool}`;
@@ -240,8 +240,8 @@ export class ImportCandidates {
     return [{ one, holder: { owner, attachment: null, importedFrom: foundIn }, foundIn }];
   }
 
-  /** What the pod says of the entry's interface. null: it has another address there, so the entry is of a former pod of its name. */
-  #heldOfEntry({ pod, held }: ReportingPod, entry: WhereaboutsEntry): HeldAddress | null {
+  /** What the pod reports of the entry's interface. null: another address, so the entry is of a former pod. */
+  #heldOfEntry({ pod, held }: ReportingPod, entry: WhereaboutsEntry): PodAddress | null {
     const reported = held.find(({ address }) => sameAddress(address, entry.address));
     if (reported !== undefined) return reported;
     const { address, interface: name } = entry;
@@ -266,19 +266,19 @@ export class ImportCandidates {
   }
 
   /**
-   * The addresses of a pod on this network, those that the kubelet reports first. A network's bare name in an annotation
-   * counts only where the nodes' own configuration defines that network: else a pod of any namespace could write it.
+   * The addresses of a pod on this network, those that the kubelet reports first. A network's bare name in an
+   * annotation counts only if the nodes' own configuration defines that network: otherwise any pod could write it.
    */
-  #heldHere({ pod, held }: ReportingPod): HeldAddress[] {
+  #heldHere({ pod, held }: ReportingPod): PodAddress[] {
     const byNodes = this.#options.nodes !== null;
     const reported = held.filter((one) =>
       one.nad === null
         ? byNodes && one.network === this.#network
         : this.#networkOf(one.nad) === this.#network,
     );
-    const own = this.#primaryAddresses(pod).flatMap((address): HeldAddress[] => {
+    const own = this.#primaryAddresses(pod).flatMap((address): PodAddress[] => {
       const same = held.filter((one) => sameAddress(one.address, address));
-      // It came through a NAD, and is of that one's network.
+      // It came through a NAD, and belongs to that NAD's network.
       if (same.some(({ nad }) => nad !== null)) return [];
       const interfaceName = same[0]?.interface || PRIMARY_INTERFACE;
       const mac = same[0]?.mac ?? null;
@@ -317,7 +317,7 @@ export class ImportCandidates {
   }
 }
 
-/** A claim as the owner of an address that it lists, from before anybody attached to it. */
+/** A claim as the owner of an address that it lists, from before it was ever attached. */
 export function claimHolder(claim: ClaimView): Holder {
   const { namespace, name, uid, vm } = claim;
   return {

@@ -2,24 +2,27 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
 import type { ImportSource, IPNetwork } from "../../kube/objects.ts";
-import type { DefinitionBook } from "../definition-book.ts";
+import type { DefinitionCatalog } from "../definition-catalog.ts";
 
-/** The condition of an IPNetwork: every address from before Holdfast has its allocation. */
+/** The condition of an IPNetwork: every address from before Holdfast has an allocation. */
 export const IMPORTED = "Imported";
-/** Former ones that are remembered; one that is forgotten is imported again, which does no harm. */
+/** Former definitions that are remembered; a forgotten one is imported again, which does no harm. */
 const FORMER_MAX = 500;
 
-/** A definition of a network as somebody sees it who follows it: an import of any edition from `joinedAt` on covers it (docs/decisions/0026). */
+/**
+ * A definition of a network as followed here: an import of any edition from `joinedAt` on covers it
+ * (docs/decisions/0026).
+ */
 export type SeenSource =
   | (Extract<ImportSource, { definition: string }> & { readonly joinedAt: number })
   | Extract<ImportSource, { subnets: string }>;
 
 /**
- * The definitions through which a network is used, as the importer sees them. `nodes`: what the configuration on a node
- * says, where a pod attaches without a NAD.
+ * The definitions through which a network is used, as the importer sees them. `nodes`: the configuration on a node, for
+ * pods attached without a NAD.
  */
 export function sourcesOf(
-  definitions: Pick<DefinitionBook, "nadsOf">,
+  definitions: Pick<DefinitionCatalog, "nadsOf">,
   network: string,
   nodes: NetworkDefinition | null,
 ): SeenSource[] {
@@ -29,19 +32,19 @@ export function sourcesOf(
   return nodes === null ? nads : [...nads, { subnets: subnetsOf(nodes) }];
 }
 
-/** Whether everybody who uses the network through these definitions was imported. */
+/** Whether all users of the network through these definitions were imported. */
 export function isImported(object: IPNetwork | null, sources: readonly SeenSource[]): boolean {
   const condition = object?.status?.conditions?.find(({ type }) => type === IMPORTED);
   return condition?.status === "True" && uncovered(object, sources).length === 0;
 }
 
-/** Those that the last imports did not cover; all of them for an object of release 0.1.0, which has no list. */
+/** Definitions that the last imports did not cover; all of them for an object of release 0.1.0, which has no list. */
 export function uncovered(object: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
   const covered = importedFrom(object);
   return sources.filter((wanted) => !covered.some((one) => covers(one, wanted)));
 }
 
-/** What is covered after an import of `added`: an older edition of the same definition is replaced. */
+/** The list after an import of `added`: an older edition of the same definition is replaced. */
 export function joined(object: IPNetwork | null, added: readonly SeenSource[]): ImportSource[] {
   const kept = importedFrom(object).filter((one) => !added.some((two) => keyOf(one) === keyOf(two)));
   const newest = added.map((one) => {
@@ -52,8 +55,8 @@ export function joined(object: IPNetwork | null, added: readonly SeenSource[]): 
 }
 
 /**
- * The list with the present editions of definitions that it covers already: for whoever did not see each edition, after a
- * restart, and would have to import them. null: it has them.
+ * The list with the present editions of definitions that it already covers, for a reader that has not seen each edition
+ * (after a restart) and would have to import them again. null: nothing changes.
  */
 export function broughtUpToDate(
   object: IPNetwork | null,
@@ -68,7 +71,7 @@ export function broughtUpToDate(
   });
 }
 
-/** Identity of a definition from when it joined its network, for those who remember what is covered. */
+/** Identity of a definition since it joined its network, for remembering what is covered. */
 export function editionOf(source: SeenSource): string {
   return "subnets" in source ? keyOf(source) : `${keyOf(source)} ${source.uid} ${source.joinedAt}`;
 }
@@ -85,7 +88,7 @@ export function subnetsOf({ rangeSets }: NetworkDefinition): string {
   return rangeSets.flatMap(({ subnets }) => subnets.map(({ cidr }) => formatCidr(cidr))).join(",");
 }
 
-/** What the configurations on nodes that were imported say of a network's ranges; none for one that only NADs define. */
+/** The ranges that imported configurations on nodes give a network; none for one that only NADs define. */
 export function nodeDefinitionsOf(object: IPNetwork): NetworkDefinition[] {
   return importedFrom(object).flatMap((source) => {
     if (!("subnets" in source)) return [];
@@ -93,7 +96,7 @@ export function nodeDefinitionsOf(object: IPNetwork): NetworkDefinition[] {
       const ipam = { type: "holdfast-ipam", subnets: source.subnets };
       return [parsePluginConfig({ name: object.spec.network, ipam })];
     } catch {
-      // Somebody's edit.
+      // Edited by hand.
       return [];
     }
   });
@@ -107,7 +110,7 @@ function keyOf(source: ImportSource): string {
   return "subnets" in source ? `nodes ${source.subnets}` : `nad ${source.definition}`;
 }
 
-/** Since `joinedAt` nobody else gave addresses through the definition: an import of any edition from then on saw them all. */
+/** Since `joinedAt` addresses come only from us: an import of any edition from then on has seen all others. */
 function covers(known: ImportSource, wanted: SeenSource): boolean {
   if ("subnets" in known || "subnets" in wanted) return keyOf(known) === keyOf(wanted);
   return (
@@ -115,7 +118,7 @@ function covers(known: ImportSource, wanted: SeenSource): boolean {
   );
 }
 
-/** Of two editions of one definition. */
+/** Whether two sources are editions of one definition. */
 function isNewer(one: ImportSource, other: ImportSource): boolean {
   return "generation" in one && "generation" in other && one.generation > other.generation;
 }

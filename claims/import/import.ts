@@ -21,7 +21,7 @@ import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { isoTime } from "../../platform/time.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
-import type { DefinitionBook } from "../definition-book.ts";
+import type { DefinitionCatalog } from "../definition-catalog.ts";
 import { changeNetworkObject, readNetworkObject, writeNetworkObject } from "../network-object.ts";
 import { OwnerRecords } from "../owner-records.ts";
 import { NotRecorded, reserveInUse } from "./create-allocation.ts";
@@ -37,21 +37,21 @@ import {
   uncovered,
 } from "./import-sources.ts";
 
-/** Objects created side by side: an import of thousands must end within minutes, and others use the server too. */
+/** Objects created in parallel: an import of thousands must end within minutes, and others use the server too. */
 const CREATED_AT_ONCE = 16;
-/** Of each import; the rest is counted. */
+/** Logged problems of each import; the others are counted. */
 const PROBLEMS_LOGGED_MAX = 20;
 
 export interface ImportOptions {
-  /** Which network a NAD belongs to, and the definition that counts; complete, or addresses would be missed. */
-  readonly definitions: Pick<DefinitionBook, "definitionOf" | "networkOfNad" | "nadsOf">;
-  /** What the configuration on a node says of the network, where a pod attaches without a NAD. */
+  /** The network of each NAD and the definition in force. Must be complete, or addresses would be missed. */
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf">;
+  /** The configuration on a node for the network, for pods attached without a NAD. */
   readonly nodes?: NetworkDefinition | null;
-  /** Nothing is imported when these are covered already; default: all definitions. */
+  /** Nothing is imported when these are already covered; default: all definitions. */
   readonly needed?: readonly SeenSource[];
-  /** Also when it was done before: by hand. */
+  /** Imports again although it was done before: on request of an operator. */
   readonly again?: boolean;
-  /** Only looks: nothing is written. */
+  /** Reads only: nothing is written. */
   readonly dryRun?: boolean;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -61,9 +61,12 @@ export interface ImportedAddress {
   /** CIDR. */
   readonly address: string;
   readonly owner: AllocationOwner;
-  /** What says that it is in use, such as `Pod shop/web-0`. */
+  /** The source, such as `Pod shop/web-0`. */
   readonly foundIn: string;
-  /** `recorded`: now; `known`: it was, for the same holder; `taken`: it is another's, `by` whom; null: a dry run did not ask. */
+  /**
+   * `recorded`: just now; `known`: before, for the same holder; `taken`: `by` another holder; null: not read in a dry
+   * run.
+   */
   readonly outcome: "recorded" | "known" | "taken" | null;
   readonly by?: string;
 }
@@ -73,11 +76,11 @@ export type ImportResult =
   | {
       readonly kind: "imported";
       readonly created: number;
-      /** Had their allocation already, whoever owns it. */
+      /** Addresses that already had an allocation, of whichever owner. */
       readonly existed: number;
       /** Addresses that pods report beyond what their interfaces can have: not recorded. */
       readonly refused: number;
-      /** Whether the IPNetwork says what was covered; false where its installed definition is of an earlier release. */
+      /** Whether the IPNetwork now lists what was covered; false if its definition is of an earlier release. */
       readonly listed: boolean;
       readonly addresses: readonly ImportedAddress[];
       /** What could not be read, or was refused, a sentence each. */
@@ -85,10 +88,10 @@ export type ImportResult =
     };
 
 /**
- * Makes an allocation of every address of a network that claims, living pods and whereabouts have already, then says so in
- * its IPNetwork: the condition `Imported`, and the definitions that were covered. Through any other definition nobody may
- * allocate before it is covered too. Any number may do it at once, and be stopped anywhere. Throws ApiAway when it is not
- * done, and RefusalError IMPORT_UNREADABLE when somebody has to act first.
+ * Creates an allocation for every address of a network that claims, living pods and whereabouts already have, then
+ * records it in the IPNetwork: the condition `Imported`, and the definitions that were covered. Nothing may be
+ * allocated through any other definition before it is covered too. May run concurrently, and be stopped anywhere.
+ * Throws ApiAway when it is not complete, and RefusalError IMPORT_UNREADABLE when an operator has to act first.
  */
 export async function importNetwork(
   api: KubeApi,
@@ -96,7 +99,7 @@ export async function importNetwork(
   options: ImportOptions,
 ): Promise<ImportResult> {
   const { definitions, nodes = null, log } = options;
-  // Before anything is listed: a definition that joins later is not covered by what was listed before.
+  // Before anything is listed: a definition that joins later is not covered by these lists.
   const sources = sourcesOf(definitions, network, nodes);
   if (!options.again) {
     const known = await readNetworkObject(api, network);
@@ -145,7 +148,9 @@ export async function importNetwork(
   return { ...result, listed, addresses, problems };
 }
 
-/** Records addresses that are in use; with `dryRun` it only names them. Throws ApiAway, and NotRecorded at the first that cannot be. */
+/**
+ * Records addresses that are in use; with `dryRun` it only reports them. Throws ApiAway, and NotRecorded at the first.
+ */
 export async function recordAll(
   api: KubeApi,
   network: string,
@@ -175,9 +180,9 @@ async function record(
   return { outcome: "taken", by: describeHolder(reserved.object.spec.owner) };
 }
 
-/** Reads everybody who may have an address. Throws ApiAway, and RefusalError IMPORT_UNREADABLE. */
+/** Reads everything that may have an address. Throws ApiAway, and RefusalError IMPORT_UNREADABLE. */
 async function readCandidates(api: KubeApi, network: string, candidates: ImportCandidates): Promise<void> {
-  // Claims first: a pod whose claim is known gives its address to the claim. Without the definition there are none.
+  // Claims first: a pod whose claim is known gives its address to the claim. Without their definition there are none.
   await api.list({
     path: CLAIMS_PATH,
     each: (object) => candidates.addClaim(object),
@@ -203,7 +208,7 @@ async function readCandidates(api: KubeApi, network: string, candidates: ImportC
   if (pods.kind === "missing") throw new ApiAway("the server does not know pods");
 }
 
-/** What pods have already counts towards what they may have. After the pods, because others import at the same time. */
+/** Adds what pods already have. After reading the pods, because other imports may run at the same time. */
 async function readRecords(api: KubeApi, network: string, records: OwnerRecords): Promise<void> {
   await api.list({
     path: ALLOCATIONS_PATH,
@@ -213,7 +218,7 @@ async function readRecords(api: KubeApi, network: string, records: OwnerRecords)
   });
 }
 
-/** Whoever comes in between has written another list: the next look brings that one up to date. */
+/** Updates the list; after a conflict the next attempt updates the newer one. */
 async function bringUpToDate(api: KubeApi, known: IPNetwork, sources: readonly SeenSource[]): Promise<void> {
   const importedFrom = broughtUpToDate(known, sources);
   if (importedFrom === null) return;
@@ -227,7 +232,7 @@ interface Covered {
   readonly refused: number;
 }
 
-/** Returns whether the list was kept. */
+/** Returns whether the server kept the list. */
 async function setImported(
   api: KubeApi,
   network: string,
@@ -246,11 +251,11 @@ async function setImported(
       const status = {
         conditions: mergeCondition(known?.status?.conditions ?? [], condition),
         importedFrom: joined(known, sources),
-        // Where a NAD defines the network, the controller says which subnets it has.
+        // If a NAD defines the network, the controller writes its subnets.
         ...(nodes === null || sources.length > 1 ? {} : { subnets: subnetsOf(nodes), definedBy: "" }),
       };
-      const written = (object: IPNetwork) => uncovered(object, sources).length === 0;
-      return { kind: "write", fields: { status }, written };
+      const afterWrite = (object: IPNetwork) => uncovered(object, sources).length === 0;
+      return { kind: "write", fields: { status }, afterWrite };
     },
     failed: `the import of network ${network} was not written down`,
   });

@@ -4,8 +4,8 @@ import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/c
 import { placeOf } from "../../ipam/space/range-set.ts";
 
 /**
- * An address that somebody lists as in use, with a mask of its own or without. Unlike an ADD, a reservation need not be
- * sure of the mask. Null when it is no address at all.
+ * An address that an object lists as in use, with or without a mask. Unlike an ADD, a reservation need not know the
+ * mask for certain. null when it is not an address.
  */
 export function listedAddress(text: string, definition: NetworkDefinition | null): InterfaceAddress | null {
   try {
@@ -15,7 +15,7 @@ export function listedAddress(text: string, definition: NetworkDefinition | null
   }
 }
 
-/** The mask that is known, else that of the subnet that holds the address, else one for the address alone. */
+/** The known mask, else that of the subnet that contains the address, else a full-length one. */
 export function withMask(
   address: Address,
   prefixLength: number | null,

@@ -1,7 +1,7 @@
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
 import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
-import type { DefinitionBook } from "../definition-book.ts";
+import type { DefinitionCatalog } from "../definition-catalog.ts";
 import type { SweptPod } from "./fact-views.ts";
 import {
   ABSENT,
@@ -16,13 +16,13 @@ import {
 import type { JudgedAllocation } from "./relations.ts";
 import type { StoppedPods } from "./stopped-pods.ts";
 
-/** A copy of a resource's objects that is followed. `known` is false until it is complete, and while it cannot be trusted. */
+/** A followed copy of a resource's objects. `known` is false until it is complete, and while it cannot be trusted. */
 export interface Cache<T> {
   readonly items: ReadonlyMap<string, T>;
   readonly known: boolean;
 }
 
-/** An allocation as it is kept: the whole object. `key` is its name. */
+/** An allocation in the cache: the whole object. `key` is its name. */
 export interface CachedAllocation extends JudgedAllocation {
   readonly key: string;
   readonly uid: string;
@@ -36,25 +36,28 @@ export interface Caches {
   readonly pods: Cache<SweptPod>;
   readonly nodes: Cache<NodeFact>;
   readonly stoppedPods: Pick<StoppedPods, "has">;
-  readonly book: Pick<DefinitionBook, "networkOfNad">;
+  readonly catalog: Pick<DefinitionCatalog, "networkOfNad">;
 }
 
-/** A claim, and what it says about addresses. */
+/** A claim, with its addresses parsed. */
 export interface ClaimViewWithFact extends ClaimView {
   readonly fact: ClaimFact;
 }
 
-/** Projects an allocation object: what it costs to tell that it is sound is spent once for each version. Throws TypeError when it has no metadata. */
+/**
+ * Projects an allocation object; whether it is sound is computed once for each version. Throws TypeError without
+ * metadata.
+ */
 export function projectAllocation(object: IPAllocation): CachedAllocation {
   const { name, uid, resourceVersion } = object.metadata;
-  // Who wrote which field is half of the object, and nothing here reads it.
+  // managedFields are half of the object, and nothing here reads them.
   const { managedFields: _, ...metadata } = object.metadata as IPAllocation["metadata"] & {
     managedFields?: unknown;
   };
   return { key: name, uid, resourceVersion, object: { ...object, metadata }, address: soundAddress(object) };
 }
 
-/** The world as the caches show it: good enough to suspect, never to act. Valid for one pass. */
+/** Facts from the caches: enough to suspect, never to act. Valid for one pass. */
 export function cachedFacts(caches: Caches): Facts {
   const attachedTo = attachedClaims(caches.allocations.items);
   let naming: ReadonlyMap<string, readonly SweptPod[]> | null = null;
@@ -64,7 +67,7 @@ export function cachedFacts(caches: Caches): Facts {
     node: (name) => find(caches.nodes, name, (node) => node),
     wasSeenStopped: (podUid) => caches.stoppedPods.has(podUid),
     networkOfNad: (nad) => {
-      const network = caches.book.networkOfNad(nad);
+      const network = caches.catalog.networkOfNad(nad);
       return network === null ? UNKNOWN : present(network);
     },
     podsNaming: (namespace, claim) => {
@@ -78,7 +81,7 @@ export function cachedFacts(caches: Caches): Facts {
   };
 }
 
-/** Tells whether a pod is attached to an address of the claim with a UID. Read from the allocations when first asked. */
+/** Tells whether a pod is attached to an address of the claim with a UID. Indexes the allocations at the first call. */
 export function attachedClaims(
   allocations: ReadonlyMap<string, CachedAllocation>,
 ): (pod: { readonly uid: string; readonly staticUid: string | null }, claimUid: string) => boolean {

@@ -2,12 +2,12 @@ import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
-import { type HeldAddress, statusAddresses } from "../../kube/views/held-addresses.ts";
+import { type PodAddress, statusAddresses } from "../../kube/views/held-addresses.ts";
 import { claimsNamedBy } from "../../kube/views/network-selection.ts";
 import { type PodView, projectPod } from "../../kube/views/pod-view.ts";
 import type { ClaimFact, NodeFact, PodFact, ReportedAddress } from "./facts.ts";
 
-/** What the controller keeps of a pod: what decides about addresses, read once when the pod changes. */
+/** The fields of a pod that decide about addresses, computed once for each version. */
 export interface SweptPod extends PodFact {
   /** `namespace/name` */
   readonly key: string;
@@ -56,8 +56,8 @@ export function sweptPod(view: PodView): SweptPod {
   };
 }
 
-/** The pod's own addresses come without a network, unless its network status names one. */
-function reported({ podIPs }: PodView, held: readonly HeldAddress[]): ReportedAddress[] {
+/** The pod's own addresses are reported without a network, unless its network status names one. */
+function reported({ podIPs }: PodView, held: readonly PodAddress[]): ReportedAddress[] {
   const all = held.map(({ address, nad, network }) => ({
     address: formatAddress(address),
     nad: nad === null ? null : `${nad.namespace}/${nad.name}`,
@@ -70,7 +70,7 @@ function reported({ podIPs }: PodView, held: readonly HeldAddress[]): ReportedAd
   ];
 }
 
-/** "": it is no address. */
+/** "": it is not an address. */
 function canonical(text: string): string {
   try {
     return formatAddress(parseAddress(text));
@@ -79,7 +79,7 @@ function canonical(text: string): string {
   }
 }
 
-/** What a node says about what runs on it. One whose kubelet has never reported counts as reachable: nobody knows of a failure. */
+/** The state of a node. A node whose kubelet has never reported counts as reachable: no failure is known. */
 export function nodeFact(object: { readonly status?: unknown }): NodeFact {
   const status = isObject(object.status) ? object.status : {};
   const conditions = Array.isArray(status.conditions) ? status.conditions : [];
@@ -87,7 +87,7 @@ export function nodeFact(object: { readonly status?: unknown }): NodeFact {
   return { unreachable: ready?.status === "Unknown" };
 }
 
-/** What a claim says about addresses. Entries that cannot be read count, and name no address. */
+/** The addresses of a claim. Malformed entries count, but name no address. */
 export function claimFact(view: ClaimView): ClaimFact {
   const addresses = view.ips.map(readAddress).filter((one) => one !== null);
   return {

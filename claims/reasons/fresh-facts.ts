@@ -11,27 +11,27 @@ import {
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import type { Clock } from "../../platform/time.ts";
-import { DefinitionBook, projectNad } from "../definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../definition-catalog.ts";
 import { claimFact, nodeFact, type SweptPod, sweptPod } from "./fact-views.ts";
 import { ABSENT, type Facts, type Found, present, UNKNOWN } from "./facts.ts";
 
-/** Questions that one judgement may ask, one after the other; more attachments than anybody has. */
+/** Facts that one verdict may require one after the other; more than any allocation has attachments. */
 const ROUNDS_MAX = 64;
 
-/** What no read of the API tells. */
-export interface Remembered {
+/** Facts that cannot be read from the API. */
+export interface RememberedFacts {
   /** Whether the pod is attached to an address of the claim. */
   readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
   readonly wasSeenStopped: Facts["wasSeenStopped"];
 }
 
 /**
- * Lets `judge` decide on quorum reads alone: what it asks and nobody has read yet is read, then it is asked again, until
- * it has everything. What cannot be read stays unknown. Never throws for a server that is away.
+ * Runs `decide` on quorum reads alone: facts that it asks for and that are not read yet are read, and it runs again,
+ * until it has all of them. Facts that cannot be read stay unknown. Never throws when the server is away.
  */
 export async function decideFresh<T>(
   api: KubeApi,
-  { attachedToClaim, wasSeenStopped }: Remembered,
+  { attachedToClaim, wasSeenStopped }: RememberedFacts,
   decide: (facts: Facts) => T,
 ): Promise<T> {
   const answers = new Map<string, Found<unknown>>();
@@ -77,21 +77,21 @@ export async function decideFresh<T>(
   }
 }
 
-/** null: it is none of ours, or wrong. */
+/** null: it is not ours, or invalid. */
 function networkOfNad(object: unknown, clock: Clock): string | null {
   const nad = projectNad(object);
-  const book = new DefinitionBook(clock);
-  book.upsert(nad);
-  return book.networkOfNad(nad.key);
+  const catalog = new DefinitionCatalog(clock);
+  catalog.upsert(nad);
+  return catalog.networkOfNad(nad.key);
 }
 
 function podFact(object: unknown): SweptPod {
   return sweptPod(projectPod(object, { addresses: true }));
 }
 
-/** An object that makes no sense is there, but says nothing: unknown. */
+/** A malformed object exists but tells nothing: unknown. */
 async function read<F>(api: KubeApi, path: string, project: (object: unknown) => F): Promise<Found<F>> {
-  const answer = await new ObjectClient(api).look(path);
+  const answer = await new ObjectClient(api).tryGet(path);
   if (answer.kind === "absent") return ABSENT;
   if (answer.kind !== "present") return UNKNOWN;
   try {
@@ -101,7 +101,7 @@ async function read<F>(api: KubeApi, path: string, project: (object: unknown) =>
   }
 }
 
-/** All pods of a namespace, from the quorum. One that makes no sense might name anything: unknown. */
+/** All pods of a namespace, by a quorum read. A malformed one might name any claim: unknown. */
 async function listPods(api: KubeApi, namespace: string): Promise<Found<readonly SweptPod[]>> {
   let pods: SweptPod[] = [];
   let nonsense = false;

@@ -10,9 +10,9 @@ import { isStaticUid } from "../../kube/views/pod-view.ts";
 import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOWN } from "./facts.ts";
 
 /*
- * Every relation between an allocation, its owner, the pods and the nodes, and what is done about it. "living" is a
- * pod of the same UID that has not ended (Succeeded or Failed, and every container of it terminated); "gone" is 404 or
- * another UID under the name. Whatever is unknown counts as in use, in every line.
+ * Every relation between an allocation, its owner, the pods and the nodes, and the verdict. "living" is a pod of the
+ * same UID that has not ended (Succeeded or Failed, and every container of it terminated); "gone" is 404 or another UID
+ * under the name. In every line, whatever is unknown counts as in use.
  *
  *   state    owner      of the owner               of the containers              verdict
  *   ───────  ─────────  ─────────────────────────  ─────────────────────────────  ──────────────────────────────
@@ -59,15 +59,15 @@ import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOW
  * predecessor had.
  */
 
-/** What the operator decides. Durations in seconds, to be observed on a monotonic clock. */
+/** Settings of the operator. Durations in seconds, measured on a monotonic clock. */
 export interface Rules {
   /** Every verdict that changes something must have been observed for so long. */
   readonly graceSeconds: number;
-  /** After which a container whose pod is gone, on a node that exists and is unreachable, counts as ended; 0: never. */
+  /** After this time a container whose pod is gone, on an existing but unreachable node, counts as ended; 0: never. */
   readonly podGoneReleaseSeconds: number;
-  /** How much longer than its rest a Cooling object is kept, so that its history can be looked at. */
+  /** How long a Cooling object is kept after its cool-down, so that its history can be read. */
   readonly coolingKeepSeconds: number;
-  /** The rest of released addresses of a network. */
+  /** The cool-down of a network. */
   cooldownSeconds(network: string): number;
 }
 
@@ -84,7 +84,7 @@ type KeepWhy =
 type ReleaseWhy = "claim-does-not-list" | "claim-gone" | "pod-completed" | "pod-gone" | "node-gone";
 type ReportWhy = "unsound" | "owner-incomplete" | "container-without-attachment";
 
-/** What is done about an allocation. `afterSeconds`: only when it has been observed, unchanged, for so long. */
+/** The verdict about an allocation. `afterSeconds`: it must have been observed unchanged for so long. */
 export type Verdict =
   | { readonly kind: "keep"; readonly why: KeepWhy }
   | { readonly kind: "release"; readonly why: ReleaseWhy; readonly afterSeconds: number }
@@ -95,7 +95,7 @@ export type Verdict =
       readonly keys: readonly string[];
       readonly afterSeconds: number;
     }
-  /** The node of a pod from before Holdfast, which the record of its address lacks. */
+  /** The record of an imported pod's address lacks its node. */
   | {
       readonly kind: "record";
       readonly why: "node-not-recorded";
@@ -104,21 +104,21 @@ export type Verdict =
     }
   | { readonly kind: "repair"; readonly why: "cooling-with-finalizer"; readonly afterSeconds: number }
   | { readonly kind: "delete"; readonly why: "cooling-expired"; readonly afterSeconds: number }
-  /** Nobody can tell what it is: kept, and shown to the operator. */
+  /** It cannot be determined what it is: kept, and reported to the operator. */
   | { readonly kind: "report"; readonly why: ReportWhy };
 
-/** An allocation, and what it costs time to tell of it. */
+/** An allocation, with what is expensive to compute. */
 export interface JudgedAllocation {
   readonly object: IPAllocation;
   /** Canonical, without mask; null: the object is not what its name says, or has no address, owner or state. */
   readonly address: string | null;
 }
 
-type PodState = "living" | "completed" | "gone" | "unknown";
+type PodKnowledge = "living" | "completed" | "gone" | "unknown";
 
 const UNKNOWN_KEPT = { kind: "keep", why: "unknown" } as const;
 
-/** Judges one allocation by what is known. Pure; never throws, whatever the object looks like. */
+/** Judges one allocation by the known facts. Pure; never throws, whatever the object looks like. */
 export function judge(
   { object: allocation, address }: JudgedAllocation,
   facts: Facts,
@@ -162,7 +162,7 @@ function judgeClaims(allocation: IPAllocation, address: string, facts: Facts, ru
   return { kind: "release", why: "claim-gone", afterSeconds: end.afterSeconds };
 }
 
-/** The claim exists. What it lists is its own for as long as it does; what it cannot publish any more is nobody's. */
+/** The claim exists. It owns what it lists, as long as it exists; what it can no longer publish has no owner. */
 function judgeLiving(
   { allocation, address }: { readonly allocation: IPAllocation; readonly address: string },
   claim: ClaimFact,
@@ -172,7 +172,7 @@ function judgeLiving(
   if (claim.listedCount === 0) return { kind: "keep", why: "claim-unpublished" };
   const listsHere = claim.network === allocation.spec.network;
   if (listsHere && claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
-  // An entry that cannot be read might be this address in a spelling that we do not know.
+  // A malformed entry might be this address in an unknown notation.
   if (listsHere && claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;
   for (const { pod } of attachmentsOf(allocation)) {
     if (pod === undefined) continue;
@@ -186,7 +186,10 @@ function judgeLiving(
   return { kind: "release", why: "claim-does-not-list", afterSeconds: rules.graceSeconds };
 }
 
-/** Whether a pod may have an address on a network. Only what certainly came through another network's NAD is of that one. */
+/**
+ * Whether a pod may have an address on a network. Only an address that certainly came through another network's NAD is
+ * excluded.
+ */
 function reports(
   { addresses }: PodFact,
   { address, network }: { readonly address: string; readonly network: string },
@@ -238,10 +241,10 @@ function judgeContainers(allocation: IPAllocation, facts: Facts, rules: Rules): 
   return { kind: "release", why: "node-gone", afterSeconds: rules.graceSeconds };
 }
 
-/** Whether containers have ended, and how long that has to be observed before it is believed. */
+/** Whether containers have ended, and how long that must be observed first. */
 type End = Extract<Verdict, { kind: "keep" }> | { readonly kind: "ended"; readonly afterSeconds: number };
 
-/** Of all containers that are attached. */
+/** For all attached containers. */
 function containersEnd(allocation: IPAllocation, facts: Facts, rules: Rules): End {
   let afterSeconds = rules.graceSeconds;
   for (const one of attachmentsOf(allocation)) {
@@ -257,8 +260,8 @@ function containersEnd(allocation: IPAllocation, facts: Facts, rules: Rules): En
 }
 
 /**
- * Of the containers of a pod that is gone, had its address before Holdfast and was never attached here: no DEL and no witness tells
- * that they ended. Whether a kubelet has ended them, only the last version of the pod said.
+ * For the containers of an imported pod that is gone and was never attached here: no DEL and no witness tells that they
+ * ended. Only the last version of the pod told whether a kubelet has ended them.
  */
 function unattachedEnd(allocation: IPAllocation, facts: Facts, rules: Rules): End {
   const { owner } = allocation.spec;
@@ -269,7 +272,7 @@ function unattachedEnd(allocation: IPAllocation, facts: Facts, rules: Rules): En
   return endWithNode({ node, pod: owner }, facts, rules);
 }
 
-/** Of a container whose pod is gone: nobody has seen it end, so it may run for as long as its node does. */
+/** For a container whose pod is gone and whose end nobody saw: it may run for as long as its node exists. */
 function endWithNode(
   { node: name, pod }: Pick<AllocationAttachment, "node" | "pod">,
   facts: Facts,
@@ -278,21 +281,24 @@ function endWithNode(
   const node = name ? facts.node(name) : UNKNOWN;
   if (node.kind === "unknown") return UNKNOWN_KEPT;
   if (node.kind === "absent") return { kind: "ended", afterSeconds: rules.graceSeconds };
-  // Without its pod nobody can tell for how long it has been on its own.
+  // Without its pod it is unknown how long it has been alone.
   const isTimed = rules.podGoneReleaseSeconds > 0 && pod !== undefined && !mayRunUnseen(pod, facts);
   if (!isTimed || !node.it.unreachable) return { kind: "keep", why: "container-may-run" };
   return { kind: "ended", afterSeconds: Math.max(rules.graceSeconds, rules.podGoneReleaseSeconds) };
 }
 
-/** Whether it is a static pod without its object: it runs for as long as its node has its manifest, and only another manifest of its name ends it. */
+/**
+ * Whether it is a static pod without its object: it runs as long as its node has its manifest, and only another
+ * manifest of its name ends it.
+ */
 function mayRunUnseen(pod: { namespace: string; name: string; uid: string }, facts: Facts): boolean {
   if (!isStaticUid(pod.uid)) return false;
   const found = facts.pod(pod.namespace, pod.name);
   return found.kind !== "present" || found.it.staticUid === null;
 }
 
-/** Of an attachment's pod. An attachment without a pod counts as one whose pod is gone: its node decides. */
-function podState(one: AllocationAttachment, facts: Facts): PodState {
+/** For an attachment's pod. An attachment without a pod counts as one whose pod is gone: its node decides. */
+function podState(one: AllocationAttachment, facts: Facts): PodKnowledge {
   if (one.pod === undefined) return "gone";
   if (!one.pod.namespace || !one.pod.name || !one.pod.uid) return "unknown";
   const found = facts.pod(one.pod.namespace, one.pod.name);
@@ -301,7 +307,7 @@ function podState(one: AllocationAttachment, facts: Facts): PodState {
   return found.it.terminal ? "completed" : "living";
 }
 
-function hasEnded(state: PodState): boolean {
+function hasEnded(state: PodKnowledge): boolean {
   return state === "gone" || state === "completed";
 }
 
@@ -309,12 +315,12 @@ function nodeState(one: AllocationAttachment, facts: Facts): "present" | "absent
   return one.node ? facts.node(one.node).kind : "unknown";
 }
 
-/** Whether a living pod that names the claim may use what a former claim of that name had. */
+/** Whether a living pod that names the claim may use the addresses of a former claim of that name. */
 function holdsFormer(pod: NamingPod, successor: ClaimFact | null): boolean {
   if (successor === null) return true;
-  // One that is attached to the successor uses that, however much older it is: it may have waited for it.
+  // A pod attached to the successor uses that one, even if it is older: it may have waited for it.
   if (pod.attachedToClaim(successor.uid)) return false;
-  // Timestamps have whole seconds: of two in the same one nobody knows which came first.
+  // Timestamps have whole seconds: within the same second the order is unknown.
   return pod.creationTimestamp <= successor.creationTimestamp;
 }
 

@@ -4,10 +4,10 @@ import type { UdnFields } from "./udn-fields.ts";
 
 const MTU_MIN = 576;
 const MTU_MAX = 65_536;
-/** What IPv6 asks of every link. */
+/** Minimum MTU of IPv6 (RFC 8200). */
 const MTU_IPV6_MIN = 1_280;
 
-/** Rules that several topologies share. */
+/** Rules shared by several topologies. */
 
 export function readMtu(fields: UdnFields, subnets: readonly Cidr[]): number | null {
   const mtu = fields.whole("mtu", MTU_MIN, MTU_MAX);
@@ -24,7 +24,7 @@ export function readRole(fields: UdnFields): UdnFacts["role"] | null {
 export function readIpam(fields: UdnFields): Pick<UdnFacts, "ipamMode" | "allowPersistentIPs"> {
   const ipam = fields.section("ipam");
   const ipamMode = ipam.oneOf("mode", ["Enabled", "Disabled", "DHCP"], "Enabled") ?? "Enabled";
-  // An empty text is what Go writes for none.
+  // Go writes an empty string for an unset value.
   const persistent = ipam.has("lifecycle") && ipam.oneOf("lifecycle", ["Persistent"], null) === "Persistent";
   if (fields.has("ipam") && Object.keys(ipam.object).length === 0)
     ipam.wrong("", "expected at least one of mode and lifecycle");

@@ -1,7 +1,7 @@
 import { type Cidr, cidrContains } from "../../ipam/space/cidr.ts";
 import { holdsCidr, readIpam, readJoinSubnets, readMtu, readRole } from "./common-rules.ts";
 import type { UdnFacts } from "./udn-facts.ts";
-import type { UdnFields, WrittenCidr } from "./udn-fields.ts";
+import type { CidrField, UdnFields } from "./udn-fields.ts";
 
 const RESERVED_MAX = 25;
 const INFRASTRUCTURE_MAX = 4;
@@ -58,7 +58,7 @@ function readCutouts(
   key: "reservedSubnets" | "infrastructureSubnets",
   countMax: number,
 ): Cidr[] {
-  const cutouts: readonly WrittenCidr[] = fields.cidrs(key, countMax);
+  const cutouts: readonly CidrField[] = fields.cidrs(key, countMax);
   if (!fields.has(key)) return [];
   if (!fields.has("subnets")) fields.wrong("", `${key} must be unset when subnets is unset`);
   if (role !== "Primary") fields.wrong("", `${key} is only supported for Primary network`);

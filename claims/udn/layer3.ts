@@ -46,7 +46,7 @@ function readSubnets(fields: UdnFields): UdnSubnet[] {
     if (written === undefined) return [];
     const { cidr } = written;
     const given = isObject(value) ? value.hostSubnet : undefined;
-    // 0 is what Go writes for none.
+    // Go writes 0 for an unset value.
     if (given === undefined || given === null || given === 0) return [{ cidr, hostSubnet: null }];
     if (typeof given !== "number" || !Number.isInteger(given) || given < 1 || given > HOST_SUBNET_MAX) {
       fields.wrong(`${at}.hostSubnet`, `expected a whole number from 1 to ${HOST_SUBNET_MAX}`);

@@ -12,7 +12,7 @@ export type UdnReading =
 
 const SECTIONS = { Layer2: "layer2", Layer3: "layer3", Localnet: "localnet" } as const;
 
-/** Reads one object by the rules of OVN-Kubernetes that look at one object alone; those about changes are the API server's. */
+/** Validates one object by OVN-Kubernetes' rules for single objects; rules about changes are left to the API server. */
 export function readUdn(view: UdnView): UdnReading {
   const problems: UdnProblem[] = [];
   const cluster = view.kind === "ClusterUserDefinedNetwork";

@@ -7,16 +7,17 @@ const NAME_CHARS_MAX = 253;
 const NAMESPACE_CHARS_MAX = 63;
 const FIELD = "metadataServiceRef";
 
-/** What a network says of the Service that answers its metadata requests. */
+/** A network's reference to the Service that answers its metadata requests. */
 export type ServiceReference =
   | { readonly kind: "none" }
   | { readonly kind: "refers"; readonly namespace: string; readonly name: string }
-  /** Messages as the proposal of OVN-Kubernetes has them, where it has one. */
+  /** Messages are those of OVN-Kubernetes' proposal, where it has one. */
   | { readonly kind: "wrong"; readonly problems: readonly string[] };
 
 /**
- * The reference of a (Cluster)UserDefinedNetwork: `metadataServiceRef` where the installed definition keeps it, else the
- * annotation. Judged by the rules for references alone, so that it is not lost in other problems of the network.
+ * The reference of a (Cluster)UserDefinedNetwork: `metadataServiceRef` if the installed definition has it, else the
+ * annotation. Validated by the rules for references alone, so that it does not get lost in other problems of the
+ * network.
  */
 export function readUdnServiceReference(view: UdnView): ServiceReference {
   const given = view.networkSpec[FIELD];
@@ -87,7 +88,7 @@ function readNamespace(field: unknown, view: UdnView, problems: string[]): strin
   return null;
 }
 
-/** Secondary networks have no Services, and the address of the metadata service is one of IPv4. */
+/** Secondary networks have no Services, and the metadata service has an IPv4 address. */
 function networkProblems(spec: JsonObject): string[] {
   const sections = [spec.layer2, spec.layer3].filter(isObject);
   const problems: string[] = [];

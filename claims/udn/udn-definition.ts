@@ -1,8 +1,8 @@
 /*
  * claims/udn/: OVN-Kubernetes' (Cluster)UserDefinedNetworks
  *
- *   udn-object, udn-watch    what is kept of them
- *   read-udn                 what one says (udn-facts), read field by field (udn-fields)
+ *   udn-object, udn-watch    their projection and their watch
+ *   read-udn                 validation (udn-facts), field by field (udn-fields)
  *   layer2, layer3, localnet, common-rules   by topology
  *   udn-definition           as a network definition
  *   service-reference        the Service that answers its metadata
@@ -21,13 +21,13 @@ import type { UdnView } from "./udn-object.ts";
 
 export type UdnDefinition =
   | { readonly kind: "defined"; readonly definition: NetworkDefinition; readonly facts: UdnFacts }
-  /** No one range of addresses for the whole network: each node has its own, or nobody gives any. */
+  /** No single range for the whole network: each node has its own, or addresses are not managed. */
   | { readonly kind: "without-ranges"; readonly facts: UdnFacts }
   | { readonly kind: "wrong"; readonly problem: string };
 
 /**
- * The network definition that a (Cluster)UserDefinedNetwork amounts to: what may be given to workloads by whoever
- * allocates its addresses, which is OVN-Kubernetes where its plugin attaches the pods.
+ * The network definition equivalent to a (Cluster)UserDefinedNetwork: the addresses that may be given to workloads by
+ * whichever component allocates them, which is OVN-Kubernetes if its plugin attaches the pods.
  */
 export function defineUdn(view: UdnView): UdnDefinition {
   const reading = readUdn(view);
@@ -60,15 +60,15 @@ function configOf(name: string, facts: UdnFacts): object {
       ),
       ...listUnlessEmpty("excludeSubnets", excluded),
       ...listUnlessEmpty("reservedSubnets", facts.reservedSubnets.map(formatCidr)),
-      // OVN-Kubernetes lets nothing rest.
+      // OVN-Kubernetes has no cool-down.
       cooldownSeconds: 0,
     },
   };
 }
 
 /**
- * The addresses that OVN-Kubernetes takes out of a subnet of a primary network for its router and for each node's
- * management port: by default the first and the second that a host may have, out of infrastructureSubnets where given.
+ * The addresses that OVN-Kubernetes reserves in a subnet of a primary network, for its router and each node's
+ * management port: by default the first and second host address, or those of infrastructureSubnets.
  */
 function routerAddresses(
   cidr: Cidr,
@@ -86,7 +86,7 @@ function routerAddresses(
   return { gateway, management: others[0] ?? null };
 }
 
-/** The first two addresses of a part of a subnet that a host of the subnet may have. */
+/** The first two host addresses within a part of a subnet. */
 function firstHosts(part: Cidr, subnet: Cidr): Address[] {
   const { first, last } = hostAddresses(subnet);
   return [part.base, part.base + 1n, part.base + 2n]

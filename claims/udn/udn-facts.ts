@@ -4,15 +4,15 @@ import type { Cidr } from "../../ipam/space/cidr.ts";
 export type UdnTopology = "Layer2" | "Layer3" | "Localnet";
 type UdnRole = "Primary" | "Secondary";
 
-/** What a (Cluster)UserDefinedNetwork says of its network. */
+/** The content of a (Cluster)UserDefinedNetwork. */
 export interface UdnFacts {
   readonly topology: UdnTopology;
   readonly role: UdnRole;
-  /** null: OVN-Kubernetes' own. */
+  /** null: OVN-Kubernetes' default. */
   readonly mtu: number | null;
   readonly subnets: readonly UdnSubnet[];
   readonly excludeSubnets: readonly Cidr[];
-  /** Given only when asked for. */
+  /** Allocated only on request. */
   readonly reservedSubnets: readonly Cidr[];
   /** Never given to workloads. */
   readonly infrastructureSubnets: readonly Cidr[];
@@ -26,6 +26,6 @@ export interface UdnFacts {
 
 export interface UdnSubnet {
   readonly cidr: Cidr;
-  /** Prefix length of each node's part of a Layer3 network; null: another topology, or OVN-Kubernetes' own. */
+  /** Prefix length of each node's part of a Layer3 network; null: another topology, or OVN-Kubernetes' default. */
   readonly hostSubnet: number | null;
 }

@@ -2,11 +2,11 @@ import { isObject, type JsonObject } from "../../ipam/definition/definition-keys
 import { type Address, AddressSyntaxError, parseAddress } from "../../ipam/space/address.ts";
 import { type Cidr, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 
-/** One thing that is wrong with a (Cluster)UserDefinedNetwork. */
+/** One problem of a (Cluster)UserDefinedNetwork. */
 export interface UdnProblem {
   /** `spec.layer2.subnets[0]` */
   readonly path: string;
-  /** As OVN-Kubernetes says it, where it has a rule for it. */
+  /** In OVN-Kubernetes' words, where it has a rule for it. */
   readonly message: string;
 }
 
@@ -15,14 +15,14 @@ const CIDR_CHARS_MAX = 43;
 /** One for each IP family. */
 const DUAL_STACK_MAX = 2;
 
-/** A network as it was written. */
-export interface WrittenCidr {
+/** A network as written. */
+export interface CidrField {
   readonly cidr: Cidr;
   /** Without host bits. */
   readonly masked: boolean;
 }
 
-/** Reads the fields of one section of a specification and gathers what is wrong with them. */
+/** Reads the fields of one section of a specification and collects their problems. */
 export class UdnFields {
   readonly object: JsonObject;
   readonly path: string;
@@ -39,7 +39,7 @@ export class UdnFields {
     this.#problems.push({ path: key === "" ? this.path : `${this.path}.${key}`, message });
   }
 
-  /** Whether the field is there. An empty list is not: Go programs leave it out. */
+  /** Whether the field is set. An empty list is not: Go programs omit it. */
   has(key: string): boolean {
     const value = this.object[key];
     return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0);
@@ -57,7 +57,7 @@ export class UdnFields {
     }
     const found = values.find((one) => one === value);
     if (found !== undefined) return found;
-    this.wrong(key, `expected one of ${values.join(", ")}, not ${shown(value)}`);
+    this.wrong(key, `expected one of ${values.join(", ")}, not ${describeValue(value)}`);
     return otherwise;
   }
 
@@ -66,7 +66,7 @@ export class UdnFields {
     const value = this.object[key];
     if (!this.has(key) || value === 0) return null;
     if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value;
-    this.wrong(key, `expected a whole number from ${min} to ${max}, not ${shown(value)}`);
+    this.wrong(key, `expected a whole number from ${min} to ${max}, not ${describeValue(value)}`);
     return null;
   }
 
@@ -79,19 +79,19 @@ export class UdnFields {
     return [];
   }
 
-  cidrs(key: string, countMax: number): WrittenCidr[] {
+  cidrs(key: string, countMax: number): CidrField[] {
     return this.list(key, countMax).flatMap((value, i) => this.cidr(`${key}[${i}]`, value));
   }
 
-  /** `key` is for messages. [] where it cannot be read. */
-  cidr(key: string, value: unknown): WrittenCidr[] {
+  /** `key` is for messages. [] if it cannot be read. */
+  cidr(key: string, value: unknown): CidrField[] {
     const cidr = readUdnCidr(value);
     if (cidr === null) this.wrong(key, "CIDR is invalid");
     return cidr === null ? [] : [cidr];
   }
 
   /** One or two, of different families. */
-  dualStackCidrs(key: string): WrittenCidr[] {
+  dualStackCidrs(key: string): CidrField[] {
     const cidrs = this.cidrs(key, DUAL_STACK_MAX);
     const [a, b] = cidrs;
     if (a && b && a.cidr.family === b.cidr.family)
@@ -116,8 +116,8 @@ export class UdnFields {
   }
 }
 
-/** A CIDR as OVN-Kubernetes takes it, host bits too; null: it is none. */
-export function readUdnCidr(value: unknown): WrittenCidr | null {
+/** A CIDR in the forms that OVN-Kubernetes accepts, host bits included; null: it is none. */
+export function readUdnCidr(value: unknown): CidrField | null {
   if (typeof value !== "string" || value.length > CIDR_CHARS_MAX || !value.includes("/")) return null;
   try {
     const { address, prefixLength } = parseInterfaceAddress(value);
@@ -129,6 +129,6 @@ export function readUdnCidr(value: unknown): WrittenCidr | null {
   }
 }
 
-function shown(value: unknown): string {
+function describeValue(value: unknown): string {
   return (JSON.stringify(value) ?? "nothing").slice(0, 120);
 }

@@ -8,8 +8,8 @@ export const CUDNS_PATH = `/apis/${GROUP}/clusteruserdefinednetworks`;
 export const UDN_API_VERSION = GROUP;
 
 /**
- * Names the Service that answers the metadata requests of a network, `[namespace/]name`: OVN-Kubernetes' own definitions
- * drop `metadataServiceRef`, and a NetworkAttachmentDefinition has no field for it.
+ * Names the Service that answers the metadata requests of a network, `[namespace/]name`. It replaces
+ * `metadataServiceRef`, which OVN-Kubernetes' own definitions drop and a NetworkAttachmentDefinition does not have.
  */
 export const SERVICE_ANNOTATION = "metadata.holdfast.dev/service";
 
@@ -31,13 +31,13 @@ export interface UdnView {
   /** `name` in the configurations that OVN-Kubernetes renders, and `spec.network` of its claims. */
   readonly network: string;
   readonly spec: JsonObject;
-  /** What describes the network: `spec`, or `spec.network` of a ClusterUserDefinedNetwork. */
+  /** The specification of the network: `spec`, or `spec.network` of a ClusterUserDefinedNetwork. */
   readonly networkSpec: JsonObject;
   readonly serviceAnnotation: string | null;
   readonly conditions: readonly ClaimCondition[];
 }
 
-/** Keeps of a (Cluster)UserDefinedNetwork what Holdfast reads. Throws MalformedObjectError. */
+/** Projects a (Cluster)UserDefinedNetwork to the fields that Holdfast reads. Throws MalformedObjectError. */
 export function projectUdn(object: unknown, kind: UdnKind): UdnView {
   const { namespace, name, uid, resourceVersion, creationTimestamp, generation } = objectAt(
     object,
@@ -71,7 +71,7 @@ export function describeUdn({ kind, key }: Pick<UdnView, "kind" | "key">): strin
   return `${kind} ${key}`;
 }
 
-/** Entries of others are carried along as they are. */
+/** Conditions of other writers are kept as they are. */
 function conditionsOf(value: unknown): ClaimCondition[] {
   const list: readonly unknown[] = Array.isArray(value) ? value : [];
   return list.filter((one): one is ClaimCondition => isObject(one) && typeof one.type === "string");

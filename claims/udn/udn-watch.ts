@@ -14,7 +14,7 @@ const PATHS: Readonly<Record<UdnKind, string>> = {
   ClusterUserDefinedNetwork: CUDNS_PATH,
 };
 
-/** The (Cluster)UserDefinedNetworks of the cluster; none where their definitions are not installed or nobody lets us read them. */
+/** The (Cluster)UserDefinedNetworks of the cluster; none if their definitions are missing or may not be read. */
 export class UdnWatch {
   readonly #reflectors: readonly { readonly reflector: Reflector<UdnView>; state: ReflectorState | null }[];
 
@@ -49,19 +49,19 @@ export class UdnWatch {
     await Promise.all(this.#reflectors.map(({ reflector }) => reflector.stop()));
   }
 
-  /** Whether everything was heard of at least once. */
+  /** Whether everything was listed at least once. */
   get synced(): boolean {
     return this.#reflectors.every(
       ({ reflector }) => reflector.synced || reflector.missing || reflector.forbidden,
     );
   }
 
-  /** Whether something cannot be heard now. */
+  /** Whether a watch is down now. */
   get away(): boolean {
     return this.#reflectors.some(({ state }) => state === "away");
   }
 
-  /** True once everything was heard of; false when it was stopped or the signal aborted before. */
+  /** Resolves with true once everything was listed; with false when it was stopped or the signal aborted before. */
   async waitSynced(signal: AbortSignal): Promise<boolean> {
     const all = await Promise.all(this.#reflectors.map(({ reflector }) => reflector.waitSynced(signal)));
     return all.every((one) => one);

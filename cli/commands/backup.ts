@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { NODE_ONLY } from "../../admin/elsewhere.ts";
 import { type Clock, isoTime } from "../../platform/time.ts";
 import { nodeClientOf } from "../choose-client.ts";
-import { Failure } from "../failure.ts";
+import { CommandError } from "../failure.ts";
 import { formatBytes } from "../human.ts";
 import { withProgress } from "../progress.ts";
 import { print } from "../terminal.ts";
@@ -57,7 +57,7 @@ function refuseUnseen(path: string, bytes: number): void {
     // Whatever the reason, it is not here.
   }
   if (seen === bytes) return;
-  throw new Failure(
+  throw new CommandError(
     `the daemon wrote ${path}, but ${seen === null ? "it is not there" : `${seen} bytes are there instead of ${bytes}`}`,
     {
       hint: "it sees another file system than you do (its unit's PrivateTmp=, or a container): name a folder that both see, such as /var/backups",

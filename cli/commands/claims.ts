@@ -1,10 +1,10 @@
 import type { Command } from "commander";
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
 import type { Clock } from "../../platform/time.ts";
-import type { ClaimView } from "../../store/manifests.ts";
+import type { ClaimManifest } from "../../store/manifests.ts";
 import { splitName } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
-import { Failure } from "../failure.ts";
+import { CommandError } from "../failure.ts";
 import { formatAge } from "../human.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
 import type { Column } from "../table.ts";
@@ -23,9 +23,12 @@ export function addClaims(program: Command, clock: Clock): void {
         name,
       });
       if (name !== undefined && items.length === 0) {
-        throw new Failure(`there is no claim ${namespace === undefined ? name : `${namespace}/${name}`}`, {
-          hint: "holdfast claims lists those of every namespace",
-        });
+        throw new CommandError(
+          `there is no claim ${namespace === undefined ? name : `${namespace}/${name}`}`,
+          {
+            hint: "holdfast claims lists those of every namespace",
+          },
+        );
       }
       const format = formatOf(command);
       const [only] = items;
@@ -41,7 +44,7 @@ export function addClaims(program: Command, clock: Clock): void {
     });
 }
 
-function claimColumns(nowMs: number): Column<ClaimView>[] {
+function claimColumns(nowMs: number): Column<ClaimManifest>[] {
   return [
     { header: "NAMESPACE", cell: ({ metadata }) => metadata.namespace },
     { header: "NAME", cell: ({ metadata }) => metadata.name },
@@ -64,13 +67,16 @@ function claimColumns(nowMs: number): Column<ClaimView>[] {
   ];
 }
 
-/** What an operator wants to know first: that it is going, else the reason of its condition, else that nothing used it yet. */
-function statusText(claim: ClaimView): string {
+/**
+ * What an operator wants to know first: that it is going, else the reason of its condition, else that nothing used it
+ * yet.
+ */
+function statusText(claim: ClaimManifest): string {
   if (claim.metadata.deletionTimestamp !== undefined) return "Terminating";
   return conditionOf(claim)?.reason ?? "Unused";
 }
 
-function conditionOf({ status }: ClaimView): ClaimCondition | undefined {
+function conditionOf({ status }: ClaimManifest): ClaimCondition | undefined {
   return (status?.conditions as readonly ClaimCondition[] | undefined)?.find(
     ({ type }) => type === "IPsAllocated",
   );

@@ -6,7 +6,7 @@ import { allAllocations } from "../allocations.ts";
 import { splitName } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
-import { EXIT, Failure } from "../failure.ts";
+import { CommandError, EXIT } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
 import { podName, shortContainerId } from "../holder.ts";
 import {
@@ -70,7 +70,7 @@ async function objectsOf(
     await definitionsOf(client, name, options).then(
       (found) => placed.push(...found),
       (error: unknown) => {
-        if (!(error instanceof Failure) || error.exitCode !== EXIT.refused) throw error;
+        if (!(error instanceof CommandError) || error.exitCode !== EXIT.refused) throw error;
         refuse(error.message, error.hint);
       },
     );
@@ -89,12 +89,12 @@ async function definitionsOf(
   { ignoreNotFound }: DeleteOptions,
 ): Promise<Placed[]> {
   const found = await client.get(`/v1/networks/${encodeURIComponent(network)}`).catch((error: unknown) => {
-    if (ignoreNotFound && error instanceof Failure && error.code === "NOT_FOUND") return null;
+    if (ignoreNotFound && error instanceof CommandError && error.code === "NOT_FOUND") return null;
     throw error;
   });
   if (found === null) return [];
   if (!found.source.includes("/")) {
-    throw new Failure(`network ${network} has no applied definition to delete; ${source(found)}`, {
+    throw new CommandError(`network ${network} has no applied definition to delete; ${source(found)}`, {
       hint: "only what holdfast apply -f gave can be deleted",
     });
   }

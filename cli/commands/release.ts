@@ -4,7 +4,7 @@ import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
-import { EXIT, Failure } from "../failure.ts";
+import { CommandError, EXIT } from "../failure.ts";
 import { print, printable } from "../terminal.ts";
 
 /** `holdfast release ADDRESS`: takes an address back that nobody else will give back. */
@@ -21,7 +21,7 @@ export function addRelease(program: Command, clock: Clock): void {
       const force = options.force === true;
       const { addresses, holder } = await client
         .post("/v1/release", { address, network, force })
-        .catch(sayForce);
+        .catch(mentionForce);
       for (const one of addresses)
         print(`${one} released on network ${network}, was held by ${printable(holder)}\n`);
     });
@@ -31,12 +31,12 @@ async function onlyNetworkOf(clock: Clock, client: Client, address: string): Pro
   const networks = (await allAllocations(clock, client, { address })).map(({ network }) => network);
   const [first] = networks;
   if (first === undefined) {
-    throw new Failure(`nobody holds ${address}, so there is nothing to release`, {
+    throw new CommandError(`nobody holds ${address}, so there is nothing to release`, {
       hint: `holdfast history ${address} tells who had it`,
     });
   }
   if (networks.length > 1) {
-    throw new Failure(`${address} is held on ${networks.length} networks: ${networks.join(", ")}`, {
+    throw new CommandError(`${address} is held on ${networks.length} networks: ${networks.join(", ")}`, {
       hint: `name the one that is meant: holdfast release ${address} --network ${first}`,
       exitCode: EXIT.usage,
     });
@@ -45,9 +45,9 @@ async function onlyNetworkOf(clock: Clock, client: Client, address: string): Pro
 }
 
 /** The API's hint knows nothing of the command line's way out. */
-function sayForce(error: unknown): never {
-  if (!(error instanceof Failure) || error.code !== "IN_USE") throw error;
-  throw new Failure(error.message, {
+function mentionForce(error: unknown): never {
+  if (!(error instanceof CommandError) || error.code !== "IN_USE") throw error;
+  throw new CommandError(error.message, {
     code: error.code,
     hint: `${error.hint}. With --force it is taken all the same, and whoever uses it goes on without a right to it`,
   });

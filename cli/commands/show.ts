@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ShownNetwork } from "../../admin/admin-api.ts";
+import type { NetworkWithClaims } from "../../admin/admin-api.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView, MetadataView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
@@ -30,7 +30,7 @@ export function addShow(program: Command, clock: Clock): void {
     });
 }
 
-function factsOf(network: ShownNetwork, allocations: readonly AllocationView[]): string {
+function factsOf(network: NetworkWithClaims, allocations: readonly AllocationView[]): string {
   const facts: [string, string][] = [
     ["Network", network.name],
     ["Defined by", sourceText(network)],

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { VERSION } from "../../version.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
-import { Failure } from "../failure.ts";
+import { CommandError } from "../failure.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";
 import { note, print, printable } from "../terminal.ts";
 
@@ -24,7 +24,7 @@ async function daemonVersion(client: Client): Promise<string | null> {
   try {
     return (await client.get("/v1/version")).version;
   } catch (error) {
-    if (!(error instanceof Failure)) throw error;
+    if (!(error instanceof CommandError)) throw error;
     note(error.message);
     return null;
   }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { type Clock, sleep } from "../../platform/time.ts";
 import { wholeArgument } from "../arguments.ts";
-import { EXIT, Failure } from "../failure.ts";
+import { CommandError, EXIT } from "../failure.ts";
 import { SocketClient } from "../socket-client.ts";
 
 /** Between two attempts, ms. */
@@ -22,7 +22,8 @@ export function addWait(program: Command, clock: Clock): void {
     .action(async ({ for: seconds, pid }: { for: number; pid?: number }, command: Command) => {
       const start = clock.monotonicMs();
       const socket = await socketOf(command).catch(async (failure: unknown) => {
-        // The process has the same settings, and ends because of them: systemd calls its start failed only if it does so first.
+        // The process has the same settings, and ends because of them: systemd calls its start failed only if it does
+        // so first.
         while (pid !== undefined && !hasEnded(pid) && clock.monotonicMs() - start < READY_MS_MAX)
           await sleep(clock, AGAIN_MS);
         throw failure;
@@ -61,16 +62,16 @@ async function socketOf(command: Command): Promise<string> {
   try {
     return configuredSocket();
   } catch (error) {
-    throw new Failure((error as Error).message, { exitCode: EXIT.usage });
+    throw new CommandError((error as Error).message, { exitCode: EXIT.usage });
   }
 }
 
-async function whyNotReady(client: SocketClient): Promise<Failure | null> {
+async function whyNotReady(client: SocketClient): Promise<CommandError | null> {
   try {
     await client.ready();
     return null;
   } catch (error) {
-    if (error instanceof Failure) return error;
+    if (error instanceof CommandError) return error;
     throw error;
   }
 }

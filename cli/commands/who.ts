@@ -8,7 +8,7 @@ import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Client, Query } from "../client.ts";
-import { EXIT, Failure } from "../failure.ts";
+import { CommandError, EXIT } from "../failure.ts";
 import { shortHolder } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { identityColumns, rowsOf } from "../identity-columns.ts";
@@ -94,7 +94,7 @@ async function identitiesOf(
       identities.push(await client.get("/v1/identity", { address, network }));
     } catch (error) {
       // Given back since the allocations were read.
-      if (!(error instanceof Failure && error.code === "NOT_FOUND")) throw error;
+      if (!(error instanceof CommandError && error.code === "NOT_FOUND")) throw error;
     }
   }
   return identities;

@@ -4,9 +4,9 @@ import type { ClaimsOfVms, IdentityStore } from "../../store/node-store.ts";
 import type { AllocationView, Attachment } from "../../store/records.ts";
 import {
   type AllocationSource,
-  askedFor,
   filterOf,
   type LocalVms,
+  matchingHolding,
   ofOneIdentity,
   ofOneNetwork,
 } from "../allocation-source.ts";
@@ -34,14 +34,14 @@ export class StandaloneIdentities implements AllocationSource, LocalVms {
 
   async find(question: IdentityQuestion): Promise<readonly Holding[]> {
     for (;;) {
-      const found = await this.#asked(question);
+      const found = await this.#ask(question);
       const containers = containersOf(found);
       if (containers.length === 0) return this.#withPartners(found);
       const used = containers
         .flatMap(({ containerID }) => this.#store.attachmentsOfContainer(containerID))
         .flatMap(holdingsOf);
       // Else it has ended since, and the answer is another one.
-      if (askedFor(question, used) !== undefined) return merged(used);
+      if (matchingHolding(question, used) !== undefined) return merged(used);
     }
   }
 
@@ -64,7 +64,7 @@ export class StandaloneIdentities implements AllocationSource, LocalVms {
     return vm && `${vm.namespace}/${vm.name}`;
   }
 
-  async #asked(question: IdentityQuestion): Promise<Holding[]> {
+  async #ask(question: IdentityQuestion): Promise<Holding[]> {
     if (question.kind !== "address") return ofOneIdentity(question, await this.#list(filterOf(question)));
     const { address, network } = question;
     return ofOneNetwork(question, await this.#list({ address, network }));

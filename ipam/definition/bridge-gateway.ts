@@ -11,8 +11,9 @@ export function isBridgeGateway(conf: Readonly<Record<string, unknown>>): boolea
 }
 
 /**
- * A definition as it is where the bridge is the gateway: a subnet without a gateway has its first address as one, as
- * the bridge plugin chooses it, and nobody is given that address. The same object when every subnet has a gateway.
+ * The definition for a network whose bridge is the gateway: a subnet without a gateway gets its first address as one,
+ * as the bridge plugin does, and that address is not allocated. Returns the same object when every subnet has a
+ * gateway.
  * See docs/decisions/0021.
  */
 export function withBridgeGateways(definition: NetworkDefinition): NetworkDefinition {
@@ -21,7 +22,7 @@ export function withBridgeGateways(definition: NetworkDefinition): NetworkDefini
   return changed ? redefine(definition, rangeSets) : definition;
 }
 
-/** Definitions as they are where the bridge is the gateway, each worked out once. */
+/** Computes withBridgeGateways once for each definition. */
 export class BridgeGateways {
   readonly #derived = new WeakMap<NetworkDefinition, NetworkDefinition>();
 
@@ -35,7 +36,7 @@ export class BridgeGateways {
   }
 }
 
-/** The gateways of a definition: what a bridge with isGateway takes for itself. */
+/** The gateways of a definition, which a bridge with isGateway takes for itself. */
 export function gatewaysOf(definition: NetworkDefinition): Address[] {
   return definition.rangeSets.flatMap(({ subnets }) =>
     subnets.flatMap(({ gateway }) => (gateway === null ? [] : [gateway])),
@@ -66,7 +67,7 @@ function redefine(definition: NetworkDefinition, rangeSets: readonly RangeSet[])
   return { ...changed, fingerprint: fingerprintOf(changed), notes };
 }
 
-/** Two hosts with one address: a listener cannot have the bridge's. */
+/** The metadata listener and the bridge must not have the same address. */
 function metadataBeside(
   { metadata }: NetworkDefinition,
   rangeSets: readonly RangeSet[],

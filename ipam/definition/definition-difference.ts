@@ -4,13 +4,14 @@ import type { SubnetDefinition } from "../space/range-set.ts";
 import { canonicalMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 
-/** What an interface would get otherwise than the configuration of its own node says. */
+/** What an interface would get differently from the configuration of its own node. */
 export type Difference = "ranges" | "gateway" | "routes" | "DNS" | "metadata";
 
 /**
- * What `given`, a definition as it is on the interface's bridge, would give an interface that the configuration on its node,
- * `own`, does not: null when nothing. It may give less, because a runtime passes no key on that stands beside `plugins` in a
- * list: fewer addresses of the same subnets, a gateway where `own` has none. Cool-down, persistence and the like never differ.
+ * What `given`, the definition in force on the interface's bridge, would give an interface beyond `own`, the
+ * configuration of its node; null: nothing. It may give less, because a runtime does not pass on keys beside `plugins`
+ * in a list: fewer addresses of the same subnets, or a gateway where `own` has none. Cool-down, persistence and the
+ * like are not compared.
  */
 export function differenceFrom(own: NetworkDefinition, given: NetworkDefinition): Difference | null {
   const mine = subnetsOf(own);
@@ -31,7 +32,7 @@ function subnetsOf({ rangeSets }: NetworkDefinition): SubnetDefinition[] {
   return rangeSets.flatMap(({ subnets }) => subnets);
 }
 
-/** No address of the subnet is kept back by the node's configuration. */
+/** The node's configuration holds back no address of the subnet. */
 function givesAllOf(mine: SubnetDefinition, { usable, automatic }: SubnetDefinition): boolean {
   return usable.subtract(mine.usable).size === 0n && automatic.subtract(mine.automatic).size === 0n;
 }

@@ -1,10 +1,10 @@
 import { RefusalError, refuse } from "../refusals.ts";
 import { AddressSyntaxError } from "../space/address.ts";
 
-/** `ipam.type` of the networks that are ours; also the name of the plugin's executable. */
+/** `ipam.type` of Holdfast's networks, and the name of the plugin's executable. */
 export const PLUGIN_TYPE = "holdfast-ipam";
 
-/** Our own keys that are read at the plugin's top level too, where OVN-Kubernetes writes them. */
+/** Our own keys that are also read at the plugin's top level, where OVN-Kubernetes writes them. */
 export const TOP_LEVEL_KEYS = [
   "subnets",
   "excludeSubnets",
@@ -15,10 +15,10 @@ export const TOP_LEVEL_KEYS = [
   "statusWhenFull",
 ] as const;
 
-/** Read at the plugin's top level alone: KubeVirt's controller looks for it there, and makes no claim without it. */
+/** Read only at the plugin's top level: KubeVirt's controller looks for it there, and makes no claim without it. */
 export const PERSISTENCE_KEY = "allowPersistentIPs";
 
-/** Every key that may stand in the `ipam` block: ours, then host-local's. */
+/** Every key allowed in the `ipam` block: ours, then host-local's. */
 export const IPAM_KEYS = [
   "type",
   "subnets",
@@ -40,7 +40,7 @@ export const IPAM_KEYS = [
 
 type IpamKey = (typeof IPAM_KEYS)[number] | (typeof TOP_LEVEL_KEYS)[number];
 
-/** A value of the configuration with the place where it stands, for messages: `ipam.ranges[0][1].subnet`. */
+/** A value of the configuration with its position, for messages: `ipam.ranges[0][1].subnet`. */
 export interface Found {
   readonly key: string;
   readonly value: unknown;
@@ -53,18 +53,20 @@ const SHOWN_CHARS_MAX = 120;
 
 /** Ends the parsing with CONFIG_INVALID. */
 export function invalid(found: Found, remedy: string): never {
-  throw new RefusalError(refuse("CONFIG_INVALID", { key: found.key, value: shown(found.value), remedy }));
+  throw new RefusalError(
+    refuse("CONFIG_INVALID", { key: found.key, value: describeValue(found.value), remedy }),
+  );
 }
 
-function shown(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === undefined) return "missing";
   const text = JSON.stringify(value) ?? String(value);
   return text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text;
 }
 
 /**
- * Does a key say anything? Go programs write unset values as null, and OVN-Kubernetes as an empty text, so both mean
- * the same as a key that is not there.
+ * Whether a key has a value. Go programs write unset values as null, and OVN-Kubernetes as an empty string; both mean
+ * the same as a missing key.
  */
 export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null && value !== "";
@@ -90,7 +92,10 @@ export function parseJsonObject(text: string): JsonObject {
   return conf;
 }
 
-/** Levels of nesting in JSON from outside: far more than any has; what walks a value by recursion dies of thousands. */
+/**
+ * Levels of nesting in JSON from outside: more than any real one has; recursion over thousands would overflow the
+ * stack.
+ */
 const JSON_LEVELS_MAX = 64;
 export const TOO_DEEP = `it is nested deeper than ${JSON_LEVELS_MAX} levels`;
 
@@ -105,7 +110,7 @@ export function readObject(found: Found, keys: readonly string[]): JsonObject {
   return found.value;
 }
 
-/** Refuses keys that are not in the list, with the likely right one where only the case differs. */
+/** Refuses keys that are not in the list, and suggests the right spelling where only the case differs. */
 export function refuseUnknownKeys(object: JsonObject, path: string, known: readonly string[]): void {
   for (const [name, value] of Object.entries(object)) {
     if (known.includes(name)) continue;
@@ -145,7 +150,7 @@ export function readList(found: Found, countMax: number): readonly Found[] {
   return found.value.map((value: unknown, i) => ({ key: `${found.key}[${i}]`, value }));
 }
 
-/** A list of texts: separated by commas as OVN-Kubernetes writes them, or a JSON list. */
+/** A list of strings: separated by commas as OVN-Kubernetes writes them, or a JSON list. */
 export function readTexts(found: Found, countMax: number): readonly { key: string; value: string }[] {
   const items =
     typeof found.value === "string"
@@ -168,7 +173,7 @@ export function tooMany(key: string, count: number, countMax: number): never {
   );
 }
 
-/** Runs one of the address parsers; its complaint becomes the remedy. */
+/** Runs an address parser and turns its error into a refusal. */
 export function readWith<T>(parse: (text: string) => T, found: Found): T {
   const text = readText(found);
   try {
@@ -179,25 +184,28 @@ export function readWith<T>(parse: (text: string) => T, found: Found): T {
   }
 }
 
-/** Looks a key up wherever it may stand; null when it is nowhere. */
+/** Looks a key up in all places where it may be; null: it is in none. */
 export type PickKey = (name: IpamKey) => Found | null;
 
-/** Reads keys from the `ipam` block and from the plugin's top level. The same key in both must say the same. */
+/** Reads keys from the `ipam` block and from the plugin's top level. A key in both must have the same value. */
 export function keyPicker(plugin: JsonObject, ipam: JsonObject): PickKey {
   const topLevel: readonly string[] = TOP_LEVEL_KEYS;
   return (name) => {
     const inside = isGiven(ipam[name]) ? { key: `ipam.${name}`, value: ipam[name] } : null;
     const outside =
       topLevel.includes(name) && isGiven(plugin[name]) ? { key: name, value: plugin[name] } : null;
-    if (inside !== null && outside !== null && !saySame(inside.value, outside.value)) {
-      invalid(inside, `the plugin's top level says ${name} ${shown(outside.value)}; keep one of the two`);
+    if (inside !== null && outside !== null && !requireEqual(inside.value, outside.value)) {
+      invalid(
+        inside,
+        `the plugin's top level says ${name} ${describeValue(outside.value)}; keep one of the two`,
+      );
     }
     return inside ?? outside;
   };
 }
 
-/** Are two values of one key equal, a text with commas being the same as its list? */
-export function saySame(a: unknown, b: unknown): boolean {
+/** Whether two values of a key are equal. A string with commas equals the same list. */
+export function requireEqual(a: unknown, b: unknown): boolean {
   const plain = (value: unknown) =>
     JSON.stringify(typeof value === "string" ? value.split(",").map((part) => part.trim()) : value);
   return plain(a) === plain(b);

@@ -14,15 +14,15 @@ import {
 import { RANGE_SETS_MAX, refuseUnfitGateway } from "./own-keys.ts";
 import { impliedGateway, type SubnetRange } from "./subnet-ranges.ts";
 
-/** Ranges in one set: host-local has no bound; a set of more than a few is unheard of. */
+/** Ranges in one set. host-local has no limit; more than a few are not known to be used. */
 const RANGES_PER_SET_MAX = 256;
 
 const RANGE_KEYS = ["subnet", "rangeStart", "rangeEnd", "gateway"] as const;
 
 /**
- * Reads host-local's keys with host-local's meaning: `runtimeConfig.ipRanges`, then `subnet` with its companions,
- * then `ranges` make up the range sets in that order, and a range without gateway has its first address as one.
- * Without rangeStart or rangeEnd the range reaches to that end of its subnet.
+ * Reads host-local's keys with host-local's meaning: `runtimeConfig.ipRanges`, then `subnet` with its companions, then
+ * `ranges` make up the range sets in that order. A range without a gateway gets its first address as one. Without
+ * rangeStart or rangeEnd the range extends to that end of its subnet.
  */
 export function readHostLocalRanges(
   pick: PickKey,
@@ -46,7 +46,7 @@ function readLoneRange(pick: PickKey, lone: Found): SubnetRange {
   return readRange(object, lone.key.slice(0, -".subnet".length));
 }
 
-/** host-local ignores these where they stand beside `ranges`; an ignored gateway would be given to someone. */
+/** host-local ignores these beside `ranges`; an ignored gateway address would be allocated to a pod. */
 function refuseWithoutSubnet(pick: PickKey): void {
   for (const name of ["rangeStart", "rangeEnd", "gateway"] as const) {
     const found = pick(name);

@@ -1,7 +1,7 @@
 import { type Address, AddressSyntaxError, parseAddress } from "../space/address.ts";
 import { isInterfaceName } from "./interface-name.ts";
 
-/** Where host-local keeps its addresses when the configuration has no `dataDir`: a folder for each network's name in it. */
+/** host-local's folder when the configuration has no `dataDir`; it has a subfolder for each network name. */
 export const HOST_LOCAL_DATA_DIR = "/var/lib/cni/networks";
 /** Far above what host-local writes: a container ID and the name of an interface. */
 export const LEASE_BYTES_MAX = 4_096;
@@ -9,7 +9,7 @@ export const LEASE_BYTES_MAX = 4_096;
 /** A container ID as the CNI specification allows it. */
 const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,255}$/;
 
-/** Who has an address according to host-local. */
+/** The owner of an address according to host-local. */
 export interface LeaseHolder {
   readonly containerId: string;
   /** "": written by a version before 0.8, which did not record it. */
@@ -17,8 +17,8 @@ export interface LeaseHolder {
 }
 
 /**
- * The address that a file of host-local's folder stands for: its name. Null for `lock`, `last_reserved_ip.0` and whatever
- * else is no address.
+ * The address in the name of a file of host-local. null for `lock`, `last_reserved_ip.0` and every other name that is
+ * not an address.
  */
 export function leaseAddress(fileName: string): Address | null {
   try {
@@ -29,7 +29,7 @@ export function leaseAddress(fileName: string): Address | null {
   }
 }
 
-/** Reads what host-local writes: the container ID, CR LF, the interface. Null when the text names no container. */
+/** Reads a file of host-local: the container ID, CR LF, the interface. null when it names no container. */
 export function leaseHolder(content: string): LeaseHolder | null {
   const [containerId = "", interfaceName = "", ...more] = content.trim().split(/\r?\n/);
   if (!CONTAINER_ID.test(containerId) || more.length > 0) return null;

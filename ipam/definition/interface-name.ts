@@ -1,9 +1,12 @@
 import { Buffer } from "node:buffer";
 
-/** IFNAMSIZ of the kernel without its end. */
+/** IFNAMSIZ of the kernel without the terminating zero. */
 const INTERFACE_NAME_BYTES_MAX = 15;
 
-/** Whether Linux takes it as the name of an interface. The kernel takes control characters as well; here they are refused. */
+/**
+ * Whether Linux accepts it as the name of an interface. The kernel also accepts control characters; they are refused
+ * here.
+ */
 export function isInterfaceName(text: string): boolean {
   return (
     /^[^/:\s\p{C}]+$/u.test(text) &&

@@ -4,16 +4,16 @@ import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
 import { type Found, invalid, isGiven, isObject, readObject, readText, readWith } from "./definition-keys.ts";
 
-/** Whether VMs of a network find their metadata at 169.254.169.254, and how. */
+/** Whether VMs of a network get metadata at 169.254.169.254, and how. */
 export type NetworkMetadata =
   | {
       readonly kind: "on";
-      /** Reserved for the listeners, the same on every node; nobody is given it. IPv4, with the mask of its subnet. */
+      /** Reserved for the listeners, the same on every node, and never allocated. IPv4, with the mask of its subnet. */
       readonly address: InterfaceAddress;
-      /** Whether the EC2 tree wants a session token (IMDSv2). */
+      /** Whether the EC2 tree requires a session token (IMDSv2). */
       readonly tokens: MetadataTokens;
     }
-  /** It was asked for and cannot be; everything else of the network is as without it. */
+  /** Metadata was requested and is not possible; the rest of the network is as without it. */
   | { readonly kind: "refused"; readonly reason: string };
 
 type MetadataTokens = "off" | "optional" | "required";
@@ -21,29 +21,28 @@ type MetadataTokens = "off" | "optional" | "required";
 const METADATA_KEYS = ["address", "tokens"] as const;
 const TOKENS: readonly unknown[] = ["off", "optional", "required"] satisfies MetadataTokens[];
 
-interface Asked {
+interface MetadataSettings {
   readonly address: { readonly found: Found; readonly address: Address } | null;
   readonly tokens: MetadataTokens;
 }
 
 /**
- * Reads the key `metadata` and takes the reserved address out of the ranges. It is chosen from the definition alone, so
- * that every node chooses the same. Throws RefusalError CONFIG_INVALID.
- * See docs/decisions/0018.
+ * Reads the key `metadata` and takes the reserved address out of the ranges. The address follows from the definition
+ * alone, so that every node chooses the same. Throws RefusalError CONFIG_INVALID. See docs/decisions/0018.
  */
 export function reserveForMetadata(
   found: Found | null,
   rangeSets: readonly RangeSet[],
 ): { readonly metadata: NetworkMetadata | null; readonly rangeSets: readonly RangeSet[] } {
-  const asked = found === null ? null : readAsked(found);
-  if (asked === null || rangeSets.length === 0) return { metadata: null, rangeSets };
+  const settings = found === null ? null : readSettings(found);
+  if (settings === null || rangeSets.length === 0) return { metadata: null, rangeSets };
   const set = rangeSets.find(({ family }) => family === 4);
   const subnet = set?.subnets.find(({ usable }) => usable.size > 0n);
   if (set === undefined || subnet === undefined) return refused(rangeSets, "it has no IPv4 subnet");
   const value =
-    asked.address === null
+    settings.address === null
       ? highestToSpare(set, subnet)
-      : readReserved(asked.address.found, asked.address.address, subnet);
+      : readReserved(settings.address.found, settings.address.address, subnet);
   if (value === null || set.usable.size === 1n) {
     return refused(rangeSets, `no address of ${formatCidr(subnet.cidr)} is left for its listener`);
   }
@@ -51,13 +50,13 @@ export function reserveForMetadata(
     metadata: {
       kind: "on",
       address: { address: { family: 4, value }, prefixLength: subnet.cidr.prefixLength },
-      tokens: asked.tokens,
+      tokens: settings.tokens,
     },
     rangeSets: rangeSets.map((one) => (one === set ? without(set, value) : one)),
   };
 }
 
-/** For fingerprints: plain JSON data that differs when the meaning does. */
+/** For fingerprints: plain JSON data that differs exactly when the meaning does. */
 export function canonicalMetadata(metadata: NetworkMetadata | null): unknown {
   return metadata?.kind === "on" ? [formatInterfaceAddress(metadata.address), metadata.tokens] : metadata;
 }
@@ -66,7 +65,7 @@ function refused(rangeSets: readonly RangeSet[], reason: string) {
   return { metadata: { kind: "refused" as const, reason }, rangeSets };
 }
 
-function readAsked(found: Found): Asked | null {
+function readSettings(found: Found): MetadataSettings | null {
   if (found.value === false) return null;
   if (found.value === true) return { address: null, tokens: "optional" };
   if (!isObject(found.value)) {
@@ -82,7 +81,7 @@ function readAsked(found: Found): Asked | null {
   };
 }
 
-function readAddress(found: Found): Asked["address"] {
+function readAddress(found: Found): MetadataSettings["address"] {
   const address = readWith(parseAddress, found);
   if (address.family !== 4) invalid(found, "expected an IPv4 address: guests ask 169.254.169.254");
   return { found, address };
@@ -109,7 +108,7 @@ function readReserved(found: Found, address: Address, { cidr, extent, usable }: 
   return address.value;
 }
 
-/** The highest that is given by itself, while another such one remains; else the highest that has to be asked for. */
+/** The highest address that is allocated automatically, if another such one remains; else the highest reserved one. */
 function highestToSpare(set: RangeSet, { usable, automatic }: SubnetDefinition): bigint | null {
   if (set.automatic.size > 1n && automatic.last !== null) return automatic.last;
   return usable.subtract(automatic).last;

@@ -7,13 +7,16 @@ import {
   PERSISTENCE_KEY,
   PLUGIN_TYPE,
   parseJsonObject,
-  saySame,
+  requireEqual,
   TOP_LEVEL_KEYS,
 } from "./definition-keys.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { isNetworkName, parsePluginConfig } from "./plugin-config.ts";
 
-/** Longest `spec.config` that is read, characters: room for ten thousand excluded subnets, and what all daemons read in a moment. */
+/**
+ * Longest `spec.config` that is read, in characters: room for ten thousand excluded subnets. Every daemon reads each
+ * change.
+ */
 const CONFIG_CHARS_MAX = 1 << 18;
 
 /** The network that a NetworkAttachmentDefinition defines; its key is the configuration's name, never the NAD's. */
@@ -23,9 +26,9 @@ export interface NadConfig {
 }
 
 /**
- * Reads the `spec.config` of a NetworkAttachmentDefinition that is ours: a single plugin configuration, or a list
- * whose plugin with our `ipam.type` counts. Throws RefusalError: CONFIG_UNREADABLE when it is no JSON object, else
- * CONFIG_INVALID, also when no plugin of it is ours.
+ * Reads the `spec.config` of one of our NetworkAttachmentDefinitions: a single plugin configuration, or a list with a
+ * plugin of our `ipam.type`. Throws RefusalError CONFIG_UNREADABLE for anything but a JSON object, else CONFIG_INVALID,
+ * also when none of its plugins is ours.
  */
 export function parseNadConfig(text: string): NadConfig {
   if (text.length > CONFIG_CHARS_MAX) tooLong(text);
@@ -33,8 +36,8 @@ export function parseNadConfig(text: string): NadConfig {
 }
 
 /**
- * The same for a NetworkAttachmentDefinition of anybody: null when the network is not ours, or when the text is
- * empty because the configuration is in a file on the nodes.
+ * The same for any NetworkAttachmentDefinition: null when the network is not ours, or when the text is empty because
+ * the configuration is in a file on the nodes.
  */
 export function parseNadConfigIfOurs(text: string): NadConfig | null {
   if (text.trim() === "") return null;
@@ -47,7 +50,7 @@ export function parseNadConfigIfOurs(text: string): NadConfig | null {
   return plugins.some(isOurs) ? read(conf) : null;
 }
 
-/** The network that a `spec.config` names, although the rest of it is wrong; null: it cannot be told. */
+/** The network that a `spec.config` names, even if the rest of it is invalid; null: it names none. */
 export function networkNameIn(text: string): string | null {
   if (text.length > CONFIG_CHARS_MAX) return null;
   try {
@@ -65,8 +68,8 @@ export function ourPluginOf(text: string): JsonObject {
 }
 
 /**
- * Reads what an earlier release has accepted and recorded: 0.1.0 took `allowPersistentIPs` inside `ipam` as well. What
- * is refused today goes on meaning what it meant until it is applied again.
+ * Reads a configuration that an earlier release accepted and recorded: 0.1.0 also took `allowPersistentIPs` inside
+ * `ipam`. What is refused today keeps its meaning until it is applied again.
  */
 export function parseRecordedNadConfig(text: string): NadConfig {
   const conf = parseJsonObject(text);
@@ -111,8 +114,8 @@ function isOurs(plugin: unknown): plugin is JsonObject {
 }
 
 /**
- * Our plugin of a list, with what the list says about all of its plugins. libcni gives each plugin the list's name
- * and version but none of the list's other keys, so they are merged here.
+ * Our plugin of a list, with the keys that the list sets for all plugins. libcni passes the list's name and version to
+ * each plugin but none of its other keys, so they are merged here.
  */
 function pluginOfList(list: JsonObject): JsonObject {
   if (!Array.isArray(list.plugins)) invalid({ key: "plugins", value: list.plugins }, "expected a list");
@@ -129,7 +132,7 @@ function pluginOfList(list: JsonObject): JsonObject {
   const merged: Record<string, unknown> = { ...plugin, name: list.name, cniVersion: list.cniVersion };
   for (const key of TOP_LEVEL_KEYS) {
     if (!isGiven(list[key])) continue;
-    if (isGiven(plugin[key]) && !saySame(plugin[key], list[key])) {
+    if (isGiven(plugin[key]) && !requireEqual(plugin[key], list[key])) {
       invalid(
         { key, value: list[key] },
         `the plugin ${JSON.stringify(plugin.type)} of the list says otherwise`,

@@ -4,8 +4,8 @@ import { type Found, invalid, type PickKey, readTexts, readWith } from "./defini
 import { hostAddresses, impliedGateway, listSubnets, type SubnetRange } from "./subnet-ranges.ts";
 
 /**
- * Range sets of one network. Each gives every interface an address, and more than two are rare. The bound keeps one
- * ADD a handful of writes.
+ * Range sets of one network. Each gives every interface one address, and more than two are rare. The limit keeps the
+ * writes of one ADD few.
  */
 export const RANGE_SETS_MAX = 16;
 

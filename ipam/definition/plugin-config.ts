@@ -23,9 +23,9 @@ import { readOwnSubnets } from "./own-keys.ts";
 import { type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
 import { buildRangeSets } from "./subnet-ranges.ts";
 
-/** Rest of a released address unless the network says otherwise: outlives ARP and conntrack entries of a peer. */
+/** Default cool-down of a released address: longer than ARP and conntrack entries of a peer live. */
 export const DEFAULT_COOLDOWN_SECONDS = 60;
-/** Longest rest, one week: whoever wants longer wants a reservation. */
+/** Longest cool-down, one week: for longer, use a reservation. */
 const COOLDOWN_SECONDS_MAX = 604_800;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
 const NETWORK_NAME_CHARS_MAX = 253;
@@ -36,8 +36,8 @@ export function parseRuntimeConfig(text: string): NetworkDefinition {
 }
 
 /**
- * Reads a plugin configuration, already parsed as JSON. Throws RefusalError: CONFIG_UNREADABLE when it is
- * no object, else CONFIG_INVALID with key, value and what would be right.
+ * Reads a plugin configuration that is already parsed as JSON. Throws RefusalError CONFIG_UNREADABLE for anything but
+ * an object, else CONFIG_INVALID with the key, the value and the expected form.
  */
 export function parsePluginConfig(conf: unknown): NetworkDefinition {
   if (!isObject(conf)) {
@@ -67,7 +67,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
   };
 }
 
-/** Does a plugin configuration give any ranges? Without, its network may be defined elsewhere (`holdfast apply`). */
+/** Whether a plugin configuration has ranges. Without, its network may be defined elsewhere (`holdfast apply`). */
 export function hasRanges(conf: unknown): boolean {
   if (!isObject(conf)) return false;
   const ipam = isObject(conf.ipam) ? conf.ipam : {};
@@ -130,7 +130,7 @@ function readResolver(pick: PickKey): { readonly dns: Dns; readonly resolvConf?:
   return { dns, resolvConf };
 }
 
-/** What host-local gave before is read there; a relative path would mean another folder to every process. */
+/** The folder where host-local kept its addresses. A relative path would mean another folder for every process. */
 function readDataDir(pick: PickKey): { readonly dataDir?: string } {
   const found = pick("dataDir");
   if (found === null) return {};

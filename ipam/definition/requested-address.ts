@@ -2,12 +2,12 @@ import { type Address, parseAddress } from "../space/address.ts";
 import { parseInterfaceAddress } from "../space/cidr.ts";
 import { readWith } from "./definition-keys.ts";
 
-/** An address that somebody asked for by name. */
+/** An address that a request names. */
 export interface RequestedAddress {
   readonly address: Address;
-  /** null: asked for without a mask, so the subnet's is used. */
+  /** null: requested without a mask, so the subnet's is used. */
   readonly prefixLength: number | null;
-  /** The key it came from, for messages. */
+  /** The key that it came from, for messages. */
   readonly source: string;
 }
 

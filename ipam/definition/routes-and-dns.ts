@@ -12,7 +12,7 @@ import {
   readWith,
 } from "./definition-keys.ts";
 
-/** One route of the CNI result, canonical and ready to be written as JSON. The numbers exist from CNI 1.1.0 on. */
+/** One route of the CNI result, canonical and ready to be written as JSON. The numeric fields exist since CNI 1.1.0. */
 export interface Route {
   readonly dst: string;
   readonly gw?: string;
@@ -31,11 +31,11 @@ export interface Dns {
   readonly options?: readonly string[];
 }
 
-/** Routes of one network, and entries of one DNS list: far more than a kernel or resolver is asked to keep. */
+/** Routes of one network, and entries of one DNS list: more than a kernel or resolver is expected to keep. */
 const ROUTES_MAX = 1_000;
 const DNS_ENTRIES_MAX = 64;
 
-/** Largest values of the route numbers: what netlink carries. */
+/** Largest values of the numeric fields of a route: what netlink carries. */
 const ROUTE_NUMBERS = {
   mtu: 0xffff_ffff,
   advmss: 0xffff_ffff,

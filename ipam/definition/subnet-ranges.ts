@@ -4,21 +4,21 @@ import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
 import { type Found, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
 
-/** A subnet as configured, by our keys or by host-local's, before anything is excluded from it. */
+/** A subnet as configured, by our keys or by host-local's, before exclusions. */
 export interface SubnetRange {
-  /** Where it stands, for messages. */
+  /** Its position in the configuration, for messages. */
   readonly found: Found;
   readonly cidr: Cidr;
   readonly gateway: Address | null;
-  /** First and last address that count: the whole CIDR, or host-local's rangeStart and rangeEnd. */
+  /** First and last address of the range: the whole CIDR, or host-local's rangeStart and rangeEnd. */
   readonly first: bigint;
   readonly last: bigint;
 }
 
-/** Excluded, and reserved, subnets of one network: ten thousand are in use somewhere; every daemon of a cluster reads them at each change. */
+/** Excluded and reserved subnets of one network. Ten thousand are known to be in use; each daemon reads each change. */
 const CUTOUTS_MAX = 10_000;
 
-/** Longest prefix whose end addresses mean something: below it, /31 and /127, both ends are hosts (RFC 3021, 6164). */
+/** Longest prefix with special end addresses: in /31, /32, /127 and /128 every address is a host (RFC 3021, 6164). */
 const PREFIX_WITH_ENDS_MAX = { 4: 30, 6: 126 } as const;
 
 /** The addresses of a subnet that a host may have: not IPv4 network and broadcast, not IPv6 subnet-router anycast. */
@@ -36,8 +36,8 @@ export function impliedGateway(cidr: Cidr): Address | null {
 }
 
 /**
- * Turns configured subnets into range sets: takes out what is excluded by default, every gateway and
- * `excludeSubnets`, and sets `reservedSubnets` aside. Where the two overlap, the exclusion wins.
+ * Turns configured subnets into range sets: removes the addresses excluded by default, every gateway and
+ * `excludeSubnets`, and sets `reservedSubnets` aside. Where exclusion and reservation overlap, the exclusion wins.
  */
 export function buildRangeSets(
   sets: readonly (readonly SubnetRange[])[],
@@ -123,7 +123,7 @@ function joined(parts: readonly { readonly cidr: Cidr }[], family: Family): Inte
   return IntervalSet.from(ours.map(({ cidr }) => ({ first: cidrFirst(cidr), last: cidrLast(cidr) })));
 }
 
-/** Subnets for a message; the first few tell enough. */
+/** Subnets for a message; only the first few are named. */
 export function listSubnets(ranges: readonly SubnetRange[]): string {
   if (ranges.length === 0) return "none are given";
   const texts = ranges.slice(0, 8).map(({ cidr }) => formatCidr(cidr));

@@ -62,9 +62,9 @@ export function parseAddress(text: string): Address {
 }
 
 /**
- * Reads what almost every text is, our own always, at a thirtieth of what the general parser costs: a controller reads hundreds
- * of thousands, and whoever may write a network chooses the spelling. null: it takes the general parser to tell what this is,
- * or what is wrong with it.
+ * Reads what almost every text is, our own always, at a thirtieth of what the general parser costs: a controller reads
+ * hundreds of thousands, and whoever may write a network chooses the spelling. null: it takes the general parser to
+ * tell what this is, or what is wrong with it.
  */
 function parsePlain(text: string): Address | null {
   if (text.length > ADDRESS_CHARS_MAX) return null;

@@ -20,7 +20,10 @@ export interface InterfaceAddress {
   readonly prefixLength: number;
 }
 
-/** Reads a network, such as `10.0.0.0/24`. Host bits are refused with the right network named. Throws AddressSyntaxError. */
+/**
+ * Reads a network, such as `10.0.0.0/24`. Host bits are refused with the right network named. Throws
+ * AddressSyntaxError.
+ */
 export function parseCidr(text: string): Cidr {
   const { address, prefixLength } = parseSlash(text, "/32 or /128 for a single address");
   const cidr = networkOf(address, prefixLength);

@@ -1,18 +1,18 @@
-/** One resting address. Immutable but for its place in the queue. */
+/** One address in its cool-down. Immutable but for its place in the queue. */
 export interface Resting {
   readonly value: bigint;
   readonly restUntilMs: number;
-  /** Order of release among equal ends of rest. */
+  /** Order of release among equal ends of cool-down. */
   readonly sequence: number;
 }
 
-/** Dead entries that are never worth clearing away. */
+/** Dead entries up to this number are not worth removing. */
 const DEAD_ENTRIES_MIN = 64;
 
 /**
- * Resting addresses in the order in which their rest ends. They nearly always come in that order, so the queue is an
- * array with its past cut off at the front; an address taken out of the middle leaves a dead entry until half of the
- * array is dead.
+ * Cooling addresses in the order in which their cool-down ends. They nearly always arrive in that order, so the queue
+ * is an array whose past is cut off at the front; an address removed from the middle leaves a dead entry until half of
+ * the array is dead.
  */
 export class CoolingQueue {
   readonly #byValue = new Map<bigint, Resting>();
@@ -24,7 +24,7 @@ export class CoolingQueue {
     return this.#byValue.size;
   }
 
-  /** Entries kept, dead ones included: what memory follows. */
+  /** Number of entries, dead ones included: the memory in use. */
   get entryCount(): number {
     return this.#entries.length;
   }
@@ -39,7 +39,7 @@ export class CoolingQueue {
     return resting;
   }
 
-  /** Puts back, at its old place, what `delete` took out. */
+  /** Puts back what `delete` removed, at its former place. */
   restore(resting: Resting): void {
     this.#byValue.set(resting.value, resting);
     const entries = this.#entries;
@@ -49,7 +49,7 @@ export class CoolingQueue {
       return;
     }
     const place = this.#firstNotBefore(resting);
-    // The entry itself may still be there, dead since it was taken out.
+    // The entry itself may still be there, marked dead by `delete`.
     if (entries[place] !== resting) entries.splice(place, 0, resting);
   }
 
@@ -58,7 +58,7 @@ export class CoolingQueue {
     this.#clearDead();
   }
 
-  /** The address whose rest ends first, null when none rests. */
+  /** The address whose cool-down ends first; null: none is cooling. */
   peek(): Resting | null {
     for (; this.#head < this.#entries.length; this.#head++) {
       const resting = this.#entries[this.#head] as Resting;
@@ -67,7 +67,7 @@ export class CoolingQueue {
     return null;
   }
 
-  /** In order of their ends of rest. Entries that come or go meanwhile are seen or not, but none twice. */
+  /** In order of the end of cool-down. Entries added or removed meanwhile may be seen or not, but none twice. */
   *[Symbol.iterator](): Generator<Resting> {
     let previous: Resting | null = null;
     for (;;) {

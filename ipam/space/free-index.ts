@@ -1,20 +1,19 @@
 import { type Interval, type IntervalSet, lastAtMost } from "./interval-set.ts";
 
-/** Runs in a chunk before it is split: long enough that chunks are few, short enough that a shift costs nothing. */
+/** Runs in a chunk before it is split: long enough that chunks are few, short enough that a shift is cheap. */
 const CHUNK_RUNS_MAX = 512;
-/** Two neighbouring chunks that together have no more runs than this become one. */
+/** Two neighbouring chunks with no more runs than this in total are joined. */
 const CHUNK_RUNS_JOIN = 256;
 
-/** Consecutive runs: `firsts[i]..lasts[i]`, ascending, never touching, never without any. */
+/** Consecutive runs: `firsts[i]..lasts[i]`, ascending, not touching, never empty. */
 interface Chunk {
   readonly firsts: bigint[];
   readonly lasts: bigint[];
 }
 
 /**
- * The free numbers of a pool, as sorted runs in chunks. Each operation costs two binary searches and at most one
- * shift within a chunk, whether the range is a /24 or a /32 of IPv6, full, empty or riddled with holes.
- * See docs/decisions/0003.
+ * The free numbers of a pool, as sorted runs in chunks. Each operation costs two binary searches and at most one shift
+ * within a chunk, for a /24 or a /32 of IPv6, full, empty or fragmented. See docs/decisions/0003.
  */
 export class FreeIndex {
   readonly #chunks: Chunk[] = [];
@@ -41,7 +40,7 @@ export class FreeIndex {
     return this.#count;
   }
 
-  /** How many runs and chunks hold them: what the cost of an operation depends on. */
+  /** Number of runs and chunks: what the cost of an operation depends on. */
   get shape(): { readonly runs: number; readonly chunks: number } {
     let runs = 0;
     for (const chunk of this.#chunks) runs += chunk.firsts.length;
@@ -60,7 +59,7 @@ export class FreeIndex {
     return chunk !== undefined && at(chunk.lasts, lastAtMost(chunk.firsts, value)) >= value;
   }
 
-  /** The first free number from `value` on, else from the lowest on; null when none is free. */
+  /** The first free number from `value` on, else the lowest; null when none is free. */
   nextFrom(value: bigint): bigint | null {
     const c = lastAtMost(this.#starts, value);
     const chunk = this.#chunks[c];
@@ -73,7 +72,7 @@ export class FreeIndex {
     return this.#starts[c + 1] ?? this.#starts[0] ?? null;
   }
 
-  /** Takes a number out. False, and nothing done, when it was not free. */
+  /** Takes a number out. Returns false and does nothing when it was not free. */
   take(value: bigint): boolean {
     const c = lastAtMost(this.#starts, value);
     const chunk = this.#chunks[c];
@@ -94,7 +93,7 @@ export class FreeIndex {
     return true;
   }
 
-  /** Puts a number back. False, and nothing done, when it was free already. */
+  /** Puts a number back. Returns false and does nothing when it was already free. */
   give(value: bigint): boolean {
     let c = lastAtMost(this.#starts, value);
     if (c < 0) {
@@ -134,7 +133,7 @@ export class FreeIndex {
     if (i === 0) this.#starts[c] = first;
   }
 
-  /** Run i of chunk c and the one behind it, perhaps in the next chunk, close the gap between them. */
+  /** Joins run i of chunk c with the next run, which may be in the next chunk, when no gap remains between them. */
   #joinWithFollowing(c: number, i: number): void {
     const { firsts, lasts } = this.#chunk(c);
     if (i + 1 < firsts.length) {
@@ -172,7 +171,7 @@ export class FreeIndex {
     this.#joinChunks(c - 1);
   }
 
-  /** Makes chunk c and the next one a single chunk when they are short, so that few long chunks remain. */
+  /** Joins chunk c with the next one when both are short, so that chunks stay few. */
   #joinChunks(c: number): void {
     const chunk = this.#chunks[c];
     const next = this.#chunks[c + 1];
@@ -185,7 +184,7 @@ export class FreeIndex {
   }
 }
 
-/** An element known to exist: every index here comes from a search in the same list. */
+/** An element known to exist: every index comes from a search in the same list. */
 function at(list: readonly bigint[], index: number): bigint {
   return list[index] as bigint;
 }

@@ -5,8 +5,8 @@ export interface Interval {
 }
 
 /**
- * An immutable set of numbers, kept as sorted runs that neither overlap nor touch. Cost follows the number of runs,
- * never how many numbers they span: a /8 is one run.
+ * An immutable set of numbers, kept as sorted runs that neither overlap nor touch. Cost follows the number of runs, not
+ * the numbers in them: a /8 is one run.
  */
 export class IntervalSet {
   static readonly EMPTY = new IntervalSet([], []);
@@ -15,7 +15,7 @@ export class IntervalSet {
   readonly #lasts: readonly bigint[];
   /** All numbers in the set. */
   readonly size: bigint;
-  /** How many numbers come before each run; made when `at` is first asked. */
+  /** How many numbers come before each run; computed at the first call of `at`. */
   #before: readonly bigint[] | null = null;
 
   private constructor(firsts: readonly bigint[], lasts: readonly bigint[]) {
@@ -69,19 +69,19 @@ export class IntervalSet {
     return i >= 0 && at(this.#lasts, i) >= value;
   }
 
-  /** Is every number from first to last in the set? O(log runs). */
+  /** Whether every number from first to last is in the set. O(log runs). */
   covers(first: bigint, last: bigint): boolean {
     const i = lastAtMost(this.#firsts, first);
     return i >= 0 && at(this.#lasts, i) >= last;
   }
 
-  /** Is any number from first to last in the set? O(log runs). */
+  /** Whether any number from first to last is in the set. O(log runs). */
   holdsAny(first: bigint, last: bigint): boolean {
     const i = lastAtMost(this.#firsts, last);
     return i >= 0 && at(this.#lasts, i) >= first;
   }
 
-  /** The number at this rank, 0 being the lowest. O(log runs). */
+  /** The number at this rank; 0 is the lowest. O(log runs). */
   at(rank: bigint): bigint {
     if (rank < 0n || rank >= this.size) throw new RangeError(`rank ${rank} in a set of ${this.size}`);
     this.#before ??= runningTotals(this.#firsts, this.#lasts);
@@ -89,7 +89,7 @@ export class IntervalSet {
     return at(this.#firsts, i) + rank - at(this.#before, i);
   }
 
-  /** How many runs end before a number: where two sets can first meet, found without walking there. */
+  /** How many runs end before a number: where two sets can first meet. */
   #runsBefore(value: bigint): number {
     return lastAtMost(this.#lasts, value - 1n) + 1;
   }
@@ -125,7 +125,7 @@ export class IntervalSet {
     return new IntervalSet(builder.firsts, builder.lasts);
   }
 
-  /** What is in this set and not in the other. */
+  /** The numbers of this set that are not in the other. */
   subtract(other: IntervalSet): IntervalSet {
     if (other.size === 0n || this.size === 0n) return this;
     const builder = new Builder();
@@ -142,7 +142,7 @@ export class IntervalSet {
         cut++;
       }
       if (first <= last) builder.add(first, last);
-      // The last cut may reach into the next run as well.
+      // The last run subtracted may extend into the next run of this set.
       b = cut > b ? cut - 1 : b;
     }
     return new IntervalSet(builder.firsts, builder.lasts);
@@ -198,7 +198,7 @@ function later(a: bigint, b: bigint): bigint {
   return b;
 }
 
-/** An element known to exist: every index here comes from the list's own length. */
+/** An element known to exist: every index comes from the list's own length. */
 function at(list: readonly bigint[], index: number): bigint {
   return list[index] as bigint;
 }

@@ -1,8 +1,8 @@
-/** The first number from a position on, wrapping around at the end; null when there is none. */
+/** The first number from a position on, wrapping around at the end; null: there is none. */
 export type NextFrom = (position: bigint) => bigint | null;
 
 /**
- * Every number that `nextFrom` finds, from `startAt` once around. Numbers may come and go meanwhile: each is found or
+ * Every number that `nextFrom` finds, from `startAt` once around. Numbers added or removed meanwhile may be found or
  * not, but none twice.
  */
 export function* nextFit(startAt: bigint, nextFrom: NextFrom): Generator<bigint> {
@@ -21,12 +21,12 @@ export function* nextFit(startAt: bigint, nextFrom: NextFrom): Generator<bigint>
   }
 }
 
-/** Looks into two places at once. */
+/** Searches two sources at once. */
 export function nextOfBoth(a: NextFrom, b: NextFrom): NextFrom {
   return (position) => {
     const [nextA, nextB] = [a(position), b(position)];
     if (nextA === null || nextB === null) return nextA ?? nextB;
-    // Whatever is not below the position comes before what is; otherwise the lower one does.
+    // A number that is not below the position comes before one that is; otherwise the lower number comes first.
     const aIsAhead = nextA >= position;
     const bIsAhead = nextB >= position;
     const aComesFirst = aIsAhead === bIsAhead ? nextA <= nextB : aIsAhead;

@@ -7,8 +7,8 @@ import { nextFit, nextOfBoth } from "./next-fit.ts";
 import type { RangeSet, SubnetDefinition } from "./range-set.ts";
 
 /**
- * Takes back one change of a pool exactly, its cursor included. Changes are undone in the opposite order of their
- * making; rests that ended in between stay ended.
+ * Reverts one change of a pool exactly, its cursor included. Changes are reverted in the opposite order; cool-downs
+ * that ended in between stay ended.
  */
 export type Undo = () => void;
 
@@ -19,30 +19,30 @@ export interface PoolCounts {
   readonly size: bigint;
   readonly allocated: bigint;
   readonly cooling: bigint;
-  /** Can be given without being asked for. */
+  /** Can be allocated automatically. */
   readonly free: bigint;
-  /** Never given, or reserved and not allocated. */
+  /** Never allocated, or reserved and not allocated now. */
   readonly excluded: bigint;
-  /** Allocated, but no longer in the range since it was edited; no part of the size. */
+  /** Allocated, but no longer in the range since it was edited; not part of the size. */
   readonly outside: bigint;
 }
 
 const NOTHING: Undo = () => {};
 
 /**
- * The free space of one range set, in memory. Only a picture of the store: it decides nothing by itself.
+ * The free space of one range set, in memory. It follows the store and decides nothing by itself.
  *
- * What is given automatically is either in `#free`, or resting, or else allocated, so allocated addresses of that
- * kind cost nothing but the gap they leave. Other allocated addresses (reserved, excluded meanwhile, outside) are
- * few and kept one by one.
+ * An address that is allocated automatically is free (`#free`), cooling, or else allocated, so such allocations cost
+ * only the gap they leave. Other allocated addresses (reserved, excluded meanwhile, outside) are few and kept one by
+ * one.
  */
 export class Pool {
   readonly rangeSet: RangeSet;
   readonly #free: FreeIndex;
   readonly #cooling = new CoolingQueue();
-  /** Resting addresses that are given automatically; the rest of `#cooling` is reserved or excluded. */
+  /** Cooling addresses that are allocated automatically; the others of `#cooling` are reserved or excluded. */
   #coolingAutomaticCount = 0;
-  /** Allocated addresses of the set that are not given automatically. */
+  /** Allocated addresses of the set that are not allocated automatically. */
   readonly #special = new Set<bigint>();
   /** Allocated addresses that are not in the set. */
   readonly #outside = new Set<bigint>();
@@ -61,12 +61,12 @@ export class Pool {
     return this.#cursor;
   }
 
-  /** Nothing can be given without being asked for, not even an address that still rests. */
+  /** No address can be allocated automatically, not even one that is still cooling. */
   get isExhausted(): boolean {
     return this.#free.count === 0n && this.#coolingAutomaticCount === 0;
   }
 
-  /** The subnet of an address: the one that counts it, else one whose CIDR holds it. Null outside all. */
+  /** The subnet of an address: the one that counts it, else one whose CIDR contains it. null outside all. */
   subnetOf(value: bigint): SubnetDefinition | null {
     const { subnets } = this.rangeSet;
     const counting = subnets.find(({ extent }) => extent.contains(value));
@@ -75,9 +75,9 @@ export class Pool {
   }
 
   /**
-   * Addresses to try, in order: next-fit over the free ones from `startAt` (else the cursor) on, wrapping around;
-   * after them the ones that still rest, longest-rested first. Lazy, and takes nothing; what has been allocated when
-   * its turn comes is left out. A rest that is over by `nowMs` counts as over, whether `expire` was called or not.
+   * Addresses to try, in order: next-fit over the free ones from `startAt` (default: the cursor) on, wrapping around;
+   * after them the cooling ones, longest released first. Lazy, and reserves nothing; an address allocated before its
+   * turn is skipped. A cool-down that is over at `nowMs` counts as over, whether `expire` was called or not.
    */
   *candidates(nowMs: number, startAt: bigint = this.#cursor): Generator<bigint> {
     const rested = this.#rested(nowMs);
@@ -95,9 +95,9 @@ export class Pool {
   }
 
   /**
-   * Marks an address as allocated, whatever it was: free, resting, reserved, excluded, or outside (then it is only
-   * counted). Allocated already: nothing happens. The cursor moves behind an address that is given automatically,
-   * unless told not to.
+   * Marks an address as allocated, whatever it was: free, cooling, reserved, excluded, or outside (then it is only
+   * counted). Does nothing when it is already allocated. The cursor moves behind an automatically allocated address,
+   * unless `moveCursor` is false.
    */
   allocate(value: bigint, { moveCursor = true }: { readonly moveCursor?: boolean } = {}): Undo {
     const untake = this.#take(value);
@@ -112,8 +112,8 @@ export class Pool {
   }
 
   /**
-   * Marks an allocated address as resting, or free when its rest is over already; one outside the set is forgotten.
-   * Not allocated: nothing happens.
+   * Marks an allocated address as cooling, or as free when its cool-down is already over; one outside the set is
+   * forgotten. Does nothing when it is not allocated.
    */
   release(value: bigint, restUntilMs: number, nowMs: number): Undo {
     if (this.#outside.delete(value)) return () => this.#outside.add(value);
@@ -129,7 +129,7 @@ export class Pool {
     };
   }
 
-  /** Ends the rest of an address now. Not resting: nothing happens. */
+  /** Ends the cool-down of an address now. Does nothing when it is not cooling. */
   endRest(value: bigint): Undo {
     const resting = this.#cooling.get(value);
     if (resting === null) return NOTHING;
@@ -140,7 +140,7 @@ export class Pool {
     };
   }
 
-  /** Frees every address whose rest is over. */
+  /** Frees every address whose cool-down is over. */
   expire(nowMs: number): void {
     for (;;) {
       const resting = this.#cooling.peek();
@@ -150,8 +150,8 @@ export class Pool {
   }
 
   /**
-   * What an address is. "free" here means that it may be given, if need be only to who asks for it: an unallocated
-   * reserved address is free in this sense. With `nowMs` a rest that is over counts as over.
+   * The state of an address. "free" means that it can be allocated, possibly only on request: an unallocated reserved
+   * address is free in this sense. With `nowMs`, a cool-down that is over counts as over.
    */
   stateOf(value: bigint, nowMs: number = Number.NEGATIVE_INFINITY): AddressState {
     if (this.#free.has(value)) return "free";
@@ -181,8 +181,8 @@ export class Pool {
   }
 
   /**
-   * Where the search for a claim's first address begins: the SHA-256 of its seed, spread over the addresses given
-   * automatically. Every node finds the same place, so two that serve one claim meet at the same address.
+   * Where the search for a claim's first address begins: the SHA-256 of its seed, spread over the automatically
+   * allocated addresses. Every node computes the same place, so that two nodes serving one claim try the same address.
    */
   hashStart(seed: string): bigint {
     const { automatic, extent } = this.rangeSet;
@@ -191,7 +191,7 @@ export class Pool {
     return automatic.at(hash % automatic.size);
   }
 
-  /** Null when allocated already. */
+  /** null when it is already allocated. */
   #take(value: bigint): Undo | null {
     if (this.#free.take(value)) return () => this.#free.give(value);
     const automatic = this.rangeSet.automatic.contains(value);
@@ -227,7 +227,7 @@ export class Pool {
     if (this.rangeSet.automatic.contains(resting.value)) this.#coolingAutomaticCount--;
   }
 
-  /** From resting to free; a reserved or excluded address is then simply not allocated. */
+  /** From cooling to free; a reserved or excluded address just becomes unallocated. */
   #endRest(resting: Resting): void {
     this.#cooling.delete(resting);
     if (!this.rangeSet.automatic.contains(resting.value)) return;
@@ -235,7 +235,7 @@ export class Pool {
     this.#free.give(resting.value);
   }
 
-  /** The addresses whose rest is over but which nobody has freed yet; null, as nearly always, when there are none. */
+  /** Addresses whose cool-down is over but that are not freed yet; null, as nearly always, when there are none. */
   #rested(nowMs: number): FreeIndex | null {
     const first = this.#cooling.peek();
     if (first === null || first.restUntilMs > nowMs) return null;

@@ -3,21 +3,21 @@ import { type Address, type Family, formatAddress } from "./address.ts";
 import { type Cidr, cidrContains, cidrFirst, cidrLast, formatCidr } from "./cidr.ts";
 import { IntervalSet } from "./interval-set.ts";
 
-/** One subnet of a network, with everything decided about which of its addresses may be given. */
+/** One subnet of a network and the addresses of it that may be allocated. */
 export interface SubnetDefinition {
   readonly cidr: Cidr;
-  /** Returned with every address of the subnet, and never given itself. */
+  /** Returned with every address of the subnet, and never allocated itself. */
   readonly gateway: Address | null;
   /** The addresses that count towards the size: the whole CIDR, or host-local's rangeStart..rangeEnd within it. */
   readonly extent: IntervalSet;
-  /** May be given at all, reserved subnets included. */
+  /** Addresses that may be allocated at all, reserved subnets included. */
   readonly usable: IntervalSet;
-  /** Given without being asked for: `usable` without the reserved subnets. */
+  /** Addresses allocated without a request for them: `usable` without the reserved subnets. */
   readonly automatic: IntervalSet;
 }
 
 /**
- * A set of subnets of one family out of which each interface gets one address. A set has one subnet, except where
+ * A set of subnets of one family from which each interface gets one address. A set has one subnet, except where
  * host-local's `ranges` puts several into a set. Subnets are sorted by their first address.
  */
 export interface RangeSet {
@@ -52,8 +52,8 @@ export function makeRangeSet(subnets: readonly SubnetDefinition[]): RangeSet {
 }
 
 /**
- * Where an address stands: in the subnet that counts it, else in the first whose CIDR holds it. Two sets may share a
- * subnet, each with a window of its own and its own gateway.
+ * The position of an address: the subnet that counts it, else the first whose CIDR contains it. Two sets may share a
+ * subnet, each with a range and a gateway of its own.
  */
 export function placeOf(
   rangeSets: readonly RangeSet[],
@@ -92,7 +92,7 @@ export function hashOf(data: unknown): string {
   return createHash("sha256").update(JSON.stringify(data)).digest("hex");
 }
 
-/** How a range set is called in messages: its subnets, with the window where it is not the whole subnet. */
+/** A range set for messages: its subnets, with the range where it is not the whole subnet. */
 export function describeRangeSet(set: RangeSet): string {
   return set.subnets.map(describeSubnet).join(", ");
 }

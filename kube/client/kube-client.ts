@@ -13,7 +13,7 @@ import { problemOf } from "../answers.ts";
 import { Backoff } from "../backoff.ts";
 import {
   ApiAway,
-  type Failure,
+  type AttemptFailure,
   type KubeAnswer,
   type KubeApi,
   type KubeRequest,
@@ -40,7 +40,7 @@ const GONE = 410;
 
 type Attempt =
   | { readonly kind: "answered"; readonly answer: KubeAnswer }
-  | ({ readonly kind: "failed"; readonly waitMs: number } & Failure);
+  | ({ readonly kind: "failed"; readonly waitMs: number } & AttemptFailure);
 
 /** The Kubernetes API over a transport: what is tried again, when, and for how long. */
 export class KubeClient implements KubeApi {
@@ -57,7 +57,7 @@ export class KubeClient implements KubeApi {
   async send(request: KubeRequest): Promise<KubeAnswer> {
     const backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, this.clock);
     const { life } = this.#transport;
-    let failure: Failure = { problem: "time was up before it was sent", status: null, code: null };
+    let failure: AttemptFailure = { problem: "time was up before it was sent", status: null, code: null };
     for (;;) {
       if (life.aborted) throw away(request, { problem: "the client was closed" });
       if (request.deadlineMs - this.clock.monotonicMs() < ATTEMPT_MS_MIN) throw away(request, failure);
@@ -92,7 +92,7 @@ export class KubeClient implements KubeApi {
   }
 
   /** An attempt takes its turn anew each time, so that nobody holds a place while waiting to try again. */
-  async #inTurn(request: KubeRequest, { problem, ...before }: Failure): Promise<Attempt> {
+  async #inTurn(request: KubeRequest, { problem, ...before }: AttemptFailure): Promise<Attempt> {
     if (request.method === "GET") return this.#attempt(request);
     try {
       return await this.#transport.inTurn(request, () => this.#attempt(request));
@@ -131,6 +131,6 @@ export class KubeClient implements KubeApi {
   }
 }
 
-function away({ method, path }: KubeRequest, failure: Partial<Failure>): ApiAway {
+function away({ method, path }: KubeRequest, failure: Partial<AttemptFailure>): ApiAway {
   return new ApiAway(`no answer of the API server to ${method} ${path}: ${failure.problem}`, failure);
 }

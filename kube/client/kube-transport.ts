@@ -3,7 +3,7 @@ import type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";
 import type { Contact } from "./contact.ts";
 
 /** What came of one attempt: an answer of whatever status, or why there is none. */
-export type Outcome =
+export type AttemptOutcome =
   | {
       readonly kind: "answered";
       readonly status: number;
@@ -19,7 +19,7 @@ export type Outcome =
   | { readonly kind: "nothing"; readonly problem: string; readonly code?: string | null };
 
 /** One page of a list. */
-export interface PageRequest {
+export interface ListPageRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly metadataOnly: boolean | undefined;
@@ -28,25 +28,28 @@ export interface PageRequest {
 }
 
 /** `next`: the token of the page after it; "": it was the last. */
-export type PageOutcome =
+export type ListPageOutcome =
   | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
-  | Outcome;
+  | AttemptOutcome;
 
 /**
- * Carries one attempt to the API server and back, and gives it up after its time. KubeClient decides what is tried again.
- * Whoever implements it tells `contact` what it hears, and when it hears nothing.
+ * Carries one attempt to the API server and back, and gives it up after its time. KubeClient decides what is tried
+ * again. Whoever implements it tells `contact` what it hears, and when it hears nothing.
  */
 export interface KubeTransport {
   readonly clock: Clock;
   readonly contact: Contact;
   /** Aborts when the client is closed, and everything under way with it. */
   readonly life: AbortSignal;
-  /** Runs the work when the request's turn has come. Throws ApiAway, without running it, when that is not before its deadline. */
+  /**
+   * Runs the work when the request's turn has come. Throws ApiAway, without running it, when that is not before its
+   * deadline.
+   */
   inTurn<T>(request: KubeRequest, work: () => Promise<T>): Promise<T>;
   /** One attempt of a request, for at most `limitMs`. */
-  exchange(request: KubeRequest, limitMs: number): Promise<Outcome>;
+  exchange(request: KubeRequest, limitMs: number): Promise<AttemptOutcome>;
   /** Reads one page; given up after `silenceMs` without anything new. May reject with what `each` threw. */
-  page(request: PageRequest, silenceMs: number): Promise<PageOutcome>;
-  /** Opens a watch within `openMs`, and follows it to its end. Without a WatchEnd it was not agreed to, or broke off. */
-  watch(request: WatchRequest, openMs: number): Promise<WatchEnd | Outcome>;
+  page(request: ListPageRequest, silenceMs: number): Promise<ListPageOutcome>;
+  /** Opens a watch within `openMs`, and follows it to its end. Without a WatchEnd it was refused, or broke off. */
+  watch(request: WatchRequest, openMs: number): Promise<WatchEnd | AttemptOutcome>;
 }

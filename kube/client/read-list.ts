@@ -11,7 +11,10 @@ const PAGE_OBJECTS = "500";
 const FAILURES_MAX = 4;
 /** New beginnings of one list. */
 const RESTARTS_MAX = 3;
-/** Without a byte for so long, ms, a page is given up. A big list that the server reads from etcd takes seconds to begin. */
+/**
+ * Without a byte for so long, ms, a page is given up. A big list that the server reads from etcd takes seconds to
+ * begin.
+ */
 const SILENCE_MS_MAX = 30_000;
 const RETRY_MS_MIN = 200;
 const RETRY_MS_MAX = 5_000;
@@ -20,7 +23,7 @@ const NOT_FOUND = 404;
 const GONE = 410;
 
 /** What became of one page. `begin`: the list must be started over. */
-type Page =
+type PageResult =
   | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
   | { readonly kind: "missing" }
   | { readonly kind: "begin"; readonly expired: boolean; readonly problem: string }
@@ -114,7 +117,7 @@ class ListReader {
     return `cannot list ${this.#request.path}: ${problem}`;
   }
 
-  async #page(): Promise<Page> {
+  async #page(): Promise<PageResult> {
     const { path, metadataOnly, signal, deadlineMs = Number.POSITIVE_INFINITY } = this.#request;
     const silenceMs = Math.min(SILENCE_MS_MAX, deadlineMs - this.#clock.monotonicMs());
     const each = (object: unknown) => this.#bring(object);

@@ -1,8 +1,8 @@
 import type { WatchEnd } from "../kube-api.ts";
 import type { Contact } from "./contact.ts";
-import type { Outcome } from "./kube-transport.ts";
+import type { AttemptOutcome } from "./kube-transport.ts";
 
-type Answered = Extract<Outcome, { kind: "answered" }>;
+type Answered = Extract<AttemptOutcome, { kind: "answered" }>;
 
 /** A server that is not ready is asked again after this, ms, whatever it says. */
 const UNAVAILABLE_WAIT_MS_MAX = 1_000;
@@ -17,8 +17,8 @@ export function isPassing(status: number, contact: Contact): boolean {
 }
 
 /**
- * How long the server asks to be left alone, ms; 0 where it does not. From one that is overloaded (429) this is meant; one that
- * is starting says 10 s and is there after a fraction of one.
+ * How long the server asks to be left alone, ms; 0 where it does not. From one that is overloaded (429) this is meant;
+ * one that is starting says 10 s and is there after a fraction of one.
  */
 export function waitMsOf({ status, retryAfterMs }: Answered): number {
   return status === TOO_MANY ? retryAfterMs : Math.min(retryAfterMs, UNAVAILABLE_WAIT_MS_MAX);

@@ -5,7 +5,12 @@ import type { Clock } from "../../platform/time.ts";
 export { type Clock, isoTime, parseTime, randomUuid, sleep, type Timer } from "../../platform/time.ts";
 export { Contact } from "../client/contact.ts";
 export { KubeClient } from "../client/kube-client.ts";
-export type { KubeTransport, Outcome, PageOutcome, PageRequest } from "../client/kube-transport.ts";
+export type {
+  AttemptOutcome,
+  KubeTransport,
+  ListPageOutcome,
+  ListPageRequest,
+} from "../client/kube-transport.ts";
 export { Limit } from "../client/limit.ts";
 export { endOfWatch } from "../client/statuses.ts";
 export type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";

@@ -16,7 +16,7 @@ const IDLE_CONNECTIONS_MAX = 32;
 const TCP_KEEP_ALIVE_MS = 30_000;
 const UNAUTHORIZED = 401;
 
-export interface Exchange {
+export interface HttpExchange {
   readonly verb: string;
   readonly method: string;
   readonly path: string;
@@ -67,7 +67,7 @@ export class Connections {
    * Sends and waits for the answer's headers. A connection that turns out to be stale is replaced at once, and a 401
    * answered once with credentials read anew. Throws ExchangeFailure. Ends with the exchange's limit, also later.
    */
-  async open(exchange: Exchange): Promise<IncomingMessage> {
+  async open(exchange: HttpExchange): Promise<IncomingMessage> {
     let auth = await this.#auth(exchange.limit);
     let response = await this.#openFresh(exchange, auth.headers);
     if (response.statusCode !== UNAUTHORIZED) return response;
@@ -102,7 +102,7 @@ export class Connections {
     }
   }
 
-  async #openFresh(exchange: Exchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
+  async #openFresh(exchange: HttpExchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
     try {
       return await this.#openOnce(exchange, auth);
     } catch (error) {
@@ -112,7 +112,7 @@ export class Connections {
     }
   }
 
-  async #openOnce(exchange: Exchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
+  async #openOnce(exchange: HttpExchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
     const startMs = this.#clock.monotonicMs();
     try {
       const response = await this.#request(exchange, auth);
@@ -126,7 +126,7 @@ export class Connections {
     }
   }
 
-  #request(exchange: Exchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
+  #request(exchange: HttpExchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
     const { server } = this.#connection;
     const secure = server.protocol === "https:";
     const search = exchange.query ? `?${new URLSearchParams(exchange.query)}` : "";

@@ -1,7 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import { type Clock, parseTime } from "../../platform/time.ts";
 import type { Contact } from "../client/contact.ts";
-import type { KubeTransport, Outcome, PageOutcome, PageRequest } from "../client/kube-transport.ts";
+import type {
+  AttemptOutcome,
+  KubeTransport,
+  ListPageOutcome,
+  ListPageRequest,
+} from "../client/kube-transport.ts";
 import { type ExchangeFailure, Limit } from "../client/limit.ts";
 import type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";
 import { TurnBudget } from "../turn-budget.ts";
@@ -32,7 +37,7 @@ export class HttpTransport implements KubeTransport {
     return this.#writes.run(priority, deadlineMs, work);
   }
 
-  async exchange(request: KubeRequest, limitMs: number): Promise<Outcome> {
+  async exchange(request: KubeRequest, limitMs: number): Promise<AttemptOutcome> {
     const limit = new Limit(this.clock, limitMs, [this.life]);
     try {
       const response = await this.#connections.open({
@@ -53,7 +58,7 @@ export class HttpTransport implements KubeTransport {
     }
   }
 
-  async page(request: PageRequest, silenceMs: number): Promise<PageOutcome> {
+  async page(request: ListPageRequest, silenceMs: number): Promise<ListPageOutcome> {
     const { path, query, metadataOnly, signal } = request;
     const limit = new Limit(this.clock, silenceMs, [signal, this.life]);
     try {
@@ -75,7 +80,7 @@ export class HttpTransport implements KubeTransport {
     }
   }
 
-  async watch(request: WatchRequest, openMs: number): Promise<WatchEnd | Outcome> {
+  async watch(request: WatchRequest, openMs: number): Promise<WatchEnd | AttemptOutcome> {
     const limit = new Limit(this.clock, openMs, [request.signal, this.life]);
     try {
       const { path, query, metadataOnly } = request;
@@ -98,7 +103,7 @@ export class HttpTransport implements KubeTransport {
     }
   }
 
-  async #items(response: IncomingMessage, { each }: PageRequest, limit: Limit): Promise<PageOutcome> {
+  async #items(response: IncomingMessage, { each }: ListPageRequest, limit: Limit): Promise<ListPageOutcome> {
     const stream = new ListStream((json) => each(JSON.parse(json)));
     const budget = new TurnBudget(this.clock);
     for await (const chunk of response) {
@@ -128,11 +133,11 @@ export class HttpTransport implements KubeTransport {
   }
 }
 
-function nothing({ message, code }: ExchangeFailure): Outcome {
+function nothing({ message, code }: ExchangeFailure): AttemptOutcome {
   return { kind: "nothing", problem: message, code };
 }
 
-async function answerOf(response: IncomingMessage): Promise<Outcome> {
+async function answerOf(response: IncomingMessage): Promise<AttemptOutcome> {
   const status = response.statusCode ?? 0;
   const body = parseBody(await readBody(response), status);
   const serverMs = parseTime(response.headers.date ?? "");

@@ -4,7 +4,7 @@ import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/
 import type { ClaimView } from "./claim-view.ts";
 
 /** What the status of a claim shall say. */
-export interface ClaimStatusWish {
+export interface DesiredClaimStatus {
   /** CIDR with the subnet's mask. [] says nothing about a claim that has addresses. */
   readonly ips: readonly string[];
   /** Name of the pod that uses the claim now; null leaves the last one standing. */
@@ -27,27 +27,27 @@ export interface ClaimFeatures {
  * status, is write-once: addresses that were read are repeated as they were read. Throws Error when others are to be
  * written, which is a fault of the caller.
  */
-export function claimStatusPatch(view: ClaimView, wish: ClaimStatusWish): object | null {
+export function claimStatusPatch(view: ClaimView, desired: DesiredClaimStatus): object | null {
   if (
     view.ips.length > 0 &&
-    wish.ips.length > 0 &&
-    !isDeepStrictEqual(spelled(view.ips), spelled(wish.ips))
+    desired.ips.length > 0 &&
+    !isDeepStrictEqual(spelled(view.ips), spelled(desired.ips))
   ) {
     throw new Error(
-      `IPAMClaim ${view.key} has ${view.ips.join(", ")}, which nobody may overwrite with ${wish.ips.join(", ")}`,
+      `IPAMClaim ${view.key} has ${view.ips.join(", ")}, which nobody may overwrite with ${desired.ips.join(", ")}`,
     );
   }
   const changes = {
-    ...(wish.features.ownerPod && wish.ownerPod !== null && wish.ownerPod !== view.ownerPod
-      ? { ownerPod: { name: wish.ownerPod } }
+    ...(desired.features.ownerPod && desired.ownerPod !== null && desired.ownerPod !== view.ownerPod
+      ? { ownerPod: { name: desired.ownerPod } }
       : {}),
-    ...(wish.features.conditions ? conditionsChange(view.conditions, wish.condition) : {}),
+    ...(desired.features.conditions ? conditionsChange(view.conditions, desired.condition) : {}),
   };
-  const publishes = view.ips.length === 0 && wish.ips.length > 0;
+  const publishes = view.ips.length === 0 && desired.ips.length > 0;
   if (!publishes && Object.keys(changes).length === 0) return null;
   return {
     metadata: { resourceVersion: view.resourceVersion },
-    status: { ips: publishes ? wish.ips : view.ips, ...changes },
+    status: { ips: publishes ? desired.ips : view.ips, ...changes },
   };
 }
 

@@ -6,7 +6,7 @@ import { isObjectName, type ObjectName } from "./claim-reference.ts";
 import { NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION, type PodView } from "./pod-view.ts";
 
 /** An address that a living pod has, whoever gave it. */
-export interface HeldAddress {
+export interface PodAddress {
   /** null: a network of the nodes' own configuration, which no NAD names. */
   readonly nad: ObjectName | null;
   /** Such a network's name; null: it has a NAD, or nobody said. */
@@ -21,7 +21,7 @@ export interface HeldAddress {
 
 /** What the annotations of a pod say about addresses. */
 export interface StatusAddresses {
-  readonly held: readonly HeldAddress[];
+  readonly held: readonly PodAddress[];
   /** What could not be read, a sentence each. */
   readonly problems: readonly string[];
   /** There are more addresses than are read of one pod: it may have any other. */
@@ -31,8 +31,8 @@ export interface StatusAddresses {
 /** Enough to see what is wrong; an annotation has room for thousands. */
 const PROBLEMS_MAX = 20;
 /**
- * Addresses that are read of one pod, in both annotations together: more than any pod has, which is two for each interface. An annotation has
- * room for 12,000, and whoever may annotate a pod can fill it.
+ * Addresses that are read of one pod, in both annotations together: more than any pod has, which is two for each
+ * interface. An annotation has room for 12,000, and whoever may annotate a pod can fill it.
  */
 export const POD_ADDRESSES_MAX = 512;
 
@@ -57,29 +57,29 @@ export class StatusAddressReader {
  */
 export function statusAddresses(pod: PodView): StatusAddresses {
   if (pod.terminal) return { held: [], problems: [], cut: false };
-  const found = new Found();
+  const found = new StatusReading();
   readNetworkStatus(pod.annotations[NETWORK_STATUS_ANNOTATION], found);
   readPodNetworks(pod.annotations[POD_NETWORKS_ANNOTATION], found);
   const { held, problems, cut } = found;
   return { held, problems, cut };
 }
 
-class Found {
-  readonly held: HeldAddress[] = [];
+class StatusReading {
+  readonly held: PodAddress[] = [];
   readonly problems: string[] = [];
   cut = false;
   /** Places in `held`, by NAD and address. */
   readonly #places = new Map<string, number>();
-  #lookedAt = 0;
+  #readCount = 0;
 
   problem(text: string): void {
     if (this.problems.length < PROBLEMS_MAX) this.problems.push(text);
   }
 
   /** Whether one more address may be looked at. */
-  mayLook(): boolean {
-    this.#lookedAt += 1;
-    if (this.#lookedAt <= POD_ADDRESSES_MAX) return true;
+  mayReadAnother(): boolean {
+    this.#readCount += 1;
+    if (this.#readCount <= POD_ADDRESSES_MAX) return true;
     if (!this.cut)
       this.problem(`more than ${POD_ADDRESSES_MAX} addresses of one pod; the others are not read`);
     this.cut = true;
@@ -87,7 +87,7 @@ class Found {
   }
 
   /** The second source knows the mask, the first one the interface: of an address in both, one entry is made. */
-  add(entry: HeldAddress): void {
+  add(entry: PodAddress): void {
     const { nad, network, address, prefixLength, mac } = entry;
     const key = `${nad === null ? network : `${nad.namespace}/${nad.name}`} ${address.family} ${address.value}`;
     const place = this.#places.get(key);
@@ -105,7 +105,7 @@ class Found {
   }
 }
 
-function readNetworkStatus(text: string | undefined, found: Found): void {
+function readNetworkStatus(text: string | undefined, found: StatusReading): void {
   const list = parse(text, NETWORK_STATUS_ANNOTATION, found);
   if (list === undefined) return;
   if (!Array.isArray(list)) {
@@ -134,7 +134,7 @@ function readNetworkStatus(text: string | undefined, found: Found): void {
   }
 }
 
-function readPodNetworks(text: string | undefined, found: Found): void {
+function readPodNetworks(text: string | undefined, found: StatusReading): void {
   const map = parse(text, POD_NETWORKS_ANNOTATION, found);
   if (map === undefined) return;
   if (!isObject(map)) {
@@ -157,16 +157,16 @@ function readPodNetworks(text: string | undefined, found: Found): void {
   }
 }
 
-type Source = Omit<HeldAddress, "address" | "prefixLength"> & { readonly place: string };
+type Source = Omit<PodAddress, "address" | "prefixLength"> & { readonly place: string };
 
-function addAll(ips: unknown, { place, ...source }: Source, found: Found): void {
+function addAll(ips: unknown, { place, ...source }: Source, found: StatusReading): void {
   if (ips === undefined || ips === null) return;
   if (!Array.isArray(ips)) {
     found.problem(`${place}: expected a list of addresses`);
     return;
   }
   for (const ip of ips) {
-    if (!found.mayLook()) return;
+    if (!found.mayReadAnother()) return;
     try {
       found.add({ ...source, ...readAddress(String(ip)) });
     } catch (error) {
@@ -192,7 +192,7 @@ function readNad(text: unknown): ObjectName | null | undefined {
   return isObjectName(namespace) && isObjectName(name) ? { namespace, name } : undefined;
 }
 
-function parse(text: string | undefined, annotation: string, found: Found): unknown {
+function parse(text: string | undefined, annotation: string, found: StatusReading): unknown {
   if (text === undefined || text.trim() === "") return undefined;
   try {
     const value: unknown = JSON.parse(text);

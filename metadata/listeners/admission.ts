@@ -8,7 +8,7 @@ import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
 import type { CniStore } from "../../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../../store/records.ts";
-import { type AskedPlan, asOwnerSays, readPlan } from "./bridge-plan.ts";
+import { type RequestedPlan, readPlan, refusedOutsideOwnersPlaces } from "./bridge-plan.ts";
 import type { ListenerService } from "./listener-service.ts";
 import { ipv4Of } from "./need.ts";
 import type { WaitOutcome } from "./reports.ts";
@@ -17,7 +17,7 @@ import { METADATA_ROUTE_DST } from "./wire.ts";
 /** What is needed of the cluster behind the daemon. */
 export interface AdmissionCluster {
   /** Where the owner of a network has put it: one plan for each of the NADs of the namespace that it belongs to. */
-  listenerPlans(network: string): AskedPlan[];
+  listenerPlans(network: string): RequestedPlan[];
   warnPod(pod: PodIdentity | null, reason: string, message: string): void;
 }
 
@@ -43,8 +43,9 @@ interface NodeConfig {
 type Attached = Extract<AttachOutcome, { kind: "attached" }>;
 
 /**
- * The routes of an ADD that has its addresses. On a network with metadata it is answered when the listener on this node is
- * up, or after `metadataWaitMs`, or when the ADD has to end; the first such network of a container gets the route to it.
+ * The routes of an ADD that has its addresses. On a network with metadata it is answered when the listener on this node
+ * is up, or after `metadataWaitMs`, or when the ADD has to end; the first such network of a container gets the route to
+ * it.
  */
 export function routesOf(
   context: AdmissionContext,
@@ -85,8 +86,8 @@ async function whyNot(
 ): Promise<string | null> {
   if (definition.metadata?.kind === "refused") return definition.metadata.reason;
   const owners = context.cluster?.listenerPlans(attachment.network) ?? [];
-  const asked = asOwnerSays(readPlan(config.conf), owners);
-  const reason = await context.listeners.admit(attachment, asked, definition);
+  const requested = refusedOutsideOwnersPlaces(readPlan(config.conf), owners);
+  const reason = await context.listeners.admit(attachment, requested, definition);
   if (reason !== null) return reason;
   if (context.notReady() === null && context.store.definition(attachment.network)?.metadata?.kind !== "on") {
     return "only the configuration on this node asks for it, and no NetworkAttachmentDefinition defines the network";

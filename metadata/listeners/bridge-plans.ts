@@ -1,13 +1,13 @@
 import type { ListenerStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
 import {
-  type AskedPlan,
-  attachmentKey,
   formatPlan,
   isOther,
   type KeptPlan,
   parsePlan,
   planAfter,
+  planAttachmentKey,
+  type RequestedPlan,
 } from "./bridge-plan.ts";
 
 /** The plans of this node's networks: kept by the store, read from memory. */
@@ -34,15 +34,16 @@ export class ListenerPlans {
   }
 
   /** The plan of the network now that an attachment came by `asked`, written only where that changes it; null: none. */
-  async note(attachment: Attachment, asked: AskedPlan): Promise<KeptPlan | null> {
+  async note(attachment: Attachment, requested: RequestedPlan): Promise<KeptPlan | null> {
     const { network } = attachment;
-    const key = attachmentKey(attachment);
+    const key = planAttachmentKey(attachment);
     const kept = this.of(network);
-    if (kept === null && "refused" in asked) return null;
-    if (kept !== null && !isOther(kept, key) && "plan" in asked && saysSame(kept, asked.plan)) return kept;
+    if (kept === null && "refused" in requested) return null;
+    if (kept !== null && !isOther(kept, key) && "plan" in requested && isSamePlan(kept, requested.plan))
+      return kept;
     const text = await this.#store.keepListenerPlan(network, (known, attachments) => {
-      const living = new Set(attachments.map(attachmentKey));
-      const plan = planAfter(known === null ? null : parsePlan(known), asked, key, living);
+      const living = new Set(attachments.map(planAttachmentKey));
+      const plan = planAfter(known === null ? null : parsePlan(known), requested, key, living);
       return plan === null ? null : formatPlan(plan);
     });
     if (text === null) return null;
@@ -52,6 +53,6 @@ export class ListenerPlans {
   }
 }
 
-function saysSame({ others: _, ...kept }: KeptPlan, asked: KeptPlan): boolean {
-  return formatPlan(kept) === formatPlan(asked);
+function isSamePlan({ others: _, ...kept }: KeptPlan, requested: KeptPlan): boolean {
+  return formatPlan(kept) === formatPlan(requested);
 }

@@ -17,7 +17,7 @@ import { Notifier } from "../../platform/notifier.ts";
 import { type Clock, interval, type Timer } from "../../platform/time.ts";
 import type { ListenerStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
-import { type AskedPlan, attachmentKey, describePlan, isOther } from "./bridge-plan.ts";
+import { describePlan, isOther, planAttachmentKey, type RequestedPlan } from "./bridge-plan.ts";
 import { ListenerPlans } from "./bridge-plans.ts";
 import { listenerFindings } from "./findings.ts";
 import { listenerNeeded } from "./need.ts";
@@ -30,7 +30,7 @@ import type { ListenerReport, ListenerState, WantedListeners } from "./wire.ts";
 const LOOK_INTERVAL_MS = 1_000;
 /** Looks between two questions whether the reserved addresses are still free: 30 s. */
 const LOOKS_PER_ASKING = 30;
-/** Pause after a computation, in multiples of the time it took: thousands of attachments share the event loop with ADDs. */
+/** Pause after a computation, in multiples of its time: thousands of attachments share the event loop with ADDs. */
 const PAUSE_FACTOR = 4;
 
 export interface ListenerServiceParts {
@@ -44,8 +44,8 @@ export interface ListenerServiceParts {
 }
 
 /**
- * Which metadata listeners this node wants, computed again from the store whenever it may have changed: no path that makes
- * or ends attachments has to know of it.
+ * Which metadata listeners this node wants, computed again from the store whenever it may have changed: no path that
+ * makes or ends attachments has to know of it.
  */
 export class ListenerService {
   readonly reports: ListenerReports;
@@ -59,7 +59,7 @@ export class ListenerService {
   #allDirty = true;
   /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
   #synced = false;
-  #looks = 0;
+  #pollCount = 0;
   #turn: Timer | null = null;
   #pauseMs = 0;
   #timer: Timer | null = null;
@@ -79,7 +79,7 @@ export class ListenerService {
       return;
     }
     parts.store.watchAttachments((network) => this.#touch(network));
-    this.#timer = interval(parts.clock, LOOK_INTERVAL_MS, () => this.#look()).unref();
+    this.#timer = interval(parts.clock, LOOK_INTERVAL_MS, () => this.#poll()).unref();
   }
 
   get enabled(): boolean {
@@ -103,8 +103,8 @@ export class ListenerService {
   }
 
   /**
-   * Takes a report and waits until something else is wanted than it has applied, at most its `waitMs`. null: nobody knows
-   * yet what is wanted, or the daemon stops.
+   * Takes a report and waits until something else is wanted than it has applied, at most its `waitMs`. null: nobody
+   * knows yet what is wanted, or the daemon stops.
    */
   async poll(report: ListenerReport, hungUp: AbortSignal): Promise<WantedListeners | null> {
     this.reports.take(report, this.#wanted.numberOf(report.applied));
@@ -125,17 +125,18 @@ export class ListenerService {
   /** Notes by which plan an attachment came. Resolves with why it gets no metadata; null: it does. */
   async admit(
     attachment: Attachment,
-    asked: AskedPlan,
+    requested: RequestedPlan,
     definition: NetworkDefinition,
   ): Promise<string | null> {
     const { network } = attachment;
     const before = this.#plans.of(network);
-    const plan = await this.#plans.note(attachment, asked);
-    if (plan === null) return "refused" in asked ? asked.refused : null;
+    const plan = await this.#plans.note(attachment, requested);
+    if (plan === null) return "refused" in requested ? requested.refused : null;
     // What was computed with another plan, or for another definition, must not be taken for this attachment's listener.
     if (plan !== before || !this.#isComputedFor(network, definition)) this.#computeNow(network);
-    if (isOther(plan, attachmentKey(attachment))) {
-      const own = "plan" in asked ? `this interface is on ${describePlan(asked.plan)}` : asked.refused;
+    if (isOther(plan, planAttachmentKey(attachment))) {
+      const own =
+        "plan" in requested ? `this interface is on ${describePlan(requested.plan)}` : requested.refused;
       return `its listener on this node is on ${describePlan(plan)}, and ${own}`;
     }
     if (definition.metadata?.kind !== "on") return null;
@@ -155,7 +156,7 @@ export class ListenerService {
   serves(attachment: Pick<Attachment, "network" | "containerId" | "interface">): boolean {
     const { network } = attachment;
     const plan = this.#plans.of(network);
-    if (plan === null || isOther(plan, attachmentKey(attachment))) return false;
+    if (plan === null || isOther(plan, planAttachmentKey(attachment))) return false;
     const metadata = this.#definitionOf(network)?.metadata;
     // It has a plan, so it had metadata when this attachment came.
     if (metadata === undefined) return true;
@@ -170,7 +171,7 @@ export class ListenerService {
     waitMs: number,
   ): Promise<ListenerState | null> {
     const { network } = attachment;
-    const key = attachmentKey(attachment);
+    const key = planAttachmentKey(attachment);
     let found: ListenerState | null = null;
     let seen = false;
     await this.#notifier.until(() => {
@@ -220,13 +221,13 @@ export class ListenerService {
   }
 
   /** What nothing tells: definitions that were edited, and holders of addresses that are reserved by now. */
-  #look(): void {
+  #poll(): void {
     if (this.#parts.notReady() !== null) return;
-    this.#looks += 1;
+    this.#pollCount += 1;
     for (const network of this.#plans.networks) {
       const definition = this.#definitionOf(network);
       if (definition !== this.#wanted.definitionOf(network)) this.#touch(network);
-      const again = this.#looks % LOOKS_PER_ASKING === 0 || this.#unknown.has(network);
+      const again = this.#pollCount % LOOKS_PER_ASKING === 0 || this.#unknown.has(network);
       if (again && definition !== undefined) void this.#ask(network, definition);
     }
     if (this.#allDirty || this.#dirty.size > 0) this.#soon();

@@ -1,7 +1,7 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatCidr, formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Attachment } from "../../store/records.ts";
-import { attachmentKey, isOther, type KeptPlan } from "./bridge-plan.ts";
+import { isOther, type KeptPlan, planAttachmentKey } from "./bridge-plan.ts";
 import type { WantedAttachment, WantedListener } from "./wire.ts";
 
 /** The listener that a network needs on this node; null: none. */
@@ -12,9 +12,10 @@ export function listenerNeeded(
 ): WantedListener | null {
   if (definition?.metadata?.kind !== "on") return null;
   const wanted = attachments.flatMap((one): WantedAttachment[] => {
-    if (isOther(plan, attachmentKey(one))) return [];
+    if (isOther(plan, planAttachmentKey(one))) return [];
     const { containerId, interface: name, netns, mac } = one;
-    // One without IPv4 is not served, but its port is kept from neighbours that claim a metadata service's IPv6 address.
+    // One without IPv4 is not served, but its port is kept from neighbours that claim a metadata service's IPv6
+    // address.
     return [{ containerId, interface: name, netns: netns.path, addresses: ipv4Of(one), mac }];
   });
   if (wanted.every(({ addresses }) => addresses.length === 0)) return null;

@@ -2,7 +2,7 @@ import { describeOwner } from "../../ipam/owner.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { Log } from "../../platform/log.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
-import { SaidOnce } from "../../platform/warn-once.ts";
+import { RecentKeys } from "../../platform/warn-once.ts";
 import type { ListenerStore } from "../../store/node-store.ts";
 
 interface Known {
@@ -12,8 +12,8 @@ interface Known {
 }
 
 /**
- * Whether the reserved addresses of networks are free. One may be held from before its network had metadata, and a listener
- * beside its holder would make two stations with one address.
+ * Whether the reserved addresses of networks are free. One may be held from before its network had metadata, and a
+ * listener beside its holder would make two stations with one address.
  */
 export class ReservedAddresses {
   readonly #store: Pick<ListenerStore, "holderOf">;
@@ -21,7 +21,7 @@ export class ReservedAddresses {
   readonly #known = new Map<string, Known>();
   readonly #asking = new SingleFlight<void>();
   /** Nobody could tell, and the log says so already. */
-  readonly #untold = new SaidOnce();
+  readonly #untold = new RecentKeys();
 
   constructor(store: Pick<ListenerStore, "holderOf">, log: Log) {
     this.#store = store;
@@ -51,7 +51,7 @@ export class ReservedAddresses {
         this.#log.warn({ network, address: text, holder }, whyHeld(text, holder));
       }
     } catch (error) {
-      if (!this.#untold.isNews(network)) return;
+      if (!this.#untold.addIfNew(network)) return;
       this.#log.warn(
         { network, address: text, err: error as Error },
         "nobody can tell whether the reserved address of the network is free; asking again",

@@ -1,6 +1,6 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Clock, randomUuid } from "../../platform/time.ts";
-import { attachmentKey } from "./bridge-plan.ts";
+import { planAttachmentKey } from "./bridge-plan.ts";
 import type { WantedListener, WantedListeners } from "./wire.ts";
 
 interface Entry {
@@ -58,7 +58,7 @@ export class WantedState {
     const before = this.#entries.get(network);
     const { attachments = [], ...rest } = wanted ?? {};
     const frame = JSON.stringify(rest);
-    const texts = attachments.map((one) => [attachmentKey(one), JSON.stringify(one)] as const);
+    const texts = attachments.map((one) => [planAttachmentKey(one), JSON.stringify(one)] as const);
     const same = ([key, text]: readonly [string, string]) => before?.since.get(key)?.text === text;
     const changed =
       frame !== (before?.frame ?? "{}") || texts.length !== (before?.since.size ?? 0) || !texts.every(same);

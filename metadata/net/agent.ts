@@ -113,7 +113,7 @@ export class Agent {
   }
 
   /** Looks again soon: somebody has changed something. */
-  lookSoon(): void {
+  checkSoon(): void {
     this.#disturbed = true;
   }
 

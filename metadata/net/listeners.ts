@@ -116,7 +116,7 @@ export class Listeners {
     if (!again && !isNew && seemsSo) return null;
     try {
       const difference = await ensureListenerLink(plan);
-      if (difference !== null) this.#parts.frontends.lookAgain(plan.network);
+      if (difference !== null) this.#parts.frontends.recheck(plan.network);
       if (difference !== null && !isNew) {
         const { network, link, bridge } = plan;
         this.#parts.repaired({ what: "link", network, link, bridge, difference });

@@ -118,6 +118,6 @@ export class MetadataNet {
   async #rulesGone(): Promise<void> {
     const restored = await this.#firewall.restore();
     if (restored) this.#repaired({ what: "firewall" });
-    if (restored || !(await this.#firewall.isThere())) this.#agent.lookSoon();
+    if (restored || !(await this.#firewall.isThere())) this.#agent.checkSoon();
   }
 }

@@ -83,7 +83,7 @@ async function serve(
   identity: IdentityView,
   { tenants, keys, tokenRules, clock }: AnswerContext,
 ): Promise<Answer> {
-  const instance = instanceOf(identity, await tenants.look(identity));
+  const instance = instanceOf(identity, await tenants.viewOf(identity));
   const tokens = tokenRules.of(identity, request.origin.network);
   const options = { tokens, tokenKeys: keys(), seed: () => clock.randomBytes(SEED_BYTES) };
   const { effect, ...given } = respond(asked(request), instance, options, clock.wallMs());
@@ -104,7 +104,7 @@ async function forward(
   backend: Backend,
   { tenants, proxy }: AnswerContext,
 ): Promise<GuestAnswer> {
-  const tenant = await tenants.look(identity);
+  const tenant = await tenants.viewOf(identity);
   const { method = "", url = "" } = incoming;
   const signed: SignedIdentity = {
     instanceId: uuidOf(identity, tenant.firmwareUuid),

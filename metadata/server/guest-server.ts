@@ -7,12 +7,12 @@ import { headerLines } from "../proxy/proxy-headers.ts";
 import { type AnswerContext, answerGuest } from "./answer-guest.ts";
 import { type Origin, REQUEST_BODY_BYTES_MAX, readBody } from "./read-request.ts";
 import { RequestScheduler } from "./request-scheduler.ts";
-import { type ServerMetrics, type Tree, treeOf } from "./server-metrics.ts";
+import { type RequestedTree, type ServerMetrics, treeOf } from "./server-metrics.ts";
 import { TokenRules } from "./token-rules.ts";
 
 type Options = GuestServerOptions & AnswerContext;
 
-/** Longer than the listeners keep an idle connection: it must never be we who close one that is about to be used, ms. */
+/** Longer than the listeners keep an idle connection, so that we never close one that is about to be used, ms. */
 const KEEP_ALIVE_MS = 10 * 60_000;
 /** For the head, and for a whole request, ms. The listeners hand on whole ones. */
 const HEAD_MS_MAX = 10_000;
@@ -46,8 +46,8 @@ export function buildGuestServer(given: GuestServerOptions): Server {
       });
     },
   );
-  // Their size is bounded. By default Node drops those after the thousandth, and the last may be what says who asks, or that
-  // somebody was forwarded by the guest.
+  // Their size is bounded. By default Node drops those after the thousandth, and the last may be what says who asks, or
+  // that somebody was forwarded by the guest.
   server.maxHeadersCount = 0;
   return server;
 }
@@ -79,7 +79,7 @@ async function decide(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   given: { lines: readonly HeaderLine[]; origin: Origin | null; options: Options },
-): Promise<{ answer: Answer | ProxiedAnswer | null; tree: Tree }> {
+): Promise<{ answer: Answer | ProxiedAnswer | null; tree: RequestedTree }> {
   const { lines, origin, options } = given;
   const tree = treeOf(incoming.url ?? "");
   if (origin === null) {

@@ -3,7 +3,8 @@
  *
  *   main, settings      the process
  *   metadata-server     its parts, put together; sources: who says what
- *   guest-server        requests of guests, as the listeners pass them on; read-request, answer-guest, request-scheduler
+ *   guest-server        requests of guests, as the listeners pass them on
+ *   read-request, answer-guest, request-scheduler  their parts
  *   key-ring, secret-files, token-rules  what must stay secret
  *   server-metrics
  */
@@ -54,7 +55,7 @@ export class MetadataServer {
       log,
       clock,
       serviceSecret: () => ring.serviceSecret,
-      onOutcome: (outcome) => metrics.lookedUp(outcome),
+      onOutcome: (outcome) => metrics.identityAnswered(outcome),
       connect,
     });
     return new MetadataServer(settings, log, clock, { ring, metrics, sources });

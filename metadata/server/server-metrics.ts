@@ -5,7 +5,7 @@ import type { ProxyOutcome } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 
 /** What a request asked for. */
-export type Tree = "openstack" | "ec2" | "nocloud" | "token" | "other" | "proxied";
+export type RequestedTree = "openstack" | "ec2" | "nocloud" | "token" | "other" | "proxied";
 
 /** Networks shown by name; a node has far fewer, and a time series each is what they cost. */
 const NETWORKS_MAX = 1_000;
@@ -49,13 +49,13 @@ export class ServerMetrics {
     });
   }
 
-  answered(request: { network: string | null; tree: Tree; status: number; ms: number }): void {
+  answered(request: { network: string | null; tree: RequestedTree; status: number; ms: number }): void {
     const { network, tree, status, ms } = request;
     this.#requests.inc({ network: this.#networkLabel(network), tree, status: String(status) });
     this.#seconds.observe({ tree }, ms / 1_000);
   }
 
-  lookedUp(outcome: IdentityOutcome): void {
+  identityAnswered(outcome: IdentityOutcome): void {
     this.#identity.inc({ outcome });
   }
 
@@ -78,7 +78,7 @@ export class ServerMetrics {
 }
 
 /** Which tree a request of ours asked for. */
-export function treeOf(target: string): Exclude<Tree, "proxied"> {
+export function treeOf(target: string): Exclude<RequestedTree, "proxied"> {
   const read = readTarget(target);
   if (read.kind === "bad") return "other";
   const [first] = read.segments;

@@ -96,7 +96,7 @@ async function openPodSources(
     identities: counted(ovn, options.onOutcome),
     // The network's Service is this server itself.
     tenants: {
-      look: (identity) => tenants.look(identity),
+      viewOf: (identity) => tenants.viewOf(identity),
       keepPassword: (identity, password) => tenants.keepPassword(identity, password),
       backendOf: async () => null,
     },

@@ -104,11 +104,11 @@ class ContentReader {
     const keys = reference.key === null ? usual : [reference.key];
     const key = keys.find((one) => object.data.has(one));
     if (key !== undefined) return object.data.get(key) as Buffer;
-    const remedy = reference.key === null ? `; name yours: ${written(reference)}/<key>` : "";
+    const remedy = reference.key === null ? `; name yours: ${formatReference(reference)}/<key>` : "";
     return this.#problem(part, `${named(reference)} has no key ${keys.join(" or ")}${remedy}`);
   }
 
-  /** The values of an object that are text, by key, in order of their names; one alone where the reference names a key. */
+  /** The values of an object that are text, by key, sorted; only one if the reference names a key. */
   entries(part: Part): [string, string][] {
     const found = this.#object(part);
     if (found === null) return [];
@@ -151,7 +151,7 @@ class ContentReader {
       return null;
     }
     if (object !== undefined) return { reference, object };
-    const remedy = `kubectl label ${written({ ...reference, key: null })} ${SERVE_LABEL}=true`;
+    const remedy = `kubectl label ${formatReference({ ...reference, key: null })} ${SERVE_LABEL}=true`;
     return this.#problem(
       part,
       `${named(reference)} is absent or has no label ${SERVE_LABEL}: "true"; ${remedy}`,
@@ -169,7 +169,10 @@ class ContentReader {
   }
 }
 
-/** Each entry is one public key, or lines as in `authorized_keys`. A guest is told one key for a name, so each has its own. */
+/**
+ * Each entry is one public key, or lines as in `authorized_keys`. A guest is told one key for a name, so each has its
+ * own.
+ */
 function keysOf(entries: readonly [name: string, text: string][]): PublicKey[] {
   const taken = new Set(entries.map(([name]) => name));
   return entries.flatMap(([name, text]) => {
@@ -188,7 +191,7 @@ function named({ kind, name }: ContentReference): string {
   return `${kind} ${name}`;
 }
 
-function written({ kind, name, key }: ContentReference): string {
+function formatReference({ kind, name, key }: ContentReference): string {
   return `${kind.toLowerCase()}/${name}${key === null ? "" : `/${key}`}`;
 }
 

@@ -22,8 +22,8 @@ export interface KubeOptions {
 }
 
 /**
- * What a cluster says of VMs and of backends, with a client of its own. Watches from `start` on, which does not wait for the
- * API; `stop` ends everything. Throws when the kubeconfig cannot be used.
+ * What a cluster says of VMs and of backends, with a client of its own. Watches from `start` on, which does not wait
+ * for the API; `stop` ends everything. Throws when the kubeconfig cannot be used.
  */
 export function createKubeTenantSource(
   options: KubeOptions,
@@ -34,7 +34,7 @@ export function createKubeTenantSource(
   const serviceBackends = new KubeServiceBackends({ api, log, node, events, secret });
   const source = new KubeTenantSource({ api, log, events, serviceBackends });
   return {
-    look: (identity) => source.look(identity),
+    viewOf: (identity) => source.viewOf(identity),
     backendOf: (network) => source.backendOf(network),
     keepPassword: (identity, password) => source.keepPassword(identity, password),
     start: () => source.start(),

@@ -92,7 +92,7 @@ export class KubeTenantSource implements TenantSource {
     await Promise.all([this.#namespaces.stop(), this.#watches.stop(), this.#options.serviceBackends?.stop()]);
   }
 
-  async look(identity: IdentityView): Promise<TenantView> {
+  async viewOf(identity: IdentityView): Promise<TenantView> {
     const namespace = identity.vm?.namespace ?? identity.pods[0]?.namespace ?? null;
     const known = namespace === null ? null : await this.#namespace(namespace);
     const projectId = namespace === null ? null : projectIdOf(namespace, known);
@@ -216,8 +216,8 @@ const NOTHING: TenantView = {
 };
 
 /**
- * A namespace that cannot be read has a tenant that no other can have: its bare name could be chosen to be another's UID or
- * tenant-id.
+ * A namespace that cannot be read has a tenant that no other can have: its bare name could be chosen to be another's
+ * UID or tenant-id.
  */
 function projectIdOf(name: string, namespace: NamespaceView | null): string {
   if (namespace === null) return `namespace:${name}`;

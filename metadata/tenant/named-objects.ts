@@ -13,7 +13,10 @@ import {
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { TenantObjects } from "./content.ts";
 
-/** What was read is believed for so long, ms: a change is told to guests after it at the latest. A guest's boot is 28 requests. */
+/**
+ * What was read is believed for so long, ms: a change is told to guests after it at the latest. A guest's boot is 28
+ * requests.
+ */
 const BELIEVED_MS = 3_000;
 /** For a first read, ms: a guest's client gives up after 10 s. */
 const FIRST_READ_MS_MAX = 5_000;
@@ -38,7 +41,7 @@ interface NamedObjectsOptions {
   readonly firstReadMsMax?: number | undefined;
 }
 
-interface Remembered {
+interface CachedObject {
   /** "unknown": never read. "forbidden": it may not be read. */
   found: TenantObject | "forbidden" | "unknown" | undefined;
   /** Of the last answer, and of the last time that none came; instants of the API's clock, ms. */
@@ -49,19 +52,22 @@ interface Remembered {
 }
 
 /**
- * Secrets and ConfigMaps of a namespace that annotations name, each read by its name: there is no right to list them, so that
- * a stolen token does not open what nobody asked to be served.
+ * Secrets and ConfigMaps of a namespace that annotations name, each read by its name: there is no right to list them,
+ * so that a stolen token does not open what nobody asked to be served.
  */
 export class NamedObjects {
   readonly #options: NamedObjectsOptions;
   /** In the order of their last use. */
-  readonly #remembered = new BoundedMap<string, Remembered>(REMEMBERED_MAX);
+  readonly #cache = new BoundedMap<string, CachedObject>(REMEMBERED_MAX);
 
   constructor(options: NamedObjectsOptions) {
     this.#options = options;
   }
 
-  /** The objects, as they were at most three seconds ago, or before the API went away. Throws ApiAway for one never read. */
+  /**
+   * The objects, as they were at most three seconds ago, or before the API went away. Throws ApiAway for one never
+   * read.
+   */
   async read(references: readonly ObjectReference[]): Promise<TenantObjects> {
     const all = new Map(references.map((one) => [tenantObjectKey(one.kind, one.name), one]));
     const found = new Map<string, TenantObject | "forbidden" | undefined>();
@@ -73,11 +79,11 @@ export class NamedObjects {
 
   /** It is read again before it is told. */
   forget({ kind, name }: ObjectReference): void {
-    this.#remembered.delete(tenantObjectKey(kind, name));
+    this.#cache.delete(tenantObjectKey(kind, name));
   }
 
   forgetAll(): void {
-    this.#remembered.clear();
+    this.#cache.clear();
   }
 
   async #readOne(key: string, reference: ObjectReference): Promise<TenantObject | "forbidden" | undefined> {
@@ -97,19 +103,19 @@ export class NamedObjects {
     return one.found;
   }
 
-  #recall(key: string): Remembered {
-    const one = this.#remembered.get(key) ?? {
+  #recall(key: string): CachedObject {
+    const one = this.#cache.get(key) ?? {
       found: "unknown",
       readMs: Number.NEGATIVE_INFINITY,
       failedMs: Number.NEGATIVE_INFINITY,
       problem: null,
       reading: null,
     };
-    this.#remembered.set(key, one);
+    this.#cache.set(key, one);
     return one;
   }
 
-  async #refresh(one: Remembered, reference: ObjectReference, deadlineMs: number): Promise<void> {
+  async #refresh(one: CachedObject, reference: ObjectReference, deadlineMs: number): Promise<void> {
     try {
       one.found = await this.#get(reference, deadlineMs);
       one.readMs = this.#options.api.clock.monotonicMs();
@@ -120,7 +126,7 @@ export class NamedObjects {
     }
   }
 
-  async #get({ kind, name }: ObjectReference, deadlineMs: number): Promise<Remembered["found"]> {
+  async #get({ kind, name }: ObjectReference, deadlineMs: number): Promise<CachedObject["found"]> {
     const { api, namespace } = this.#options;
     const path = namespacedPath(pathOf(kind), namespace, name);
     const read = await new ObjectClient(api, "add").get(path, deadlineMs);
@@ -133,7 +139,7 @@ export class NamedObjects {
   }
 
   /** A namespace that applied the Role of 0.1.0 lets its objects be listed and not be read by name. */
-  async #listOne({ kind, name }: ObjectReference, deadlineMs: number): Promise<Remembered["found"]> {
+  async #listOne({ kind, name }: ObjectReference, deadlineMs: number): Promise<CachedObject["found"]> {
     let found: TenantObject | undefined;
     try {
       await this.#options.api.list({

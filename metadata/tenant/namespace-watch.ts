@@ -13,7 +13,7 @@ import { projectVmi, type VmiView } from "../../kube/views/vmi-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
 import { type Clock, timeoutSignal } from "../../platform/time.ts";
-import { SaidOnce } from "../../platform/warn-once.ts";
+import { RecentKeys } from "../../platform/warn-once.ts";
 import { NamedObjects, type ObjectReference } from "./named-objects.ts";
 
 /** A guest's request waits so long, ms, for what its namespace has to be known; its client gives up after 10 s. */
@@ -31,7 +31,10 @@ export interface NamespaceWatchOptions {
   readonly syncMsMax?: number;
 }
 
-/** What is known of one namespace while it has VMs that ask: its VMs, by watches, and the objects that their annotations name. */
+/**
+ * What is known of one namespace while it has VMs that ask: its VMs, by watches, and the objects that their annotations
+ * name.
+ */
 export class NamespaceWatch {
   readonly namespace: string;
   readonly vms: Reflector<VmView>;
@@ -41,10 +44,10 @@ export class NamespaceWatch {
   readonly #clock: Clock;
   readonly #syncMsMax: number;
   /** What has been told of objects that may not be read. */
-  readonly #told = new SaidOnce();
+  readonly #told = new RecentKeys();
   #uid: string | null = null;
   readonly #asking = new SingleFlight<unknown>();
-  #askedMs = Number.NEGATIVE_INFINITY;
+  #usedMs = Number.NEGATIVE_INFINITY;
 
   constructor(namespace: string, options: NamespaceWatchOptions) {
     this.namespace = namespace;
@@ -86,7 +89,7 @@ export class NamespaceWatch {
     if (this.#all.some(({ forbidden }) => forbidden)) await this.#askAgain();
   }
 
-  /** The namespace's own UID, where it is known: one that was made again under its name has nothing of the old one's. */
+  /** The namespace's UID, if known: a namespace created again under the name keeps nothing of the old one. */
   setUid(uid: string | null): void {
     if (uid === null || uid === this.#uid) return;
     if (this.#uid !== null) this.objects.forgetAll();
@@ -98,18 +101,18 @@ export class NamespaceWatch {
     const keyOf = ({ kind, name }: ObjectReference) => tenantObjectKey(kind, name);
     const refused = new Set(forbidden.map(keyOf));
     for (const key of named.map(keyOf)) if (!refused.has(key)) this.#told.forget(key);
-    return forbidden.filter((one) => this.#told.isNews(keyOf(one)));
+    return forbidden.filter((one) => this.#told.addIfNew(keyOf(one)));
   }
 
   /** All that come meanwhile wait for the same answer; while the API is away, few have to wait in vain. */
   async #askAgain(): Promise<void> {
     const nowMs = this.#clock.monotonicMs();
     const asking = this.#asking.underWay();
-    if (asking !== undefined || nowMs - this.#askedMs < REFUSAL_AGE_MS) {
+    if (asking !== undefined || nowMs - this.#usedMs < REFUSAL_AGE_MS) {
       await asking;
       return;
     }
-    this.#askedMs = nowMs;
+    this.#usedMs = nowMs;
     const soon = timeoutSignal(this.#clock, ASK_AGAIN_MS_MAX);
     await this.#asking.run(() => Promise.all(this.#all.map((one) => one.askAgain(REFUSAL_AGE_MS, soon))));
   }

@@ -71,7 +71,7 @@ export class ServiceFollower {
   }
 
   /** The Service's endpoints on a node. Waits for what is not known yet; throws ApiAway when that takes too long. */
-  async look(node: string): Promise<FollowedService> {
+  async endpoints(node: string): Promise<FollowedService> {
     this.usedMs = this.#clock.monotonicMs();
     const inTime = this.#isKnown ? null : timeoutSignal(this.#clock, SYNC_MS_MAX);
     if (inTime !== null && !(await this.#service.waitSynced(inTime))) throw this.#away();

@@ -11,13 +11,16 @@ import type { LocalEndpoint } from "./services-endpoints.ts";
 const REMEMBERED_MAX = 5_000;
 /** A pod that was refused may be about to be reported by its kubelet; it is looked at again after this, ms. */
 const REFUSED_MS = 2_000;
-/** A pod's network may be made anew, and its former address be another's by now: a right one is looked at again after this, ms. */
+/**
+ * A pod's network may be made anew, and its former address be another's by now: a right one is looked at again after
+ * this, ms.
+ */
 const RIGHT_MS = 30_000;
 const DEADLINE_MS = 3_000;
 
 type PodName = NonNullable<LocalEndpoint["pod"]>;
 
-interface Verdict {
+interface PodVerdict {
   /** null: requests may go there. */
   readonly problem: string | null;
   /** An instant of the API's clock, ms. */
@@ -33,7 +36,7 @@ export class EndpointPods {
   readonly #clock: Clock;
   readonly #node: string;
   /** By pod UID and address. */
-  readonly #verdicts = new BoundedMap<string, Verdict>(REMEMBERED_MAX);
+  readonly #verdicts = new BoundedMap<string, PodVerdict>(REMEMBERED_MAX);
   readonly #asking = new SingleFlight<string | null>();
 
   constructor(api: KubeApi, node: string) {

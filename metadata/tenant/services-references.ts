@@ -1,4 +1,4 @@
-import { DefinitionBook, type NadView, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, type NadView, projectNad } from "../../claims/definition-catalog.ts";
 import type { NetworkOwner } from "../../claims/network-owner.ts";
 import { readRecordedOwner } from "../../claims/record-owner.ts";
 import {
@@ -41,13 +41,13 @@ export interface ServiceReferencesOptions {
 }
 
 /**
- * Which networks refer to a Service: by their (Cluster)UserDefinedNetwork, or by the NetworkAttachmentDefinition of ours
- * that defines them.
+ * Which networks refer to a Service: by their (Cluster)UserDefinedNetwork, or by the NetworkAttachmentDefinition of
+ * ours that defines them.
  */
 export class ServiceReferences {
   readonly #udns: UdnWatch;
   readonly #nads: Reflector<NadWithService>;
-  readonly #book: DefinitionBook;
+  readonly #catalog: DefinitionCatalog;
   readonly #api: KubeApi;
   /** By network, as read last. */
   readonly #owners = new Map<string, { readonly owner: NetworkOwner | null; readonly readMs: number }>();
@@ -57,7 +57,7 @@ export class ServiceReferences {
 
   constructor({ api, log }: ServiceReferencesOptions) {
     this.#api = api;
-    this.#book = new DefinitionBook(api.clock);
+    this.#catalog = new DefinitionCatalog(api.clock);
     this.#udns = new UdnWatch({
       api,
       log,
@@ -77,10 +77,10 @@ export class ServiceReferences {
         service: readTexts(object, "annotations").get(SERVICE_ANNOTATION) ?? null,
       }),
       onUpsert: (nad) => {
-        this.#book.upsert(nad);
+        this.#catalog.upsert(nad);
         if (nad.service !== null) this.#learnSoon();
       },
-      onDelete: ({ key }) => this.#book.remove(key),
+      onDelete: ({ key }) => this.#catalog.remove(key),
     });
   }
 
@@ -127,25 +127,25 @@ export class ServiceReferences {
     for (const view of this.#udns.views())
       if (readUdnServiceReference(view).kind !== "none") referring.add(view.network);
     for (const { key, service } of this.#nads.items.values()) {
-      const network = service === null ? null : this.#book.networkOfNad(key);
+      const network = service === null ? null : this.#catalog.networkOfNad(key);
       if (network !== null) referring.add(network);
     }
     for (const network of referring) if (!this.#owners.has(network)) await this.#learnOwner(network);
   }
 
   /**
-   * Whose a network is, as recorded; null: it is not, or nothing here speaks of it. Throws ApiAway when that cannot be read
-   * and never was: anybody can write a reference for a network of the same name.
+   * Whose a network is, as recorded; null: it is not, or nothing here speaks of it. Throws ApiAway when that cannot be
+   * read and never was: anybody can write a reference for a network of the same name.
    */
   async #learnOwner(network: string): Promise<NetworkOwner | null> {
-    if (this.#udnNamed(network) === null && this.#book.namespacesOf(network).length === 0) return null;
+    if (this.#udnNamed(network) === null && this.#catalog.namespacesOf(network).length === 0) return null;
     const known = this.#owners.get(network);
     const readMs = this.#api.clock.monotonicMs();
     if (known !== undefined && readMs - known.readMs < OWNER_BELIEVED_MS) return known.owner;
     try {
       const owner = await readRecordedOwner(this.#api, network, readMs + SYNC_MS_MAX);
       this.#owners.set(network, { owner, readMs });
-      this.#book.setOwner(network, owner);
+      this.#catalog.setOwner(network, owner);
       return owner;
     } catch (error) {
       if (known === undefined || !(error instanceof ApiAway)) throw error;
@@ -155,7 +155,7 @@ export class ServiceReferences {
 
   /** Only the one that counts: anybody can make another of the same network in a namespace of their own. */
   #definingNad(network: string): NadWithService | null {
-    const counting = this.#book.definitionOf(network);
+    const counting = this.#catalog.definitionOf(network);
     return counting === null ? null : (this.#nads.items.get(counting.by) ?? null);
   }
 

@@ -25,9 +25,9 @@ export interface KubeServiceBackendsOptions {
 }
 
 /**
- * The Services that networks have as their metadata backends: the ready endpoints on this node, of ClusterIP Services, over
- * IPv4, of pods with an address of their own. Whoever has a reference that cannot be followed gets a backend without
- * endpoints: its guests shall wait for their tenant's answer, and not be told something else instead.
+ * The Services that networks have as their metadata backends: the ready endpoints on this node, of ClusterIP Services,
+ * over IPv4, of pods with an address of their own. Whoever has a reference that cannot be followed gets a backend
+ * without endpoints: its guests shall wait for their tenant's answer, and not be told something else instead.
  * See docs/decisions/0019.
  */
 export class KubeServiceBackends {
@@ -74,14 +74,14 @@ export class KubeServiceBackends {
   async #endpoints(found: NetworkReference, service: string): Promise<string[]> {
     const { node } = this.#options;
     const [namespace = "", name = ""] = service.split("/");
-    const looked = await this.#follower(namespace, name).look(node);
-    if (looked.kind === "refused") {
-      this.#warnNad(found, "MetadataServiceUnusable", looked.problem);
+    const followed = await this.#follower(namespace, name).endpoints(node);
+    if (followed.kind === "refused") {
+      this.#warnNad(found, "MetadataServiceUnusable", followed.problem);
       return [];
     }
     const problems: string[] = [];
     const endpoints: string[] = [];
-    for (const endpoint of looked.endpoints) {
+    for (const endpoint of followed.endpoints) {
       const problem = await this.#pods.problemOf(endpoint, namespace);
       if (problem === null) endpoints.push(`${endpoint.address}:${endpoint.port}`);
       else problems.push(problem);

@@ -12,7 +12,7 @@ export class StandaloneSource implements TenantSource {
     this.#passwords = passwords;
   }
 
-  async look(identity: IdentityView): Promise<TenantView> {
+  async viewOf(identity: IdentityView): Promise<TenantView> {
     return {
       firmwareUuid: null,
       hostname: null,

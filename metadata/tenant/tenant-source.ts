@@ -14,16 +14,15 @@ import type { IdentityView } from "../../identity/wire.ts";
 import type { PublicKey } from "../documents/instance.ts";
 
 /**
- * Where everything comes from that the daemon does not know of a VM: Kubernetes, or nowhere. Asked at each request, answered
- * from what is watched; rejects only with ApiAway while that is not known yet (the guest is answered 503 and comes again).
+ * Where everything comes from that the daemon does not know of a VM: Kubernetes, or nowhere. Asked at each request,
+ * answered from what is watched; rejects only with ApiAway while that is not known yet (the guest is answered 503 and
+ * comes again).
  */
 export interface TenantSource {
-  look(identity: IdentityView): Promise<TenantView>;
+  viewOf(identity: IdentityView): Promise<TenantView>;
   /** null: requests of the network are served by ourselves. */
   backendOf(network: string): Promise<Backend | null>;
-  /**
-   * Keeps what a guest posted as its password, durably. taken: another one is kept already. Rejects with ApiAway.
-   */
+  /** Stores the password that a guest posted, durably. taken: another one is stored. Rejects with ApiAway. */
   keepPassword(identity: IdentityView, password: Buffer): Promise<"kept" | "taken" | "refused">;
 }
 

@@ -11,7 +11,7 @@ import type { Hint } from "./allocations/hint.ts";
 import { attachmentOfWant, toAllocationOwner } from "./allocations/owners.ts";
 import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
 
-/** What an ADD in Kubernetes works with. */
+/** Everything that an ADD in Kubernetes works with. */
 export interface AttachParts {
   readonly folder: StateFolder;
   readonly context: NodeContext;
@@ -19,15 +19,15 @@ export interface AttachParts {
   readonly hint: Hint;
   readonly claimAccess: ClaimAccess;
   readonly continuity: Continuity;
-  /** Starts following a network whose hint proved poor. */
+  /** Starts watching a network whose hint proved poor. */
   follow(network: string): void;
-  /** Something is owed to the API server. */
+  /** Releases are waiting to be sent to the API server. */
   owed(): void;
 }
 
 export type ClusterAttacher = Attacher<JournalAttachment, ClaimReading>;
 
-/** Who an allocation is made for. */
+/** The holder that an allocation is made for. */
 export function holderOf(
   { context }: Pick<AttachParts, "context">,
   want: AttachWant,

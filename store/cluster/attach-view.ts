@@ -21,8 +21,8 @@ import type { ClaimReading } from "./claim-access.ts";
 import { findOwn } from "./find-own.ts";
 
 /**
- * The view of an ADD in a cluster: the journal of this node as it is now, and of the API what the decision has asked for so
- * far, each read once. A view is of one round: when something has changed, the next begins with an empty one.
+ * The view of an ADD in a cluster: this node's journal as it is now, and what the decision has requested from the API,
+ * each object read once. A view serves one round: when something has changed, the next round begins with an empty one.
  */
 export class ClusterView implements AttachView<JournalAttachment, ClaimReading> {
   readonly ask: AttachWant;
@@ -40,7 +40,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     this.#epoch = parts.continuity.epoch;
   }
 
-  /** Decides from what is read already, and reads what that is not enough for. Throws ApiAway and RefusalError. */
+  /** Decides from what is read, and reads what is missing until that suffices. Throws ApiAway and RefusalError. */
   async settle<T>(decide: () => Fact<T>): Promise<T> {
     for (;;) {
       const decision = decide();
@@ -52,12 +52,12 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     }
   }
 
-  /** The epoch in which the owner was let in, for writes that follow from what was read. */
+  /** The epoch in which the owner was admitted, for writes that follow from these reads. */
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** The allocation of an address that the owner holds, as it was read last. */
+  /** The allocation of an address that the owner holds, as last read. */
   reading(address: Address): AllocationReading | null {
     return this.#readings.get(formatAddress(address)) ?? null;
   }
@@ -109,7 +109,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
 
   attachmentsOf(owner: Owner): JournalAttachment[] {
     const space = this.#ledger.networks.get(this.ask.network);
-    // A container's own is the former one.
+    // A container holds only what its former attachment has.
     if (OWNER_KINDS[owner.kind].isContainer || space === undefined) return [];
     return attachmentsOf(this.#ledger, owner)
       .filter((row) => row.network_id === space.id)
@@ -120,7 +120,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return isGone(this.#parts.context, attachment);
   }
 
-  /** The hint tells nearly always that nobody has the gateway's address, so that this costs no request. */
+  /** The hint nearly always shows that the gateway's address is free, so that this costs no request. */
   gatewayHolder(gateway: Address): Fact<string | null> {
     const { network, definition, definitionLacksGateway } = this.ask;
     const key = `gateway ${formatAddress(gateway)}`;
@@ -142,7 +142,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     );
   }
 
-  /** Whoever the allocations of the claim's addresses name; this node's own are among them. */
+  /** The attachments in the allocations of the claim's addresses, this node's included. */
   usersOf(claim: ClaimReading): ClaimUser[] {
     if (claim.ips.length === 0) return [];
     const users = new Map<string, ClaimUser>();
@@ -167,7 +167,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     });
   }
 
-  /** Read once the free space has refused: see reconsider. */
+  /** Read when the free space has refused: see reconsider. */
   holderOf(): null {
     return null;
   }
@@ -176,7 +176,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return this.#parts.folder.ledger;
   }
 
-  /** What is known by this name; else it is what `settle` reads next. */
+  /** The fact with this name; if it is unknown, `settle` reads it next. */
   #fact<T>(name: string, read: () => Promise<T>): Fact<T> {
     if (this.#facts.has(name)) return this.#facts.get(name) as T;
     this.#missing = async () => {
@@ -185,7 +185,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return undefined;
   }
 
-  /** What the claim lists is its own, unless somebody else has it already. */
+  /** The addresses that the claim lists are its own, unless another owner already has them. */
   async #readPublished({ owner }: ClusterAttacher, claim: ClaimReading): Promise<Holdings> {
     const addresses = claim.ips.map((text) => parsePublished(text, claim));
     const readings = await Promise.all(
@@ -200,7 +200,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
         const holder = describeHolder(object.spec.owner);
         return { held: [], taken: { address: one.address, holder } };
       }
-      // What nobody has recorded was filled in by somebody else, like what is marked so.
+      // A listed address without an allocation was filled in from outside, as one marked as adopted was.
       held.push({ ...one, state: "bound", adopted: object === undefined || object.spec.adopted === true });
     }
     return { held, taken: null };
@@ -208,7 +208,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
 
   async #readOwn(attacher: ClusterAttacher): Promise<Holdings> {
     const { continuity } = this.#parts;
-    // What a container of this node uses is its pod's; for everybody else the API server must have what it had.
+    // A container of this node uses its pod's addresses; for any other owner the API server must have what it had.
     if (!isKnownHere(attacher)) {
       const refusal = await continuity.admit(this.ask.network, this.#deadlineMs);
       if (refusal !== null) throw new RefusalError(refusal);
@@ -220,13 +220,13 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 }
 
-/** Whether the owner has an attachment of this node that it has not lost. */
+/** Whether the owner has an attachment on this node that has lost no address. */
 export function isKnownHere({ superseded }: Pick<ClusterAttacher, "superseded">): boolean {
   return superseded.some(({ attachment }) => !attachment.isLost);
 }
 
 function isGone(context: NodeContext, { row, netns }: JournalAttachment): boolean {
-  // No namespace outlives its boot: one that is still there is of this boot, whatever its stamp says.
+  // No namespace outlives its boot: one that is still there belongs to this boot, whatever its stamp says.
   if (row.boot_id !== context.bootId) return context.namespaceAlive?.(netns) !== true;
   return context.namespaceGone(netns);
 }

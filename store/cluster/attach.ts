@@ -3,12 +3,12 @@
  *
  *   cluster-store                 the port
  *   attach, attach-view           one ADD over what it has read; find-own, join, reserve, record-attachment, reconsider
- *   claim-access, take-over         the claim; what host-local gave comes first
- *   reservations                  addresses of owners that no container stands for
- *   outbox, release               what is owed to the API server; an operator takes an address back
+ *   claim-access, take-over       the claim; host-local's addresses, which are recorded first
+ *   reservations                  addresses of owners without containers
+ *   outbox, release               releases sent to the API server; release by an operator
  *   recover-journal, reassert     journal and API server compared, at the start and after every gap
- *   check-node, check-definitions what is wrong
- *   allocations/                  the objects, their client, the picture of what is free (hint)
+ *   check-node, check-definitions consistency checks
+ *   allocations/                  the objects, their client, the hint of free addresses
  */
 
 import { type AttachDecision, decideAttach } from "../../ipam/decide-attach.ts";
@@ -26,16 +26,16 @@ import type { ClaimReading } from "./claim-access.ts";
 import { join } from "./join.ts";
 import { reconsider } from "./reconsider.ts";
 import { recordAttachment } from "./record-attachment.ts";
-import { type Reserved, reserve } from "./reserve.ts";
+import { reserve, type SlotsOutcome } from "./reserve.ts";
 
-/** What one round of an ADD came to; "again": what it read has changed, and everything is decided anew. */
+/** The outcome of one round of an ADD; "again": what it read has changed, and everything is decided again. */
 type Round = AttachOutcome | "again";
 type Decision = AttachDecision<JournalAttachment, ClaimReading>;
 
 /**
- * One ADD in Kubernetes: intent, reserve, publish, answer, in that order. The caller lets one ADD of an owner in at a
- * time. Returns API_AWAY when an outcome stays unknown: the intent keeps what may have been reserved, for the next
- * ADD of the same owner to take up or for its DEL to give back.
+ * One ADD in Kubernetes: intent, reserve, publish, answer, in that order. The caller runs one ADD of an owner at a
+ * time. Returns API_AWAY when an outcome stays unknown: the intent keeps what may have been reserved, for the next ADD
+ * of the same owner to take up or for its DEL to release.
  */
 export async function attachInKubernetes(
   parts: AttachParts,
@@ -77,20 +77,20 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
     if ((await claimAccess.publish(claim, ips, want, deadlineMs)) === "changed") return "again";
   }
   context.killPoint?.("after-publish");
-  // Whoever was stopped in between for so long may have lost it: only a fresh look can tell.
+  // An ADD that was suspended for so long may have lost its addresses: only a new read can tell.
   if (context.clock.monotonicMs() > deadlineMs) throw new ApiAway("this ADD took longer than it may");
   const recorded = await recordAttachment(parts, want, decision.attacher, outcome.addresses);
   if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") claimAccess.follow(claim, want);
   return recorded;
 }
 
-/** What the API makes of a decision. */
+/** Carries out a decision in the API. */
 async function carryOut(
   parts: AttachParts,
   view: ClusterView,
   decision: Exclude<Decision, { kind: "repeat" }>,
   deadlineMs: number,
-): Promise<Reserved | "again"> {
+): Promise<SlotsOutcome | "again"> {
   try {
     switch (decision.kind) {
       case "refuse":
@@ -103,15 +103,15 @@ async function carryOut(
         return await allocate(parts, view, decision, deadlineMs);
     }
   } catch (error) {
-    // Thrown from deep inside; the claim hears of it like of any other.
+    // Thrown from deep inside; the claim's condition reports it like any other refusal.
     if (!(error instanceof RefusalError)) throw error;
     return { kind: "refused", refusal: error.refusal, reserved: [] };
   }
 }
 
 /**
- * The answer that needs no API: to a repeat, or that a later DEL was seen; null when there is none. The request has not been
- * read yet, so its claim is not known.
+ * The answer without the API: to a repeat, or when a later DEL was seen; null when neither applies. The request has not
+ * been read yet, so its claim is not known.
  */
 export async function answerFromJournal(
   parts: Pick<AttachParts, "folder">,
@@ -129,7 +129,7 @@ export async function answerFromJournal(
   return known.kind === "refuse" ? refused(known.refusal) : answerAgain(parts, known.attachment, want);
 }
 
-/** null: it has ended meanwhile. */
+/** null: the attachment has ended meanwhile. */
 function answerAgain(
   { folder }: Pick<AttachParts, "folder">,
   { id }: JournalAttachment,
@@ -148,13 +148,13 @@ function answerAgain(
   });
 }
 
-/** Reserves an address for each slot, after the intent is written down. */
+/** Reserves an address for each slot, after the intent is durable. */
 async function allocate(
   parts: AttachParts,
   view: ClusterView,
   { attacher, slots, requested }: Extract<Decision, { kind: "allocate" }>,
   deadlineMs: number,
-): Promise<Reserved | "again"> {
+): Promise<SlotsOutcome | "again"> {
   const { hint, context, folder, continuity } = parts;
   const { ask: want, definition } = view;
   const { network } = want;
@@ -176,7 +176,7 @@ async function allocate(
       deadlineMs,
       announce: async (addresses) => {
         intentId = await folder.write((ledger, transaction) => {
-          // Whoever has overtaken it has taken its intent away: what it reserved from now on nobody would give back.
+          // A later request removed the intent: whatever this ADD reserves from now on, nobody would release.
           const goesOn = intentId === null || extendIntent(ledger, intentId, addresses);
           if (isOvertaken(ledger, want) || !goesOn) throw new RefusalError(supersededBy(want, "a later DEL"));
           return intentId ?? openIntent(ledger, transaction, want, attacher.owner, addresses);
@@ -196,12 +196,12 @@ async function allocate(
   }
   if (reserved.kind === "reserved") return reserved;
   await giveBack(parts, want, attacher, reserved.reserved, intentId);
-  // Somebody has what was asked for: the picture knows it now, and the refusal names the holder.
+  // The requested address is taken: the hint knows it now, and the refusal names the holder.
   if (requested.length > 0 && reserved.refusal.code === "POOL_FULL") return "again";
   return reconsider(parts, want, reserved.refusal, deadlineMs);
 }
 
-/** Nothing is kept of a refused attachment. */
+/** A refused attachment keeps nothing. */
 async function giveBack(
   parts: AttachParts,
   want: AttachWant,

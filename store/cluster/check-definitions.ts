@@ -5,7 +5,7 @@ import { ObjectClient } from "../../kube/object-client.ts";
 import { objectPath } from "../../kube/objects.ts";
 
 const DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/** The definitions of deploy/crds, with the fields that are younger than the first release. */
+/** The definitions of deploy/crds, with the fields that were added after the first release. */
 const DEFINITIONS: readonly (readonly [name: string, fields: readonly string[]])[] = [
   ["ipallocations.ipam.holdfast.dev", []],
   ["ipnetworks.ipam.holdfast.dev", ["spec.definedIn", "spec.sharedWith", "status.importedFrom"]],
@@ -13,16 +13,19 @@ const DEFINITIONS: readonly (readonly [name: string, fields: readonly string[]])
 const LOOK_MS = 5_000;
 
 /**
- * A definition that is being deleted takes no new object, and its objects' finalizers keep it like that for ever. One of an
- * earlier release drops what this one writes: whose a network is, or what is imported, is forgotten at once. What may not
- * be read is not judged: the right is younger than the first release.
+ * A definition that is being deleted accepts no new object, and the finalizers of its objects keep it in that state. A
+ * definition of an earlier release drops fields that this one writes: the owner of a network, or what is imported, is
+ * lost at once. A definition that may not be read is not checked: that permission was added after the first release.
  */
 export async function checkDefinitions(api: KubeApi): Promise<Finding[]> {
   const objects = new ObjectClient(api);
   const findings: Finding[] = [];
   for (const [name, fields] of DEFINITIONS) {
     try {
-      const read = await objects.look(objectPath(DEFINITIONS_PATH, name), api.clock.monotonicMs() + LOOK_MS);
+      const read = await objects.tryGet(
+        objectPath(DEFINITIONS_PATH, name),
+        api.clock.monotonicMs() + LOOK_MS,
+      );
       if (read.kind !== "present") continue;
       const { object } = read;
       if (object.metadata.deletionTimestamp !== undefined) findings.push(beingDeleted(name));
@@ -35,7 +38,7 @@ export async function checkDefinitions(api: KubeApi): Promise<Finding[]> {
   return findings;
 }
 
-/** Whether no version of the definition has a field. One without a schema keeps everything. */
+/** Whether no version of the definition has a field. A version without a schema keeps every field. */
 function drops(definition: unknown, field: string): boolean {
   const versions: unknown = at(definition, ["spec", "versions"]);
   const schemas = (Array.isArray(versions) ? versions : []).map((one) =>

@@ -19,15 +19,15 @@ import type { PodState } from "./claim-access.ts";
 export interface CheckNodeParts {
   readonly owedCount: number;
   podState(pod: PodIdentity): Promise<PodState>;
-  /** Networks on which nobody new gets an address now. */
+  /** Networks on which no new owner gets an address now. */
   readonly recovering: readonly string[];
   /** Files that host-local has left on this node. */
   readonly hostLocal: HostLocalTakeover;
-  /** `status.ips` of a claim; null: it is gone, or nobody can tell. */
+  /** `status.ips` of a claim; null: the claim is gone, or cannot be read. */
   listOf(claim: Owner): Promise<readonly string[] | null>;
 }
 
-/** What this node can prove: that the API knows every address in use here as its own, and that nothing is owed to it. */
+/** The checks of one node: the API knows every address in use here as its owner's, and no release is outstanding. */
 export async function checkNode(
   ledger: Ledger,
   api: KubeApi,
@@ -85,7 +85,7 @@ export async function checkNode(
   return findings;
 }
 
-/** An address in a file that this node has not recorded is looked up in the API. */
+/** Looks up in the API the addresses of files that this node has not recorded. */
 async function checkLeases(hostLocal: HostLocalTakeover): Promise<Finding[]> {
   try {
     return await leaseFindings(hostLocal);
@@ -100,7 +100,10 @@ function apiAway({ message: problem }: ApiAway): Finding {
   return { invariant: "api", message, hint: "check the API server and the way to it" };
 }
 
-/** What such a pod had may be released and given on while its sandbox stays: reassert ends the attachment. */
+/**
+ * The addresses of such a pod may be released and allocated again while its sandbox exists: reassert ends the
+ * attachment.
+ */
 async function hasCompleted(
   pod: PodIdentity | null,
   podState: (pod: PodIdentity) => Promise<PodState>,

@@ -3,18 +3,18 @@ import type { Refusal } from "../../ipam/refusals.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { PodIdentity } from "../records.ts";
 
-/** An IPAMClaim as one quorum read showed it; `ips` as they are written in its status. */
+/** An IPAMClaim as returned by one quorum read; `ips` as written in its status. */
 export interface ClaimReading extends KnownClaim {
   readonly vm: { readonly name: string; readonly uid: string } | null;
 }
 
-/** What another attachment of a claim means for one that wants to join it. */
+/** What another attachment of a claim means for a new one. */
 export type OtherAttachment = "gone" | "same-vm" | "in-use";
 
-/** `completed`: it is there, and all its containers have ended for good. `gone`: also when its name is another pod's. */
+/** `completed`: the pod exists and all its containers have ended. `gone`: also when another pod has its name. */
 export type PodState = "living" | "completed" | "gone";
 
-/** What the store needs to know of claims and the pods that use them. Methods throw ApiAway. */
+/** What the store needs to know about claims and the pods that use them. Methods throw ApiAway. */
 export interface ClaimAccess {
   /** A quorum read; null: there is no such claim. */
   read(
@@ -23,26 +23,26 @@ export interface ClaimAccess {
   ): Promise<ClaimReading | null>;
   /** Why the pod of this attachment may not use the claim; null when it may. */
   whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null>;
-  /** Who is behind another user of the same claim, asked of the API itself. */
+  /** State of another user of the same claim, by quorum reads. */
   other(
     claim: ClaimReading,
     user: Pick<ClaimUser, "pod">,
     want: AttachWant,
     deadlineMs: number,
   ): Promise<OtherAttachment>;
-  /** A quorum read. Throws RefusalError too, when the API server refuses it. */
+  /** A quorum read. Also throws RefusalError, when the API server refuses it. */
   podState(pod: PodIdentity, deadlineMs: number): Promise<PodState>;
-  /** Whether no container of a pod can be alive on a node that its kubelet keeps, by a quorum read. Unknown is false. */
+  /** Whether no container of a pod can still run on its node, by a quorum read. Unknown is false. */
   hasEnded(pod: PodIdentity, deadlineMs: number): Promise<boolean>;
-  /** Writes `status.ips` where there were none, against the version that was read. `changed`: read again and decide anew. */
+  /** Writes `status.ips` where there were none, at the version that was read. `changed`: read and decide again. */
   publish(
     claim: ClaimReading,
     ips: readonly string[],
     want: Pick<AttachWant, "pod">,
     deadlineMs: number,
   ): Promise<"published" | "changed">;
-  /** Makes ownerPod and condition follow an attachment of a claim that has its addresses. After the answer; best effort. */
+  /** Updates ownerPod and condition for a new attachment of a claim with addresses. After the answer; best effort. */
   follow(claim: ClaimReading, want: AttachWant): void;
-  /** Tells in the claim's condition why it was refused, and in an event which pod it is that may not use it. Best effort. */
+  /** Records a refusal in the claim's condition, and in an event that names the refused pod. Best effort. */
   refused(claim: ClaimReading, refusal: Refusal, want: AttachWant): void;
 }

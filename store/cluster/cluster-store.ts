@@ -20,7 +20,7 @@ import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { abandonForgotten, abandonIntent, addKey, journalDetach, journalEnd } from "../journal/intents.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import { StateFolder } from "../journal/state-folder.ts";
-import type { ClaimView } from "../manifests.ts";
+import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { LocalAnswers, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page, PodIdentity } from "../records.ts";
@@ -35,7 +35,7 @@ import { checkNode } from "./check-node.ts";
 import type { ClaimAccess } from "./claim-access.ts";
 import { Followed } from "./followed.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./keyed-mutex.ts";
-import { KubernetesLeaseBook } from "./lease-book.ts";
+import { KubernetesLeaseStore } from "./lease-store.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
 import { Outbox } from "./outbox.ts";
 import { type Reasserted, reassert } from "./reassert.ts";
@@ -44,14 +44,14 @@ import { releaseInKubernetes } from "./release.ts";
 import { KubernetesReservations } from "./reservations.ts";
 import { followLeases, takeOverFirst } from "./take-over.ts";
 
-/** Reads for people and checks may take this long, ms. */
+/** Limit of reads for people and checks, ms. */
 const READ_MS_MAX = 10_000;
-/** A CHECK waits for the API no longer, ms: the journal answers it then, and a runtime has many containers to check. */
+/** Limit of a CHECK's reads, ms: afterwards the journal answers it, because a runtime has many containers to check. */
 const CHECK_MS_MAX = 2_000;
 
 export interface KubernetesStoreOptions {
   readonly folder: string;
-  /** Its clock is that of `api` and `continuity` as well: deadlines are instants of it. */
+  /** Its clock is also that of `api` and `continuity`: deadlines are instants of it. */
   readonly context: NodeContext;
   readonly log: ClusterStoreLog;
   readonly api: KubeApi;
@@ -59,13 +59,14 @@ export interface KubernetesStoreOptions {
   readonly continuity: Continuity;
   readonly definitions: ClusterDefinitions;
   readonly addDeadlineMs: number;
-  /** Follows the allocations of one network from now on; returns how to end it. */
+  /** Follows the allocations of one network from now on; returns a function that stops it. */
   watchNetwork(network: string, hint: Hint): () => void;
 }
 
 /**
  * `Allocations` over the Kubernetes API: an IPAllocation object for each address, whose creation is the commit. SQLite
- * beside it is this node's journal: attachments, intents, owed releases and history, never the authority over an address.
+ * beside it is this node's journal: attachments, intents, outstanding releases and history, never the authority over an
+ * address.
  */
 export class KubernetesStore extends JournalReader implements NodeStore, LocalAnswers {
   readonly hint: Hint;
@@ -76,8 +77,8 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #parts: AttachParts;
   readonly #outbox: Outbox;
   readonly #followed: Followed;
-  readonly #turns: KeyedMutex;
-  /** ADDs of this process that have not come to their end: see abandonForgotten. */
+  readonly #mutex: KeyedMutex;
+  /** ADDs of this process that have not ended: see abandonForgotten. */
   readonly #underWay = new Set<string>();
   readonly #unrestored = new Set<string>();
   readonly #reads: AllocationClient;
@@ -88,7 +89,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     super(folder);
     this.#options = options;
     this.#clock = context.clock;
-    this.#turns = new KeyedMutex(context.clock);
+    this.#mutex = new KeyedMutex(context.clock);
     this.hint = new Hint(api, context.node);
     this.#reads = new AllocationClient(api, "housekeeping");
     const client = new AllocationClient(api, "del");
@@ -104,16 +105,21 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       follow: (network) => this.#followed.need(network),
       owed: () => this.#outbox.wake(),
     };
-    const book = new KubernetesLeaseBook({ ...this.#parts, definitions: options.definitions });
-    this.hostLocal = new HostLocalTakeover({ book, clock: this.#clock, dirs: context.hostLocalDirs, log });
+    const leaseStore = new KubernetesLeaseStore({ ...this.#parts, definitions: options.definitions });
+    this.hostLocal = new HostLocalTakeover({
+      leaseStore: leaseStore,
+      clock: this.#clock,
+      dirs: context.hostLocalDirs,
+      log,
+    });
     const { hostLocal } = this;
-    const shared = { api, hostLocal, turns: this.#turns, msMax: options.addDeadlineMs };
+    const shared = { api, hostLocal, mutex: this.#mutex, msMax: options.addDeadlineMs };
     this.reservations = new KubernetesReservations({ ...this.#parts, ...shared });
   }
 
   /**
-   * Opens the journal and gives back what ADDs of the process before this one left unfinished. Whatever becomes of the
-   * journal from now on: what it must know, the API knows (recoverJournal).
+   * Opens the journal and releases what unfinished ADDs of the previous process had reserved. If the journal is lost
+   * later, the API has what it must know (recoverJournal).
    */
   async open(): Promise<void> {
     await this.folder.open();
@@ -133,27 +139,27 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     await this.folder.rebuild(backup, { replace });
   }
 
-  /** Owed releases that the API server has not been told. */
+  /** Releases that the API server has not been told yet. */
   get owedCount(): number {
     return this.folder.status.kind === "ready" ? this.#outbox.owedCount : 0;
   }
 
-  /** Attachments with an address that belongs to somebody else by now. */
+  /** Attachments with an address that now belongs to another owner. */
   get lostCount(): number {
     return this.folder.status.kind === "ready" ? (this.folder.ledger.sql.lostCount.get()?.n ?? 0) : 0;
   }
 
-  /** Tells the API server everything that is owed. Throws ApiAway. */
+  /** Sends all outstanding releases to the API server. Throws ApiAway. */
   drainOutbox(): Promise<void> {
     return this.#outbox.drain();
   }
 
-  /** Whether the journal has learnt what it must before anything is served from it. */
+  /** Whether the journal has learnt everything that it needs before requests are served from it. */
   get isSettled(): boolean {
     return this.folder.status.kind === "ready" && isSettled(this.folder.ledger);
   }
 
-  /** See recoverJournal. At every start the Node object is asked first whose name this is. Throws OtherNode. */
+  /** See recoverJournal. Each start first reads the Node object to check this node's identity. Throws OtherNode. */
   async recoverJournal(): Promise<number> {
     await this.#identify();
     const recovered = await recoverJournal(this.#recovery);
@@ -166,12 +172,11 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return settleFormerBoot(this.#recovery, { ours: !this.isSettled && (await this.#identify()) });
   }
 
-  /** See recoverUnknown. */
   recoverUnknown(): Promise<number> {
     return recoverUnknown({ ...this.#recovery, client: this.#reads });
   }
 
-  /** Whether the Node object is surely of this machine. */
+  /** Whether the Node object certainly describes this machine. */
   async #identify(): Promise<boolean> {
     const identity = await readNodeIdentity(this.#options.api, this.#options.context);
     if (identity.kind === "other") throw new OtherNode(identity.problem);
@@ -186,7 +191,6 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return { api, folder: this.folder, context, definitionOf, claimAccess };
   }
 
-  /** See reassert. */
   reassert(afterGap = false): Promise<Reasserted> {
     return reassert(this.#parts, afterGap, this.#unrestored);
   }
@@ -214,9 +218,9 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
 
   /** The turn of a container, then that of the owner; null: not before the deadline. */
   async #enter(container: string, owner: string | null, deadlineMs: number): Promise<(() => void) | null> {
-    const leaveContainer = await this.#turns.enter(container, deadlineMs);
+    const leaveContainer = await this.#mutex.enter(container, deadlineMs);
     if (leaveContainer === null || owner === null) return leaveContainer;
-    const leaveOwner = await this.#turns.enter(owner, deadlineMs);
+    const leaveOwner = await this.#mutex.enter(owner, deadlineMs);
     if (leaveOwner === null) {
       leaveContainer();
       return null;
@@ -245,7 +249,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return ended;
   }
 
-  /** The cluster's allocations; while the API server is away those that this node uses. */
+  /** The cluster's allocations; while the API server is away, those that this node uses. */
   async list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>> {
     try {
       return await listFromApi(this.#options.api, filter, page);
@@ -275,7 +279,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return viewNetworks(definitions, this.hint, this.attachmentCounts(), this.#clock.monotonicMs());
   }
 
-  async claims(): Promise<ClaimView[]> {
+  async claims(): Promise<ClaimManifest[]> {
     return listClaims(this.#options.api, new Set(this.#options.definitions.networks()));
   }
 
@@ -308,11 +312,11 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     return this.#options.definitions.definitionOf(network) ?? undefined;
   }
 
-  /** Old tombstones and history go; a network that is nearly full is followed, one that was quiet is not any more. */
+  /** Prunes tombstones and history, watches networks that are nearly full, and stops watching quiet ones. */
   async housekeeping(nowUs: number): Promise<void> {
     this.folder.tryRoom();
     if (this.folder.status.kind !== "ready") return;
-    // What is still to be learnt asks the tombstones.
+    // What is still to be recovered needs the tombstones.
     for (let step = 0; this.isSettled && step < PRUNE_STEPS_MAX; step += 1) {
       if (!(await this.folder.write((ledger) => prune(ledger, nowUs)))) break;
     }
@@ -320,7 +324,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.#outbox.wake();
     for (const network of this.attachmentCounts().keys()) {
       const space = this.hint.space(network);
-      // After a restart nobody has asked for it yet.
+      // After a restart nothing has requested it yet.
       space.definition ??= this.definition(network) ?? null;
       const scarce = space.presentPools(this.#clock.monotonicMs()).some((pool) => {
         const { free, size } = pool.counts();

@@ -10,15 +10,15 @@ import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
-/** The allocation of an address, as it was read; null: there is none. */
+/** The allocation of an address, as read; null: there is none. */
 interface OwnReading {
   readonly address: Address;
   readonly reading: AllocationReading | null;
 }
 
 /**
- * What the owner has already: what its former sandbox was answered (all of it is kept), or what an earlier attempt
- * reserved and a release left resting (tried first). Each is read from the API: memory of it proves nothing.
+ * The owner's addresses: those of its former sandbox (all of them are kept), or cooling ones that an earlier attempt
+ * reserved (tried first). Each is read from the API: what this node remembers proves nothing.
  * See docs/decisions/0012.
  */
 export async function findOwn(
@@ -47,7 +47,7 @@ export async function findOwn(
   for (const { address, reading } of readings) {
     if (reading === null) {
       hint.noteFree(want.network, address);
-      // A create whose answer was lost may still arrive: the same name again, and it does no harm.
+      // A create whose answer was lost may still arrive: the same name again does no harm.
       const same = begun.find((one) => sameAddress(one.address, address));
       if (same) own.push({ ...same, state: "cooling", adopted: false });
     } else if (sameAllocationOwner(reading.object.spec.owner, toAllocationOwner(owner))) {

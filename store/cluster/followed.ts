@@ -1,6 +1,6 @@
 import type { Clock } from "../../platform/time.ts";
 
-/** A network that nobody needed to follow for so long is not followed any more, ms. */
+/** After this long without use, a network is no longer watched, ms. */
 const QUIET_MS_MAX = 600_000;
 
 /** The networks whose allocations are watched: those that are nearly full, or whose hint misled an ADD. */

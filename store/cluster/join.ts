@@ -15,7 +15,7 @@ import { describeHolder } from "./allocations/owners.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./attach-parts.ts";
 import type { ClusterView } from "./attach-view.ts";
 import type { ClaimReading } from "./claim-access.ts";
-import { formerKeys, type Reserved } from "./reserve.ts";
+import { formerKeys, type SlotsOutcome } from "./reserve.ts";
 
 type Joining = Pick<
   Extract<AttachDecision<JournalAttachment, ClaimReading>, { kind: "reuse" }>,
@@ -23,15 +23,15 @@ type Joining = Pick<
 >;
 
 /**
- * An attachment joins addresses that its owner has already: those of the claim's status, or those of a pod's former
- * sandbox. Exactly these are given, or the ADD is refused. Throws ApiAway and RefusalError.
+ * An attachment joins addresses that its owner already has: those of the claim's status, or those of a pod's former
+ * sandbox. It gets exactly these, or the ADD is refused. Throws ApiAway and RefusalError.
  */
 export async function join(
   parts: AttachParts,
   view: ClusterView,
   { attacher, addresses }: Joining,
   deadlineMs: number,
-): Promise<Reserved> {
+): Promise<SlotsOutcome> {
   const { ask: want } = view;
   await parts.folder.write((ledger, transaction) =>
     openIntent(ledger, transaction, want, attacher.owner, addresses),
@@ -47,7 +47,7 @@ export async function join(
   return { kind: "reserved", addresses };
 }
 
-/** One address gets the attachment: one write, and a new look whenever somebody else was faster. */
+/** Adds the attachment to one address: one write, and a new read whenever another writer was faster. */
 async function joinOne(
   parts: AttachParts,
   view: ClusterView,
@@ -80,7 +80,7 @@ async function joinOne(
   hint.note(network, address, attacher.owner.uid, false, outcome.object.metadata.resourceVersion);
 }
 
-/** Whoever was faster may have attached another pod meanwhile. */
+/** The faster writer may have attached another pod. */
 async function whyInUse(view: ClusterView, attacher: ClusterAttacher): Promise<Refusal | null> {
   const { claim } = attacher;
   const user = claim && (await view.settle(() => userInTheWay(view, attacher, claim, [])));
@@ -88,7 +88,7 @@ async function whyInUse(view: ClusterView, attacher: ClusterAttacher): Promise<R
   return refuse("CLAIM_IN_USE", { claim: claimRefOf(view.ask), holder: describeUser(user) });
 }
 
-/** Also what rests after somebody else had it is not the owner's any more. */
+/** A cooling address that another owner had since is no longer the owner's. */
 function whyNotOwn(
   reading: AllocationReading | null,
   holder: Holder,
@@ -100,7 +100,7 @@ function whyNotOwn(
   return refuse("ADDRESS_TAKEN", { address, network, holder: other });
 }
 
-/** Attachments that this one replaces: of the same pod's older sandboxes, and of containers of this node that are gone. */
+/** Attachments that this one replaces: older sandboxes of the same pod, and containers of this node that are gone. */
 function staleKeys(
   object: IPAllocation,
   holder: Holder,

@@ -15,8 +15,8 @@ export class KeyedMutex {
   }
 
   /**
-   * Resolves when it is this caller's turn; what it resolves with must be called to let the next one through. null: it was
-   * not by `deadlineMs`, an instant of the clock, and there is nothing to call.
+   * Resolves when the caller may enter, with a function that it must call to let the next one in. null: it could not
+   * enter by `deadlineMs`, an instant of the clock, and has nothing to call.
    */
   async enter(key: string, deadlineMs: number): Promise<(() => void) | null> {
     const before = this.#last.get(key);
@@ -49,8 +49,8 @@ export class KeyedMutex {
 }
 
 /**
- * Whatever gives addresses to an owner or takes them away does so in the owner's turn. A claim is known by its name alone
- * before it has been read.
+ * Whatever gives addresses to an owner or takes them away does so in the owner's turn. A claim is known by its name
+ * alone before it has been read.
  */
 export function ownerKey(owner: Pick<Owner, "kind" | "namespace" | "name" | "uid" | "interface">): string {
   return owner.kind === "claim"
@@ -58,7 +58,9 @@ export function ownerKey(owner: Pick<Owner, "kind" | "namespace" | "name" | "uid
     : `${owner.kind} ${owner.uid} ${owner.interface}`;
 }
 
-/** The same of an ADD that has not been decided; null: a container outside of Kubernetes, which has a turn of its own. */
+/**
+ * The same of an ADD that has not been decided; null: a container outside of Kubernetes, which has a turn of its own.
+ */
 export function attachKey({ claim, pod, interface: interfaceName }: AttachWant): string | null {
   if (claim !== null) return ownerKey({ kind: "claim", ...claim, uid: "", interface: "" });
   return pod && ownerKey({ kind: "pod", ...pod, interface: interfaceName });

@@ -5,9 +5,9 @@ import { NODES_PATH, objectPath } from "../../kube/objects.ts";
 import type { NodeContext } from "../node-context.ts";
 
 /**
- * Whether this machine is the node whose name it has. `other`: the Node object speaks of another boot, which is another machine,
- * or this one before its kubelet has reported. `unknown`: the Node object does not tell.
- * See docs/decisions/0027.
+ * Whether this machine is the node whose name it uses. `other`: the Node object describes another boot, which means
+ * another machine, or this one before its kubelet has reported. `unknown`: the Node object does not tell. See
+ * docs/decisions/0027.
  */
 export type NodeIdentity =
   | { readonly kind: "ours" }
@@ -30,5 +30,5 @@ export async function readNodeIdentity(api: KubeApi, context: NodeContext): Prom
   };
 }
 
-/** The Node object of our name speaks of another boot: nothing may be settled in its name. */
+/** The Node object of our name describes another boot: nothing may be settled in its name. */
 export class OtherNode extends Error {}

@@ -17,25 +17,25 @@ import { type Change, giveBack } from "./allocations/give-back.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
 
-/** Longest time one owed release may take before the others get their turn, ms. */
+/** Longest time for one release before the others get their turn, ms. */
 const DELIVERY_MS_MAX = 10_000;
-/** Owed releases under way at once: a node that drains frees a hundred addresses in a second and leaves room for ADDs. */
+/** Releases sent at once: a draining node frees a hundred addresses a second and leaves room for ADDs. */
 const TOGETHER_MAX = 8;
-/** Pause after the API server could not be told, ms. */
+/** Pause after a release could not be sent, ms. */
 const RETRY_PAUSE_MS = 1_000;
-/** After this long no write of a request that was given up can still arrive, ms. */
+/** After this long, a write of an abandoned request can no longer arrive, ms. */
 const LATE_WRITE_MS_MAX = 120_000;
 
 /**
- * Tells the API server what containers of this node have stopped using. Every entry names its owner and container: an
- * address that belongs to somebody else by now is left alone. Entries are only ever releases.
+ * Sends the releases of this node to the API server. Every entry names its owner and container: an address that now
+ * belongs to another owner is left alone. Entries are only ever releases.
  */
 export class Outbox {
   readonly #folder: StateFolder;
   readonly #client: AllocationClient;
   readonly #hint: Hint;
   readonly #log: Pick<Log, "warn">;
-  /** When an entry that is to be looked at again was first told, by its id, ms of the monotonic clock. */
+  /** By entry id: when an entry that must be checked again was first sent, ms of the monotonic clock. */
   readonly #toldMs = new Map<number, number>();
   #running: Promise<void> | null = null;
   #begun = false;
@@ -55,18 +55,18 @@ export class Outbox {
     this.#log = parts.log;
   }
 
-  /** Entries that the API server has not been told yet. */
+  /** Entries that have not been sent yet. */
   get owedCount(): number {
     return this.#folder.ledger.sql.owedCount.get()?.n ?? 0;
   }
 
-  /** From now on what is owed is told by itself: it is sure that this node speaks in its own name. */
+  /** From now on entries are sent by themselves: this machine certainly is the node that it claims to be. */
   begin(): void {
     this.#begun = true;
     this.wake();
   }
 
-  /** There may be something to deliver. */
+  /** There may be something to send. */
   wake(): void {
     this.#woken = true;
     if (this.#life.signal.aborted || !this.#begun) return;
@@ -76,7 +76,7 @@ export class Outbox {
     });
   }
 
-  /** Delivers what there is, once. Throws ApiAway, and what the database throws. */
+  /** Sends everything once. Throws ApiAway, and errors of the database. */
   async drain(): Promise<void> {
     for (let after = 0; ; ) {
       const rows = this.#folder.ledger.sql.owedAfter.all(after, TOGETHER_MAX);
@@ -111,7 +111,7 @@ export class Outbox {
     }
   }
 
-  /** What the server refuses for good holds up nothing else; it stays owed, and is said. */
+  /** An entry that the server refuses for good is logged and kept, and does not hold up the others. */
   async #deliver(row: OwedRow): Promise<void> {
     try {
       await this.#tell(row);
@@ -130,12 +130,12 @@ export class Outbox {
       this.#postponed = true;
       return;
     }
-    // After a restart the wait begins anew: nobody knows how long the daemon was away.
-    const lookAgain = row.again === 1 || (row.again === 2 && toldMs === undefined);
-    if (lookAgain) this.#toldMs.set(row.id, nowMs);
+    // After a restart the wait begins again: it is not known how long the daemon was down.
+    const checkAgain = row.again === 1 || (row.again === 2 && toldMs === undefined);
+    if (checkAgain) this.#toldMs.set(row.id, nowMs);
     else this.#toldMs.delete(row.id);
     await this.#folder.write((ledger) => {
-      if (lookAgain) ledger.sql.settleOwed.run(row.id);
+      if (checkAgain) ledger.sql.settleOwed.run(row.id);
       else ledger.sql.deleteOwed.run(row.id);
     });
   }
@@ -175,18 +175,18 @@ export class Outbox {
   }
 }
 
-/** The owner of an entry, as IPAllocations name it. */
+/** The owner of an entry in the form of IPAllocations. */
 function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceName }: OwedRow) {
   return { kind: OWNER_KINDS[kind].object, uid, interface: interfaceName };
 }
 
-/** Whether the same owner has attached anew with this very address meanwhile. */
+/** Whether the same owner has attached again with this address meanwhile. */
 function isUsed(ledger: Ledger, row: OwedRow): boolean {
   const address = addressFromBytes(row.address);
   const space = ledger.networks.get(row.network);
   if (!space) return false;
   const owner = { kind: row.owner_kind, uid: row.owner_uid, interface: row.owner_interface };
-  // Of an owner that outlives its attachments others may use the address: only this container's counts.
+  // Other attachments may use the address of an owner that outlives them: only those of this container count.
   const rows = OWNER_KINDS[owner.kind].outlivesAttachments
     ? ledger.sql.attachmentsOfContainer.all(row.container_id, row.interface)
     : attachmentsOf(ledger, owner);
@@ -200,8 +200,8 @@ function isUsed(ledger: Ledger, row: OwedRow): boolean {
 }
 
 /**
- * Whether all that an object binds its address to is a container of this node that has ended, of which the API server is
- * still to be told.
+ * Whether everything that an object binds its address to is a container of this node that has ended and whose release
+ * is still to be sent.
  */
 export function isOnlyOwed(ledger: Ledger, object: IPAllocation, address: Address): boolean {
   const attachments = Object.entries(object.status?.attachments ?? {});
@@ -227,7 +227,10 @@ function isBeingAdded(ledger: Ledger, row: OwedRow): boolean {
   );
 }
 
-/** The object goes without what the entry ends; it rests when that was all of an owner that ends with it. */
+/**
+ * The object without what the entry ends; it cools down when that was the last attachment of an owner that ends with
+ * it.
+ */
 function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {
   const attachments = Object.entries(object.status?.attachments ?? {});
   const own = attachmentKey(row.container_id, row.interface);

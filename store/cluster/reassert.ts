@@ -14,31 +14,31 @@ import type { AttachParts } from "./attach-parts.ts";
 type AttachedHolder = Holder & { readonly attachment: AllocationAttachment };
 
 const PAGE = 100;
-/** Reads under way at once: thousands of attachments are looked through in seconds without a crowd before ADDs. */
+/** Reads at once: thousands of attachments are compared within seconds without crowding out ADDs. */
 const TOGETHER_MAX = 8;
 const ONE_MS_MAX = 10_000;
 
 export interface Reasserted {
-  /** Addresses whose object was gone, or had lost our attachment, and is as it should be again. */
+  /** Addresses whose object was missing, or lacked our attachment, and has been restored. */
   readonly restored: number;
-  /** Attachments of which an address belongs to somebody else now, and did not before. */
+  /** Attachments with an address that belongs to another owner now, and did not before. */
   readonly lost: readonly Attachment[];
-  /** How many there are of which one does. */
+  /** Number of attachments with such an address. */
   readonly stillLost: number;
-  /** Claims whose list was empty, and that have it again: `namespace/name`. */
+  /** Claims whose empty list was filled in again: `namespace/name`. */
   readonly republished: readonly string[];
   /** Attachments that were ended: their address had been released because all containers of their pod have ended. */
   readonly over: readonly Attachment[];
-  /** Why something could not be compared or put back, and stays as it is until the next time: what the API server refuses for good. */
+  /** What could not be compared or restored because the API server refuses it; left as it is until the next time. */
   readonly problems: readonly string[];
 }
 
 /**
- * Compares what this node believes to hold with the API: what is missing is created again by name, what belongs to
- * somebody else is lost, and the journal says so. What a pod had that has ended is neither: its sandbox may stay for long, and
- * the controller has let its address go by the same rule (PodView.terminal). What is refused for good is told and left: it
- * must not keep all else from being compared. `unrestored` remembers it between calls, so that its network is marked once.
- * Throws ApiAway.
+ * Compares what this node holds with the API: a missing allocation is created again under its name; an attachment whose
+ * address belongs to another owner is recorded as lost. Neither applies to a pod that has ended: its sandbox may exist
+ * for long, and the controller has released its address by the same rule (PodView.terminal). A permanent refusal is
+ * reported and skipped, so that everything else is still compared. `unrestored` remembers it between calls, so that its
+ * network is marked once. Throws ApiAway.
  */
 export async function reassert(
   parts: AttachParts,
@@ -91,7 +91,7 @@ export async function reassert(
               over.push(attachment);
             parts.owed();
           } else if (states.includes("lost")) {
-            // The row stays: its DEL gives back what it has still, and until then `check` says so.
+            // The row stays: its DEL releases the remaining addresses, and until then `check` reports it.
             const news = await parts.folder.write((now) => {
               const row = now.sql.attachmentById.get(attachment.id);
               return row !== undefined && now.attachments.markLost(row);
@@ -102,7 +102,7 @@ export async function reassert(
               await missing.note(attachment.network);
             }
           } else if (isHeld && rows.some(({ id, lost: known }) => id === attachment.id && known === 1)) {
-            // Whoever had it let go, and all of it is the attachment's again.
+            // The other owner has released it, and all addresses are the attachment's again.
             await parts.folder.write((now) => {
               const row = now.sql.attachmentById.get(attachment.id);
               if (row !== undefined) now.attachments.markFound(row);
@@ -114,7 +114,7 @@ export async function reassert(
   }
 }
 
-/** Tells of the networks on which something was missing: at once of the first, and of all at the end. */
+/** Marks the networks on which something was missing: the first at once, and all of them at the end. */
 class Missing {
   readonly #parts: AttachParts;
   readonly #unrestored: Set<string>;
@@ -126,7 +126,7 @@ class Missing {
     this.#unrestored = unrestored;
   }
 
-  /** Of an address that is about to be put back. One that was refused before was told then. */
+  /** Notes an address that is about to be restored. One that was refused before has been noted then. */
   async noteAddress(network: string, address: string): Promise<void> {
     const key = `${network} ${address}`;
     if (this.#unrestored.has(key)) return;
@@ -150,7 +150,7 @@ class Missing {
     await told;
   }
 
-  /** The last of them counts: the network recovers from then on. */
+  /** Marks again: the recovery of the network counts from this mark. */
   async finish(): Promise<void> {
     for (const [network, count] of this.#counts) await this.#tell(network, `it has put back ${count}`);
   }
@@ -161,7 +161,7 @@ class Missing {
   }
 }
 
-/** The list of a claim that has none, of what its container uses here. Returns whether it was written. */
+/** Fills in a claim's empty list with the addresses that its container uses here. Returns whether it was written. */
 async function republish(
   { claimAccess, folder, context }: AttachParts,
   attachment: Attachment,
@@ -171,7 +171,7 @@ async function republish(
   const deadlineMs = context.clock.monotonicMs() + ONE_MS_MAX;
   const claim = await claimAccess.read(owner, deadlineMs);
   if (claim === null || claim.uid !== owner.uid || claim.ips.length > 0) return false;
-  // Its DEL may have come meanwhile: then nobody is known to use them any more.
+  // Its DEL may have come meanwhile: then the addresses are not known to be in use any more.
   if (folder.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
   const list = ips.map(({ address }) => address);
   return (await claimAccess.publish(claim, list, { pod }, deadlineMs)) === "published";
@@ -201,7 +201,7 @@ async function reassertOne(
       }
       if (attachment.pod !== null && (await claimAccess.podState(attachment.pod, deadlineMs)) === "completed")
         return "over";
-      // One that rests is nobody's, whoever had it before: a restored server knows nothing of who took it over since.
+      // A cooling address is free, whoever had it: a restored server does not know who took it over since.
       const state = reading?.object.status?.state;
       if (reading !== null && state !== "Cooling" && !isOwn(reading, holder)) return "lost";
       if (state !== "Bound") await missing.noteAddress(network, ip);
@@ -229,7 +229,7 @@ async function reassertOne(
   return "held";
 }
 
-/** Who has an address of an attachment, as its ADD recorded it. */
+/** The holder of an attachment's addresses, as its ADD recorded it. */
 function holderOfAttachment(attachment: Attachment): AttachedHolder {
   const { containerId, interface: interfaceName, node, pod, sinceMs } = attachment;
   const ours = {
@@ -246,7 +246,7 @@ function isOwn({ object }: AllocationReading, { owner }: AttachedHolder): boolea
   return sameAllocationOwner(object.spec.owner, owner);
 }
 
-/** Whether an allocation says what it should: bound, to this owner, with this attachment. */
+/** Whether an allocation is as it should be: Bound, to this owner, with this attachment. */
 function isRecorded(reading: AllocationReading | null, holder: AttachedHolder): boolean {
   if (reading === null || !isOwn(reading, holder)) return false;
   const { status } = reading.object;

@@ -4,20 +4,20 @@ import { type Clock, parseTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import { describeHolder } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
-import type { Reserved } from "./reserve.ts";
+import type { SlotsOutcome } from "./reserve.ts";
 
-/** "Full" is answered only from a hint younger than this, ms. */
+/** POOL_FULL is answered only from a hint younger than this, ms. */
 const FULL_HINT_AGE_MS_MAX = 30_000;
 
-/** The hint alone refuses nobody: what it says is looked up first. */
+/** The hint alone refuses no ADD: what it says is read from the API first. */
 export async function reconsider(
   parts: Pick<AttachParts, "hint" | "client" | "follow" | "context">,
   want: Pick<AttachWant, "network" | "definition">,
   refusal: Refusal,
   deadlineMs: number,
-): Promise<Extract<Reserved, { kind: "refused" }> | "again"> {
+): Promise<Extract<SlotsOutcome, { kind: "refused" }> | "again"> {
   const { hint, client } = parts;
-  // Whoever is refused asks again: an address that another node gives back is to be known by then.
+  // The refused caller will retry: by then an address that another node releases must be known.
   if (refusal.code === "POOL_FULL") parts.follow(want.network);
   if (refusal.code === "POOL_FULL" && hint.ageMs > FULL_HINT_AGE_MS_MAX) {
     await within(parts.context.clock, hint.refresh(), deadlineMs);

@@ -8,7 +8,7 @@ import { addressesOf, endRow, owe } from "../journal/intents.ts";
 import { ownerOf } from "../journal/rows.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
-/** Attachment and history become durable; a DEL that came meanwhile takes everything back. */
+/** Makes attachment and history durable; a DEL that came meanwhile undoes everything. */
 export async function recordAttachment(
   parts: AttachParts,
   want: AttachWant,
@@ -21,7 +21,7 @@ export async function recordAttachment(
     const kept = new Set(addresses.map((one) => formatAddress(one.address)));
     const overtaken = isOvertaken(ledger, want);
     for (const intent of ledger.sql.intentsOfOwner.all(owner.uid, owner.interface, space.id)) {
-      // What another container had begun: its attachment goes also from an address that is kept.
+      // Begun by another container: its attachment is also removed from an address that is kept.
       const own = intent.container_id === containerId && intent.interface === interfaceName;
       for (const { address } of addressesOf(intent)) {
         if (!overtaken && own && kept.has(formatAddress(address))) continue;

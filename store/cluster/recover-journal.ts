@@ -27,24 +27,24 @@ import { fromAllocationOwner } from "./allocations/owners.ts";
 import type { ClaimAccess } from "./claim-access.ts";
 
 /*
- * What the API has of this node and the journal has not: no attachment, no ADD under way, no release that is owed.
+ * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release.
  *
- *   a DEL of the container was seen                         owed: the container is gone
- *   first start in this boot, the node is surely ours,      owed: intents outlive the process but not the power, so it was reserved
- *   and its pod has ended                                   by an ADD that the power cut short
- *   otherwise                                               recorded: the journal was lost, in whole or in part, or is a copy, and a
- *                                                           container may be running; the next sandbox of its pod takes it up, its
- *                                                           DEL, or the end of its pod, ends it
+ *   a DEL of the container was seen             release it: the container is gone
+ *   first start in this boot, this node is      release it: an ADD that a power failure cut short reserved it, because
+ *   certainly ours, and the pod has ended       intents outlive the process but not a power failure
+ *   otherwise                                   record it: the journal was lost, wholly or in part, or is a copy, and a
+ *                                               container may be running; the next sandbox of its pod takes it up,
+ *                                               its DEL or the end of its pod ends it
  *
- * That the journal last served another boot is no evidence that nothing of this one runs: a copy of an earlier boot (a disk that
- * was restored from a snapshot) says so too.
+ * A journal that last served another boot is no evidence that nothing of this boot runs: a copy from an earlier boot
+ * (a disk restored from a snapshot) looks the same.
  *
- * All of it is one transaction, together with the note of the boot that the journal serves from then on. A journal without that
- * note knows nothing for certain: a crash in between leaves it so, and the next start does everything again.
+ * All of it is one transaction, together with the note of the boot that the journal serves from then on. A journal
+ * without that note knows nothing for certain: after a crash in between, the next start does everything again.
  */
 
-/** An attachment that the API has, with all its addresses. */
-interface Found {
+/** An attachment in the API, with all its addresses. */
+interface FoundAttachment {
   readonly attachment: AllocationAttachment;
   readonly object: IPAllocation;
   readonly addresses: InterfaceAddress[];
@@ -58,31 +58,38 @@ interface Parts {
   definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
 }
 
-/** Whether everything that was to be learnt at the first start of a boot, or of a journal, has been. */
+/** Whether the recovery at the first start of a boot, or of a journal, is complete. */
 export function isSettled({ sql, context }: Ledger): boolean {
   return sql.meta.get(BOOT)?.value === context.bootId;
 }
 
-/** For a journal that is new: damaged, lost, or of a node that was installed just now. Returns how many were recorded. Throws ApiAway. */
+/**
+ * For a new journal: the old one was damaged or lost, or the node was just installed. Returns how many attachments were
+ * recorded. Throws ApiAway.
+ */
 export async function recoverJournal(parts: Parts): Promise<number> {
   if (parts.folder.ledger.sql.meta.get(BOOT) !== undefined) return 0;
   return (await settle(parts, { formerBoot: false })).recorded;
 }
 
-/** Once after a reboot. `ours`: the API is sure to speak of this machine. Returns how many addresses are owed, and how many recorded. Throws ApiAway. */
+/**
+ * Once after a reboot. `ours`: the API certainly describes this machine. Returns how many addresses are to be released,
+ * and how many attachments were recorded. Throws ApiAway.
+ */
 export async function settleFormerBoot(parts: Parts, { ours }: { readonly ours: boolean }): Promise<Counts> {
   if (isSettled(parts.folder.ledger)) return { recorded: 0, owed: 0 };
   return settle(parts, { formerBoot: ours });
 }
 
 /**
- * At every other start, beside all else: a journal may have lost its end with the power, or be an older copy. Everything is read
- * a second time before it is believed, because the list is from a cache. Returns how many were recorded. Throws ApiAway.
+ * At every other start, in the background: a journal may have lost its end in a power failure, or be an older copy.
+ * Everything is read a second time before it counts, because the list comes from a cache. Returns how many attachments
+ * were recorded. Throws ApiAway.
  */
 export async function recoverUnknown(parts: Parts & { readonly client: AllocationClient }): Promise<number> {
   const { client, context, folder } = parts;
   const unknown = await listOfNode(parts, { resourceVersion: "0" });
-  const confirmed: Found[] = [];
+  const confirmed: FoundAttachment[] = [];
   for (const one of unknown) {
     const { network } = one.object.spec;
     if (isKnown(folder.ledger, one)) continue;
@@ -103,7 +110,7 @@ export async function recoverUnknown(parts: Parts & { readonly client: Allocatio
 }
 
 const READ_MS_MAX = 10_000;
-/** Pods asked for at once. */
+/** Pods read at once. */
 const TOGETHER_MAX = 8;
 const NONE: ReadonlySet<string> = new Set();
 
@@ -124,8 +131,8 @@ async function settle(parts: Parts, { formerBoot }: { readonly formerBoot: boole
   });
 }
 
-/** UIDs of the pods that have ended, of what the journal does not know. */
-async function endedPods(parts: Parts, found: readonly Found[]): Promise<Set<string>> {
+/** UIDs of pods that have ended, among the attachments that the journal does not know. */
+async function endedPods(parts: Parts, found: readonly FoundAttachment[]): Promise<Set<string>> {
   const pods = new Map<string, PodIdentity>();
   for (const one of found) {
     const { pod } = one.attachment;
@@ -139,8 +146,8 @@ async function endedPods(parts: Parts, found: readonly Found[]): Promise<Set<str
   return ended;
 }
 
-async function listOfNode(parts: Parts, query: Readonly<Record<string, string>>): Promise<Found[]> {
-  const found = new Map<string, Found>();
+async function listOfNode(parts: Parts, query: Readonly<Record<string, string>>): Promise<FoundAttachment[]> {
+  const found = new Map<string, FoundAttachment>();
   await parts.api.list({
     path: ALLOCATIONS_PATH,
     query,
@@ -164,7 +171,7 @@ async function listOfNode(parts: Parts, query: Readonly<Record<string, string>>)
 function settleAll(
   ledger: Ledger,
   transaction: Transaction,
-  all: readonly Found[],
+  all: readonly FoundAttachment[],
   parts: Parts,
   ended: ReadonlySet<string>,
 ): Counts {
@@ -189,7 +196,7 @@ function settleAll(
 }
 
 /** Whether the journal has the attachment, an ADD that is about to make it, or its release. */
-function isKnown({ sql, networks }: Ledger, { attachment, object, addresses }: Found): boolean {
+function isKnown({ sql, networks }: Ledger, { attachment, object, addresses }: FoundAttachment): boolean {
   const { containerID: containerId, interface: interfaceName } = attachment;
   const { network } = object.spec;
   const space = networks.get(network);
@@ -203,13 +210,13 @@ function isKnown({ sql, networks }: Ledger, { attachment, object, addresses }: F
   );
 }
 
-/** Whether a DEL of the container has come, of this boot or of an earlier one, and found nothing to end. */
-function wasDeleted({ sql }: Ledger, { attachment, object }: Found): boolean {
+/** Whether a DEL of the container has come, in this boot or an earlier one, and found nothing to end. */
+function wasDeleted({ sql }: Ledger, { attachment, object }: FoundAttachment): boolean {
   const { containerID, interface: interfaceName } = attachment;
   return sql.tombstones.all(containerID, interfaceName, object.spec.network).length > 0;
 }
 
-function oweAll(ledger: Ledger, { attachment, object, addresses }: Found): number {
+function oweAll(ledger: Ledger, { attachment, object, addresses }: FoundAttachment): number {
   const { containerID: containerId, interface: interfaceName } = attachment;
   const owner = fromAllocationOwner(object.spec.owner);
   for (const { address } of addresses) {
@@ -219,9 +226,9 @@ function oweAll(ledger: Ledger, { attachment, object, addresses }: Found): numbe
   return addresses.length;
 }
 
-/** Older than anything that this boot's runtime asks for, so that every DEL of it counts. Its namespace was never seen. */
+/** Older than every request of this boot's runtime, so that any DEL of it counts. Its namespace is unknown. */
 function wantOf(
-  { attachment, object }: Found,
+  { attachment, object }: FoundAttachment,
   definition: NetworkDefinition,
   context: NodeContext,
 ): AttachWant {

@@ -21,8 +21,8 @@ interface Asking {
 }
 
 /**
- * An operator takes an address back. Used by an attachment, or held by a pod that lives, it is refused unless forced;
- * held by a claim that still exists always: delete the claim. Throws ApiAway and RefusalError.
+ * An operator releases an address. While an attachment uses it or a living pod holds it, this is refused unless forced;
+ * while its claim exists it is always refused: delete the claim. Throws ApiAway and RefusalError.
  */
 export async function releaseInKubernetes(
   client: AllocationClient,
@@ -35,7 +35,7 @@ export async function releaseInKubernetes(
     client,
     { name: allocationName(network, address) },
     async ({ object }) => {
-      // To every allocator it has rested long enough then.
+      // For every allocator its cool-down is over then.
       if (object.status?.state === "Cooling") return { kind: "cool", since: isoTime(0) };
       const holders = await whoNeeds(object, force, asking);
       if (holders === null) return { kind: "cool" };
@@ -54,7 +54,7 @@ export async function releaseInKubernetes(
   return { kind: "released", addresses: [released], holder: describeHolder(owner) };
 }
 
-/** Who keeps an allocation from being taken back: its owner and the containers that use it; null: nobody. */
+/** Whoever prevents the release: the owner and the containers that use the address; null: nobody. */
 async function whoNeeds(
   { spec, status }: IPAllocation,
   force: boolean,
@@ -66,9 +66,9 @@ async function whoNeeds(
   const users = Object.values(status?.attachments ?? {}).map(
     (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
   );
-  // By force neither: the claim lists the address, so it would come back to it, or two would have it.
+  // Not even by force: the claim lists the address, so it would get it back, or two owners would have it.
   const claimed = owner.kind === "claim" && (await claimExists(api, owner, deadlineMs));
-  // Imported and adopted addresses have no attachments: whether they are used is known by their pod alone.
+  // Imported and adopted addresses have no attachments: only the pod tells whether they are in use.
   const asksPod = owner.kind === "pod" && owner.namespace !== "" && owner.name !== "" && users.length === 0;
   const lives = asksPod && !force && (await podState(owner)) === "living";
   const isNeeded = claimed || lives || (users.length > 0 && !force);
@@ -82,6 +82,6 @@ async function claimExists(
 ): Promise<boolean> {
   const path = namespacedPath(CLAIMS_PATH, namespace, name);
   const read = await new ObjectClient(api).get(path, deadlineMs);
-  // What may not be read, or has no definition now, may exist.
+  // A claim that may not be read, or whose definition is missing now, may exist.
   return read.kind === "present" ? read.object.metadata.uid === uid : read.kind !== "absent";
 }

@@ -18,19 +18,19 @@ import { reconsider } from "./reconsider.ts";
 import { reserve } from "./reserve.ts";
 import { takeOverFirst } from "./take-over.ts";
 
-/** What reservations work with. */
+/** Everything that reservations work with. */
 interface ReservationParts
   extends Pick<AttachParts, "context" | "client" | "hint" | "claimAccess" | "continuity" | "follow"> {
   readonly api: KubeApi;
   readonly hostLocal: HostLocalTakeover;
-  readonly turns: KeyedMutex;
-  /** For one reservation or release, ms. */
+  readonly mutex: KeyedMutex;
+  /** Time for one reservation or release, ms. */
   readonly msMax: number;
 }
 
-type Holding = InterfaceAddress & { readonly network: string; readonly object: IPAllocation };
+type OwnedAllocation = InterfaceAddress & { readonly network: string; readonly object: IPAllocation };
 
-/** Reservations as IPAllocations without an attachment. Methods throw ApiAway; `release` throws RefusalError API_REFUSED too. */
+/** Reservations as IPAllocations without an attachment. Methods throw ApiAway; `release` also throws API_REFUSED. */
 export class KubernetesReservations implements Reservations {
   readonly #parts: ReservationParts;
 
@@ -39,7 +39,7 @@ export class KubernetesReservations implements Reservations {
   }
 
   reserve(want: ReserveWant): Promise<ReserveOutcome> {
-    return this.#inTurn(want.owner, async (deadlineMs) => {
+    return this.#exclusively(want.owner, async (deadlineMs) => {
       const { hostLocal, context } = this.#parts;
       const refusal = await takeOverFirst(hostLocal, context.clock, want, deadlineMs);
       if (refusal !== null) return { kind: "refused", refusal };
@@ -48,13 +48,13 @@ export class KubernetesReservations implements Reservations {
   }
 
   release(owner: Owner): Promise<OwnerReleaseOutcome> {
-    return this.#inTurn(owner, (deadlineMs) => releaseOwner(this.#parts, owner, deadlineMs));
+    return this.#exclusively(owner, (deadlineMs) => releaseOwner(this.#parts, owner, deadlineMs));
   }
 
-  async #inTurn<T>(owner: Owner, work: (deadlineMs: number) => Promise<T>): Promise<T> {
-    const { turns, context, msMax } = this.#parts;
+  async #exclusively<T>(owner: Owner, work: (deadlineMs: number) => Promise<T>): Promise<T> {
+    const { mutex, context, msMax } = this.#parts;
     const deadlineMs = context.clock.monotonicMs() + msMax;
-    const leave = await turns.enter(ownerKey(owner), deadlineMs);
+    const leave = await mutex.enter(ownerKey(owner), deadlineMs);
     if (leave === null) throw new ApiAway(STILL_UNDER_WAY);
     try {
       return await work(deadlineMs);
@@ -104,7 +104,7 @@ async function reserveOnce(
       pools: poolsOf(parts, want),
       holder: { owner: toAllocationOwner(want.owner), attachment: null },
       deadlineMs,
-      // Whoever repeats it finds by the owner what was reserved: nothing need be remembered here.
+      // A repeat finds by the owner what was reserved: nothing needs to be remembered here.
       announce: async () => {},
       follow: () => parts.follow(want.network),
     },
@@ -118,12 +118,12 @@ async function reserveOnce(
   for (const one of addresses) await rest(parts, want.owner, { ...one, network: want.network }, deadlineMs);
   if (reserved.kind === "reserved")
     throw new ApiAway(`${whyNot}; what this reservation had reserved is given back`);
-  // Somebody has what was asked for: the picture knows it now, and the refusal names the holder.
-  if (want.wish.kind === "addresses" && reserved.refusal.code === "POOL_FULL") return "again";
+  // The requested address is taken: the hint knows it now, and the refusal names the holder.
+  if (want.request.kind === "addresses" && reserved.refusal.code === "POOL_FULL") return "again";
   return refusedOrAgain(parts, want, reserved.refusal, deadlineMs);
 }
 
-/** What the hint says is looked up before anybody is refused. */
+/** What the hint says is read from the API before anything is refused. */
 async function refusedOrAgain(
   parts: ReservationParts,
   want: ReserveWant,
@@ -134,13 +134,13 @@ async function refusedOrAgain(
   return outcome === "again" ? outcome : { kind: "refused", refusal: outcome.refusal };
 }
 
-/** Decides from what the API server says that the owner has, and from the picture of what is free. */
+/** Decides from the owner's allocations in the API, and from the hint of free addresses. */
 async function decide(
   parts: ReservationParts,
   want: ReserveWant,
   deadlineMs: number,
 ): Promise<ReservationDecision> {
-  const { owner, network, definition, wish } = want;
+  const { owner, network, definition, request } = want;
   const own = (await readHoldings(parts.api, owner, deadlineMs)).filter((one) => one.network === network);
   return decideReservation({
     definition,
@@ -151,15 +151,15 @@ async function decide(
       state: object.status?.state === "Cooling" ? "cooling" : "bound",
       adopted: false,
     })),
-    wish,
+    request,
     seed: OWNER_KINDS[owner.kind].outlivesAttachments ? owner.uid : null,
     nowMs: parts.context.clock.monotonicMs(),
-    // Known by name only to the API server, which reconsider asks.
+    // Only the API server knows the name, and reconsider reads it.
     holderOf: () => null,
   });
 }
 
-/** Lets everything of an owner rest that nobody is attached to. Throws ApiAway and RefusalError API_REFUSED. */
+/** Releases everything of an owner that has no attachments. Throws ApiAway and RefusalError API_REFUSED. */
 async function releaseOwner(
   parts: ReservationParts,
   owner: Owner,
@@ -171,7 +171,7 @@ async function releaseOwner(
   const claim =
     owner.kind === "claim" && held.length > 0 ? await parts.claimAccess.read(owner, deadlineMs) : null;
   if (users.length > 0 || claim?.uid === owner.uid) return inUse(owner, held, users);
-  const addresses: Holding[] = [];
+  const addresses: OwnedAllocation[] = [];
   for (const one of held) {
     const outcome = await rest(parts, owner, one, deadlineMs);
     if (outcome.kind === "left") return inUse(owner, [one], outcome.why);
@@ -183,11 +183,11 @@ async function releaseOwner(
   };
 }
 
-/** `left`: who is attached to it by now. Nothing is done to what is not the owner's any more. */
+/** `left`: what has attached meanwhile. An address that is no longer the owner's is left alone. */
 async function rest(
   { client, hint }: ReservationParts,
   owner: Owner,
-  { network, address }: Pick<Holding, "network" | "address">,
+  { network, address }: Pick<OwnedAllocation, "network" | "address">,
   deadlineMs: number,
 ): Promise<GivenBack<string[]>> {
   const outcome = await giveBack<string[]>(
@@ -205,7 +205,11 @@ async function rest(
   return outcome;
 }
 
-function inUse(owner: Owner, held: readonly Holding[], users: readonly string[]): OwnerReleaseOutcome {
+function inUse(
+  owner: Owner,
+  held: readonly OwnedAllocation[],
+  users: readonly string[],
+): OwnerReleaseOutcome {
   const addresses = held.map(({ address }) => formatAddress(address)).join(", ");
   const holder = [...new Set([describeOwner(owner), ...users])].join(", ");
   return { kind: "refused", refusal: refuse("IN_USE", { addresses, holder }) };
@@ -226,9 +230,9 @@ function poolsOf({ hint, context }: ReservationParts, { network, definition }: R
   return pools;
 }
 
-/** Everything of an owner, from the quorum. */
-async function readHoldings(api: KubeApi, owner: Owner, deadlineMs: number): Promise<Holding[]> {
-  const found: Holding[] = [];
+/** All allocations of an owner, by a quorum read. */
+async function readHoldings(api: KubeApi, owner: Owner, deadlineMs: number): Promise<OwnedAllocation[]> {
+  const found: OwnedAllocation[] = [];
   const wanted = toAllocationOwner(owner);
   await api.list({
     path: ALLOCATIONS_PATH,

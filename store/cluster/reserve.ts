@@ -11,7 +11,7 @@ import { type Holder, sameAllocationOwner } from "./allocations/allocation-objec
 import type { Hint } from "./allocations/hint.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
 
-/** Refused creates after which the hint is plainly wrong, and the network is followed. */
+/** Refused creates after which the hint is plainly wrong, and the network is watched. */
 const CONFLICTS_TO_FOLLOW = 3;
 
 export interface Reservation {
@@ -22,22 +22,22 @@ export interface Reservation {
   readonly pools: readonly Pool[];
   readonly holder: Holder;
   readonly deadlineMs: number;
-  /** Makes durable what is about to be tried or may be reserved already. */
+  /** Makes durable what is about to be tried or may already be reserved. */
   announce(addresses: readonly InterfaceAddress[]): Promise<void>;
-  /** The hint misled this ADD again and again. */
+  /** The hint has misled this ADD repeatedly. */
   follow(): void;
 }
 
-/** What a reservation came to; `reserved` of a refused one must be given back. */
-export type Reserved =
+/** The outcome of a reservation; the `reserved` addresses of a refused one must be released. */
+export type SlotsOutcome =
   | { readonly kind: "reserved"; readonly addresses: readonly InterfaceAddress[] }
   | { readonly kind: "refused"; readonly refusal: Refusal; readonly reserved: readonly InterfaceAddress[] };
 
 /**
- * Reserves one address for each slot, all slots at once. Throws ApiAway when an outcome is unknown: what was announced
- * may be reserved then.
+ * Reserves one address for each slot, all slots at once. Throws ApiAway when an outcome is unknown: then everything
+ * announced may be reserved.
  */
-export async function reserve(reservation: Reservation, slots: readonly Slot[]): Promise<Reserved> {
+export async function reserve(reservation: Reservation, slots: readonly Slot[]): Promise<SlotsOutcome> {
   const searches = slots.map((slot) => new Search(reservation, slot));
   const tried: InterfaceAddress[] = [];
   for (const search of searches) if (search.next()) tried.push(search.present);
@@ -47,7 +47,7 @@ export async function reserve(reservation: Reservation, slots: readonly Slot[]):
     for (const search of searches) search.leave();
     throw error;
   }
-  // What is certainly somebody else's was not reserved, and nothing of it is owed.
+  // An address that certainly belongs to another owner was not reserved, and is not to be released.
   const announceInstead = (lost: InterfaceAddress, next: InterfaceAddress) => {
     tried.splice(tried.indexOf(lost), 1, next);
     return reservation.announce(tried);
@@ -65,7 +65,7 @@ export async function reserve(reservation: Reservation, slots: readonly Slot[]):
     : { kind: "refused", refusal, reserved: addresses };
 }
 
-/** The search for one address in one range set: candidate after candidate, until the storage lets have one. */
+/** The search for one address in one range set: tries candidate after candidate. */
 class Search {
   readonly #reservation: Reservation;
   readonly #pool: Pool;
@@ -130,7 +130,7 @@ class Search {
     );
   }
 
-  /** The mark of a candidate that was not tried and will not be: without it somebody else may try it. */
+  /** Removes the mark of a candidate that was not tried and will not be, so that other ADDs may try it. */
   leave(): void {
     this.#unmark();
     this.#unmark = () => {};
@@ -148,7 +148,7 @@ class Search {
     }
   }
 
-  /** Whether the candidate is the holder's now. */
+  /** Returns whether the candidate now belongs to the holder. */
   async #take(one: InterfaceAddress): Promise<boolean> {
     const { client, definition, holder, hint, deadlineMs } = this.#reservation;
     const outcome = await hold<AllocationReading>(client, {
@@ -156,7 +156,7 @@ class Search {
       one,
       holder,
       deadlineMs,
-      // What rests surely exists: reading it first saves a refused create.
+      // A cooling address certainly has an object: reading it first saves a refused create.
       believed: this.#resting ? undefined : null,
       whyNot: (reading) => (reading === null || this.#mayHave(reading, one) ? null : reading),
       replaced: (object) => formerKeys(object, holder),
@@ -184,15 +184,15 @@ class Search {
     }
   }
 
-  /** Whether an address that rests has rested enough for this holder. */
+  /** Whether the cool-down of an address is over for this holder. */
   #mayHave({ object, serverMs }: AllocationReading, one: InterfaceAddress): boolean {
     const { holder, definition, hint } = this.#reservation;
     if (object.status?.state !== "Cooling") return true;
-    // It goes as soon as nothing holds it; its name is free then.
+    // It is deleted as soon as its finalizers are gone; then its name is free.
     if (object.metadata.deletionTimestamp !== undefined) return false;
     const restMs = definition.cooldownSeconds * 1_000;
     const sinceMs = parseTime(object.status.since ?? "");
-    // By the server's clock, or by having watched it: clocks of nodes prove nothing.
+    // By the server's clock, or by having seen it for so long: clocks of nodes prove nothing.
     const rested =
       (serverMs !== null && serverMs - sinceMs >= restMs) ||
       hint.restSeenMs(definition.name, one.address, object.metadata.resourceVersion) >= restMs;
@@ -200,8 +200,8 @@ class Search {
   }
 
   /**
-   * The mark of what somebody holds stays, and is his from now on. Taken back, it would be free to all who know his
-   * allocation from a watch already.
+   * Keeps the mark of an address that another owner holds, as that owner's. Without it the address would be free for
+   * every ADD that already knows the allocation from a watch.
    */
   #lose({ address }: InterfaceAddress, { spec, status, metadata }: AllocationReading["object"]): void {
     const { hint, definition } = this.#reservation;
@@ -210,7 +210,7 @@ class Search {
     hint.note(definition.name, address, spec.owner.uid, cooling, metadata.resourceVersion);
   }
 
-  /** What may have been reserved counts as the holder's until somebody knows better. */
+  /** What may have been reserved counts as the holder's until the truth is known. */
   #abandon({ address }: InterfaceAddress, error: unknown): void {
     const { hint, definition, holder } = this.#reservation;
     if (error instanceof RefusalError) this.#unmark();
@@ -218,7 +218,7 @@ class Search {
   }
 }
 
-/** Attachments that an earlier attempt of the same pod's interface left behind. */
+/** Attachments that an earlier attempt for the same interface of the pod left behind. */
 export function formerKeys(
   object: AllocationReading["object"],
   { attachment }: Pick<Holder, "attachment">,

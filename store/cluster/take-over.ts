@@ -4,7 +4,7 @@ import type { Clock } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { HostLocalTakeover } from "../host-local/takeover.ts";
 
-/** What host-local gave on this node comes before every ADD. Resolves with why it is not recorded; null: it is. */
+/** Records host-local's addresses before an ADD. Resolves with why they cannot be recorded; null: they are. */
 export async function takeOverFirst(
   hostLocal: HostLocalTakeover,
   clock: Clock,
@@ -25,7 +25,7 @@ export async function takeOverFirst(
   }
 }
 
-/** Looks at the folders that were read before. An API server that is away is waited for: it comes again. */
+/** Checks the folders that were read before. When the API server is away, it is retried later. */
 export async function followLeases(hostLocal: HostLocalTakeover): Promise<void> {
   try {
     await hostLocal.follow();
@@ -34,7 +34,7 @@ export async function followLeases(hostLocal: HostLocalTakeover): Promise<void> 
   }
 }
 
-/** Throws what is neither a refusal nor an API server that is away. */
+/** Rethrows everything but a refusal and an API server that is away. */
 function refusalOf(error: unknown): Refusal {
   if (error instanceof RefusalError) return error.refusal;
   if (error instanceof ApiAway) return refuse("API_AWAY", { problem: error.message });

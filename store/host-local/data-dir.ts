@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { folderVersion, LeaseProblem } from "./lease-files.ts";
 
-/** What systemd mounts over folders that a unit must not see: PrivateTmp=, and ProtectHome= or InaccessiblePaths=. */
+/** What systemd mounts over folders hidden from a unit: PrivateTmp=, and ProtectHome= or InaccessiblePaths=. */
 const SANDBOX_ROOT = /\/systemd-private-[^/]+\/tmp$|\/systemd\/inaccessible\//;
 
-/** Where host-local keeps a network's addresses on this node. Throws RefusalError when its `dataDir` says nothing here. */
+/** host-local's folder for a network on this node. Throws RefusalError when its `dataDir` has no meaning here. */
 export function dataFolder(
   { network, dataDir }: { readonly network: string; readonly dataDir: string | undefined },
   { standard, allowed }: { readonly standard: string; readonly allowed: readonly string[] | null },
@@ -18,14 +18,14 @@ export function dataFolder(
     const remedy = `this daemon reads host-local's addresses in ${allowed.join(", ")} only; if containers of this network still have some, let the daemon see the folder and name it in the setting hostLocalDirs, else remove the key`;
     throw new RefusalError(refuse("CONFIG_INVALID", { key: "ipam.dataDir", value: dataDir, remedy }));
   }
-  // host-local's own default, written out, need not be there before host-local has run.
+  // host-local's own default, given explicitly, need not exist before host-local has run.
   if (dataDir !== standard) refuseHidden({ network, dataDir }, mounts, readBefore);
   return join(dataDir, network);
 }
 
 /**
- * Throws RefusalError when this process cannot see a `dataDir` that a configuration names: that it is absent here is no
- * evidence that no container has an address in it. `readBefore`: everything that was in it is recorded.
+ * Throws RefusalError when this process cannot see the `dataDir` of a configuration: a folder that is missing here is
+ * no evidence that no container has an address in it. `readBefore`: everything in it is already recorded.
  */
 export function refuseHidden(
   { network, dataDir }: { readonly network: string; readonly dataDir: string },
@@ -51,13 +51,13 @@ export function refuseHidden(
   }
 }
 
-/** What cannot be read may be any container's address. */
+/** A folder or file that cannot be read may hold any container's address. */
 export function unreadable(network: string, { path, message: problem }: LeaseProblem): Refusal {
   const remedy = `make it readable for the daemon; or, if no container has an address of host-local's any more, remove it (holdfast import --dry-run --network ${network} shows what it holds)`;
   return refuse("HOST_LOCAL_UNREADABLE", { network, path, problem, remedy });
 }
 
-/** The mount point over `path` that hides what the machine has there; null: none does. `mountinfo` as in proc(5). */
+/** The mount point that hides the machine's own content at `path`; null: none does. `mountinfo` as in proc(5). */
 export function hidingMount(path: string, mountinfo: string): string | null {
   let over = { root: "", point: "" };
   for (const line of mountinfo.split("\n")) {
@@ -66,13 +66,13 @@ export function hidingMount(path: string, mountinfo: string): string | null {
       String.fromCharCode(Number.parseInt(octal, 8)),
     );
     const covers = point !== "" && `${path}/`.startsWith(point === "/" ? point : `${point}/`);
-    // Of two mounts in one place the later one is seen.
+    // Of two mounts at one place, the later one is visible.
     if (covers && point.length >= over.point.length) over = { root, point };
   }
   return SANDBOX_ROOT.test(over.root) ? over.point : null;
 }
 
-/** What the file systems of this process are. Read once: a unit's sandbox is complete when its process starts. */
+/** The mounts of this process. Read once: a unit's sandbox is complete when its process starts. */
 export class OwnMounts {
   #mountinfo: string | null = null;
 

@@ -5,12 +5,12 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";
 
-/** What is wrong between host-local's folders and what is recorded, network by network. */
+/** Differences between host-local's folders and the recorded allocations, network by network. */
 export async function leaseFindings(takeover: HostLocalTakeover): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const definition of takeover.definitions) {
     try {
-      for (const judged of await takeover.look(definition)) {
+      for (const judged of await takeover.inspect(definition)) {
         const finding = findingOf(definition.name, judged);
         if (finding !== null) findings.push({ invariant: "host-local", ...finding });
       }

@@ -11,23 +11,26 @@ import type { Address } from "../../ipam/space/address.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { type Clock, nextTurn } from "../../platform/time.ts";
 
-/** Files read side by side: the folder of a large network is read within seconds, and others use the disk too. */
+/** Files read in parallel: a large folder is read within seconds, and other processes use the disk too. */
 const READ_AT_ONCE = 32;
 
-/** Files looked at, at some microseconds each, before other work gets its turn. */
+/** Files checked, at some microseconds each, before other work gets its turn. */
 const LOOKS_PER_TURN = 200;
 
-/** One address that host-local has given: a file. */
+/** One address that host-local has allocated: a file. */
 export interface Lease {
   readonly address: Address;
   readonly path: string;
-  /** Inode and time of the last change: another one is another lease. Without the device, which a reboot may number anew. */
+  /**
+   * Inode and time of the last change; a different one is a different lease. Without the device, whose number may
+   * change.
+   */
   readonly fileId: string;
-  /** null: the file names no container (host-local was killed between making and writing it). */
+  /** null: the file names no container (host-local was killed between creating and writing it). */
   readonly holder: LeaseHolder | null;
 }
 
-/** A folder or file that is there and cannot be read. Unknown means in use. */
+/** A folder or file that exists and cannot be read. Unknown means in use. */
 export class LeaseProblem extends Error {
   readonly path: string;
 
@@ -38,8 +41,8 @@ export class LeaseProblem extends Error {
 }
 
 /**
- * Changes whenever a file of the folder is made or removed; null when there is no folder. Synchronous: it is asked at
- * every ADD and costs microseconds. Throws LeaseProblem.
+ * Changes whenever a file of the folder is created or removed; null when there is no folder. Synchronous: it is called
+ * at every ADD and costs microseconds. Throws LeaseProblem.
  */
 export function folderVersion(folder: string): string | null {
   try {
@@ -53,8 +56,8 @@ export function folderVersion(folder: string): string | null {
 }
 
 /**
- * Every lease of a folder, in no order. Files that are the same as in `former` are not opened again: a runtime that ends a
- * thousand containers one by one changes the folder a thousand times. Throws LeaseProblem: a lease that cannot be read may be
+ * Every lease of a folder, in no order. Files unchanged since `former` are not opened again: a runtime that ends a
+ * thousand containers one by one changes the folder a thousand times. Throws LeaseProblem: an unreadable lease may be
  * any container's.
  */
 export async function readLeases(
@@ -84,13 +87,13 @@ export async function readLeases(
   return leases;
 }
 
-/** Removes a lease's file as host-local would, unless it is another lease by now. Throws what the file system says. */
+/** Removes a lease's file as host-local would, unless it is another lease by now. Throws errors of the file system. */
 export function removeLease(path: string, fileId: string): void {
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
   if (found?.isFile() && fileIdOf(found) === fileId) unlinkSync(path);
 }
 
-/** Whether the file is the one that was read. What cannot be told is read again, and says what is wrong. */
+/** Whether the file is the one that was read. If that is unknown, it is read again, which reports the problem. */
 function isUnchanged({ path, fileId }: Lease): boolean {
   try {
     const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
@@ -100,7 +103,7 @@ function isUnchanged({ path, fileId }: Lease): boolean {
   }
 }
 
-/** Null when it has gone meanwhile. Never waits for a pipe's writer and never follows a link out of the folder. */
+/** null when the file is gone by now. Never blocks on a pipe and never follows a link out of the folder. */
 async function readLease(path: string): Promise<Pick<Lease, "fileId" | "holder"> | null> {
   try {
     const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);

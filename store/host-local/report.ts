@@ -8,38 +8,38 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";
 
-/** What becomes, or would become, of one address that is in use from before. */
+/** What happens, or would happen, to one address that was in use before Holdfast. */
 type ImportAction =
   /** A dry run: it would be recorded. */
   | "would-record"
   | "recorded-now"
   | "recorded-before"
-  /** Its container has ended here; what said that it is in use is only left over. */
+  /** Its container has ended here; the file or annotation is left over. */
   | "ended"
-  /** The address is recorded for the pod that the container is of. */
+  /** The address is recorded for the pod of the container. */
   | "held-by-pod"
-  /** Somebody else has the address. */
+  /** Another owner has the address. */
   | "conflict"
   /** In no subnet of the network. */
   | "outside"
-  /** Nobody has defined the network yet: its first ADD, or an applied definition, does. */
+  /** The network has no definition yet: its first ADD, or an applied definition, provides it. */
   | "undefined";
 
 export interface ImportItem {
   readonly network: string;
   readonly address: string;
-  /** Who uses it according to the source. */
+  /** The user of the address according to the source. */
   readonly user: string;
-  /** Where that is written. */
+  /** The file or object that says so. */
   readonly source: string;
   readonly action: ImportAction;
-  /** "" where the action says it all. */
+  /** "" where the action says everything. */
   readonly detail: string;
 }
 
-/** What `POST /v1/import` answers: every address, and what could not be read at all. */
+/** The answer of `POST /v1/import`: every address, and what could not be read. */
 export interface ImportReport {
-  /** Where host-local's addresses were looked for; left out where nothing is read from folders. */
+  /** The folders of host-local that were read; absent where nothing is read from folders. */
   readonly folders?: readonly string[];
   readonly items: readonly ImportItem[];
   readonly problems: readonly { readonly code: string; readonly message: string; readonly hint: string }[];
@@ -48,12 +48,12 @@ export interface ImportReport {
 export interface ImportRequest {
   /** Default: every network. */
   readonly network?: string;
-  /** In the place of the network's own; needs a network. */
+  /** Instead of the network's own; requires a network. */
   readonly dataDir?: string;
   readonly dryRun: boolean;
 }
 
-/** Takes over what host-local gave on this node, or only tells what that would do. Throws RefusalError NOT_FOUND. */
+/** Takes over what host-local allocated on this node, or reports what that would do. Throws RefusalError NOT_FOUND. */
 export async function importLeases(
   takeover: HostLocalTakeover,
   { network, dataDir, dryRun }: ImportRequest,
@@ -74,7 +74,7 @@ export async function importLeases(
   for (const definition of defined) {
     await attempt(definition.name, () => {
       for (const folder of takeover.foldersOf(definition, dataDir)) folders.add(folder);
-      return dryRun ? takeover.look(definition, dataDir) : takeover.takeOver(definition, dataDir);
+      return dryRun ? takeover.inspect(definition, dataDir) : takeover.takeOver(definition, dataDir);
     });
   }
   if (dryRun) {
@@ -83,7 +83,7 @@ export async function importLeases(
       await attempt(folder.network, async () => {
         if (dataDir !== undefined) takeover.refuseHidden(folder.network, dataDir);
         folders.add(folder.path);
-        return takeover.lookAt(folder.network, folder.path);
+        return takeover.inspectUndefined(folder.network, folder.path);
       });
     }
   } else if (network !== undefined && defined.length === 0) {
@@ -93,7 +93,7 @@ export async function importLeases(
   return { items: items.sort((a, b) => (order(a) < order(b) ? -1 : 1)), problems, folders: [...folders] };
 }
 
-/** Folders of networks that are not ours yet, or not defined: what their first ADD would meet. */
+/** Folders of networks that are not ours yet, or not defined: what their first ADD would take over. */
 function undefinedFolders(
   takeover: HostLocalTakeover,
   network: string | undefined,

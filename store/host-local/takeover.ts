@@ -4,91 +4,91 @@ import { describeOwner } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
-import { SaidOnce } from "../../platform/warn-once.ts";
+import { RecentKeys } from "../../platform/warn-once.ts";
 import { dataFolder, OwnMounts, refuseHidden, unreadable } from "./data-dir.ts";
 import { byHolder, describeLease, type JudgedLease } from "./judged-lease.ts";
-import type { LeaseBook, LeaseVerdict } from "./lease-book.ts";
 import { folderVersion, type Lease, LeaseProblem, readLeases, removeLease } from "./lease-files.ts";
+import type { LeaseStore, LeaseVerdict } from "./lease-store.ts";
 
 /** The kernel stamps folders with a clock that ticks every 1 to 10 ms: within one tick two changes look like one. */
 const TICK_MS_MAX = 50;
 
-/** Where host-local may have kept addresses on this node. */
 export interface HostLocalDirs {
   /** Where no `dataDir` is given. */
   readonly standard: string;
-  /** The only ones that are read; null: any that a configuration names. */
+  /** The only folders that are read; null: any that a configuration names. */
   readonly allowed: readonly string[] | null;
 }
 
 const HOST_LOCAL_DIRS: HostLocalDirs = { standard: HOST_LOCAL_DATA_DIR, allowed: null };
 
-/** One folder of one network, as it was last read. */
-interface Reading {
+/** One folder of one network, as last read. */
+interface FolderReading {
   readonly version: string;
   /** When this version was first seen, ms of the monotonic clock. */
   readonly firstSeenMs: number;
-  /** It was read once more when every change of the same tick had to be visible. */
+  /** It was read again later than a clock tick after the change, when every change of that tick was visible. */
   readonly settled: boolean;
   readonly fingerprint: string;
-  /** What has ended since the version before was ended here too. */
+  /** Containers that ended since the version before were ended here too. */
   readonly followed: boolean;
   readonly leases: readonly JudgedLease[];
-  /** Those of addresses that somebody else has. */
+  /** Leases of addresses that another owner has. */
   readonly conflicts: readonly Lease[];
 }
 
 /**
- * What host-local gave before a network became ours stays with its containers. Before an address of a network is given,
- * every file of host-local's folder is recorded as allocated to its container; afterwards the folder is followed, because
- * runtimes end old containers with the configuration they were started with, and host-local then removes the file.
+ * Containers keep the addresses that host-local gave them before a network became ours. Before an address of a network
+ * is allocated, every file of host-local's folder is recorded as an allocation of its container. Afterwards the folder
+ * is followed, because runtimes end old containers with the configuration they were started with, and host-local then
+ * removes the file.
  *
  *   file     container here        verdict
- *   there    has the address       good
- *   there    never heard of        recorded, when nobody else has the address; else reported
- *   there    has ended             host-local was not told: the file is removed, as its own DEL would have done
+ *   exists   has the address       good
+ *   exists   never heard of        recorded if the address is free; else reported
+ *   exists   has ended             host-local was not told: the file is removed, as its own DEL would have done
  *   gone     as it was taken over  host-local's DEL ran: ended here too
- *   gone     attached by us since  good: the file is not needed any more
- *   folder gone or unreadable      no evidence of anything: nothing ends; unreadable, nothing is given either
- *   dataDir not to be seen         the same as unreadable, unless it was read before (data-dir.ts)
+ *   gone     attached by us since  good: the file is no longer needed
+ *   folder gone or unreadable      no evidence: nothing ends; if unreadable, nothing is allocated either
+ *   dataDir not visible            as unreadable, unless it was read before (data-dir.ts)
  * See docs/decisions/0029.
  */
 export class HostLocalTakeover {
-  readonly #book: LeaseBook;
+  readonly #leaseStore: LeaseStore;
   readonly #clock: Clock;
   readonly #dirs: HostLocalDirs;
   readonly #log: Pick<Log, "info" | "error">;
   readonly #mounts = new OwnMounts();
-  readonly #readings = new Map<string, Reading>();
+  readonly #readings = new Map<string, FolderReading>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #next = new Map<string, Promise<void>>();
-  readonly #said = new SaidOnce();
-  /** Counts how often the book was opened: what was recorded in the one before may not be in this one. */
-  #bookOpened = 0;
-  /** What ADDs were told of networks that nothing else defines. */
+  readonly #logged = new RecentKeys();
+  /** Number of times the store was opened: what was recorded in an earlier one may be missing in this one. */
+  #openCount = 0;
+  /** Definitions from ADDs of networks that have no other definition. */
   readonly #definitions = new Map<string, NetworkDefinition>();
 
   constructor(parts: {
-    readonly book: LeaseBook;
+    readonly leaseStore: LeaseStore;
     readonly clock: Clock;
     readonly dirs: HostLocalDirs | undefined;
     readonly log: Pick<Log, "info" | "error">;
   }) {
-    this.#book = parts.book;
+    this.#leaseStore = parts.leaseStore;
     this.#clock = parts.clock;
     this.#dirs = parts.dirs ?? HOST_LOCAL_DIRS;
     this.#log = parts.log;
   }
 
-  /** The book may be another one now, for example from a backup: every folder is read again before an address of its network is given. */
-  bookOpened(): void {
-    this.#bookOpened += 1;
+  /** The store may be another one now, such as a backup: every folder is read again before an address is allocated. */
+  storeOpened(): void {
+    this.#openCount += 1;
     this.#readings.clear();
   }
 
   /**
-   * Everything that host-local has given on a network is recorded when this resolves; null, as nearly always: it is now.
-   * `definition` is the one that counts, `others` may name further folders. Throws, or rejects with, RefusalError.
+   * Resolves when everything that host-local has allocated on a network is recorded; null, as nearly always: it already
+   * is. `definition` is the one in force, `others` may name further folders. Throws, or rejects with, RefusalError.
    */
   ensure(definition: NetworkDefinition, ...others: readonly NetworkDefinition[]): Promise<void> | null {
     if (definition.rangeSets.length === 0) return null;
@@ -98,28 +98,28 @@ export class HostLocalTakeover {
     const stale: string[] = [];
     for (const folder of folders) if (!this.#isCurrent(definition, folder, false)) stale.push(folder);
     if (stale.length === 0) return null;
-    return Promise.all(stale.map((folder) => this.#bring(definition, folder, false))).then(() => {});
+    return Promise.all(stale.map((folder) => this.#refresh(definition, folder, false))).then(() => {});
   }
 
-  /** Looks at every folder that was read before. One network's trouble is its own. */
+  /** Checks every folder that was read before. A problem of one network does not hold up the others. */
   async follow(): Promise<void> {
     for (const definition of this.definitions) {
       const { name } = definition;
       try {
-        const read = this.#book
+        const read = this.#leaseStore
           .folders()
           .flatMap(({ network, folder }) => (network === name ? [folder] : []));
-        const folders = this.#book.hasForgotten(name) ? [this.#folderOf(definition)] : read;
+        const folders = this.#leaseStore.hasForgotten(name) ? [this.#folderOf(definition)] : read;
         for (const folder of folders)
-          if (!this.#isCurrent(definition, folder, true)) await this.#bring(definition, folder, true);
+          if (!this.#isCurrent(definition, folder, true)) await this.#refresh(definition, folder, true);
       } catch (error) {
         if (!(error instanceof RefusalError)) throw error;
-        this.#sayOnce(error.refusal.message);
+        this.#logOnce(error.refusal.message);
       }
     }
   }
 
-  /** A container was deleted through us: host-local, which was not asked, would keep its files for ever. Never throws. */
+  /** Removes the files of a container deleted through us, which host-local would keep for ever. Never throws. */
   forget(container: { containerId: string; interface: string; network: string | null }): void {
     for (const [key, { leases }] of this.#readings) {
       if (container.network !== null && !key.startsWith(`${container.network}\n`)) continue;
@@ -131,20 +131,20 @@ export class HostLocalTakeover {
     }
   }
 
-  /** The leases of a network as they are now, and what taking them over would do. Changes nothing. Throws RefusalError. */
-  async look(definition: NetworkDefinition, dataDir?: string): Promise<JudgedLease[]> {
-    const judged: JudgedLease[] = [];
+  /** The present leases of a network, and what taking them over would do. Changes nothing. Throws RefusalError. */
+  async inspect(definition: NetworkDefinition, dataDir?: string): Promise<JudgedLease[]> {
+    const inspected: JudgedLease[] = [];
     for (const folder of this.foldersOf(definition, dataDir)) {
       const leases = await this.#attempt(definition.name, async () =>
         folderVersion(folder) === null ? [] : readLeases(this.#clock, folder),
       );
-      for (const lease of leases) judged.push({ lease, verdict: await this.#book.judge(definition, lease) });
+      for (const lease of leases)
+        inspected.push({ lease, verdict: await this.#leaseStore.judge(definition, lease) });
     }
-    return judged;
+    return inspected;
   }
 
-  /** The same of a network that nothing defines. */
-  lookAt(network: string, folder: string): Promise<JudgedLease[]> {
+  inspectUndefined(network: string, folder: string): Promise<JudgedLease[]> {
     return this.#attempt(network, async () => {
       const leases = folderVersion(folder) === null ? [] : await readLeases(this.#clock, folder);
       return leases.map((lease) => ({ lease, verdict: { kind: "undefined" } }));
@@ -154,50 +154,50 @@ export class HostLocalTakeover {
   /** Reads a network's folders now, whether they have changed or not. Throws RefusalError. */
   async takeOver(definition: NetworkDefinition, dataDir?: string): Promise<JudgedLease[]> {
     const folders = this.foldersOf(definition, dataDir);
-    for (const folder of folders) await this.#bring(definition, folder, true);
+    for (const folder of folders) await this.#refresh(definition, folder, true);
     return folders.flatMap((folder) => this.#readings.get(keyOf(definition.name, folder))?.leases ?? []);
   }
 
-  /** Where host-local's addresses of a network are, or may be. Throws RefusalError. */
+  /** The folders in which host-local's addresses of a network are or may be. Throws RefusalError. */
   foldersOf(definition: NetworkDefinition, dataDir?: string): string[] {
-    const before = this.#book.folders().filter(({ network }) => network === definition.name);
+    const before = this.#leaseStore.folders().filter(({ network }) => network === definition.name);
     const named = this.#folderOf(dataDir === undefined ? definition : { name: definition.name, dataDir });
     return [...new Set([named, ...before.map(({ folder }) => folder)])];
   }
 
-  /** Networks that something defines, or that an ADD did. */
+  /** Networks that have a definition, be it only from an ADD. */
   get definitions(): readonly NetworkDefinition[] {
     const known = new Map(this.#definitions);
-    for (const one of this.#book.definitions()) known.set(one.name, one);
+    for (const one of this.#leaseStore.definitions()) known.set(one.name, one);
     return [...known.values()].filter(({ rangeSets }) => rangeSets.length > 0);
   }
 
-  /** Folders of a network that are gone although containers were taken over from them and have not ended. */
+  /** Folders of a network that are gone although containers taken over from them are still attached. */
   lostFolders(network: string): string[] {
-    return this.#book
+    return this.#leaseStore
       .folders()
       .filter((one) => one.network === network && folderVersion(one.folder) === null)
-      .filter(({ folder }) => this.#book.isInUse(network, folder))
+      .filter(({ folder }) => this.#leaseStore.isInUse(network, folder))
       .map(({ folder }) => folder);
   }
 
-  /** Where every network without a `dataDir` has its folder. */
+  /** The folder for networks without a `dataDir`. */
   get standardDir(): string {
     return this.#dirs.standard;
   }
 
-  /** Throws RefusalError when this process cannot see a `dataDir` in which a network that nothing defines may have addresses. */
+  /** Throws RefusalError when this process cannot see a `dataDir` of an undefined network. */
   refuseHidden(network: string, dataDir: string): void {
     refuseHidden({ network, dataDir }, this.#mounts, () => false);
   }
 
   #folderOf({ name: network, dataDir }: Pick<NetworkDefinition, "name" | "dataDir">): string {
     return dataFolder({ network, dataDir }, this.#dirs, this.#mounts, (folder) =>
-      this.#book.folders().some((one) => one.network === network && one.folder === folder),
+      this.#leaseStore.folders().some((one) => one.network === network && one.folder === folder),
     );
   }
 
-  /** `following`: also what has ended was ended here. */
+  /** `following`: containers that have ended must have been ended here too. */
   #isCurrent(definition: NetworkDefinition, folder: string, following: boolean): boolean {
     const reading = this.#readings.get(keyOf(definition.name, folder));
     let version: string | null;
@@ -208,7 +208,7 @@ export class HostLocalTakeover {
     }
     if (version === null) {
       if (definition.dataDir !== undefined)
-        this.#sayOnce(
+        this.#logOnce(
           `network ${definition.name}: there is no ${folder}, so no address of host-local's is taken over`,
           "info",
         );
@@ -216,12 +216,12 @@ export class HostLocalTakeover {
     }
     if (reading === undefined || !reading.settled || (following && !reading.followed)) return false;
     if (reading.version !== version || reading.fingerprint !== definition.fingerprint) return false;
-    // Whoever had an address when it was read may have released it, and the file still says that it is in use.
-    return !reading.conflicts.some((lease) => this.#book.mayBeFree(definition, lease));
+    // An owner may have released its address since it was read, while the file still says that it is in use.
+    return !reading.conflicts.some((lease) => this.#leaseStore.mayBeFree(definition, lease));
   }
 
-  /** A reading that begins from now on: those who ask while one is under way share the next. */
-  async #bring(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
+  /** Starts a new reading; callers that arrive while one is under way share the next one. */
+  async #refresh(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
     const key = keyOf(definition.name, folder);
     const running = this.#running.get(key);
     if (running === undefined) return this.#start(definition, folder, following);
@@ -238,7 +238,7 @@ export class HostLocalTakeover {
     await next;
     const reading = this.#readings.get(key);
     if (reading !== undefined && reading.fingerprint !== definition.fingerprint)
-      await this.#bring(definition, folder, following);
+      await this.#refresh(definition, folder, following);
   }
 
   #start(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
@@ -253,12 +253,12 @@ export class HostLocalTakeover {
   async #read(definition: NetworkDefinition, folder: string, following: boolean): Promise<void> {
     const network = definition.name;
     const key = keyOf(network, folder);
-    const bookOpened = this.#bookOpened;
+    const storeOpened = this.#openCount;
     const startedMs = this.#clock.monotonicMs();
     const version = folderVersion(folder);
     if (version === null) return;
     const before = this.#readings.get(key);
-    // Within a tick of the clock a file may have become another one that looks the same.
+    // Within a tick of the clock, a file may have changed without looking different.
     const found = await readLeases(
       this.#clock,
       folder,
@@ -266,16 +266,16 @@ export class HostLocalTakeover {
     );
     if (following) {
       const present = new Map(found.map((lease) => [lease.path, lease]));
-      for (const ended of await this.#book.settle(network, folder, present)) this.#remove(ended);
+      for (const ended of await this.#leaseStore.settle(network, folder, present)) this.#remove(ended);
     }
     const leases: JudgedLease[] = [];
     for (const [holder, ofHolder] of byHolder(found)) {
-      const verdicts = await this.#book.take(definition, holder, ofHolder);
+      const verdicts = await this.#leaseStore.take(definition, holder, ofHolder);
       for (const [at, lease] of ofHolder.entries())
         leases.push({ lease, verdict: verdicts[at] as LeaseVerdict });
     }
-    await this.#book.remember(network, folder);
-    if (bookOpened !== this.#bookOpened) return this.#read(definition, folder, following);
+    await this.#leaseStore.remember(network, folder);
+    if (storeOpened !== this.#openCount) return this.#read(definition, folder, following);
     this.#report(network, folder, leases);
     const firstSeenMs = before?.version === version ? before.firstSeenMs : startedMs;
     const settled = startedMs - firstSeenMs >= TICK_MS_MAX && folderVersion(folder) === version;
@@ -296,11 +296,11 @@ export class HostLocalTakeover {
     for (const { lease, verdict } of leases) {
       if (verdict.kind === "other") {
         if (verdict.byItsPod) continue;
-        this.#sayOnce(
+        this.#logOnce(
           `network ${network}: ${lease.path} says that ${describeLease(lease)} has the address, which is held by ${describeOwner(verdict.holder)}`,
         );
       } else if (verdict.kind === "outside") {
-        this.#sayOnce(`network ${network}: ${lease.path} is in no subnet of the network and not taken over`);
+        this.#logOnce(`network ${network}: ${lease.path} is in no subnet of the network and not taken over`);
       }
     }
   }
@@ -310,7 +310,7 @@ export class HostLocalTakeover {
       removeLease(path, fileId);
     } catch (error) {
       const { message } = error as Error;
-      this.#sayOnce(
+      this.#logOnce(
         `${path} of a container that has ended cannot be removed: ${message}; Holdfast ignores it, host-local would not`,
       );
     }
@@ -329,8 +329,8 @@ export class HostLocalTakeover {
     return new RefusalError(unreadable(network, error));
   }
 
-  #sayOnce(message: string, level: "info" | "error" = "error"): void {
-    if (this.#said.isNews(message)) this.#log[level](message);
+  #logOnce(message: string, level: "info" | "error" = "error"): void {
+    if (this.#logged.addIfNew(message)) this.#log[level](message);
   }
 }
 

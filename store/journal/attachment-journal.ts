@@ -23,7 +23,7 @@ export function isOvertaken(
   return false;
 }
 
-/** The answer given before, byte for byte; only its stamp moves on, so that an older DEL still on its way ends nothing. */
+/** The answer given before, byte for byte. Only its stamp moves on, so that an older DEL on its way ends nothing. */
 export function repeat(
   ledger: Ledger,
   space: NetworkSpace,
@@ -38,7 +38,7 @@ export function repeat(
   return { kind: "attached", attachment, definition, repeat: true, warnings: [] };
 }
 
-/** The attachment and its history, with the very addresses that are about to be answered. */
+/** Records the attachment and its history, with the addresses that are about to be answered. */
 export function record(
   ledger: Ledger,
   space: NetworkSpace,

@@ -32,8 +32,8 @@ const COLUMNS = [
 export type NewAttachmentRow = Pick<AttachmentRow, (typeof COLUMNS)[number]>;
 
 /**
- * The only writer of attachments, whichever path makes or ends them: so that whoever follows those of a network hears of
- * every change. `changed` is called inside the transaction, which may still be taken back.
+ * The only writer of attachments, whichever path makes or ends them, so that followers of a network are told of every
+ * change. `changed` is called inside the transaction, which may still be rolled back.
  */
 export class AttachmentRows {
   readonly #insert: Database.Statement<unknown[]>;
@@ -77,20 +77,20 @@ export class AttachmentRows {
     return Number(lastInsertRowid);
   }
 
-  /** The same attachment, asked for again. */
+  /** The same attachment was requested again. */
   refresh(row: AttachmentRow, stamp: Stamp, { path, id, witnessed }: NamespaceIdentity): void {
     this.#refresh.run(stamp.bootId, stamp.us, path, id, witnessed ? 1 : 0, row.id);
     if (path !== row.netns_path) this.#changed(row.network_id);
   }
 
-  /** What is recorded now of the same attachment, of which this database has an earlier record. */
+  /** Updates an earlier record of the same attachment. */
   bringUpToDate(row: AttachmentRow, now: AttachmentRow): void {
     const { ips, boot_id: bootId, boot_us: us, netns_path: path, netns_id: id } = now;
     this.#bringUpToDate.run(ips, bootId, us, path, id, now.netns_witnessed, now.node, now.mac, row.id);
     this.#changed(row.network_id);
   }
 
-  /** An address of it is in somebody else's hands. Returns whether that is news. */
+  /** One of its addresses now belongs to another owner. Returns whether that was unknown. */
   markLost({ id, network_id: networkId }: Pick<AttachmentRow, "id" | "network_id">): boolean {
     const news = this.#markLost.run(id).changes === 1;
     if (news) this.#changed(networkId);
@@ -103,12 +103,12 @@ export class AttachmentRows {
     this.#changed(networkId);
   }
 
-  /** The same boot under another name. */
+  /** Renames a boot ID: the boot is the same. */
   renameBoot(from: string, to: string): void {
     this.#renameBoot.run(to, from);
   }
 
-  /** An attachment whose interface nobody had recorded is of this one, and so is what its container owns with it. */
+  /** Sets the interface of an attachment that was recorded without one, and of what its container owns through it. */
   nameInterface(row: AttachmentRow, interfaceName: string): void {
     this.#nameInterface.run(interfaceName, interfaceName, row.id);
     const end = row.history_id + row.history_count;

@@ -18,17 +18,18 @@ import { type AllocationRow, type AttachmentRow, cidrTextOf, kindIs, kindIsNot, 
  *   Bound        any         a claim that is gone  leak, except while an attachment of it remains (I3)
  *   Bound        yes         pod, container        good: released with the last attachment
  *   Bound        none        pod, container        leak: nothing is left that would release it (I3)
- *   Bound        any         of any other kind     good: reserved until released; nothing here tells whether its owner exists
+ *   Bound        any         of any other kind     good: held until released, nothing here knows its owner
  *   Cooling      none        any                   good: free again when the cool-down is over
- *   missing      yes         any                   an address in use could be given away (I2)
- *   missing      any         claim that lists it   a stopped VM's address could be given away (I2)
- *   other owner  any         claim that lists it   two parties believe that they hold it (I1, I2)
+ *   missing      yes         any                   an address in use could be allocated again (I2)
+ *   missing      any         claim that lists it   a stopped VM's address could be allocated again (I2)
+ *   other owner  any         claim that lists it   two owners believe that they hold it (I1, I2)
  *
- * "Of any other kind": OWNER_KINDS.outlivesAttachments, or a kind of a later release. Nobody holds a gateway's address.
+ * "Of any other kind": one that outlives its attachments (OWNER_KINDS), or a kind of a later release. In addition, no
+ * owner holds a gateway's address.
  */
 export function checkLedger(ledger: Ledger): Finding[] {
   const damage = checkDatabase(ledger);
-  // Whatever a damaged file says of addresses is no evidence.
+  // What a damaged file says of addresses is no evidence.
   if (damage.length > 0) return damage;
   return [
     ...checkUniqueness(ledger),
@@ -52,7 +53,7 @@ export function checkDatabase(ledger: Ledger): Finding[] {
   ];
 }
 
-/** "ok", or what is wrong. Pages that SQLite has cached are read from the file again: it may have changed under them. */
+/** "ok", or the problem. Pages that SQLite has cached are read from the file again: it may have changed under them. */
 function quickCheck({ db }: Ledger): unknown {
   try {
     db.pragma("shrink_memory");
@@ -64,7 +65,7 @@ function quickCheck({ db }: Ledger): unknown {
   }
 }
 
-/** I1 from the rows themselves, past the index that is meant to guarantee it. */
+/** I1 from the rows themselves, without the index that is meant to guarantee it. */
 function checkUniqueness(ledger: Ledger): Finding[] {
   return ledger.db
     .prepare<[], AllocationRow & { n: number }>(
@@ -78,7 +79,7 @@ function checkUniqueness(ledger: Ledger): Finding[] {
     }));
 }
 
-/** I2: what a claim publishes is allocated to it. */
+/** I2: every address that a claim publishes is allocated to it. */
 function checkClaims(ledger: Ledger): Finding[] {
   const findings: Finding[] = [];
   for (const claim of ledger.sql.claims.all()) {
@@ -102,7 +103,10 @@ function checkClaims(ledger: Ledger): Finding[] {
   return findings;
 }
 
-/** I2 and I4: what was answered to an attachment is allocated to its owner, in the very form that a repeat would answer. */
+/**
+ * I2 and I4: the addresses of an attachment's answer are allocated to its owner, in the form that a repeat would
+ * answer.
+ */
 function checkAttachments(ledger: Ledger): Finding[] {
   const findings: Finding[] = [];
   for (const row of eachAttachment(ledger)) {
@@ -136,7 +140,10 @@ function checkReasons(ledger: Ledger): Finding[] {
   }));
 }
 
-/** Bound allocations whose owner has certainly ended: a claim that is gone, or a pod or container, without an attachment. */
+/**
+ * Bound allocations whose owner has certainly ended: a claim that is gone, or a pod or container, without an
+ * attachment.
+ */
 export function findLeaks(
   db: Database.Database,
   kinds: Readonly<Record<string, OwnerKindRow>> = OWNER_KINDS,
@@ -158,7 +165,7 @@ export function findLeaks(
     .all();
 }
 
-/** A gateway answers for its own address; whoever holds it as well is its double. */
+/** No owner may hold a gateway's address: the gateway answers for it too. */
 function checkGateways(ledger: Ledger): Finding[] {
   return [...ledger.networks.values()].flatMap(({ id, name, definition }) =>
     (definition === null ? [] : gatewaysOf(definition)).flatMap((gateway) => {
@@ -176,7 +183,7 @@ export function gatewayHeld(network: string, gateway: Address, holder: string): 
   };
 }
 
-/** I5: the pools in memory say what the rows say. */
+/** I5: the pools in memory agree with the rows. */
 function checkCounts(ledger: Ledger): Finding[] {
   const nowMs = ledger.context.clock.monotonicMs();
   const findings: Finding[] = [];

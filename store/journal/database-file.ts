@@ -17,14 +17,20 @@ import { type Clock, isoTimeMs } from "../../platform/time.ts";
 import { migrate } from "./migrations.ts";
 
 const DATABASE_FILE = "holdfast.db";
-/** There while the database is open. With it and without a write-ahead log, answered requests have been lost: docs/decisions/0006. */
+/**
+ * Exists while the database is open. If it exists without a write-ahead log, answered requests were lost:
+ * docs/decisions/0006.
+ */
 const OPEN_MARKER = "holdfast.open";
-/** There while the daemon waits to be told how to rebuild: an empty database must never be taken for the truth. */
+/** Exists while the daemon waits for a rebuild: an empty database must never be taken for the truth. */
 const REBUILD_MARKER = "rebuild-required";
-/** There from the first start on: from then on, no database or an empty one is a loss and not a beginning. */
+/** Exists from the first start on: from then on a missing or empty database is a loss, not a first start. */
 const INITIALISED_MARKER = "holdfast.initialised";
 
-/** File systems on which SQLite's locks and write-ahead log do not hold (statfs f_type, linux/magic.h and the file systems' own sources). */
+/**
+ * File systems on which SQLite's locks and write-ahead log do not work (statfs f_type, linux/magic.h and the file
+ * systems' own sources).
+ */
 const NETWORK_FILESYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x6969, "nfs"],
   [0x517b, "smb"],
@@ -38,11 +44,11 @@ const NETWORK_FILESYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x7461636f, "ocfs2"],
 ]);
 
-/** The state folder is held by another daemon. */
+/** Another daemon holds the state folder. */
 class StateInUseError extends Error {}
 /** The database cannot be trusted; it has been put aside and the operator must choose how to go on. */
 export class RebuildRequiredError extends Error {}
-/** What is found is not what this daemon left. */
+/** The files differ from what this daemon left. */
 class DamageError extends Error {}
 
 export function networkFilesystemName(type: number): string | null {
@@ -52,8 +58,8 @@ export function networkFilesystemName(type: number): string | null {
 /**
  * Opens the database of a state folder for this process alone, checks it and brings its schema up to date.
  *
- * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are
- * then renamed, never deleted), and an Error with the `code` of SQLite or the file system when the folder cannot be used.
+ * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are then
+ * renamed, never deleted), and an Error with the `code` of SQLite or the file system when the folder cannot be used.
  * `clock` names what is put aside. See docs/decisions/0002.
  */
 export function openDatabase(folder: string, clock: Clock): Database.Database {
@@ -111,10 +117,10 @@ function openTrusted(folder: string, clock: Clock): Database.Database {
   const wasOpen = existsSync(join(folder, OPEN_MARKER));
   const hasLog = sizeOf(`${file}-wal`) > 0;
   if (sizeOf(file) === 0 && (wasOpen || hasLog || existsSync(join(folder, INITIALISED_MARKER)))) {
-    // Not opened: beside an empty database SQLite deletes the log, in which everything may still be.
+    // Not opened: SQLite deletes the log beside an empty database, and the log may still have everything.
     throw putAside(folder, `${DATABASE_FILE} is gone or empty`, clock);
   }
-  // Looked at before opening, which makes both; judged when the lock says that they are ours to judge.
+  // Read before opening, which creates both; judged once the lock shows that the files are ours.
   const loss =
     wasOpen && !hasLog
       ? `the daemon did not end cleanly and ${DATABASE_FILE}-wal is gone or empty since`
@@ -151,7 +157,7 @@ function openLocked(
       db.close();
       throw aside;
     }
-    // Closing may delete the log, so its marker must not stay; unless something is lost, which the next start must see.
+    // Closing may delete the log, so the marker must go too, unless something was lost: the next start must see that.
     if (loss !== null) db.close();
     else closeQuietly(folder, db);
     throw error;
@@ -168,7 +174,7 @@ function lock(db: Database.Database): void {
   db.exec("BEGIN IMMEDIATE; COMMIT");
 }
 
-/** What only costs or saves time (bench/README.md). */
+/** Settings that affect only speed (bench/README.md). */
 function tune(db: Database.Database): void {
   // The savepoint of each request keeps copies of the pages it changes: in memory, not in a temporary file.
   db.pragma("temp_store = MEMORY");
@@ -180,8 +186,8 @@ function tune(db: Database.Database): void {
 function check(db: Database.Database): void {
   const verdict = db.pragma("quick_check(1)", { simple: true });
   if (verdict !== "ok") throw new DamageError(String(verdict));
-  // What a failed sync left in the log is in the kernel's cache but perhaps not on the disk: it is written elsewhere and
-  // synced. The log itself stays, however short the moment: an empty one means that something was lost.
+  // A failed sync leaves pages in the kernel's cache that may not be on the disk: they are written elsewhere and
+  // synced. The log itself stays, however briefly: an empty one means that something was lost.
   db.pragma("wal_checkpoint(RESTART)");
 }
 
@@ -198,7 +204,7 @@ function isDamage(error: unknown): boolean {
   );
 }
 
-/** The marker goes first: a crash between the two leaves a log without a marker, which is an ordinary recovery. */
+/** The marker is removed first: a crash in between leaves a log without a marker, which is an ordinary recovery. */
 export function closeDatabase(folder: string, db: Database.Database): void {
   try {
     removeMarker(folder, OPEN_MARKER);
@@ -207,7 +213,7 @@ export function closeDatabase(folder: string, db: Database.Database): void {
   }
 }
 
-/** For a database that could not be used: why it could not says more than what goes wrong when it is closed. */
+/** For a database that could not be used: that error tells more than one from closing it. */
 function closeQuietly(folder: string, db: Database.Database): void {
   try {
     closeDatabase(folder, db);
@@ -226,7 +232,7 @@ function putAside(folder: string, why: string, clock: Clock): RebuildRequiredErr
   );
 }
 
-/** Returns the new names of what there was. */
+/** Returns the new names of the files that existed. */
 function renameAside(folder: string, why: "damaged" | "replaced", clock: Clock): string[] {
   const suffix = `.${why}-${isoTimeMs(clock.wallMs()).replaceAll(/[:.]/g, "-")}`;
   const found = [DATABASE_FILE, `${DATABASE_FILE}-wal`].filter((name) => existsSync(join(folder, name)));
@@ -234,7 +240,7 @@ function renameAside(folder: string, why: "damaged" | "replaced", clock: Clock):
   return found.map((name) => name + suffix);
 }
 
-/** Puts a sound database, closed, aside: what replaces it comes next (`acceptRebuild`). Returns the new names. */
+/** Puts a sound, closed database aside before another one replaces it (`acceptRebuild`). Returns the new names. */
 export function putSoundAside(folder: string, clock: Clock): string[] {
   writeMarker(folder, REBUILD_MARKER);
   return renameAside(folder, "replaced", clock);

@@ -2,22 +2,22 @@ import { closeSync, fsyncSync, ftruncateSync, openSync, rmSync, statSync, writeS
 import { join } from "node:path";
 
 /**
- * Room kept on the disk so that releases can still be written when it is full. Bringing a whole write-ahead log (40 MB at most)
- * into the database was seen to let that grow by 4 MB; the rest is for a few thousand DELs.
+ * Space kept on the disk so that releases can still be written when it is full. Copying a whole write-ahead log (40 MB
+ * at most) into the database was measured to grow it by 4 MB; the rest is for a few thousand DELs.
  */
 const RESERVE_BYTES = 8 * 1024 * 1024;
-/** Room there must be to take the reserve again: with no more than the reserve itself, the next ADD would find the disk full again. */
+/** Free space required to take the reserve again: with the reserve alone, the next ADD would fill the disk again. */
 const ROOM_BYTES_MIN = 2 * RESERVE_BYTES;
 
-/** ENOSPC, as SQLite or as Node tells it. */
+/** ENOSPC, as reported by SQLite or Node. */
 export function isDiskFull(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
   return code === "SQLITE_FULL" || code === "ENOSPC";
 }
 
 /**
- * A file that takes up space on purpose. When the disk is full it is deleted, ADDs are refused and DELs go on with the
- * room it leaves; when there is space again it is written anew and ADDs are served.
+ * A file that only takes up space. When the disk is full it is deleted: ADDs are refused, and DELs go on in the freed
+ * space. When there is space again, the file is written again and ADDs are served.
  */
 export class DiskReserve {
   readonly #path: string;
@@ -28,7 +28,7 @@ export class DiskReserve {
     this.#kept = this.#isThere() || this.restore();
   }
 
-  /** Whether the disk had room when last tried. */
+  /** Whether the reserve exists. */
   get kept(): boolean {
     return this.#kept;
   }
@@ -38,7 +38,7 @@ export class DiskReserve {
     this.#kept = false;
   }
 
-  /** Tries to take the space again. False: the disk is still too full. */
+  /** Tries to take the space again. Returns false when the disk is still too full. */
   restore(): boolean {
     try {
       const fd = openSync(this.#path, "w", 0o600);
@@ -58,7 +58,7 @@ export class DiskReserve {
     return this.#kept;
   }
 
-  /** Whole: a crash may have left a part of it. */
+  /** Whether the file is complete: a crash may have left a part of it. */
   #isThere(): boolean {
     return (statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0) >= RESERVE_BYTES;
   }

@@ -7,10 +7,10 @@ import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, type AttachmentRow, interfaceAddressOf, ownerOf } from "./rows.ts";
 
 /**
- * Ends one attachment and frees what nobody needs any more.
+ * Ends one attachment and releases the addresses that are no longer needed.
  *
  * A claim keeps its addresses until it is deleted; any other owner loses them with its last attachment. `keep` names an
- * owner that is about to attach again and keeps what it has.
+ * owner that is about to attach again and keeps its addresses.
  */
 export function endAttachment(
   ledger: Ledger,
@@ -34,7 +34,7 @@ export function endAttachment(
   for (const held of allocationsOf(ledger, row)) releaseAllocation(ledger, transaction, held);
 }
 
-/** A deleted claim lives on while something is attached with it; then it and its addresses go together. */
+/** A deleted claim stays while an attachment uses it; then it is removed together with its addresses. */
 export function forgetClaimWhenUnused(ledger: Ledger, transaction: Transaction, owner: Owner): boolean {
   if (attachmentsOf(ledger, owner).length > 0) return false;
   for (const held of ledger.sql.boundOfClaim.all(owner.uid)) {
@@ -55,7 +55,7 @@ export function endHolding(ledger: Ledger, held: AllocationRow, reason: EndReaso
   );
 }
 
-/** Bound → Cooling, or free at once where the network has no cool-down. The row keeps its owner, who may take it back. */
+/** Bound → Cooling, or free at once if the network has no cool-down. The row keeps its owner, who may take it back. */
 export function releaseAllocation(ledger: Ledger, transaction: Transaction, row: AllocationRow): void {
   const { clock } = ledger.context;
   const space = ledger.networkById(row.network_id);

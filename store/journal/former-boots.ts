@@ -5,25 +5,26 @@ import type { GroupCommit } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, attachmentOf } from "./rows.ts";
 
-/** Where the database keeps which boot it last served. */
+/** Key under which the database keeps the boot that it last served. */
 export const BOOT = "boot";
-/** Attachments ended in one transaction: other work is let in between. */
+/** Attachments ended in one transaction; other work runs in between. */
 const ROWS_PER_STEP = 200;
 
 /*
- * What the boot ID of an attachment says at the start, when it is another one than ours:
+ * What another boot ID of an attachment means at the start:
  *
- *   last served by us  namespaces of that boot              verdict
- *   this boot          any                                  same boot: two processes saw two boot IDs, and nothing was restarted
- *   another, or none   one is still at its path, and the    same boot: no namespace outlives its boot
- *                      clock is past every one of its ADDs
- *   another, or none   none that we can see                 a former boot: no container of it is alive
+ *   last served by us  namespaces of that boot        verdict
+ *   this boot          any                            same boot: two processes saw two boot IDs, and nothing restarted
+ *   another, or none   one still exists at its path,  same boot: no namespace outlives its boot
+ *                      and the clock is past every
+ *                      one of its ADDs
+ *   another, or none   none that we can see           a former boot: no container of it is alive
  *
- * A boot ID is evidence of a restart only as long as everybody reads the same one. On a system container (LXC,
+ * A boot ID is evidence of a restart only as long as all processes read the same one. On a system container (LXC,
  * systemd-nspawn) a file of its own lies over the kernel's, and a sandboxed process may see the kernel's beneath it.
  */
 
-/** Ends the attachments of former boots; those that are of this one under another name are kept, and get its name. */
+/** Ends the attachments of former boots. Those of this boot under another ID are kept, and get its ID. */
 export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, log: StoreLog): Promise<void> {
   const { sql, context } = ledger;
   const served = sql.meta.get(BOOT)?.value;
@@ -52,10 +53,10 @@ export async function settleFormerBoots(ledger: Ledger, commits: GroupCommit, lo
   if (ended > 0) log.info(`the machine was rebooted: ${ended} attachments of earlier boots ended`);
 }
 
-/** Whether something of that boot is certainly still there, so that it is no former one. */
+/** Whether something of that boot certainly still exists, so that it is not a former one. */
 function outlived(ledger: Ledger, bootId: string, lastUs: number): boolean {
   const { bootTimeUs, namespaceAlive }: NodeContext = ledger.context;
-  // The clock began at zero since: whatever is at those paths now, it is not what was there.
+  // The clock has restarted at zero since: what is at those paths now is not what was there.
   if (bootTimeUs === undefined || namespaceAlive === undefined || bootTimeUs() < lastUs) return false;
   for (let after = 0; ; ) {
     const rows = ledger.sql.attachmentsAfter.all(after, ROWS_PER_STEP);

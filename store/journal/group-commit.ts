@@ -4,14 +4,14 @@ import type { Clock } from "../../platform/time.ts";
 import { StorageFault } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
 
-/** Requests in one transaction at most: bounds what a crash or a failed commit sends back to its callers. */
+/** Requests in one transaction at most: limits how many fail together in a crash or a failed commit. */
 const BATCH_REQUESTS_MAX = 256;
-/** Work in one transaction, ms: the event loop must come up for air between commits. */
+/** Work in one transaction, ms: the event loop must run between commits. */
 const BATCH_WORK_MS_MAX = 5;
 
-/** What a piece of work may use besides the database: memory follows the disk, never the other way round. */
+/** What work in a transaction may use besides the database. Memory follows the disk, never the reverse. */
 export interface Transaction {
-  /** Registers how to take back a change in memory, should this work or its commit fail. Run newest first. */
+  /** Registers how to revert a change in memory if this work or its commit fails. Run newest first. */
   onRollback(undo: () => void): void;
 }
 
@@ -24,7 +24,7 @@ interface Job {
 
 interface Outcome {
   readonly ok: boolean;
-  /** What the work returned, or threw. */
+  /** The value that the work returned or threw. */
   readonly value: unknown;
 }
 
@@ -33,8 +33,8 @@ interface Done extends Outcome {
 }
 
 /**
- * Requests that wait together commit together: one SQLite transaction per turn of the event loop, a savepoint per
- * request where needed, one sync for all. No caller hears of its result before COMMIT has returned.
+ * Requests that wait together are committed together: one SQLite transaction per turn of the event loop, a savepoint
+ * per request where needed, one sync for all. No caller learns its result before COMMIT has returned.
  */
 export class GroupCommit {
   readonly #db: Database.Database;
@@ -74,7 +74,7 @@ export class GroupCommit {
 
   /**
    * Runs `work`, which must be synchronous, in the next batch. Rejects with what it threw, or with a StorageFault.
-   * `canRepeat`: it may be run again after everything it did was rolled back, because another of its batch failed.
+   * `canRepeat`: it may be run again after it was rolled back because another request of its batch failed.
    */
   submit<T>(work: (transaction: Transaction) => T, { canRepeat = false } = {}): Promise<T> {
     if (this.#fault) return Promise.reject(this.#fault);
@@ -116,8 +116,9 @@ export class GroupCommit {
   }
 
   /**
-   * The requests of a batch. One that fails leaves nothing behind and the others stay: each has a savepoint, for which
-   * SQLite copies every page that the request changes. So where all can be repeated they are first tried without.
+   * The requests of a batch. A failing one leaves no trace and the others stay: each has a savepoint, for which SQLite
+   * copies every page that the request changes. Where all can be repeated, they are therefore first tried without
+   * savepoints.
    */
   #runAll(undos: (() => void)[]): Done[] {
     const batch = this.#queue.slice(0, BATCH_REQUESTS_MAX);
@@ -134,7 +135,7 @@ export class GroupCommit {
     return runEach(this.#clock, batch, (job) => this.#runOne(job, undos));
   }
 
-  /** One request inside its savepoint. A failure of the request is its own; a failure of the storage is everybody's. */
+  /** One request inside its savepoint. A failure of the request is its own; one of the storage fails the batch. */
   #runOne(job: Job, undos: (() => void)[]): Outcome {
     const undosBefore = undos.length;
     this.#savepoint.run();
@@ -151,7 +152,7 @@ export class GroupCommit {
     }
   }
 
-  /** Nothing of the batch is durable: memory goes back, every caller is told, and the owner of this object reopens the database. */
+  /** Nothing of the batch is durable: memory is reverted, every caller is told, and the owner reopens the database. */
   #fail(error: unknown, undos: (() => void)[]): void {
     undoDownTo(undos, 0);
     try {
@@ -173,7 +174,7 @@ export class GroupCommit {
   }
 }
 
-/** One after the other, until the time for one transaction is over. */
+/** Runs the jobs in order, until the time for one transaction is over. */
 function runEach(clock: Clock, batch: readonly Job[], run: (job: Job) => Outcome): Done[] {
   const done: Done[] = [];
   const deadlineMs = clock.monotonicMs() + BATCH_WORK_MS_MAX;

@@ -15,7 +15,7 @@ export function attachmentsOf(
   return ledger.sql.attachmentsOfContainer.all(uid, interfaceName).filter((row) => row.owner_kind === kind);
 }
 
-/** The allocations an attachment was answered, as far as its owner has them still. */
+/** The allocations of an attachment's answer, if its owner still has them. */
 export function allocationsOf(ledger: Ledger, attachment: AttachmentRow): AllocationRow[] {
   const owner = ownerOf(attachment);
   const ips = JSON.parse(attachment.ips) as AnsweredAddress[];

@@ -6,8 +6,8 @@ import { addressBytes, addressFromBytes } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import type { AttachWant } from "../allocations.ts";
-import { isHeldBy, type LeaseVerdict, type RecordedLease, unknownHolder } from "../host-local/lease-book.ts";
 import type { Lease } from "../host-local/lease-files.ts";
+import { isHeldBy, type LeaseVerdict, type RecordedLease, unknownHolder } from "../host-local/lease-store.ts";
 import type { NetworkSpace } from "../network-space.ts";
 import { UNSEEN_NAMESPACE } from "../records.ts";
 import { record } from "./attachment-journal.ts";
@@ -17,7 +17,7 @@ import type { LeaseRow } from "./lease-rows.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, ownerOf } from "./rows.ts";
 
-/** What a lease is to this node's truth. */
+/** The verdict about a lease, from this node's rows. */
 export function judgeLease(ledger: Ledger, definition: NetworkDefinition, lease: Lease): LeaseVerdict {
   if (placeOf(definition.rangeSets, lease.address) === null) return { kind: "outside" };
   const space = ledger.networks.get(definition.name);
@@ -37,7 +37,7 @@ export function judgeLease(ledger: Ledger, definition: NetworkDefinition, lease:
   return known ? { kind: "recorded" } : { kind: "other", holder: bound };
 }
 
-/** What stands for the holder of a file that named nobody and names one now, where the address can pass over to that one. */
+/** The attachment for a file that named nobody before and names a container now, if the address can pass to it. */
 function namesHolder({ sql, leases }: Ledger, { id }: NetworkSpace, lease: Lease): AttachmentRow | null {
   const { address, path, holder } = lease;
   const row = leases.get(id, addressBytes(address));
@@ -57,7 +57,7 @@ export function knownLease(ledger: Ledger, network: string, lease: Lease): Lease
   return { kind: lives ? "recorded" : "ended" };
 }
 
-/** Records the free ones of one holder's leases: allocations, and an attachment that a DEL of the container ends. */
+/** Records the free ones of a holder's leases: allocations, and an attachment that a DEL of the container ends. */
 export function takeLeases(
   ledger: Ledger,
   transaction: Transaction,
@@ -75,7 +75,7 @@ export function takeLeases(
   }
   const former = ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
   if (former !== undefined && !isTakenOver(former)) {
-    // The container has other addresses of ours: whoever has this one, the file knows more than we.
+    // The container has other addresses of ours: they win over the file.
     for (const lease of free)
       take(ledger, transaction, space, definition, unknownHolder(lease.address), [lease]);
   } else take(ledger, transaction, space, definition, holder, free, former);
@@ -93,7 +93,7 @@ function take(
   former?: AttachmentRow,
 ): void {
   const { sql, context } = ledger;
-  // Where the definition that allocates is another one, its pools must know nonetheless.
+  // If another definition is in force for allocations, its pools must count these too.
   ledger.poolsOf(space, definition, transaction);
   const addresses = leases.map((lease) => placed(definition, lease));
   if (former !== undefined) {
@@ -141,7 +141,7 @@ export function ownerOfLease({ containerId, interface: interfaceName }: LeaseHol
   return { kind: "container", uid: containerId, interface: interfaceName, namespace: "", name: "" };
 }
 
-/** Before every request of its boot, so that any DEL ends it. */
+/** Stamped before every request of its boot, so that any DEL ends it. */
 function wantOf(
   { context }: Pick<Ledger, "context">,
   definition: NetworkDefinition,
@@ -162,12 +162,12 @@ function wantOf(
   };
 }
 
-/** Not asked for by a runtime since it was taken over. */
+/** No runtime has requested it since it was taken over. */
 export function isTakenOver({ boot_us: us, owner_kind: kind }: AttachmentRow): boolean {
   return us === 0 && kind === "container";
 }
 
-/** The leases of a network's folder by what has become of them: see LeaseBook.settle. */
+/** The leases of a network's folder by what has become of them: see LeaseStore.settle. */
 export function sortLeases(
   ledger: Ledger,
   space: NetworkSpace,
@@ -189,13 +189,13 @@ export function sortLeases(
     const attachment = lives(row);
     if (isPresent(row)) {
       const { fileId } = present.get(row.path) as Lease;
-      // Touched, or restored from elsewhere.
+      // The file was touched, or restored from a copy.
       if (!isUnknownHolder(row) && fileId !== row.file_id) ledger.leases.put({ ...row, file_id: fileId });
       if (attachment === undefined) ended.push(recorded(row));
       continue;
     }
     if (attachment === undefined || !isTakenOver(attachment)) stale.push(row);
-    // host-local removes the files of a container one after the other; the last one ends it.
+    // host-local removes the files of a container one by one; the last one ends it.
     else if (!rows.some((other) => sameHolder(row, other) && isPresent(other))) {
       gone.set(attachment.id, attachment);
       stale.push(row);
@@ -204,7 +204,7 @@ export function sortLeases(
   return { gone: [...gone.values()], stale, ended };
 }
 
-/** Whether a file is still the one of a row: its inode and times tell nothing of a container that has not ended. */
+/** Whether a file is still the one of a row. For a container that has not ended, inode and times do not matter. */
 function isSame(row: LeaseRow, lease: Lease | undefined, attachment: AttachmentRow | undefined): boolean {
   if (lease === undefined || lease.fileId === row.file_id) return lease !== undefined;
   if (attachment === undefined) return false;
@@ -219,7 +219,10 @@ function isUnknownHolder({ address, container_id: id }: LeaseRow): boolean {
   return id === unknownHolder(addressFromBytes(address)).containerId;
 }
 
-/** Carries out what sortLeases finds, where this database is the truth. Returns what has ended although its file is there. */
+/**
+ * Carries out the result of sortLeases where this database is the truth. Returns what has ended although its file
+ * exists.
+ */
 export function settleLeases(
   ledger: Ledger,
   transaction: Transaction,
@@ -235,7 +238,7 @@ export function settleLeases(
   return ended;
 }
 
-/** Whether containers that were taken over from the folder have not ended. */
+/** Whether containers that were taken over from the folder are still attached. */
 export function isInUse(ledger: Ledger, network: string, folder: string): boolean {
   const space = ledger.networks.get(network);
   if (space === undefined) return false;
@@ -246,7 +249,7 @@ export function isInUse(ledger: Ledger, network: string, folder: string): boolea
   });
 }
 
-/** A request says which interface its container's files of the network are of, where host-local was too old to record it. */
+/** Records the interface of a container's files from a request, where host-local was too old to record it. */
 export function nameInterface(
   ledger: Ledger,
   request: { readonly containerId: string; readonly interface: string; readonly network: string | null },
@@ -267,7 +270,7 @@ export function addressesOfRow(row: AttachmentRow | undefined): InterfaceAddress
   return ips.map((ip) => parseInterfaceAddress(ip.address));
 }
 
-/** With the mask of its subnet. */
+/** The address with the mask of its subnet. */
 export function placed(
   { rangeSets }: NetworkDefinition,
   { address }: Pick<Lease, "address">,

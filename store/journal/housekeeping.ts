@@ -4,14 +4,20 @@ import type { Ledger } from "./ledger.ts";
 
 /** Rows handled in one transaction of housekeeping: it shares the event loop with ADDs. */
 const ROWS_PER_STEP = 200;
-/** Periods kept in the history; the oldest ended ones go first. At 10 pods a minute more than two months. */
+/** Periods kept in the history; the oldest ended ones are deleted first. At 10 pods a minute, more than two months. */
 const HISTORY_ROWS_MAX = 1_000_000;
 /** Steps of one housekeeping, every five seconds: 2,000 rows a second, more than a node can attach for long. */
 export const PRUNE_STEPS_MAX = 50;
-/** A tombstone outlives every ADD that may still be on its way: the plugin binary gives up after 60 s. One hour, in microseconds. */
+/**
+ * A tombstone is kept longer than any ADD can be on its way: the plugin binary gives up after 60 s. One hour, in
+ * microseconds.
+ */
 const TOMBSTONE_KEEP_US = 3_600_000_000;
 
-/** Deletes rows whose rest is over. Memory decides that, on the monotonic clock; rows of networks nobody defines are kept. Returns where to go on, null at the end. */
+/**
+ * Deletes rows whose cool-down is over, as the pools know it (monotonic clock); rows of undefined networks are kept.
+ * Returns where to go on, null at the end.
+ */
 export function dropRested(ledger: Ledger, transaction: Transaction, afterId: number): number | null {
   const nowMs = ledger.context.clock.monotonicMs();
   const rows = ledger.sql.coolingAfter.all(afterId, ROWS_PER_STEP);
@@ -28,7 +34,7 @@ export function dropRested(ledger: Ledger, transaction: Transaction, afterId: nu
   return rows.length < ROWS_PER_STEP ? null : (rows[rows.length - 1]?.id ?? null);
 }
 
-/** Old tombstones and history go. Returns whether there is more to do. */
+/** Deletes old tombstones and history. Returns whether there is more to do. */
 export function prune(ledger: Ledger, nowUs: number): boolean {
   ledger.sql.pruneTombstones.run(ledger.context.bootId, nowUs - TOMBSTONE_KEEP_US);
   const { first, last } = ledger.sql.historyIds.get() ?? { first: null, last: null };

@@ -13,7 +13,7 @@ import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, attachmentOf, type IntentRow, ownerOf } from "./rows.ts";
 
-/** Opens an intent: what this ADD is about to reserve for whom. Returns its id. */
+/** Opens an intent: what this ADD is about to reserve, and for whom. Returns its id. */
 export function openIntent(
   ledger: Ledger,
   transaction: Transaction,
@@ -38,7 +38,7 @@ export function openIntent(
   return Number(lastInsertRowid);
 }
 
-/** Returns whether the intent is still there: a DEL ends it, and a journal that began anew does not know it. */
+/** Returns whether the intent still exists: a DEL ends it, and a new journal does not know it. */
 export function extendIntent(ledger: Ledger, id: number, addresses: readonly InterfaceAddress[]): boolean {
   return ledger.sql.updateIntent.run(textOf(addresses), id).changes === 1;
 }
@@ -47,14 +47,14 @@ export function addressesOf(row: IntentRow): InterfaceAddress[] {
   return (JSON.parse(row.addresses) as string[]).map(parseInterfaceAddress);
 }
 
-/** A container that has stopped using an address, for the API server to be told. */
+/** An address that a container has stopped using, to be sent to the API server. */
 export interface Owed {
   readonly network: string;
   readonly address: Address;
   readonly owner: Pick<Owner, "kind" | "uid" | "interface">;
   readonly containerId: string;
   readonly interface: string;
-  /** A write whose answer was lost may still arrive, so it is looked at once more later. */
+  /** A write whose answer was lost may still arrive, so the address is checked again later. */
   readonly uncertain: boolean;
 }
 
@@ -71,7 +71,7 @@ export function owe(ledger: Ledger, owed: Owed): void {
   );
 }
 
-/** Gives up what an intent may have reserved: owed to the API server from now on. */
+/** Abandons what an intent may have reserved: the release is outstanding from now on. */
 export function abandonIntent(ledger: Ledger, row: IntentRow): void {
   const network = ledger.networkById(row.network_id).name;
   for (const { address } of addressesOf(row)) {
@@ -87,17 +87,17 @@ export function abandonIntent(ledger: Ledger, row: IntentRow): void {
   ledger.sql.deleteIntent.run(row.id);
 }
 
-/** An ADD, by what no two that are under way share. */
+/** The key of an ADD; no two ADDs under way have the same. */
 export function addKey(add: Pick<AttachWant, "network" | "containerId" | "interface">): string {
   return `${add.network} ${add.containerId} ${add.interface}`;
 }
 
-/** A runtime asks again within minutes: what an ADD began and nobody took up or deleted for so long is given back. Microseconds. */
+/** A runtime repeats an ADD within minutes: after this long, the addresses of an unfinished ADD are released. µs. */
 const INTENT_US_MAX = 600_000_000;
 
 /**
- * Gives up intents that nobody will come back to: those of another boot, and old ones. Never one whose ADD is under way
- * in this process, however old it seems: a machine that was suspended in the middle of it does not know what it reserved.
+ * Abandons intents that no ADD will come back to: those of another boot, and old ones. Never one whose ADD is under way
+ * in this process, however old: after a suspend in the middle of it, its machine does not know what it has reserved.
  */
 export function abandonForgotten(ledger: Ledger, nowUs: number, underWay: ReadonlySet<string>): void {
   for (const row of ledger.sql.intents.all()) {
@@ -108,7 +108,7 @@ export function abandonForgotten(ledger: Ledger, nowUs: number, underWay: Readon
   }
 }
 
-/** Ends an attachment in the journal; its addresses are owed to the API server, except those that its owner keeps in a new one. */
+/** Ends an attachment in the journal. Its addresses are to be released, except those that its owner keeps. */
 export function endRow(
   ledger: Ledger,
   row: AttachmentRow,
@@ -132,18 +132,18 @@ export function endRow(
   }
 }
 
-/** One DEL: ends what is older than it, also ADDs that have not come to their end, and leaves a tombstone. */
+/** One DEL: ends what is older than it, including unfinished ADDs, and leaves a tombstone. */
 export function journalDetach(ledger: Ledger, want: DetachWant): DetachOutcome {
   const { sql, context } = ledger;
   const { bootId, us } = want.stamp;
-  // What is still to be learnt from the API may be of an earlier boot, and then it is not to be learnt.
+  // What is still to be recovered from the API may be of an earlier boot, and must not be recovered then.
   if (bootId === context.bootId || sql.meta.get(BOOT)?.value !== context.bootId) {
     sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
   }
   const concerns = (row: { network_id: number; boot_id: string; boot_us: number }) =>
     (want.network === null || ledger.networkById(row.network_id).name === want.network) &&
     isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);
-  // Taken over from a host-local that did not record the interface: of any.
+  // Taken over from a host-local that did not record the interface: this DEL is for any.
   const nameless = sql.attachmentsOfContainer.all(want.containerId, "");
   const ended = [...sql.attachmentsOfContainer.all(want.containerId, want.interface), ...nameless].filter(
     concerns,
@@ -154,7 +154,7 @@ export function journalDetach(ledger: Ledger, want: DetachWant): DetachOutcome {
   return { ended: ended.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name)) };
 }
 
-/** Ends one attachment that was looked at before, unless it has been asked for again since. */
+/** Ends one attachment that was read before, unless it has been requested again since. */
 export function journalEnd(ledger: Ledger, which: Attachment, reason: EndReason): boolean {
   const row = ledger.sql.attachmentById.get(which.id);
   if (!row || row.boot_us !== which.stamp.us) return false;

@@ -4,7 +4,7 @@ import type { NamespaceIdentity } from "../../platform/namespaces.ts";
 import type { AnsweredAddress, PodIdentity } from "../records.ts";
 import { type AttachmentRow, podOf } from "./rows.ts";
 
-/** An attachment of the journal, as decisions read it: only what is asked for is taken out of its row. */
+/** An attachment of the journal for decisions: columns are parsed only when they are read. */
 export class JournalAttachment implements KnownAttachment {
   readonly row: AttachmentRow;
 

@@ -10,7 +10,7 @@ import { type AttachmentRow, attachmentOf, ownerOf } from "./rows.ts";
 import type { StateFolder } from "./state-folder.ts";
 import { matches, viewHistory } from "./views.ts";
 
-/** What every store of a node tells from its SQLite file: attachments of this node and the history. */
+/** What every store of a node reads from its SQLite file: attachments of this node and the history. */
 export class JournalReader {
   protected readonly folder: StateFolder;
 
@@ -47,8 +47,8 @@ export class JournalReader {
   }
 
   /**
-   * Attachments of this node that use an address now, on one network or on any. Not those that were found with an
-   * address of somebody else: nobody is told by them.
+   * Attachments of this node that use an address now, on one network or on any. Attachments that have lost an address
+   * to another owner are left out.
    */
   usersOf(address: Address, network?: string): AddressUser[] {
     const { ledger } = this.folder;
@@ -66,12 +66,12 @@ export class JournalReader {
     }));
   }
 
-  /** The attachments of a container on all networks, oldest first; without those that usersOf leaves out. */
+  /** The attachments of a container on all networks, oldest first; lost ones are left out as in usersOf. */
   attachmentsOfContainer(containerId: string): Attachment[] {
     return this.#kept(this.folder.ledger.sql.attachmentsOfContainerId.all(containerId));
   }
 
-  /** The attachments of a network, oldest first; without those that usersOf leaves out. */
+  /** The attachments of a network, oldest first; lost ones are left out as in usersOf. */
   usersOfNetwork(network: string): Attachment[] {
     const { ledger } = this.folder;
     const space = ledger.networks.get(network);
@@ -90,7 +90,7 @@ export class JournalReader {
     return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.plan]));
   }
 
-  /** Decides about a network's plan by what is attached at that moment, and keeps the decision. */
+  /** Decides about a network's plan from its attachments at that moment, and stores the decision. */
   keepListenerPlan(network: string, decide: DecidePlan): Promise<string | null> {
     return this.folder.write((ledger, transaction) => {
       const space = ledger.networkOf(network, transaction);
@@ -101,7 +101,7 @@ export class JournalReader {
     });
   }
 
-  /** What metadata/listeners/bridge-plan.ts keeps of a network; null: nothing. */
+  /** The stored plan of a network, see metadata/listeners/bridge-plan.ts; null: none. */
   listenerPlan(network: string): string | null {
     const { ledger } = this.folder;
     const space = ledger.networks.get(network);
@@ -138,7 +138,7 @@ export class JournalReader {
     return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.n]));
   }
 
-  /** Addresses in use on this node, told from the journal alone. */
+  /** Addresses in use on this node, from the journal alone. */
   listUsedHere(filter: AllocationFilter, page: PageRequest): Page<AllocationView> {
     const from = Number(page.continue ?? 0);
     const views = this.attachmentsAfter(0, Number.MAX_SAFE_INTEGER).flatMap((one) =>
@@ -176,8 +176,8 @@ export class JournalReader {
   }
 
   /**
-   * Writes a consistent copy while requests go on. Refuses to replace a file. Resolves with its size in bytes. Each writes to
-   * a file of its own, which nobody can have made before: two at once do not mix, and no link there is followed.
+   * Writes a consistent copy while requests go on. Never replaces a file. Resolves with the size in bytes. Each copy is
+   * written to a new file with a random name: two at once do not mix, and no link is followed.
    */
   async backup(path: string): Promise<number> {
     const ledger = this.folder.ledger;
@@ -199,7 +199,7 @@ export class JournalReader {
   }
 }
 
-/** Throws EEXIST when anything has the name, a link too. */
+/** Throws EEXIST when the name exists, even as a link. */
 function createNew(path: string): void {
   closeSync(openSync(path, "wx", 0o600));
 }

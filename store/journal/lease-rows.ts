@@ -22,7 +22,10 @@ export class LeaseRows {
   readonly #nameless: Database.Statement<[string], LeaseRow>;
   readonly #nameAllocations: Database.Statement<[string, number, number, string]>;
   readonly #nameLeases: Database.Statement<[string, number, string]>;
-  /** Some file may not say which interface it is of, as those of a host-local before 0.8. Every ADD asks, and most nodes have none. */
+  /**
+   * Some file may lack its interface, as those of a host-local before 0.8. Every ADD checks this, and most nodes have
+   * none.
+   */
   #mayHaveNameless: boolean;
 
   constructor(db: Database.Database) {
@@ -86,13 +89,13 @@ export class LeaseRows {
     this.#delete.run(networkId, address);
   }
 
-  /** The files of a container on a network, and what it owns by them, are of this interface. */
+  /** Records the interface of a container's files on a network, and of what it owns through them. */
   nameInterface(networkId: number, containerId: string, interfaceName: string): void {
     this.#nameAllocations.run(interfaceName, networkId, networkId, containerId);
     this.#nameLeases.run(interfaceName, networkId, containerId);
   }
 
-  /** Those of a container whose files do not say which interface they are of. */
+  /** The files of a container that do not name their interface. */
   namelessOf(containerId: string): LeaseRow[] {
     return this.#mayHaveNameless ? this.#nameless.all(containerId) : [];
   }

@@ -10,10 +10,13 @@ import type { Transaction } from "./group-commit.ts";
 import { LeaseRows } from "./lease-rows.ts";
 import { prepareStatements, type Statements } from "./statements.ts";
 
-/** Rows read at once when a network's pools are built: bounds one uninterrupted piece of work. */
+/** Rows read at once when a network's pools are built: limits the time of one step. */
 const STORED_PAGE_ROWS = 5_000;
 
-/** One opened database with its statements and the free space of its networks in memory. Thrown away whole when the database is reopened. */
+/**
+ * One opened database with its statements, and the free space of its networks in memory. Discarded when the database is
+ * reopened.
+ */
 export class Ledger {
   readonly db: Database.Database;
   readonly sql: Statements;
@@ -40,7 +43,7 @@ export class Ledger {
     }
   }
 
-  /** The network of that name, made known if it was not. */
+  /** The network of that name, created if it was unknown. */
   networkOf(name: string, transaction: Transaction): NetworkSpace {
     const known = this.networks.get(name);
     if (known) return known;
@@ -53,7 +56,7 @@ export class Ledger {
     return space;
   }
 
-  /** From now on the gateway's address of the network is a bridge's. */
+  /** From now on the network's gateway address belongs to a bridge. */
   setBridgeIsGateway(space: NetworkSpace, transaction: Transaction): void {
     this.sql.setBridgeIsGateway.run(space.id);
     space.bridgeIsGateway = true;
@@ -70,7 +73,7 @@ export class Ledger {
     return space;
   }
 
-  /** Sets what new allocations of a network follow, and takes it back should the transaction fail. */
+  /** Sets the definition for new allocations of a network, and reverts it if the transaction fails. */
   define(
     space: NetworkSpace,
     definition: NetworkDefinition | null,
@@ -86,13 +89,13 @@ export class Ledger {
     });
   }
 
-  /** The pools of a definition; forgotten again when they were built from rows of a transaction that fails. */
+  /** The pools of a definition; discarded if they were built from rows of a transaction that fails. */
   poolsOf(space: NetworkSpace, definition: NetworkDefinition, transaction: Transaction): readonly Pool[] {
     if (!space.knows(definition)) transaction.onRollback(() => space.forget(definition));
     return space.poolsOf(definition, this.context.clock.monotonicMs());
   }
 
-  /** Pages of what is allocated or cooling on a network, in order of address. */
+  /** Allocated and cooling addresses of a network in pages, in order of address. */
   *storedPages(networkId: number): Generator<(StoredAddress & { sinceMs: number })[]> {
     let after: Uint8Array = new Uint8Array(0);
     for (;;) {

@@ -5,7 +5,7 @@ import { fill, type NetworkSpace, poolOf, type StoredAddress } from "../network-
 import type { Ledger } from "./ledger.ts";
 import { readDefinition } from "./read-definition.ts";
 
-/** Computes every network's pools from the rows, page by page, letting other work in between. */
+/** Builds every network's pools from the rows, page by page; other work runs in between. */
 export async function loadNetworks(ledger: Ledger, report: (message: string) => void): Promise<void> {
   for (const space of ledger.networks.values()) {
     try {
@@ -39,7 +39,10 @@ async function loadPools(
   if (definition !== null) space.adopt(definition, loader.finish());
 }
 
-/** Fills pools; the newest allocation of each goes in last, so that the search goes on behind it as before the restart. */
+/**
+ * Fills pools. The newest allocation of each goes in last, so that the search continues behind it as before the
+ * restart.
+ */
 class PoolLoader {
   readonly #pools: readonly Pool[];
   readonly #cooldownSeconds: number;

@@ -5,8 +5,9 @@ import { kindIs } from "./rows.ts";
 const KINDS = Object.keys(OWNER_KINDS);
 
 /**
- * The schema, one entry a version; `PRAGMA user_version` tells how many have run. Entries are never edited once
- * released: a change is a new entry. Only the kinds of owner follow their table (admitOwnerKinds).
+ * The schema, one entry per version; `PRAGMA user_version` is the number of entries that have run. Released entries are
+ * never edited: a change is a new entry. Only the constraint on the kinds of owner follows their table
+ * (admitOwnerKinds).
  */
 const MIGRATIONS: readonly string[] = [
   `
@@ -212,8 +213,8 @@ const MIGRATIONS: readonly string[] = [
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
 /**
- * Brings the schema to the present version, or to an earlier one, each step in its own transaction, and lets the database
- * hold every kind of owner. Throws when a newer release has written the file.
+ * Brings the schema to the present version, or to an earlier one, each step in its own transaction, and lets the
+ * database hold every kind of owner. Throws when a newer release has written the file.
  */
 export function migrate(db: Database.Database, version = SCHEMA_VERSION): void {
   const found = db.pragma("user_version", { simple: true }) as number;
@@ -237,9 +238,9 @@ export function ownerKindCheck(kinds: readonly string[] = KINDS): string {
 }
 
 /**
- * Lets a database that an earlier release made hold every kind of owner. SQLite changes no constraint: the table is made
- * again, with its rows and indexes (https://www.sqlite.org/lang_altertable.html, section 7). Nothing is done where the
- * constraint knows them all, nor where it knows more, as that of a later release does.
+ * Lets a database of an earlier release hold every kind of owner. SQLite cannot change a constraint, so the table is
+ * created again with its rows and indexes (https://www.sqlite.org/lang_altertable.html, section 7). Nothing is done
+ * when the constraint already has all kinds, even if it has more, as that of a later release does.
  */
 export function admitOwnerKinds(db: Database.Database, kinds: readonly string[] = KINDS): void {
   const [before] = schemaOf(db, "table");

@@ -3,7 +3,10 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import type { Ledger } from "./ledger.ts";
 import type { DefinitionRow } from "./rows.ts";
 
-/** What defines a network according to the store: its oldest applied manifest, else the runtime's last configuration, else nothing. */
+/**
+ * The definition of a network according to the store: its oldest applied manifest, else the runtime's last
+ * configuration.
+ */
 export function readDefinition(
   ledger: Ledger,
   network: string,

@@ -5,7 +5,7 @@ import { acceptRebuild, nativeBinding } from "./database-file.ts";
 import { migrate, SCHEMA_VERSION } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
 
-/** Puts a backup (or, with null, an empty database) in the place of one that was put aside. Throws an Error an operator can act on. */
+/** Puts a backup (or, with null, an empty database) in place of one that was put aside. Errors are for operators. */
 export function rebuildFrom(folder: string, backup: string | null): void {
   if (backup === null) {
     acceptRebuild(folder, null);
@@ -20,13 +20,13 @@ export function rebuildFrom(folder: string, backup: string | null): void {
   }
 }
 
-/** A verified and durable copy of a backup in the state folder; its path. Throws an Error an operator can act on. */
+/** A verified and durable copy of a backup in the state folder. Returns its path. Errors are for operators. */
 export function copyOf(folder: string, backup: string): string {
   if (!existsSync(backup))
     throw new Error(`backup ${backup} does not exist on the daemon's machine; give its absolute path`);
   const copy = join(folder, "holdfast.db.rebuilding");
   try {
-    // A log that a crash has left beside an earlier copy would be taken for this one's.
+    // A log left by a crash beside an earlier copy would be taken for this copy's.
     for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
     copyFileSync(backup, copy);
     verify(copy, backup);
@@ -53,7 +53,7 @@ function verify(copy: string, name: string): void {
     const version = db.pragma("user_version", { simple: true }) as number;
     if (version < 1 || version > SCHEMA_VERSION)
       throw new Error(`schema version ${version} is not a holdfast backup this release reads`);
-    // Another application's database may pass so far; this one has our tables.
+    // Another application's database may pass until here; this one must have our tables.
     migrate(db);
     prepareStatements(db);
     // One file, no log beside it: what is renamed into place is all there is.

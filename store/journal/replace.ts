@@ -8,25 +8,25 @@ import type { LeaseRow } from "./lease-rows.ts";
 import { Ledger } from "./ledger.ts";
 import type { AttachmentRow } from "./rows.ts";
 
-/** Containers named in a refusal; more would hide the remedy. */
+/** Containers named in a refusal; more would hide the hint. */
 const NAMED_MAX = 5;
 
 /*
- * What a backup says of a container that runs, or may run, now:
+ * What a backup must have of a container that runs, or may run, now:
  *
  *   in the backup                                   verdict
- *   not there                                       refused: its address would be given again
+ *   not there                                       refused: its address would be allocated again
  *   there, with other addresses or another owner    refused, for the same reason
  *   there, but its addresses are not allocated      refused: the backup itself is wrong
- *   there, of an earlier boot or network namespace  the same container, stopped and started since: its row gets today's boot,
- *                                                   stamp and namespace, else it would be ended although the container runs
+ *   there, of an earlier boot or network namespace  the same container, stopped and started since: its row gets today's
+ *                                                   boot, stamp and namespace, else it would be ended while it runs
  *
- * A container that is not attached now is left as the backup has it: its boot and its namespace say whether it is alive.
+ * A container that is not attached now is left as the backup has it: its boot and namespace tell whether it is alive.
  */
 
 /**
- * Makes a copy of a backup true of the containers that run now, before the copy becomes the database. Throws RefusalError
- * IN_USE, which names the containers of which it cannot be made true.
+ * Updates a copy of a backup with the containers that run now, before the copy becomes the database. Throws
+ * RefusalError IN_USE with the containers for which that is impossible.
  */
 export function carryRunning(ledger: Ledger, copy: string): void {
   const db = new Database(copy, nativeBinding());
@@ -46,7 +46,7 @@ export function carryRunning(ledger: Ledger, copy: string): void {
   }
 }
 
-/** Brings the row of a container that runs up to date. Returns whether the copy has one that can be. */
+/** Updates the row of a running container. Returns whether the copy has a row for it that can be updated. */
 function carry(ledger: Ledger, past: Ledger, row: AttachmentRow): boolean {
   const space = past.networks.get(ledger.networkById(row.network_id).name);
   const known = space && past.sql.attachment.get(row.container_id, row.interface, space.id);
@@ -57,7 +57,7 @@ function carry(ledger: Ledger, past: Ledger, row: AttachmentRow): boolean {
   return true;
 }
 
-/** Two rows of one container, interface and network with the same identity are the same holder of the same addresses. */
+/** Rows of one container, interface and network with the same identity are the same holder of the same addresses. */
 function identityOf(row: AttachmentRow): string {
   const { owner_kind: kind, owner_uid: uid, owner_interface: name, claim_ref: claim, pod_uid: pod } = row;
   const addresses = (JSON.parse(row.ips) as { address: string }[]).map((ip) => ip.address);
@@ -77,13 +77,14 @@ function carryTombstones(ledger: Ledger, past: Ledger): void {
   }
 }
 
-/** host-local's files are those of today: which folders are followed, and which file stands for which running container. */
+/** Copies today's host-local state: which folders are followed, and which file belongs to which running container. */
 function carryLeases(ledger: Ledger, past: Ledger, running: readonly AttachmentRow[]): void {
   const carried = new Set(running.map((row) => keyOf(ledger, row)));
   const isForced = forcedReleases(ledger);
   for (const then of past.networks.values()) {
     for (const lease of past.leases.ofNetwork(then.id)) {
-      // Of an address that was taken away by force, Holdfast itself removed the file: that is no evidence that its container ended.
+      // The file of a forcibly released address was removed by Holdfast itself: no evidence that its container has
+      // ended.
       if (carried.has(keyOf(past, lease)) || isForced(then.name, lease)) past.leases.delete(lease);
     }
     const now = ledger.networks.get(then.name);
@@ -97,7 +98,7 @@ function carryLeases(ledger: Ledger, past: Ledger, running: readonly AttachmentR
   }
 }
 
-/** Whether the last that is known of a lease's container is that an operator took the address away from it. */
+/** Whether the last known event of a lease's container is that an operator released its address by force. */
 function forcedReleases(ledger: Ledger): (network: string, lease: LeaseRow) => boolean {
   const last = ledger.db.prepare<[string, Buffer, string, string], { ended_by: string | null }>(
     `SELECT ended_by FROM history JOIN networks ON networks.id = history.network_id

@@ -45,13 +45,13 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
   /** The attachment's rows in the history: `history_count` of them from `history_id` on. */
   readonly history_id: number;
   readonly history_count: number;
-  /** An address of it was found in somebody else's hands: no repeat is answered from it. */
+  /** One of its addresses belongs to another owner now: no repeat is answered from it. */
   readonly lost: 0 | 1;
-  /** As somebody asked for it; null: nobody did. */
+  /** As requested; null: none was. */
   readonly mac: string | null;
 }
 
-/** As much of an attachment as tells who it is. */
+/** The columns that identify the user of an address. */
 export type UserRow = OwnerColumns & Pick<AttachmentRow, "network_id" | "container_id">;
 
 export interface ClaimRow {
@@ -98,7 +98,7 @@ export interface IntentRow extends OwnerColumns {
   readonly addresses: string;
 }
 
-/** An address that a container has stopped using, not told to the API server yet. */
+/** An address that a container has stopped using and that the API server has not been told yet. */
 export interface OwedRow {
   readonly id: number;
   readonly network: string;
@@ -108,7 +108,7 @@ export interface OwedRow {
   readonly owner_interface: string;
   readonly container_id: string;
   readonly interface: string;
-  /** 0: owed. 1: owed, and to be looked at once more. 2: told, to be looked at once more. */
+  /** 0: outstanding. 1: outstanding, and to be checked again. 2: sent, and to be checked again. */
   readonly again: 0 | 1 | 2;
 }
 
@@ -128,7 +128,10 @@ export interface DefinitionRow {
   readonly manifest: string;
 }
 
-/** An SQL condition: the owner is of one of these kinds. OR instead of IN, for which SQLite builds a table at every insert. */
+/**
+ * An SQL condition: the owner is of one of these kinds. OR instead of IN, for which SQLite builds a table at every
+ * insert.
+ */
 export function kindIs(kinds: readonly string[], column = "owner_kind"): string {
   return `(${kinds.map((kind) => `${column} = '${kind}'`).join(" OR ") || "FALSE"})`;
 }

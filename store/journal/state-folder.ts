@@ -1,13 +1,13 @@
 /*
  * store/journal/: this node's SQLite file, the same for both kinds of store
  *
- *   state-folder     the folder in use: opened, closed, opened again after a fault; disk-reserve, database-file
- *   migrations, statements, rows   the schema and how it is read
+ *   state-folder     the folder in use: opened, closed, reopened after a fault; disk-reserve, database-file
+ *   migrations, statements, rows   the schema and its queries
  *   ledger, load     the rows in memory; group-commit: many requests, one sync
  *   attachment-*, holdings, end-attachment, intents   attachments, and ADDs under way
- *   former-boots, housekeeping, rebuild, replace      what a restart, time and an operator do to it
- *   host-local, lease-rows   what host-local gave
- *   journal-reader, views, check   what people are shown
+ *   former-boots, housekeeping, rebuild, replace      restarts, pruning, backups
+ *   host-local, lease-rows   what host-local allocated
+ *   journal-reader, views, check   what operators see
  */
 
 import { rmSync } from "node:fs";
@@ -33,11 +33,11 @@ import { loadNetworks } from "./load.ts";
 import { copyOf, rebuildFrom } from "./rebuild.ts";
 import { carryRunning } from "./replace.ts";
 
-/** Pause before a database that could not be reopened is tried again, ms. */
+/** Pause before another attempt to reopen the database, ms. */
 const REOPEN_PAUSE_MS = 1_000;
 
 /**
- * A state folder in use: its database while it is open, and how it comes back after a fault. Whoever reads or writes gets the
+ * A state folder in use: its database while it is open, and how it is reopened after a fault. Reads and writes get the
  * present ledger, or a StorageAway while there is none.
  */
 export class StateFolder {
@@ -55,8 +55,9 @@ export class StateFolder {
   readonly #touched = new Set<string>();
 
   /**
-   * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because somebody else knows
-   * better; a damaged database is put aside and a new one begun without asking; and commits outlive the process but not the power: nothing syncs but checkpoints.
+   * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because the API knows
+   * better; a damaged database is put aside and a new one begun without asking; and commits survive the end of the
+   * process but not a power failure, because only checkpoints are synced.
    * See docs/decisions/0017.
    */
   constructor(
@@ -80,8 +81,9 @@ export class StateFolder {
   }
 
   /**
-   * Opens the database, loads what memory needs and ends the attachments of earlier boots; nobody reads or writes before all
-   * of that is done. Throws when another daemon has the folder or it cannot be used at all; nothing is left open then.
+   * Opens the database, loads what memory needs and ends the attachments of earlier boots; reads and writes wait until
+   * all of that is done. Throws when another daemon has the folder or it cannot be used at all; nothing is left open
+   * then.
    */
   async open(): Promise<void> {
     let db: Database.Database;
@@ -121,7 +123,7 @@ export class StateFolder {
     }
   }
 
-  /** A disk found full gets the room of the reserve, so that DELs are served there too. */
+  /** If the disk is full, the space of the reserve is freed first, so that DELs are served there too. */
   #openDatabase(): Database.Database {
     try {
       return openDatabase(this.path, this.#context.clock);
@@ -147,20 +149,23 @@ export class StateFolder {
     return this.#reserve.kept ? null : `the disk under ${this.path} is full`;
   }
 
-  /** Tries whether a full disk has room again. */
+  /** Checks whether a full disk has space again. */
   tryRoom(): void {
     if (this.#status.kind !== "ready" || this.#reserve.kept || !this.#reserve.restore()) return;
     this.#log.info("the disk has room again; ADD is served");
   }
 
-  /** Whether the state can be believed about which containers run: a rebuild compares them with the backup. Throws StorageAway. */
+  /**
+   * Whether the state is reliable about which containers run: a rebuild compares them with the backup. Throws
+   * StorageAway.
+   */
   get isComparable(): boolean {
     return this.#status.kind !== "rebuild-required" && checkDatabase(this.ledger).length === 0;
   }
 
   /**
-   * Puts a backup, or with null an empty database, in the place of one that was put aside, and serves again. `replace`: a
-   * backup also in the place of a sound one, which is kept.
+   * Puts a backup, or with null an empty database, in place of one that was put aside, and serves again. `replace`: a
+   * backup may also replace a sound database, which is kept.
    */
   async rebuild(backup: string | null, { replace = false } = {}): Promise<void> {
     if (replace && this.#journalOnly) {
@@ -192,7 +197,7 @@ export class StateFolder {
     return "the state database is in use and sound; only one that was put aside is rebuilt (--from BACKUP --replace goes back to a backup all the same)";
   }
 
-  /** Nothing is changed unless the backup is sound and knows every container that is known to run, with its addresses. */
+  /** Changes nothing unless the backup is sound and has every container that may run, with its addresses. */
   async #replace(backup: string): Promise<void> {
     let copy: string;
     try {
@@ -206,7 +211,7 @@ export class StateFolder {
     try {
       carryRunning(this.ledger, copy);
     } catch (error) {
-      // A damaged one may not even be read; whom it still names is believed.
+      // A damaged database may not even be readable; the containers that it still names count.
       if (isComparable || error instanceof RefusalError) {
         rmSync(copy, { force: true });
         throw error;
@@ -237,7 +242,10 @@ export class StateFolder {
     return "reason" in this.#status ? this.#status.reason : `the state database is ${this.#status.kind}`;
   }
 
-  /** Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. `canRepeat`: see GroupCommit. */
+  /**
+   * Runs work in the next transaction. Rejects with what it threw, StorageFault or StorageAway. `canRepeat`: see
+   * GroupCommit.
+   */
   write<T>(
     work: (ledger: Ledger, transaction: Transaction) => T,
     options?: { readonly canRepeat: boolean },
@@ -247,7 +255,7 @@ export class StateFolder {
     return this.#commits.submit((transaction) => work(ledger, transaction), options);
   }
 
-  /** After a failed write nothing in memory and nothing cached by SQLite is believed: close, reopen, check, load. */
+  /** After a failed write nothing in memory or in SQLite's cache is reliable: close, reopen, check, load. */
   #onFault(fault: StorageFault): void {
     this.#log.error(fault.message);
     if (isDiskFull(fault.cause)) this.#reserve.spend();
@@ -257,7 +265,7 @@ export class StateFolder {
     void this.#reopen();
   }
 
-  /** Opens again, and as often as it takes. Returns whether the first attempt went well. */
+  /** Reopens the database, as often as necessary. Returns whether the first attempt succeeded. */
   async #reopen(): Promise<boolean> {
     try {
       await this.open();

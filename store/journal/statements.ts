@@ -54,7 +54,7 @@ export function prepareStatements(db: Database.Database) {
     ),
     deleteDefinition: run<[string, string]>("DELETE FROM definitions WHERE namespace = ? AND name = ?"),
 
-    /** Insert-if-absent: a row that is Bound is left as it is and nothing is changed; a Cooling one may be taken over. */
+    /** Insert-if-absent: a Bound row is left as it is and nothing changes; a Cooling one may be taken over. */
     insertAllocation: run<
       [number, Buffer | Uint8Array, number, string, string, string, string, string, number, number]
     >(
@@ -114,7 +114,7 @@ export function prepareStatements(db: Database.Database) {
     /** Who uses an address now, on one network or on any. */
     usersOfAddress: get<[Buffer | Uint8Array], UserRow>(users("")),
     usersOnNetwork: get<[Buffer | Uint8Array, number], UserRow>(users("AND history.network_id = ?")),
-    /** Not for containers: `attachmentsOf` knows where theirs are. */
+    /** Not for containers: see `attachmentsOf`. */
     attachmentsOfOwner: get<[string, string, string], AttachmentRow>(
       `SELECT * FROM attachments WHERE owner_uid = ? AND owner_interface = ? AND +owner_kind = ?
          AND ${kindIsNot(CONTAINER_KINDS)} ORDER BY id`,
@@ -142,7 +142,7 @@ export function prepareStatements(db: Database.Database) {
     ),
 
     tombstones: get<[string, string, string], { boot_id: string; boot_us: number }>(
-      // +network: the list is looked at only where there is a row, which is nearly never.
+      // +network: the list is evaluated only where there is a row, which is rare.
       "SELECT boot_id, boot_us FROM tombstones WHERE container_id = ? AND interface = ? AND +network IN ('', ?)",
     ),
     putTombstone: run<[string, string, string, string, number]>(
@@ -185,7 +185,7 @@ export function prepareStatements(db: Database.Database) {
        WHERE network_id = ? AND address = ? AND owner_uid = ? AND container_id IS NULL AND until_ms IS NULL`,
     ),
     historyIds: get<[], { first: number | null; last: number | null }>(
-      // min and max together would read the whole index; alone each is one look.
+      // min and max together would read the whole index; each alone is one lookup.
       "SELECT (SELECT min(id) FROM history) AS first, (SELECT max(id) FROM history) AS last",
     ),
     pruneHistory: run<[number, number]>(

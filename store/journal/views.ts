@@ -24,12 +24,12 @@ import {
   podOf,
 } from "./rows.ts";
 
-/** Rows looked at in one query while a filter that SQL cannot express is applied. */
+/** Rows read in one query while a filter that SQL cannot express is applied. */
 const SCAN_ROWS = 1_000;
 
 type ListedRow = AllocationRow & { readonly network: string };
 
-/** Allocations in order of network name and address. The page token names the last row seen, so that changes in between lose nothing. */
+/** Allocations by network name and address. The page token names the last row, so that changes lose nothing. */
 export function listAllocations(
   ledger: Ledger,
   filter: AllocationFilter,
@@ -141,7 +141,7 @@ export function viewHistory(row: HistoryRow): HistoryView {
   };
 }
 
-/** Every known network with its counts. Networks that hold nothing and that nobody defines are left out. */
+/** Every known network with its counts, except empty networks without a definition. */
 export function viewNetworks(ledger: Ledger): NetworkView[] {
   const nowMs = ledger.context.clock.monotonicMs();
   const attachments = new Map(ledger.sql.attachmentCounts.all().map((row) => [row.network_id, row.n]));
@@ -169,7 +169,7 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
   });
 }
 
-/** Nothing where a network has no metadata. */
+/** Empty if the network has no metadata. */
 export function viewMetadata(definition: NetworkDefinition | null): Pick<NetworkView, "metadata"> {
   const metadata = definition?.metadata ?? null;
   if (metadata === null) return {};

@@ -9,11 +9,11 @@ import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { ClaimRow } from "../journal/rows.ts";
-import type { AppliedClaim, ApplyAction, ClaimView } from "../manifests.ts";
+import type { AppliedClaim, ApplyAction, ClaimManifest } from "../manifests.ts";
 import { openHolding } from "./claim-status.ts";
 import { reserveInUse } from "./reserve.ts";
 
-/** Creates or changes a claim. Throws RefusalError when what it says contradicts what is held (docs/decisions/0009). */
+/** Creates or changes a claim. Throws RefusalError when it contradicts what the claim holds (docs/decisions/0009). */
 export function applyClaim(ledger: Ledger, transaction: Transaction, applied: AppliedClaim): ApplyAction {
   const { sql } = ledger;
   const manifest = JSON.stringify(applied.manifest);
@@ -47,7 +47,7 @@ export function applyClaim(ledger: Ledger, transaction: Transaction, applied: Ap
   return "configured";
 }
 
-/** A new claim. Addresses it brings along (restored, or from another system) are its own from now on, or it is refused. */
+/** Creates a claim. Its listed addresses (restored, or from another system) become its own, or it is refused. */
 function create(ledger: Ledger, transaction: Transaction, applied: AppliedClaim, manifest: string): void {
   const { sql, context } = ledger;
   const nowMs = context.clock.wallMs();
@@ -79,7 +79,7 @@ function adopt(ledger: Ledger, transaction: Transaction, applied: AppliedClaim, 
   openHolding(ledger, owner, addresses, space);
 }
 
-/** Deletes a claim: at once when nothing is attached with it, else as soon as the last attachment ends. null: there is none. */
+/** Deletes a claim: at once if nothing is attached with it, else when the last attachment ends. null: there is none. */
 export function deleteClaim(
   ledger: Ledger,
   transaction: Transaction,
@@ -94,7 +94,7 @@ export function deleteClaim(
   return { state: gone ? "deleted" : "terminating", ips: JSON.parse(claim.ips) as string[] };
 }
 
-export function viewClaim(row: ClaimRow): ClaimView {
+export function viewClaim(row: ClaimRow): ClaimManifest {
   const { metadata, spec } = JSON.parse(row.manifest) as { metadata: object; spec: { network: string } };
   const ips = JSON.parse(row.ips) as string[];
   const conditions = JSON.parse(row.conditions) as object[];

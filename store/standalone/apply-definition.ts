@@ -7,7 +7,7 @@ import type { Ledger } from "../journal/ledger.ts";
 import { readDefinition, recordedDefinitionIn } from "../journal/read-definition.ts";
 import type { AppliedDefinition, ApplyAction } from "../manifests.ts";
 
-/** Creates or changes a NetworkAttachmentDefinition. Allocations that exist are never touched: only new ones follow the new ranges. */
+/** Creates or changes a NetworkAttachmentDefinition. Existing allocations stay; new ones follow the new ranges. */
 export function applyDefinition(
   ledger: Ledger,
   transaction: Transaction,
@@ -37,7 +37,7 @@ export function applyDefinition(
   return known ? "configured" : "created";
 }
 
-/** Removes an applied definition. What is allocated stays; new allocations need another definition. False: there was none. */
+/** Removes an applied definition. Allocations stay; new ones need another definition. False: there was none. */
 export function deleteDefinition(
   ledger: Ledger,
   transaction: Transaction,

@@ -55,7 +55,7 @@ export class StoredClaim implements KnownClaim {
   }
 }
 
-/** The view of an ADD inside one transaction: everything is here, and nothing else happens meanwhile. */
+/** The view of an ADD inside one transaction: every fact is available, and nothing else happens meanwhile. */
 export class StandaloneView implements AttachView<JournalAttachment, StoredClaim> {
   readonly ask: AttachAsk;
   readonly definition: NetworkDefinition;
@@ -101,13 +101,13 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     return row === undefined ? null : new StoredClaim(row);
   }
 
-  /** Whoever may configure a node's containers may name its claims. */
+  /** Any container of this node may use any claim of this node. */
   whyNot(): null {
     return null;
   }
 
   attachmentsOf(owner: Owner): JournalAttachment[] {
-    // A container's own is the former one.
+    // A container holds only what its former attachment has.
     if (OWNER_KINDS[owner.kind].isContainer) return [];
     return attachmentsOf(this.#ledger, owner)
       .filter((row) => row.network_id === this.#space.id)
@@ -123,7 +123,7 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     return row?.state === "Bound" ? describeOwner(ownerOf(row)) : null;
   }
 
-  /** A pod or container holds only what the attachments that are replaced were answered, and what still rests. */
+  /** A pod or container holds what the replaced attachments were answered, and its cooling addresses. */
   holdings({ owner, superseded }: Attacher<JournalAttachment, StoredClaim>): Holdings {
     const { sql } = this.#ledger;
     const rows =
@@ -147,12 +147,12 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     }));
   }
 
-  /** Those that are gone have been replaced already. */
+  /** Attachments that are gone have been replaced already. */
   isUserGone(): false {
     return false;
   }
 
-  /** Without Kubernetes nobody tells that two pods are one VM. */
+  /** Without Kubernetes it is not known that two pods belong to one VM. */
   mayShare(): false {
     return false;
   }
@@ -167,7 +167,7 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
   }
 }
 
-/** An allocation as a decision sees it. */
+/** An allocation in the form of a decision. */
 export function heldOf(row: AllocationRow): HeldAddress {
   const state = row.state === "Bound" ? "bound" : "cooling";
   return { ...interfaceAddressOf(row), state, adopted: row.adopted === 1 };

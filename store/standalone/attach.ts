@@ -37,7 +37,7 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
       : reserve(ledger, transaction, { space, pools: view.pools, owner, slots: decision.slots });
   ledger.context.killPoint?.("in-transaction");
   if (claim !== null) {
-    // Once answered they are the network's own, and later edits of its ranges do not concern them.
+    // Once answered, adopted addresses are the owner's, and later edits of the ranges do not affect them.
     if (decision.kind === "reuse") ledger.sql.settleAdopted.run(owner.uid);
     recordClaimSuccess(ledger, claim, addresses, want, space);
   }
@@ -45,7 +45,7 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
   return { kind: "attached", attachment, definition, repeat: false, warnings };
 }
 
-/** An applied definition wins; else the configuration of this very request is what the network is from now on. */
+/** An applied definition takes precedence; else the configuration of this request defines the network from now on. */
 function effectiveDefinition(
   ledger: Ledger,
   transaction: Transaction,

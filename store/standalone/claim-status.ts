@@ -11,7 +11,10 @@ import type { ClaimRow } from "../journal/rows.ts";
 import type { NetworkSpace } from "../network-space.ts";
 import type { StoredClaim } from "./attach-view.ts";
 
-/** First use publishes `ips`, which are never written again; every use makes `ownerPod` and the condition follow. Written only when something changes. */
+/**
+ * The first use publishes `ips`, which are never written again; every use updates `ownerPod` and the condition. Writes
+ * only changes.
+ */
 export function recordClaimSuccess(
   ledger: Ledger,
   { row: claim, ips: published }: StoredClaim,
@@ -27,7 +30,7 @@ export function recordClaimSuccess(
   write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions });
 }
 
-/** The condition tells why the latest request was refused; published addresses stay, and stay allocated. */
+/** Sets the condition to the latest refusal; published addresses stay published and allocated. */
 export function recordClaimRefusal(ledger: Ledger, stored: StoredClaim, refusal: Refusal): void {
   const { row: claim, ips, ipRequests } = stored;
   const which = { hasAddresses: ips.length > 0, asksForAddresses: ipRequests.length > 0 };
@@ -37,7 +40,7 @@ export function recordClaimRefusal(ledger: Ledger, stored: StoredClaim, refusal:
   write(ledger, claim, { ips, ownerPod: claim.owner_pod, conditions });
 }
 
-/** Opens the history of a holding that nobody need be attached for: from now until it is released, in use or not. */
+/** Opens the history of an address held without an attachment: from now until it is released, in use or not. */
 export function openHolding(
   ledger: Ledger,
   owner: Owner,

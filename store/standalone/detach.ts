@@ -10,7 +10,7 @@ import { type AttachmentRow, attachmentOf } from "../journal/rows.ts";
 export function detach(ledger: Ledger, transaction: Transaction, want: DetachWant): DetachOutcome {
   const { sql, context } = ledger;
   const { bootId, us } = want.stamp;
-  // A DEL of another boot can have no ADD of it still on its way: that boot's processes are gone.
+  // A DEL of another boot has no ADD on its way: the processes of that boot are gone.
   if (bootId === context.bootId) {
     sql.putTombstone.run(want.containerId, want.interface, want.network ?? "", bootId, us);
   }
@@ -23,7 +23,7 @@ export function detach(ledger: Ledger, transaction: Transaction, want: DetachWan
   return { ended: ended.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name)) };
 }
 
-/** Ends one attachment by its id, if it is still the one that was looked at. Returns whether it was. */
+/** Ends one attachment by its id, if it is still the one that was read. Returns whether it was. */
 export function endById(
   ledger: Ledger,
   transaction: Transaction,

@@ -17,8 +17,8 @@ import { type AllocationRow, cidrTextOf, interfaceAddressOf, ownerOf } from "../
 import type { ReleaseOutcome } from "../node-store.ts";
 
 /**
- * An operator takes an address back. In use (an attachment, or a claim that still exists) it is refused, unless
- * forced; then everything its owner holds on this network goes with it, so that nobody is left with half of it.
+ * An operator releases an address. While it is in use (an attachment, or a claim that exists) this is refused, unless
+ * forced; then everything that its owner holds on this network is released with it, so that no owner keeps a part.
  * See docs/decisions/0008.
  */
 export function releaseAddress(
@@ -66,7 +66,7 @@ function endRest(ledger: Ledger, transaction: Transaction, row: AllocationRow, o
   return { kind: "released", addresses: [cidrTextOf(row)], holder: describeOwner(owner) };
 }
 
-/** A forced release takes a claim's addresses away; the claim says so, and its next ADD allocates anew. */
+/** A forced release removes a claim's addresses; its condition says so, and its next ADD allocates again. */
 function unpublish(ledger: Ledger, uid: string, conditions: readonly ClaimCondition[]): void {
   const changed = mergeCondition(conditions, forcedCondition(isoTime(ledger.context.clock.wallMs())));
   ledger.sql.updateClaimStatus.run("[]", null, JSON.stringify(changed), uid);

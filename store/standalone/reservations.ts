@@ -33,7 +33,7 @@ export class SqliteReservations implements Reservations {
       await this.#hostLocal.ensure(want.definition);
       return await this.#folder.write((ledger, transaction) => reserveFor(ledger, transaction, want));
     } catch (error) {
-      // Thrown from inside the transaction, so that half of a wish is rolled back.
+      // Thrown from inside the transaction, so that a partial reservation is rolled back.
       if (error instanceof RefusalError) return { kind: "refused", refusal: error.refusal };
       throw error;
     }
@@ -46,7 +46,7 @@ export class SqliteReservations implements Reservations {
 
 /** One reservation inside a transaction: reads, decides, writes. */
 function reserveFor(ledger: Ledger, transaction: Transaction, want: ReserveWant): ReserveOutcome {
-  const { owner, network, wish } = want;
+  const { owner, network, request } = want;
   const { context, sql } = ledger;
   const space = ledger.networkOf(network, transaction);
   const definition = definitionOf(ledger, transaction, space, want.definition);
@@ -60,7 +60,7 @@ function reserveFor(ledger: Ledger, transaction: Transaction, want: ReserveWant)
       ...boundRows(ledger, space, owner),
       ...sql.coolingOfOwner.all(owner.uid, owner.interface, space.id, owner.kind),
     ].map(heldOf),
-    wish,
+    request,
     seed: OWNER_KINDS[owner.kind].outlivesAttachments ? owner.uid : null,
     nowMs,
     holderOf: (address) => {
@@ -74,7 +74,7 @@ function reserveFor(ledger: Ledger, transaction: Transaction, want: ReserveWant)
   return { kind: "reserved", addresses: [...decision.kept, ...reserved] };
 }
 
-/** What nobody has defined is what the first says, until an ADD says more. */
+/** The first definition of an undefined network, until an ADD brings a better one. */
 function definitionOf(
   ledger: Ledger,
   transaction: Transaction,

@@ -10,7 +10,7 @@ import type { Ledger } from "../journal/ledger.ts";
 import { ownerOf } from "../journal/rows.ts";
 import type { NetworkSpace } from "../network-space.ts";
 
-/** Insert-if-absent, one address for each slot; throws POOL_FULL, and with it rolls back, when a slot has no candidate left. */
+/** Insert-if-absent, one address per slot; throws POOL_FULL, which rolls back, when a slot has no candidate left. */
 export function reserve(
   ledger: Ledger,
   transaction: Transaction,
@@ -38,7 +38,7 @@ export function reserve(
   });
 }
 
-/** Makes an address the owner's that is in use already, also one that rests after another. Throws RefusalError ADDRESS_TAKEN. */
+/** Allocates an address that is already in use to its owner, also a cooling one. Throws RefusalError ADDRESS_TAKEN. */
 export function reserveInUse(
   ledger: Ledger,
   transaction: Transaction,
@@ -55,7 +55,7 @@ export function reserveInUse(
   transaction.onRollback(space.allocate(address, false));
 }
 
-/** False: it is Bound, to whomever. */
+/** Returns false if the address is Bound, to whichever owner. */
 function insert(
   ledger: Ledger,
   space: NetworkSpace,

@@ -3,10 +3,10 @@
  *
  *   standalone-store          the port
  *   attach, attach-view       one ADD in one transaction; reserve: the rows that it inserts
- *   reservations              addresses of owners that no container stands for
- *   detach, release           one DEL; an operator takes an address back
+ *   reservations              addresses of owners without containers
+ *   detach, release           one DEL; release by an operator
  *   apply-claim, apply-definition, claim-status   claims and definitions, as kubectl would apply them
- *   lease-book                what host-local gave, as records
+ *   lease-store               host-local's leases, as records
  */
 
 import { isRepeat } from "../../ipam/decide-repeat.ts";
@@ -38,7 +38,7 @@ import type { Ledger } from "../journal/ledger.ts";
 import { ownerOf } from "../journal/rows.ts";
 import { StateFolder } from "../journal/state-folder.ts";
 import { listAllocations, viewNetworks } from "../journal/views.ts";
-import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimOfVm, ClaimView } from "../manifests.ts";
+import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimManifest, ClaimOfVm } from "../manifests.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
 import type { ClaimsOfVms, Manifests, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
@@ -46,7 +46,7 @@ import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
 import { detach, endById } from "./detach.ts";
-import { SqliteLeaseBook } from "./lease-book.ts";
+import { SqliteLeaseStore } from "./lease-store.ts";
 import { releaseAddress } from "./release.ts";
 import { SqliteReservations } from "./reservations.ts";
 
@@ -63,10 +63,15 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     super(new StateFolder(folder, context, log));
     this.#context = context;
     const { clock, hostLocalDirs: dirs } = context;
-    this.hostLocal = new HostLocalTakeover({ book: new SqliteLeaseBook(this.folder), clock, dirs, log });
+    this.hostLocal = new HostLocalTakeover({
+      leaseStore: new SqliteLeaseStore(this.folder),
+      clock,
+      dirs,
+      log,
+    });
     this.reservations = new SqliteReservations(this.folder, this.hostLocal);
     this.folder.watchAttachments((network) => {
-      if (network === null) this.hostLocal.bookOpened();
+      if (network === null) this.hostLocal.storeOpened();
     });
   }
 
@@ -100,7 +105,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     }
   }
 
-  /** What host-local gave comes first, except to a repeat, which is given nothing. */
+  /** Records what host-local allocated first, except for a repeat, which allocates nothing. */
   #takeOver(definition: NetworkDefinition, want: AttachWant): Promise<void> | null {
     const unlessRepeated = (error: unknown) => {
       const { ledger } = this.folder;
@@ -119,7 +124,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
 
   async detach(want: DetachWant): Promise<DetachOutcome> {
     const outcome = await this.folder.write((ledger, transaction) => detach(ledger, transaction, want));
-    // A spooled one is from before, and host-local may have given the container another file since.
+    // A spooled DEL is old, and host-local may have given the container another file since.
     if (want.reason === "DEL") this.hostLocal.forget(want);
     return outcome;
   }
@@ -132,7 +137,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return viewNetworks(this.folder.ledger);
   }
 
-  async claims(): Promise<ClaimView[]> {
+  async claims(): Promise<ClaimManifest[]> {
     return this.folder.ledger.sql.claims.all().map(viewClaim);
   }
 
@@ -172,7 +177,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return [...checkLedger(this.folder.ledger), ...(await leaseFindings(this.hostLocal))];
   }
 
-  /** Who an address is allocated to; null when to nobody. */
+  /** The owner of an address; null: it is free. */
   async holderOf(network: string, address: Address): Promise<Owner | null> {
     const ledger = this.folder.ledger;
     const space = ledger.networks.get(network);
@@ -180,7 +185,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return row?.state === "Bound" ? ownerOf(row) : null;
   }
 
-  /** Ends an attachment that was looked at before, unless it has been asked for again since. */
+  /** Ends an attachment that was read before, unless it has been requested again since. */
   endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {
     if (olderThan && !isBefore(attachment.stamp, olderThan, this.#context.bootId))
       return Promise.resolve(false);
@@ -188,19 +193,19 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return this.folder.write((ledger, transaction) => endById(ledger, transaction, which, reason));
   }
 
-  /** The applied definition of a network and the manifest it is in; undefined when the runtime's configuration counts. */
+  /** The applied definition of a network and its manifest; undefined when the runtime's configuration counts. */
   appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined {
     const space = this.folder.ledger.networks.get(network);
     if (!space || space.appliedBy === null || space.definition === null) return undefined;
     return { definition: space.definition, by: space.appliedBy };
   }
 
-  /** What defines a network now; undefined when nobody does. */
+  /** The definition of a network now; undefined: it has none. */
   definition(network: string): NetworkDefinition | undefined {
     return this.folder.ledger.networks.get(network)?.definition ?? undefined;
   }
 
-  /** Rows whose rest is over, old tombstones and old history go, in small steps. Also tries whether a full disk has room again. */
+  /** Prunes cooled-down rows, tombstones and history in small steps. Checks whether a full disk has space again. */
   async housekeeping(nowUs: number): Promise<void> {
     this.folder.tryRoom();
     if (this.folder.status.kind !== "ready") return;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { readClusterRequest } from "../../claims/cluster-request.ts";
 import { parseCniArgs } from "../../claims/cni-args.ts";
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { subnetsOf } from "../../claims/import/import-sources.ts";
 import { NodeConfigurations } from "../../claims/node-configurations.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
@@ -40,18 +40,18 @@ async function ask(
     args = "K8S_POD_NAME=web;K8S_POD_NAMESPACE=shop;K8S_POD_UID=uid-1",
   } = {},
 ): Promise<{ text: string; isOfNodes: boolean }> {
-  const book = new DefinitionBook(systemClock);
+  const catalog = new DefinitionCatalog(systemClock);
   const metadata = { namespace: definer, name: "x", uid: "u", resourceVersion: "1" };
   const creationTimestamp = "2026-01-01T00:00:00Z";
   const spec = { config: JSON.stringify(defined) };
-  book.upsert(projectNad({ metadata: { ...metadata, creationTimestamp }, spec }));
-  for (const one of others) book.upsert(projectNad(one));
-  book.setOwner("podnet", { definedIn: owner, sharedWith });
+  catalog.upsert(projectNad({ metadata: { ...metadata, creationTimestamp }, spec }));
+  for (const one of others) catalog.upsert(projectNad(one));
+  catalog.setOwner("podnet", { definedIn: owner, sharedWith });
   const view = projectPod(pod({ metadata: { annotations } }));
   const parts = {
     api: { send: async () => ({ status: 404, body: {} }) },
     pods: { find: async () => ({ view, fresh: true }) },
-    book,
+    catalog,
     owners: {
       learn: async () => {},
       listAsNodes: (_: string, one: NetworkDefinition) => subnetsOf(one) === listed,

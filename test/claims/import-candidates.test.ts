@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { ImportCandidates } from "../../claims/import/import-candidates.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
@@ -10,18 +10,18 @@ import { pod } from "./objects.ts";
 const conf = { name: "blue", type: "bridge", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } };
 
 /** Network blue, which namespace shop defines by a NetworkAttachmentDefinition. */
-function ownedByShop(ipam: object = conf.ipam): DefinitionBook {
-  const book = new DefinitionBook(systemClock);
+function ownedByShop(ipam: object = conf.ipam): DefinitionCatalog {
+  const catalog = new DefinitionCatalog(systemClock);
   const metadata = { namespace: "shop", name: "blue", uid: "u", resourceVersion: "1" };
   const creationTimestamp = "2026-01-01T00:00:00Z";
-  book.upsert(
+  catalog.upsert(
     projectNad({
       metadata: { ...metadata, creationTimestamp },
       spec: { config: JSON.stringify({ ...conf, ipam }) },
     }),
   );
-  book.setOwner("blue", { definedIn: "shop", sharedWith: [] });
-  return book;
+  catalog.setOwner("blue", { definedIn: "shop", sharedWith: [] });
+  return catalog;
 }
 
 /** A pod of another namespace that reports an address on a network, by an entry of its network-status. */
@@ -51,7 +51,7 @@ describe("a status entry that names a network without a NAD", () => {
   );
 
   test("counts where the nodes' configuration defines the network", () => {
-    const options = { definitions: new DefinitionBook(systemClock), nodes: parsePluginConfig(conf) };
+    const options = { definitions: new DefinitionCatalog(systemClock), nodes: parsePluginConfig(conf) };
     const candidates = new ImportCandidates("blue", options);
     candidates.addPod(reporting({ name: "blue" }));
     expect(found(candidates)).toEqual(["10.31.0.77/24 Pod evil/liar"]);
@@ -129,7 +129,7 @@ describe("what a pod's annotations claim", () => {
 
 test("the first address of a network that a file on the nodes defines is imported only where the kubelet reports it", () => {
   const of = (status: object) => {
-    const options = { definitions: new DefinitionBook(systemClock), nodes: parsePluginConfig(conf) };
+    const options = { definitions: new DefinitionCatalog(systemClock), nodes: parsePluginConfig(conf) };
     const candidates = new ImportCandidates("blue", options);
     const annotations = {
       [STATUS]: JSON.stringify([{ name: "blue", interface: "net1", ips: ["10.31.0.1"] }]),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Lease } from "../../controller/lease.ts";
+import { LeaderLease } from "../../controller/lease.ts";
 import type { ApiServer } from "../../kube/fake/api-server.ts";
 import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
 import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
@@ -12,11 +12,11 @@ const LEASE = "/apis/coordination.k8s.io/v1/namespaces/system/leases/holdfast-co
 /** A controller on a clock of its own; walls disagree by a year. */
 class Candidate {
   readonly clock = new ManualClock();
-  readonly lease: Lease;
+  readonly lease: LeaderLease;
 
   constructor(identity: "a" | "b", apiOf: (clock: Clock) => KubeApi) {
     this.clock.wallOffsetMs = Date.UTC(identity === "a" ? 2026 : 2027, 0, 1) + 123 - this.clock.nowMs;
-    this.lease = new Lease({
+    this.lease = new LeaderLease({
       api: apiOf(this.clock),
       namespace: "system",
       identity,
@@ -118,7 +118,7 @@ test("a policy that refuses the lease is logged once, and does not stop the work
     },
   });
   const log = { info() {}, warn: (fields: unknown) => void logged.push(fields) };
-  const lease = new Lease({ api: refusing, namespace: "system", identity: "a", log });
+  const lease = new LeaderLease({ api: refusing, namespace: "system", identity: "a", log });
   for (let turn = 0; turn < 3; turn += 1) await lease.turn();
   expect([a.lease.held, lease.held, lease.leads]).toEqual([false, false, true]);
   expect(logged).toEqual([{ status: 422, problem: "the policy says no" }]);

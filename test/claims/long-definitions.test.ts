@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { DefinitionBook, type NadView } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, type NadView } from "../../claims/definition-catalog.ts";
 import { parseNadConfig, parseNadConfigIfOurs } from "../../ipam/definition/nad-config.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
@@ -41,7 +41,7 @@ beforeEach(() => {
 
 const CONFIG_CHARS_MAX = 262_144;
 const EXCLUDED_MAX = 10_000;
-/** The first, the last and the address of each subnet are looked at. */
+/** The first, the last and the address of each subnet are checked at. */
 const LOOKS_PER_SUBNET = 3;
 
 function config(excludes: readonly string[], more: object = {}): string {
@@ -87,10 +87,10 @@ describe("a definition of 384 kB", () => {
   });
 
   test("does not count, and an ADD through it is refused with the reason", () => {
-    const book = new DefinitionBook(new ManualClock());
-    book.upsert(nad(1, long));
-    expect(book.definitionOf("blue")).toBeNull();
-    expect(book.verdict("shop/blue")).toMatchObject({
+    const catalog = new DefinitionCatalog(new ManualClock());
+    catalog.upsert(nad(1, long));
+    expect(catalog.definitionOf("blue")).toBeNull();
+    expect(catalog.verdict("shop/blue")).toMatchObject({
       kind: "broken",
       refusal: { code: "CONFIG_INVALID", message: expect.stringContaining("characters are read") },
     });
@@ -116,55 +116,55 @@ describe("a long definition that changes all the time", () => {
   const versions = Array.from({ length: 20 }, (_, index) =>
     config(subnets(5_000), { cooldownSeconds: index }),
   );
-  const cooldownOf = (book: DefinitionBook) => book.definitionOf("blue")?.definition.cooldownSeconds;
+  const cooldownOf = (catalog: DefinitionCatalog) => catalog.definitionOf("blue")?.definition.cooldownSeconds;
 
   test("is not parsed before somebody asks", () => {
-    const book = new DefinitionBook(new ManualClock());
-    for (const [index, text] of versions.entries()) book.upsert(nad(index, text));
+    const catalog = new DefinitionCatalog(new ManualClock());
+    for (const [index, text] of versions.entries()) catalog.upsert(nad(index, text));
     expect(charsRead).toBe(0);
-    expect(cooldownOf(book)).toBe(19);
+    expect(cooldownOf(catalog)).toBe(19);
     expect(charsRead).toBe(versions[19]?.length);
   });
 
   test("is parsed at most every five seconds, however often it changes and somebody asks", () => {
     const clock = new ManualClock();
-    const book = new DefinitionBook(clock);
+    const catalog = new DefinitionCatalog(clock);
     const seen: (number | undefined)[] = [];
     for (const [index, text] of versions.entries()) {
-      book.upsert(nad(index, text));
-      for (let question = 0; question < 10; question += 1) book.verdict("shop/blue");
-      seen.push(cooldownOf(book));
+      catalog.upsert(nad(index, text));
+      for (let question = 0; question < 10; question += 1) catalog.verdict("shop/blue");
+      seen.push(cooldownOf(catalog));
       clock.nowMs += 1_000;
     }
     // What it said before counts until then, as with a watch that is late.
     expect(seen).toEqual([0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10, 10, 10, 15, 15, 15, 15, 15]);
     expect(charsRead).toBeLessThanOrEqual(4 * CONFIG_CHARS_MAX);
     clock.nowMs += 5_000;
-    expect(cooldownOf(book), "in the end the newest version counts").toBe(19);
+    expect(cooldownOf(catalog), "in the end the newest version counts").toBe(19);
   });
 
   test("can be removed before and after it was parsed", () => {
-    const book = new DefinitionBook(new ManualClock());
+    const catalog = new DefinitionCatalog(new ManualClock());
     const [first = "", second = ""] = versions;
-    book.upsert(nad(1, first));
-    expect(book.networks()).toEqual(["blue"]);
-    book.upsert(nad(2, second));
-    book.remove("shop/blue");
-    expect(book.networks()).toEqual([]);
-    book.upsert(nad(3, first));
-    book.remove("shop/blue");
-    expect(book.networks()).toEqual([]);
-    expect(book.verdict("shop/blue")).toEqual({ kind: "unknown" });
+    catalog.upsert(nad(1, first));
+    expect(catalog.networks()).toEqual(["blue"]);
+    catalog.upsert(nad(2, second));
+    catalog.remove("shop/blue");
+    expect(catalog.networks()).toEqual([]);
+    catalog.upsert(nad(3, first));
+    catalog.remove("shop/blue");
+    expect(catalog.networks()).toEqual([]);
+    expect(catalog.verdict("shop/blue")).toEqual({ kind: "unknown" });
   });
 
   test("delays neither a short definition nor a change outside its configuration", () => {
-    const book = new DefinitionBook(new ManualClock());
+    const catalog = new DefinitionCatalog(new ManualClock());
     const [first = ""] = versions;
-    book.upsert(nad(1, first));
-    expect(cooldownOf(book)).toBe(0);
-    book.upsert({ ...nad(2, first), sharedWith: ["team"] });
-    expect(book.permits("blue", "team")).toBe(true);
-    book.upsert(nad(3, config(subnets(3), { cooldownSeconds: 7 })));
-    expect(cooldownOf(book)).toBe(7);
+    catalog.upsert(nad(1, first));
+    expect(cooldownOf(catalog)).toBe(0);
+    catalog.upsert({ ...nad(2, first), sharedWith: ["team"] });
+    expect(catalog.permits("blue", "team")).toBe(true);
+    catalog.upsert(nad(3, config(subnets(3), { cooldownSeconds: 7 })));
+    expect(cooldownOf(catalog)).toBe(7);
   });
 });

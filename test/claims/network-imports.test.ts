@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { sweptPod } from "../../claims/reasons/fact-views.ts";
 import { NetworkImports } from "../../controller/network-imports.ts";
 import { PodAdoption } from "../../controller/pod-adoption.ts";
@@ -12,14 +12,14 @@ const OURS = JSON.stringify({ name: "blue", ipam: { type: "holdfast-ipam", subne
 const WHEREABOUTS = JSON.stringify({ name: "blue", ipam: { type: "whereabouts" } });
 
 let api: KubeInMemory;
-let book: DefinitionBook;
+let catalog: DefinitionCatalog;
 let imports: NetworkImports;
 let clock: ManualClock;
 let podLists: number;
 
 const shared = () => ({
   api,
-  definitions: book,
+  definitions: catalog,
   networks: {
     get items() {
       const object = api.at(`${NETWORKS_PATH}/blue`);
@@ -35,13 +35,13 @@ const shared = () => ({
 beforeEach(() => {
   clock = new ManualClock();
   api = new KubeInMemory(clock);
-  book = new DefinitionBook(clock);
+  catalog = new DefinitionCatalog(clock);
   podLists = 0;
   api.before = ({ path, method }) => {
     if (path === PODS_PATH && method === "GET") podLists += 1;
   };
   imports = new NetworkImports(shared());
-  book.setOwner("blue", { definedIn: "shop", sharedWith: ["*"] });
+  catalog.setOwner("blue", { definedIn: "shop", sharedWith: ["*"] });
   see("shop", 1, OURS);
 });
 
@@ -49,10 +49,10 @@ beforeEach(() => {
 function see(namespace: string, generation: number, config: string): void {
   const creationTimestamp = "2026-01-01T00:00:00Z";
   const metadata = { namespace, name: "blue", uid: `uid-${namespace}`, generation, creationTimestamp };
-  book.upsert(projectNad({ metadata: { ...metadata, resourceVersion: "1" }, spec: { config } }));
+  catalog.upsert(projectNad({ metadata: { ...metadata, resourceVersion: "1" }, spec: { config } }));
 }
 
-const turn = () => imports.turn(new AbortController().signal);
+const turn = () => imports.runPass(new AbortController().signal);
 const covered = () => api.at(`${NETWORKS_PATH}/blue`).status.importedFrom;
 
 test("200 edits that leave a definition on its network import nothing, and the last generation is recorded", async () => {
@@ -102,7 +102,7 @@ test("addresses of one definition's pods are recorded while another definition w
     allocations,
     events: { warn: async () => {} } as never,
   });
-  await adoption.turn(new AbortController().signal);
+  await adoption.runPass(new AbortController().signal);
   const recorded = [...api.objects.entries()].filter(([path]) => path.startsWith(ALLOCATIONS_PATH));
   expect(recorded.map(([, one]) => one.spec.address)).toEqual(["10.31.0.9/24"]);
 });

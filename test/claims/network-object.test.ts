@@ -25,7 +25,7 @@ const give = (definedIn: string, more: object = {}) =>
       const from = known?.spec.definedIn;
       if (from === definedIn) return { kind: "leave", result: "left" };
       const written = (object: IPNetwork) => `${from} to ${object.spec.definedIn}`;
-      return { kind: "write", fields: { spec: { definedIn } }, written };
+      return { kind: "write", fields: { spec: { definedIn } }, afterWrite: written };
     },
     failed: "network blue could not be given",
     ...more,

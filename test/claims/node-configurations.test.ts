@@ -43,7 +43,7 @@ class Node {
     const definitionOf = () =>
       this.defined && { definition: parsePluginConfig(this.defined), by: "evil/x", source: "" };
     const found = await this.configurations.findings({
-      book: { definitionOf },
+      catalog: { definitionOf },
       node: "node-a",
       isUsed: () => this.isUsed,
       holderOf: async (_, address) => (this.held.has(formatAddress(address)) ? HOLDER : null),

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { NodeImports } from "../../daemon/node-imports.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
@@ -27,11 +27,11 @@ const whereabouts = JSON.stringify({ name: "blue", type: "bridge", ipam: { type:
 
 /** What a daemon knows, and its imports. */
 class Daemon {
-  readonly book = new DefinitionBook(api.clock);
+  readonly catalog = new DefinitionCatalog(api.clock);
   readonly imports = new NodeImports({
     api,
-    book: this.book,
-    learnOwner: async (network) => this.book.setOwner(network, { definedIn: "shop", sharedWith: ["*"] }),
+    catalog: this.catalog,
+    learnOwner: async (network) => this.catalog.setOwner(network, { definedIn: "shop", sharedWith: ["*"] }),
     hint: { ownedBy: () => [], refresh: async () => {} },
     pods: () => [],
     log: { info() {}, warn() {} },
@@ -42,7 +42,7 @@ class Daemon {
     const [namespace, name] = key.split("/");
     const creationTimestamp = namespace === "shop" ? "2026-01-01T00:00:00Z" : "2026-01-02T00:00:00Z";
     const metadata = { namespace, name, uid, generation, creationTimestamp };
-    this.book.upsert(
+    this.catalog.upsert(
       projectNad({ metadata: { ...metadata, resourceVersion: `${generation}` }, spec: { config } }),
     );
   }
@@ -146,7 +146,7 @@ describe("an edit that leaves a definition ours, on its network and with its add
     [
       "after the watch was interrupted",
       () => {
-        node.book.interrupted();
+        node.catalog.interrupted();
         node.see("evil/blue", 2, ours());
       },
     ],
@@ -188,11 +188,11 @@ describe("a definition that joins its network again and again", () => {
       node.see("evil/blue", 2 * turn + 1, ours());
     },
     "deleted and created anew": (turn) => {
-      node.book.remove("evil/blue");
+      node.catalog.remove("evil/blue");
       node.see("evil/blue", 1, ours(), `uid-${turn}`);
     },
     "under ever new names": (turn) => {
-      node.book.remove(`evil/blue-${turn - 1}`);
+      node.catalog.remove(`evil/blue-${turn - 1}`);
       node.see(`evil/blue-${turn}`, 1, ours());
     },
   };

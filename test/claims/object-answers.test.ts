@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { isAbsent, knownObject, permittedObject, readingOf, writtenOf } from "../../kube/answers.ts";
+import { isAbsent, knownObject, permittedObject, readingOf, writeOutcomeOf } from "../../kube/answers.ts";
 import { ApiAway, type KubeAnswer, type KubeApi, type KubeRequest } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { systemClock } from "../../platform/time.ts";
@@ -49,15 +49,15 @@ test.each<[keyof typeof ANSWERS, string, string]>([
 ])("an answer %s means %s to a read and %s to a write", (name, read, written) => {
   const answer = answerOf(name);
   expect(readingOf(answer, PATH).kind).toBe(read);
-  expect(writtenOf(answer, PATH).kind).toBe(written);
+  expect(writeOutcomeOf(answer, PATH).kind).toBe(written);
   // The status is the same object's.
-  expect(writtenOf(answer, `${PATH}/status`).kind).toBe(written);
+  expect(writeOutcomeOf(answer, `${PATH}/status`).kind).toBe(written);
 });
 
 test("a 404 to a create is a refusal, because it is about the namespace or the kind", () => {
   const absent = { status: 404, body: { reason: "NotFound", details: { name: "web-0" } }, serverMs: null };
-  expect(writtenOf(absent, COLLECTION).kind).toBe("refused");
-  expect(writtenOf(answerOf("created"), COLLECTION).kind).toBe("done");
+  expect(writeOutcomeOf(absent, COLLECTION).kind).toBe("refused");
+  expect(writeOutcomeOf(answerOf("created"), COLLECTION).kind).toBe("done");
 });
 
 test("a 404's name is compared with the unescaped name of the path", () => {
@@ -112,14 +112,14 @@ test("no definite answer (429, 5xx, a lost one) throws ApiAway, and look returns
     () => objects.delete(PATH, { uid: "1", resourceVersion: "1" }),
   ])
     await expect(ask()).rejects.toThrow(ApiAway);
-  expect(await objects.look(PATH)).toEqual({ kind: "away", problem: "503" });
+  expect(await objects.tryGet(PATH)).toEqual({ kind: "away", problem: "503" });
 });
 
 test("an error in the client is thrown, and is not taken for an absent object", async () => {
   const { api } = serverOf(() => {
     throw new TypeError("a defect");
   });
-  await expect(new ObjectClient(api).look(PATH)).rejects.toThrow(TypeError);
+  await expect(new ObjectClient(api).tryGet(PATH)).rejects.toThrow(TypeError);
 });
 
 test("each operation is one request", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
 import { OrphanNetworks, type OrphanNetworksOptions } from "../../controller/orphan-networks.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
@@ -39,7 +39,7 @@ async function looks({
 }): Promise<string[]> {
   const clock = new ManualClock();
   const beganMs = clock.nowMs;
-  const definitions = new DefinitionBook(clock);
+  const definitions = new DefinitionCatalog(clock);
   for (const one of watched) definitions.upsert(projectNad(one));
   const definedIn = owner === null ? {} : { definedIn: owner };
   const annotations = recorded === null ? {} : { [RECORDED_OWNER_ANNOTATION]: recorded };
@@ -79,7 +79,7 @@ async function looks({
   });
   for (const seconds of [0, KEEP_SECONDS - 1, KEEP_SECONDS + 1]) {
     clock.nowMs = beganMs + seconds * 1_000;
-    await orphans.turn(new AbortController().signal);
+    await orphans.runPass(new AbortController().signal);
   }
   return sent;
 }

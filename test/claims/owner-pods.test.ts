@@ -94,13 +94,13 @@ test.each([
   ["failed", () => pod("target", ENDED)],
 ])("the claim's ownerPod is the migration's source again when the target is %s", async (_, fail) => {
   fail();
-  await ownerPods.turn(signal);
+  await ownerPods.runPass(signal);
   expect(claim().status).toEqual({
     ips: ["10.0.0.5/24"],
     ownerPod: { name: "source" },
     conditions: CONDITIONS,
   });
-  await ownerPods.turn(signal);
+  await ownerPods.runPass(signal);
   expect(api.writes, "once").toHaveLength(1);
 });
 
@@ -134,7 +134,7 @@ test.each<[string, () => void]>([
   ],
 ])("the claim's ownerPod is not changed when %s", async (_, prepare) => {
   prepare();
-  await ownerPods.turn(signal);
+  await ownerPods.runPass(signal);
   expect(named()).toBe("target");
   expect(api.writes).toEqual([]);
 });
@@ -145,12 +145,12 @@ test("pods that the caches have not seen yet count: a target that lives, a sourc
   api.before = () => {
     api.put(PODS, target);
   };
-  await ownerPods.turn(signal);
+  await ownerPods.runPass(signal);
   api.before = ({ path }) => {
     if (path.endsWith("/pods/target")) pod("source", ENDED);
   };
   api.remove(`${PODS}/target`);
-  await ownerPods.turn(signal);
+  await ownerPods.runPass(signal);
   expect(named()).toBe("target");
   expect(api.writes).toEqual([]);
 });
@@ -165,6 +165,6 @@ test("a claim definition whose ownerPod is a string is written to once, not on e
     attempts += 1;
     return { status: 422, body: { reason: "Invalid" }, serverMs: null };
   };
-  for (let turn = 0; turn < 3; turn += 1) await ownerPods.turn(signal);
+  for (let turn = 0; turn < 3; turn += 1) await ownerPods.runPass(signal);
   expect(attempts).toBe(1);
 });

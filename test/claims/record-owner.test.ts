@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { recordOwner } from "../../claims/record-owner.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { allocationName } from "../../kube/object-names.ts";
@@ -24,7 +24,7 @@ const BY_FILE = "";
 /** Network blue as 0.1.0 left it, defined by a NAD of `definer`, before whoever records its owner. */
 class Upgrade {
   readonly api = new KubeInMemory();
-  readonly book = new DefinitionBook(this.api.clock);
+  readonly catalog = new DefinitionCatalog(this.api.clock);
   #host = 1;
 
   constructor(definer = "shop") {
@@ -38,7 +38,7 @@ class Upgrade {
 
   nad(namespace: string, name: string, config: string): this {
     const metadata = { namespace, name, uid: `${namespace}-${name}`, resourceVersion: "1" };
-    this.book.upsert(
+    this.catalog.upsert(
       projectNad({ metadata: { ...metadata, creationTimestamp: "2026-01-01T00:00:00Z" }, spec: { config } }),
     );
     return this;
@@ -87,7 +87,7 @@ class Upgrade {
   async sharedWith(): Promise<readonly string[] | undefined> {
     const silent = { info() {}, warn() {} };
     await recordOwner(this.api, "blue", {
-      book: this.book,
+      catalog: this.catalog,
       deadlineMs: this.api.clock.monotonicMs() + 60_000,
       log: silent,
     });

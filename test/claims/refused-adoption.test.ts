@@ -1,6 +1,6 @@
 /** A policy refuses to record one address: it comes again, and nobody else waits for it. */
 import { beforeEach, expect, test } from "vitest";
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { sweptPod } from "../../claims/reasons/fact-views.ts";
 import { Adoption } from "../../controller/adoption.ts";
 import { NetworkImports } from "../../controller/network-imports.ts";
@@ -24,18 +24,18 @@ const CONFIG = JSON.stringify({ name: "blue", ipam: { type: "holdfast-ipam", sub
 const REFUSED = "10.31.0.5/24";
 
 let server: KubeInMemory;
-let book: DefinitionBook;
+let catalog: DefinitionCatalog;
 const warned: string[] = [];
 
 beforeEach(() => {
   const clock = new ManualClock();
   server = new KubeInMemory(clock);
-  book = new DefinitionBook(clock);
+  catalog = new DefinitionCatalog(clock);
   warned.length = 0;
-  book.setOwner("blue", { definedIn: "shop", sharedWith: ["*"] });
+  catalog.setOwner("blue", { definedIn: "shop", sharedWith: ["*"] });
   const creationTimestamp = "2026-01-01T00:00:00Z";
   const metadata = { namespace: "shop", name: "blue", uid: "uid-nad", generation: 1, creationTimestamp };
-  book.upsert(projectNad({ metadata: { ...metadata, resourceVersion: "1" }, spec: { config: CONFIG } }));
+  catalog.upsert(projectNad({ metadata: { ...metadata, resourceVersion: "1" }, spec: { config: CONFIG } }));
 });
 
 /** The server behind a validating webhook. */
@@ -51,7 +51,7 @@ function withPolicy(): KubeApi {
 
 const shared = () => ({
   api: withPolicy(),
-  definitions: book,
+  definitions: catalog,
   allocations: { items: new Map(), known: true },
   events: { warn: async () => {} } as never,
   idle: () => null,
@@ -65,7 +65,8 @@ function recorded(): string[] {
     .sort();
 }
 
-const turn = (work: { turn(signal: AbortSignal): Promise<void> }) => work.turn(new AbortController().signal);
+const turn = (work: { runPass(signal: AbortSignal): Promise<void> }) =>
+  work.runPass(new AbortController().signal);
 
 test("of claims that list addresses the younger ones are reserved for although the oldest is refused", async () => {
   const claims = new Map(

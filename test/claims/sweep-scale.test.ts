@@ -43,7 +43,7 @@ beforeEach(() => {
 
 const signal = new AbortController().signal;
 
-/** A Map that takes time of the test's clock for each item that is looked at. */
+/** A Map that takes time of the test's clock for each item that is checked at. */
 class SlowMap<T> extends Map<string, T> {
   readonly onItem: () => void;
 
@@ -81,7 +81,7 @@ class LargeCluster {
       pods,
       nodes: none,
       stoppedPods: { has: () => true },
-      book: { networkOfNad: () => null },
+      catalog: { networkOfNad: () => null },
     };
     this.#pods = pods.items;
     this.sweeper = new Sweeper({
@@ -127,7 +127,7 @@ class LargeCluster {
   /** Looks every ten seconds. */
   async lookFor(seconds: number): Promise<void> {
     for (let passed = 0; passed <= seconds; passed += 10) {
-      await this.sweeper.look(signal);
+      await this.sweeper.runPass(signal);
       this.clock.nowMs += 10_000;
     }
   }
@@ -143,7 +143,7 @@ describe("100,000 IPv6 allocations", () => {
     let looks = 0;
     for (; looks < 6 && cluster.states[0] === "Bound"; looks += 1) {
       const startMs = cluster.clock.nowMs;
-      await cluster.sweeper.look(signal);
+      await cluster.sweeper.runPass(signal);
       const tookMs = cluster.clock.nowMs - startMs;
       expect(tookMs).toBeGreaterThan(10_000);
       cluster.clock.nowMs += restMs(tookMs, LOOK_REST);
@@ -154,7 +154,7 @@ describe("100,000 IPv6 allocations", () => {
   });
 
   test("are not parsed or hashed again by a look", async () => {
-    await cluster.sweeper.look(signal);
+    await cluster.sweeper.runPass(signal);
     expect(work).toEqual({ names: 0, parsed: 0 });
   });
 
@@ -189,7 +189,7 @@ test("releases that take long do not delay the next look", async () => {
     // Nearly as long as anybody waits for an answer, in which the other one's grace comes to its end.
     for (let look = 0; look < 3; look += 1) {
       cluster.clock.nowMs += 3_000;
-      await cluster.sweeper.look(signal);
+      await cluster.sweeper.runPass(signal);
     }
   };
   await cluster.sweeper.carryOutDue(signal);
@@ -233,7 +233,7 @@ describe("the age of the oldest reason to release", () => {
     const cluster = new LargeCluster();
     cluster.allocate(1, { lives: false });
     for (let round = 0; round < 10; round += 1) {
-      await cluster.sweeper.look(signal);
+      await cluster.sweeper.runPass(signal);
       cluster.clock.nowMs += 60_000;
       await cluster.sweeper.carryOutDue(signal);
     }

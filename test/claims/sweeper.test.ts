@@ -55,7 +55,7 @@ class SweptCluster {
       pods: cache("pods"),
       nodes: cache("nodes"),
       stoppedPods: this.#stoppedPods,
-      book: { networkOfNad: () => null },
+      catalog: { networkOfNad: () => null },
     };
     this.sweeper = new Sweeper({
       api,
@@ -98,7 +98,7 @@ class SweptCluster {
   }
 
   async pass(): Promise<void> {
-    await this.sweeper.look(signal);
+    await this.sweeper.runPass(signal);
     await this.sweeper.carryOutDue(signal);
   }
 

@@ -1,7 +1,7 @@
 /** IPAMClaims and NetworkAttachmentDefinitions, and what a pod says to use them. */
 import { expect } from "vitest";
 import type { AppliedResult } from "../../admin/admin-api.ts";
-import type { ClaimView } from "../../store/manifests.ts";
+import type { ClaimManifest } from "../../store/manifests.ts";
 import { network, type ServedDaemon } from "../harness/daemon.ts";
 
 /** The runtime's configuration of a network whose claims persist; the interface names a claim of it. */
@@ -46,12 +46,12 @@ export async function tryApply(daemon: ServedDaemon, ...objects: unknown[]): Pro
   return answer.json().results;
 }
 
-export async function claims(daemon: ServedDaemon): Promise<ClaimView[]> {
+export async function claims(daemon: ServedDaemon): Promise<ClaimManifest[]> {
   return (await daemon.get("/v1/claims")).json().items;
 }
 
 /** One claim as `GET /v1/claims` shows it; fails when there is none of that name. */
-export async function claimNamed(daemon: ServedDaemon, name: string): Promise<ClaimView> {
+export async function claimNamed(daemon: ServedDaemon, name: string): Promise<ClaimManifest> {
   const found = (await claims(daemon)).find(({ metadata }) => metadata.name === name);
   if (!found) throw new Error(`there is no claim ${name}`);
   return found;

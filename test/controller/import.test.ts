@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { importNetwork } from "../../claims/import/import.ts";
 import { HttpKubeApi } from "../../kube/http/http-kube-api.ts";
 import { loadKubeConfig } from "../../kube/http/kube-config.ts";
@@ -27,10 +27,10 @@ afterAll(async () => {
 });
 
 /** The NADs as a daemon has them after its first list. */
-async function definitions(): Promise<DefinitionBook> {
-  const book = new DefinitionBook(systemClock);
-  for (const nad of await world.cluster.api.list(NADS_PATH)) book.upsert(projectNad(nad));
-  return book;
+async function definitions(): Promise<DefinitionCatalog> {
+  const catalog = new DefinitionCatalog(systemClock);
+  for (const nad of await world.cluster.api.list(NADS_PATH)) catalog.upsert(projectNad(nad));
+  return catalog;
 }
 
 async function importIt(network: string) {

@@ -7,7 +7,7 @@ export function steadyContinuity(clock: Clock): Continuity {
     settleMs: 0,
     recoveryMs: 0,
     clock,
-    look: async () => {},
+    readMark: async () => {},
     mark: async () => {},
     onWentBack: () => {},
   });

@@ -4,9 +4,9 @@ import {
   type ClaimCondition,
   CONDITION_MESSAGE_CHARS_MAX,
   conflictCondition,
+  isConflict,
   mergeCondition,
   refusedCondition,
-  saysConflict,
 } from "../../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../../ipam/condition-of-refusal.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
@@ -93,10 +93,10 @@ describe("the condition of a refusal", () => {
   });
 
   test("a conflict is recognised by its status and reason, whoever wrote it", () => {
-    expect(saysConflict(conflictCondition(address, "Pod shop/b", NOW))).toBe(true);
+    expect(isConflict(conflictCondition(address, "Pod shop/b", NOW))).toBe(true);
     expect(
-      [taken, gateway].map((one) => conditionOfRefusal(one, has, NOW)).map((one) => one && saysConflict(one)),
+      [taken, gateway].map((one) => conditionOfRefusal(one, has, NOW)).map((one) => one && isConflict(one)),
     ).toEqual([true, false]);
-    expect(saysConflict(allocatedCondition(NOW))).toBe(false);
+    expect(isConflict(allocatedCondition(NOW))).toBe(false);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decideReservation, type Wish } from "../../ipam/decide-reservation.ts";
+import { type AddressRequest, decideReservation } from "../../ipam/decide-reservation.ts";
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { Pool } from "../../ipam/space/pool.ts";
@@ -19,11 +19,11 @@ interface Given {
   readonly bound?: readonly string[];
   readonly own?: readonly string[];
   readonly taken?: readonly string[];
-  readonly wish: Wish;
+  readonly request: AddressRequest;
 }
 
 /** What is kept, and what the slots give when each takes its first candidate that nobody has; or the refusal's code. */
-function outcome({ bound = [], own = [], taken = [], wish }: Given): string {
+function outcome({ bound = [], own = [], taken = [], request }: Given): string {
   const pools = network.rangeSets.map((set) => new Pool(set));
   const poolOf = (text: string) => {
     const address = parseAddress(text.split("/")[0] as string);
@@ -41,7 +41,7 @@ function outcome({ bound = [], own = [], taken = [], wish }: Given): string {
     definition: network,
     pools,
     held: [...held(bound, "bound"), ...held(own, "cooling")],
-    wish,
+    request,
     seed: null,
     nowMs: 0,
     holderOf: () => "pod shop/web-0 (eth0)",
@@ -59,36 +59,36 @@ function outcome({ bound = [], own = [], taken = [], wish }: Given): string {
   return `${decision.kept.map(formatInterfaceAddress).join(" ")} + ${given.join(" ")}`.trim();
 }
 
-function count(v4: number, v6 = 0): Wish {
+function count(v4: number, v6 = 0): AddressRequest {
   return { kind: "count", perFamily: { 4: v4, 6: v6 } };
 }
 
-function exactly(...texts: string[]): Wish {
+function exactly(...texts: string[]): AddressRequest {
   return { kind: "addresses", addresses: texts.map(parseInterfaceAddress) };
 }
 
 describe("a number of addresses per family", () => {
   test.each<[Given, string, string]>([
-    [{ wish: count(1, 1) }, "+ 10.0.0.2 fd00::2", "the next of each"],
-    [{ wish: count(2) }, "+ 10.0.0.2 10.0.1.2", "of each range set one, before any gives two"],
-    [{ wish: count(4) }, "+ 10.0.0.2 10.0.1.2 10.0.0.3 10.0.1.3", "then each a second one"],
-    [{ wish: count(0) }, "+", "nothing is nothing"],
-    [{ taken: ["10.0.0.2", "10.0.0.3"], wish: count(1) }, "+ 10.0.1.2", "the set that has one left"],
-    [{ bound: ["10.0.0.3/29"], wish: count(1) }, "10.0.0.3/29 +", "what is held counts: a repeat"],
-    [{ bound: ["10.0.0.3/29"], wish: count(1, 1) }, "10.0.0.3/29 + fd00::2", "what was left unfinished"],
+    [{ request: count(1, 1) }, "+ 10.0.0.2 fd00::2", "the next of each"],
+    [{ request: count(2) }, "+ 10.0.0.2 10.0.1.2", "of each range set one, before any gives two"],
+    [{ request: count(4) }, "+ 10.0.0.2 10.0.1.2 10.0.0.3 10.0.1.3", "then each a second one"],
+    [{ request: count(0) }, "+", "nothing is nothing"],
+    [{ taken: ["10.0.0.2", "10.0.0.3"], request: count(1) }, "+ 10.0.1.2", "the set that has one left"],
+    [{ bound: ["10.0.0.3/29"], request: count(1) }, "10.0.0.3/29 +", "what is held counts: a repeat"],
+    [{ bound: ["10.0.0.3/29"], request: count(1, 1) }, "10.0.0.3/29 + fd00::2", "what was left unfinished"],
     [
-      { bound: ["10.0.0.2/29", "10.0.1.2/29"], wish: count(1) },
+      { bound: ["10.0.0.2/29", "10.0.1.2/29"], request: count(1) },
       "10.0.0.2/29 10.0.1.2/29 +",
       "nothing is taken away",
     ],
-    [{ own: ["10.0.0.3/29"], wish: count(1) }, "+ 10.0.0.3", "its own that rests comes first"],
+    [{ own: ["10.0.0.3/29"], request: count(1) }, "+ 10.0.0.3", "its own that rests comes first"],
     [
-      { own: ["10.0.0.2/29", "10.0.0.3/29"], taken: ["10.0.1.2", "10.0.1.3"], wish: count(2) },
+      { own: ["10.0.0.2/29", "10.0.0.3/29"], taken: ["10.0.1.2", "10.0.1.3"], request: count(2) },
       "+ 10.0.0.2 10.0.0.3",
       "no two slots begin with the same of its own",
     ],
     [
-      { taken: ["10.0.0.2", "10.0.0.3", "10.0.1.2", "10.0.1.3"], wish: count(1) },
+      { taken: ["10.0.0.2", "10.0.0.3", "10.0.1.2", "10.0.1.3"], request: count(1) },
       "POOL_FULL",
       "no range set has one left",
     ],
@@ -99,18 +99,18 @@ describe("a number of addresses per family", () => {
 
 describe("given addresses", () => {
   test.each<[Given, string, string]>([
-    [{ wish: exactly("10.0.0.3/29", "fd00::3/125") }, "+ 10.0.0.3 fd00::3", "and no others"],
-    [{ wish: exactly("10.0.0.3/29", "10.0.0.2/29") }, "+ 10.0.0.3 10.0.0.2", "also two of one range set"],
-    [{ bound: ["10.0.0.3/29"], wish: exactly("10.0.0.3/29") }, "10.0.0.3/29 +", "a repeat"],
+    [{ request: exactly("10.0.0.3/29", "fd00::3/125") }, "+ 10.0.0.3 fd00::3", "and no others"],
+    [{ request: exactly("10.0.0.3/29", "10.0.0.2/29") }, "+ 10.0.0.3 10.0.0.2", "also two of one range set"],
+    [{ bound: ["10.0.0.3/29"], request: exactly("10.0.0.3/29") }, "10.0.0.3/29 +", "a repeat"],
     [
-      { bound: ["10.0.0.3/29"], wish: exactly("10.0.0.3/29", "10.0.1.2/29") },
+      { bound: ["10.0.0.3/29"], request: exactly("10.0.0.3/29", "10.0.1.2/29") },
       "10.0.0.3/29 + 10.0.1.2",
       "what was left unfinished",
     ],
-    [{ own: ["10.0.0.3/29"], wish: exactly("10.0.0.3/29") }, "+ 10.0.0.3", "its own that rests"],
-    [{ taken: ["10.0.0.3"], wish: exactly("10.0.0.3/29") }, "ADDRESS_TAKEN", "another has it"],
-    [{ wish: exactly("10.0.0.2/29", "10.9.0.1/29") }, "ADDRESS_OUTSIDE", "in no range"],
-    [{ wish: exactly("10.0.0.2/24") }, "CONFIG_INVALID", "another prefix length than its subnet has"],
+    [{ own: ["10.0.0.3/29"], request: exactly("10.0.0.3/29") }, "+ 10.0.0.3", "its own that rests"],
+    [{ taken: ["10.0.0.3"], request: exactly("10.0.0.3/29") }, "ADDRESS_TAKEN", "another has it"],
+    [{ request: exactly("10.0.0.2/29", "10.9.0.1/29") }, "ADDRESS_OUTSIDE", "in no range"],
+    [{ request: exactly("10.0.0.2/24") }, "CONFIG_INVALID", "another prefix length than its subnet has"],
   ])("%o comes to %s: %s", (given, wanted) => {
     expect(outcome(given)).toBe(wanted);
   });

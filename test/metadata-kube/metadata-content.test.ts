@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => stage?.stop());
 
 async function userData(guest: Guest, from = source): Promise<string | null> {
-  return (await from.look(guest.identity)).userData?.toString() ?? null;
+  return (await from.viewOf(guest.identity)).userData?.toString() ?? null;
 }
 
 test("user-data, vendor-data, keys, free metadata and name come from the objects that the VM's annotations name", async () => {
@@ -47,7 +47,7 @@ test("user-data, vendor-data, keys, free metadata and name come from the objects
       hostname: "web.example",
     },
   });
-  const view = await source.look(guest.identity);
+  const view = await source.viewOf(guest.identity);
   expect(view.userData).toEqual(BYTES);
   expect(view).toMatchObject({
     vendorData: "#cloud-config\n{}\n",
@@ -103,7 +103,7 @@ test("a namespace that has not opted in: nothing, one event; the RoleBinding is 
     await stage.guest(namespace, "db", { annotations }),
   ] as const;
   for (const guest of guests) {
-    const view = await ours.look(guest.identity);
+    const view = await ours.viewOf(guest.identity);
     expect(view).toMatchObject({ userData: null, meta: {}, password: null });
     expect(view.projectId).not.toBeNull();
   }
@@ -126,7 +126,7 @@ test("two namespaces with the same names have each their own", async () => {
       return stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
     }),
   );
-  const views = await Promise.all(guests.map((guest) => source.look(guest.identity)));
+  const views = await Promise.all(guests.map((guest) => source.viewOf(guest.identity)));
   expect(views.map((view) => view.userData?.toString())).toEqual(namespaces.map((one) => `of ${one}`));
   expect(new Set(views.map((view) => view.projectId)).size).toBe(2);
 });
@@ -135,7 +135,7 @@ test("the tenant is the namespace's UID or its annotation, unless no header can 
   const namespace = await stage.namespace();
   const guest = await stage.guest(namespace, "web");
   const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
-  const project = async () => (await source.look(guest.identity)).projectId;
+  const project = async () => (await source.viewOf(guest.identity)).projectId;
   const annotate = (text: string) =>
     stage.cluster.api.patch(`/api/v1/namespaces/${namespace}`, {
       metadata: { annotations: { "metadata.holdfast.dev/tenant-id": text } },
@@ -152,7 +152,7 @@ test("a namespace that is made again is another tenant, and has none of the old 
   const namespace = await stage.namespace();
   await stage.secret(namespace, "boot", { userdata: "old" });
   const old = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
-  const before = await source.look(old.identity);
+  const before = await source.viewOf(old.identity);
   expect(before.userData?.toString()).toBe("old");
   await stage.removeGuest(old);
   await stage.cluster.api.delete(`/api/v1/namespaces/${namespace}`);
@@ -165,7 +165,7 @@ test("a namespace that is made again is another tenant, and has none of the old 
   await stage.optIn(namespace);
   const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
   const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
-  await until(async () => (await source.look(guest.identity)).projectId === uid, "the new UID");
+  await until(async () => (await source.viewOf(guest.identity)).projectId === uid, "the new UID");
   expect(uid).not.toBe(before.projectId);
   expect(await userData(guest)).toBeNull();
 });
@@ -181,9 +181,9 @@ test("a VM that is made again under its name is told nothing of the old one's, a
     expect(await userData(old, deaf)).toBe("old");
     await stage.removeGuest(old);
     const guest = await stage.guest(namespace, "web", { annotations: { hostname: "new" } });
-    expect(await deaf.look(guest.identity)).toMatchObject({ userData: null, hostname: "new" });
+    expect(await deaf.viewOf(guest.identity)).toMatchObject({ userData: null, hostname: "new" });
     // The old one is known to be gone: nothing of the new one's is told in its name.
-    expect(await deaf.look({ ...old.identity })).toMatchObject({ hostname: null });
+    expect(await deaf.viewOf({ ...old.identity })).toMatchObject({ hostname: null });
   } finally {
     await deaf.stop();
     await proxy.stop();
@@ -242,11 +242,11 @@ test("MACs and names of interfaces: as the VM runs, else as it was asked for", a
   });
   // A zone is not waited for: one that comes late is told a minute later.
   await until(
-    async () => (await source.look(guest.identity)).availabilityZone !== null,
+    async () => (await source.viewOf(guest.identity)).availabilityZone !== null,
     "the node's zone",
     120_000,
   );
-  const view = await source.look(guest.identity);
+  const view = await source.viewOf(guest.identity);
   const link = (linkId: string, mac: string | null, name: string, network: string | null) => ({
     linkId,
     mac,
@@ -282,12 +282,12 @@ test("passwords: of two posts at the same time on two nodes one is kept, and bot
   const winner = posts[outcomes.indexOf("kept")];
   for (const one of sources)
     await until(
-      async () => (await one.look(web.identity)).password?.stored?.equals(winner as Buffer) === true,
+      async () => (await one.viewOf(web.identity)).password?.stored?.equals(winner as Buffer) === true,
       "the password that was kept",
     );
-  expect((await source.look(db.identity)).password).toEqual({ stored: null });
+  expect((await source.viewOf(db.identity)).password).toEqual({ stored: null });
   expect(await source.keepPassword(db.identity, BYTES)).toBe("kept");
-  expect((await source.look(db.identity)).password?.stored).toEqual(BYTES);
+  expect((await source.viewOf(db.identity)).password?.stored).toEqual(BYTES);
   const { binaryData } = await stage.cluster.api.get(pathOf(namespace, "configmaps", PASSWORDS));
   expect(binaryData[db.vm.metadata.uid]).toBe(BYTES.toString("base64"));
 });
@@ -296,7 +296,7 @@ test("without its ConfigMap a namespace takes no passwords", async () => {
   const namespace = await stage.namespace();
   await stage.cluster.api.delete(pathOf(namespace, "configmaps", PASSWORDS));
   const guest = await stage.guest(namespace, "web");
-  expect((await source.look(guest.identity)).password).toBeNull();
+  expect((await source.viewOf(guest.identity)).password).toBeNull();
   expect(await source.keepPassword(guest.identity, BYTES)).toBe("refused");
   expect(await stage.event(guest, "MetadataPasswordRefused")).toContain("404");
 });
@@ -306,9 +306,9 @@ test("a container that is no VM has a tenant at most", async () => {
   const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
   const pod = { namespace, name: "p", uid: "p-1", node: "node-a", containerID: "c", since: "" };
   const identity = { state: "running", vm: null, pods: [pod], interfaces: [] } as const;
-  expect(await source.look(identity)).toMatchObject({ projectId: uid, userData: null, links: [] });
+  expect(await source.viewOf(identity)).toMatchObject({ projectId: uid, userData: null, links: [] });
   const bare = { ...identity, pods: [{ ...pod, namespace: null, name: null, uid: null }] };
-  expect(await source.look(bare)).toMatchObject({ projectId: null, password: null });
+  expect(await source.viewOf(bare)).toMatchObject({ projectId: null, password: null });
 });
 
 test("of a namespace that may not be read no other tenant's name is made up", async () => {
@@ -323,9 +323,9 @@ test("of a namespace that may not be read no other tenant's name is made up", as
   try {
     // Its bare name may be another namespace's tenant-id.
     const projectId = `namespace:${namespace}`;
-    expect(await ours.look(guest.identity)).toMatchObject({ projectId, hostname: "web" });
+    expect(await ours.viewOf(guest.identity)).toMatchObject({ projectId, hostname: "web" });
     const pod = { namespace, name: "p", uid: "p-1", node: "node-a", containerID: "c", since: "" };
-    expect((await ours.look({ ...guest.identity, vm: null, pods: [pod] })).projectId).toBe(projectId);
+    expect((await ours.viewOf({ ...guest.identity, vm: null, pods: [pod] })).projectId).toBe(projectId);
   } finally {
     await ours.stop();
     await proxy.stop();
@@ -336,7 +336,7 @@ test("a VM of which nothing but the name is known is told nothing of what may be
   const namespace = await stage.namespace();
   const guest = await stage.guest(namespace, "web", { annotations: { hostname: "another" } });
   const vm = { ...guest.identity.vm, uid: "", vmiUid: null } as Guest["identity"]["vm"];
-  expect(await source.look({ ...guest.identity, vm })).toMatchObject({ hostname: null, links: [] });
+  expect(await source.viewOf({ ...guest.identity, vm })).toMatchObject({ hostname: null, links: [] });
   expect(await source.keepPassword({ ...guest.identity, vm }, BYTES)).toBe("refused");
 });
 
@@ -366,7 +366,7 @@ test("as the server makes it: content and backends with the rights of the shippe
   try {
     await stage.secret(namespace, "boot", { userdata: BYTES });
     const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
-    expect((await made.look(guest.identity)).userData).toEqual(BYTES);
+    expect((await made.viewOf(guest.identity)).userData).toEqual(BYTES);
     expect(await made.backendOf("blue")).toBeNull();
     expect(await made.keepPassword(guest.identity, BYTES)).toBe("kept");
   } finally {
@@ -380,36 +380,36 @@ test("while the API is away: what is known is told, what is not known is not gue
   await stage.secret(namespace, "boot", { userdata: "known" });
   const annotations = { "user-data": "secret/boot" };
   const guest = await stage.guest(namespace, "web", { annotations });
-  const before = await source.look(guest.identity);
+  const before = await source.viewOf(guest.identity);
   const fresh = await stage.source({ syncMsMax: 2_000 });
   const unknown = await stage.namespace();
   const stranger = await stage.guest(unknown, "db", { annotations });
   // On a busy machine one question may not be answered in time: it asks until it knows.
-  await until(async () => (await fresh.look(guest.identity).catch(() => null)) !== null, "what it knows");
+  await until(async () => (await fresh.viewOf(guest.identity).catch(() => null)) !== null, "what it knows");
   const closed = await stage.namespace({ tenant: false });
   const shut = await stage.guest(closed, "web", { annotations });
-  await source.look(shut.identity);
+  await source.viewOf(shut.identity);
   await stage.cluster.stopApiServer();
   try {
-    expect(await source.look(guest.identity)).toEqual(before);
+    expect(await source.viewOf(guest.identity)).toEqual(before);
     // Where a right is missing, not every request waits for whether it has come.
     let waitedCount = 0;
     for (let n = 0; n < 28; n++) {
       const startMs = performance.now();
-      expect((await source.look(shut.identity)).userData).toBeNull();
+      expect((await source.viewOf(shut.identity)).userData).toBeNull();
       if (performance.now() - startMs >= ASK_AGAIN_MS * 0.9) waitedCount += 1;
     }
     expect(waitedCount).toBeLessThan(14);
-    await expect(fresh.look(stranger.identity)).rejects.toThrow(ApiAway);
+    await expect(fresh.viewOf(stranger.identity)).rejects.toThrow(ApiAway);
     await expect(source.keepPassword(guest.identity, BYTES)).rejects.toThrow(ApiAway);
     // Another VM by the same name, which no watch can have told of: not the old one's content.
     const vm = { ...guest.identity.vm, uid: "new", vmiUid: "new" } as Guest["identity"]["vm"];
-    await expect(source.look({ ...guest.identity, vm })).rejects.toThrow(ApiAway);
+    await expect(source.viewOf({ ...guest.identity, vm })).rejects.toThrow(ApiAway);
   } finally {
     await stage.cluster.startApiServer();
   }
   await until(async () => {
-    const view = await fresh.look(stranger.identity).catch(() => null);
+    const view = await fresh.viewOf(stranger.identity).catch(() => null);
     return view !== null && view.projectId !== null;
   }, "the API to be asked again");
 });
@@ -427,7 +427,7 @@ test("without KubeVirt's definitions there is no content, and no waiting", async
     "the resource to go",
   );
   const fresh = await stage.source();
-  const view = await fresh.look(guest.identity);
+  const view = await fresh.viewOf(guest.identity);
   expect(view).toMatchObject({ hostname: null, firmwareUuid: null, links: [], userData: null });
   expect(view.projectId).not.toBeNull();
 });

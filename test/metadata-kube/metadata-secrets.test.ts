@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => stage?.stop());
 
 async function userData(guest: Guest, from = source): Promise<string | null> {
-  return (await from.look(guest.identity)).userData?.toString() ?? null;
+  return (await from.viewOf(guest.identity)).userData?.toString() ?? null;
 }
 
 test("a stolen token reads what the tenant has named, and finds out about nothing else", async () => {
@@ -48,14 +48,14 @@ test("a Secret that the Role does not name: the event says how to name it, and t
   await stage.secret(namespace, "late", { userdata: "late" });
   const annotations = { "user-data": "secret/boot", meta: "secret/late/userdata" };
   const guest = await stage.guest(namespace, "web", { annotations });
-  expect(await source.look(guest.identity)).toMatchObject({ meta: {} });
+  expect(await source.viewOf(guest.identity)).toMatchObject({ meta: {} });
   expect(await userData(guest)).toBe("first");
   const message = await stage.event(guest, "MetadataForbidden");
   expect(message).toContain(`may not read Secret late of namespace ${namespace}`);
   const [, patch] = /kubectl patch role -n \S+ holdfast-metadata --type=json -p '(.*)'/.exec(message) ?? [];
   const role = pathOf(namespace, "roles", "holdfast-metadata", RBAC);
   await stage.cluster.api.patch(role, JSON.parse(patch as string), "json");
-  await until(async () => (await source.look(guest.identity)).meta.userdata === "late", "the named Secret");
+  await until(async () => (await source.viewOf(guest.identity)).meta.userdata === "late", "the named Secret");
   expect(await userData(guest)).toBe("first");
 });
 
@@ -77,7 +77,7 @@ test("a namespace with the Role of 0.1.0, which lets Secrets be listed and not b
   const annotations = { "user-data": "secret/boot", meta: "secret/hidden" };
   const guest = await stage.guest(namespace, "web", { annotations });
   const view = async () => {
-    const { userData: data, meta, password } = await source.look(guest.identity);
+    const { userData: data, meta, password } = await source.viewOf(guest.identity);
     return { data: data?.toString() ?? null, meta, password };
   };
   await until(async () => (await view()).data === "served", "the Role of 0.1.0 to count");

@@ -77,7 +77,7 @@ async function play(lostCount: number): Promise<Played> {
 
 test("news do not wait for a look at everything, which then is taken up again", async () => {
   const { agent, calls, looking, want } = await play(0);
-  agent.lookSoon();
+  agent.checkSoon();
   await until(looking, "a look at everything");
   want(2);
   await until(() => calls.includes("2"), "the news to be carried out");

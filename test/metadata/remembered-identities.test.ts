@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { generationPathOf, IdentityGeneration } from "../../identity/generation.ts";
-import { RememberedIdentities } from "../../identity/remembered.ts";
+import { IdentityCache } from "../../identity/identity-cache.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { identity } from "../metadata-server/fake-identity.ts";
 
@@ -11,13 +11,13 @@ let folder: string;
 let socket: string;
 let clock: ManualClock;
 let generation: IdentityGeneration;
-let remembered: RememberedIdentities;
+let remembered: IdentityCache;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-generation-"));
   socket = join(folder, "identity.sock");
   clock = new ManualClock();
   generation = new IdentityGeneration(socket, null, clock);
-  remembered = new RememberedIdentities(generationPathOf(socket), clock);
+  remembered = new IdentityCache(generationPathOf(socket), clock);
 });
 afterEach(() => {
   generation.end();

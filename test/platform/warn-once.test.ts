@@ -1,18 +1,18 @@
 import { expect, test } from "vitest";
 import type { Log } from "../../platform/log.ts";
-import { SaidOnce, WarnOnce } from "../../platform/warn-once.ts";
+import { RecentKeys, WarnOnce } from "../../platform/warn-once.ts";
 
 test("a warning is new once, and again after it was over", () => {
-  const said = new SaidOnce();
-  expect([said.isNews("a"), said.isNews("b"), said.isNews("a")]).toEqual([true, true, false]);
+  const said = new RecentKeys();
+  expect([said.addIfNew("a"), said.addIfNew("b"), said.addIfNew("a")]).toEqual([true, true, false]);
   said.forget("a");
-  expect([said.isNews("a"), said.isNews("b")]).toEqual([true, false]);
+  expect([said.addIfNew("a"), said.addIfNew("b")]).toEqual([true, false]);
 });
 
 test("a full memory forgets its oldest warning only", () => {
-  const said = new SaidOnce();
-  for (let count = 0; count <= 1_000; count += 1) said.isNews(`${count}`);
-  expect([said.isNews("1000"), said.isNews("1"), said.isNews("0")]).toEqual([false, false, true]);
+  const said = new RecentKeys();
+  for (let count = 0; count <= 1_000; count += 1) said.addIfNew(`${count}`);
+  expect([said.addIfNew("1000"), said.addIfNew("1"), said.addIfNew("0")]).toEqual([false, false, true]);
 });
 
 test("the same warning of two networks is two warnings", () => {

@@ -57,7 +57,7 @@ test("the wait for a claim ends with the time of the whole ADD", async () => {
     addDeadlineMs: 9_000,
   } as unknown as CniContext;
   const asked = { ...want("a", { claim: "vm1" }), deadlineMs: 4_000 };
-  const outcome = await time.run(attachWithClaim(context, asked, { lookAgainMs: 500 }));
+  const outcome = await time.run(attachWithClaim(context, asked, { recheckMs: 500 }));
   expect(outcome).toMatchObject({ kind: "refused", refusal: { code: "CLAIM_ABSENT" } });
   expect(attempts).toBe(3);
   expect(clock.monotonicMs()).toBe(4_000);

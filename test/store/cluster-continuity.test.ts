@@ -18,7 +18,7 @@ function clusterContinuity({ recoveryMs = 4_000 } = {}) {
     node: "node-a",
     recoveryMs,
     log: pino({ level: "silent" }),
-    look: async (network) => contact.seen(network, api.at(PATH) as IPNetwork),
+    readMark: async (network) => contact.seen(network, api.at(PATH) as IPNetwork),
     relist: () => {},
     compare: () => {},
   });

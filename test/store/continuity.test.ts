@@ -18,7 +18,7 @@ function manualContinuity() {
     settleMs: SETTLE_MS,
     recoveryMs: RECOVERY_MS,
     clock,
-    look: async (network) => {
+    readMark: async (network) => {
       looked.push(network);
       continuity.noteMark(network, mark);
     },

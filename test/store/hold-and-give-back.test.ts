@@ -19,7 +19,7 @@ import {
   withAttachment,
 } from "../../store/cluster/allocations/allocation-object.ts";
 import { type Change, giveBack } from "../../store/cluster/allocations/give-back.ts";
-import { ATTEMPTS_MAX, type Holding, hold } from "../../store/cluster/allocations/hold.ts";
+import { ATTEMPTS_MAX, type HoldRequest, hold } from "../../store/cluster/allocations/hold.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
@@ -62,7 +62,7 @@ class SharedAllocation {
     return this.clock.nowMs + 10_000;
   }
 
-  hold<W = never>(holder: Holder, given: Partial<Holding<W>> = {}) {
+  hold<W = never>(holder: Holder, given: Partial<HoldRequest<W>> = {}) {
     const { client, deadlineMs } = this;
     return hold<W>(client, { network: "blue", one: ONE, holder, deadlineMs, ...given });
   }

@@ -22,7 +22,7 @@ export class MemoryReservations implements Reservations {
     this.#state = state;
   }
 
-  async reserve({ owner, network, definition, wish }: ReserveWant): Promise<ReserveOutcome> {
+  async reserve({ owner, network, definition, request }: ReserveWant): Promise<ReserveOutcome> {
     const nowMs = this.#state.context.clock.monotonicMs();
     const space = this.#state.spaceOf(network, definition);
     const pools = space.poolsOf(definition, nowMs);
@@ -31,7 +31,7 @@ export class MemoryReservations implements Reservations {
       definition,
       pools,
       held: this.#state.heldAs(owner, network),
-      wish,
+      request,
       seed: owner.kind === "claim" ? owner.uid : null,
       nowMs,
       holderOf: (address) => this.#state.holderOf(network, address),

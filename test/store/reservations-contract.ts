@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Wish } from "../../ipam/decide-reservation.ts";
+import type { AddressRequest } from "../../ipam/decide-reservation.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { OwnerReleaseOutcome, ReserveOutcome } from "../../store/allocations.ts";
@@ -12,13 +12,13 @@ function machine(name: string): Owner {
   return { kind: "claim", uid: `${name}-uid`, interface: "", namespace: "shop", name };
 }
 
-function exactly(...texts: string[]): Wish {
+function exactly(...texts: string[]): AddressRequest {
   return { kind: "addresses", addresses: texts.map(parseInterfaceAddress) };
 }
 
-function wantOf(owner: Owner, wish: Wish, options: Parameters<typeof want>[1] = {}) {
+function wantOf(owner: Owner, request: AddressRequest, options: Parameters<typeof want>[1] = {}) {
   const { network, definition } = want("nobody", options);
-  return { owner, network, definition, wish };
+  return { owner, network, definition, request };
 }
 
 /** The addresses, or the code of the refusal. */
@@ -85,7 +85,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
     test("a request gets all of its addresses or none", async () => {
       const made = await subject();
       await made.allocations.attach(want("a", { requested: ["10.0.0.5"] }));
-      const ask = (wish: Wish) => made.reservations.reserve(wantOf(machine("m"), wish));
+      const ask = (request: AddressRequest) => made.reservations.reserve(wantOf(machine("m"), request));
       expect(got(await ask(exactly("10.0.0.1/29", "10.0.0.5/29")))).toEqual(["ADDRESS_TAKEN"]);
       expect(got(await ask({ kind: "count", perFamily: { 4: 6 } }))).toEqual(["POOL_FULL"]);
       expect(got(await ask({ kind: "count", perFamily: { 4: 1, 6: 1 } }))).toEqual(["CONFIG_INVALID"]);
@@ -95,7 +95,7 @@ export function describeReservations(name: string, create: () => Promise<Subject
 
     test("a larger request keeps the held addresses and adds to them", async () => {
       const { reservations } = await subject();
-      const ask = (wish: Wish) => reservations.reserve(wantOf(machine("m"), wish));
+      const ask = (request: AddressRequest) => reservations.reserve(wantOf(machine("m"), request));
       const [first] = got(await ask({ kind: "count", perFamily: { 4: 1 } }));
       const more = got(await ask({ kind: "count", perFamily: { 4: 3 } }));
       expect(more).toHaveLength(3);
@@ -108,9 +108,9 @@ export function describeReservations(name: string, create: () => Promise<Subject
 
     test("owners that race for the last addresses get distinct ones or a refusal", async () => {
       const { reservations } = await subject();
-      const wish = { kind: "count", perFamily: { 4: 1 } } as const;
+      const request = { kind: "count", perFamily: { 4: 1 } } as const;
       const owners = Array.from({ length: 10 }, (_, index) => machine(`m${index}`));
-      const answers = await Promise.all(owners.map((one) => reservations.reserve(wantOf(one, wish))));
+      const answers = await Promise.all(owners.map((one) => reservations.reserve(wantOf(one, request))));
       const [all] = [answers.flatMap(got)];
       expect(new Set(all.filter((one) => one !== "POOL_FULL")).size).toBe(6);
       expect(all.filter((one) => one === "POOL_FULL")).toHaveLength(4);
@@ -135,11 +135,11 @@ export function describeReservations(name: string, create: () => Promise<Subject
 
     test("an owner gets its cooling addresses back first, and another owner gets them after the cooldown", async () => {
       const { reservations, clock } = await subject();
-      const ask = (owner: Owner, wish: Wish) => reservations.reserve(wantOf(owner, wish));
+      const ask = (owner: Owner, request: AddressRequest) => reservations.reserve(wantOf(owner, request));
       await ask(machine("m"), exactly("10.0.0.4/29", "10.0.0.6/29"));
       await reservations.release(machine("m"));
-      const wish = { kind: "count", perFamily: { 4: 2 } } as const;
-      expect(got(await ask(machine("m"), wish))).toEqual(["10.0.0.4/29", "10.0.0.6/29"]);
+      const request = { kind: "count", perFamily: { 4: 2 } } as const;
+      expect(got(await ask(machine("m"), request))).toEqual(["10.0.0.4/29", "10.0.0.6/29"]);
       await reservations.release(machine("m"));
       clock.nowMs += 61_000;
       expect(got(await ask(machine("n"), exactly("10.0.0.4/29")))).toEqual(["10.0.0.4/29"]);

@@ -15,8 +15,9 @@ import { type OvnInterface, type OvnPod, projectOvnPod } from "./objects.ts";
 import { OvnWatch } from "./watch.ts";
 
 /**
- * A pod counts as read just now for so long, ms. The next owner of an address cannot ask within it: OVN-Kubernetes gives it
- * on when the last pod has ended, and a guest has to boot first. A guest's boot of 28 requests costs one or two reads.
+ * A pod counts as read just now for so long, ms. The next owner of an address cannot ask within it: OVN-Kubernetes
+ * gives it on when the last pod has ended, and a guest has to boot first. A guest's boot of 28 requests costs one or
+ * two reads.
  */
 const FRESH_MS = 1_000;
 const SYNC_MS_MAX = 5_000;
@@ -155,9 +156,9 @@ export class OvnIdentity implements IdentitySource {
   #interface(pod: OvnPod, one: OvnInterface, vm: VmFacts): IdentityInterface[] {
     const nad = this.#watch.nadOf(one);
     if (nad === undefined) return [];
-    const asked = nad.network === this.#options.network;
+    const isAskedNetwork = nad.network === this.#options.network;
     const addresses = one.addresses.map(({ address }) => formatAddress(address));
-    const claims = asked ? this.#watch.claimsOf(pod.namespace, addresses) : [];
+    const claims = isAskedNetwork ? this.#watch.claimsOf(pod.namespace, addresses) : [];
     const claim = claims.find((candidate) => (candidate.vm?.uid || vm.uid) === vm.uid);
     const { namespace, name, uid } = claim ?? pod;
     return [
@@ -181,7 +182,9 @@ export class OvnIdentity implements IdentitySource {
         mtu: nad.mtu,
         routes: [],
         dns: {},
-        metadata: asked ? { address: "169.254.169.254", tokens: this.#options.tokens ?? "optional" } : null,
+        metadata: isAskedNetwork
+          ? { address: "169.254.169.254", tokens: this.#options.tokens ?? "optional" }
+          : null,
         source: "ovn-kubernetes",
       },
     ];

@@ -1,5 +1,5 @@
 import { wholeSeconds } from "../objects.ts";
-import { type Clock, Limit, type Outcome, sleep } from "../port.ts";
+import { type AttemptOutcome, type Clock, Limit, sleep } from "../port.ts";
 import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { Fate, Link } from "./link.ts";
 
@@ -9,7 +9,7 @@ const RESET = "socket hang up";
 export type Serve = (request: ServerRequest) => Promise<ServerAnswer>;
 
 /** `cutAfter`: of a list, how many of its objects arrived before the connection ended. */
-export type Arrival = Outcome & { readonly cutAfter?: number | undefined };
+export type Arrival = AttemptOutcome & { readonly cutAfter?: number | undefined };
 
 export interface Attempt {
   readonly verb: "send" | "list" | "watch";

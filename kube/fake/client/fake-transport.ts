@@ -2,13 +2,13 @@ import { setMaxListeners } from "node:events";
 import type { ApiServer } from "../api-server.ts";
 import { overTheWire } from "../objects.ts";
 import {
+  type AttemptOutcome,
   type Clock,
   Contact,
   type KubeRequest,
   type KubeTransport,
-  type Outcome,
-  type PageOutcome,
-  type PageRequest,
+  type ListPageOutcome,
+  type ListPageRequest,
   type WatchEnd,
   type WatchRequest,
   type World,
@@ -54,7 +54,7 @@ export class FakeTransport implements KubeTransport {
     return work();
   }
 
-  exchange({ method, path, query = {}, body, patch }: KubeRequest, limitMs: number): Promise<Outcome> {
+  exchange({ method, path, query = {}, body, patch }: KubeRequest, limitMs: number): Promise<AttemptOutcome> {
     const request: ServerRequest = {
       user: this.#options.user,
       method,
@@ -67,7 +67,7 @@ export class FakeTransport implements KubeTransport {
     return this.#once(request, { verb: "send", limitMs, signals: [this.life], serve });
   }
 
-  async page(request: PageRequest, silenceMs: number): Promise<PageOutcome> {
+  async page(request: ListPageRequest, silenceMs: number): Promise<ListPageOutcome> {
     const signals = [request.signal, this.life];
     const attempt: Attempt = { verb: "list", limitMs: silenceMs, signals, serve: this.#serve };
     const arrival = await this.#once(this.#get(request), attempt);
@@ -79,7 +79,7 @@ export class FakeTransport implements KubeTransport {
     return { kind: "read", resourceVersion, next };
   }
 
-  async watch(request: WatchRequest, openMs: number): Promise<WatchEnd | Outcome> {
+  async watch(request: WatchRequest, openMs: number): Promise<WatchEnd | AttemptOutcome> {
     const { link, server } = this.#options;
     const asked = this.#get(request);
     const watch = new FakeWatch({
@@ -103,7 +103,7 @@ export class FakeTransport implements KubeTransport {
 
   readonly #serve = (request: ServerRequest) => this.#options.server().answer(request);
 
-  #get({ path, query = {}, metadataOnly = false }: PageRequest | WatchRequest) {
+  #get({ path, query = {}, metadataOnly = false }: ListPageRequest | WatchRequest) {
     return { user: this.#options.user, method: "GET", path, query, metadataOnly } as const;
   }
 

@@ -1,6 +1,6 @@
 import type { ApiServer } from "../api-server.ts";
 import { Failure } from "../failure.ts";
-import { endOfWatch, type Outcome, type WatchEnd, type WatchRequest } from "../port.ts";
+import { type AttemptOutcome, endOfWatch, type WatchEnd, type WatchRequest } from "../port.ts";
 import type { ServerAnswer, ServerRequest } from "../requests.ts";
 import type { WatchEvent, WatchSink } from "../watches.ts";
 
@@ -12,7 +12,9 @@ export interface FakeWatchOptions {
   readonly arrival: () => Promise<void>;
 }
 
-/** One watch of a client: what the server sends arrives later, in its order, and never during what somebody else does. */
+/**
+ * One watch of a client: what the server sends arrives later, in its order, and never during what somebody else does.
+ */
 export class FakeWatch {
   readonly #options: FakeWatchOptions;
   readonly #queue: (() => void)[] = [];
@@ -20,7 +22,7 @@ export class FakeWatch {
   #isSilent = false;
   #isFollowed = false;
   #unwatch = () => {};
-  #resolve: (end: WatchEnd | Outcome) => void = () => {};
+  #resolve: (end: WatchEnd | AttemptOutcome) => void = () => {};
 
   constructor(options: FakeWatchOptions) {
     this.#options = options;
@@ -45,10 +47,10 @@ export class FakeWatch {
   }
 
   /** After the server has agreed: reports what comes until it ends. */
-  follow(): Promise<WatchEnd | Outcome> {
+  follow(): Promise<WatchEnd | AttemptOutcome> {
     const { request, life } = this.#options;
     const stop = () => this.end({ kind: "closed" });
-    const ended = new Promise<WatchEnd | Outcome>((resolve) => {
+    const ended = new Promise<WatchEnd | AttemptOutcome>((resolve) => {
       this.#resolve = resolve;
     });
     for (const signal of [request.signal, life]) signal.addEventListener("abort", stop);
@@ -61,7 +63,7 @@ export class FakeWatch {
   }
 
   /** Ends it from the client's side, or because the server did. */
-  end(end: WatchEnd | Outcome): void {
+  end(end: WatchEnd | AttemptOutcome): void {
     this.#unwatch();
     this.#isSilent = true;
     this.#resolve(end);

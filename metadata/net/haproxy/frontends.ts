@@ -23,7 +23,7 @@ export class Frontends {
   }
 
   /** The network's namespace may be another one now. */
-  lookAgain(network: string): void {
+  recheck(network: string): void {
     this.#listening.delete(network);
   }
 
@@ -40,7 +40,8 @@ export class Frontends {
     let failure = await this.#load(usable);
     const deaf = failure === null ? await this.#deaf(usable) : [];
     if (deaf.length > 0) {
-      // A reload hands sockets on by address and name of the namespace: that of a namespace that is gone must first be let go.
+      // A reload hands sockets on by address and name of the namespace: that of a namespace that is gone must first be
+      // let go.
       await this.#load(usable.filter((plan) => !deaf.includes(plan)));
       failure = await this.#load(usable, true);
       await this.#deaf(deaf);
@@ -94,7 +95,7 @@ export class Frontends {
   }
 }
 
-/** Is there a socket on 169.254.169.254, port 80, in the namespace? The kernel shows addresses in its own byte order. */
+/** Whether a socket listens on 169.254.169.254:80 in the namespace. The kernel prints addresses in host byte order. */
 async function listens(namespace: string): Promise<boolean> {
   const shown = await run("nsenter", [`--net=${namespacePath(namespace)}`, "cat", "/proc/net/tcp"]);
   return /: (FEA9FEA9|A9FEA9FE):0050 [0-9A-F:]+ 0A /.test(shown.stdout);

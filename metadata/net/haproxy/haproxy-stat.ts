@@ -1,6 +1,6 @@
 import { FRONTEND_PREFIX } from "./haproxy-text.ts";
 
-export interface NetworkCounts {
+export interface FrontendCounts {
   readonly network: string;
   /** `2xx` and so on. */
   readonly byStatus: Readonly<Record<string, number>>;
@@ -8,7 +8,7 @@ export interface NetworkCounts {
 }
 
 /** From haproxy's answer to `show stat`: comma-separated, the first line names the columns. */
-export function parseShowStat(text: string): readonly NetworkCounts[] {
+export function parseShowStat(text: string): readonly FrontendCounts[] {
   const [head = "", ...rows] = text.split("\n");
   const columns = head.replace(/^# /, "").split(",");
   const network = columns.indexOf("pxname");

@@ -23,9 +23,9 @@ const PROGRAM: readonly Instruction[] = [
 ];
 
 /**
- * Puts the gate on a listener's link: frames leave the bridge by it only with the mark of the rules. The gate belongs to
- * tc, so that no `nft flush ruleset` opens it: without the rules nothing reaches the listener. Throws when the kernel has
- * no such filter.
+ * Puts the gate on a listener's link: frames leave the bridge by it only with the mark of the rules. The gate belongs
+ * to tc, so that no `nft flush ruleset` opens it: without the rules nothing reaches the listener. Throws when the
+ * kernel has no such filter.
  */
 export async function ensureGate(link: string): Promise<void> {
   const bytecode = [PROGRAM.length, ...PROGRAM.map(({ code, jt, jf, k }) => `${code} ${jt} ${jf} ${k}`)].join(
@@ -42,7 +42,7 @@ export async function ensureGate(link: string): Promise<void> {
   }
 }
 
-interface ShownFilter {
+interface TcFilter {
   readonly kind?: string;
   readonly pref?: number;
   readonly options?: {
@@ -55,7 +55,7 @@ interface ShownFilter {
 export async function hasGate(link: string): Promise<boolean> {
   const shown = await run("tc", ["-json", "filter", "show", "dev", link, "egress"]);
   if (shown.code !== 0) return false;
-  const filters = (JSON.parse(shown.stdout || "[]") as ShownFilter[]).filter(({ options }) => options);
+  const filters = (JSON.parse(shown.stdout || "[]") as TcFilter[]).filter(({ options }) => options);
   const [first] = filters;
   return first?.options?.["direct-action"] === true && sameProgram(first.options.bytecode?.insns ?? []);
 }

@@ -15,8 +15,8 @@ import { mustRun, run } from "./run.ts";
 import { defaultVlanOf, hasNamespace, hostLink, namespacePath, portsOf } from "./sysfs.ts";
 
 /**
- * In the namespace before anything else is: no IPv6 in it, nothing forwarded, ARP only for what is asked on the link, and
- * with the address that the guest's own subnet has.
+ * In the namespace before anything else is: no IPv6 in it, nothing forwarded, ARP only for what is asked on the link,
+ * and with the address that the guest's own subnet has.
  */
 const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
   ["ipv6/conf/all/disable_ipv6", "1"],
@@ -31,8 +31,9 @@ const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
 ];
 
 /**
- * Makes a network's namespace and its link into the bridge so, whatever is there. Resolves with what was not as planned and
- * now is, null: nothing; throws an Error for the operator when it cannot be had. The firewall must know the link before.
+ * Makes a network's namespace and its link into the bridge so, whatever is there. Resolves with what was not as planned
+ * and now is, null: nothing; throws an Error for the operator when it cannot be had. The firewall must know the link
+ * before.
  */
 export async function ensureListenerLink(plan: ListenerPlan): Promise<string | null> {
   const bridge = hostLink(plan.bridge);
@@ -70,7 +71,10 @@ export async function removeListenerLink(names: {
   if (names.namespace !== undefined) await run("ip", ["netns", "delete", names.namespace]);
 }
 
-/** For `bridge -batch`: as the bridge plugin does it with the ports of VMs. `defaultVlan` 0: the port gets none by itself. */
+/**
+ * For `bridge -batch`: as the bridge plugin does it with the ports of VMs. `defaultVlan` 0: the port gets none by
+ * itself.
+ */
 export function vlanCommands(
   { link, vlan, preserveDefaultVlan }: Pick<ListenerPlan, "link" | "vlan" | "preserveDefaultVlan">,
   defaultVlan: number,
@@ -84,8 +88,8 @@ export function vlanCommands(
 }
 
 /**
- * For `bridge -batch`, after the VLANs: the bridge does not learn the listener's MAC but knows it. Whoever sends with it,
- * a VM or somebody outside, would otherwise draw the requests of all VMs to a port where the rules drop them.
+ * For `bridge -batch`, after the VLANs: the bridge does not learn the listener's MAC but knows it. Whoever sends with
+ * it, a VM or somebody outside, would otherwise draw the requests of all VMs to a port where the rules drop them.
  */
 function forwardingCommand({ link, mac }: Pick<ListenerPlan, "link" | "mac">): string {
   return `fdb replace ${mac} dev ${link} master static sticky`;
@@ -127,7 +131,7 @@ async function makePair({ link, namespace, hostMac, mac }: ListenerPlan, mtu: nu
   );
 }
 
-interface ShownLink {
+interface LinkState {
   readonly ifindex: number;
   readonly link_index?: number;
   readonly mtu: number;
@@ -140,10 +144,10 @@ interface ShownLink {
   }[];
 }
 
-async function innerLink(namespace: string): Promise<ShownLink | null> {
+async function innerLink(namespace: string): Promise<LinkState | null> {
   const shown = await run("ip", ["-n", namespace, "-json", "address", "show", "dev", "eth0"]);
   if (shown.code !== 0) return null;
-  const [link] = JSON.parse(shown.stdout || "[]") as ShownLink[];
+  const [link] = JSON.parse(shown.stdout || "[]") as LinkState[];
   return link ?? null;
 }
 

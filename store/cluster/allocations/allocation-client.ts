@@ -1,15 +1,15 @@
 /*
- * store/cluster/allocations/: IPAllocation objects, one for each address that somebody has
+ * store/cluster/allocations/: IPAllocation objects, one for each allocated or cooling address
  *
- *   allocation-object, owners     the object, and whose it is
+ *   allocation-object, owners     the object and its owner
  *   allocation-client             reads and writes of single objects
- *   hold, give-back               where an address becomes somebody's, and where it ceases to be: nobody else writes one
- *   hint, views                   the picture of what is free; what people are shown
- *   continuity, served-since      whether the API server still has what it had
+ *   hold, give-back               the only writers: one binds an address to an owner, the other releases it
+ *   hint, views                   which addresses are believed free; what the socket API shows
+ *   continuity, served-since      whether the API server still has everything that it had
  */
 
 import type { Address } from "../../../ipam/space/address.ts";
-import { permittedObject, readingOf, refusedBy, writtenOf } from "../../../kube/answers.ts";
+import { permittedObject, readingOf, refusedBy, writeOutcomeOf } from "../../../kube/answers.ts";
 import {
   ApiAway,
   type KubeAnswer,
@@ -22,26 +22,28 @@ import { ALLOCATIONS_PATH, type IPAllocation, objectPath } from "../../../kube/o
 import type { Clock } from "../../../platform/time.ts";
 import type { Continuity } from "./continuity.ts";
 
-/** An allocation as one quorum read showed it. */
+/** An allocation as returned by one quorum read. */
 export interface AllocationReading {
   readonly object: IPAllocation;
-  /** The server's clock at the read, ms; null when it told none. */
+  /** The server's clock at the read, ms; null when the answer had none. */
   readonly serverMs: number | null;
 }
 
-/** What became of a write: done, or the object is not (any more) as it was read. */
-export type Written = { readonly kind: "done"; readonly object: IPAllocation } | { readonly kind: "changed" };
+/** The outcome of a conditional write: done, or the object is no longer as it was read. */
+export type ConditionalWrite =
+  | { readonly kind: "done"; readonly object: IPAllocation }
+  | { readonly kind: "changed" };
 
 /**
- * Reads and writes of single IPAllocation objects. Every method throws ApiAway when the outcome is unknown, and
- * RefusalError API_REFUSED when the server refuses for a reason that no retry changes (rights, validation).
+ * Reads and writes single IPAllocation objects. Every method throws ApiAway when the outcome is unknown, and
+ * RefusalError API_REFUSED when the server refuses for a reason that no retry changes (permissions, validation).
  * See docs/decisions/0014.
  */
 export class AllocationClient {
   readonly #api: KubeApi;
   readonly #priority: Priority;
   readonly #continuity: Continuity | null;
-  /** Of the ADD that the writes are for; null: they are sent whatever happens. */
+  /** Epoch of the ADD that the writes are for; null: they are sent in any case. */
   readonly #epoch: number | null;
 
   constructor(
@@ -56,22 +58,22 @@ export class AllocationClient {
     this.#epoch = epoch;
   }
 
-  /** The same, with writes that are not sent once contact was lost: of an ADD that was admitted in this epoch. */
+  /** A client for an ADD admitted in this epoch: its writes are not sent once contact was lost. */
   admitted(epoch: number): AllocationClient {
     return new AllocationClient(this.#api, this.#priority, this.#continuity, epoch);
   }
 
-  /** Deadlines are its instants. */
+  /** Deadlines are instants of this clock. */
   get clock(): Clock {
     return this.#api.clock;
   }
 
-  /** A quorum read; null: nobody has the address. */
+  /** A quorum read; null: the address is free. */
   read(network: string, address: Address, deadlineMs: number): Promise<AllocationReading | null> {
     return this.readNamed(allocationName(network, address), deadlineMs);
   }
 
-  /** The same, of an object whose name is known. */
+  /** A quorum read of an object whose name is known. */
   async readNamed(name: string, deadlineMs: number): Promise<AllocationReading | null> {
     const path = objectPath(ALLOCATIONS_PATH, name);
     const answer = await this.#api.send({ method: "GET", path, priority: this.#priority, deadlineMs });
@@ -80,20 +82,20 @@ export class AllocationClient {
   }
 
   /** Insert-if-absent: the commit of an allocation. `changed`: the name exists. */
-  async create(object: object, deadlineMs: number): Promise<Written> {
+  async create(object: object, deadlineMs: number): Promise<ConditionalWrite> {
     const request = { method: "POST", path: ALLOCATIONS_PATH, body: object, deadlineMs } as const;
     return this.#write(request, "create an IPAllocation");
   }
 
-  /** Puts an object back with the resourceVersion it was read with. `changed`: somebody else wrote or deleted it meanwhile. */
-  async replace(object: object, deadlineMs: number): Promise<Written> {
+  /** Replaces an object at the resourceVersion that was read. `changed`: it was written or deleted meanwhile. */
+  async replace(object: object, deadlineMs: number): Promise<ConditionalWrite> {
     const { name } = (object as IPAllocation).metadata;
     const path = objectPath(ALLOCATIONS_PATH, name);
     return this.#write({ method: "PUT", path, body: object, deadlineMs }, `write IPAllocation ${name}`);
   }
 
-  /** Deletes an object if it still is as it was read. `done` gives the object of before. */
-  async delete(object: IPAllocation, deadlineMs: number): Promise<Written> {
+  /** Deletes an object if it is still as it was read. `done` has the deleted object. */
+  async delete(object: IPAllocation, deadlineMs: number): Promise<ConditionalWrite> {
     const { name, uid, resourceVersion } = object.metadata;
     const path = objectPath(ALLOCATIONS_PATH, name);
     const body = { preconditions: { uid, resourceVersion } };
@@ -104,22 +106,22 @@ export class AllocationClient {
     return written.kind === "done" ? { kind: "done", object } : written;
   }
 
-  async #write(request: Omit<KubeRequest, "priority" | "unless">, what: string): Promise<Written> {
+  async #write(request: Omit<KubeRequest, "priority" | "unless">, what: string): Promise<ConditionalWrite> {
     const continuity = this.#continuity;
     const newestBefore = continuity?.newest ?? 0n;
     const answer = await this.#send({ ...request, priority: this.#priority });
     const version: string | undefined = answer.body?.metadata?.resourceVersion;
-    // A PUT that changes nothing is answered with the version of before.
+    // A PUT that changes nothing is answered with the old version.
     if (answer.status === 201) {
       continuity?.noteCurrent(version, newestBefore);
       continuity?.noteCreated(answer.body.metadata);
     } else if (answer.status < 300) continuity?.noteVersion(version);
-    const written = writtenOf(answer, request.path);
+    const written = writeOutcomeOf(answer, request.path);
     if (written.kind === "refused") throw refusedBy(written.answer, what);
     return written.kind === "done" ? written : { kind: "changed" };
   }
 
-  /** What was stopped because contact seemed lost goes on where it turns out that it was not. */
+  /** Sends a request. If it was stopped for lost contact that turns out to have been there, it is sent again. */
   async #send(request: KubeRequest): Promise<KubeAnswer> {
     const continuity = this.#continuity;
     const epoch = this.#epoch;

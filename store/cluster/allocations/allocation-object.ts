@@ -15,17 +15,17 @@ import {
   LABEL_STATE,
 } from "../../../kube/objects.ts";
 
-/** What a new holder brings along. */
+/** What an allocation records about its holder. */
 export interface Holder {
   readonly owner: AllocationOwner;
   readonly vm?: { readonly name: string; readonly uid: string } | undefined;
   readonly mac?: string | undefined;
-  /** null: nothing is attached yet (imported, adopted). */
+  /** null: nothing is attached yet (imported or adopted). */
   readonly attachment: AllocationAttachment | null;
-  /** Where a pod runs that nothing is attached for: its container may run for as long as that node does. */
+  /** Node of a pod without an attachment: its container may run for as long as that node exists. */
   readonly node?: string;
   readonly adopted?: boolean;
-  /** Another system's record of a container that nobody attaches here; while that record stands, the address is held. */
+  /** Another system's record of a container that is not attached here; the address is held while that record exists. */
   readonly importedFrom?: string;
 }
 
@@ -63,7 +63,7 @@ export function newAllocation(
   };
 }
 
-/** A Cooling object in the hands of its next holder, to be put back with the resourceVersion it was read with. */
+/** A Cooling object bound to its next holder, to be replaced at the resourceVersion that was read. */
 export function takenOver(object: IPAllocation, one: InterfaceAddress, holder: Holder, time: string): object {
   const fresh = newAllocation(object.spec.network, one, holder, time);
   const metadata = object.metadata;
@@ -79,14 +79,14 @@ export function takenOver(object: IPAllocation, one: InterfaceAddress, holder: H
   };
 }
 
-/** The object with one attachment more (the newest), and no longer marked as adopted. */
+/** The object with one more attachment, the newest, and without the mark of an adopted one. */
 export function withAttachment(object: IPAllocation, attachment: AllocationAttachment): object {
   const { adopted: _, ...rest } = object.spec;
   const attachments = { ...object.status?.attachments, ...keyed(attachment) };
   return { ...object, spec: rest, status: { ...object.status, attachments, node: attachment.node } };
 }
 
-/** The object of a pod that nothing is attached for, and the node that it runs on. */
+/** The object of a pod without attachments, with the node that it runs on. */
 export function withNode(object: IPAllocation, node: string): object {
   return { ...object, status: { ...object.status, node } };
 }
@@ -98,7 +98,7 @@ export function withoutAttachments(object: IPAllocation, keys: readonly string[]
   return { ...object, status: { ...object.status, attachments: Object.fromEntries(left), node } };
 }
 
-/** Bound → Cooling in one write: the owner stays for show, and may take it back. */
+/** Bound → Cooling in one write. The object still names the former owner, who may take the address back. */
 export function cooled(object: IPAllocation, time: string): object {
   const { metadata } = object;
   return {
@@ -112,12 +112,12 @@ export function cooled(object: IPAllocation, time: string): object {
   };
 }
 
-/** Whether the object is what its name says and can be worked with; others are left alone and reported. */
+/** Whether the object matches its name and can be used; others are left alone and reported. */
 export function isSound(object: IPAllocation): boolean {
   return soundAddress(object) !== null;
 }
 
-/** The address of a sound object, canonical, without mask; null: it is not sound. */
+/** The address of a sound object, canonical, without mask; null: the object is not sound. */
 export function soundAddress(object: IPAllocation): string | null {
   try {
     const address = addressOf(object);

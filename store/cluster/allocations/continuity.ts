@@ -2,26 +2,26 @@ import { type Refusal, refuse } from "../../../ipam/refusals.ts";
 import { type Clock, sleep } from "../../../platform/time.ts";
 import type { Creation } from "./served-since.ts";
 
-/** How often an ADD that waits looks whether it may go on, ms. */
+/** How often a waiting ADD checks whether it may go on, ms. */
 const LOOK_AGAIN_MS = 50;
-/** Less time than this, ms, is not enough for an ADD. */
+/** An ADD with less time left than this, ms, does not wait. */
 const ADD_MS_MIN = 1_000;
 
 export interface ContinuityOptions {
-  /** After a gap in contact, ms, until everybody who lost something will have said so. */
+  /** After a gap in contact, ms, until every node that lost something will have reported it. */
   readonly settleMs: number;
-  /** How long, ms, a network recovers after the last node has said that it lost something. */
+  /** How long, ms, a network recovers after the last report of a loss. */
   readonly recoveryMs: number;
   readonly clock: Clock;
-  /** Reads the network's mark from the API server now, and tells it to `noteMark`. Throws ApiAway. */
-  look(network: string, deadlineMs: number): Promise<void>;
-  /** Tells everybody that allocations of the network were taken away. Throws ApiAway. */
+  /** Reads the network's mark from the API server now and passes it to `noteMark`. Throws ApiAway. */
+  readMark(network: string, deadlineMs: number): Promise<void>;
+  /** Marks the network for all nodes: allocations of it were lost. Throws ApiAway. */
   mark(network: string, what: string): Promise<void>;
   /** The API server has an older state than the one that this node has seen. */
   onWentBack(): void;
 }
 
-/** What counted before a gap, and counts again if the API server turns out to have been there all the time. */
+/** The state before a gap, restored if it turns out that the API server was there all the time. */
 interface Before {
   readonly validSince: number;
   readonly compared: boolean;
@@ -29,55 +29,55 @@ interface Before {
 }
 
 /**
- * Whether the API server still has what it had: a server that was restored from a backup knows nothing of what was
- * allocated since, and would let the address of a running container be created again. After every gap in contact nobody new
- * gets an address from this node before it has compared what it holds itself, and the others have had the time to; and nobody
- * does on a network that somebody has marked. A gap in which the API server was there, because only the connection was cut, is
- * taken back.
+ * Whether the API server still has everything that it had. A server restored from a backup knows nothing of later
+ * allocations, and would accept a second create for the address of a running container. After every gap in contact this
+ * node therefore allocates nothing to new owners until it has compared what it holds with the API and the other nodes
+ * have had the time to do the same; and never on a network that a node has marked. A gap in which only the connection
+ * was cut, while the API server was there, is taken back.
  * See docs/decisions/0025.
  */
 export class Continuity {
   readonly #options: ContinuityOptions;
   #epoch = 0;
-  /** The first epoch of which what was decided is still true. */
+  /** Decisions made in epochs before this one are no longer valid. */
   #validSince = 0;
   #gap = 0;
   #lost = false;
   #compared = true;
-  /** Nobody new before this, ms. */
+  /** No allocations to new owners before this instant, ms. */
   #settledMs = Number.NEGATIVE_INFINITY;
-  /** The newest version of anything that was seen. */
+  /** The newest resourceVersion seen so far. */
   #newest = 0n;
-  /** The newest of this node's creations. */
+  /** The newest object created by this node. */
   #created: Creation | null = null;
-  /** The newest that the watch has outlived: contact was there when it happened, and afterwards. */
+  /** The newest creation that was followed by contact: the watch was up when it happened, and afterwards. */
   #reference: Creation | null = null;
-  /** While it is being found out whether the server was away: since the first gap of which that is not known. */
+  /** Set while it is being found out whether the server was away: the state before the first gap in question. */
   #before: Before | null = null;
   readonly #marks = new Map<string, { readonly mark: string; readonly seenMs: number }>();
   /** By network: the epoch in which its mark was read. */
-  readonly #looked = new Map<string, number>();
+  readonly #markEpochs = new Map<string, number>();
 
   constructor(options: ContinuityOptions) {
     this.#options = options;
   }
 
-  /** Another number after each gap, and when something was missing: what was decided before may not be true any more (`whyNot`). */
+  /** Changes after each gap, and when something was missing: earlier decisions may be invalid then (`whyNot`). */
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** Another number after each gap. */
+  /** Changes after each gap. */
   get gap(): number {
     return this.#gap;
   }
 
-  /** Networks that recover now, as far as this node has heard. */
+  /** Networks that are recovering, as far as this node knows. */
   get recovering(): string[] {
     return [...this.#marks.keys()].filter((network) => this.recoveryLeftMs(network) > 0);
   }
 
-  /** The API server cannot be heard. */
+  /** Contact with the API server is lost. */
   lose(): void {
     if (this.#lost) return;
     this.#lost = true;
@@ -90,7 +90,7 @@ export class Continuity {
     this.#begin();
   }
 
-  /** It can be heard again. Whether it could not be before. */
+  /** Contact is there again. Returns whether it was lost before. */
   regain(): boolean {
     if (!this.#lost) return false;
     this.#lost = false;
@@ -98,14 +98,15 @@ export class Continuity {
     return true;
   }
 
-  /** What an API server must have seen happen if there was no gap; null: there was none, or it cannot be found out. */
+  /** The creation that a server without a gap must have seen; null: no gap is in question, or it cannot be known. */
   get inQuestion(): Creation | null {
     return this.#before === null ? null : this.#reference;
   }
 
   /**
-   * The answer for a gap, by a question that was asked after the watch was there again. `served`: since before the gap an API
-   * server has run without a break, so none was restored, and all is as it was. Returns whether it came in time to count.
+   * Notes whether an API server has run without a break since before the gap (`served`): then none was restored, and
+   * everything is as it was. The question must have been asked after the watch was there again. Returns whether the
+   * answer still counts.
    */
   noteServed(gap: number, served: boolean): boolean {
     if (this.#before === null || gap !== this.#gap || this.#lost) return false;
@@ -124,32 +125,32 @@ export class Continuity {
     if (version !== null && version > 1n) this.#created = { name, uid, version };
   }
 
-  /** The watch by which gaps are noticed has brought an event or a bookmark. */
+  /** The watch that detects gaps has delivered an event or a bookmark. */
   noteWatched(resourceVersion: string): void {
     const version = versionOf(resourceVersion);
     if (this.#created === null || version === null || version < this.#created.version) return;
     if (!this.#lost && this.#before === null) this.#reference = this.#created;
   }
 
-  /** What this node holds was compared with the API, by a comparison that began after this gap. */
+  /** This node has compared what it holds with the API; the comparison began after this gap. */
   noteCompared(gap: number): void {
     if (gap === this.#gap && !this.#lost) this.#compared = true;
   }
 
-  /** The newest version of anything seen so far: give it back with what is asked for next. */
+  /** The newest version seen so far, to be passed to `noteCurrent` with the answer to the next request. */
   get newest(): bigint {
     return this.#newest;
   }
 
-  /** A version of an object that was read. */
+  /** Notes the version of an object that was read. */
   noteVersion(resourceVersion: string | undefined): void {
     const version = versionOf(resourceVersion);
     if (version !== null && version > this.#newest) this.#newest = version;
   }
 
   /**
-   * The version that a write or a whole list has come with: such a one is newer than everything seen before it was asked for.
-   * Versions are those of etcd, and count upwards as long as it is the same.
+   * Notes the version returned by a write or a complete list: it is newer than everything seen before the request.
+   * Versions are those of etcd and only increase while etcd is the same.
    */
   noteCurrent(resourceVersion: string | undefined, newestBefore: bigint): void {
     const version = versionOf(resourceVersion);
@@ -162,21 +163,24 @@ export class Continuity {
     } else this.noteVersion(resourceVersion);
   }
 
-  /** What the IPNetwork says: a text of its own for each time that a node marks it; null: no mark. */
+  /** Notes the mark in the IPNetwork: a new string for each time that a node marks it; null: no mark. */
   noteMark(network: string, mark: string | null): void {
     if (mark === null) this.#marks.delete(network);
     else if (this.#marks.get(network)?.mark !== mark)
       this.#marks.set(network, { mark, seenMs: this.#options.clock.monotonicMs() });
   }
 
-  /** How long a mark has to stand yet, ms. */
+  /** How much longer a mark is in force, ms. */
   recoveryLeftMs(network: string): number {
     const known = this.#marks.get(network);
     if (known === undefined) return 0;
     return Math.max(0, known.seenMs + this.#options.recoveryMs - this.#options.clock.monotonicMs());
   }
 
-  /** Something of this node's was missing: nobody new on the network, here at once and everywhere soon. Throws ApiAway. */
+  /**
+   * Something of this node's was missing: no new owners on the network, here at once and soon everywhere. Throws
+   * ApiAway.
+   */
   async missing(network: string, what: string): Promise<void> {
     this.#distrust();
     this.#beginEpoch();
@@ -184,7 +188,7 @@ export class Continuity {
     await this.#options.mark(network, what);
   }
 
-  /** Waits until somebody new may get an address; the refusal when that takes too long. Throws ApiAway. */
+  /** Waits until a new owner may be given an address; returns the refusal when that takes too long. Throws ApiAway. */
   async admit(network: string, deadlineMs: number): Promise<Refusal | null> {
     for (;;) {
       const epoch = this.#epoch;
@@ -193,12 +197,12 @@ export class Continuity {
       const recoveryLeftMs = this.recoveryLeftMs(network);
       const closed = this.#lost || !this.#compared;
       if (!closed && settleLeftMs <= 0 && recoveryLeftMs <= 0) {
-        if (this.#looked.get(network) === epoch) return null;
-        await this.#options.look(network, deadlineMs);
-        this.#looked.set(network, epoch);
+        if (this.#markEpochs.get(network) === epoch) return null;
+        await this.#options.readMark(network, deadlineMs);
+        this.#markEpochs.set(network, epoch);
         continue;
       }
-      // While the gap is in question nobody knows whether there is anything to wait for.
+      // While the gap is in question, it is not known whether there is anything to wait for.
       const leftMs = this.#before === null ? Math.max(settleLeftMs, recoveryLeftMs) : recoveryLeftMs;
       const roomMs = deadlineMs - nowMs - ADD_MS_MIN;
       if (leftMs > roomMs || roomMs <= 0) return this.#refusal(network, closed, leftMs);
@@ -206,12 +210,12 @@ export class Continuity {
     }
   }
 
-  /** For writes of an ADD that was admitted in an epoch: why they must not be sent any more. */
+  /** For writes of an ADD that was admitted in an epoch: why they must no longer be sent; null: they may. */
   whyNot(epoch: number): string | null {
     return epoch >= this.#validSince ? null : "contact with the API server was lost meanwhile";
   }
 
-  /** Waits where the gap that ended an epoch is in question. Returns whether it was. */
+  /** Waits while the gap that ended an epoch is in question. Returns whether it was. */
   async untilKnown(epoch: number, deadlineMs: number): Promise<boolean> {
     const inQuestion = () =>
       this.#before !== null && epoch >= this.#before.validSince && epoch < this.#validSince;
@@ -232,7 +236,7 @@ export class Continuity {
     this.#validSince = this.#epoch;
   }
 
-  /** The server has been restored, or something else took away what it had: nothing from before proves anything. */
+  /** The server was restored, or allocations were lost in another way: nothing known from before is proof. */
   #distrust(): void {
     this.#created = null;
     this.#reference = null;

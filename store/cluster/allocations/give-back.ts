@@ -4,40 +4,40 @@ import type { AllocationClient, AllocationReading } from "./allocation-client.ts
 import { cooled, sameAllocationOwner, withNode, withoutAttachments } from "./allocation-object.ts";
 import { ATTEMPTS_MAX } from "./hold.ts";
 
-/** Which allocation is meant. One of another owner, or that was created again since, is left alone. */
+/** The allocation that is meant. One of another owner, or one created again since, is left alone. */
 export interface Meant {
   readonly name: string;
   readonly uid?: string;
   readonly owner?: Parameters<typeof sameAllocationOwner>[0];
 }
 
-/** What is to become of an allocation that was read. */
+/** The change to an allocation that was read. */
 export type Change<W> =
-  /** Nobody has it any more, and it rests: since `since`, RFC 3339, or by default since now. */
+  /** It is released and cools down: since `since`, RFC 3339, or by default since now. */
   | { readonly kind: "cool"; readonly since?: string | undefined }
-  /** It goes on without these attachments. */
+  /** These attachments are removed; the allocation stays. */
   | { readonly kind: "prune"; readonly keys: readonly string[] }
-  /** It goes on, on a node that was not recorded. */
+  /** The node is recorded; the allocation stays. */
   | { readonly kind: "record"; readonly node: string }
-  /** It has rested. */
+  /** The cool-down is over. */
   | { readonly kind: "delete" }
   | { readonly kind: "leave"; readonly why: W };
 
 export type GivenBack<W> =
-  /** Written as it is now, or deleted as it was. */
+  /** The object as written, or as it was before its deletion. */
   | { readonly kind: "done"; readonly object: IPAllocation }
-  /** Nobody has the address. */
+  /** There is no such object. */
   | { readonly kind: "absent" }
-  /** It is not the one that is meant. */
+  /** It is another allocation than the one meant. */
   | { readonly kind: "other"; readonly object: IPAllocation }
   | { readonly kind: "left"; readonly why: W }
-  /** Others kept writing it. */
+  /** Other writers kept changing it. */
   | { readonly kind: "changed" };
 
 /**
- * The one place where an address ceases to be somebody's: an allocation is read from the quorum, judged, and changed
- * against the version just read; when somebody else was faster, everything begins anew. Whoever was stopped in between
- * writes nothing. Throws ApiAway when the outcome is unknown, and RefusalError API_REFUSED.
+ * The only place where an address is released: reads an allocation from the quorum, lets the caller decide, and changes
+ * it at the version just read. When another writer was faster, it starts over. Throws ApiAway when the outcome is
+ * unknown, and RefusalError API_REFUSED.
  * See docs/decisions/0014.
  */
 export async function giveBack<W = never>(
@@ -72,7 +72,7 @@ function write<W>(
 ) {
   switch (change.kind) {
     case "cool": {
-      // The server's clock, against which allocators measure the rest.
+      // The server's clock, against which allocators measure the cool-down.
       const since = change.since ?? isoTime(serverMs ?? client.clock.wallMs());
       return client.replace(cooled(object, since), deadlineMs);
     }

@@ -12,19 +12,19 @@ import {
 import { SingleFlight } from "../../../platform/single-flight.ts";
 import { NetworkSpace, type StoredAddress } from "../../network-space.ts";
 
-/** For the list that comes from the server's cache in one piece, ms: 16,000 allocations take one second. */
+/** For the list that the server sends from its cache in one piece, ms: 16,000 allocations take one second. */
 const CACHED_LIST_MS_MAX = 20_000;
 
-/** What is believed of one address. */
+/** What this node believes about one address. */
 interface Entry {
   readonly address: Address;
-  /** Label form of the owner's UID. */
+  /** The owner's UID in the form of a label. */
   readonly owner: string;
   readonly cooling: boolean;
   readonly resourceVersion: string;
-  /** When this very rest was first seen here, ms of the monotonic clock. */
+  /** When this cool-down was first seen here, ms of the monotonic clock. */
   readonly restingSinceMs: number;
-  /** Refresh during which it was last seen, or after which it was learnt otherwise. */
+  /** Number of the refresh that last saw it, or after which this node learnt it in another way. */
   seen: number;
 }
 
@@ -34,16 +34,16 @@ interface Network {
 }
 
 /**
- * What this node believes about which addresses are taken, cluster-wide. Only a hint: a wrong belief costs a refused
- * create, never a duplicate, so it is filled from a cached list of metadata, kept by what this node sees itself, and
- * renewed when it proves poor.
+ * The addresses that this node believes to be taken, cluster-wide. Only a hint: a wrong belief costs a refused create,
+ * never a duplicate. It is filled from a cached list of metadata, updated by what this node sees itself, and refreshed
+ * when it proves poor.
  */
 export class Hint {
   readonly #api: KubeApi;
   readonly #node: string;
-  /** By what the names of the network's allocations begin with: labels of two networks may be equal. */
+  /** By the prefix of the names of the network's allocations: the labels of two networks may be equal. */
   readonly #networks = new Map<string, Network>();
-  /** Owner's label and network's key → addresses, to find what an owner has without reading everything. */
+  /** Owner's label and network's key → addresses, to find an owner's addresses without reading everything. */
   readonly #byOwner = new Map<string, Map<string, Entry>>();
   #refresh = 0;
   readonly #refreshing = new SingleFlight<void>();
@@ -60,18 +60,18 @@ export class Hint {
     return this.#api.clock.monotonicMs() - this.#refreshedMs;
   }
 
-  /** The free space of a network as it is believed to be. */
+  /** The believed free space of a network. */
   space(network: string): NetworkSpace {
     return this.#network(allocationNamePrefix(network), network).space;
   }
 
-  /** Addresses that an owner is believed to have on a network, resting ones included. */
+  /** Addresses that an owner is believed to have on a network, cooling ones included. */
   ownedBy(network: string, ownerUid: string): Address[] {
     const owned = this.#byOwner.get(`${labelValue(ownerUid)} ${allocationNamePrefix(network)}`);
     return owned ? [...owned.values()].map((entry) => entry.address) : [];
   }
 
-  /** For how long this very rest of an address has been seen here, ms; -1: it has not. */
+  /** How long this very cool-down of an address has been seen here, ms; -1: it has not. */
   restSeenMs(network: string, address: Address, resourceVersion: string): number {
     const entry = this.#known(allocationNamePrefix(network), address);
     if (!entry?.cooling || entry.resourceVersion !== resourceVersion) return -1;
@@ -86,18 +86,18 @@ export class Hint {
     return bound;
   }
 
-  /** An object seen by a write or a read of this node. */
+  /** Notes an object that this node wrote or read. */
   note(network: string, address: Address, ownerUid: string, cooling: boolean, resourceVersion: string): void {
     const entry = { address, owner: labelValue(ownerUid), cooling, resourceVersion };
     this.#put(allocationNamePrefix(network), network, entry);
   }
 
-  /** No object stands for this address. */
+  /** Notes that there is no object for this address. */
   noteFree(network: string, address: Address): void {
     this.#remove(allocationNamePrefix(network), formatAddress(address));
   }
 
-  /** Metadata of an allocation, from a list or a watch. What cannot be understood is left out: it is only a hint. */
+  /** Notes the metadata of an allocation from a list or a watch. Malformed metadata is ignored: it is only a hint. */
   learn(meta: ObjectMeta): void {
     const entry = entryOf(meta);
     if (entry) this.#put(entry.network, null, entry);
@@ -108,7 +108,7 @@ export class Hint {
     if (entry) this.#remove(entry.network, formatAddress(entry.address));
   }
 
-  /** Reads everything again; one at a time, whoever asks. Throws ApiAway. */
+  /** Reads everything again. Concurrent callers share one refresh. Throws ApiAway. */
   refresh(): Promise<void> {
     return this.#refreshing.run(() => this.#readAll());
   }
@@ -118,7 +118,7 @@ export class Hint {
     const round = this.#refresh;
     const each = (object: { metadata: ObjectMeta }) => {
       const entry = entryOf(object.metadata);
-      // What this node has learnt since the list was asked for is younger than the list.
+      // What this node has learnt since the list was requested is newer than the list.
       if (entry && this.#known(entry.network, entry.address)?.seen !== round) {
         this.#put(entry.network, null, entry, round - 0.5);
       }
@@ -129,12 +129,12 @@ export class Hint {
       await this.#api.list({ ...list, query: { resourceVersion: "0" }, deadlineMs });
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
-      // In one piece it was too much for the server: page by page takes longer, and comes to an end.
+      // In one piece it was too much for the server: page by page is slower, but completes.
       await this.#api.list(list);
     }
     for (const [key, { entries, space }] of this.#networks) {
       for (const [text, entry] of entries) if (entry.seen < round - 0.5) this.#remove(key, text);
-      // Built from the entries again at the next look: a mark that an ADD has left behind goes with the old ones.
+      // The pools are rebuilt from the entries when next used; marks left behind by an ADD go with the old pools.
       space.forgetPools();
     }
     this.#refreshedMs = this.#api.clock.monotonicMs();

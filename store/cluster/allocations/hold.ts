@@ -14,54 +14,58 @@ import {
 } from "./allocation-object.ts";
 
 /*
- * The one place where an address becomes somebody's. What was read decides what is written, against that very version:
+ * The only place where an address is bound to an owner. The object that was read decides what is written, at the
+ * version that was read:
  *
- *   there is                        written                                outcome
- *   no object                       a new one                              held
- *   one that is Cooling             the same, for its next holder          held
- *   one Bound to the holder         its attachment in it, others out       held (own, where the holder attaches nothing)
- *   one Bound to somebody else      nothing, unless it passes over         taken
+ *   there is                    written                                  outcome
+ *   no object                   a new one                                held
+ *   a Cooling one               the same, for its next holder            held
+ *   one Bound to the holder     its attachment in place of replaced ones held (own, where the holder attaches nothing)
+ *   one Bound to another owner  nothing, unless it passes over           taken
  */
 
-/** Refused writes after which it is given up. Writers of one allocation are few: nodes of former holders, the controller. */
+/** Refused writes after which it gives up. Few write one allocation: nodes of former holders, and the controller. */
 export const ATTEMPTS_MAX = 20;
 
-/** What an allocation that is Bound is to a holder. `passes-over`: whoever has it is the holder, by another name, or has ended. */
+/** Relation of a Bound allocation to a holder. `passes-over`: its owner is the holder by another name, or has ended. */
 type Relation = "own" | "passes-over" | "other";
 
-/** Who is to have which address, and what its caller knows of it. */
-export interface Holding<W> {
+/** The address and its holder, and what the caller knows about the object. */
+export interface HoldRequest<W> {
   readonly network: string;
   readonly one: InterfaceAddress;
   readonly holder: Holder;
   /** Instant of the client's clock, ms. */
   readonly deadlineMs: number;
-  /** What is there as far as the caller knows; null: nothing. It saves a read, and costs a refused write where it is wrong. */
+  /** The object as far as the caller knows; null: none. Saves a read, and costs a refused write where it is wrong. */
   readonly believed?: AllocationReading | null | undefined;
-  /** The caller's own judgement of everything that is read: why nothing is to be written; null: it may be. */
+  /** The caller's check of everything that is read: why nothing is to be written; null: it may be written. */
   whyNot?(reading: AllocationReading | null): W | null | Promise<W | null>;
-  /** Default: by the owner. */
+  /** Default: compares the owners. */
   relationOf?(object: IPAllocation): Relation;
-  /** Keys of attachments that the holder's takes the place of. */
+  /** Keys of attachments that the holder's attachment replaces. */
   replaced?(object: IPAllocation): readonly string[];
 }
 
-export type Held<W> =
-  /** Written; `was` tells what there was before. */
+export type HoldOutcome<W> =
+  /** Written; `was` is the state before. */
   | { readonly kind: "held"; readonly object: IPAllocation; readonly was: "absent" | "cooling" | "bound" }
-  /** It is the holder's already, who attaches nothing. */
+  /** The address already belongs to the holder, who attaches nothing. */
   | { readonly kind: "own"; readonly object: IPAllocation }
   | { readonly kind: "taken"; readonly object: IPAllocation }
   | { readonly kind: "left"; readonly why: W }
-  /** Others kept writing it. */
+  /** Other writers kept changing it. */
   | { readonly kind: "changed" };
 
 /**
- * Makes an address Bound to a holder, and reads again whenever somebody else was faster. What is Bound to another owner is
- * never overwritten. Throws ApiAway when the outcome is unknown, and RefusalError API_REFUSED.
+ * Binds an address to a holder, and reads again whenever another writer was faster. An allocation Bound to another
+ * owner is never overwritten. Throws ApiAway when the outcome is unknown, and RefusalError API_REFUSED.
  * See docs/decisions/0014.
  */
-export async function hold<W = never>(client: AllocationClient, holding: Holding<W>): Promise<Held<W>> {
+export async function hold<W = never>(
+  client: AllocationClient,
+  holding: HoldRequest<W>,
+): Promise<HoldOutcome<W>> {
   const { network, one, believed, deadlineMs } = holding;
   const read = () => client.read(network, one.address, deadlineMs);
   let reading = believed === undefined ? await read() : believed;
@@ -79,14 +83,14 @@ export async function hold<W = never>(client: AllocationClient, holding: Holding
   }
 }
 
-/** What `changed` is to somebody who cannot go on without the address. */
+/** The error for `changed` where the caller cannot go on without the address. */
 export function tooManyWriters(network: string, address: Address): ApiAway {
   return new ApiAway(`others kept writing ${formatAddress(address)} of network ${network}`);
 }
 
-/** The object as it is to be, with the version it was read with; or why nothing is written. */
+/** The object to be written, with the version that was read; or why nothing is written. */
 function nextOf<W>(
-  { network, one, holder, relationOf, replaced }: Holding<W>,
+  { network, one, holder, relationOf, replaced }: HoldRequest<W>,
   object: IPAllocation | null,
   time: string,
 ): object | "own" | "taken" {
@@ -95,7 +99,7 @@ function nextOf<W>(
   const { attachment, owner } = holder;
   const relation = relationOf?.(object) ?? (sameAllocationOwner(object.spec.owner, owner) ? "own" : "other");
   if (relation === "other") return "taken";
-  // Also one without a state, which nobody here writes.
+  // Also an object without a state, which Holdfast never writes.
   if (relation === "passes-over" || object.status?.state !== "Bound")
     return takenOver(object, one, holder, time);
   if (attachment === null) return "own";

@@ -2,7 +2,7 @@ import { describeOwner, kindOfObject, knownKindOf, OWNER_KINDS, type Owner } fro
 import type { AllocationAttachment, AllocationOwner } from "../../../kube/objects.ts";
 import type { AttachWant } from "../../allocations.ts";
 
-/** An owner as IPAllocation objects write it. */
+/** An owner in the form of IPAllocation objects. */
 export function toAllocationOwner(owner: Owner): AllocationOwner {
   const { namespace, name, uid, interface: interfaceName } = owner;
   return { kind: OWNER_KINDS[owner.kind].object, namespace, name, uid, interface: interfaceName };
@@ -14,13 +14,13 @@ export function fromAllocationOwner(owner: AllocationOwner): Owner {
   return { kind, uid, interface: interfaceName, namespace, name };
 }
 
-/** As describeOwner; an owner of a kind that only a later release knows by its object. */
+/** As describeOwner; an owner of a kind that only a later release knows is named by its object. */
 export function describeHolder(owner: AllocationOwner): string {
   if (knownKindOf(owner.kind) !== undefined) return describeOwner(fromAllocationOwner(owner));
   return `${owner.kind} ${owner.namespace}/${owner.name}`;
 }
 
-/** The attachment as the allocation's object records it. `time` is RFC 3339, for people. */
+/** The attachment in the form of the allocation's object. `time` is RFC 3339, for people. */
 export function attachmentOfWant(want: AttachWant, node: string, time: string): AllocationAttachment {
   const { containerId, interface: interfaceName, pod } = want;
   return {

@@ -1,12 +1,12 @@
 import type { KubeApi, WatchEnd } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../../kube/objects.ts";
 
-/** No cache goes back so far: etcd had written the resource's definition before. */
+/** No watch cache goes back this far: etcd was written before, with the definition of the resource. */
 const FIRST_VERSION = "1";
-/** How a watch cache refuses what it does not go back to; etcd's own words are others. */
+/** How a watch cache refuses versions before its beginning; etcd words the same error differently. */
 const REFUSED_BY_CACHE = /too old resource version: \d+ \(\d+\)/;
 
-/** An IPAllocation at the instant of its creation. In no other history of the cluster is there one with this UID. */
+/** An IPAllocation at the instant of its creation. No other history of the cluster contains its UID. */
 export interface Creation {
   readonly name: string;
   readonly uid: string;
@@ -20,12 +20,13 @@ interface Question {
 }
 
 /**
- * Whether an API server has run without a break since an object was created. It answers watches from a cache in memory, which
- * begins with the version of etcd that the server finds at its start, and refuses earlier ones (410). So whoever still shows the
- * creation as an event was there when it happened. A server without such a cache (--watch-cache=false) shows what etcd has, and
- * a restored etcd has the event as well: that one is told by what it says to a watch of the first version of all.
+ * Whether an API server has run without a break since an object was created. A server answers watches from a cache in
+ * memory, which begins with etcd's version at the server's start, and refuses earlier versions (410). So a server that
+ * still delivers the creation as an event was running when it happened. A server without that cache
+ * (--watch-cache=false) answers from etcd, which has the event also after a restore; such a server is recognised by its
+ * answer to a watch of the very first version.
  *
- * False also where it cannot be told: the cache has forgotten the event, or no answer came. Never throws.
+ * Also false where it cannot be determined: the cache has dropped the event, or there was no answer. Never throws.
  */
 export async function hasServedSince(
   api: KubeApi,

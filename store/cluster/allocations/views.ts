@@ -5,7 +5,7 @@ import type { KubeApi } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation } from "../../../kube/objects.ts";
 import type { AllocationFilter, PageRequest } from "../../allocations.ts";
 import { decodeToken, encodeToken, matches, viewMetadata, viewRange } from "../../journal/views.ts";
-import type { ClaimView } from "../../manifests.ts";
+import type { ClaimManifest } from "../../manifests.ts";
 import type { AllocationView, NetworkView, Page } from "../../records.ts";
 import { addressOf, isSound } from "./allocation-object.ts";
 import type { Hint } from "./hint.ts";
@@ -32,7 +32,7 @@ export function viewOf(object: IPAllocation): AllocationView {
   };
 }
 
-/** Every allocation of the cluster that passes the filter, a page at a time, in order of network and address. Throws ApiAway. */
+/** Every allocation of the cluster that matches the filter, page by page, by network and address. Throws ApiAway. */
 export async function listFromApi(
   api: KubeApi,
   filter: AllocationFilter,
@@ -66,7 +66,7 @@ export async function listFromApi(
   return { items: items.map(({ view }) => view), continue: token };
 }
 
-/** A network with its counts, from pools that know what is taken. */
+/** A network with its counts, from pools filled with its allocations. */
 export function viewNetwork(
   name: string,
   counting: { readonly definition: NetworkDefinition; readonly by: string } | null,
@@ -87,14 +87,14 @@ export function viewNetwork(
   };
 }
 
-/** What defines the networks of the cluster. */
+/** The definitions of the cluster's networks. */
 export interface ClusterDefinitions {
   definitionOf(network: string): { readonly definition: NetworkDefinition; readonly by: string } | null;
   networks(): string[];
   accessTo?(network: string): Pick<NetworkView, "definedIn" | "sharedWith"> | null;
 }
 
-/** Every network of the cluster as this node knows it. */
+/** Every network of the cluster that this node knows. */
 export function viewNetworks(
   definitions: ClusterDefinitions,
   hint: Hint,
@@ -114,13 +114,13 @@ export function viewNetworks(
 }
 
 /** The claims of some networks. Throws ApiAway. */
-export async function listClaims(api: KubeApi, networks: ReadonlySet<string>): Promise<ClaimView[]> {
-  const claims: ClaimView[] = [];
+export async function listClaims(api: KubeApi, networks: ReadonlySet<string>): Promise<ClaimManifest[]> {
+  const claims: ClaimManifest[] = [];
   await api.list({
     path: CLAIMS_PATH,
-    each: (claim: ClaimView) => {
+    each: (claim: ClaimManifest) => {
       if (!networks.has(claim.spec?.network)) return;
-      const { managedFields: _, ...metadata } = claim.metadata as ClaimView["metadata"] & {
+      const { managedFields: _, ...metadata } = claim.metadata as ClaimManifest["metadata"] & {
         managedFields?: object;
       };
       claims.push({ ...claim, metadata });

@@ -1,4 +1,4 @@
-import { DefinitionBook, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { networkObjectOf } from "../../claims/network-object.ts";
 import { readOwner } from "../../claims/network-owner.ts";
 import {
@@ -27,7 +27,7 @@ import { ClusterProblem } from "./cluster-problem.ts";
 
 /** The networks of the cluster. */
 export interface Definitions {
-  readonly book: DefinitionBook;
+  readonly catalog: DefinitionCatalog;
   /** When the NAD that defines a network was made, RFC 3339. */
   readonly madeAt: ReadonlyMap<string, string>;
   /** IPNetwork objects by name. */
@@ -35,17 +35,17 @@ export interface Definitions {
 }
 
 /** A pod, and whether it is on its way out. */
-export interface LookedPod extends SweptPod {
+export interface SnapshotPod extends SweptPod {
   readonly beingDeleted: boolean;
 }
 
 /** One reading of everything that decides whether a cluster is in order. */
-export interface Look extends Definitions {
+export interface ClusterSnapshot extends Definitions {
   /** By object name. */
   readonly allocations: ReadonlyMap<string, CachedAllocation>;
   /** By `namespace/name`; those that make no sense are left out, and then `complete` is false. */
   readonly claims: Readable<ClaimViewWithFact>;
-  readonly pods: Readable<LookedPod>;
+  readonly pods: Readable<SnapshotPod>;
   readonly nodes: ReadonlySet<string>;
   /** whereabouts' IPPools; a string tells why one cannot be read. */
   readonly pools: readonly (WhereaboutsPool | string)[];
@@ -57,14 +57,14 @@ interface Readable<T> {
 }
 
 /** Lists everything, each resource from the quorum. Throws what the API throws. */
-export async function lookAt(api: KubeApi): Promise<Look> {
+export async function readSnapshot(api: KubeApi): Promise<ClusterSnapshot> {
   const [definitions, claims, pods, allocations, nodes, pools] = await Promise.all([
     readDefinitions(api),
     readAll(api, CLAIMS_PATH, (object): ClaimViewWithFact => {
       const view = projectClaim(object);
       return { ...view, fact: claimFact(view) };
     }),
-    readAll(api, PODS_PATH, lookedPod),
+    readAll(api, PODS_PATH, snapshotPod),
     readAllocations(api),
     readNodes(api),
     readPools(api),
@@ -81,41 +81,41 @@ export async function lookAt(api: KubeApi): Promise<Look> {
 
 export async function readDefinitions(api: KubeApi): Promise<Definitions> {
   const [nads, networks] = await Promise.all([readAll(api, NADS_PATH, projectNad), readNetworkObjects(api)]);
-  const book = new DefinitionBook(api.clock);
+  const catalog = new DefinitionCatalog(api.clock);
   const made = new Map<string, string>();
   for (const { spec } of networks.values()) {
     const network = spec?.network;
     if (typeof network !== "string") continue;
-    book.setOwner(network, readOwner(networkObjectOf(network, (name) => networks.get(name))));
+    catalog.setOwner(network, readOwner(networkObjectOf(network, (name) => networks.get(name))));
   }
   for (const nad of nads.items.values()) {
-    book.upsert(nad);
+    catalog.upsert(nad);
     made.set(nad.key, nad.creationTimestamp);
   }
-  const madeAt = book
+  const madeAt = catalog
     .networks()
-    .map((network) => [network, made.get(book.definitionOf(network)?.by ?? "") ?? ""] as const);
-  return { book, madeAt: new Map(madeAt), networks };
+    .map((network) => [network, made.get(catalog.definitionOf(network)?.by ?? "") ?? ""] as const);
+  return { catalog: catalog, madeAt: new Map(madeAt), networks };
 }
 
 export function readAllocations(api: KubeApi): Promise<IPAllocation[]> {
-  return readObjects<IPAllocation>(api, ALLOCATIONS_PATH);
+  return listObjects<IPAllocation>(api, ALLOCATIONS_PATH);
 }
 
 async function readNetworkObjects(api: KubeApi): Promise<Map<string, IPNetwork>> {
-  const objects = await readObjects<IPNetwork>(api, NETWORKS_PATH);
+  const objects = await listObjects<IPNetwork>(api, NETWORKS_PATH);
   return new Map(objects.map((object) => [object.metadata.name, object]));
 }
 
 async function readNodes(api: KubeApi): Promise<Set<string>> {
-  const objects = await readObjects<{ metadata: { name: string } }>(api, NODES_PATH, true);
+  const objects = await listObjects<{ metadata: { name: string } }>(api, NODES_PATH, true);
   return new Set(objects.map(({ metadata }) => metadata.name));
 }
 
-/** None where whereabouts is not installed, or its pools may not be read: the right is younger than the first release. */
+/** None if whereabouts is not installed or may not be read: that permission is newer than the first release. */
 async function readPools(api: KubeApi): Promise<(WhereaboutsPool | string)[]> {
   try {
-    return (await readObjects<unknown>(api, WHEREABOUTS_POOLS_PATH)).map(readPool);
+    return (await listObjects<unknown>(api, WHEREABOUTS_POOLS_PATH)).map(readPool);
   } catch (error) {
     const refused =
       error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");
@@ -124,7 +124,7 @@ async function readPools(api: KubeApi): Promise<(WhereaboutsPool | string)[]> {
   }
 }
 
-export async function readObjects<T>(api: KubeApi, path: string, metadataOnly = false): Promise<T[]> {
+export async function listObjects<T>(api: KubeApi, path: string, metadataOnly = false): Promise<T[]> {
   let objects: T[] = [];
   await api.list({
     path,
@@ -163,7 +163,7 @@ async function readAll<T extends { readonly key: string }>(
   return { items, complete };
 }
 
-function lookedPod(object: unknown): LookedPod {
+function snapshotPod(object: unknown): SnapshotPod {
   const view = projectPod(object, { addresses: true });
   return { ...sweptPod(view), beingDeleted: view.deletionTimestamp !== null };
 }

@@ -5,14 +5,14 @@ import type { Clock } from "../platform/time.ts";
 import type { IdentityView } from "./wire.ts";
 
 /**
- * How long an answer is used again, ms, while the generation stays the same: it does not count what is no matter of who has
- * an address, such as an edited definition or a daemon that has ended.
+ * How long an answer is used again, ms, while the generation stays the same: it does not count what is no matter of who
+ * has an address, such as an edited definition or a daemon that has ended.
  */
 const USED_AGAIN_MS_MAX = 1_000;
 /** More than the addresses of a node; bounds what a run-away node takes. */
 const REMEMBERED_MAX = 20_000;
 
-interface Remembered {
+interface CachedAnswer {
   readonly identity: IdentityView | null;
   readonly atMs: number;
 }
@@ -29,13 +29,13 @@ interface OpenFile {
  * tells anybody that an attachment was made or ended, so that no answer is used after the allocation that it was about.
  * See docs/decisions/0020.
  */
-export class RememberedIdentities {
+export class IdentityCache {
   readonly #path: string;
   readonly #clock: Clock;
   readonly #bytes = Buffer.alloc(64);
   #file: OpenFile | null = null;
   #generation: string | null = null;
-  readonly #byAddress = new BoundedMap<string, Remembered>(REMEMBERED_MAX);
+  readonly #byAddress = new BoundedMap<string, CachedAnswer>(REMEMBERED_MAX);
 
   constructor(generationPath: string, clock: Clock) {
     this.#path = generationPath;

@@ -5,15 +5,15 @@ import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { type AllocationAttachment, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
+import type { Lease } from "../host-local/lease-files.ts";
 import {
-  holderOf,
   isHeldBy,
-  type LeaseBook,
+  type LeaseStore,
   type LeaseVerdict,
+  leaseHolderOf,
   type RecordedLease,
   unknownHolder,
-} from "../host-local/lease-book.ts";
-import type { Lease } from "../host-local/lease-files.ts";
+} from "../host-local/lease-store.ts";
 import {
   addressesOfRow,
   isInUse,
@@ -35,7 +35,7 @@ import { fromAllocationOwner, toAllocationOwner } from "./allocations/owners.ts"
 import type { ClusterDefinitions } from "./allocations/views.ts";
 import { isOnlyOwed } from "./outbox.ts";
 
-/** One lease's reads and writes, ms. */
+/** Time for the reads and writes of one lease, ms. */
 const ONE_MS_MAX = 10_000;
 
 interface Parts {
@@ -44,25 +44,25 @@ interface Parts {
   readonly hint: Hint;
   readonly context: NodeContext;
   readonly definitions: ClusterDefinitions;
-  /** Something is owed to the API server. */
+  /** Releases are waiting to be sent to the API server. */
   owed(): void;
 }
 
-interface Judged {
+interface OwnVerdict {
   readonly verdict: LeaseVerdict;
-  /** Recorded, and for the container of the file itself. */
+  /** Recorded for the very container that the file names. */
   readonly own: boolean;
 }
 
 /**
- * host-local's leases of this node as IPAllocation objects. The journal comes first: what it has and the API server has not
- * is made good by every comparison of the two, so that a crash in between loses no container's address.
+ * host-local's leases of this node as IPAllocation objects. The journal is written first: every comparison creates in
+ * the API what is missing there, so that a crash in between loses no container's address.
  */
-export class KubernetesLeaseBook implements LeaseBook {
+export class KubernetesLeaseStore implements LeaseStore {
   readonly #parts: Parts;
-  /** Leases whose objects this process has seen or made. */
+  /** Leases whose objects this process has seen or created. */
   readonly #made = new Set<string>();
-  /** Who has the address of a lease instead, as it was last read: a pod, as a rule. */
+  /** Leases whose address another owner has, as last read: usually a pod. */
   readonly #others = new Map<string, LeaseVerdict>();
 
   constructor(parts: Parts) {
@@ -85,7 +85,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     return ledger.leases.hasTakenOver(space.id);
   }
 
-  /** As far as this node knows: who has the address as a pod loses it by the controller, of which nobody tells us. */
+  /** As far as this node knows: an address that a pod has may be released by the controller, which does not tell us. */
   mayBeFree(definition: NetworkDefinition, { address }: Lease): boolean {
     const space = this.#parts.hint.space(definition.name);
     const pools = space.poolsOf(definition, this.#parts.context.clock.monotonicMs());
@@ -113,25 +113,28 @@ export class KubernetesLeaseBook implements LeaseBook {
     holder: LeaseHolder,
     leases: readonly Lease[],
   ): Promise<LeaseVerdict[]> {
-    const judged = new Map<Lease, Judged>();
-    for (const lease of leases) judged.set(lease, await this.#judge(definition, lease));
-    const free = leases.filter((lease) => judged.get(lease)?.verdict.kind === "free");
-    // Journaled by a process that was killed before it made the object, or by a journal that was lost: once for each process.
-    const own = leases.filter((lease) => judged.get(lease)?.own && !this.#made.has(keyOf(definition, lease)));
+    const verdicts = new Map<Lease, OwnVerdict>();
+    for (const lease of leases) verdicts.set(lease, await this.#judge(definition, lease));
+    const free = leases.filter((lease) => verdicts.get(lease)?.verdict.kind === "free");
+    // Journaled by a process that ended before it created the object, or restored with the journal: tried once per
+    // process.
+    const own = leases.filter(
+      (lease) => verdicts.get(lease)?.own && !this.#made.has(keyOf(definition, lease)),
+    );
     const lost = new Map<Lease, LeaseVerdict>();
     if (free.length + own.length > 0) {
       const { ledger } = this.#parts.folder;
       const space = ledger.networks.get(definition.name);
       const former = space && ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
       if (former !== undefined && !isTakenOver(former)) {
-        // The container has other addresses of ours: whoever has this one, the file knows more than we.
+        // The container has other addresses of ours: they win over the file.
         for (const lease of free)
           await this.#takeAll(definition, unknownHolder(lease.address), [lease], lost);
       } else await this.#takeAll(definition, holder, [...own, ...free], lost);
     }
     if (free.length > 0) this.#parts.owed();
     return leases.map((lease) => {
-      const { verdict } = judged.get(lease) as Judged;
+      const { verdict } = verdicts.get(lease) as OwnVerdict;
       return lost.get(lease) ?? (verdict.kind === "free" ? { kind: "taken" } : verdict);
     });
   }
@@ -149,15 +152,15 @@ export class KubernetesLeaseBook implements LeaseBook {
       for (const row of sorted.stale) ledger.leases.delete(row);
       return { ended: sorted.ended, passesOver: sorted.stale.some(({ path }) => present.has(path)) };
     });
-    // A file that names another container now: its address passes over in one write (take), unless it is released before.
+    // The file names another container now: one write passes the address over (take), unless it is released before.
     if (!passesOver) this.#parts.owed();
     return ended;
   }
 
-  async #judge(definition: NetworkDefinition, lease: Lease): Promise<Judged> {
+  async #judge(definition: NetworkDefinition, lease: Lease): Promise<OwnVerdict> {
     const { folder, client, context } = this.#parts;
     if (placeOf(definition.rangeSets, lease.address) === null) return foreign({ kind: "outside" });
-    const holder = holderOf(lease);
+    const holder = leaseHolderOf(lease);
     const known = knownLease(folder.ledger, definition.name, lease);
     if (known !== null) {
       const space = folder.ledger.networks.get(definition.name);
@@ -172,8 +175,13 @@ export class KubernetesLeaseBook implements LeaseBook {
     return this.#relate(definition, lease, holder, reading.object);
   }
 
-  /** What the address is to a holder while `object` binds it. */
-  #relate(definition: NetworkDefinition, lease: Lease, holder: LeaseHolder, object: IPAllocation): Judged {
+  /** The verdict about an address for a holder, given the object that binds it. */
+  #relate(
+    definition: NetworkDefinition,
+    lease: Lease,
+    holder: LeaseHolder,
+    object: IPAllocation,
+  ): OwnVerdict {
     const { hint } = this.#parts;
     const owner = fromAllocationOwner(object.spec.owner);
     hint.note(definition.name, lease.address, owner.uid, false, object.metadata.resourceVersion);
@@ -181,7 +189,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     const attachments = attachmentsOf(object.status);
     const used = attachments.some(({ containerID }) => containerID === holder.containerId);
     if (used && !isUnknown(holder, lease)) return foreign({ kind: "recorded" });
-    // The file named nobody when it was read first: one write passes the address over, so that nobody gets it in between.
+    // At first the file named nobody: one write passes the address over, so that it is never free in between.
     if (attachments.length > 0 && this.#isOf(object, unknownHolder(lease.address), lease))
       return { verdict: { kind: "recorded" }, own: true };
     if (isOnlyOwed(this.#parts.folder.ledger, object, lease.address)) return foreign({ kind: "free" });
@@ -192,7 +200,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     return foreign(other);
   }
 
-  /** A file that names no container stands for this node's container: on another node it is another one. */
+  /** A file without a container stands for a container of this node; on another node it stands for another one. */
   #isOf({ spec, status }: IPAllocation, holder: LeaseHolder, lease: Lease): boolean {
     if (!isHeldBy(fromAllocationOwner(spec.owner), holder)) return false;
     return (
@@ -201,7 +209,10 @@ export class KubernetesLeaseBook implements LeaseBook {
     );
   }
 
-  /** Journal, then objects. Somebody who was faster keeps the address: the journal forgets it, and `lost` gets what it is now. */
+  /**
+   * Journal, then objects. An owner that was faster keeps the address: the journal drops it, and `lost` gets the
+   * verdict.
+   */
   async #takeAll(
     definition: NetworkDefinition,
     holder: LeaseHolder,
@@ -247,8 +258,8 @@ export class KubernetesLeaseBook implements LeaseBook {
   }
 
   /**
-   * Leases whose addresses were not to be had. Their rows go as well: one without an attachment says that its container has
-   * ended, and the file would be removed. Nothing is owed, because nothing was ours.
+   * Drops leases whose addresses could not be had. Their rows go as well: a row without an attachment means that its
+   * container has ended, and the file would be removed. Nothing is released, because nothing was ours.
    */
   async #forget(definition: NetworkDefinition, holder: LeaseHolder, lost: readonly Lease[]): Promise<void> {
     await this.#parts.folder.write((ledger, transaction) => {
@@ -258,7 +269,7 @@ export class KubernetesLeaseBook implements LeaseBook {
         if (row?.path === path && row.file_id === fileId) ledger.leases.delete(row);
       }
       const former = ledger.sql.attachment.get(holder.containerId, holder.interface, space.id);
-      // A DEL, or an ADD, of the container may have come meanwhile.
+      // A DEL or an ADD of the container may have come meanwhile.
       if (former === undefined || !isTakenOver(former)) return;
       const before = addressesOfRow(former);
       const without = textsOf(lost);
@@ -269,7 +280,7 @@ export class KubernetesLeaseBook implements LeaseBook {
     });
   }
 
-  /** null: the address is the container's now; else what it is. Throws ApiAway and RefusalError. */
+  /** null: the address is the container's now; else the verdict. Throws ApiAway and RefusalError. */
   async #create(
     definition: NetworkDefinition,
     holder: LeaseHolder,
@@ -311,8 +322,8 @@ function attachmentsOf(status: IPAllocation["status"]): AllocationAttachment[] {
   return Object.values(status?.attachments ?? {});
 }
 
-/** Nothing that this node has to record. */
-function foreign(verdict: LeaseVerdict): Judged {
+/** A verdict with nothing to record on this node. */
+function foreign(verdict: LeaseVerdict): OwnVerdict {
   return { verdict, own: false };
 }
 

@@ -9,13 +9,13 @@ import { isSharedWith, type NetworkOwner, readSharedWith, SHARED_WITH_ANNOTATION
 export interface NadView extends ObjectMetadata {
   /** `spec.config`; "" when the configuration is in a file on the nodes. */
   readonly config: string;
-  /** The server counts it up at every change of `spec`; 0 when it does not say. */
+  /** Incremented by the server at every change of `spec`; 0 when it is missing. */
   readonly generation: number;
   /** The namespaces that the annotation shares its network with. */
   readonly sharedWith: readonly string[];
 }
 
-/** Keeps of a NetworkAttachmentDefinition what Holdfast reads. Throws MalformedObjectError. */
+/** Projects a NetworkAttachmentDefinition to the fields that Holdfast reads. Throws MalformedObjectError. */
 export function projectNad(object: unknown): NadView {
   const metadata = readMetadata(object, "NetworkAttachmentDefinition");
   const { config } = objectAt(object, "spec", "NetworkAttachmentDefinition");
@@ -28,7 +28,6 @@ export function projectNad(object: unknown): NadView {
   };
 }
 
-/** The definition of a network that counts. */
 export interface CountingDefinition {
   readonly definition: NetworkDefinition;
   /** Its NAD, `namespace/name`. */
@@ -37,18 +36,18 @@ export interface CountingDefinition {
   readonly source: string;
 }
 
-/** What an ADD through a certain NAD meets. */
+/** The outcome for an ADD through a certain NAD. */
 export type NadVerdict =
   | ({ readonly kind: "ok"; readonly network: string } & CountingDefinition)
   | { readonly kind: "unknown" }
   | { readonly kind: "not-ours" }
-  /** Unreadable, or ours and wrong. */
+  /** Unreadable, or ours and invalid. */
   | { readonly kind: "broken"; readonly refusal: Refusal }
-  /** `other`, the NAD asked about, says something else than `by`, which counts. */
+  /** `other`, the NAD of the ADD, differs from `by`, which is in force. */
   | { readonly kind: "conflict"; readonly network: string; readonly by: string; readonly other: string }
-  /** The network is another namespace's, which has not shared it with this one. */
+  /** The network belongs to another namespace, which has not shared it with this one. */
   | { readonly kind: "not-shared"; readonly network: string; readonly owner: NetworkOwner }
-  /** The network is another namespace's, where nothing defines it now. */
+  /** The network belongs to another namespace, where nothing defines it now. */
   | { readonly kind: "undefined"; readonly network: string; readonly owner: NetworkOwner };
 
 interface Entry {
@@ -56,50 +55,50 @@ interface Entry {
   readonly reading: NadReading;
   /** When its configuration was read, ms of the monotonic clock. */
   readonly readMs: number;
-  /** See NetworkNad; of one that is not ours its own generation. */
+  /** See NetworkNad; for a NAD that is not ours, its own generation. */
   readonly joinedAt: number;
-  /** Interruptions before it was taken in. */
+  /** Number of interruptions of the watch before it was read. */
   readonly interruptions: number;
 }
 
 /** A NAD through which pods attach to a network. */
 export interface NetworkNad extends NadView {
-  /** The generation since which each edition of it was seen here to be ours, on this network, with these addresses. */
+  /** The generation since which every edition was seen here to be ours, on this network, with these addresses. */
   readonly joinedAt: number;
 }
 
-/** A configuration that is longer is not read at each change: whoever may write one could keep every daemon busy with edits. */
+/** Longer configurations are not parsed at each change: frequent edits of them could keep every daemon busy. */
 const READ_AT_ONCE_CHARS_MAX = 16_384;
-/** A long configuration that changes all the time is read at most so often, ms. Until then what it said before counts. */
+/** A long configuration that keeps changing is parsed at most this often, ms. Until then its former content counts. */
 const READ_PAUSE_MS = 5_000;
 
 type OwnEntry = Pick<Entry, "nad" | "joinedAt"> & {
   readonly reading: Extract<NadReading, { kind: "ours" }>;
 };
 
-/** The NADs of one network, by key. The one that counts is known at any time: every ADD asks for it. */
-interface Shelf {
+/** The NADs of one network, by key. The one in force is always known: every ADD needs it. */
+interface NetworkNads {
   readonly entries: Map<string, OwnEntry>;
-  /** Of any namespace. */
+  /** In any namespace. */
   oldest: OwnEntry;
-  /** The oldest of the owner's namespace; null: there is none. */
+  /** The oldest in the owner's namespace; null: there is none. */
   counting: OwnEntry | null;
 }
 
 /**
- * All network attachment definitions of the cluster, and which of them defines a network: of those in the namespace that
- * the network belongs to, the oldest that is ours and right, by creationTimestamp, then by key. One that is wrong defines
- * nothing and disturbs no other. Until the owner is known, it is taken to be the namespace of the oldest of all.
+ * All network attachment definitions of the cluster, and which of them defines a network: in the namespace that the
+ * network belongs to, the oldest valid one of ours, by creationTimestamp, then by key. An invalid one defines nothing
+ * and affects no other. Until the owner is known, it is assumed to be the namespace of the oldest of all.
  */
-export class DefinitionBook {
+export class DefinitionCatalog {
   readonly #entries = new Map<string, Entry>();
-  /** Newest versions of NADs that are too long to be read at each change, and not read yet. */
+  /** Newest versions of NADs that are too long to be parsed at each change, not parsed yet. */
   readonly #unread = new Map<string, NadView>();
   readonly #clock: Clock;
   #reading = false;
   #interruptions = 0;
   /** By network. */
-  readonly #shelves = new Map<string, Shelf>();
+  readonly #nadsOf = new Map<string, NetworkNads>();
   /** As recorded, by network. */
   readonly #owners = new Map<string, NetworkOwner>();
 
@@ -107,29 +106,28 @@ export class DefinitionBook {
     this.#clock = clock;
   }
 
-  /** Notes whose a network is; null: nobody has recorded it. */
+  /** Sets the owner of a network; null: none is recorded. */
   setOwner(network: string, owner: NetworkOwner | null): void {
     if (owner === null) this.#owners.delete(network);
     else this.#owners.set(network, owner);
-    const shelf = this.#shelves.get(network);
-    if (shelf) this.#settle(network, shelf);
+    const nads = this.#nadsOf.get(network);
+    if (nads) this.#settle(network, nads);
   }
 
-  /** Whose a network is: as recorded, else as its oldest NAD suggests; null: nobody's yet. */
+  /** The owner of a network: as recorded, else the namespace of its oldest NAD; null: it has none yet. */
   ownerOf(network: string): NetworkOwner | null {
     this.#readLong();
     const recorded = this.#owners.get(network);
     if (recorded !== undefined) return recorded;
-    const oldest = this.#shelves.get(network)?.oldest;
+    const oldest = this.#nadsOf.get(network)?.oldest;
     return oldest ? { definedIn: oldest.nad.namespace, sharedWith: [] } : null;
   }
 
-  /** Whether a network's owner is recorded. */
   hasRecordedOwner(network: string): boolean {
     return this.#owners.has(network);
   }
 
-  /** May pods attach to the network through a NAD of this namespace? */
+  /** Whether pods may attach to the network through a NAD of this namespace. */
   permits(network: string, namespace: string): boolean {
     this.#readLong();
     const owner = this.ownerOf(network);
@@ -137,7 +135,9 @@ export class DefinitionBook {
     return isSharedWith(owner.sharedWith, namespace) || isSharedWith(this.#annotated(network), namespace);
   }
 
-  /** Whose a network is, and everybody it is shared with: as recorded, and by the annotation; null: nobody's yet. */
+  /**
+   * The owner of a network and all namespaces that it is shared with, recorded or by annotation; null: no owner yet.
+   */
   accessTo(network: string): NetworkOwner | null {
     this.#readLong();
     const owner = this.ownerOf(network);
@@ -160,33 +160,33 @@ export class DefinitionBook {
   /** Whether a NAD is one of the network's, permitted or not. */
   definesNetwork(nadKey: string, network: string): boolean {
     this.#readLong();
-    return this.#shelves.get(network)?.entries.has(nadKey) ?? false;
+    return this.#nadsOf.get(network)?.entries.has(nadKey) ?? false;
   }
 
   /** The namespaces that have a NAD of the network, whether or not they may use it; the oldest NAD's first. */
   namespacesOf(network: string): string[] {
     this.#readLong();
-    const shelf = this.#shelves.get(network);
-    if (!shelf) return [];
-    return [...new Set([shelf.oldest, ...shelf.entries.values()].map(({ nad }) => nad.namespace))];
+    const nads = this.#nadsOf.get(network);
+    if (!nads) return [];
+    return [...new Set([nads.oldest, ...nads.entries.values()].map(({ nad }) => nad.namespace))];
   }
 
-  /** `spec.config` of every NAD of the namespace that the network belongs to, the one that counts first. */
+  /** `spec.config` of every NAD of the namespace that the network belongs to, the one in force first. */
   configsOf(network: string): string[] {
     this.#readLong();
-    const shelf = this.#shelves.get(network);
-    if (!shelf?.counting) return [];
-    const { namespace } = shelf.counting.nad;
-    const own = [...shelf.entries.values()].filter(({ nad }) => nad.namespace === namespace);
-    return [...new Set([shelf.counting, ...own].map(({ nad }) => nad.config))];
+    const nads = this.#nadsOf.get(network);
+    if (!nads?.counting) return [];
+    const { namespace } = nads.counting.nad;
+    const own = [...nads.entries.values()].filter(({ nad }) => nad.namespace === namespace);
+    return [...new Set([nads.counting, ...own].map(({ nad }) => nad.config))];
   }
 
-  /** What was followed may have been replaced meanwhile, by a restored etcd: whatever edition comes next proves nothing of those before. */
+  /** The watch was interrupted, perhaps by a restored etcd: later editions prove nothing about earlier ones. */
   interrupted(): void {
     this.#interruptions += 1;
   }
 
-  /** Takes in a NAD, new or changed. A long one is read when somebody asks, and not again for a while. */
+  /** Adds or changes a NAD. A long one is parsed when it is needed, at most once in a while. */
   upsert(nad: NadView): void {
     const isRead = this.#entries.get(nad.key)?.nad.config === nad.config;
     if (isRead || nad.config.length <= READ_AT_ONCE_CHARS_MAX) this.#take(nad);
@@ -206,7 +206,7 @@ export class DefinitionBook {
     if (reading.kind === "ours") this.#shelve({ nad, reading, joinedAt });
   }
 
-  /** Before every answer. */
+  /** Called before every answer: parses long NADs that are due. */
   #readLong(): void {
     if (this.#unread.size === 0 || this.#reading) return;
     this.#reading = true;
@@ -228,21 +228,21 @@ export class DefinitionBook {
     this.#entries.delete(key);
     if (entry?.reading.kind !== "ours") return;
     const network = entry.reading.definition.name;
-    const shelf = this.#shelves.get(network);
-    if (!shelf) return;
-    shelf.entries.delete(key);
-    if (shelf.entries.size === 0) this.#shelves.delete(network);
-    else if (shelf.oldest.nad.key === key || shelf.counting?.nad.key === key) this.#settle(network, shelf);
+    const nads = this.#nadsOf.get(network);
+    if (!nads) return;
+    nads.entries.delete(key);
+    if (nads.entries.size === 0) this.#nadsOf.delete(network);
+    else if (nads.oldest.nad.key === key || nads.counting?.nad.key === key) this.#settle(network, nads);
   }
 
   /** The definition of a network, null when no NAD defines it. */
   definitionOf(network: string): CountingDefinition | null {
     this.#readLong();
-    const counts = this.#shelves.get(network)?.counting;
+    const counts = this.#nadsOf.get(network)?.counting;
     return counts ? counting(counts) : null;
   }
 
-  /** May an ADD come through this NAD (`namespace/name`)? */
+  /** The verdict for an ADD through this NAD (`namespace/name`). */
   verdict(nadKey: string): NadVerdict {
     this.#readLong();
     const entry = this.#entries.get(nadKey);
@@ -250,18 +250,17 @@ export class DefinitionBook {
     const { reading } = entry;
     if (reading.kind !== "ours") return reading;
     const { name: network, fingerprint } = reading.definition;
-    const shelf = this.#shelves.get(network);
+    const nads = this.#nadsOf.get(network);
     const owner = this.ownerOf(network);
-    if (!shelf || owner === null) throw new Error(`network ${network} has a NAD, but no owner`);
+    if (!nads || owner === null) throw new Error(`network ${network} has a NAD, but no owner`);
     if (!this.permits(network, entry.nad.namespace)) return { kind: "not-shared", network, owner };
-    if (shelf.counting === null) return { kind: "undefined", network, owner };
-    if (shelf.counting.reading.definition.fingerprint !== fingerprint) {
-      return { kind: "conflict", network, by: shelf.counting.nad.key, other: nadKey };
+    if (nads.counting === null) return { kind: "undefined", network, owner };
+    if (nads.counting.reading.definition.fingerprint !== fingerprint) {
+      return { kind: "conflict", network, by: nads.counting.nad.key, other: nadKey };
     }
-    return { kind: "ok", network, ...counting(shelf.counting) };
+    return { kind: "ok", network, ...counting(nads.counting) };
   }
 
-  /** NADs that are ours and wrong. */
   broken(): ({ readonly key: string } & BrokenNad)[] {
     this.#readLong();
     return [...this.#entries].flatMap(([key, { reading }]) =>
@@ -269,7 +268,7 @@ export class DefinitionBook {
     );
   }
 
-  /** The network that a NAD belongs to; null when it is not ours, wrong, or in a namespace that may not use the network. */
+  /** The network of a NAD; null when it is not ours, invalid, or in a namespace that may not use the network. */
   networkOfNad(nadKey: string): string | null {
     this.#readLong();
     const entry = this.#entries.get(nadKey);
@@ -278,9 +277,9 @@ export class DefinitionBook {
     return this.permits(network, entry.nad.namespace) ? network : null;
   }
 
-  /** The NADs through which pods attach to a network, in no order; those that disagree with its definition too. */
+  /** The NADs through which pods attach to a network, in no order, also those that disagree with its definition. */
   nadsOf(network: string): NetworkNad[] {
-    const entries = [...(this.#shelves.get(network)?.entries.values() ?? [])];
+    const entries = [...(this.#nadsOf.get(network)?.entries.values() ?? [])];
     return entries
       .filter(({ nad }) => this.networkOfNad(nad.key) === network)
       .map(({ nad, joinedAt }) => ({ ...nad, joinedAt }));
@@ -289,40 +288,41 @@ export class DefinitionBook {
   /** The names of all networks that are ours, sorted. */
   networks(): string[] {
     this.#readLong();
-    return [...this.#shelves.keys()].sort();
+    return [...this.#nadsOf.keys()].sort();
   }
 
   #annotated(network: string): readonly string[] {
-    return this.#shelves.get(network)?.counting?.nad.sharedWith ?? [];
+    return this.#nadsOf.get(network)?.counting?.nad.sharedWith ?? [];
   }
 
   #shelve(entry: OwnEntry): void {
     const network = entry.reading.definition.name;
-    const shelf = this.#shelves.get(network);
-    if (!shelf) {
+    const nads = this.#nadsOf.get(network);
+    if (!nads) {
       const entries = new Map([[entry.nad.key, entry]]);
-      const made: Shelf = { entries, oldest: entry, counting: null };
-      this.#shelves.set(network, made);
+      const made: NetworkNads = { entries, oldest: entry, counting: null };
+      this.#nadsOf.set(network, made);
       this.#settle(network, made);
       return;
     }
-    shelf.entries.set(entry.nad.key, entry);
-    const { oldest, counting } = shelf;
-    shelf.oldest = older(oldest, entry);
-    // Thousands of namespaces may have a NAD of one network: all of them are looked at only when the owner may be another.
-    const moved = shelf.oldest.nad.namespace !== oldest.nad.namespace && !this.#owners.has(network);
-    if (moved) this.#settle(network, shelf);
+    nads.entries.set(entry.nad.key, entry);
+    const { oldest, counting } = nads;
+    nads.oldest = older(oldest, entry);
+    // Thousands of namespaces may have a NAD of one network: all of them are compared only when the oldest may have
+    // changed.
+    const moved = nads.oldest.nad.namespace !== oldest.nad.namespace && !this.#owners.has(network);
+    if (moved) this.#settle(network, nads);
     else if (entry.nad.namespace === this.ownerOf(network)?.definedIn)
-      shelf.counting = counting === null ? entry : older(counting, entry);
+      nads.counting = counting === null ? entry : older(counting, entry);
   }
 
-  #settle(network: string, shelf: Shelf): void {
-    const entries = [...shelf.entries.values()];
-    shelf.oldest = entries.reduce(older);
-    const { definedIn } = this.#owners.get(network) ?? { definedIn: shelf.oldest.nad.namespace };
+  #settle(network: string, nads: NetworkNads): void {
+    const entries = [...nads.entries.values()];
+    nads.oldest = entries.reduce(older);
+    const { definedIn } = this.#owners.get(network) ?? { definedIn: nads.oldest.nad.namespace };
     // No namespace is called NODES_OWN.
     const own = entries.filter(({ nad }) => nad.namespace === definedIn);
-    shelf.counting = own.length === 0 ? null : own.reduce(older);
+    nads.counting = own.length === 0 ? null : own.reduce(older);
   }
 }
 
@@ -330,7 +330,7 @@ function counting({ nad, reading }: OwnEntry): CountingDefinition {
   return { definition: reading.definition, by: nad.key, source: nad.config };
 }
 
-/** The API server writes times in one form, so their texts have the order of the times. */
+/** The API server writes times in one form, so comparing them as strings compares the times. */
 function older<T extends { readonly nad: NadView }>(a: T, b: T): T {
   if (a.nad.creationTimestamp !== b.nad.creationTimestamp) {
     return a.nad.creationTimestamp < b.nad.creationTimestamp ? a : b;

@@ -1,12 +1,12 @@
 import type { LeaseHolder } from "../../ipam/definition/host-local-lease.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import type { LeaseBook, LeaseVerdict, RecordedLease } from "../host-local/lease-book.ts";
 import type { Lease } from "../host-local/lease-files.ts";
+import type { LeaseStore, LeaseVerdict, RecordedLease } from "../host-local/lease-store.ts";
 import { isInUse, judgeLease, settleLeases, takeLeases } from "../journal/host-local.ts";
 import type { StateFolder } from "../journal/state-folder.ts";
 
 /** host-local's leases where SQLite is the truth. */
-export class SqliteLeaseBook implements LeaseBook {
+export class SqliteLeaseStore implements LeaseStore {
   readonly #folder: StateFolder;
 
   constructor(folder: StateFolder) {
@@ -21,7 +21,7 @@ export class SqliteLeaseBook implements LeaseBook {
     return this.#folder.ledger.leases.folders();
   }
 
-  /** Folders and attachments are in one database. */
+  /** Never: folders and attachments are in one database. */
   hasForgotten(): boolean {
     return false;
   }

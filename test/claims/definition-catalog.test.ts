@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { DefinitionBook, type NadView, projectNad } from "../../claims/definition-book.ts";
+import { DefinitionCatalog, type NadView, projectNad } from "../../claims/definition-catalog.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import { systemClock } from "../../platform/time.ts";
 
@@ -36,8 +36,8 @@ const nad = (key: string, day: number, text: string, sharedWith: readonly string
     sharedWith,
   };
 };
-const book = (...nads: NadView[]) => {
-  const made = new DefinitionBook(systemClock);
+const catalog = (...nads: NadView[]) => {
+  const made = new DefinitionCatalog(systemClock);
   for (const one of nads) made.upsert(one);
   return made;
 };
@@ -55,11 +55,11 @@ describe("who defines a network", () => {
     [[nad("n/a", 1, FOREIGN), nad("n/b", 2, BLUE)], "n/b", "nor one of another plugin"],
     [[nad("n/a", 1, FOREIGN)], null, "another plugin's network is not ours"],
   ])("case %#", (nads, by, reason) => {
-    expect(book(...nads).definitionOf("blue")?.by ?? null, reason).toBe(by);
+    expect(catalog(...nads).definitionOf("blue")?.by ?? null, reason).toBe(by);
   });
 
   test("the network comes with the definition, the NAD's name and its text", () => {
-    expect(book(nad("n/a", 1, BLUE)).definitionOf("blue")).toEqual({
+    expect(catalog(nad("n/a", 1, BLUE)).definitionOf("blue")).toEqual({
       definition: parseNadConfig(BLUE).definition,
       by: "n/a",
       source: BLUE,
@@ -67,7 +67,7 @@ describe("who defines a network", () => {
   });
 
   test("the next NAD defines the network when the oldest is deleted, edited or broken", () => {
-    const made = book(nad("n/a", 1, BLUE), nad("n/b", 2, BLUE_OTHER), nad("n/c", 3, BLUE));
+    const made = catalog(nad("n/a", 1, BLUE), nad("n/b", 2, BLUE_OTHER), nad("n/c", 3, BLUE));
     expect(made.verdict("n/b")).toEqual({ kind: "conflict", network: "blue", by: "n/a", other: "n/b" });
     made.remove("n/a");
     expect(made.definitionOf("blue")?.by).toBe("n/b");
@@ -85,7 +85,7 @@ describe("whose a network is", () => {
   const own = { definedIn: "n", sharedWith: [] };
 
   test("the oldest NAD's namespace owns a network until the owner is recorded, and then no older NAD changes it", () => {
-    const made = book(nad("n/a", 2, BLUE));
+    const made = catalog(nad("n/a", 2, BLUE));
     made.upsert(nad("evil/a", 1, BLUE_OTHER));
     expect(made.definitionOf("blue")?.by, "not recorded: the oldest").toBe("evil/a");
     made.setOwner("blue", own);
@@ -95,7 +95,7 @@ describe("whose a network is", () => {
   });
 
   test("without its owner's NAD nothing defines a network, until a NAD comes back in that namespace", () => {
-    const made = book(nad("n/a", 1, BLUE), nad("evil/a", 2, BLUE_OTHER));
+    const made = catalog(nad("n/a", 1, BLUE), nad("evil/a", 2, BLUE_OTHER));
     made.setOwner("blue", own);
     made.remove("n/a");
     expect(made.definitionOf("blue")).toBeNull();
@@ -110,14 +110,14 @@ describe("whose a network is", () => {
     [["other"], "guest", "not-shared", "another one is"],
     [[], "n", "ok", "the owner's own"],
   ])("with sharing %j, the NAD %s is %s", (sharedWith, namespace, kind, reason) => {
-    const made = book(nad("n/a", 1, BLUE, sharedWith), nad(`${namespace}/b`, 2, BLUE, ["*"]));
+    const made = catalog(nad("n/a", 1, BLUE, sharedWith), nad(`${namespace}/b`, 2, BLUE, ["*"]));
     made.setOwner("blue", own);
     expect(made.verdict(`${namespace}/b`).kind, reason).toBe(kind);
     expect(made.definitionOf("blue")?.by).toBe("n/a");
   });
 
   test("a namespace that the record shares with may attach, and is refused while the owner has no definition", () => {
-    const made = book(nad("n/a", 1, BLUE), nad("guest/a", 2, BLUE), nad("guest/b", 2, BLUE_OTHER));
+    const made = catalog(nad("n/a", 1, BLUE), nad("guest/a", 2, BLUE), nad("guest/b", 2, BLUE_OTHER));
     made.setOwner("blue", { definedIn: "n", sharedWith: ["guest"] });
     expect(made.verdict("guest/a").kind).toBe("ok");
     expect(made.verdict("guest/b"), "it changes no ranges").toMatchObject({ kind: "conflict", by: "n/a" });
@@ -126,7 +126,7 @@ describe("whose a network is", () => {
   });
 
   test("an administrator moves a network to another namespace", () => {
-    const made = book(nad("n/a", 1, BLUE), nad("m/a", 2, BLUE_OTHER));
+    const made = catalog(nad("n/a", 1, BLUE), nad("m/a", 2, BLUE_OTHER));
     made.setOwner("blue", { definedIn: "m", sharedWith: [] });
     expect(made.definitionOf("blue")?.by).toBe("m/a");
     expect(made.verdict("n/a").kind).toBe("not-shared");
@@ -150,7 +150,7 @@ describe("since when a NAD is on its network", () => {
     generation,
     ...more,
   });
-  const since = (...editions: NadView[]) => book(...editions).nadsOf("blue")[0]?.joinedAt;
+  const since = (...editions: NadView[]) => catalog(...editions).nadsOf("blue")[0]?.joinedAt;
 
   test.each([
     [[edition(4)], 4, "nobody saw the editions before"],
@@ -173,7 +173,7 @@ describe("since when a NAD is on its network", () => {
 });
 
 describe("an ADD through a NAD", () => {
-  const made = book(
+  const made = catalog(
     nad("n/a", 1, BLUE),
     nad("n/same", 2, BLUE_SPELLED),
     nad("n/other", 2, BLUE_OTHER),
@@ -227,7 +227,7 @@ test("agrees with a naive model, whatever comes, changes and goes", () => {
   const fine = new Map([BLUE, BLUE_SPELLED, BLUE_OTHER, RED].map((one) => [one, parseNadConfig(one)]));
   fc.assert(
     fc.property(fc.array(step, { minLength: 20, maxLength: 60 }), (steps) => {
-      const made = new DefinitionBook(systemClock);
+      const made = new DefinitionCatalog(systemClock);
       const model = new Map<string, NadView>();
       let recorded: { definedIn: string; sharedWith: readonly string[] } | null = null;
       for (const one of steps) {

@@ -4,24 +4,24 @@ import type { Owner } from "../../ipam/owner.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { Lease } from "./lease-files.ts";
 
-/** What a lease of host-local is to Holdfast. */
+/** The verdict about a lease of host-local. */
 export type LeaseVerdict =
-  /** Nobody has the address: to be recorded. */
+  /** The address is free: the lease can be recorded. */
   | { readonly kind: "free" }
-  /** Recorded just now. */
+  /** Just recorded. */
   | { readonly kind: "taken" }
   /** Its container has the address here. */
   | { readonly kind: "recorded" }
-  /** Its container has ended here, and only the file is left. */
+  /** Its container has ended here; only the file is left. */
   | { readonly kind: "ended" }
   /**
-   * Somebody else has the address. `byItsPod`: a pod that was recorded while it ran, before any container of it was known
-   * here. The container in the file is that pod's, as far as anybody can tell: files of host-local's do not name pods.
+   * Another owner has the address. `byItsPod`: a pod that was recorded while it ran, before any container of it was
+   * known here. As far as can be told, the container in the file is that pod's: host-local's files do not name pods.
    */
   | { readonly kind: "other"; readonly holder: Owner; readonly byItsPod?: boolean }
-  /** In no subnet of the network, so not ours to give. */
+  /** In no subnet of the network, so not ours to allocate. */
   | { readonly kind: "outside" }
-  /** Nothing defines the network, so nobody can tell. */
+  /** The network has no definition, so the address cannot be judged. */
   | { readonly kind: "undefined" };
 
 /** A lease that was recorded. */
@@ -33,34 +33,37 @@ export interface RecordedLease {
   readonly interface: string;
 }
 
-/** Where leases are recorded: the truth of this node, or of the cluster with this node's journal. */
-export interface LeaseBook {
+/** Where leases are recorded: this node's database, or the cluster's objects with this node's journal. */
+export interface LeaseStore {
   /** Networks that have a definition here. */
   definitions(): readonly NetworkDefinition[];
   /** Folders that were read before, also by an earlier process. */
   folders(): readonly { readonly network: string; readonly folder: string }[];
-  /** Whether containers of a network were taken over, and nothing is known of the folder: the journal was lost, and began anew. */
+  /** Whether containers of a network were taken over but no folder is known: the journal was lost, and began again. */
   hasForgotten(network: string): boolean;
-  /** Whether somebody who had the address of a lease may have released it: asked at every ADD, so at no cost. */
+  /** Whether the owner of a lease's address may have released it. Called at every ADD, so it must be cheap. */
   mayBeFree(definition: NetworkDefinition, lease: Lease): boolean;
-  /** Whether containers that were taken over from the folder have not ended. */
+  /** Whether containers that were taken over from the folder are still attached. */
   isInUse(network: string, folder: string): boolean;
   /** Remembers for good that the folder was read and everything in it recorded. */
   remember(network: string, folder: string): Promise<void>;
   /** Changes nothing. */
   judge(definition: NetworkDefinition, lease: Lease): Promise<LeaseVerdict>;
-  /** Records the free ones of the leases of one holder, all at once. Harmless when done twice. The verdicts are in their order. */
+  /**
+   * Records the free ones of a holder's leases, all at once. May be repeated. The verdicts are in the order of the
+   * leases.
+   */
   take(definition: NetworkDefinition, holder: LeaseHolder, leases: readonly Lease[]): Promise<LeaseVerdict[]>;
   /**
-   * Ends containers whose files are all gone from a folder that could be read, `present` being path → lease. A file that was
-   * written anew for the same container is not gone, nor is one that named nobody. Returns the recorded leases whose
-   * container has ended here although its file is there.
+   * Ends containers whose files are all gone from a folder that could be read; `present` maps path → lease. A file
+   * written again for the same container is not gone, nor is one that named nobody. Returns the recorded leases whose
+   * container has ended here although its file exists.
    */
   settle(network: string, folder: string, present: ReadonlyMap<string, Lease>): Promise<RecordedLease[]>;
 }
 
-/** Who has a lease: its container, or the file itself where it names none. Such a holder ends with the file only. */
-export function holderOf(lease: Lease): LeaseHolder {
+/** The holder of a lease: its container, or the file itself if it names none. Such a holder ends only with the file. */
+export function leaseHolderOf(lease: Lease): LeaseHolder {
   return lease.holder ?? unknownHolder(lease.address);
 }
 

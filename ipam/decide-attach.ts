@@ -177,9 +177,8 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   if ("code" in requested) return no(requested);
   const decision = decideAddresses({
     definition,
-    get pools() {
-      return view.pools;
-    },
+    // Who keeps what it has asks for none, and the first look at them reads every address of the network.
+    pools: held.some(({ state }) => state === "bound") ? [] : view.pools,
     held,
     requested,
     seed: claim === null ? null : owner.uid,

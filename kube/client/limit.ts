@@ -41,6 +41,13 @@ export class Limit {
     return this.#controller.signal;
   }
 
+  /** Calls `end` with the reason when the limit ends the exchange, at once where it has. */
+  whenOver(end: (reason: ExchangeFailure) => void): void {
+    const { signal } = this;
+    if (signal.aborted) end(signal.reason);
+    else signal.addEventListener("abort", () => end(signal.reason), { once: true });
+  }
+
   /** What the promise becomes, unless the limit ends it first: then throws ExchangeFailure. */
   async race<T>(promise: Promise<T>): Promise<T> {
     let abort = () => {};

@@ -6,19 +6,25 @@ const BODY_BYTES_MAX = 64 * 1024 * 1024;
 /** Of an answer that is no JSON, characters: enough to recognise the proxy that sent it. */
 const TEXT_CHARACTERS_MAX = 300;
 
-/** The whole body. Throws ExchangeFailure when it is too long, and the stream's error when it breaks off. */
-export async function readBody(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response) {
-    bytes += (chunk as Buffer).length;
-    if (bytes > BODY_BYTES_MAX) {
+/** The whole body. Rejects with ExchangeFailure when it is too long, and with the stream's error when it breaks off. */
+export function readBody(response: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const brokenOff = () => reject(response.errored ?? new ExchangeFailure("an answer broke off"));
+    if (response.destroyed) brokenOff();
+    // By its events: iterating over it costs more than parsing what comes.
+    response.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      chunks.push(chunk);
+      if (bytes <= BODY_BYTES_MAX) return;
+      reject(new ExchangeFailure(`an answer had more than ${BODY_BYTES_MAX} bytes`));
       response.destroy();
-      throw new ExchangeFailure(`an answer had more than ${BODY_BYTES_MAX} bytes`);
-    }
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks, bytes).toString();
+    });
+    response.on("end", () => resolve(Buffer.concat(chunks, bytes).toString()));
+    response.on("error", reject);
+    response.on("close", brokenOff);
+  });
 }
 
 /** As JSON; text that is none becomes a Status with it as the message, or null where an answer must be JSON. */

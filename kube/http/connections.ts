@@ -42,8 +42,10 @@ export class Connections {
     this.contact = new Contact(clock);
     this.#onRequest = onRequest;
     const secure = connection.server.protocol === "https:";
-    // Made once: each connection with a context of its own would hold the authorities and the certificate again.
-    const tls = secure ? { ...connection.tls, secureContext: createSecureContext(connection.tls) } : {};
+    // Made once: each connection with a context of its own would hold the authorities and the certificate again. Nor does the
+    // agent get them: it would write them all into the name by which it looks for a free connection, at every request.
+    const { ca: _ca, cert: _cert, key: _key, ...checks } = connection.tls;
+    const tls = secure ? { ...checks, secureContext: createSecureContext(connection.tls) } : {};
     const agent = (options: object): HttpAgent =>
       secure ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
     const keepAliveMsecs = TCP_KEEP_ALIVE_MS;
@@ -94,8 +96,9 @@ export class Connections {
 
   async #auth(limit: Limit) {
     try {
+      const auth = this.#connection.authHeaders(this.#clock.monotonicMs());
       // A plug-in may hang.
-      return await limit.race(this.#connection.authHeaders(this.#clock.monotonicMs()));
+      return auth instanceof Promise ? await limit.race(auth) : auth;
     } catch (error) {
       if (error instanceof ExchangeFailure) throw error;
       throw new ExchangeFailure(`the credentials cannot be read: ${messageOf(error)}`);
@@ -138,7 +141,6 @@ export class Connections {
       method: exchange.method,
       path: `${server.pathname.replace(/\/$/, "")}${exchange.path}${search}`,
       agent: exchange.verb === "WATCH" ? this.#watchAgent : this.#agent,
-      signal: limit.signal,
       headers: {
         ...auth,
         "user-agent": "holdfast",
@@ -153,6 +155,8 @@ export class Connections {
         const stale = sent.reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
         reject(limit.signal.aborted ? limit.reasonOf(error) : failureOf(error, stale));
       });
+      // Not by the option `signal`, for which Node watches both streams of every request for their end.
+      limit.whenOver((reason) => sent.destroy(reason));
       sent.end(body);
     });
   }

@@ -28,8 +28,8 @@ export interface KubeConnection {
   readonly server: URL;
   /** Read once: a certificate authority or client certificate that changes wants a new process. */
   readonly tls: TlsOptions;
-  /** `nowMs`: of one monotonic clock. Rejects when a token file or plug-in fails. */
-  authHeaders(nowMs: number): Promise<AuthHeaders>;
+  /** `nowMs`: of one monotonic clock. Nearly always known already; rejects when a token file or plug-in fails. */
+  authHeaders(nowMs: number): AuthHeaders | Promise<AuthHeaders>;
   /** After a 401 to headers of this generation: reads everything again. False: they are the newest there are. */
   renew(generation: number, nowMs: number): Promise<boolean>;
 }
@@ -74,7 +74,7 @@ class Connection implements KubeConnection {
     this.tls = tlsOf(file, config);
   }
 
-  async authHeaders(nowMs: number): Promise<AuthHeaders> {
+  authHeaders(nowMs: number): AuthHeaders | Promise<AuthHeaders> {
     const cached = this.#cached;
     if (cached && nowMs - cached.sinceMs < HEADERS_MS) return cached.auth;
     return this.#asking.run(() => this.#ask(nowMs));

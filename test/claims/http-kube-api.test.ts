@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
 import { eventually, FakeApi, json, within } from "./fake-api.ts";
@@ -110,6 +111,45 @@ test("the body of an error may be anything; that of a success must be JSON", asy
   expect((await api.client().send(get("/x"))).body).toMatchObject({ message: "<html>not here</html>" });
   api.handler = (_asked, answer) => answer.writeHead(200).end("<html>welcome</html>");
   await expect(api.client().send(get("/x", 300))).rejects.toThrow(/no JSON/);
+});
+
+test("an answer that breaks off in its body, or never ends, is asked for again", async () => {
+  const head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n";
+  const fates: ((socket: Socket) => void)[] = [
+    // In one piece with its end, before anybody reads the body; later, when somebody does; and never.
+    (socket) => socket.end(`${head}{"kind":`),
+    (socket) => socket.write(head, () => setImmediate(() => socket.end('{"kind":'))),
+    (socket) => socket.write(`${head}{"kind":`),
+  ];
+  for (const fate of fates) {
+    let first = true;
+    api.handler = (_asked, answer, socket) => {
+      if (first) fate(socket);
+      else json(answer, 200, { whole: true });
+      first = false;
+    };
+    const answer = await api.client({ attemptMs: 200 }).send(get("/x"));
+    expect(answer.body).toEqual({ whole: true });
+  }
+  expect(api.asked).toHaveLength(2 * fates.length);
+});
+
+test("an answer that is longer than any object is cut off and asked for again", async () => {
+  const piece = Buffer.alloc(1024 * 1024, " ");
+  let pieces = 0;
+  api.handler = (_asked, answer) => {
+    if (pieces > 0) return json(answer, 200, { short: true });
+    const more = () => {
+      pieces += 1;
+      if (!answer.destroyed) answer.write(piece, () => setImmediate(more));
+    };
+    more();
+  };
+  // An attempt that takes as long as it likes: nothing else ends it.
+  const answer = await api.client({ attemptMs: 60_000 }).send(get("/x", 120_000));
+  expect(answer.body).toEqual({ short: true });
+  expect(pieces).toBeGreaterThan(64);
+  expect(api.asked).toHaveLength(2);
 });
 
 test("after a 401 the credentials are read again at once, and only a second 401 backs off", async () => {

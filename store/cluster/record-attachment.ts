@@ -16,6 +16,7 @@ export async function recordAttachment(
   addresses: readonly InterfaceAddress[],
 ): Promise<AttachOutcome> {
   const { containerId, interface: interfaceName, network, definition } = want;
+  let mayOwe = superseded.length > 0;
   const outcome = await parts.folder.write((ledger, transaction): AttachOutcome => {
     const space = ledger.networkOf(network, transaction);
     const kept = new Set(addresses.map((one) => formatAddress(one.address)));
@@ -25,6 +26,7 @@ export async function recordAttachment(
       const own = intent.container_id === containerId && intent.interface === interfaceName;
       for (const { address } of addressesOf(intent)) {
         if (!overtaken && own && kept.has(formatAddress(address))) continue;
+        mayOwe = true;
         owe(ledger, {
           network,
           address,
@@ -37,6 +39,7 @@ export async function recordAttachment(
       ledger.sql.deleteIntent.run(intent.id);
     }
     if (overtaken) {
+      mayOwe = true;
       for (const { address } of addresses) {
         owe(ledger, { network, address, owner, containerId, interface: interfaceName, uncertain: false });
       }
@@ -50,6 +53,6 @@ export async function recordAttachment(
     const attachment = record(ledger, space, definition, owner, want, addresses);
     return { kind: "attached", attachment, definition, repeat: false, warnings };
   });
-  parts.owed();
+  if (mayOwe) parts.owed();
   return outcome;
 }

@@ -43,6 +43,8 @@ export class Hint {
   readonly #node: string;
   /** By the prefix of the names of the network's allocations: the labels of two networks may be equal. */
   readonly #networks = new Map<string, Network>();
+  /** The prefix of the names of a network's allocations, by network: every ADD asks several times, and it is a hash. */
+  readonly #keys = new Map<string, string>();
   /** Owner's label and network's key → addresses, to find an owner's addresses without reading everything. */
   readonly #byOwner = new Map<string, Map<string, Entry>>();
   #refresh = 0;
@@ -62,18 +64,18 @@ export class Hint {
 
   /** The believed free space of a network. */
   space(network: string): NetworkSpace {
-    return this.#network(allocationNamePrefix(network), network).space;
+    return this.#network(this.#keyOf(network), network).space;
   }
 
   /** Addresses that an owner is believed to have on a network, cooling ones included. */
   ownedBy(network: string, ownerUid: string): Address[] {
-    const owned = this.#byOwner.get(`${labelValue(ownerUid)} ${allocationNamePrefix(network)}`);
+    const owned = this.#byOwner.get(`${labelValue(ownerUid)} ${this.#keyOf(network)}`);
     return owned ? [...owned.values()].map((entry) => entry.address) : [];
   }
 
   /** How long this very cool-down of an address has been seen here, ms; -1: it has not. */
   restSeenMs(network: string, address: Address, resourceVersion: string): number {
-    const entry = this.#known(allocationNamePrefix(network), address);
+    const entry = this.#known(this.#keyOf(network), address);
     if (!entry?.cooling || entry.resourceVersion !== resourceVersion) return -1;
     return this.#api.clock.monotonicMs() - entry.restingSinceMs;
   }
@@ -81,7 +83,7 @@ export class Hint {
   /** Bound addresses of a network, inside its ranges or not. */
   boundCount(network: string): number {
     let bound = 0;
-    for (const { cooling } of this.#network(allocationNamePrefix(network), network).entries.values())
+    for (const { cooling } of this.#network(this.#keyOf(network), network).entries.values())
       if (!cooling) bound += 1;
     return bound;
   }
@@ -89,12 +91,12 @@ export class Hint {
   /** Notes an object that this node wrote or read. */
   note(network: string, address: Address, ownerUid: string, cooling: boolean, resourceVersion: string): void {
     const entry = { address, owner: labelValue(ownerUid), cooling, resourceVersion };
-    this.#put(allocationNamePrefix(network), network, entry);
+    this.#put(this.#keyOf(network), network, entry);
   }
 
   /** Notes that there is no object for this address. */
   noteFree(network: string, address: Address): void {
-    this.#remove(allocationNamePrefix(network), formatAddress(address));
+    this.#remove(this.#keyOf(network), formatAddress(address));
   }
 
   /** Notes the metadata of an allocation from a list or a watch. Malformed metadata is ignored: it is only a hint. */
@@ -189,6 +191,14 @@ export class Hint {
     const owned = this.#byOwner.get(owner);
     owned?.delete(text);
     if (owned?.size === 0) this.#byOwner.delete(owner);
+  }
+
+  #keyOf(network: string): string {
+    const known = this.#keys.get(network);
+    if (known !== undefined) return known;
+    const key = allocationNamePrefix(network);
+    this.#keys.set(network, key);
+    return key;
   }
 
   #network(key: string, name: string | null): Network {

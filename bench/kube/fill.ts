@@ -2,7 +2,7 @@ import type { Address } from "../../ipam/space/address.ts";
 import { ALLOCATIONS_PATH, type AllocationAttachment } from "../../kube/objects.ts";
 import { type Holder, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { TestCluster } from "../../test/harness/cluster.ts";
-import { until } from "../../test/harness/daemon.ts";
+import { until } from "../../test/harness/wait.ts";
 import { inParallel } from "./parallel.ts";
 
 const CREATED_AT_ONCE = 32;

@@ -1,7 +1,7 @@
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import { addressOf } from "../../store/cluster/allocations/allocation-object.ts";
-import { until } from "../../test/harness/daemon.ts";
 import type { NodeDaemon } from "../../test/harness/node.ts";
+import { until } from "../../test/harness/wait.ts";
 import { atMost, type Measurement, number, told } from "../line.ts";
 import { median, quantile } from "../statistics.ts";
 import { BareClient } from "./bare-client.ts";

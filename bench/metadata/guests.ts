@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { until } from "../../test/harness/daemon.ts";
+import { until } from "../../test/harness/wait.ts";
 import { BOOT } from "../../test/metadata-node/boot.ts";
 import { type AttachedGuest, MetadataNode } from "../../test/metadata-node/metadata-node.ts";
 import { atMost, type Measurement, number, type told } from "../line.ts";

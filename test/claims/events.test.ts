@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { EventWriter } from "../../kube/events.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
+import { pause } from "../harness/wait.ts";
 
 const POD = { apiVersion: "v1", kind: "Pod", namespace: "shop", name: "web", uid: "p1" };
 const MINUTE_MS = 60_000;
@@ -16,7 +17,7 @@ function scene() {
 
 /** What was written so far. */
 async function written(api: KubeInMemory) {
-  await new Promise((resolve) => setTimeout(resolve, 5));
+  await pause(5);
   return [...api.objects].map(([path, object]) => ({ path, ...object }));
 }
 

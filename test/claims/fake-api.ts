@@ -96,14 +96,3 @@ export function json(answer: ServerResponse, status: number, body: unknown, head
 
 /** An instant `ms` from now, for `deadlineMs`. */
 export const within = (ms: number) => performance.now() + ms;
-
-/** Waits until something is so; fails after a time that is long for anything these tests do. */
-export async function eventually(isSo: () => boolean, what: string): Promise<void> {
-  const endMs = performance.now() + 15_000;
-  while (!isSo()) {
-    if (performance.now() > endMs) throw new Error(`never came: ${what}`);
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5);
-    });
-  }
-}

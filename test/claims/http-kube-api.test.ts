@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
-import { eventually, FakeApi, json, within } from "./fake-api.ts";
+import { pause, until } from "../harness/wait.ts";
+import { FakeApi, json, within } from "./fake-api.ts";
 
 let api: FakeApi;
 
@@ -189,13 +190,13 @@ test("an ADD's write overtakes those of DELs and of housekeeping that wait; a re
   };
   const client = api.client({ writesMax: 1 });
   const sent = [client.send(put("/first", "housekeeping"))];
-  await eventually(() => held.length === 1, "the first write");
+  await until(() => held.length === 1, "the first write");
   for (const priority of ["housekeeping", "del"] as const)
     for (let index = 0; index < 20; index += 1) sent.push(client.send(put(`/${priority}`, priority)));
   sent.push(client.send(put("/add", "add")));
   expect((await client.send(get("/read"))).status).toBe(200);
   // Bottleneck takes its time to put a job in its place.
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await pause(300);
   held[0]?.();
   await Promise.all(sent);
   const writes = api.asked.filter(({ method }) => method === "PUT").map(({ path }) => path);
@@ -211,7 +212,7 @@ test("a deadline that passes in the queue sends nothing", async () => {
   api.handler = (_asked, answer) => held.push(() => json(answer, 200, {}));
   const client = api.client({ writesMax: 1 });
   const first = client.send(put("/first", "add"));
-  await eventually(() => held.length === 1, "the first write");
+  await until(() => held.length === 1, "the first write");
   await expect(client.send(put("/late", "add", 100))).rejects.toThrow(ApiAway);
   held[0]?.();
   await first;
@@ -227,7 +228,7 @@ test("closing ends the requests that are under way", async () => {
   const sent = expect(client.send(put("/x", "add", 60_000))).rejects.toThrow(ApiAway);
   const listed = expect(client.list({ path: "/x", each: () => {} })).rejects.toThrow(ApiAway);
   const watched = client.watch({ path: "/x", resourceVersion: "1", event: () => {}, signal });
-  await eventually(() => api.asked.length === 3, "three requests");
+  await until(() => api.asked.length === 3, "three requests");
   client.close();
   await Promise.all([sent, listed]);
   expect(await watched).toEqual({ kind: "closed" });

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../kube/reflector.ts";
-import { eventually, FakeApi, json } from "./fake-api.ts";
+import { pause, until } from "../harness/wait.ts";
+import { FakeApi, json } from "./fake-api.ts";
 import { FakeCollection, type FakeObject } from "./fake-collection.ts";
 
 interface Item {
@@ -55,11 +56,10 @@ function reflect(options: Partial<ReflectorOptions<Item>> = {}): Reflector<Item>
 }
 
 async function watching(watches = 1): Promise<void> {
-  await eventually(() => collection.watches >= watches && collection.open.size > 0, "a watch");
+  await until(() => collection.watches >= watches && collection.open.size > 0, "a watch");
 }
 
-const heard = (...what: string[]) =>
-  eventually(() => what.every((one) => told.includes(one)), what.join(" "));
+const heard = (...what: string[]) => until(() => what.every((one) => told.includes(one)), what.join(" "));
 const names = () => [...reflector.items.keys()].sort();
 
 test("a reflector lists, reports that it has, and follows changes", async () => {
@@ -84,7 +84,7 @@ test("a watch that the server ends is resumed, with no event lost or repeated", 
   await watching();
   collection.put("b");
   await heard("+b");
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  await pause(60);
   collection.endWatches();
   collection.put("c");
   await heard("+c");
@@ -99,7 +99,7 @@ test("bookmarks advance the version, so that a watch survives a compaction", asy
   collection.version += 500;
   collection.bookmark();
   collection.compact();
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  await pause(60);
   collection.endWatches();
   await watching(2);
   collection.put("b");
@@ -130,7 +130,7 @@ test("an ERROR event with 410 leads to a new list", async () => {
   reflect();
   await watching();
   collection.forge("ERROR", { kind: "Status", code: 410 });
-  await eventually(() => collection.lists === 2, "a second list");
+  await until(() => collection.lists === 2, "a second list");
 });
 
 test("another UID under a known name is a deletion and a creation, and a late deletion of the former is ignored", async () => {
@@ -139,7 +139,7 @@ test("another UID under a known name is a deletion and a creation, and a late de
   await watching();
   const metadata = { name: "a", uid: "another", resourceVersion: "9000" };
   collection.forge("MODIFIED", { metadata, data: {} });
-  await eventually(() => told.length === 4, "two calls");
+  await until(() => told.length === 4, "two calls");
   expect(told).toEqual(["+a", "synced", "-a", "+a"]);
   collection.forge("DELETED", { ...old, metadata: { ...old.metadata, resourceVersion: "9001" } });
   collection.forge("ADDED", { metadata: { name: "z", uid: "z", resourceVersion: "9002" }, data: {} });
@@ -190,10 +190,10 @@ test("a server that ends every watch at once is asked with growing pauses", asyn
   };
   reflect({ timings: { ...QUICK, ...options } });
   await reflector.waitSynced();
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  await pause(1_500);
   expect(api.asked.length).toBeLessThan(40);
   // Perhaps it is the version that it does not like.
-  await eventually(() => watches > 2 && collection.lists > 1, "more watches and another list");
+  await until(() => watches > 2 && collection.lists > 1, "more watches and another list");
 });
 
 test("a server that answers 410 to everything is asked with growing pauses", async () => {
@@ -202,9 +202,9 @@ test("a server that answers 410 to everything is asked with growing pauses", asy
     else collection.handler(asked, answer, socket);
   };
   reflect({ timings: { ...QUICK, retryMsMax: 200, quickMs: 10_000 } });
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  await pause(1_500);
   expect(api.asked.length).toBeLessThan(50);
-  await eventually(() => collection.lists > 2, "more lists");
+  await until(() => collection.lists > 2, "more lists");
 });
 
 test("a watch that goes silent is given up, and the events that it missed are reported", async () => {
@@ -225,8 +225,8 @@ test("while the server is away all objects stay known, and its return is reporte
   collection.open.clear();
   api.handler = (_asked, _answer, socket) => socket.destroy();
   api.cut();
-  await eventually(() => states.includes("away"), "away");
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await until(() => states.includes("away"), "away");
+  await pause(300);
   expect(names()).toEqual(["key-a"]);
   expect(told).not.toContain("lost touch");
   collection.put("b");
@@ -270,7 +270,7 @@ test("a list from the server's cache never takes the reflector back in time", as
   collection.put("b");
   await heard("+b");
   collection.forge("ERROR", { code: 410 });
-  await eventually(() => collection.lists === 2, "a second list");
+  await until(() => collection.lists === 2, "a second list");
   const lists = api.asked.filter(({ query }) => !query.has("watch"));
   expect(lists.map(({ query }) => query.get("resourceVersion"))).toEqual(["0", String(collection.version)]);
   expect(api.asked.every(({ query }) => query.get("labelSelector") === "x")).toBe(true);
@@ -281,7 +281,7 @@ test("stopping ends every request and every wait", async () => {
   api.handler = () => {};
   reflect();
   const waited = reflector.waitSynced();
-  await eventually(() => api.asked.length === 1, "the list");
+  await until(() => api.asked.length === 1, "the list");
   await reflector.stop();
   expect(await waited).toBe(false);
   expect(told).toEqual([]);
@@ -322,7 +322,7 @@ test("without the right to list, a collection is empty where the caller allows t
   may = false;
   collection.endWatches();
   await heard("-a");
-  await eventually(() => reflector.forbidden, "the refusal");
+  await until(() => reflector.forbidden, "the refusal");
   expect(reflector.items.size).toBe(0);
 });
 

@@ -2,7 +2,8 @@ import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { attachedTo } from "../faults/truth.ts";
-import { HOLDFAST, network, newFolder, run, TestDaemon, until } from "../harness/daemon.ts";
+import { HOLDFAST, network, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 
 let daemon: TestDaemon;
 

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { PROCESSES, type Process } from "../../platform/settings/processes.ts";
 import { flagOf } from "../../platform/settings/setting.ts";
-import { HOLDFAST, newFolder, run, TestDaemon, until } from "../harness/daemon.ts";
+import { HOLDFAST, newFolder, run, TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 
 test.each(Object.entries<Process>(PROCESSES))(
   "holdfast %s --help shows its settings",

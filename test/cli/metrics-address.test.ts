@@ -1,8 +1,9 @@
 import { createServer } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { parseHostPort } from "../../platform/host-port.ts";
-import { network, TestDaemon, until } from "../harness/daemon.ts";
+import { network, TestDaemon } from "../harness/daemon.ts";
 import { freePorts } from "../harness/kube-process.ts";
+import { until } from "../harness/wait.ts";
 
 let daemon: TestDaemon;
 afterEach(() => daemon?.stop());

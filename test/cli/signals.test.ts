@@ -2,7 +2,8 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { TestDaemon, until } from "../harness/daemon.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 
 let daemon: TestDaemon | null = null;
 afterEach(() => daemon?.stop());

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { HOLDFAST, network, run, TestDaemon } from "../harness/daemon.ts";
+import { pause } from "../harness/wait.ts";
 
 // Colours and progress are for people on a terminal; pipes get plain data and may close early.
 let daemon: TestDaemon;
@@ -74,7 +75,7 @@ describe.skipIf(!existsSync("/usr/bin/script"))("on a terminal", () => {
   test("a wait of more than a second is explained, and the explanation goes", async () => {
     daemon.process.kill("SIGSTOP");
     const answer = onTerminal(`backup ${daemon.folder}/slow.db`);
-    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    await pause(2_500);
     daemon.process.kill("SIGCONT");
     const { stdout } = await answer;
     expect(stdout).toContain(`writing ${daemon.folder}/slow.db`);

@@ -7,11 +7,12 @@ import { parseAddress } from "../../ipam/space/address.ts";
 import { allocationName, networkObjectName } from "../../kube/object-names.ts";
 import { normalise } from "../cli/normalise.ts";
 import { type Certificate, makeCertificate } from "../harness/certificate.ts";
-import { HOLDFAST, run, until } from "../harness/daemon.ts";
+import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { interfaceOf, type KubeVirt, type Vm } from "../harness/kubevirt.ts";
 import type { NodeDaemon } from "../harness/node.ts";
+import { until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { World } from "../harness/world/world.ts";
 

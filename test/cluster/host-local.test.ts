@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
+import { until } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked } from "../harness/world/guests.ts";
 import { NAMESPACE, type Network } from "../harness/world/network.ts";
 import { type StartOptions, World } from "../harness/world/world.ts";

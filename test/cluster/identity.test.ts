@@ -1,10 +1,11 @@
 /** Who is behind an address in a cluster: two nodes, a real API server, and what KubeVirt does when the test says so. */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { IdentityAnswer } from "../../identity/wire.ts";
-import { HOLDFAST, run, until } from "../harness/daemon.ts";
+import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { interfaceOf, type Vm } from "../harness/kubevirt.ts";
+import { until } from "../harness/wait.ts";
 import { NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 import { askIdentity } from "../identity/ask.ts";

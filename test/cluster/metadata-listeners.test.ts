@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
 import { NETWORKS_PATH } from "../../kube/objects.ts";
-import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { ListenerClient, wantedNow } from "../harness/listener-client.ts";
+import { until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
 import { World } from "../harness/world/world.ts";

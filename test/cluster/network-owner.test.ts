@@ -2,9 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
-import { HOLDFAST, run, until } from "../harness/daemon.ts";
+import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
+import { pause, until } from "../harness/wait.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
 import { metadataApi, serviceBackends } from "../harness/world/udn-objects.ts";
@@ -110,7 +111,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
   test("does not take another's metadata Service, though its NAD is older", async () => {
     await evil.nad("sleeper", HOST_LOCAL, { [SERVICE]: "thief" });
     // Times are in whole seconds: the owner's is certainly younger.
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await pause(1_100);
     await owned("vault");
     await world.cluster.api.patch(nadPath("vault"), { metadata: { annotations: { [SERVICE]: "md" } } });
     const api = metadataApi(world.cluster);
@@ -132,7 +133,7 @@ describe("a tenant with NAD and pod rights in its own namespace", () => {
 
   test("does not refuse a pool's ADDs by an older NAD with other ranges", async () => {
     await evil.nad("older", HOST_LOCAL);
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await pause(1_100);
     const network = await owned("ranges");
     await evil.editNad("older", { spec: { config: configOf("ranges", { subnets: "10.99.0.0/24" }) } });
     const pod = await evil.pod(fresh("older"), "node-b", "older");

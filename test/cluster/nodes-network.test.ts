@@ -1,7 +1,8 @@
 /** A network of the nodes' own CNI configuration, and NetworkAttachmentDefinitions that have its name. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { HOLDFAST, run, until } from "../harness/daemon.ts";
+import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
+import { pause, until } from "../harness/wait.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
 import { World } from "../harness/world/world.ts";
@@ -158,7 +159,7 @@ test("an import by hand records whose the network is before it makes anything", 
   await world.kubevirt.createNad(NAMESPACE, "byhand", config);
   await leftovers.pod("byhand-old", `${NAMESPACE}/byhand`, ["10.33.0.9"]);
   // Times are in whole seconds: the owner's is certainly older.
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await pause(1_100);
   await evil.nad("byhand", config);
   await evil.pod("byhand-thief", "node-a", "byhand", {
     "k8s.v1.cni.cncf.io/network-status": JSON.stringify([

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { type Clock, parseTime, systemClock } from "../../platform/time.ts";
-import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { NodeDaemon } from "../harness/node.ts";
+import { until } from "../harness/wait.ts";
 import type { MetadataHere } from "../harness/world/metadata-here.ts";
 import { ipsOf, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mirrorOf } from "../harness/kube-pods.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, deleted, type Guest, pause } from "../harness/world/guests.ts";
+import { pause } from "../harness/wait.ts";
+import { added, deleted, type Guest } from "../harness/world/guests.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { claimName, interfaceOf, type Vm } from "../harness/kubevirt.ts";
+import { pause, until } from "../harness/wait.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -32,7 +32,7 @@ async function untilTerminating(read: () => Promise<KubeObject | null>, what: st
 
 /** Longer than the grace and some sweeps. */
 async function expectStaysBound(network: Network, ips: readonly string[]): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, (GRACE_SECONDS + 2) * 1_000));
+  await pause((GRACE_SECONDS + 2) * 1_000);
   for (const ip of ips) expect((await world.allocation(network, ip)).status.state).toBe("Bound");
 }
 
@@ -114,7 +114,7 @@ test("a VM deleted and created again under its name: nothing until the old claim
   await world.kubevirt.releaseClaims(old);
   await until(async () => (await world.readClaim("phoenix.phoenix")) === null, "the old claim to go");
   // The extension makes the new one while the pod waits, in a later second: creation times have no finer ones.
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await pause(1_100);
   const adding = world.given(pod, network, nic(network));
   await world.kubevirt.createClaims(vm);
   const ips = await adding;

@@ -11,6 +11,7 @@ import {
   wantedNow,
   withMetadata,
 } from "../harness/listener-client.ts";
+import { pause } from "../harness/wait.ts";
 import { nad } from "./manifests.ts";
 import {
   addressesOf,
@@ -266,7 +267,7 @@ describe("an ADD", () => {
         answered = true;
       });
       await client.untilWanted(["blue: c1/eth0 c2/eth0"]);
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await pause(200);
       expect(answered).toBe(false);
       setUp.open();
       await adding;
@@ -370,7 +371,7 @@ describe("the request of metadata-net", () => {
       const given = new AbortController();
       const aborted = poll(daemon, report, given.signal).catch(() => "hung up");
       const waiting = poll(daemon, report).catch(() => null);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await pause(50);
       given.abort();
       expect(await aborted).toBe("hung up");
       const startMs = performance.now();

@@ -31,8 +31,8 @@ export {
   runShim,
   type ServedDaemon,
   TestDaemon,
-  until,
 } from "../harness/daemon.ts";
+export { until } from "../harness/wait.ts";
 
 /** The latest process on the folder of a daemon that was restarted. */
 const latest = new WeakMap<ServedDaemon, TestDaemon>();

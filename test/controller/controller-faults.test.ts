@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CLAIMS_PATH } from "../../kube/objects.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
-import { until } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { attachmentOf, claimOwner, podOwner } from "../harness/world/objects.ts";
 import { World } from "../harness/world/world.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { attachmentOf, claimOwner, podOwner } from "../harness/world/objects.ts";
 import { World } from "../harness/world/world.ts";

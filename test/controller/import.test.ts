@@ -7,6 +7,7 @@ import { labelValue, networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, LABEL_NETWORK, NADS_PATH } from "../../kube/objects.ts";
 import { systemClock } from "../../platform/time.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
+import { pause } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -152,7 +153,7 @@ test("whose an address is: the claim that the pod names for the interface, else 
 test("an address that two claims list is the older one's; what exists already stays whose it is", async () => {
   await world.kubevirt.createNad(NAMESPACE, "gold", configOf("gold", { subnets: "10.40.0.0/24" }));
   const old = await world.claim("a-old", "gold", { ips: ["10.40.0.1/24"] });
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await pause(1_100);
   await world.claim("0-young", "gold", { ips: ["10.40.0.1/24", "10.40.0.2/24"] });
   await world.allocate("gold", "10.40.0.2/24", {
     kind: "Pod",

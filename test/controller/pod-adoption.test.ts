@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ALLOCATIONS_PATH, NADS_PATH, namespacedPath } from "../../kube/objects.ts";
-import { HOLDFAST, run, until } from "../harness/daemon.ts";
+import { HOLDFAST, run } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { mirrorOf, pathOf } from "../harness/kube-pods.ts";
+import { pause, until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { podOwner } from "../harness/world/objects.ts";
 import { Tenant } from "../harness/world/tenant.ts";
@@ -179,7 +180,7 @@ test("a network whose NAD and pods are gone shows what is left, and goes with th
   expect(await world.networkObject("mistyped"), "its definition is there, and wrong").not.toBeNull();
   // Made beforehand by an administrator, and never used.
   await reserve("reserved");
-  await new Promise((resolve) => setTimeout(resolve, 6_000));
+  await pause(6_000);
   for (const [name, definedIn] of [
     ["reserved", undefined],
     ["beforehand", NAMESPACE],

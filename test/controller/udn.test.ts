@@ -10,9 +10,9 @@ import { namespacedPath } from "../../kube/objects.ts";
 import type { KubeServiceBackends } from "../../metadata/tenant/services.ts";
 import { systemClock } from "../../platform/time.ts";
 import { ApiProxy, type ProxyRequest } from "../harness/api-proxy.ts";
-import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
+import { pause, until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import {
   endpointOf,
@@ -248,7 +248,7 @@ describe("the definitions of OVN-Kubernetes, which drop metadataServiceRef", () 
 
   test("a condition is written once and not again", async () => {
     const before = (await world.cluster.writes("userdefinednetworks/status")).patch;
-    await new Promise((resolve) => setTimeout(resolve, 4_000));
+    await pause(4_000);
     expect((await world.cluster.writes("userdefinednetworks/status")).patch).toBe(before);
   });
 
@@ -318,9 +318,9 @@ test("a definition without conditions: the event tells, and nothing is written f
   await objects.cudn("silent", { ...network, metadataServiceRef: { name: "md", namespace: NAMESPACE } });
   const { message } = await objects.event("default", "silent", "ReferenceInvalid");
   expect(message).toBe("metadataServiceRef requires at least one IPv4 subnet");
-  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  await pause(2_000);
   const before = (await world.cluster.writes("clusteruserdefinednetworks/status")).patch;
-  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  await pause(4_000);
   expect((await world.cluster.writes("clusteruserdefinednetworks/status")).patch).toBe(before);
   expect(await objects.condition(`${CUDNS_PATH}/silent`)).toBeUndefined();
 });

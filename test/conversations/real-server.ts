@@ -4,7 +4,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { systemClock } from "../../platform/time.ts";
 import { ApiProxy, type ProxyAct } from "../harness/api-proxy.ts";
 import { TestCluster } from "../harness/cluster.ts";
-import { until } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 import type { ServerUnderTest } from "./server-under-test.ts";
 import type { Fault, OperateStep, Who } from "./steps.ts";
 
@@ -59,9 +59,7 @@ export class RealServer implements ServerUnderTest {
   }
 
   async letControllersWork(): Promise<void> {
-    await new Promise((resolve) => {
-      setTimeout(resolve, CONTROLLERS_MS);
-    });
+    await pause(CONTROLLERS_MS);
   }
 
   async operate(act: OperateStep["act"]): Promise<void> {

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../harness/daemon.ts";
 import { codeBlocks } from "../harness/documents.ts";
 import { Machine, whyNoMachine } from "../harness/machine.ts";
 import { preparePodman } from "../harness/machine-parts.ts";
+import { until } from "../harness/wait.ts";
 
 /** What the documents tell a newcomer to type on one node, typed on a machine of its own; each test goes on from the one before. */
 

@@ -2,8 +2,9 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newFolder, run, runShim, until } from "../harness/daemon.ts";
+import { newFolder, run, runShim } from "../harness/daemon.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
+import { until } from "../harness/wait.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const UNIT = join(ROOT, "deploy/systemd/holdfast.service");

@@ -2,10 +2,11 @@ import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestCluster } from "../harness/cluster.ts";
-import { run, until } from "../harness/daemon.ts";
+import { run } from "../harness/daemon.ts";
 import { codeBlocks } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods } from "../harness/kube-pods.ts";
+import { until } from "../harness/wait.ts";
 import { NETWORK, SAMPLE } from "./ledger.ts";
 
 /** The kubectl commands of the documentation on a real API server with its controllers; each test goes on from the one before. */

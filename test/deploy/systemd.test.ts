@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../harness/daemon.ts";
 import { codeBlocks } from "../harness/documents.ts";
 import { Machine, whyNoMachine } from "../harness/machine.ts";
 import { installHoldfast, preparePodman } from "../harness/machine-parts.ts";
+import { until } from "../harness/wait.ts";
 
 /** The shipped unit under a real systemd, with a real podman; tests go on from where the one before has stopped. */
 

@@ -3,6 +3,7 @@ import { readdirSync } from "node:fs";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { network } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { addressesIn, attachedTo, expectSound } from "./truth.ts";
 import { postCni } from "./wire.ts";
@@ -25,7 +26,7 @@ test("backups under load", async () => {
     }
   });
   // A database of many pages, so that a copy takes several turns.
-  while (answered.size < 1_500) await new Promise((resolve) => setTimeout(resolve, 20));
+  await until(() => answered.size >= 1_500, "1,500 answers");
 
   for (let index = 0; index < BACKUPS; index++) {
     const before = [...answered.keys()];

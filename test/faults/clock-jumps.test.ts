@@ -1,7 +1,8 @@
 /** Wall clocks jump; rests, graces and deadlines do not notice, and nothing is freed or given twice because of it. */
 import { rmSync, statSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { network, type TestDaemon } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, boundOn, expectSound, networksOf } from "./truth.ts";
 import { podArgs, postCni, wireRequest } from "./wire.ts";
@@ -110,7 +111,7 @@ test.each([
     survivesNamespaceFor(daemon, node.path("netns")),
     waitsForClaim(daemon),
   ]);
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  await pause(500);
   clock.jump(jumpMs);
   const [rest, grace, deadline] = await measured;
   // From below the limit is exact but for what passed before the clock was read; from above it allows for a busy machine.

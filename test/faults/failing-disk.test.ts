@@ -1,7 +1,8 @@
 /** Writes and syncs that fail: nothing is answered as done, memory follows the disk, and the daemon goes on when the disk does. */
 import { writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { network, type TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { type Fault, FaultyDisk } from "./faulty-disk.ts";
 import { ended, readyOrEnded, StandaloneNode } from "./standalone-node.ts";
 import { addressesIn, attachedTo, expectSound, ipsIn, networksOf } from "./truth.ts";
@@ -138,7 +139,10 @@ test.each(NOW_AND_THEN)("each %s: asked often enough, everyone is served once", 
     }, "an answer");
   await Promise.all(Array.from({ length: 5 }, worker));
   disk.mend();
-  await until(() => isReady(daemon), `the daemon to go on; log: ${daemon.log}`);
+  await until(
+    () => isReady(daemon),
+    () => `the daemon to go on; log: ${daemon.log}`,
+  );
   await expectSound(daemon);
   expect(refusals).toBeGreaterThan(0);
   const given = [...bodies.values()].flatMap(addressesIn);

@@ -1,7 +1,8 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { newFolder, TestDaemon, until } from "../harness/daemon.ts";
+import { newFolder, TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 
 let daemon: TestDaemon | null = null;
 afterEach(() => daemon?.stop());

@@ -2,8 +2,9 @@
 import { closeSync, existsSync, openSync, readdirSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { network, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
+import { pause, until } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { postCni } from "./wire.ts";
@@ -102,7 +103,7 @@ test("ADD is refused, DEL frees, and it is not called mended before there is roo
 
   for (const end = performance.now() + LOOKS_MS; performance.now() < end; ) {
     await expectFull(daemon);
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await pause(200);
   }
   await expectSound(daemon);
 
@@ -159,7 +160,7 @@ test("started on a full disk: DEL is served, ADD is not, until there is room", a
   const daemon = await node.daemon({ wait: false });
   await until(
     () => existsSync(daemon.socket) && daemon.log.includes("listening"),
-    `the socket; log: ${daemon.log}`,
+    () => `the socket; log: ${daemon.log}`,
   );
   await expectFull(daemon);
   await del(daemon, "gone");

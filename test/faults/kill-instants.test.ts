@@ -1,5 +1,6 @@
 /** SIGKILL at random instants, those of starting included, under load, again and again on one state folder. */
 import { test } from "vitest";
+import { pause } from "../harness/wait.ts";
 import { seededRandom } from "./random.ts";
 import { readyOrEnded, StandaloneNode } from "./standalone-node.ts";
 import { expectSound } from "./truth.ts";
@@ -25,13 +26,13 @@ test(
       const daemon = await node.daemon({ wait: false });
       const killsAtStart = random.chance(0.3);
       if (killsAtStart) {
-        await pauseMs(START_MS.from + random.below(START_MS.to - START_MS.from));
+        await pause(START_MS.from + random.below(START_MS.to - START_MS.from));
       } else {
         await readyOrEnded(daemon);
         await expectSound(daemon);
         await workload.verify(daemon);
         const load = workload.run(daemon, 10_000);
-        await pauseMs(random.below(LOAD_MS_MAX));
+        await pause(random.below(LOAD_MS_MAX));
         daemon.process.kill("SIGKILL");
         await load;
       }
@@ -46,7 +47,3 @@ test(
   },
   TEST_MS_MAX,
 );
-
-function pauseMs(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}

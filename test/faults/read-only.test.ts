@@ -1,8 +1,9 @@
 /** A state folder that cannot be written: said at start, survived while running. */
 import { mkdirSync, readdirSync } from "node:fs";
 import { beforeEach, expect, test } from "vitest";
-import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { network, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
+import { until } from "../harness/wait.ts";
 import { FaultyDisk } from "./faulty-disk.ts";
 import { command, ended, StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";

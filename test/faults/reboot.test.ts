@@ -1,8 +1,9 @@
 /** After a reboot no container of before is alive: their addresses are free, claims keep theirs, and DELs that come late harm nobody. */
 import { readdirSync, writeFileSync } from "node:fs";
 import { beforeEach, expect, test } from "vitest";
-import { network, runShim, type TestDaemon, until } from "../harness/daemon.ts";
+import { network, runShim, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
+import { until } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { allAllocations, attachedTo, boundOn, expectSound, ipsIn } from "./truth.ts";
 import { claimManifest, podArgs, postCni, type WireOptions } from "./wire.ts";

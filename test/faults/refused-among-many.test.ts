@@ -1,6 +1,7 @@
 /** Requests that wait together commit together; one of them that is refused takes nothing and costs the others nothing. */
 import { expect, test } from "vitest";
 import { network } from "../harness/daemon.ts";
+import { pause } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { addressesIn, boundOn, expectSound, networksOf } from "./truth.ts";
 import { claimManifest, podArgs, postCni } from "./wire.ts";
@@ -27,7 +28,7 @@ test("refused in the midst of a batch", async () => {
     postCni(daemon, "ADD", `vm-${index}`, { config: VMS, args: podArgs(`vm-${index}`, "shared") }),
     postCni(daemon, "ADD", `taken-${index}`, { config: PLAIN, args: "IP=10.10.0.200" }),
   ]).flat();
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await pause(300);
   daemon.process.kill("SIGCONT");
   const answers = await Promise.all(asked);
 

@@ -2,7 +2,8 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { network, runShim, type TestDaemon, until } from "../harness/daemon.ts";
+import { network, runShim, type TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { hasEnded, StandaloneNode } from "./standalone-node.ts";
 import { addressesIn, attachedTo, expectSound } from "./truth.ts";
 import { postCni, wireRequest } from "./wire.ts";

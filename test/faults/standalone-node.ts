@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { type DaemonOptions, TestDaemon, until } from "../harness/daemon.ts";
+import { type DaemonOptions, TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 
 /** Where a sync costs nothing: enough for tests that end processes and never the machine. */
 const MEMORY = "/dev/shm";
@@ -70,12 +71,18 @@ export function hasEnded(daemon: TestDaemon): boolean {
 
 export async function readyOrEnded(daemon: TestDaemon): Promise<"ready" | "ended"> {
   const isReady = async () => (await daemon.get("/readyz").catch(() => null))?.status === 200;
-  await until(async () => hasEnded(daemon) || (await isReady()), `readiness; log: ${daemon.log}`);
+  await until(
+    async () => hasEnded(daemon) || (await isReady()),
+    () => `readiness; log: ${daemon.log}`,
+  );
   return hasEnded(daemon) ? "ended" : "ready";
 }
 
 /** Waits for a daemon that ends by itself. */
 export async function ended(daemon: TestDaemon): Promise<{ code: number | null; log: string }> {
-  await until(() => hasEnded(daemon), `the daemon's end; log: ${daemon.log}`);
+  await until(
+    () => hasEnded(daemon),
+    () => `the daemon's end; log: ${daemon.log}`,
+  );
   return { code: daemon.process.exitCode, log: daemon.log };
 }

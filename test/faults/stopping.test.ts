@@ -2,7 +2,8 @@
 import { existsSync, readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
-import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { network, type TestDaemon } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 import { StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, expectSound } from "./truth.ts";
 import { podArgs, postCni, wireRequest } from "./wire.ts";
@@ -13,10 +14,6 @@ const VMS = network("vms", { subnets: "10.12.0.0/24" }, { allowPersistentIPs: tr
 const DEADLINE_MS = 50_000;
 /** Well below their deadline, however slow the machine is: whoever waits must not hold up the end. */
 const STOP_MS_MAX = DEADLINE_MS / 2;
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
 
 test("SIGTERM under load", async () => {
   const node = new StandaloneNode();
@@ -107,7 +104,11 @@ test("requests in the sockets when SIGTERM comes are answered, done or told to c
     if (text.startsWith("HTTP/1.1 200")) done.push(`late-${index}`);
     else expect(body).toMatchObject({ code: 11, msg: expect.any(String), cniVersion: expect.any(String) });
   }
-  await until(() => daemon.process.exitCode !== null, `the end; log: ${daemon.log}`, STOP_MS_MAX);
+  await until(
+    () => daemon.process.exitCode !== null,
+    () => `the end; log: ${daemon.log}`,
+    STOP_MS_MAX,
+  );
   expect(daemon.process.exitCode).toBe(0);
   const again = await node.daemon();
   const attached = await attachedTo(again, "plain");

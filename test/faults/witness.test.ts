@@ -1,7 +1,8 @@
 /** DELs that never come: an attachment whose network namespace is gone is ended after the grace, and no other. */
 import { beforeEach, expect, test } from "vitest";
-import { network, type TestDaemon, until } from "../harness/daemon.ts";
+import { network, type TestDaemon } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
+import { pause, until } from "../harness/wait.ts";
 import { command, StandaloneNode } from "./standalone-node.ts";
 import { attachedTo, boundOn, expectSound, ipsIn } from "./truth.ts";
 import { claimManifest, podArgs } from "./wire.ts";
@@ -29,10 +30,6 @@ async function add(
   const { code, stdout } = await daemon.cni("ADD", id, options);
   expect(code, stdout).toBe(0);
   return stdout;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 test("a vanished namespace ends its attachment, after the grace; living and never seen ones stay; a claim keeps its addresses", async () => {

@@ -4,9 +4,9 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Environment } from "@marcbachmann/cel-js";
 import type { TestCluster } from "./cluster.ts";
-import { until } from "./daemon.ts";
 import type { KubeObject } from "./kube-api.ts";
 import { readManifests } from "./kube-manifests.ts";
+import { until } from "./wait.ts";
 
 const POLICIES = join(import.meta.dirname, "../../deploy/admission/policies.yaml");
 const NODE_NAME = "authentication.kubernetes.io/node-name";

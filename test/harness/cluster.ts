@@ -6,11 +6,12 @@ import { connectOverHttp } from "../../kube/http/http-kube-api.ts";
 import type { Connect } from "../../kube/kube-api.ts";
 import { makeCertificate } from "./certificate.ts";
 import { apiServer, controllerManager, etcd } from "./cluster-parts.ts";
-import { newFolder, until } from "./daemon.ts";
+import { newFolder } from "./daemon.ts";
 import { type KubeApi, type KubeObject, ServerApi } from "./kube-api.ts";
 import { applyObjects, definitionsServed, readManifestFolder, readManifests } from "./kube-manifests.ts";
 import { NO_WRITES, readsOf, type WriteCounts, writesOf } from "./kube-metrics.ts";
 import { freePorts, type KubeProcess } from "./kube-process.ts";
+import { until } from "./wait.ts";
 import { ACCOUNTS, type Account, type Cluster, type ClusterUser } from "./world/cluster.ts";
 import { kubeconfigText } from "./world/kubeconfig.ts";
 

@@ -15,8 +15,8 @@ import {
   type RunningDaemon,
   run,
   runShim,
-  until,
 } from "./daemon.ts";
+import { until } from "./wait.ts";
 
 const BUNDLE = join(import.meta.dirname, "../../dist/lib/daemon.cjs");
 
@@ -86,7 +86,7 @@ export class DaemonHere implements RunningDaemon {
   async ready(): Promise<void> {
     await until(
       async () => (await this.get("/readyz").catch(() => null))?.status === 200,
-      `readiness; log: ${this.#log}`,
+      () => `readiness; log: ${this.#log}`,
     );
   }
 

@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "./wait.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 export const HOLDFAST = join(ROOT, "dist/bin/holdfast");
@@ -99,10 +100,13 @@ export class TestDaemon implements RunningDaemon {
   }
 
   async ready(): Promise<void> {
-    await until(async () => {
-      if (this.process.exitCode !== null) throw new Error(`the daemon ended: ${this.#log}`);
-      return existsSync(this.socket) && (await this.get("/readyz").catch(() => null))?.status === 200;
-    }, `readiness; log: ${this.#log}`);
+    await until(
+      async () => {
+        if (this.process.exitCode !== null) throw new Error(`the daemon ended: ${this.#log}`);
+        return existsSync(this.socket) && (await this.get("/readyz").catch(() => null))?.status === 200;
+      },
+      () => `readiness; log: ${this.#log}`,
+    );
   }
 
   /** Runs the plugin binary as a container runtime would. */
@@ -267,26 +271,4 @@ export function cleanEnv(): NodeJS.ProcessEnv {
 
 export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), "holdfast-test-"));
-}
-
-/** The first pause between two polls, ms, and the longest: whoever waits long must not take the processor from what it waits for. */
-const POLL_MS_MIN = 20;
-const POLL_MS_MAX = 150;
-const POLL_GROWTH = 1.3;
-
-/** Polls until true. The limit only ends a hung test: it is far above what anything takes. */
-export async function until(
-  condition: () => boolean | Promise<boolean>,
-  what: string,
-  limitMs = 60_000,
-): Promise<void> {
-  const end = performance.now() + limitMs;
-  for (
-    let pauseMs = POLL_MS_MIN;
-    !(await condition());
-    pauseMs = Math.min(pauseMs * POLL_GROWTH, POLL_MS_MAX)
-  ) {
-    if (performance.now() > end) throw new Error(`gave up waiting for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
-  }
 }

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
-import { until } from "./daemon.ts";
 import type { KubeApi, KubeObject } from "./kube-api.ts";
+import { until } from "./wait.ts";
 
 /** Kinds whose plural is not the kind in lower case with an s. */
 const PLURALS: Readonly<Record<string, string>> = {

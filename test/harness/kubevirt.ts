@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { until } from "./daemon.ts";
 import type { KubeObject } from "./kube-api.ts";
 import { KubePods, type NetworkSelection, pathOf } from "./kube-pods.ts";
+import { until } from "./wait.ts";
 
 const KUBEVIRT = "kubevirt.io/v1";
 const CLAIMS = "k8s.cni.cncf.io/v1alpha1";

@@ -1,6 +1,7 @@
 import { request } from "node:http";
 import type { ListenerState, WantedListener, WantedListeners } from "../../metadata/listeners/wire.ts";
-import { type ApiAnswer, network, type ServedDaemon, until } from "./daemon.ts";
+import { type ApiAnswer, network, type ServedDaemon } from "./daemon.ts";
+import { pause, until } from "./wait.ts";
 
 /** A bridge network whose VMs have metadata. */
 export function withMetadata(name: string, ipam: object = {}, plugin: object = {}): object {
@@ -61,7 +62,7 @@ export class ListenerClient {
         this.#life.signal,
       ).catch(() => null);
       if (answer?.status !== 200) {
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        await pause(20);
         continue;
       }
       const wanted: WantedListeners = answer.json();

@@ -3,8 +3,9 @@ import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { run, until } from "./daemon.ts";
+import { run } from "./daemon.ts";
 import { skippedFor } from "./needs.ts";
+import { until } from "./wait.ts";
 
 const PROJECT = join(import.meta.dirname, "../..");
 /** A boot takes three seconds on a quiet machine. */

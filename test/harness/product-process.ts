@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cleanEnv, HOLDFAST, until } from "./daemon.ts";
+import { cleanEnv, HOLDFAST } from "./daemon.ts";
+import { until } from "./wait.ts";
 
 /** A real process of the built command line. */
 export class ProductProcess {
@@ -31,10 +32,13 @@ export class ProductProcess {
 
   /** Polls until true. Throws with the log when the process ends before. */
   async until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-    await until(() => {
-      if (this.hasEnded) throw new Error(`${this.#command} ended: ${this.#log}`);
-      return condition();
-    }, `${this.#command}: ${what}`);
+    await until(
+      () => {
+        if (this.hasEnded) throw new Error(`${this.#command} ended: ${this.#log}`);
+        return condition();
+      },
+      () => `${this.#command}: ${what}; log: ${this.#log}`,
+    );
   }
 
   /** Ends it with a signal and waits for that; its exit code, null after a signal that it did not handle. */

@@ -7,7 +7,7 @@ import { parseAddress } from "../../ipam/space/address.ts";
 import { systemClock } from "../../platform/time.ts";
 import type { Attachment } from "../../store/records.ts";
 import type { SqliteStore } from "../../store/standalone/standalone-store.ts";
-import { until } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { PodStore } from "./pod-store.ts";
 
 let pods: PodStore;

@@ -1,8 +1,9 @@
 /** The API server, or etcd behind it, is away: what was answered holds, DELs succeed, nothing new is given, all is made good. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type CniAnswer, until } from "../harness/daemon.ts";
+import type { CniAnswer } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { addedInTheEnd, checked, deleted, type Guest, pause, type VmGuest } from "../harness/world/guests.ts";
+import { pause, until } from "../harness/wait.ts";
+import { addedInTheEnd, checked, deleted, type Guest, type VmGuest } from "../harness/world/guests.ts";
 import { ipsOf, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -2,9 +2,9 @@
 import { rmSync } from "node:fs";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { command } from "../faults/standalone-node.ts";
-import { until } from "../harness/daemon.ts";
 import { requireRoot } from "../harness/needs.ts";
 import type { NodeDaemon } from "../harness/node.ts";
+import { until } from "../harness/wait.ts";
 import { ipsOf, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { HOLDFAST, until } from "../harness/daemon.ts";
+import { HOLDFAST } from "../harness/daemon.ts";
 import { freePorts } from "../harness/kube-process.ts";
+import { until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { podOwner } from "../harness/world/objects.ts";
 import { World } from "../harness/world/world.ts";

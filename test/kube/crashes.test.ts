@@ -1,9 +1,9 @@
 /** A daemon that dies, or stands still, at every step between intent and answer: nothing leaks, nothing is given twice. */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, deleted, died, type Guest, pause } from "../harness/world/guests.ts";
+import { pause, until } from "../harness/wait.ts";
+import { added, addedInTheEnd, deleted, died, type Guest } from "../harness/world/guests.ts";
 import { ipsOf, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -61,11 +61,14 @@ test.each(POINTS.map((point, index) => [point, index] as const))("killed at %s",
     await node.restart("SIGTERM", { wait: false, env: { HOLDFAST_KILL_POINT } });
     const guest = kind === "pod" ? await world.guest(net, node.name) : await world.vmGuest(net, node.name);
     // Refused until it is ready, cut short where the point is.
-    await until(async () => {
-      const answer = await node.add(guest.pod, guest.options);
-      expect(answer.code, `answered although killed: ${answer.stdout}`).not.toBe(0);
-      return node.process.signalCode !== null;
-    }, `the kill at ${point}; log: ${node.log}`);
+    await until(
+      async () => {
+        const answer = await node.add(guest.pod, guest.options);
+        expect(answer.code, `answered although killed: ${answer.stdout}`).not.toBe(0);
+        return node.process.signalCode !== null;
+      },
+      () => `the kill at ${point}; log: ${node.log}`,
+    );
     await died(node);
     const before = kind === "pod" ? [] : await world.published(guest);
     await node.restart();

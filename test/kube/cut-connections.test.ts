@@ -2,9 +2,9 @@
 import { afterEach, expect, test } from "vitest";
 import type { ApiProxy, ProxyRequest } from "../harness/api-proxy.ts";
 import type { ClusterOptions } from "../harness/cluster.ts";
-import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import type { NodeDaemon } from "../harness/node.ts";
+import { until } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked, type Guest } from "../harness/world/guests.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";

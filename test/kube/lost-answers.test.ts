@@ -1,9 +1,9 @@
 /** Answers that never arrive: an outcome nobody knows is asked for again under the same name, or answered "try again". */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { ApiProxy, ProxyAct, ProxyRequest } from "../harness/api-proxy.ts";
-import { until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, deleted, type Guest, pause } from "../harness/world/guests.ts";
+import { pause, until } from "../harness/wait.ts";
+import { added, addedInTheEnd, deleted, type Guest } from "../harness/world/guests.ts";
 import { ipsOf, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

@@ -3,7 +3,8 @@ import { closeSync, fstatSync, openSync, rmSync, writeFileSync, writeSync } from
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { FaultyDisk } from "../faults/faulty-disk.ts";
-import { newFolder, until } from "../harness/daemon.ts";
+import { newFolder } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked, deleted } from "../harness/world/guests.ts";
 import { World } from "../harness/world/world.ts";
 

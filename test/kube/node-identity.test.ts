@@ -2,8 +2,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { TestDaemon, until } from "../harness/daemon.ts";
+import { TestDaemon } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
+import { until } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked } from "../harness/world/guests.ts";
 import { World } from "../harness/world/world.ts";
 
@@ -33,7 +34,10 @@ async function startAs(node: NodeDaemon, name: string): Promise<void> {
     args: ["--kubeconfig", node.options.kubeconfig, "--node", name, "--boot-id-file", file],
     wait: false,
   });
-  await until(() => node.log.includes("not ready yet"), `what it says of its name; log: ${node.log}`);
+  await until(
+    () => node.log.includes("not ready yet"),
+    () => `what it says of its name; log: ${node.log}`,
+  );
 }
 
 async function whyNotReady(node: NodeDaemon): Promise<string> {

@@ -2,9 +2,9 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, checked, deleted, type Guest, pause } from "../harness/world/guests.ts";
+import { pause, until } from "../harness/wait.ts";
+import { added, addedInTheEnd, checked, deleted, type Guest } from "../harness/world/guests.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

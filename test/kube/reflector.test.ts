@@ -6,7 +6,7 @@ import type { Reflected } from "../../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions } from "../../kube/reflector.ts";
 import { systemClock } from "../../platform/time.ts";
 import { TestCluster } from "../harness/cluster.ts";
-import { until } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 
 const CONFIG_MAPS = "/api/v1/configmaps";
 const OBJECTS = 2_000;

@@ -1,9 +1,9 @@
 /** Somebody takes allocations away: a plain delete, one by force, a restored etcd. Living addresses stay, lost ones are told. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ALLOCATIONS_PATH, BOUND_FINALIZER, type IPAllocation, objectPath } from "../../kube/objects.ts";
-import { until } from "../harness/daemon.ts";
 import type { NodeDaemon } from "../harness/node.ts";
-import { added, addedInTheEnd, checked, deleted, type Guest, pause } from "../harness/world/guests.ts";
+import { pause, until } from "../harness/wait.ts";
+import { added, addedInTheEnd, checked, deleted, type Guest } from "../harness/world/guests.ts";
 import type { Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 

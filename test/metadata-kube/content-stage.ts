@@ -7,11 +7,11 @@ import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import { type KubeTenantOptions, KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { systemClock } from "../../platform/time.ts";
 
-import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import type { KubeVirt } from "../harness/kubevirt.ts";
+import { until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { World } from "../harness/world/world.ts";
 

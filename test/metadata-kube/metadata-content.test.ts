@@ -7,8 +7,8 @@ import { createKubeTenantSource } from "../../metadata/tenant/create-kube-tenant
 import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
-import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";
+import { pause, until } from "../harness/wait.ts";
 import { ContentStage, type Guest } from "./content-stage.ts";
 
 /** What is gzip looks like: no text, and it must arrive as it is. */
@@ -346,7 +346,7 @@ test("a namespace that nobody asks about any more is watched again when somebody
   await stage.secret(namespace, "boot", { userdata: "first" });
   const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
   expect(await userData(guest, ours)).toBe("first");
-  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  await pause(1_000);
   await stage.cluster.api.patch(pathOf(namespace, "secrets", "boot"), { stringData: { userdata: "second" } });
   expect(await userData(guest, ours)).toBe("second");
 });

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
-import { until } from "../harness/daemon.ts";
 import { pathOf } from "../harness/kube-pods.ts";
+import { until } from "../harness/wait.ts";
 import { ContentStage, type Guest } from "./content-stage.ts";
 
 /*

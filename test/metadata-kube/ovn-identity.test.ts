@@ -5,10 +5,10 @@ import { loadKubeConfig } from "../../kube/http/kube-config.ts";
 import type { OpenKubeApi } from "../../kube/kube-api.ts";
 import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
-import { until } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { KubeVirt, type RunningVm, type Vm } from "../harness/kubevirt.ts";
+import { pause, until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { metadataApi, quiet } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
@@ -193,7 +193,7 @@ test("an address that goes from VM to VM is never the former one's", async () =>
     former.push(vm.uid);
     await kube.removePod(running.pod);
     // The guest of the next VM has to boot first.
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await pause(1_100);
   }
 });
 
@@ -227,7 +227,7 @@ test("a guest's boot costs few reads; an API server that is away is said, and ne
   for (let request = 0; request < 28; request++) expect(await identity.find(NETWORK, address)).not.toBeNull();
   expect((await reads()) - before).toBeLessThanOrEqual(3);
   await cluster.stopApiServer();
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await pause(1_100);
   await expect(identity.find(NETWORK, address)).rejects.toMatchObject({ name: "IdentityAway" });
   await expect(identity.find(NETWORK, "10.20.200.200")).rejects.toMatchObject({ name: "IdentityAway" });
   expect(identity.notReady()).toBe("the API server cannot be heard");
@@ -254,7 +254,7 @@ test("a watch that says nothing any more: neither the former VM nor nobody, but 
   await kube.removePod(first.running.pod);
   const second = await start("shop", [], `${name}-next`);
   await give(second.running.pod, { "shop/blue": entry(address) });
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await pause(1_100);
   await expect(deaf.find(NETWORK, address)).rejects.toMatchObject({ name: "IdentityAway" });
   proxy.endWatches();
   await until(

@@ -7,7 +7,8 @@ import { expect, onTestFinished, test } from "vitest";
 import type { WantedListeners } from "../../metadata/listeners/wire.ts";
 import { Agent, type AgentParts } from "../../metadata/net/agent.ts";
 import { systemClock } from "../../platform/time.ts";
-import { newFolder, until } from "../harness/daemon.ts";
+import { newFolder } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 
 interface Played {
   readonly agent: Agent;
@@ -48,7 +49,7 @@ async function play(lostCount: number): Promise<Played> {
     calls.push(look ? "look" : wanted.version);
     looking = look;
     // A look that nobody hurries does not end.
-    while (look && !hurry()) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (look && !hurry()) await pause(5);
     looking = false;
     return [];
   };

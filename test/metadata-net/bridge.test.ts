@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
-import { run, until } from "../harness/daemon.ts";
+import { run } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { hexOf, listenTo, sendArp } from "./frames.ts";
 import { type BridgeGuest, batch, type EchoAnswer, NetNode, network } from "./node.ts";

@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
-import { run, until } from "../harness/daemon.ts";
+import { run } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { type BridgeGuest, batch, NetNode, network } from "./node.ts";
 
@@ -101,7 +102,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
     const flushes = 20;
     for (let count = 0; count < flushes; count += 1) {
       await node.mustRun("nft", ["flush", "ruleset"]);
-      await until(rulesAreThere, `the rules after flush ${count}; log: ${node.log}`, 20_000);
+      await until(rulesAreThere, () => `the rules after flush ${count}; log: ${node.log}`, 20_000);
     }
     const { tried, answers } = await waiting.stop();
     console.log(`${flushes} flushes, ${tried} attempts, ${answers.length} answers`);
@@ -124,7 +125,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
     try {
       await node.mustRun("nft", ["flush", "ruleset"]);
       const closed = await waitForAGap(thief);
-      await new Promise((resolve) => setTimeout(resolve, 2_000));
+      await pause(2_000);
       const nothing = await closed.stop();
       expect(nothing.tried).toBeGreaterThan(20);
       expect(nothing.answers).toEqual([]);
@@ -137,7 +138,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
     } finally {
       node.process?.child.kill("SIGCONT");
     }
-    await until(rulesAreThere, `the rules; log: ${node.log}`, 20_000);
+    await until(rulesAreThere, () => `the rules; log: ${node.log}`, 20_000);
   });
 
   test("a gate that somebody takes away is there again with the next look", async () => {
@@ -148,13 +149,17 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
     await until(
       async () =>
         (await node.run("tc", ["filter", "show", "dev", link, "egress"])).stdout.includes("bytecode"),
-      `the gate; log: ${node.log}`,
+      () => `the gate; log: ${node.log}`,
       20_000,
     );
     expect((await victim.ask("/")).status).toBe(200);
     // The gate is there before the look has ended that tells of it.
     const said = () => node.log.split("\n").find((one) => one.includes('"what":"link"'));
-    await until(() => said() !== undefined, `what was put back; log: ${node.log}`, 20_000);
+    await until(
+      () => said() !== undefined,
+      () => `what was put back; log: ${node.log}`,
+      20_000,
+    );
     expect(said()).toContain(`"network":"blue"`);
     expect(said()).toContain(`"link":"${link}"`);
   });

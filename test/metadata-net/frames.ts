@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { pause } from "../harness/wait.ts";
 import type { BridgeGuest } from "./node.ts";
 
 export interface ArpFrame {
@@ -79,7 +80,7 @@ export async function listenTo(
     stop: async () => {
       const closed = once(child, "close");
       // What is under way arrives.
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await pause(200);
       child.stdin.end();
       await closed;
       return text

@@ -4,7 +4,8 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { findHaproxy } from "../../metadata/net/haproxy/haproxy-process.ts";
-import { newFolder, until } from "../harness/daemon.ts";
+import { newFolder } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 
 /** Something that calls itself haproxy and names our configuration, as every pod of the node can. */
@@ -28,7 +29,7 @@ test.skipIf(whyNotReal() !== null)(
     await impostor(path, "unshare", "--pid", "--fork", "--kill-child");
     await impostor(path);
     await until(() => findHaproxy(path).all.length > 0, "the one beside us to be seen");
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await pause(200);
     const { master, all } = findHaproxy(path);
     expect(all).toEqual([master]);
   },
@@ -54,7 +55,7 @@ test.skipIf(whyNotReal() !== null)(
     onTestFinished(() => void child.kill("SIGKILL"));
     await impostor(path);
     await until(() => findHaproxy(path).all.length > 0, "the one of root to be seen");
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await pause(500);
     const { master, all } = findHaproxy(path);
     expect(all).toEqual([master]);
     expect(readFileSync(`/proc/${master}/status`, "utf8")).toMatch(/^Uid:\s+0\s/m);

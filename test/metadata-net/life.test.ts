@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
-import { cleanEnv, HOLDFAST, run, until } from "../harness/daemon.ts";
+import { cleanEnv, HOLDFAST, run } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 import { mustRun, whyNotReal } from "../network/containers.ts";
 import { type BridgeGuest, batch, NetNode, network } from "./node.ts";
 
@@ -79,7 +80,10 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     await node.bridge(missing);
     const red = await node.guest(missing, "10.30.0.5/24");
     await node.wanted(network("blue", bridge, [vm]), network("red", missing, [red]));
-    await until(() => node.states().red === "up", `red is up; log: ${node.log}`);
+    await until(
+      () => node.states().red === "up",
+      () => `red is up; log: ${node.log}`,
+    );
     expect((await red.ask("/")).echo.headers[LISTENER_HEADERS.network]).toBe("red");
   });
 
@@ -180,7 +184,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     await mustRun("nft", ["delete", "table", "bridge", node.names.table]);
     await until(
       async () => (await run("nft", ["list", "table", "bridge", node.names.table])).code === 0,
-      `the rules are there again; log: ${node.log}`,
+      () => `the rules are there again; log: ${node.log}`,
       20_000,
     );
     await mustRun("ip", ["netns", "delete", names.namespace]);
@@ -214,7 +218,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     await node.stopDaemon();
     const other = await node.guest(bridge, "10.30.0.6/24");
     node.want(network("blue", bridge, [vm, other]));
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await pause(1_000);
     expect((await vm.ask("/")).status).toBe(200);
     await node.startDaemon();
     await node.applied();
@@ -231,9 +235,9 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     const rounds = 3;
     for (let round = 0; round < rounds; round += 1) {
       await node.stopUpstream();
-      await new Promise((resolve) => setTimeout(resolve, 500));
+      await pause(500);
       await node.startUpstream();
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await pause(300);
     }
     for (const one of running) {
       const { bad, count } = await one.stop();

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { IDENTITY_PREFIXES } from "../../metadata/proxy/client-headers.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
-import { until } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { listenTo } from "./frames.ts";
 import { type BridgeGuest, batch, type EchoAnswer, NetNode, network } from "./node.ts";
@@ -246,7 +246,7 @@ for s in held:
 print(alive, flush=True)
 time.sleep(2)
 `);
-    await new Promise((resolve) => setTimeout(resolve, 800));
+    await pause(800);
     for (let count = 0; count < 20; count += 1) {
       const answer = await other.ask("/");
       expect(who(answer)).toBe("blue 10.30.0.7");

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
-import { run, until } from "../harness/daemon.ts";
+import { run } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { type BridgeGuest, NetNode, network } from "./node.ts";
 
@@ -50,7 +51,11 @@ describe.skipIf(whyNotReal() !== null)(
       expect(await source()).toBeUndefined();
       // A table of the rules that goes is noticed at once, and everything beside it is looked at.
       await node.mustRun("nft", ["delete", "table", "bridge", node.names.table]);
-      await until(async () => (await source()) === "10.30.0.5", `served again; log: ${node.log}`, 20_000);
+      await until(
+        async () => (await source()) === "10.30.0.5",
+        () => `served again; log: ${node.log}`,
+        20_000,
+      );
       const { stdout } = await node.mustRun("nft", ["list", "table", "ip", "plugin"]);
       expect(stdout).toContain("masquerade");
     });

@@ -5,10 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ListenerReport, WantedAttachment, WantedListener } from "../../metadata/listeners/wire.ts";
 import { namesOf } from "../../metadata/net/kernel/names.ts";
-import { run, until } from "../harness/daemon.ts";
+import { run } from "../harness/daemon.ts";
 import { Guest, type GuestAnswer, type GuestPlace, macOf } from "../harness/metadata/guest.ts";
 import { leftOver, metadataNet } from "../harness/metadata/parts.ts";
 import type { ProductProcess } from "../harness/product-process.ts";
+import { until } from "../harness/wait.ts";
 import { mustRun } from "../network/containers.ts";
 
 /** What the metadata server was sent. */
@@ -192,10 +193,13 @@ export class NetNode {
 
   async applied(): Promise<Record<string, string>> {
     const version = String(this.#version);
-    await until(() => {
-      if (this.process?.child.exitCode) throw new Error(`metadata-net ended: ${this.log}`);
-      return this.#report?.applied === version;
-    }, `version ${version} to be applied; log: ${this.log}`);
+    await until(
+      () => {
+        if (this.process?.child.exitCode) throw new Error(`metadata-net ended: ${this.log}`);
+        return this.#report?.applied === version;
+      },
+      () => `version ${version} to be applied; log: ${this.log}`,
+    );
     return this.states();
   }
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readLinks } from "../../metadata/net/kernel/guest-ports.ts";
 import { run as runLimited } from "../../metadata/net/kernel/run.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
-import { until } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { type BridgeGuest, batch, NetNode, network } from "./node.ts";
 
@@ -42,7 +42,7 @@ describe.skipIf(whyNotReal() !== null)("a container that names its links as no J
     await node.mustRun("nft", ["flush", "ruleset"]);
     await until(
       async () => (await node.run("nft", ["list", "table", "bridge", node.names.table])).code === 0,
-      `the rules; log: ${node.log}`,
+      () => `the rules; log: ${node.log}`,
       20_000,
     );
     await node.endNet("SIGKILL");

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { run, TestDaemon, until } from "../harness/daemon.ts";
+import { run, TestDaemon } from "../harness/daemon.ts";
 import { leftOver } from "../harness/metadata/parts.ts";
+import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { type AttachedGuest, MetadataNode } from "./metadata-node.ts";
 
@@ -64,7 +65,7 @@ describe.skipIf(whyNotReal() !== null)("processes that end meanwhile", () => {
   test("without metadata-net guests are served, and its successor takes over", async () => {
     const asking = keepAsking(vm);
     await node.metadata.net?.end("SIGKILL");
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await pause(500);
     node.metadata.startNet();
     const late = await node.vm("late", node.network("late"), "22222222-2222-4222-8222-222222222222");
     await node.untilServed(late);

@@ -1,8 +1,9 @@
 import { rmSync } from "node:fs";
 import { expect } from "vitest";
-import { run, TestDaemon, until } from "../harness/daemon.ts";
+import { run, TestDaemon } from "../harness/daemon.ts";
 import { Guest, type GuestPlace, macOf } from "../harness/metadata/guest.ts";
 import { MetadataParts, type MetadataPartsOptions } from "../harness/metadata/parts.ts";
+import { until } from "../harness/wait.ts";
 import { Containers, mustRun } from "../network/containers.ts";
 
 type Config = Readonly<Record<string, unknown>>;
@@ -122,7 +123,7 @@ export class MetadataNode {
   async untilServed(guest: AttachedGuest): Promise<void> {
     await until(
       async () => (await guest.ask("/openstack")).status === 200,
-      `metadata for ${guest.container}; log: ${this.metadata.log}`,
+      () => `metadata for ${guest.container}; log: ${this.metadata.log}`,
     );
   }
 

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestCluster } from "../harness/cluster.ts";
-import { until } from "../harness/daemon.ts";
 import { ask, listening } from "../harness/metadata/server.ts";
 import { ProductProcess } from "../harness/product-process.ts";
+import { until } from "../harness/wait.ts";
 import { identity, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 
@@ -67,7 +67,10 @@ test("as a pod of a Service it asks the API who is behind an address, and nobody
   ]);
   try {
     const where = { host: "127.0.0.1", port: (await listening(pod)).address.port };
-    await until(async () => (await ask(where, "/openstack")).status === 404, `a 404; log: ${pod.log}`);
+    await until(
+      async () => (await ask(where, "/openstack")).status === 404,
+      () => `a 404; log: ${pod.log}`,
+    );
     expect((await ask(where, "/")).status).toBe(200);
     expect(server.identity.asked.some((query) => query.includes("cluster_udn_red"))).toBe(false);
   } finally {

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { signInstanceId } from "../../metadata/proxy/signature.ts";
-import { until } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 import { StandInNova } from "./stand-in-nova.ts";

@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { run, until } from "../harness/daemon.ts";
+import { run } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 

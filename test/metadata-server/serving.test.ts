@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { until } from "../harness/daemon.ts";
+import { pause, until } from "../harness/wait.ts";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 
@@ -155,7 +155,7 @@ describe("the body of a request", () => {
     socket.write(
       "POST /openstack/latest/password HTTP/1.1\r\nHost: x\r\nX-Holdfast-Network: blue\r\nX-Holdfast-Source: 10.10.0.5\r\nContent-Length: 10\r\n\r\nabc",
     );
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await pause(50);
     socket.destroy();
     expect((await server.ask("/openstack")).status).toBe(200);
     expect(server.log).not.toContain("a request failed");

@@ -6,9 +6,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadMetadataSettings } from "../../metadata/server/settings.ts";
 import { findGid } from "../../platform/groups.ts";
-import { cleanEnv, HOLDFAST, newFolder, run, until } from "../harness/daemon.ts";
+import { cleanEnv, HOLDFAST, newFolder, run } from "../harness/daemon.ts";
 import { ask, listening } from "../harness/metadata/server.ts";
 import { ProductProcess } from "../harness/product-process.ts";
+import { until } from "../harness/wait.ts";
 import { identity, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type CniAnswer, run, type ServedDaemon, SHIM } from "../harness/daemon.ts";
 import { skippedFor } from "../harness/needs.ts";
+import { pause } from "../harness/wait.ts";
 
 const PLUGINS = ["/usr/lib/cni", "/opt/cni/bin"].find((folder) => existsSync(join(folder, "bridge")));
 
@@ -90,7 +91,7 @@ export class Containers {
       const { code } = await run("ip", ["netns", "exec", namespace, "ping", "-c", "1", "-W", "2", address]);
       if (code === 0) return true;
       // IPv6 addresses answer after duplicate address detection.
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await pause(300);
     }
     return false;
   }

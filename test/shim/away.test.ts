@@ -2,6 +2,7 @@
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { pause } from "../harness/wait.ts";
 import { always, httpAnswer, listen, startDaemon } from "./daemon.ts";
 import {
   awayCode,
@@ -54,7 +55,7 @@ describe.each(BINARIES)("daemon away, $build", (binary) => {
       // What a daemon that was killed leaves behind: nobody listens there.
       if (verb === "CHECK") writeFileSync(socketPath, "");
       const waiting = runVerb(binary, verb, { socketPath, env: { HOLDFAST_SHIM_ABSENT_MS: "60000" } });
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await pause(300);
       rmSync(socketPath, { force: true });
       const daemon = await listen(socketPath, always(httpAnswer(200, '{"ips":[]}')));
       onTestFinished(() => daemon.close());

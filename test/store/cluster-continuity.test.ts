@@ -5,8 +5,8 @@ import { ClusterContinuity } from "../../daemon/cluster-continuity.ts";
 import type { WatchRequest } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
-import { eventually } from "../claims/fake-api.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { pause, until } from "../harness/wait.ts";
 
 const PATH = objectPath(NETWORKS_PATH, networkObjectName("blue"));
 
@@ -33,9 +33,9 @@ test("a node's own mark that is read again after another node's is removed, with
   // What was read before the mark was written, and the mark itself when its node would have taken it off already.
   continuity.noteMark("blue", "node-b: its allocations are missing");
   await marked;
-  await new Promise((resolve) => setTimeout(resolve, 550));
+  await pause(550);
   continuity.noteMark("blue", own);
-  await eventually(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
+  await until(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
   expect(continuity.recovering).toEqual([]);
   contact.stop();
 });
@@ -62,7 +62,7 @@ test("a daemon asks whether the server was away once the watch is open again, no
   expect(asked).toEqual([]);
   contact.noteState("watching");
   expect(asked).toHaveLength(2);
-  await eventually(() => continuity.inQuestion === null, "the answer");
+  await until(() => continuity.inQuestion === null, "the answer");
   expect(continuity.whyNot(epoch)).toBeNull();
   contact.noteState("watching");
   expect(asked, "once").toHaveLength(2);

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { expect } from "vitest";
-import { until } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
 import { interfaceOf, type Vm } from "../kubevirt.ts";
 import type { AttachmentOptions, NodeDaemon } from "../node.ts";
+import { until } from "../wait.ts";
 import { ipsOf, type Network } from "./network.ts";
 
 /** Far above what a daemon needs to tell the API server what it owes, ms. */
@@ -67,8 +67,4 @@ export async function checked(node: NodeDaemon): Promise<void> {
 export async function died({ process }: NodeDaemon): Promise<void> {
   if (process.exitCode === null && process.signalCode === null) await once(process, "exit");
   expect(process.signalCode).toBe("SIGKILL");
-}
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -7,10 +7,10 @@ import {
   LABEL_NETWORK,
 } from "../../../kube/objects.ts";
 import { newAllocation } from "../../../store/cluster/allocations/allocation-object.ts";
-import { until } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
 import { pathOf } from "../kube-pods.ts";
 import { KubeVirt, type Vm } from "../kubevirt.ts";
+import { pause, until } from "../wait.ts";
 import type { Cluster } from "./cluster.ts";
 import { configOf, NAMESPACE, type Network, nameOf } from "./network.ts";
 
@@ -175,7 +175,7 @@ export class WorldObjects {
   /** Many passes of a controller later it is still Bound. */
   async stays(network: string, address: string): Promise<void> {
     for (let look = 0; look < STAYS_LOOKS; look++) {
-      await new Promise((resolve) => setTimeout(resolve, STAYS_MS));
+      await pause(STAYS_MS);
       const state = await this.state(network, address);
       if (state !== "Bound") throw new Error(`${address} is ${state}, and should have been kept`);
     }

@@ -5,10 +5,10 @@ import type { OpenKubeApi } from "../../../kube/kube-api.ts";
 import { namespacedPath } from "../../../kube/objects.ts";
 import { KubeServiceBackends } from "../../../metadata/tenant/services.ts";
 import { systemClock } from "../../../platform/time.ts";
-import { until } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
 import { readManifests } from "../kube-manifests.ts";
 import { pathOf } from "../kube-pods.ts";
+import { until } from "../wait.ts";
 import type { Cluster } from "./cluster.ts";
 
 const CRDS = join(import.meta.dirname, "../crds/udn");

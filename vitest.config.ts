@@ -5,6 +5,9 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     pool: "forks",
+    // A worker evaluates the product once, not again for each file: no module of it keeps state (the tidy test says so).
+    // Tests that count what a function does spy on it, for a module that others have loaded can no longer be mocked.
+    isolate: false,
     // Most files wait for processes of their own most of the time: two cores have room for three of them.
     maxWorkers: 3,
     reporters: ["default", "./test/harness/closing-line-reporter.ts"],

@@ -102,8 +102,11 @@ export function whyUnfit(
   const seen = new Set<number>();
   for (const one of brought) {
     const { address, prefixLength } = one;
-    const invalid = (remedy: string) =>
-      refuse("REQUEST_INVALID", { key: "status.ips", value: formatInterfaceAddress(one), remedy });
+    // The claim's own list is at fault, and its condition says so.
+    const invalid = (remedy: string): Refusal => ({
+      ...refuse("REQUEST_INVALID", { key: "status.ips", value: formatInterfaceAddress(one), remedy }),
+      claimReason: "RequestedIPOutsideSubnet",
+    });
     const place = placeOf(rangeSets, address);
     if (place === null) return outside(definition, address);
     if (seen.has(place.index)) return invalid("an interface has one address of each subnet");

@@ -63,7 +63,7 @@ test("a claim with an address of one family only keeps that one", async () => {
 
 test.each([
   ["outside", "10.9.9.9/24", 121, "RequestedIPOutsideSubnet"],
-  ["mask", "10.0.0.9/16", 121, "RequestedIPOutsideSubnet"],
+  ["mask", "10.0.0.9/16", 130, "RequestedIPOutsideSubnet"],
   ["excluded", "10.0.0.255/24", 122, "RequestedIPOutsideSubnet"],
 ] as const)("a claim with an address that the network cannot give: %s", async (name, ip, code, reason) => {
   const network = await usedNetwork(name);

@@ -12,7 +12,7 @@ let world: World;
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  world = await World.start({ api: "server" });
+  world = await World.start({ api: "memory" });
 });
 afterAll(async () => {
   for (const child of children) child.kill("SIGKILL");

@@ -15,7 +15,7 @@ let nodes: NodeDaemon[];
 let nets: Record<"single" | "dual", Network>;
 
 beforeAll(async () => {
-  world = await World.start({ api: "server" });
+  world = await World.start({ api: "memory", node: { process: true } });
   await world.startController();
   nets = {
     single: await world.network("single", { subnets: "10.20.0.0/24" }),

@@ -7,7 +7,7 @@ import type { NodeDaemon } from "../harness/node.ts";
 import { until } from "../harness/wait.ts";
 import { added, addedInTheEnd, checked, type Guest } from "../harness/world/guests.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
-import { World } from "../harness/world/world.ts";
+import { World, type WorldOptions } from "../harness/world/world.ts";
 
 const CUT = "only a connection was cut";
 const AWAY = "the API server may have been away";
@@ -21,8 +21,8 @@ afterEach(async () => {
   await world?.stop();
 });
 
-async function start(options: ClusterOptions = {}) {
-  world = await World.start({ api: "server", cluster: options });
+async function start(api: WorldOptions["api"], cluster: ClusterOptions = {}) {
+  world = await World.start({ api, cluster });
   const net = await world.network("blue", { subnets: "10.90.0.0/24" });
   const { node, proxy } = await world.startProxiedNode("node-a", { args: ARGS });
   return { net, node, proxy };
@@ -53,7 +53,7 @@ async function cutAndJudged(node: NodeDaemon, proxy: ApiProxy, guest: Guest): Pr
 }
 
 test("the server was there all the time: nobody waits, and ADDs under way go on", async () => {
-  const { net, node, proxy } = await start();
+  const { net, node, proxy } = await start("memory");
   const first = await world.guest(net, node.name);
   await added(node, first);
   await cutAndJudged(node, proxy, first);
@@ -75,7 +75,7 @@ test("the server was there all the time: nobody waits, and ADDs under way go on"
 });
 
 test("restored from a backup that has all that this node knows, while another node's address is lost", async () => {
-  const { net, node, proxy } = await start();
+  const { net, node, proxy } = await start("server");
   const other = await world.startNode("node-b", { args: ARGS });
   const known = await world.guest(net, node.name);
   const knownIps = await added(node, known);
@@ -93,7 +93,7 @@ test("restored from a backup that has all that this node knows, while another no
 });
 
 test("a server without a watch cache shows what etcd has, restored or not: it proves nothing", async () => {
-  const { net, node, proxy } = await start({ apiServerArgs: ["--watch-cache=false"] });
+  const { net, node, proxy } = await start("server", { apiServerArgs: ["--watch-cache=false"] });
   const pod = await world.guest(net, node.name);
   await added(node, pod);
   await cutAndJudged(node, proxy, pod);

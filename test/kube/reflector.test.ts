@@ -5,22 +5,25 @@ import { namespacedPath } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions } from "../../kube/reflector.ts";
 import { systemClock } from "../../platform/time.ts";
-import { TestCluster } from "../harness/cluster.ts";
 import { until } from "../harness/wait.ts";
+import type { Cluster } from "../harness/world/cluster.ts";
+import { World } from "../harness/world/world.ts";
 
 const CONFIG_MAPS = "/api/v1/configmaps";
 const OBJECTS = 2_000;
 
-let cluster: TestCluster;
+let world: World;
+let cluster: Cluster;
 let api: HttpKubeApi;
 
 beforeAll(async () => {
-  cluster = await TestCluster.start({ controllers: false });
+  world = await World.start({ api: "memory" });
+  ({ cluster } = world);
   api = new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("admin")), systemClock);
 });
 afterAll(async () => {
   api?.close();
-  await cluster?.stop();
+  await world?.stop();
 });
 
 interface Scene {

@@ -20,10 +20,7 @@ interface Results {
   readonly results: readonly AppliedResult[];
 }
 
-/**
- * The JSON of each route's answer. The table of routes answers with it and the command line reads it: what one changes
- * the other has to know.
- */
+/** The JSON of each route's answer: the table of routes produces it and the command line reads it. */
 export interface Answers {
   readonly GET: {
     readonly "/v1/networks": Items<NetworkWithClaims>;
@@ -34,7 +31,7 @@ export interface Answers {
     readonly "/v1/identity": IdentityAnswer;
     readonly "/v1/check": CheckReport;
     readonly "/v1/version": { readonly version: string };
-    /** Whether the state can tell which containers run. */
+    /** Whether the state is reliable about which containers run. */
     readonly "/v1/rebuild": { readonly comparable: boolean };
   };
   readonly POST: {
@@ -53,5 +50,5 @@ export interface Answers {
 }
 
 export type Method = keyof Answers;
-/** The paths of a method, `:name` or a name in the place of a part. */
+/** The paths of a method, with `:name` or an actual name in place of a part. */
 export type PathOf<Of extends Method> = keyof Answers[Of] & string;

@@ -3,8 +3,9 @@ import { dirname } from "node:path";
 import { invalid } from "../platform/api-query.ts";
 
 /**
- * Refuses a folder that is another one here than where the operator is: under PrivateTmp= /tmp goes with the unit, and a
- * container has a file system of its own. `folder` is device and inode as the operator's side sees them; null: nobody said.
+ * Refuses a folder that is another one here than where the operator is: under PrivateTmp= /tmp belongs to the unit, and
+ * a container has a file system of its own. `folder` is device and inode as the operator's side sees them; null: not
+ * given.
  */
 export function refuseOtherFolder(path: string, folder: string | null): void {
   if (folder === null) return;
@@ -22,7 +23,7 @@ function folderIdentity(path: string): string | null {
     const { dev, ino } = statSync(dirname(path), { bigint: true });
     return `${dev}:${ino}`;
   } catch {
-    // Whoever writes there says why that fails.
+    // Writing the file will report the reason.
     return null;
   }
 }

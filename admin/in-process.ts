@@ -3,7 +3,7 @@ import type { ClusterAdminApi, NodeAdminApi } from "./admin-api.ts";
 import type { Method } from "./answers.ts";
 import { answerRoute, ROUTES } from "./routes.ts";
 
-/** A request as one on a daemon's socket. */
+/** A request in the form of one on a daemon's socket. */
 export interface InProcessRequest {
   readonly method: Method;
   readonly path: string;
@@ -12,7 +12,7 @@ export interface InProcessRequest {
   readonly body: object | null;
 }
 
-/** The same routes without a socket between. Rejects with what the socket answers with an error. */
+/** Answers by the same routes without a socket. Rejects with the errors that a socket would answer. */
 export async function answerInProcess(
   api: NodeAdminApi | ClusterAdminApi,
   { method, path, query, body }: InProcessRequest,
@@ -25,7 +25,7 @@ export async function answerInProcess(
   throw new RefusalError(refuse("NOT_FOUND", { what: `route ${method} ${path}` }));
 }
 
-/** The named parts of a path; null: it is another one. */
+/** The named parts of a path; null: it does not match. */
 function matchPath(pattern: string, path: string): Record<string, string> | null {
   const parts = path.split("/");
   const wanted = pattern.split("/");
@@ -43,7 +43,7 @@ function definedOnly(query: InProcessRequest["query"]): object {
   return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
 }
 
-/** As a socket would bring it: without what is undefined. */
+/** As it would arrive over a socket: without undefined values. */
 function asJson(body: object | null): unknown {
   return body === null ? undefined : JSON.parse(JSON.stringify(body));
 }

@@ -8,7 +8,7 @@ import type { ImportRequest } from "../store/host-local/report.ts";
 import type { ClaimFilter, HistoryFilter, ReleaseWant } from "./admin-api.ts";
 import { GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 
-/** A request to either of them of which nothing is read yet. The readers below throw RefusalError REQUEST_INVALID. */
+/** A request that has not been validated. The readers below throw RefusalError REQUEST_INVALID. */
 export interface AdminRequest {
   /** The parts of the path that its pattern names, decoded. */
   readonly params: Readonly<Record<string, string>>;
@@ -51,7 +51,7 @@ export function readHistoryFilter({ query }: AdminRequest): HistoryFilter {
   return { network, address: wanted, limit: readLimit(limit) };
 }
 
-/** Seconds; null: nobody says. */
+/** Seconds; null: not given. */
 export function readGrace({ query }: AdminRequest): number | null {
   const { grace } = readQuery(query, ["grace"]);
   return grace === undefined ? null : readWhole("grace", grace, 0, GRACE_SECONDS_MAX);

@@ -8,19 +8,19 @@ import type { AppliedResult } from "./admin-api.ts";
 
 export interface ManifestParts {
   readonly store: Pick<AdminStore, "definition">;
-  /** null: claims and definitions are kept by the Kubernetes API. */
+  /** null: the Kubernetes API keeps claims and definitions. */
   readonly manifests: Manifests | null;
   readonly waiting: ClaimWaiters;
 }
 
-/** Where objects are applied. Throws RefusalError of what only kubectl does in a cluster. */
+/** Where objects are applied. Throws RefusalError in a cluster, where kubectl does it. */
 export function manifestsOf({ manifests }: Pick<ManifestParts, "manifests">, kind: string): Manifests {
   if (manifests !== null) return manifests;
   const remedy = "objects are kept by the Kubernetes API here; use kubectl";
   throw new RefusalError(refuse("REQUEST_INVALID", { key: "kind", value: kind, remedy }));
 }
 
-/** Creates or changes one claim or definition. What is wrong with it is in the result. */
+/** Creates or changes one claim or definition. Problems are in the result. */
 export async function applyObject(parts: ManifestParts, object: unknown): Promise<AppliedResult> {
   const { store, waiting } = parts;
   try {
@@ -39,14 +39,14 @@ export async function applyObject(parts: ManifestParts, object: unknown): Promis
   }
 }
 
-/** What somebody who asks for metadata may not expect of it; null: nothing. */
+/** Why requested metadata will not be available; null: it will. */
 function noteOn(metadata: NetworkMetadata | null): string | null {
   if (metadata?.kind === "refused") return `its VMs get no metadata: ${metadata.reason}`;
   if (metadata?.kind !== "on" || metadata.tokens !== "required") return null;
   return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
 }
 
-/** Deletes one claim or definition. What is wrong with it is in the result. */
+/** Deletes one claim or definition. Problems are in the result. */
 export async function deleteObject(parts: ManifestParts, object: unknown): Promise<AppliedResult> {
   try {
     const { kind, namespace, name } = readReference(object);
@@ -69,7 +69,7 @@ function errorOf(error: unknown): { code: string; message: string; hint: string 
   return { code, message, hint };
 }
 
-/** What an object calls itself, for the answer, however wrong the rest of it is. */
+/** The name of an object for the answer, however invalid the rest of it is. */
 function named(object: unknown): { kind: string; namespace: string; name: string } {
   const { kind, metadata } = (object ?? {}) as {
     kind?: unknown;

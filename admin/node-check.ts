@@ -7,11 +7,11 @@ export interface NodeCheckParts {
   readonly resolverFiles: ResolverFiles;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
-  /** What of the daemon itself, beside its store, somebody has to look at. */
+  /** Findings about the daemon itself, besides its store. */
   findings(): Promise<Finding[]> | Finding[];
 }
 
-/** All that somebody has to look at on a node. */
+/** All findings of a node. */
 export async function checkNode(parts: NodeCheckParts): Promise<Finding[]> {
   const { store, resolverFiles } = parts;
   const resolvers = await checkResolverFiles(store, resolverFiles);
@@ -24,7 +24,7 @@ export async function checkNode(parts: NodeCheckParts): Promise<Finding[]> {
   return [...found, ...checkReady(parts.notReady(), found)];
 }
 
-/** Why no ADD is served now, unless a finding says it already. */
+/** Why no ADD is served now, unless a finding already says so. */
 function checkReady(reason: string | null, found: readonly Finding[]): Finding[] {
   if (reason === null || found.some(({ whyNotReady }) => whyNotReady === reason)) return [];
   return [

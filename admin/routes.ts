@@ -23,7 +23,7 @@ import {
 /** Reads a request and resolves with the body of the answer. Rejects with RefusalError and errors of the call. */
 type Answer<Api> = (api: Api, request: AdminRequest) => Promise<object>;
 
-/** One route of the admin API; null: that one does not answer it, and `elsewhere` tells where it is answered. */
+/** One route of the admin API; null: that side does not answer it, and `elsewhere` is its hint. */
 export interface AdminRoute {
   readonly method: Method;
   /** `:name` stands for one part of a path. */
@@ -163,7 +163,7 @@ function missing(what: string): never {
   throw new RefusalError(refuse("NOT_FOUND", { what }));
 }
 
-/** Of findings what people read: `whyNotReady` is for the daemon itself. */
+/** The fields of findings that are for people: `whyNotReady` is for the daemon itself. */
 function renamedReport({ findings, ...more }: CheckReport): CheckReport {
   return {
     findings: findings.map(({ invariant, message, hint }) => ({ invariant, message, hint })),

@@ -135,9 +135,7 @@ export class DefinitionCatalog {
     return isSharedWith(owner.sharedWith, namespace) || isSharedWith(this.#annotated(network), namespace);
   }
 
-  /**
-   * The owner of a network and all namespaces that it is shared with, recorded or by annotation; null: no owner yet.
-   */
+  /** The owner of a network and all namespaces it is shared with, recorded or by annotation; null: no owner yet. */
   accessTo(network: string): NetworkOwner | null {
     this.#readLong();
     const owner = this.ownerOf(network);

@@ -4,7 +4,7 @@ import { distinct, podName, shortHolder, usersOf } from "./holder.ts";
 import { formatAge } from "./human.ts";
 import type { Column } from "./table.ts";
 
-/** How `list`, `show` and `who` show one allocation. */
+/** The columns of one allocation in `list`, `show` and `who`. */
 export function allocationColumns(nowMs: number): Column<AllocationView>[] {
   return [
     { header: "NETWORK", cell: ({ network }) => network },

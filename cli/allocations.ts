@@ -4,7 +4,7 @@ import type { AllocationView, Page } from "../store/records.ts";
 import type { Client, Query } from "./client.ts";
 import { withProgress } from "./progress.ts";
 
-/** Every allocation that passes the filter, page after page to the last. */
+/** Every allocation that matches the filter, from all pages. */
 export async function allAllocations(clock: Clock, client: Client, filter: Query): Promise<AllocationView[]> {
   const items: AllocationView[] = [];
   await withProgress(clock, () => `${items.length} allocations read`, readPages(client, filter, items));
@@ -19,7 +19,7 @@ async function readPages(client: Client, filter: Query, items: AllocationView[])
       limit: String(ITEMS_MAX),
       continue: token,
     });
-    // Not push(...items): thousands of arguments do not fit on the stack of every machine.
+    // Not push(...items): thousands of arguments overflow the stack of some machines.
     for (const item of page.items) items.push(item);
     token = page.continue;
   } while (token !== undefined);

@@ -1,7 +1,10 @@
 import { isIP } from "node:net";
 import { InvalidArgumentError } from "commander";
 
-/** An address in any spelling, bare or with a prefix length. The daemon reads it; here only what cannot be one is turned away. */
+/**
+ * An address in any notation, with or without a prefix length. The daemon parses it; here only what cannot be one is
+ * refused.
+ */
 export function addressArgument(text: string): string {
   const [address = "", prefix, ...rest] = text.split("/");
   const family = isIP(address);
@@ -25,7 +28,7 @@ export function wholeArgument(min: number, max: number): (text: string) => numbe
   };
 }
 
-/** `namespace/name`, or a bare name in the namespace given otherwise. */
+/** `namespace/name`, or a bare name in the namespace of another option. */
 export function splitName(
   text: string,
   namespace: string | undefined,

@@ -10,7 +10,7 @@ interface GlobalOptions {
   readonly timeout: number;
 }
 
-/** The cluster or the daemon that options and environment ask for. An option wins over the environment. */
+/** The cluster or the daemon that options and environment select. An option takes precedence over the environment. */
 export function clientOf(command: Command): Client {
   const options = command.optsWithGlobals<GlobalOptions>();
   if (options.socket !== undefined && options.kubeconfig !== undefined)
@@ -21,7 +21,10 @@ export function clientOf(command: Command): Client {
     : new ClusterClient(kubeconfig.file, options.timeout * 1_000);
 }
 
-/** The daemon, for what only a daemon does: a cluster asked for is a mistake, which the remedy tells how to mend. */
+/**
+ * The daemon, for commands that only a daemon answers: selecting a cluster is an error, and the hint tells how to fix
+ * it.
+ */
 export function nodeClientOf(command: Command, remedy: string): SocketClient {
   const options = command.optsWithGlobals<GlobalOptions>();
   const kubeconfig = kubeconfigOf(options);

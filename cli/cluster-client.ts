@@ -6,8 +6,8 @@ import type { Client, Query } from "./client.ts";
 import { CommandError, EXIT } from "./failure.ts";
 
 /**
- * A cluster without any daemon, with the rights of the kubeconfig's user. Its code is a bundle of its own, read only
- * when asked.
+ * A cluster without any daemon, with the permissions of the kubeconfig's user. Its code is a bundle of its own, loaded
+ * when needed.
  */
 export class ClusterClient implements Client {
   readonly kind = "cluster";

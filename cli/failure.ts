@@ -1,21 +1,21 @@
-/** How a command ends, for scripts. */
+/** Exit codes, for scripts. */
 export const EXIT = {
   ok: 0,
-  /** Found a fault, or was refused. */
+  /** A fault was found, or the request was refused. */
   refused: 1,
-  /** Called in a way that cannot be meant. */
+  /** Invalid arguments. */
   usage: 2,
-  /** Nobody answers on the socket. */
+  /** The daemon or cluster cannot be reached. */
   unreachable: 3,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** An outcome that the operator should read: what is the case, and what to do about it. */
+/** An error for the operator: message and hint. */
 export class CommandError extends Error {
   readonly hint: string;
   readonly exitCode: ExitCode;
-  /** `code` of the daemon's error; "" when the failure is our own. */
+  /** `code` of the daemon's error; "" when the error is our own. */
   readonly code: string;
 
   constructor(message: string, options: { hint?: string; exitCode?: ExitCode; code?: string } = {}) {

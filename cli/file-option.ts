@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 
-/** `-f`, as often as wanted. */
+/** `-f`, repeatable. */
 export function withFiles(command: Command): Command {
   return command.option(
     "-f, --filename <file>",

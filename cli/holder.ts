@@ -1,7 +1,7 @@
 import { describeOwner, type Owner } from "../ipam/owner.ts";
 import type { AttachmentView, PodIdentity } from "../store/records.ts";
 
-/** Enough of a container ID to find it: what docker and crictl show. */
+/** Enough of a container ID to find it: as long as docker and crictl show. */
 const CONTAINER_ID_CHARS = 12;
 
 export function shortContainerId(id: string): string {
@@ -17,7 +17,7 @@ export function podName(pod: PodIdentity): string {
   return `${pod.namespace}/${pod.name || pod.uid}`;
 }
 
-/** Who uses what its holder holds: the pods of a claim, else the containers. */
+/** The users of an allocation: the pods of a claim, else the containers. */
 export function usersOf(
   owner: Owner,
   attachments: readonly Pick<AttachmentView, "pod" | "containerID" | "interface">[],
@@ -31,7 +31,7 @@ export function usersOf(
   );
 }
 
-/** Texts in their order, each once. */
+/** Distinct strings in their order. */
 export function distinct(texts: readonly string[]): string {
   return [...new Set(texts)].join(",");
 }

@@ -6,7 +6,7 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const YEAR = 365 * DAY;
 
-/** How long ago, as kubectl says it (`HumanDuration`): two units where the second one still matters. */
+/** An age as kubectl prints it (`HumanDuration`): two units where the second one still matters. */
 export function formatAge(since: string, nowMs: number): string {
   const seconds = Math.max(0, Math.floor((nowMs - parseTime(since)) / SECOND_MS));
   if (seconds < 2 * MINUTE) return `${seconds}s`;
@@ -25,7 +25,7 @@ function two(seconds: number, large: number, largeUnit: string, small: number, s
   return `${Math.floor(seconds / large)}${largeUnit}${rest === 0 ? "" : `${rest}${smallUnit}`}`;
 }
 
-/** Counts up to all of IPv4 are read digit by digit; longer ones are not. */
+/** Counts up to all of IPv4 are printed in full; larger ones are not. */
 const EXACT_DIGITS_MAX = 10;
 
 /** A count of addresses from its decimal text: `254`, `2^64`, `1.8e19`. */

@@ -12,7 +12,7 @@ export function rowsOf(answers: readonly IdentityAnswer[]): IdentityRow[] {
   return answers.flatMap((answer) => answer.identity.interfaces.map((one) => ({ answer, interface: one })));
 }
 
-/** How `who` shows an identity, a line for each interface. */
+/** The columns of an identity in `who`, one line per interface. */
 export function identityColumns(): Column<IdentityRow>[] {
   const vm = ({ answer }: IdentityRow) => answer.identity.vm;
   const pods = ({ answer }: IdentityRow) => answer.identity.pods;

@@ -4,7 +4,7 @@ import { CommandError, EXIT } from "./failure.ts";
 import { buildProgram } from "./program.ts";
 import { printError, watchStreams } from "./terminal.ts";
 
-/** Runs one command. The exit code is set, never forced, so that everything written is also read. */
+/** Runs one command. The exit code is set, never forced, so that all output is flushed. */
 async function main(): Promise<void> {
   watchStreams();
   try {
@@ -15,7 +15,7 @@ async function main(): Promise<void> {
 }
 
 function report(error: unknown): number {
-  // Commander has shown what it throws; asked-for help and version are no errors.
+  // Commander has already printed its errors; help and version on request are not errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   if (error instanceof CommandError) {
     printError(error.message, error.hint);

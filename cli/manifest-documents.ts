@@ -1,6 +1,6 @@
 import type { Document, LineCounter, YAMLError } from "yaml";
 
-/** One Kubernetes object of a file, and where it stands. */
+/** One Kubernetes object of a file, and its position. */
 export interface ManifestObject {
   readonly object: unknown;
   readonly line: number;
@@ -13,7 +13,10 @@ export interface ManifestFault {
   readonly problem: string;
 }
 
-/** Objects of a text: several documents, `kind: List` opened, JSON too (it is YAML). A document that cannot be read leaves the others. */
+/**
+ * Objects of a text: several documents, `kind: List` expanded, JSON too (it is YAML). An unreadable document does not
+ * affect the others.
+ */
 export async function readManifestText(text: string): Promise<(ManifestObject | ManifestFault)[]> {
   const { LineCounter, parseAllDocuments } = await import("yaml");
   const lines = new LineCounter();
@@ -28,12 +31,12 @@ function readDocument(document: Document.Parsed, lines: LineCounter): (ManifestO
   let object: unknown;
   try {
     object = document.toJS();
-    // An alias inside of what it names is YAML, and has no end.
+    // An alias inside the node that it names is valid YAML, and endless.
     JSON.stringify(object);
   } catch (unresolved) {
     return [{ line: start.line, column: start.col, problem: firstLine((unresolved as Error).message) }];
   }
-  // A separator with nothing behind it.
+  // A separator with nothing after it.
   if (object === null || object === undefined) return [];
   return openList(object, document, lines) ?? [{ object, line: start.line }];
 }

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { CommandError } from "./failure.ts";
 
-/** One text with manifests in it, or why it cannot be had. */
+/** One text with manifests, or why it cannot be read. */
 export interface ManifestFile {
-  /** As messages name it. */
+  /** Its name in messages. */
   readonly name: string;
   read(): Promise<string>;
 }
@@ -13,8 +13,8 @@ const STDIN = "-";
 const ENDINGS = /\.(ya?ml|json)$/;
 
 /**
- * The files that the values of `-f` stand for, in that order; a folder stands for its YAML and JSON files by name.
- * Throws Failure.
+ * The files that the values of `-f` name, in that order; a folder means its YAML and JSON files by name. Throws
+ * CommandError.
  */
 export function manifestFiles(path: string): ManifestFile[] {
   if (path === STDIN) return [{ name: "standard input", read: readStdin }];

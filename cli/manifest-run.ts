@@ -9,26 +9,29 @@ import { type ManifestFile, manifestFiles } from "./manifest-files.ts";
 import { withProgress } from "./progress.ts";
 import { printable, printError } from "./terminal.ts";
 
-/** Objects in one request: each is made durable before the next, so this many still answer well within the time-out. */
+/**
+ * Objects in one request: each is made durable before the next, so that this many are answered well within the
+ * time-out.
+ */
 const BATCH_OBJECTS_MAX = 200;
-/** A quarter of what the daemon takes in one request; an object that exceeds it alone travels alone. */
+/** A quarter of the daemon's limit for one request; an object that exceeds it is sent alone. */
 const BATCH_BYTES_MAX = CNI_BODY_BYTES_MAX / 4;
 /** The rest of a request is the list around its objects. */
 const OBJECT_BYTES_MAX = CNI_BODY_BYTES_MAX - 1024;
 
-/** An object on its way to the daemon, and how messages name it. */
+/** An object to be sent to the daemon, with its name for messages. */
 export interface Placed {
   readonly object: unknown;
   /** `vms.yaml:14`; "" for one named on the command line. */
   readonly place: string;
 }
 
-/** A result of the daemon's together with what it is about. */
+/** A result of the daemon with the object that it is about. */
 export type PlacedResult = Placed & { readonly result: AppliedResult };
 
 /**
- * Reads all that the values of `-f` name. What cannot be read is reported at once and leaves exit code 1; the rest goes
- * on.
+ * Reads everything that the values of `-f` name. Unreadable parts are reported at once and set exit code 1; the rest
+ * goes on.
  */
 export async function readManifests(paths: readonly string[]): Promise<Placed[]> {
   const placed: Placed[] = [];
@@ -62,7 +65,7 @@ async function readFile(file: ManifestFile, placed: Placed[], report: typeof ref
   }
 }
 
-/** Sends objects in order, some at a time, and hands over each result as it comes. */
+/** Sends objects in order, several per request, and passes on each result as it arrives. */
 export async function sendManifests(
   clock: Clock,
   client: Client,
@@ -132,7 +135,7 @@ function nameOf(object: unknown): string {
   return resultName({ kind, namespace: String(metadata.namespace ?? "default"), name: metadata.name });
 }
 
-/** Shows a failure that leaves the rest to be done. */
+/** Prints an error that does not stop the rest. */
 export function refuse(message: string, hint: string): void {
   process.exitCode = EXIT.refused;
   printError(message, hint);

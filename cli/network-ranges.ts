@@ -8,7 +8,7 @@ export interface RangeLine {
   readonly range: RangeView | null;
 }
 
-/** A network's ranges, and one line more when its range was edited away from under allocations. */
+/** A network's ranges, and one more line for allocations outside all of them. */
 export function rangeLines(network: NetworkView): RangeLine[] {
   const lines: RangeLine[] = network.ranges.map((range) => ({ network, range }));
   return network.outside === "0" && lines.length > 0 ? lines : [...lines, { network, range: null }];

@@ -5,7 +5,7 @@ import { escaped, note, print, UNPRINTABLE_IN_DOCUMENT } from "./terminal.ts";
 const FORMATS = ["table", "wide", "json", "yaml"] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** Gives a command that reads its `-o`. */
+/** Adds `-o` to a command. */
 export function withOutput(command: Command): Command {
   return command.addOption(
     new Option("-o, --output <format>", "how the answer is shown").choices(FORMATS).default("table"),
@@ -19,13 +19,13 @@ export function formatOf(command: Command): Format {
 export interface Listing<T> {
   readonly items: readonly T[];
   readonly columns: readonly Column<T>[];
-  /** Said on stderr in the place of a table without lines. */
+  /** Printed on stderr instead of an empty table. */
   readonly empty: string;
-  /** What json and yaml show; default: `{ items }`. */
+  /** The data for json and yaml; default: `{ items }`. */
   readonly document?: object;
 }
 
-/** Prints a list in the format asked for. On stdout is data and nothing else. */
+/** Prints a list in the requested format. stdout has only data. */
 export async function printList<T>(format: Format, listing: Listing<T>): Promise<void> {
   const { items, columns, empty, document = { items } } = listing;
   if (format === "json" || format === "yaml") await printDocument(format, document);
@@ -39,16 +39,16 @@ export async function printList<T>(format: Format, listing: Listing<T>): Promise
     );
 }
 
-/** Keys in alphabetical order and the indentation of kubectl, so that files compare with what kubectl wrote. */
+/** Sorted keys and kubectl's indentation, so that files compare with those of kubectl. */
 export async function printDocument(format: "json" | "yaml", document: object): Promise<void> {
   const sorted = sortKeys(document);
   if (format === "json") {
-    // All that could be there is inside a string: JSON itself has none of these.
+    // Control characters can only be inside strings: JSON itself has none of these.
     print(`${JSON.stringify(sorted, null, 4)}\n`.replace(UNPRINTABLE_IN_DOCUMENT, escaped));
     return;
   }
   const { Document, visit } = await import("yaml");
-  // Kubernetes reads YAML 1.1: a text such as `on` must be quoted for it.
+  // Kubernetes reads YAML 1.1: a string such as `on` must be quoted for it.
   const yaml = new Document(sorted, { version: "1.1", aliasDuplicateObjects: false });
   visit(yaml, {
     Scalar(_key, node) {

@@ -3,10 +3,10 @@
  *
  *   main, program          the entry, and the tree of commands
  *   commands/              one file for each command
- *   client, choose-client  whom a command asks: a daemon (socket-client) or a cluster (cluster-client)
- *   manifest-*             what apply and delete read from files
- *   output, table, *-columns, human, terminal  what a command prints
- *   failure, unreachable   how it ends when something is wrong
+ *   client, choose-client  the server of a command: a daemon (socket-client) or a cluster (cluster-client)
+ *   manifest-*             files for apply and delete
+ *   output, table, *-columns, human, terminal  output
+ *   failure, unreachable   errors and exit codes
  */
 
 import { Command, Help, type Option } from "commander";
@@ -32,7 +32,7 @@ import { addWait } from "./commands/wait.ts";
 import { addWho } from "./commands/who.ts";
 import { SOCKET_DEFAULT } from "./unreachable.ts";
 
-/** Silence after which an answer is no longer expected, seconds: every query of a large node answers in a fraction of it. */
+/** Silence after which no answer is expected any more, seconds: each query of a large node takes a fraction of it. */
 const TIMEOUT_SECONDS_DEFAULT = 30;
 
 const EXAMPLES = `
@@ -60,7 +60,10 @@ const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, c
     ],
   ];
 
-/** The whole command line, on the clock by which it shows ages and waits. Usage errors are thrown as CommanderError after they were shown. */
+/**
+ * The whole command line, with the clock for ages and waits. Usage errors are thrown as CommanderError after they were
+ * printed.
+ */
 export function buildProgram(clock: Clock): Command {
   const program = new Command("holdfast")
     .description(
@@ -100,19 +103,19 @@ export function buildProgram(clock: Clock): Command {
   return program;
 }
 
-/** `list`, `who <address>`, `apply -f <file>`: what to type at least. */
+/** `list`, `who <address>`, `apply -f <file>`: the required arguments. */
 function termOf(command: Command): string {
   const [least = ""] = command.usage().split(" | ");
   return `${command.name()} ${least.replace(/\[options\]|--.*/, "").trim()}`.trim();
 }
 
-/** Without those that the command has itself, in a meaning of its own. */
+/** Without those that the command defines itself with another meaning. */
 function otherGlobalOptions(this: Help, command: Command): Option[] {
   const own = new Set(command.options.map(({ long }) => long));
   return Help.prototype.visibleGlobalOptions.call(this, command).filter(({ long }) => !own.has(long));
 }
 
-/** The commands before the options: they are what the page is opened for. */
+/** The commands before the options: they are why the page is opened. */
 function commandsFirst(command: Command, helper: Help): string {
   const blocks = Help.prototype.formatHelp.call(helper, command, helper).trimEnd().split("\n\n");
   const rank = (block: string) =>

@@ -3,7 +3,7 @@ import { type Clock, interval } from "../platform/time.ts";
 /** Shorter waits need no explanation, ms. */
 const QUIET_MS = 1_000;
 
-/** One line on a terminal's stderr that tells what is going on, gone when it is over. Elsewhere nothing is shown. */
+/** One line on a terminal's stderr about what is going on, erased when it is over. Elsewhere nothing is printed. */
 export async function withProgress<T>(clock: Clock, text: () => string, work: Promise<T>): Promise<T> {
   if (!process.stderr.isTTY) return work;
   let shown = false;

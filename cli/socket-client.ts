@@ -17,7 +17,7 @@ export class SocketClient implements Client {
     this.#silenceMsMax = silenceMsMax;
   }
 
-  /** The same daemon, for work that takes as long as it takes. */
+  /** The same daemon, for requests without a time limit. */
   patient(): SocketClient {
     return new SocketClient(this.socket, 0);
   }
@@ -32,7 +32,7 @@ export class SocketClient implements Client {
     return this.#call("POST", path, JSON.stringify(body));
   }
 
-  /** Nothing when the daemon is ready; else the Failure says why it is not. */
+  /** Resolves when the daemon is ready; else the CommandError says why it is not. */
   async ready(): Promise<void> {
     const { status, text } = await this.#ask("GET", "/readyz");
     if (status >= 300) this.#understand(status, text);
@@ -44,7 +44,8 @@ export class SocketClient implements Client {
   }
 
   async #ask(method: string, path: string, body?: string): Promise<{ status: number; text: string }> {
-    // Loaded here and without an Agent, which would compile what only TCP needs: both are felt in a start of 80 ms.
+    // Loaded here and without an Agent, which would compile what only TCP needs: both are noticeable in a start of 80
+    // ms.
     const { request } = process.getBuiltinModule("node:http");
     const { connect } = process.getBuiltinModule("node:net");
     const headers =

@@ -2,7 +2,7 @@ import { type Colour, paint, printable } from "./terminal.ts";
 
 /** Between columns, as kubectl has it. */
 const GAP = "   ";
-/** What stands for "nothing to say here": a column that is never empty can be cut with awk. */
+/** An empty value: a column that is never empty can be cut with awk. */
 const NOTHING = "-";
 
 export interface Column<T> {

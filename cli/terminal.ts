@@ -1,18 +1,18 @@
 import { fstatSync, writeFileSync } from "node:fs";
 import { CommandError, EXIT } from "./failure.ts";
 
-/** Texts from outside (pod names, container IDs, error messages) must not move the cursor of whoever reads them. */
+/** Texts from outside (pod names, container IDs, error messages) must not control the reader's terminal. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);
 }
 
 /**
- * Control characters, what changes the direction of text or has no width (U+202E makes `gpj.exe` of `exe.jpg`), and
- * line separators: whoever names an object must not decide how a terminal shows the others.
+ * Control characters, characters that change the direction of text or have no width (U+202E turns `exe.jpg` into
+ * `gpj.exe`), and line separators: the name of an object must not change how a terminal shows others.
  */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** The same in a document (JSON, YAML), whose own line breaks are not a value's. */
+/** The same in a document (JSON, YAML), whose own line breaks are not part of a value. */
 export const UNPRINTABLE_IN_DOCUMENT = /[\p{Cf}\p{Zl}\p{Zp}\u007f-\u009f]/gu;
 
 /** As JSON and YAML write it between double quotes: `\u202e`; two of these beyond U+FFFF. */
@@ -27,18 +27,18 @@ const COLOURS = { red: 31, green: 32, yellow: 33, grey: 90 } as const;
 
 export type Colour = keyof typeof COLOURS;
 
-/** Colours a text where a person looks at the stream: on a terminal, unless NO_COLOR (no-color.org) is set. */
+/** Colours a text if the stream is a terminal, unless NO_COLOR (no-color.org) is set. */
 export function paint(text: string, colour: Colour | null, stream: NodeJS.WriteStream): string {
   if (colour === null || !stream.isTTY || process.env.NO_COLOR || process.env.TERM === "dumb") return text;
   return `\u001b[${COLOURS[colour]}m${text}\u001b[0m`;
 }
 
-/** Something worth knowing beside the data, for a person: never on stdout. */
+/** A note for people beside the data: never on stdout. */
 export function note(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
-/** `error: …` and `hint: …`, as every refusal is shown. */
+/** `error: …` and `hint: …`, the form of every refusal. */
 export function printError(message: string, hint: string): void {
   note(`${paint("error:", "red", process.stderr)} ${printLines(message)}`);
   if (hint !== "") note(`${paint("hint:", "yellow", process.stderr)} ${printLines(hint)}`);
@@ -49,8 +49,8 @@ function printLines(text: string): string {
 }
 
 /**
- * `| head` reads what it wants and closes: that ends the command in peace, with the code it has reached so far. An
- * answer that cannot be written otherwise (a full disk) is a failure; notes that nobody can read are none.
+ * `| head` reads what it wants and closes: then the command ends quietly, with the code that it has reached so far.
+ * Data that cannot be written otherwise (a full disk) is an error; notes that cannot be written are not.
  */
 export function watchStreams(): void {
   process.stderr.on("error", () => {});
@@ -62,13 +62,13 @@ export function watchStreams(): void {
   });
 }
 
-/** Writes data for the reader of stdout. Throws Failure when it cannot be written whole. */
+/** Writes data to stdout. Throws CommandError when it cannot be written completely. */
 export function print(text: string): void {
   if (!fstatSync(process.stdout.fd).isFile()) {
     process.stdout.write(text);
     return;
   }
-  // On a disk that becomes full, process.stdout takes half a write for a whole one and tells nobody.
+  // On a disk that becomes full, process.stdout takes a partial write for a complete one and does not report it.
   try {
     writeFileSync(process.stdout.fd, text);
   } catch (error) {

@@ -1,7 +1,7 @@
 import { DAEMON_SETTINGS } from "../platform/settings/daemon.ts";
 import { CommandError, EXIT } from "./failure.ts";
 
-/** Where the daemon serves unless told otherwise. */
+/** The daemon's default socket. */
 export const SOCKET_DEFAULT = DAEMON_SETTINGS.socket.default;
 
 /** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */
@@ -10,7 +10,7 @@ const SOCKET_PATH_BYTES_MAX = 107;
 const OTHER_PATH = "or name its socket with --socket or HOLDFAST_SOCKET";
 const START = `start it (systemctl start holdfast, or holdfast daemon), ${OTHER_PATH}`;
 
-/** What a failed connection means: why, and what to do. */
+/** The meaning of a failed connection: reason and hint. */
 const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
   ENOENT: ["there is no such socket; the daemon is not running, or serves another one", START],
   ENOTDIR: ["a part of this path is not a folder", `correct the path, ${OTHER_PATH}`],
@@ -28,7 +28,7 @@ const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> 
   EPROTO: ["what answers there is not holdfast", `correct the path, ${OTHER_PATH}`],
 };
 
-/** The Failure of a request that got no answer of the daemon's. */
+/** The CommandError of a request that got no answer from the daemon. */
 export function unreachable(socket: string, error: NodeJS.ErrnoException): CommandError {
   const [why, remedy] = explain(socket, error);
   return new CommandError(`the daemon is not reachable at ${socket}: ${why}`, {

@@ -28,28 +28,28 @@ export interface AdoptionOptions {
   readonly allocations: Cache<CachedAllocation>;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
   readonly events: Pick<EventWriter, "warn">;
-  /** Why nothing may be written now, or null. */
+  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** One listed address that is not known to be the claim's. */
+/** A listed address that is not known to be the claim's. */
 type Trouble =
   | { readonly kind: "conflict"; readonly one: InterfaceAddress; readonly holder: AllocationOwner }
-  /** The holder goes, or it is unknown: it comes again. */
+  /** The holder is about to go, or is unknown: to be retried. */
   | { readonly kind: "later" };
 
 /**
- * Reserves what claims of our networks list and nobody has recorded: claims that were filled in advance or restored
- * from a backup. An address outside the subnets is reserved too; whoever attaches refuses its use. Of two claims with
- * one address the older has it, unless the other has it already; the loser's condition says so.
+ * Reserves the addresses that claims of our networks list and that have no allocation: of claims that were filled in
+ * advance or restored from a backup. An address outside the subnets is reserved too; an ADD refuses its use. Of two
+ * claims with one address the older gets it, unless the other already has it; the loser's condition says so.
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
   readonly #objects: ObjectClient;
   /**
-   * Conflict messages written by claim UID: a definition without conditions drops them, and they shall not be written
-   * for ever.
+   * Conflict messages by claim UID. A definition without conditions drops them, and they must not be written again and
+   * again.
    */
   readonly #lastMessages = new Map<string, string>();
   #conflictCount = 0;
@@ -59,12 +59,12 @@ export class Adoption {
     this.#objects = new ObjectClient(options.api);
   }
 
-  /** Claims that list an address of somebody else, as of the last turn. */
+  /** Claims that list an address of another owner, as of the last pass. */
   get conflictCount(): number {
     return this.#conflictCount;
   }
 
-  /** One look at every claim; not twice at once. Throws ApiAway. */
+  /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, allocations, idle } = this.#options;
     if (idle() !== null || !claims.known || !allocations.known) return;
@@ -78,8 +78,8 @@ export class Adoption {
     for (const uid of [...this.#lastMessages.keys()])
       if (!wantingUids.has(uid)) this.#lastMessages.delete(uid);
     let conflicts = 0;
-    // One after the other, the oldest first: the first that creates has the address. However many they are, each waits
-    // for the server and so lets others work.
+    // One after the other, the oldest first: the first to create has the address. Each waits for the server and so lets
+    // other work run.
     for (const claim of wanting.sort(older)) {
       if (signal.aborted || idle() !== null) return;
       if (await this.#settle(claim)) conflicts += 1;
@@ -87,7 +87,7 @@ export class Adoption {
     this.#conflictCount = conflicts;
   }
 
-  /** By the caches alone: whether anything is to be done about a claim. */
+  /** By the caches alone: whether a claim needs anything. */
   #isWanting(claim: ClaimView): boolean {
     if (claim.ips.length === 0 || this.#options.definitions.definitionOf(claim.network) === null)
       return false;
@@ -98,7 +98,7 @@ export class Adoption {
     return !owned || conflictOf(claim) !== undefined;
   }
 
-  /** Returns whether the claim lists what is another's. */
+  /** Returns whether the claim lists another owner's address. */
   async #settle(seen: ClaimView): Promise<boolean> {
     const claim = await this.#fresh(seen);
     if (claim === null) return false;
@@ -113,7 +113,7 @@ export class Adoption {
     return conflict !== undefined;
   }
 
-  /** The claim from the quorum: null when it is not the one that was seen, or lists nothing. */
+  /** The claim by a quorum read; null: it is another one now, or lists nothing. */
   async #fresh({ namespace, name, uid, network }: ClaimView): Promise<ClaimView | null> {
     const object = await this.#objects.find(namespacedPath(CLAIMS_PATH, namespace, name));
     const claim = object === null ? null : projectClaim(object);
@@ -132,7 +132,7 @@ export class Adoption {
     if (reserved.kind === "own") return null;
     if (reserved.kind === "changed") return { kind: "later" };
     const { owner } = reserved.object.spec;
-    // Its predecessor of the same name: that one is about to be released.
+    // A claim of the same name before this one: its addresses are about to be released.
     const isFormerSelf =
       owner.kind === "IPAMClaim" && owner.namespace === claim.namespace && owner.name === claim.name;
     return isFormerSelf ? { kind: "later" } : { kind: "conflict", one, holder: owner };
@@ -162,7 +162,7 @@ export class Adoption {
     this.#lastMessages.set(claim.uid, message);
   }
 
-  /** The other one let go. */
+  /** The other owner has released the address. */
   async #clearConflict(claim: ClaimView): Promise<void> {
     await this.#patch(claim, allocatedCondition(this.#time()));
   }
@@ -172,7 +172,7 @@ export class Adoption {
     return isoTime(this.#options.api.clock.wallMs());
   }
 
-  /** A conflict with another writer is left to the next turn. */
+  /** A conflict with another writer is left to the next pass. */
   async #patch(claim: ClaimView, condition: ClaimCondition): Promise<void> {
     const features = { ownerPod: true, conditions: true };
     const patch = claimStatusPatch(claim, { ips: [], ownerPod: null, condition, features });
@@ -184,7 +184,7 @@ export class Adoption {
     this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "no condition written");
   }
 
-  /** What cannot be read is no address that anybody could be given. */
+  /** Malformed entries are not addresses that could be allocated. */
   #listed(claim: ClaimView): InterfaceAddress[] {
     const definition = this.#options.definitions.definitionOf(claim.network)?.definition ?? null;
     return claim.ips.map((text) => listedAddress(text, definition)).filter((one) => one !== null);
@@ -196,7 +196,7 @@ function isBoundTo(object: IPAllocation, claim: ClaimView): boolean {
   return object.status?.state === "Bound" && sameAllocationOwner(object.spec.owner, owner);
 }
 
-/** What the claim says of a conflict that may be over. */
+/** The claim's condition about a conflict, which may be over. */
 function conflictOf({ conditions }: ClaimView): ClaimCondition | undefined {
   return conditions.find(isConflict);
 }

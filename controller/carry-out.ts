@@ -9,13 +9,10 @@ import { soundAddress } from "../store/cluster/allocations/allocation-object.ts"
 import { type Change, giveBack } from "../store/cluster/allocations/give-back.ts";
 import { identityOf } from "./observations.ts";
 
-/** The allocation, what it rests on, and the write: as long as each of them may take, ms. */
+/** For the allocation, the facts it depends on, and the write, each with its own limit, ms. */
 const CARRY_OUT_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
 
-/**
- * What became of a verdict. `changed`: the world is not, or no longer, as it was seen. `failed`: refused or not
- * answered.
- */
+/** The outcome of a verdict. `changed`: the facts are not as they were seen. `failed`: refused or not answered. */
 export type CarryOutOutcome =
   | { readonly kind: "done" }
   | { readonly kind: "changed" }
@@ -29,8 +26,8 @@ export interface CarryOutContext extends RememberedFacts {
 }
 
 /**
- * Carries out a verdict on an allocation as it was seen: reads it and everything it rests on again from the quorum,
- * judges again, and writes only against the version just read. Whoever was stopped in between writes nothing.
+ * Carries out a verdict: reads the allocation and everything that the verdict depends on again from the quorum, judges
+ * again, and writes only at the version just read. A controller that was suspended in between writes nothing.
  */
 export async function carryOut(
   context: CarryOutContext,
@@ -43,7 +40,7 @@ export async function carryOut(
     const outcome = await giveBack<CarryOutOutcome>(
       new AllocationClient(api, "housekeeping"),
       { name, uid },
-      // The allocation was read first: whoever attaches to it after that changes its version.
+      // The allocation is read first: an attachment added after that changes its version.
       ({ object }) =>
         object.metadata.resourceVersion === resourceVersion
           ? changeFor(context, object, identityOf(seen.metadata, verdict))
@@ -59,7 +56,7 @@ export async function carryOut(
   }
 }
 
-/** What a fresh judgement asks for, where it is the same as the one that was seen. */
+/** The change of a fresh verdict, if it is the same as the one that was seen. */
 async function changeFor(
   context: CarryOutContext,
   object: IPAllocation,

@@ -6,13 +6,13 @@ import { isoTimeMs } from "../platform/time.ts";
 
 const LEASES_PATH = "/apis/coordination.k8s.io/v1/leases";
 const LEASE_NAME = "holdfast-controller";
-/** A holder that was not seen to renew for so long, seconds, is gone. */
+/** A holder that was not seen to renew for so long, seconds, counts as gone. */
 const LEASE_SECONDS = 15;
-/** A holder that could not renew for so long, ms, no longer believes that it leads: before another one does. */
+/** A holder that could not renew for so long, ms, stops leading: before another one starts. */
 const RENEW_DEADLINE_MS = 10_000;
-/** How often to renew, or to look. */
+/** How often to renew, or to check, ms. */
 export const LEASE_RETRY_MS = 2_000;
-/** For the last write before the end, ms: nobody waits longer for it. */
+/** For the last write before the end, ms: it is not waited for any longer. */
 const STEP_DOWN_MS = 1_000;
 
 export interface LeaseOptions {
@@ -34,9 +34,9 @@ interface LeaseObject {
 }
 
 /**
- * Says which of several controllers works. It only saves work: everything that is written is safe without it, and where
- * leases cannot be had at all every controller works. Whether a holder is alive is judged by the changes of its lease
- * that were seen, on this machine's monotonic clock; times in the lease are for people.
+ * Decides which of several controllers works. It only saves work: every write is safe without it, and where leases
+ * cannot be used at all every controller works. Whether a holder is alive is judged by the observed changes of its
+ * lease, on this machine's monotonic clock; times in the lease are for people.
  */
 export class LeaderLease {
   readonly #options: LeaseOptions;
@@ -56,12 +56,12 @@ export class LeaderLease {
     return this.#nowMs - this.#renewedMs < RENEW_DEADLINE_MS;
   }
 
-  /** Whether to work: it is held, or cannot be had by anybody. */
+  /** Whether to work: this process holds the lease, or leases cannot be used. */
   get leads(): boolean {
     return this.held || this.#unusable;
   }
 
-  /** Acquires, renews, or looks who holds it; every LEASE_RETRY_MS. Never throws. */
+  /** Acquires, renews, or reads the holder; called every LEASE_RETRY_MS. Never throws. */
   async turn(): Promise<void> {
     try {
       await this.#turn();
@@ -88,7 +88,7 @@ export class LeaderLease {
   }
 
   async #turn(): Promise<void> {
-    // Before the request: a renewal that took long is as old as its question.
+    // Taken before the request: a slow renewal is as old as its request.
     const requestedMs = this.#nowMs;
     const read = await this.#objects.get(this.#path, this.#deadlineMs);
     if (read.kind === "absent") return this.#acquire(null, requestedMs);
@@ -106,7 +106,7 @@ export class LeaderLease {
 
   async #acquire(lease: LeaseObject | null, requestedMs: number): Promise<void> {
     const { identity, namespace } = this.#options;
-    // MicroTime wants six digits.
+    // MicroTime requires six digits.
     const time = isoTimeMs(this.#options.api.clock.wallMs()).replace("Z", "000Z");
     const own = lease?.spec?.holderIdentity === identity;
     const spec = {

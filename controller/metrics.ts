@@ -9,11 +9,11 @@ export interface ControllerMetricSources {
   overdueSeconds(): number;
   conflicts(): number;
   leads(): boolean;
-  /** Whether each resource's objects are known, and the server can be heard. */
+  /** Whether each resource's objects are known, and its watch is up. */
   resources(): Readonly<Record<string, boolean>>;
 }
 
-/** Everything `GET /metrics` of the controller shows. Gauges are read from their sources when they are asked for. */
+/** Everything in `GET /metrics` of the controller. Gauges are read from their sources at each request. */
 export class ControllerMetrics {
   readonly #registry = new Registry();
   readonly #carriedOut: Counter<"verdict" | "why">;
@@ -124,7 +124,7 @@ export class ControllerMetrics {
     });
   }
 
-  /** Addresses that an import, or a look at a pod, did not record. */
+  /** Addresses that an import, or a pass over pods, did not record. */
   refused(count: number): void {
     this.#refused.inc(count);
   }

@@ -16,11 +16,11 @@ export interface NetworkCounts {
   readonly allocated: bigint;
   readonly cooling: bigint;
   readonly free: bigint;
-  /** Allocated addresses of claims that nothing is attached to: VMs that are stopped. */
+  /** Allocated addresses of claims without attachments: of stopped VMs. */
   readonly idleCount: number;
 }
 
-/** Counts one network. Gives others a turn while it does; what it was given must not change meanwhile. */
+/** Counts one network. Other work runs in between; its input must not change meanwhile. */
 export async function countNetwork(
   { definition, by }: CountingDefinition,
   allocations: readonly CachedAllocation[],
@@ -32,7 +32,7 @@ export async function countNetwork(
   for (const { object, address } of allocations) {
     if (address === null) continue;
     const cooling = object.status?.state === "Cooling";
-    // A rest that never ends: what rests is counted as resting for as long as its object says so.
+    // Counted as cooling for as long as its object says so.
     fill(pools, { address: parseAddress(address), cooling }, 1, 0);
     if (!cooling && object.spec.owner.kind === "IPAMClaim" && isUnattached(object)) idleCount += 1;
     if (budget.isSpent) await budget.nextTurn();

@@ -22,9 +22,9 @@ export interface NetworkImportsOptions {
   readonly definitions: DefinitionCatalog;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
-  /** Addresses that pods report and cannot have. */
+  /** Addresses that pods report but cannot have. */
   readonly onRefused: (count: number) => void;
-  /** Why nothing may be written now, or null. */
+  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -33,7 +33,7 @@ export interface NetworkImportsOptions {
 export class NetworkImports {
   readonly #options: NetworkImportsOptions;
   readonly #pace: ImportBackoff;
-  /** Imported editions that the installed definition of IPNetworks has no room for, by network. */
+  /** Imported editions that the installed definition of IPNetworks cannot hold, by network. */
   readonly #unlisted = new Map<string, string>();
 
   constructor(options: NetworkImportsOptions) {
@@ -56,7 +56,7 @@ export class NetworkImports {
         await this.#recordOwner(network);
         await this.#import(network, needed);
       } catch (error) {
-        // One network's failure is its own; the others are imported and counted.
+        // A failure concerns only its network; the others are imported and counted.
         log.warn({ network, err: error as Error }, "not imported yet; trying again");
       }
     }

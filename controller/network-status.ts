@@ -35,7 +35,7 @@ export class NetworkStatus {
     return this.#counted;
   }
 
-  /** An allocation of the network has come, changed or gone. */
+  /** An allocation of the network was added, changed or deleted. */
   touch(network: string): void {
     this.#changed.add(network);
   }
@@ -103,7 +103,7 @@ export class NetworkStatus {
     const present = known?.status as Record<string, unknown> | undefined;
     if (Object.entries(status).every(([key, value]) => present?.[key] === value)) return;
     const written = await writeNetworkObject(new ObjectClient(api), network, known, { status });
-    // Otherwise somebody else wrote it, or it is gone: the next turn sees which.
+    // Otherwise another writer changed or deleted it: the next pass sees which.
     if (written.kind !== "refused") return;
     const { status: code, body } = written.answer;
     log.warn({ network, status: code, problem: body?.message }, "IPNetwork not written");

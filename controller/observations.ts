@@ -5,7 +5,7 @@ interface Observation {
   /** What was observed: of this very version of the object, this verdict. */
   readonly identity: string;
   readonly afterMs: number;
-  /** Since when it was first seen; a gap does not change it. */
+  /** When it was first seen; a gap does not change it. */
   readonly wantedSinceMs: number;
   /** Since when it has been seen without a gap. */
   sinceMs: number;
@@ -16,8 +16,8 @@ interface Observation {
 }
 
 /**
- * How long verdicts have stood, on a monotonic clock: one that changes something is carried out only when it has been
- * seen in two passes, and for as long as it asks.
+ * How long verdicts have stood, on a monotonic clock: a verdict that changes something is carried out only when it was
+ * seen in two passes, and for as long as it requires.
  */
 export class Observations {
   readonly #byName = new Map<string, Observation>();
@@ -25,7 +25,7 @@ export class Observations {
   #pass = 0;
   #endMs = Number.NEGATIVE_INFINITY;
 
-  /** When a pass begins more than `gapMsMax` after the end of the last one, nobody looked in between: what was seen before does not count. */
+  /** A pass that begins more than `gapMsMax` after the end of the last one does not continue its observations. */
   constructor(gapMsMax: number) {
     this.#gapMsMax = gapMsMax;
   }
@@ -40,7 +40,7 @@ export class Observations {
     this.#pass += 1;
   }
 
-  /** Takes in a verdict at the time it was made. Returns whether it has stood long enough. */
+  /** Notes a verdict. Returns whether it has stood long enough. */
   see({ metadata: { name, uid, resourceVersion } }: IPAllocation, verdict: Verdict, nowMs: number): boolean {
     if (!("afterSeconds" in verdict)) {
       this.#byName.delete(name);
@@ -69,7 +69,7 @@ export class Observations {
     this.#byName.delete(name);
   }
 
-  /** It was tried, and is wanted still. */
+  /** It was tried, and is still due. */
   noteTried(name: string): void {
     const known = this.#byName.get(name);
     if (known !== undefined) known.tried = this.#pass;
@@ -80,7 +80,7 @@ export class Observations {
     return this.#byName.get(name)?.tried ?? 0;
   }
 
-  /** How much longer than it asks the oldest verdict has been wanted, seconds; 0 when none has. */
+  /** How much longer than required the oldest verdict has stood, seconds; 0 when none has. */
   overdueSeconds(nowMs: number): number {
     let oldestMs = nowMs;
     for (const { wantedSinceMs, afterMs } of this.#byName.values())
@@ -89,7 +89,7 @@ export class Observations {
   }
 }
 
-/** Equal exactly when object and verdict are. A change of the object is a sign of life, so everything begins anew. */
+/** Equal exactly when object and verdict are. A changed object is a sign of life: the observation begins again. */
 export function identityOf(
   { uid, resourceVersion }: { readonly uid: string; readonly resourceVersion: string },
   verdict: Verdict,

@@ -31,11 +31,11 @@ export interface OrphanNetworksOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** What NetworkAttachmentDefinitions that are wrong, and define nothing until they are corrected, may be meant for. */
+/** Networks that invalid NetworkAttachmentDefinitions, which define nothing until they are corrected, may be for. */
 interface WrongDefinitions {
   /** Networks that they name. */
   readonly networks: ReadonlySet<string>;
-  /** Namespaces of those whose network cannot be told. */
+  /** Namespaces of those that name no network. */
   readonly namespaces: ReadonlySet<string>;
 }
 
@@ -45,15 +45,15 @@ interface Counts {
 }
 
 /**
- * IPNetworks that no NetworkAttachmentDefinition defines any more: they tell how many addresses are left, and go when
- * there are none. One that says an administrator's word, beforehand or later, is the administrator's to delete, and one
- * that the nodes' own configuration defines may be needed at any time: both stay. So does one whose definition is there
- * and wrong: its owner is about to correct it, and the IPNetwork says whose the name is.
+ * IPNetworks without a NetworkAttachmentDefinition: they show how many addresses are left, and are deleted when there
+ * are none. One whose owner an administrator has set is the administrator's to delete, and one that the nodes' own
+ * configuration defines may be needed at any time: both stay. So does one with an invalid definition: its owner is
+ * expected to correct it, and the IPNetwork keeps the owner of the name.
  */
 export class OrphanNetworks {
   readonly #options: OrphanNetworksOptions;
   readonly #objects: ObjectClient;
-  /** Since when a network is seen to be empty, by the UID of its object, ms. */
+  /** Since when a network has been seen empty, by the UID of its object, ms. */
   #emptyMs = new Map<string, number>();
 
   constructor(options: OrphanNetworksOptions) {
@@ -88,7 +88,7 @@ export class OrphanNetworks {
     this.#emptyMs = empty;
   }
 
-  /** A size would be that of a definition which is gone. */
+  /** The size would be that of a deleted definition. */
   async #show(network: IPNetwork, allocated: number, cooling: number): Promise<void> {
     const { metadata, spec, status } = network;
     const wanted = {
@@ -116,7 +116,7 @@ export class OrphanNetworks {
       this.#options.log.info({ network: spec.network }, "nothing defines or uses the network any more");
   }
 
-  /** By quorum: no allocation of whatever state, and no NAD that defines the network or may be meant to. */
+  /** By quorum reads: no allocation of any state, and no NAD that defines the network or may be for it. */
   async #isUnused(network: IPNetwork): Promise<boolean> {
     const { api } = this.#options;
     const name = network.spec.network;
@@ -151,7 +151,7 @@ export class OrphanNetworks {
     return !mayBeDefined(network, { networks, namespaces: new Set([...namespaces, ...unreadable]) });
   }
 
-  /** Where somebody else wrote it, or it is gone, the next turn sees which. */
+  /** After a conflict the next pass sees the other writer's version. */
   #warnRefused(name: string, written: WriteOutcome): void {
     if (written.kind !== "refused") return;
     const { status, body } = written.answer;
@@ -159,7 +159,7 @@ export class OrphanNetworks {
   }
 }
 
-/** It was in use once, nothing is under way on it, and no administrator has decided whose it is. */
+/** It was in use once, nothing is under way on it, and no administrator has set its owner. */
 function mayGo(object: IPNetwork): boolean {
   const underWay = (object.status?.conditions ?? []).some(
     ({ type, status }) => type !== IMPORTED && status === "True",
@@ -178,15 +178,15 @@ function wrongDefinitions(broken: ReturnType<DefinitionCatalog["broken"]>): Wron
 }
 
 /**
- * Of a wrong definition that names no network, any network of its namespace may be meant; of unknown owners, all of
- * them.
+ * An invalid definition that names no network may be for any network of its namespace; without a known owner, for any
+ * network.
  */
 function mayBeDefined({ spec }: IPNetwork, { networks, namespaces }: WrongDefinitions): boolean {
   if (networks.has(spec.network)) return true;
   return spec.definedIn === undefined ? namespaces.size > 0 : namespaces.has(spec.definedIn);
 }
 
-/** Of an object that makes no sense otherwise. */
+/** Of an otherwise malformed object. */
 function namespaceOf(object: unknown): string {
   const { namespace } = objectAt(object, "metadata", "NetworkAttachmentDefinition");
   return String(namespace);

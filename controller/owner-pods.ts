@@ -14,7 +14,7 @@ export interface OwnerPodsOptions {
   readonly api: KubeApi;
   readonly caches: Pick<Caches, "allocations" | "claims" | "pods">;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
-  /** Why nothing may be written now, or null. */
+  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -28,14 +28,14 @@ interface Attached {
 }
 
 /**
- * Brings `status.ownerPod` of a claim back to the pod that uses it. An ADD writes its own pod there, and so does the
- * target of a migration; when that one fails, nobody else would. Where no attached pod lives the last name stays: the
- * VM is stopped.
+ * Resets `status.ownerPod` of a claim to the pod that uses it. An ADD writes its own pod there, and so does the target
+ * of a migration; when that one fails, nothing else would. If no attached pod lives, the last name stays: the VM is
+ * stopped.
  */
 export class OwnerPods {
   readonly #options: OwnerPodsOptions;
   readonly #objects: ObjectClient;
-  /** Names that could not be written, by claim UID: in the installed definition the field is a text, or missing. */
+  /** Names that could not be written, by claim UID: the installed definition has the field as a string, or none. */
   readonly #dropped = new Map<string, string>();
 
   constructor(options: OwnerPodsOptions) {
@@ -43,7 +43,7 @@ export class OwnerPods {
     this.#objects = new ObjectClient(options.api);
   }
 
-  /** One look at every claim; not twice at once. Throws ApiAway. */
+  /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { caches, idle } = this.#options;
     const { allocations, claims, pods } = caches;
@@ -89,8 +89,8 @@ export class OwnerPods {
   }
 
   /**
-   * Only what quorum reads confirm, and against the version just read. A conflict with another writer is left to the
-   * next turn.
+   * Writes only what quorum reads confirm, at the version just read. A conflict with another writer is left to the next
+   * pass.
    */
   async #bringBack(seen: ClaimView, user: Attached): Promise<void> {
     const { log } = this.#options;
@@ -116,7 +116,7 @@ export class OwnerPods {
     return this.#read(namespacedPath(PODS_PATH, namespace, name), (object) => projectPod(object));
   }
 
-  /** From the quorum; null: it does not exist. Throws ApiAway when that cannot be told. */
+  /** By a quorum read; null: it does not exist. Throws ApiAway when that cannot be determined. */
   async #read<T>(path: string, project: (object: unknown) => T): Promise<T | null> {
     const object = await this.#objects.find(path);
     return object === null ? null : project(object);

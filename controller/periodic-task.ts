@@ -1,13 +1,13 @@
 import type { Log } from "../platform/log.ts";
 import { type Clock, sleep } from "../platform/time.ts";
 
-/** Runs of one piece of work are at least so far apart, ms, however many events ask for it. */
+/** Runs of one task are at least so far apart, ms, however many events trigger it. */
 const GAP_MS_MIN = 1_000;
-/** Rest after the work when events ask for it all the time, in times of what it took. */
+/** Rest after the work when events trigger it all the time, in multiples of its duration. */
 const REST_SHARE = 5;
 
 export interface RestOptions {
-  /** Rest after the work when events ask for it all the time, in times of what it took. */
+  /** Rest after the work when events trigger it all the time, in multiples of its duration. */
   readonly restShare?: number;
   /** The longest such rest, ms. */
   readonly restMsMax?: number;
@@ -23,7 +23,7 @@ export function restMs(
 
 export interface PeriodicTaskOptions {
   readonly clock: Clock;
-  /** A failure of the work is logged as this, and the next run comes. */
+  /** Name of the task in the log line of a failure. */
   readonly what: string;
   readonly intervalMs: number;
   readonly work: (signal: AbortSignal) => Promise<void>;
@@ -31,7 +31,7 @@ export interface PeriodicTaskOptions {
   readonly rest?: RestOptions;
 }
 
-/** Runs one piece of work again and again: at every interval, and soon after somebody asked; never twice at once. */
+/** Runs one task repeatedly: at every interval, and soon after a trigger; never concurrently. */
 export class PeriodicTask {
   readonly #options: PeriodicTaskOptions;
   readonly #life = new AbortController();
@@ -47,7 +47,7 @@ export class PeriodicTask {
     this.#loop ??= this.#run();
   }
 
-  /** Something happened: the next run comes soon. */
+  /** Something has changed: the next run comes soon. */
   trigger(): void {
     this.#triggered = true;
     this.#wake?.();

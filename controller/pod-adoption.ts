@@ -21,7 +21,7 @@ import { statusAddresses } from "../kube/views/held-addresses.ts";
 import { projectPod } from "../kube/views/pod-view.ts";
 import type { Log } from "../platform/log.ts";
 
-/** Pods checked at closely in one turn; each costs a few reads of the API server. */
+/** Pods examined in one pass; each costs a few reads of the API server. */
 const PODS_PER_TURN = 200;
 
 export interface PodAdoptionOptions {
@@ -32,34 +32,34 @@ export interface PodAdoptionOptions {
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf">;
   readonly events: Pick<EventWriter, "warn">;
-  /** Addresses that a pod reports and cannot have. */
+  /** Addresses that a pod reports but cannot have. */
   readonly onRefused: (count: number) => void;
-  /** Why nothing may be written now, or null. */
+  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
 /**
- * Records the addresses that living pods report on imported networks and nobody has recorded: those that another plugin
- * was still giving while its network was imported. What somebody else holds is told, and left to the operator.
+ * Records the addresses without an allocation that living pods report on imported networks: another plugin still gave
+ * them out while their network was imported. An address of another owner is reported, and left to the operator.
  */
 export class PodAdoption {
   readonly #options: PodAdoptionOptions;
-  /** Versions of pods that need no further look, while the definitions stay as they are. */
+  /** Versions of pods that need nothing more while the definitions stay the same. */
   #settled = new WeakSet<SweptPod>();
-  /** UIDs of pods of which something could not be recorded at the last look; the others come first. */
+  /** UIDs of pods with something that could not be recorded in the last pass; the others come first. */
   readonly #unrecorded = new Set<string>();
 
   constructor(options: PodAdoptionOptions) {
     this.#options = options;
   }
 
-  /** A NAD or an IPNetwork has changed: another network may be behind what pods report. */
+  /** A NAD or an IPNetwork has changed: a pod's addresses may belong to another network now. */
   forget(): void {
     this.#settled = new WeakSet();
   }
 
-  /** One look at every pod; not twice at once. Throws ApiAway. */
+  /** One pass over all pods; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { pods, allocations, networks, idle } = this.#options;
     if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
@@ -100,8 +100,8 @@ export class PodAdoption {
   }
 
   /**
-   * Networks of which the pod reports an address that is not known to be its own, each with the nodes' ranges that hold
-   * it.
+   * Networks on which the pod reports an address that is not known to be its own, each with the nodes' ranges that
+   * contain it.
    */
   #wanting(
     pod: SweptPod,
@@ -138,7 +138,7 @@ export class PodAdoption {
     );
   }
 
-  /** false: something of it could not be recorded now. */
+  /** Returns false if something could not be recorded now. */
   async #settle(
     seen: SweptPod,
     wanting: ReadonlyMap<string, NetworkDefinition | null>,
@@ -149,7 +149,7 @@ export class PodAdoption {
     const object = await objects.find(namespacedPath(PODS_PATH, seen.namespace, seen.name));
     if (object === null) return true;
     const pod = projectPod(object, { addresses: true });
-    // What is being deleted may have given its addresses back already.
+    // A pod that is being deleted may have released its addresses already.
     if (pod.uid !== seen.uid || pod.deletionTimestamp !== null) return true;
     const addresses = statusAddresses(pod);
     let isRecorded = true;
@@ -187,7 +187,7 @@ export class PodAdoption {
     return isRecorded;
   }
 
-  /** null: it cannot be recorded now, which must not keep others waiting. */
+  /** null: it cannot be recorded now, which must not hold up others. */
   async #record(pod: string, network: string, candidate: ImportCandidate): Promise<ImportedAddress | null> {
     const { api, log } = this.#options;
     try {

@@ -5,13 +5,13 @@ import type { ValuesOf } from "../platform/settings/setting.ts";
 
 const NAMESPACE_DEFAULT = "holdfast-system";
 
-/** The values of platform/settings/controller.ts, and what follows from them. */
+/** The values of platform/settings/controller.ts, and what is derived from them. */
 export interface ControllerSettings
   extends Omit<ValuesOf<typeof CONTROLLER_SETTINGS>, "kubeconfig" | "namespace" | "identity"> {
   /** null: as a pod of the cluster. */
   readonly kubeconfig: string | null;
   readonly namespace: string;
-  /** null: one that no other process has. */
+  /** null: a unique one. */
   readonly identity: string | null;
 }
 

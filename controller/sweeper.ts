@@ -8,17 +8,17 @@ import { type CarryOutContext, carryOut } from "./carry-out.ts";
 import { Observations } from "./observations.ts";
 import type { RestOptions } from "./periodic-task.ts";
 
-/** Verdicts carried out side by side: each costs a few reads of the API server, which others need too. */
+/** Verdicts carried out in parallel: each costs a few reads of the API server, which others need too. */
 const CARRIED_OUT_AT_ONCE = 4;
-/** Verdicts carried out in one turn; the others have to wait for the next. */
+/** Verdicts carried out in one run; the others wait for the next. */
 const CARRIED_OUT_PER_TURN = 400;
 /** A pass that begins within this many intervals after the last one counts as uninterrupted observation. */
 const GAP_INTERVALS_MAX = 3;
-/** The least of that, ms: a server that restarts must not let every grace begin anew. */
+/** Minimum of that, ms: a server that restarts must not reset every grace period. */
 const GAP_MS_MIN = 30_000;
-/** The rest after a look: however long it took, the next one must begin before the gap counts. */
+/** The rest after a pass: however long it took, the next one must begin before it counts as a gap. */
 export const LOOK_REST: RestOptions = { restMsMax: 20_000 };
-/** The rest after carrying out: as long as that took, so that a backlog has half of the time of its few workers. */
+/** The rest after carrying out: as long as that took, so that a backlog takes half of the time of its few workers. */
 export const CARRY_OUT_REST: RestOptions = { restShare: 1 };
 
 export interface SweeperOptions {
@@ -26,9 +26,9 @@ export interface SweeperOptions {
   readonly caches: Caches;
   readonly rules: Rules;
   readonly intervalSeconds: number;
-  /** Why what is seen cannot be believed: a cache that is not complete, a server that is away. null: it can. */
+  /** Why the caches cannot be trusted: one is incomplete, or the server is away. null: they can. */
   readonly doubt: () => string | null;
-  /** Why nothing may be freed now: a doubt, or another controller works. null: go on. */
+  /** Why nothing may be released now: a doubt, or another controller works. null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "debug" | "info" | "warn">;
   /** Something has stood long enough to be carried out. */
@@ -43,18 +43,18 @@ interface Due {
 }
 
 /**
- * The repair loop: judges every allocation again and again, and carries out what has stood long enough. Looking goes on
- * while something is carried out, and while another controller leads: what was seen must not be forgotten for either.
+ * The repair loop: judges every allocation again and again, and carries out what has stood long enough. Passes go on
+ * while something is carried out, and while another controller leads: observations must not be lost for either.
  */
 export class Sweeper {
   readonly #options: SweeperOptions;
   readonly #observations: Observations;
-  /** UIDs of allocations that nobody understands, each said once. */
+  /** UIDs of malformed allocations, each reported once. */
   #reported = new Set<string>();
   #counts: ReadonlyMap<string, number> = new Map();
-  /** What the last look found due, by name, and which has not been tried since. */
+  /** What the last pass found due, by name, and what has not been tried since. */
   #due = new Map<string, Due>();
-  /** Names of what is being carried out. */
+  /** Names of allocations being changed. */
   readonly #inHand = new Set<string>();
   #attachedToClaim: CarryOutContext["attachedToClaim"] = () => false;
 
@@ -65,17 +65,17 @@ export class Sweeper {
     );
   }
 
-  /** Allocations by `<verdict> <why>`, of the last look. */
+  /** Allocations by `<verdict> <why>`, of the last pass. */
   get counts(): ReadonlyMap<string, number> {
     return this.#counts;
   }
 
-  /** How much longer than its grace the oldest reason to change something has waited, seconds; 0 when none has. */
+  /** How much longer than its grace the oldest due verdict has waited, seconds; 0 when none has. */
   get overdueSeconds(): number {
     return this.#observations.overdueSeconds(this.#options.api.clock.monotonicMs());
   }
 
-  /** One look at everything; not twice at once. Ends early when the signal aborts. */
+  /** One pass over everything; not concurrently. Ends early when the signal aborts. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, caches, rules, log, doubt, onDue } = this.#options;
     const reason = doubt();
@@ -104,7 +104,7 @@ export class Sweeper {
     this.#counts = counts;
     this.#reported = reported;
     this.#attachedToClaim = attachedClaims(caches.allocations.items);
-    // What fails again and again must not keep others waiting.
+    // A change that keeps failing must not hold up others.
     const triedIn = ({ object }: Due) => this.#observations.triedIn(object.metadata.name);
     due.sort((a, b) => triedIn(a) - triedIn(b));
     this.#due = new Map(due.map((one) => [one.object.metadata.name, one]));
@@ -112,13 +112,13 @@ export class Sweeper {
     if (due.length > 0) onDue?.();
   }
 
-  /** Carries out what is due; not twice at once. Ends early when the signal aborts. */
+  /** Carries out what is due; not concurrently. Ends early when the signal aborts. */
   async carryOutDue(signal: AbortSignal): Promise<void> {
     let left = CARRIED_OUT_PER_TURN;
     const worker = async () => {
-      // Asked each time: a turn over many may outlive what it began with.
+      // Checked each time: carrying out many may outlive the reason to do so.
       while (left > 0 && !signal.aborted && this.#options.idle() === null) {
-        // Of the newest look, which may have come meanwhile.
+        // From the latest pass, which may have ended meanwhile.
         const [next] = this.#due.values();
         if (next === undefined) return;
         left -= 1;

@@ -18,13 +18,13 @@ import { judgeService, projectService, SERVICES_PATH, type ServiceView } from ".
 import type { Log } from "../platform/log.ts";
 import { isoTime } from "../platform/time.ts";
 
-/** Type of the one condition that Holdfast writes into a (Cluster)UserDefinedNetwork. */
+/** Type of the only condition that Holdfast writes into a (Cluster)UserDefinedNetwork. */
 const METADATA_SERVICE_READY = "MetadataServiceReady";
 
 export interface UdnConditionsOptions {
   readonly api: KubeApi;
   readonly events: Pick<EventWriter, "warn">;
-  /** Why nothing may be written now, or null. */
+  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly onChange: () => void;
   readonly log: Pick<Log, "info" | "warn">;
@@ -33,15 +33,18 @@ export interface UdnConditionsOptions {
 type DesiredCondition = Pick<ClaimCondition, "status" | "reason" | "message">;
 
 /**
- * Tells the owner of a (Cluster)UserDefinedNetwork whether its reference to a metadata Service can be followed: a
- * condition, written only when it changes, and an event when it says no. Whether pods answer is each node's own affair.
+ * Tells the owner of a (Cluster)UserDefinedNetwork whether its reference to a metadata Service is usable: by a
+ * condition, written only when it changes, and an event if it is not. Whether endpoints answer is checked on each node.
  */
 export class UdnConditions {
   readonly #options: UdnConditionsOptions;
   readonly #watch: UdnWatch;
   readonly #services: Reflector<ServiceView>;
   #servicesFollowed = false;
-  /** What was written last, by UID: a definition without conditions drops it, and it shall not be written for ever. */
+  /**
+   * The last written conditions, by UID: a definition without conditions drops them, and they must not be written again
+   * and again.
+   */
   readonly #lastWritten = new Map<string, string>();
   readonly #announced = new Map<string, string>();
 
@@ -69,7 +72,7 @@ export class UdnConditions {
     await Promise.all([this.#watch.stop(), this.#servicesFollowed ? this.#services.stop() : null]);
   }
 
-  /** One look at every network; not twice at once. Throws ApiAway. */
+  /** One pass over all networks; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     if (!this.#watch.synced) return;
     const views = [...this.#watch.views()];
@@ -103,7 +106,7 @@ export class UdnConditions {
       lastTransitionTime: isoTime(this.#options.api.clock.wallMs()),
     });
     if (!isDeepStrictEqual(conditions, view.conditions)) await this.#write(view, conditions);
-    // It is kept; when somebody drops it later, it is written again.
+    // The server keeps it; if it is dropped later, it is written again.
     else this.#lastWritten.delete(view.uid);
   }
 
@@ -144,7 +147,7 @@ export class UdnConditions {
         : objectPath(CUDNS_PATH, view.name);
     const body = { metadata: { resourceVersion: view.resourceVersion }, status: { conditions } };
     const outcome = await new ObjectClient(this.#options.api).patchStatus(path, body);
-    // Somebody else wrote it: the next turn sees what.
+    // Another writer changed it: the next pass sees how.
     if (outcome.kind === "conflict") return;
     this.#lastWritten.set(view.uid, written);
     if (outcome.kind === "done") return;

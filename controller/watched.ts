@@ -25,15 +25,15 @@ import type { Reflected } from "../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
 import { projectClaim } from "../kube/views/claim-view.ts";
 
-/** Called when something that matters to them has changed. */
+/** Called when something relevant has changed. */
 export interface WatchedEvents {
   /** An owner, a pod or a node is gone or has ended. */
   readonly somethingEnded: () => void;
-  /** A pod reports more addresses than are read of one. */
+  /** A pod reports more addresses than are read of one pod. */
   readonly podAddressesCut: (pod: SweptPod) => void;
   /** A claim lists addresses that it did not list before. */
   readonly claimListed: () => void;
-  /** An allocation of the network came, changed or went. */
+  /** An allocation of the network was added, changed or deleted. */
   readonly allocationChanged: (network: string) => void;
   readonly definitionsChanged: () => void;
 }
@@ -46,7 +46,7 @@ interface CachedNetwork extends Reflected {
 
 type Resource = "allocations" | "claims" | "pods" | "nodes" | "nads" | "networks";
 
-/** Everything of the cluster that the controller follows, and whether it can be believed. */
+/** Everything of the cluster that the controller follows, and whether it can be trusted. */
 export class Watched implements Caches {
   readonly allocations: Cache<CachedAllocation>;
   readonly claims: Cache<ClaimViewWithFact>;
@@ -142,7 +142,7 @@ export class Watched implements Caches {
   }
 
   /**
-   * Why what is seen cannot be relied upon, or null. A resource without a definition is no reason: its objects are
+   * Why the caches cannot be relied upon; null: they can. A resource without a definition is no reason: its objects are
    * unknown.
    */
   get doubt(): string | null {
@@ -153,12 +153,12 @@ export class Watched implements Caches {
     return null;
   }
 
-  /** Whether each resource's objects are known, and the server can be heard. */
+  /** Whether each resource's objects are known, and its watch is up. */
   get synced(): Record<string, boolean> {
     return Object.fromEntries([...this.#reflectors.keys()].map((one) => [one, this.#isKnown(one)]));
   }
 
-  /** Whether every NAD is known, so that nothing is missed that belongs to a network. */
+  /** Whether every NAD is known, so that nothing of a network is missed. */
   get definitionsKnown(): boolean {
     return this.#isKnown("nads");
   }
@@ -181,7 +181,7 @@ export class Watched implements Caches {
     const reflector = new Reflector<T>({
       api: this.#api,
       path,
-      // What belongs to a network must not be missed; there are few of them.
+      // Nothing of a network must be missed; there are few of them.
       ...(resource === "nads" ? {} : { query: { resourceVersion: "0" } }),
       log: this.#log,
       onState: (state) => {

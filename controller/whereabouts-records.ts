@@ -10,7 +10,7 @@ import { AllocationClient } from "../store/cluster/allocations/allocation-client
 import { addressOf, isSound } from "../store/cluster/allocations/allocation-object.ts";
 import { giveBack } from "../store/cluster/allocations/give-back.ts";
 
-/** Between two looks, ms: as often as whereabouts' own clean-up could matter to anybody. */
+/** Between two checks, ms: as often as whereabouts' own clean-up matters. */
 const INTERVAL_MS = 30_000;
 
 export interface WhereaboutsRecordsOptions {
@@ -23,13 +23,13 @@ export interface WhereaboutsRecordsOptions {
 }
 
 /**
- * Releases addresses of containers that were imported from whereabouts, once its IPPool is there and has no entry of
- * the container any more: nobody else can tell when such a container has ended. A pool that is gone, or cannot be read,
- * tells nothing.
+ * Releases addresses of containers that were imported from whereabouts, once their IPPool exists without an entry of
+ * the container: nothing else shows when such a container has ended. A pool that is gone, or cannot be read, is no
+ * evidence.
  */
 export class WhereaboutsRecords {
   readonly #options: WhereaboutsRecordsOptions;
-  /** Since when an entry is seen to be gone, by the allocation's UID, ms. */
+  /** Since when an entry has been seen to be gone, by the allocation's UID, ms. */
   #goneMs = new Map<string, number>();
   #checkedMs = Number.NEGATIVE_INFINITY;
 
@@ -60,7 +60,7 @@ export class WhereaboutsRecords {
     this.#goneMs = gone;
   }
 
-  /** `address containerId` of the entries of every pool that can be read, by `namespace/name`. */
+  /** `address containerId` of the entries of every readable pool, by `namespace/name`. */
   async #readPools(): Promise<Map<string, Set<string>>> {
     const pools = new Map<string, Set<string>>();
     try {
@@ -103,7 +103,7 @@ export class WhereaboutsRecords {
   }
 }
 
-/** Whether only another system's record says that the address is in use. */
+/** Whether only another system's record shows that the address is in use. */
 function isOfRecord(object: IPAllocation): boolean {
   return (
     object.metadata.annotations?.[ANNOTATION_IMPORTED_FROM] !== undefined &&
@@ -114,7 +114,7 @@ function isOfRecord(object: IPAllocation): boolean {
   );
 }
 
-/** The pool is there, and no pool has the entry. */
+/** The pool exists, and no pool has the entry. */
 function isGone(object: IPAllocation, pools: ReadonlyMap<string, ReadonlySet<string>>): boolean {
   const pool = object.metadata.annotations?.[ANNOTATION_IMPORTED_FROM]?.replace(/^IPPool /, "") ?? "";
   const uid = object.spec.owner.uid === "unknown" ? "" : object.spec.owner.uid;

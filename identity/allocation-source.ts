@@ -8,7 +8,7 @@ import { type Holding, userKey } from "./holding.ts";
 import { type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
 import type { IdentityAnswer, IdentityView, IdentityVm } from "./wire.ts";
 
-/** Whoever knows all allocations: this node's database where it stands alone, else the Kubernetes API. */
+/** A source that knows all allocations: this node's database if it is standalone, else the Kubernetes API. */
 export interface AllocationSource {
   /** Everything that the identity holds, at least one address. Throws RefusalError and, in Kubernetes, ApiAway. */
   find(question: IdentityQuestion): Promise<readonly Holding[]>;
@@ -18,15 +18,15 @@ export interface AllocationSource {
 
 /** The VMs behind the attachments of this node. */
 export interface LocalVms {
-  /** From memory: undefined while it is not known yet; null: there is none. */
+  /** From memory; undefined: not known yet; null: there is none. */
   known(holdings: readonly Holding[]): IdentityVm | null | undefined;
-  /** After it, they are known. Throws ApiAway. */
+  /** Resolves when they are known. Throws ApiAway. */
   learn(holdings: readonly Holding[]): Promise<void>;
-  /** `namespace/name` of the VM, as far as that is known without asking; null: none. */
+  /** `namespace/name` of the VM, if it is known without a request; null: none. */
   nameOf(attachment: Attachment): string | null;
 }
 
-/** The answer about the whole of what `source` knows. */
+/** The answer from everything that `source` knows. */
 export async function answerFrom(
   source: AllocationSource,
   question: IdentityQuestion,
@@ -47,7 +47,7 @@ export function answerOf(
   return { network, identity: composeIdentity(holdings, vm, facts) };
 }
 
-/** The one that has the address of the question; undefined: none any more. */
+/** The holding with the address of the question; undefined: it has none any more. */
 export function matchingHolding(
   question: IdentityQuestion,
   holdings: readonly Holding[],
@@ -60,7 +60,7 @@ export function matchingHolding(
   );
 }
 
-/** Those of the one network that has the address. An address that rests counts only where nobody holds it on any. */
+/** The holdings of the one network that has the address. A cooling address counts only if it is bound on no network. */
 export function ofOneNetwork(
   question: Extract<IdentityQuestion, { kind: "address" }>,
   found: readonly Holding[],
@@ -89,7 +89,7 @@ const RANK: Readonly<Record<IdentityView["state"], number>> = {
   "released-recently": 2,
 };
 
-/** Those of the one identity that a name means: what runs before what is stopped, that before what rests. */
+/** The holdings of the one identity that a name means: running before stopped, stopped before cooling. */
 export function ofOneIdentity(
   question: Extract<IdentityQuestion, { kind: "pod" | "vm" | "container" }>,
   found: readonly Holding[],
@@ -124,7 +124,7 @@ function identityKey(
   return `${pod.namespace}/${pod.name} (UID ${pod.uid})`;
 }
 
-/** Who uses the same containers or pods as `one`. */
+/** The holdings with the same containers or pods as `one`. */
 export function sharesUser(one: Holding, others: readonly Holding[]): boolean {
   const users = new Set(others.flatMap(({ uses }) => uses.map(userKey)));
   return one.uses.some((use) => users.has(userKey(use)));

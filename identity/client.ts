@@ -5,12 +5,12 @@ import { LeanConnection, NoAnswerInTime, type Reply } from "./lean-get.ts";
 import { IdentityAway, type IdentitySource } from "./source.ts";
 import type { IdentityAnswer, IdentityView } from "./wire.ts";
 
-/** The daemon answers from its own journal: a silence this long means that it is stuck, ms. */
+/** The daemon answers from its own journal: a longer silence means that it hangs, ms. */
 const ANSWER_MS_MAX = 5_000;
-/** Look-ups at once; others wait. More make one daemon no faster, and a full queue of its socket refuses them. */
+/** Requests at once; others wait. More make one daemon no faster, and a full queue of its socket refuses them. */
 const CONNECTIONS_MAX = 32;
 
-/** How a look-up ended, for the metrics. */
+/** The outcome of a request, for the metrics. */
 export type IdentityOutcome = "found" | "nobody" | "ambiguous" | "away" | "remembered";
 
 /** Asks the daemon of this node, over its read-only socket. */
@@ -50,7 +50,7 @@ export class IdentityClient implements IdentitySource {
     }
   }
 
-  /** Why nobody can be asked now; null: they can. */
+  /** Why the daemon cannot be asked now; null: it can. */
   async notReady(): Promise<string | null> {
     try {
       const { status, body } = await this.#get("/readyz");
@@ -71,7 +71,7 @@ export class IdentityClient implements IdentitySource {
     try {
       return await this.#ask(path);
     } finally {
-      // Its place goes to the next in the queue, or is free.
+      // Its place goes to the next in the queue.
       const next = this.#queue.shift();
       if (next) next();
       else this.#busyCount -= 1;
@@ -83,7 +83,7 @@ export class IdentityClient implements IdentitySource {
     try {
       return await this.#getOn(kept ?? this.#connect(), path);
     } catch (error) {
-      // A connection that ended while it lay idle says nothing about the daemon, which may have been started anew.
+      // The failure of an idle connection says nothing about the daemon, which may have been restarted.
       if (kept === undefined || error instanceof NoAnswerInTime) throw this.#away(error as Error);
     }
     try {
@@ -117,19 +117,19 @@ export class IdentityClient implements IdentitySource {
   }
 }
 
-/** Throws IdentityAway for an answer that is none: one of a daemon that is starting, or of another version. */
+/** Throws IdentityAway if it is not an answer of this version's daemon, such as that of one that is starting. */
 function read({ status, body }: Reply): {
   readonly outcome: Exclude<IdentityOutcome, "away" | "remembered">;
   readonly identity: IdentityView | null;
 } {
   if (status === 200) {
     const { identity } = JSON.parse(body) as IdentityAnswer;
-    // Who had the address, or will have it again, is not who asks.
+    // Former or future holders of the address are not the guest that sends the request.
     const isThere = identity.state === "running" || identity.state === "migrating";
     return isThere ? { outcome: "found", identity } : { outcome: "nobody", identity: null };
   }
   if (status === 404) return { outcome: "nobody", identity: null };
-  // More than one are behind the address: nobody is told anything, as by Neutron's agent.
+  // Several identities are behind the address: none of them is answered, as by Neutron's agent.
   if (status === 409) return { outcome: "ambiguous", identity: null };
   throw new IdentityAway(`the daemon answered ${status}: ${sentenceOf(body)}`);
 }

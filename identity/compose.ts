@@ -8,10 +8,10 @@ import type { AnsweredAddress, Attachment, PodIdentity } from "../store/records.
 import { containersOf, type Holding, interfaceKey, merged, userKey } from "./holding.ts";
 import type { IdentityInterface, IdentityPod, IdentityView, IdentityVm } from "./wire.ts";
 
-/** What an identity tells of one attachment. */
+/** The fields of an attachment that an identity needs. */
 export type AttachmentSummary = Pick<Attachment, "network" | "containerId" | "interface" | "ips">;
 
-/** Something has to be read first: after `learn` the same question is answered. */
+/** A file must be read first: after `learn` the same question can be answered. */
 export class NotLearnt extends Error {
   readonly learn: () => Promise<void>;
 
@@ -21,14 +21,14 @@ export class NotLearnt extends Error {
   }
 }
 
-/** What is known of networks now. */
+/** Facts about networks. */
 export interface NetworkFacts {
   definition(network: string): NetworkDefinition | undefined;
-  /** Throws NotLearnt when a file says it and was not read lately. */
+  /** Throws NotLearnt when it is in a file that was not read recently. */
   dns(definition: NetworkDefinition): Dns;
-  /** Of the interfaces of a network as the plugin was last configured; null: not known here. */
+  /** For interfaces of a network as the plugin was last configured; null: not known here. */
   mtu(network: string): number | null;
-  /** As the plugins of a pod reported it for an interface after their work; null: not known here. */
+  /** As a pod's plugins reported it for an interface; null: not known here. */
   mac(pod: PodIdentity, interfaceName: string): string | null;
   /** Routes of an attachment's CNI result; `earlier` are those of the same identity before it. null: nothing runs. */
   routes(
@@ -57,12 +57,12 @@ export function composeIdentity(
   };
 }
 
-/** Of holdings of one identity. */
+/** The state of the holdings of one identity. */
 export function stateOf(holdings: readonly Holding[]): IdentityView["state"] {
   const users = new Set(holdings.flatMap(({ uses }) => uses.map(userKey)));
   if (users.size > 1) return "migrating";
   if (users.size === 1) return "running";
-  // Without its container a pod's address is on its way back, whatever its record still says.
+  // Without its container a pod's address is about to be released, whatever its record still says.
   const isHeld = holdings.some(
     ({ state, owner }) => state === "Bound" && OWNER_KINDS[owner.kind].outlivesAttachments,
   );
@@ -76,7 +76,7 @@ export function withGateway(address: string, definition: NetworkDefinition | und
   return gateway ? { address, gateway: formatAddress(gateway) } : { address };
 }
 
-/** While something runs, by the interface it has in the pod: both pods of a migration have the same ones. */
+/** Grouped by the interface's name in the pod while something runs: both pods of a migration have the same names. */
 function interfacesOf(holdings: readonly Holding[], facts: NetworkFacts): IdentityInterface[] {
   const groups = new Map<string, Holding[]>();
   for (const one of holdings) {

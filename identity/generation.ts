@@ -14,15 +14,15 @@ import type { Clock } from "../platform/time.ts";
 const RUN_BYTES = 8;
 const COUNT_BYTES = 6;
 
-/** Where the generation of an identity socket's answers is. */
+/** Path of the generation of an identity socket's answers. */
 export function generationPathOf(identitySocket: string): string {
   return `${identitySocket}.generation`;
 }
 
 /**
- * A few bytes in a file beside the identity socket that are others after every change of this node's attachments, before
- * anybody is told that the change was made. Who has asked the socket may use the answer again for as long as the file reads
- * the same: reading it costs a hundredth of asking.
+ * A few bytes in a file beside the identity socket that differ after every change of this node's attachments, before
+ * any caller is told of the change. An answer of the socket may be used again as long as the file is unchanged: reading
+ * it costs a hundredth of a request.
  */
 export class IdentityGeneration {
   readonly #path: string;
@@ -33,24 +33,24 @@ export class IdentityGeneration {
   /** Readable by the group that may ask. Throws when the file cannot be written. */
   constructor(identitySocket: string, gid: number | null, clock: Pick<Clock, "randomBytes">) {
     this.#path = generationPathOf(identitySocket);
-    // Not "w", which would leave it empty for a moment; not "a", which would write at its end.
+    // Not "w", which would leave it empty for a moment; not "a", which would append.
     this.#file = openSync(this.#path, constants.O_RDWR | constants.O_CREAT, 0o600);
     if (gid !== null) fchownSync(this.#file, process.getuid?.() ?? 0, gid);
     fchmodSync(this.#file, gid === null ? 0o600 : 0o640);
     ftruncateSync(this.#file, this.#bytes.length);
-    // No count of an earlier run comes again.
+    // A random start: no count of an earlier run occurs again.
     clock.randomBytes(RUN_BYTES).copy(this.#bytes);
     this.next();
   }
 
-  /** Throws when it cannot be written: nobody may be told of a change that others cannot see. */
+  /** Throws when it cannot be written: then no caller may be told of a change that readers cannot see. */
   next(): void {
     this.#count += 1;
     this.#bytes.writeUIntBE(this.#count, RUN_BYTES, COUNT_BYTES);
     writeSync(this.#file, this.#bytes, 0, this.#bytes.length, 0);
   }
 
-  /** Nothing can be used again from now on. */
+  /** No answer can be used again from now on. */
   end(): void {
     rmSync(this.#path, { force: true });
     closeSync(this.#file);

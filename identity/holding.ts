@@ -7,19 +7,19 @@ import type { AllocationView, AnsweredAddress, Attachment, AttachmentView } from
 /** A container that uses an address. */
 export type Use = Omit<AttachmentView, "netns">;
 
-/** One address in somebody's hands, from whatever source: what identities are put together from. */
+/** One held address, from whatever source: what identities are composed of. */
 export interface Holding {
   readonly network: string;
   readonly address: AnsweredAddress;
   readonly state: AllocationView["state"];
   readonly owner: Owner;
-  /** The VM as the allocation has it; null: it says none, or only the journal was asked. */
+  /** The VM according to the allocation; null: it names none, or only the journal was read. */
   readonly vm: AllocationView["vm"];
   readonly mac: string | null;
   readonly uses: readonly Use[];
 }
 
-/** What an attachment of this node holds, as it was answered. */
+/** The holdings of an attachment of this node. */
 export function holdingsOf(attachment: Attachment): Holding[] {
   const { network, owner, mac, containerId, interface: name, node, pod, sinceMs } = attachment;
   const use: Use = { containerID: containerId, interface: name, node, pod, since: isoTime(sinceMs) };
@@ -34,7 +34,7 @@ export function holdingsOf(attachment: Attachment): Holding[] {
   }));
 }
 
-/** The same address once, with everybody who uses it. */
+/** Merges holdings of the same address, with all their users. */
 export function merged(holdings: readonly Holding[]): Holding[] {
   const byAddress = new Map<string, Holding>();
   for (const one of holdings) {
@@ -55,9 +55,9 @@ function unknownTo(known: Holding, { uses }: Holding): Use[] {
   );
 }
 
-/** Those in use in the order in which they came, as far as whole seconds tell; then by network and address. */
+/** In the order of attachment, as far as whole seconds tell; then by network and address. */
 export function inOrder(holdings: readonly Holding[]): Holding[] {
-  // The addresses of one interface stay together, though their objects may have been written in two seconds.
+  // The addresses of one interface stay together, though their objects may have been written in different seconds.
   const since = new Map<string, string>();
   for (const one of holdings) {
     const [key, at] = [interfaceKey(one), one.uses[0]?.since ?? ""];
@@ -77,12 +77,12 @@ export function inOrder(holdings: readonly Holding[]): Holding[] {
   return keyed.map(({ holding }) => holding);
 }
 
-/** The same for all addresses of one interface, and of no other. */
+/** Equal for all addresses of one interface, and for no other. */
 export function interfaceKey({ network, owner, uses }: Holding): string {
   return [network, uses[0]?.interface ?? "", owner.kind, owner.uid, owner.interface].join(" ");
 }
 
-/** Everybody who uses any of them, each container once, in the order in which they came. */
+/** All users of these addresses, each container once, in the order of attachment. */
 export function containersOf(holdings: readonly Holding[]): Use[] {
   const byContainer = new Map<string, Use>();
   for (const { uses } of holdings) {
@@ -91,7 +91,7 @@ export function containersOf(holdings: readonly Holding[]): Use[] {
   return [...byContainer.values()].sort((a, b) => compareTexts(a.since, b.since));
 }
 
-/** What makes two containers users of their own right: sandboxes of one pod are not. */
+/** Identifies a user: sandboxes of one pod are the same user. */
 export function userKey({ pod, containerID }: Pick<Use, "pod" | "containerID">): string {
   if (pod === null) return `container ${containerID}`;
   return pod.uid === "" ? `pod ${pod.namespace}/${pod.name}` : `pod ${pod.uid}`;

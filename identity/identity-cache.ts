@@ -5,11 +5,11 @@ import type { Clock } from "../platform/time.ts";
 import type { IdentityView } from "./wire.ts";
 
 /**
- * How long an answer is used again, ms, while the generation stays the same: it does not count what is no matter of who
- * has an address, such as an edited definition or a daemon that has ended.
+ * How long an answer is used again, ms, while the generation stays the same. The generation does not change for facts
+ * other than who has an address, such as an edited definition or the end of the daemon.
  */
 const USED_AGAIN_MS_MAX = 1_000;
-/** More than the addresses of a node; bounds what a run-away node takes. */
+/** More than the addresses of a node; limits the memory of a failing one. */
 const REMEMBERED_MAX = 20_000;
 
 interface CachedAnswer {
@@ -17,7 +17,7 @@ interface CachedAnswer {
   readonly atMs: number;
 }
 
-/** Its number is not given to another file while it is open. */
+/** While it is open, its inode number is not given to another file. */
 interface OpenFile {
   readonly fd: number;
   readonly inode: number;
@@ -25,9 +25,9 @@ interface OpenFile {
 }
 
 /**
- * Answers of the identity socket that are still true: the daemon writes another generation beside its socket before it
- * tells anybody that an attachment was made or ended, so that no answer is used after the allocation that it was about.
- * See docs/decisions/0020.
+ * Answers of the identity socket that are still valid: the daemon writes another generation beside its socket before it
+ * reports that an attachment was made or ended, so that no answer is used after the end of its allocation. See
+ * docs/decisions/0020.
  */
 export class IdentityCache {
   readonly #path: string;
@@ -42,7 +42,7 @@ export class IdentityCache {
     this.#clock = clock;
   }
 
-  /** undefined: it has to be asked for. */
+  /** undefined: not cached. */
   get(network: string, address: string): IdentityView | null | undefined {
     if (!this.#isCurrent()) return undefined;
     const found = this.#byAddress.get(keyOf(network, address));
@@ -50,13 +50,13 @@ export class IdentityCache {
     return found.identity;
   }
 
-  /** To be given back with the answer to a question that is asked now; null: answers cannot be remembered. */
+  /** Pass it to `put` with the answer to a request that starts now; null: answers cannot be cached. */
   get generation(): string | null {
     this.#isCurrent();
     return this.#generation;
   }
 
-  /** An answer to a question that was asked when the generation was `asked`, at `askedMs`. */
+  /** Adds the answer to a request that started at this generation and instant. */
   put(
     { network, address }: { network: string; address: string },
     identity: IdentityView | null,
@@ -66,7 +66,7 @@ export class IdentityCache {
     this.#byAddress.set(keyOf(network, address), { identity, atMs: asked.atMs });
   }
 
-  /** Reads the generation; forgets everything when it is another one. */
+  /** Reads the generation; clears the cache when it has changed. */
   #isCurrent(): boolean {
     const now = this.#read();
     if (now !== null && now === this.#generation) return true;
@@ -78,7 +78,7 @@ export class IdentityCache {
   /** null: there is none, or it cannot be read. */
   #read(): string | null {
     try {
-      // By its path each time: the file that is open may have been replaced.
+      // stat by path each time: the open file may have been replaced.
       const there = statSync(this.#path, { throwIfNoEntry: false });
       if (there === undefined) return null;
       const isSame = this.#file?.inode === there.ino && this.#file.device === there.dev;
@@ -94,14 +94,14 @@ export class IdentityCache {
     if (this.#file !== null) closeSync(this.#file.fd);
     this.#file = null;
     const fd = openSync(this.#path, "r");
-    // Of the file that was opened: another one may have taken the path since it was looked at.
+    // From the open file: the path may be another one since stat.
     const { ino: inode, dev: device } = fstatSync(fd);
     this.#file = { fd, inode, device };
     return this.#file;
   }
 }
 
-/** Neither has a space in it. */
+/** Neither part contains a space. */
 function keyOf(network: string, address: string): string {
   return `${network} ${address}`;
 }

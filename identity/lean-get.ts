@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import { connect, type Socket } from "node:net";
 
-/** Longer than anything about one VM; a runaway answer ends there. */
+/** Longer than any answer about one VM; a longer one is cut off. */
 const ANSWER_BYTES_MAX = 4 << 20;
 const HEAD_BYTES_MAX = 16 << 10;
 
@@ -10,7 +10,7 @@ export interface Reply {
   readonly body: string;
 }
 
-/** The daemon has the question and says nothing. */
+/** The daemon has received the request and does not answer. */
 export class NoAnswerInTime extends Error {
   override readonly name = "NoAnswerInTime";
 }
@@ -20,16 +20,16 @@ interface ConnectionError extends Error {
 }
 
 /**
- * One kept connection to a daemon of ours, for one GET after the other. It reads only what that daemon writes (HTTP/1.1
- * with a Content-Length): Node's own client takes twice the time for it, and each metadata request waits for such a
- * GET.
+ * One keep-alive connection to a daemon of ours, for GET requests one after the other. It parses only what that daemon
+ * writes (HTTP/1.1 with a Content-Length): Node's own client takes twice the time, and each metadata request waits for
+ * such a GET.
  */
 export class LeanConnection {
   readonly #socket: Socket;
   #got: Buffer = Buffer.alloc(0);
   #waiting: { resolve(reply: Reply): void; reject(error: ConnectionError): void } | null = null;
 
-  /** `ended` is told when the connection can no longer be used. */
+  /** `ended` is called when the connection can no longer be used. */
   constructor(socketPath: string, { timeoutMs, ended }: { timeoutMs: number; ended: () => void }) {
     this.#socket = connect(socketPath);
     this.#socket.setTimeout(timeoutMs, () => {
@@ -43,7 +43,7 @@ export class LeanConnection {
     });
   }
 
-  /** `path` must be fit for a request line. Never two at once. Rejects when the connection ends or times out. */
+  /** `path` must be valid in a request line. One request at a time. Rejects when the connection ends or times out. */
   get(path: string): Promise<Reply> {
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
@@ -57,7 +57,7 @@ export class LeanConnection {
   }
 
   #receive(chunk: Buffer): void {
-    // What nobody asked for would be taken for the answer to the next question.
+    // Unrequested data would be taken for the answer to the next request.
     if (this.#waiting === null) return void this.#socket.destroy();
     this.#got = this.#got.length === 0 ? chunk : Buffer.concat([this.#got, chunk]);
     let reply: Reply | null;
@@ -71,7 +71,7 @@ export class LeanConnection {
     this.#got = Buffer.alloc(0);
     const waiting = this.#waiting;
     this.#waiting = null;
-    // An idle connection keeps no process alive.
+    // An idle connection does not keep the process alive.
     this.#socket.unref();
     waiting?.resolve(reply);
   }
@@ -83,7 +83,7 @@ export class LeanConnection {
   }
 }
 
-/** null: not all of it is there yet. Throws for what is no answer of a daemon of ours. */
+/** null: the answer is incomplete. Throws for anything but an answer of a daemon of ours. */
 function readReply(got: Buffer): Reply | null {
   const headEnd = got.indexOf("\r\n\r\n");
   if (headEnd < 0) {

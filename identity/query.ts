@@ -2,14 +2,14 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { type Address, formatAddress } from "../ipam/space/address.ts";
 import { invalid, readAddress, readQuery } from "../platform/api-query.ts";
 
-/** Whom `GET /v1/identity` is about. `name` of a pod or VM: `namespace/name`, or a bare name in any namespace. */
+/** The subject of `GET /v1/identity`. `name` of a pod or VM: `namespace/name`, or a bare name in any namespace. */
 export type IdentityQuestion =
   | { readonly kind: "address"; readonly address: Address; readonly network: string | undefined }
   | { readonly kind: "pod" | "vm" | "container"; readonly name: string };
 
 export interface IdentityQuery {
   readonly question: IdentityQuestion;
-  /** Only what uses addresses on this node now, told without asking anybody for allocations. */
+  /** Only what uses addresses on this node now, without reading allocations elsewhere. */
   readonly here: boolean;
 }
 
@@ -38,7 +38,7 @@ export function readIdentityQuery(query: unknown): IdentityQuery {
   return { question: { kind, name }, here: here === "true" };
 }
 
-/** Nobody of whom the question can be. */
+/** Throws: the subject of the question has no address. */
 export function nobody(question: IdentityQuestion, here: boolean): RefusalError {
   const where = here ? " on this node" : "";
   if (question.kind !== "address") {

@@ -10,9 +10,9 @@ import { IdentityGeneration } from "./generation.ts";
 import { readIdentityQuery } from "./query.ts";
 import type { IdentityService } from "./service.ts";
 
-/** One metadata server keeps a few connections; a client that runs wild takes no more memory than these. */
+/** One metadata server keeps a few connections; a failing client takes no more memory than these. */
 const CONNECTIONS_MAX = 512;
-/** Longer than any request that is understood here. */
+/** Longer than any valid request. */
 const HEADER_BYTES_MAX = 8_192;
 const STOP_GRACE_MS = 1_000;
 
@@ -21,13 +21,13 @@ interface IdentityServerParts {
   readonly clock: Clock;
   readonly log: Log;
   notReady(): string | null;
-  /** Calls back after each change of this node's attachments, before anybody is told of it. */
+  /** Calls back after each change of this node's attachments, before any caller is told of it. */
   watchChanges(changed: () => void): void;
 }
 
 /**
- * The socket for those who may know who is behind an address, and nothing else: it changes nothing and lists nothing.
- * Without the framework of the other socket, whose routes and plug-ins could find their way here.
+ * The socket for clients that may know who is behind an address, and nothing else: it changes nothing and lists
+ * nothing. Without the framework of the other socket, whose routes and plug-ins could become reachable here.
  */
 export class IdentityServer {
   readonly #clock: Clock;
@@ -48,8 +48,8 @@ export class IdentityServer {
   }
 
   /**
-   * Mode 0660 for a group, else 0600. Throws when the path cannot be used. Comes before anything is answered elsewhere, so
-   * that no answer of the daemon before this one is used again after that.
+   * Mode 0660 for a group, else 0600. Throws when the path cannot be used. Must come before anything is answered
+   * elsewhere, so that no answer of the previous daemon is used again after that.
    */
   async listen(path: string, gid: number | null): Promise<void> {
     const socket = { listen: (where: { path: string }) => listen(this.#server, where) };
@@ -57,13 +57,13 @@ export class IdentityServer {
     this.#generation = new IdentityGeneration(path, gid, this.#clock);
   }
 
-  /** Answers what was asked before; a client that does not take it holds up nothing. */
+  /** Answers pending requests; a client that does not read its answer does not hold up the end. */
   async close(): Promise<void> {
     if (!this.#server.listening) return;
     await closeServer(this.#server, this.#clock, STOP_GRACE_MS);
   }
 
-  /** When nothing changes any more. */
+  /** Call when nothing changes any more. */
   end(): void {
     this.#generation?.end();
     this.#generation = null;

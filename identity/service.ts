@@ -2,12 +2,12 @@
  * identity/: which VM has this address
  *
  *   query, wire        the question and the answer
- *   service               asks the sources in turn; build it with daemon/build-identity.ts
- *   holding, compose   what an allocation says, and what is told of it
- *   allocation-source  what a source of allocations answers, and which of its answers is meant
- *   sources/           one file for each place where an answer can come from
- *   server, generation, identity-cache   its socket, and when an answer is no longer true
- *   source, client, lean-get         the other end of it
+ *   service            asks the sources in turn; daemon/build-identity.ts builds it
+ *   holding, compose   held addresses, and the identity composed of them
+ *   allocation-source  what a source of allocations provides, and which of its answers is meant
+ *   sources/           one file for each source of answers
+ *   server, generation, identity-cache   its socket, and when an answer is no longer valid
+ *   source, client, lean-get             the client side
  */
 
 import { describeOwner, sameOwner } from "../ipam/owner.ts";
@@ -26,11 +26,11 @@ export interface IdentityParts {
   readonly source: AllocationSource;
   readonly vms: LocalVms;
   readonly facts: NetworkFacts;
-  /** Why the journal may still show what has ended; null: it does not. */
+  /** Why the journal may still have attachments that have ended; null: it does not. */
   notReady(): string | null;
 }
 
-/** Answers `GET /v1/identity`. Nothing of who has an address is remembered from one question to the next. */
+/** Answers `GET /v1/identity`. Nothing about who has an address is kept from one question to the next. */
 export class IdentityService {
   readonly #parts: IdentityParts;
 
@@ -63,7 +63,7 @@ export class IdentityService {
     return answerOf(question, holdings, await source.vm(holdings), facts);
   }
 
-  /** What must be asked of somebody is asked first; then everything is read and answered in one go. */
+  /** Reads what must be read from elsewhere first; then everything is read and answered without waiting. */
   async #here(question: IdentityQuestion): Promise<IdentityAnswer> {
     const { vms, facts } = this.#parts;
     for (;;) {
@@ -74,7 +74,7 @@ export class IdentityService {
     }
   }
 
-  /** What the containers hold that are meant, those that the question names first. */
+  /** The holdings of the containers that are meant, those named by the question first. */
   #used(question: IdentityQuestion): Holding[] {
     const { store } = this.#parts;
     const users = this.#users(question);
@@ -115,7 +115,10 @@ export class IdentityService {
   }
 }
 
-/** Those of a name; of a bare one, in any namespace. Throws RefusalError when that means several. */
+/**
+ * Attachments whose pod or VM has this name. A bare name matches in any namespace. Throws RefusalError if it is
+ * ambiguous.
+ */
 function ofOne(
   kind: "pod" | "vm",
   name: string,
@@ -137,7 +140,7 @@ function userKeyOf({ pod, containerId }: Attachment): string {
   return userKey({ pod, containerID: containerId });
 }
 
-/** Two owners of one address are a fault, and telling either of them would be a guess. */
+/** Two owners of one address are a fault, and answering with either of them would be a guess. */
 function refuseOthers(
   { network, owner }: Pick<AddressUser, "network" | "owner">,
   users: readonly AddressUser[],

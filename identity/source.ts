@@ -1,10 +1,13 @@
 import type { IdentityView } from "./wire.ts";
 
-/** Who is behind an address now. Never answered from what may have changed since: the address may be somebody else's by now. */
+/**
+ * Finds the identity behind an address now, never from data that may be out of date: the address may have changed
+ * owners.
+ */
 export interface IdentitySource {
   /**
-   * The one VM, pod or container that uses the address (without mask) on this node now; null: nobody, or not one alone.
-   * Rejects with IdentityAway when nobody can be asked.
+   * The one VM, pod or container that uses the address (without mask) on this node now; null: none, or several. Rejects
+   * with IdentityAway when the source cannot be reached.
    */
   find(network: string, address: string): Promise<IdentityView | null>;
   close(): Promise<void>;

@@ -4,20 +4,20 @@ import type { AnsweredAddress } from "../store/records.ts";
 
 /** Answer of `GET /v1/identity`. */
 export interface IdentityAnswer {
-  /** The network that was asked for, or the only one that has the address; null when a pod, VM or container was asked for. */
+  /** The requested network, or the only one with the address; null for a request about a pod, VM or container. */
   readonly network: string | null;
   readonly identity: IdentityView;
 }
 
-/** Who stands behind an address: one VM, one pod, or one container. The pods of a VM that migrates are one identity. */
+/** The identity behind an address: one VM, one pod, or one container. The pods of a migrating VM are one identity. */
 export interface IdentityView {
   /**
-   * running: it has a pod or container. migrating: two pods of one VM. stopped: a claim holds the addresses and nothing uses
-   * them. released-recently: nobody holds the address any more; it rests, and this is who had it.
+   * running: it has a pod or container. migrating: two pods of one VM. stopped: a claim holds the addresses and nothing
+   * uses them. released-recently: the address is cooling down; this is its former holder.
    */
   readonly state: "running" | "migrating" | "stopped" | "released-recently";
   readonly vm: IdentityVm | null;
-  /** Containers that use the addresses now; of other nodes only where the whole cluster was asked. */
+  /** Containers that use the addresses now; those of other nodes only in an answer for the whole cluster. */
   readonly pods: readonly IdentityPod[];
   /** One for each network and interface, in the order in which they were attached. */
   readonly interfaces: readonly IdentityInterface[];
@@ -34,7 +34,7 @@ export interface IdentityVm {
   readonly firmwareUuid: string | null;
 }
 
-/** A container that uses the addresses, with the pod it belongs to where there is one. */
+/** A container that uses the addresses, with its pod, if it has one. */
 export interface IdentityPod {
   readonly namespace: string | null;
   readonly name: string | null;
@@ -53,14 +53,14 @@ export interface IdentityInterface {
   /** `namespace/name`; null: no claim. */
   readonly claim: string | null;
   readonly addresses: readonly AnsweredAddress[];
-  /** As somebody asked for it; null: not known here. */
+  /** As requested; null: not known here. */
   readonly mac: string | null;
   /** null: not known. */
   readonly mtu: number | null;
   readonly routes: readonly Route[];
   readonly dns: Dns;
-  /** null: the network has no metadata, or nothing defines it any more. */
+  /** null: the network has no metadata, or no definition any more. */
   readonly metadata: { readonly address: string; readonly tokens: "off" | "optional" | "required" } | null;
-  /** Who gave the addresses. */
+  /** The component that allocated the addresses. */
   readonly source: "holdfast" | "ovn-kubernetes";
 }

@@ -31,9 +31,7 @@ export interface AttachWant extends AttachAsk {
   readonly mac?: string;
   /** The bridge is the gateway, but the cluster's definition does not say so: other nodes may allocate that address. */
   readonly definitionLacksGateway?: boolean;
-  /**
-   * By when the whole ADD has to be answered, an instant of the clock, ms; absent: as long as the store itself allows.
-   */
+  /** Deadline of the whole ADD, an instant of the clock, ms; absent: the store's own limit. */
   readonly deadlineMs?: number;
 }
 

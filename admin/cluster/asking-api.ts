@@ -21,22 +21,22 @@ import {
   unknownUser,
 } from "./cluster-problem.ts";
 
-/** For the question why a list failed, ms. */
+/** For the request that explains a failed list, ms. */
 const EXPLAIN_MS = 3_000;
 const UNAUTHORIZED = 401;
 const FORBIDDEN = 403;
 const NOT_FOUND = 404;
-/** Nobody needs these to use Holdfast. */
+/** Resources that Holdfast works without. */
 const OPTIONAL_PATHS: readonly string[] = [CLAIMS_PATH, UDNS_PATH, CUDNS_PATH, WHEREABOUTS_POOLS_PATH];
 
 export interface AskingOptions {
   /** For messages. */
   readonly server: string;
-  /** Without an object for so long, ms, a list is given up; 0: never. */
+  /** A list without an object for so long, ms, is given up; 0: never. */
   readonly silenceMs: number;
 }
 
-/** The Kubernetes API for somebody who waits for the answer: what goes wrong is thrown as a ClusterProblem. */
+/** The Kubernetes API for interactive use: failures are thrown as ClusterProblem. */
 export class AskingApi implements KubeApi {
   readonly #api: KubeApi;
   readonly #options: AskingOptions;
@@ -86,7 +86,7 @@ export class AskingApi implements KubeApi {
     return this.#api.watch(request);
   }
 
-  /** A list says in words only what has failed: a single request tells a refusal from silence. */
+  /** A failed list has only a text: a single request distinguishes a refusal from silence. */
   async #explain(path: string, error: ApiAway): Promise<unknown> {
     try {
       const deadlineMs = this.#api.clock.monotonicMs() + EXPLAIN_MS;

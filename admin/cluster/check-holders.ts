@@ -37,11 +37,11 @@ export function checkClaims(snapshot: ClusterSnapshot, grace: Grace): Finding[] 
   return findings;
 }
 
-/** I2: every address on our networks that a living pod reports is allocated to it, or to a claim of its. */
+/** I2: every address on our networks that a living pod reports is allocated to it, or to a claim that it uses. */
 export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   const findings: Finding[] = [];
   for (const pod of snapshot.pods.items.values()) {
-    // What is being deleted may have given its addresses back already; what has ended reports none.
+    // A pod being deleted may have released its addresses already; one that has ended reports none.
     if (pod.beingDeleted || !grace.isOver(pod.creationTimestamp)) continue;
     if (pod.addressesCut) findings.push(tooMany(pod));
     const unrecorded = new Map<string, string[]>();
@@ -63,7 +63,7 @@ export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   return findings;
 }
 
-/** The addresses that a pod reports, with the network of ours that each is of. */
+/** The addresses that a pod reports, each with its network of ours. */
 function reportedBy(
   { catalog, networks }: ClusterSnapshot,
   pod: SnapshotPod,
@@ -84,7 +84,7 @@ function reportedBy(
   });
 }
 
-/** One finding for a pod and network: an annotation has room for thousands. */
+/** One finding per pod and network: an annotation can list thousands. */
 function notRecorded({ key }: SnapshotPod, network: string, addresses: readonly string[]): Finding {
   const [first = "", ...others] = addresses;
   if (others.length === 0) {
@@ -143,7 +143,7 @@ function podProblem(
   if (!object) return UNRECORDED;
   const { owner } = object.spec;
   if (object.status?.state !== "Bound") {
-    // A sandbox that is made anew gives its address back first.
+    // A sandbox that is created again releases its address first.
     return grace.isOver(object.status?.since) ? "is not Bound" : null;
   }
   const attached = Object.values(object.status.attachments ?? {}).some(

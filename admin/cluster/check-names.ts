@@ -5,7 +5,7 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 
-/** I1: an address has one object, whose name says which; two objects for one address can only come from outside. */
+/** I1: an address has one object, named after it; two objects for one address can only come from outside. */
 export function checkNames({ allocations }: ClusterSnapshot): Finding[] {
   const findings: Finding[] = [];
   const byAddress = new Map<string, string[]>();
@@ -49,7 +49,7 @@ function strange(name: string, problem: string): Finding {
   };
 }
 
-/** null: there is no network or address in it. */
+/** null: it has no network or address. */
 function addressText(object: IPAllocation): { text: string; name: string } | null {
   try {
     const address = addressOf(object);

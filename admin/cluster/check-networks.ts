@@ -52,7 +52,7 @@ export function checkBroken({ catalog }: ClusterSnapshot): Finding[] {
   }));
 }
 
-/** Definitions that disagree with the one that counts: every ADD through them fails. */
+/** Definitions that disagree with the one in force: every ADD through them fails. */
 export function checkConflicts({ catalog }: ClusterSnapshot): Finding[] {
   return catalog.networks().flatMap((network) => {
     const counting = catalog.definitionOf(network);
@@ -70,7 +70,7 @@ export function checkConflicts({ catalog }: ClusterSnapshot): Finding[] {
   });
 }
 
-/** Nobody holds a gateway's address: it answers for itself. */
+/** No owner may hold a gateway's address. */
 export function checkGateways({ catalog, allocations }: ClusterSnapshot): Finding[] {
   return catalog.networks().flatMap((network) => {
     const counting = catalog.definitionOf(network);
@@ -82,7 +82,7 @@ export function checkGateways({ catalog, allocations }: ClusterSnapshot): Findin
   });
 }
 
-/** Networks where no address is given yet, because those from before Holdfast are not recorded. */
+/** Networks where no address is allocated yet, because those from before Holdfast are not recorded. */
 export function checkImports(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   return snapshot.catalog.networks().flatMap((network) => {
     const object = networkObjectOf(network, (one) => snapshot.networks.get(one));
@@ -90,7 +90,7 @@ export function checkImports(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     if (isImported(object, sources)) return [];
     if (!grace.isOver(snapshot.madeAt.get(network))) return [];
     const name = networkObjectName(network);
-    // Without any of them imported, the network is meant as a whole.
+    // Without any imported definition, the finding is about the network as a whole.
     const open = uncovered(object, sources);
     const missing = open.length < sources.length ? ` for ${open.map(describeSource).join(", ")}` : "";
     const consequence = missing === "" ? ", and none is given" : "";
@@ -112,7 +112,7 @@ function addsUp({ size, allocated, cooling, free, excluded }: RangeView): boolea
   return BigInt(free) + BigInt(allocated) + BigInt(cooling) + BigInt(excluded) === BigInt(size);
 }
 
-/** null: absent, or no number. */
+/** null: absent, or not a number. */
 function numberOf(text: string | undefined): bigint | null {
   return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
 }
@@ -122,7 +122,7 @@ function shortened(names: readonly string[]): string {
   return names.length > SHOWN_MAX ? `${shown}, and ${names.length - SHOWN_MAX} more` : shown;
 }
 
-/** Networks whose owner is not recorded or defines them no longer, and NADs that may not use the network they name. */
+/** Networks whose owner is not recorded or no longer defines them, and NADs that may not use the network they name. */
 export function checkOwners({ catalog, madeAt }: ClusterSnapshot, grace: Grace): Finding[] {
   return catalog.networks().flatMap((network): Finding[] => {
     const owner = catalog.ownerOf(network);
@@ -136,7 +136,7 @@ export function checkOwners({ catalog, madeAt }: ClusterSnapshot, grace: Grace):
         hint: "the controller records it, or the first attachment does; see their logs, and whether deploy/crds of this release is applied",
       });
     }
-    // The administrators' own is defined on the nodes.
+    // The administrators' own networks are defined on the nodes.
     if (owner.definedIn !== NODES_OWN && catalog.definitionOf(network) === null) {
       findings.push({
         invariant: "owner",

@@ -23,7 +23,7 @@ const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "repo
   unsound: "",
 };
 
-/** I3: every allocation has a living reason; and claims that cannot go do not keep addresses for nobody. */
+/** I3: every allocation has a living reason, and claims that cannot be deleted do not keep unused addresses. */
 export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   const { allocations, claims, pods, nodes, catalog } = snapshot;
   const facts = cachedFacts({
@@ -64,7 +64,7 @@ function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {
     };
   }
   const reported = verdict.kind === "release" || verdict.kind === "repair" || verdict.kind === "report";
-  // What its name does not say is a matter of I1.
+  // A mismatch with its name is a finding of I1.
   if (!reported || verdict.why === "unsound") return null;
   return {
     invariant: "I3",
@@ -73,7 +73,7 @@ function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {
   };
 }
 
-/** Nothing on its node tells when its containers end. */
+/** Nothing on its node reports the end of its containers. */
 function isUnattendedPod({ spec, status }: IPAllocation, { why }: Verdict): boolean {
   const isAttached = Object.keys(status?.attachments ?? {}).length > 0;
   return why === "container-may-run" && spec.owner.kind === "Pod" && !isAttached;

@@ -8,7 +8,7 @@ import { objectOf } from "./check-holders.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 
-/** Entries of one IPPool that lack a record on one network: a pool can have thousands. */
+/** Entries of one IPPool without a record on one network: a pool can have thousands. */
 interface Unrecorded {
   readonly first: WhereaboutsEntry;
   readonly network: string;
@@ -16,8 +16,9 @@ interface Unrecorded {
 }
 
 /**
- * What whereabouts still records on networks that were switched over has its IPAllocation, whoever holds it: else the
- * address can be given again. An IPPool does not name its network, so a record on any network with the range will do.
+ * What whereabouts still records on networks that were switched over must have an IPAllocation, of whichever owner:
+ * otherwise the address can be allocated again. An IPPool does not name its network, so a record on any network with
+ * the range is enough.
  */
 export function checkWhereabouts(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   const networks = importedNetworks(snapshot);
@@ -34,7 +35,7 @@ export function checkWhereabouts(snapshot: ClusterSnapshot, grace: Grace): Findi
   return [...unreadable.map(unreadableFinding), ...[...unrecorded.values()].map(unrecordedFinding)];
 }
 
-/** What is not imported yet is reported as that. */
+/** Networks that are not imported yet have a finding of their own. */
 function importedNetworks(snapshot: ClusterSnapshot): string[] {
   return snapshot.catalog.networks().filter((network) => {
     const object = networkObjectOf(network, (name) => snapshot.networks.get(name));
@@ -42,7 +43,7 @@ function importedNetworks(snapshot: ClusterSnapshot): string[] {
   });
 }
 
-/** null: the address is recorded, of no network of ours, or judged elsewhere. */
+/** null: the address is recorded, on no network of ours, or checked elsewhere. */
 function networkWithoutRecord(
   snapshot: ClusterSnapshot,
   entry: WhereaboutsEntry,
@@ -59,7 +60,7 @@ function networkWithoutRecord(
   return isRecorded ? null : (found[0] ?? null);
 }
 
-/** What a living pod reports itself, checkPods compares; one that ends, or has just begun, may be on its way. */
+/** checkPods compares what a living pod reports itself; a pod that ends, or has just begun, may be in transition. */
 function isJudgedByItsPod(
   { pods }: ClusterSnapshot,
   { pod: named, address }: WhereaboutsEntry,

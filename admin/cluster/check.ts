@@ -20,14 +20,14 @@ import { Grace } from "./grace.ts";
 import { type ClusterNetworkView, clusterNetworks } from "./network-views.ts";
 import { type ClusterSnapshot, readSnapshot } from "./snapshot.ts";
 
-/** Between two looks, ms. The lists of one are not of the same instant: what only one of them shows was on its way. */
+/** Pause between two snapshots, ms. The lists of one are not from one instant: only findings of both count. */
 const LOOK_AGAIN_MS = 2_000;
 
 export type ClusterCheck = Required<CheckReport>;
 
 /**
- * Proves the invariants for the whole cluster, or tells what is wrong. What is younger than `graceSeconds` is not
- * reported. Throws what the API throws.
+ * Checks the invariants of the whole cluster. Findings younger than `graceSeconds` are not reported. Throws errors of
+ * the API.
  */
 export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<ClusterCheck> {
   const definitions = await checkDefinitions(api);

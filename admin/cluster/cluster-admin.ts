@@ -40,7 +40,7 @@ import { clusterNetworks } from "./network-views.ts";
 import { listObjects, readAllocations, readDefinitions } from "./snapshot.ts";
 import { udnNetworks } from "./udn-networks.ts";
 
-/** What is younger is not reported unless asked for, seconds: longer than a controller needs. */
+/** Younger findings are not reported by default, seconds: longer than a controller needs. */
 const GRACE_SECONDS_DEFAULT = 120;
 /** For a release when there is no limit, ms. */
 const RELEASE_MS_MAX = 600_000;
@@ -49,11 +49,11 @@ const MOVE_MS_MAX = 30_000;
 
 export interface ClusterAdminOptions {
   readonly api: KubeApi;
-  /** How long a silence of the API server may be, ms; 0: as long as it likes. */
+  /** Longest silence of the API server, ms; 0: no limit. */
   readonly silenceMs: number;
 }
 
-/** What the objects of a cluster answer, read anew for each question. */
+/** Answers from the objects of a cluster, read again for each question. */
 export class ClusterAdmin implements ClusterAdminApi {
   readonly kind = "cluster";
   readonly #api: KubeApi;
@@ -123,7 +123,7 @@ export class ClusterAdmin implements ClusterAdminApi {
     });
   }
 
-  /** host-local's folders are on the nodes: `dataDir` is a question to a daemon. */
+  /** host-local's folders are on the nodes: a request with `dataDir` is for a daemon. */
   async importByHand({ network, dataDir, dryRun }: ImportRequest): Promise<ImportReport> {
     if (dataDir !== undefined)
       invalid(

@@ -10,10 +10,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
 import { readDefinitions } from "./snapshot.ts";
 
-/**
- * Without a journal: by an address alone every allocation is looked at, because there may be networks that nobody
- * defines any more.
- */
+/** Without a journal, a search by address reads every allocation: a network may have lost its definition. */
 export async function identityInCluster(api: KubeApi, question: IdentityQuestion): Promise<IdentityAnswer> {
   const { catalog } = await readDefinitions(api);
   const facts: NetworkFacts = {
@@ -32,7 +29,7 @@ export async function identityInCluster(api: KubeApi, question: IdentityQuestion
   );
 }
 
-/** Who may not read pods and VMs, or where KubeVirt is gone, is told what the allocations say. */
+/** Without permission to read pods and VMs, or where KubeVirt is gone, the answer comes from the allocations alone. */
 async function vmOrRecorded(
   source: ClusterIdentities,
   holdings: readonly Holding[],

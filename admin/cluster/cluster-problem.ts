@@ -26,11 +26,11 @@ const CERTIFICATE_ERRORS: ReadonlySet<string> = new Set([
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
 ]);
 
-/** Why a cluster gave no answer that can be shown, and what to do about it. */
+/** Why there is no answer from a cluster, with a hint for the operator. */
 export class ClusterProblem extends Error {
   override readonly name = "ClusterProblem";
   readonly hint: string;
-  /** `refused`: the server answered, and said no. `away`: there was no answer of it. */
+  /** `refused`: the server answered with a refusal. `away`: it did not answer. */
   readonly kind: "refused" | "away";
 
   constructor(kind: "refused" | "away", message: string, hint: string) {
@@ -56,7 +56,7 @@ export function unknownResource(path: string): ClusterProblem {
       );
 }
 
-/** The user of the kubeconfig may not do something. */
+/** The user of the kubeconfig lacks a permission. */
 export function forbidden(path: string, said: string): ClusterProblem {
   return new ClusterProblem(
     "refused",

@@ -5,7 +5,7 @@ import { addressOf, isSound } from "../../store/cluster/allocations/allocation-o
 import { viewOf } from "../../store/cluster/allocations/views.ts";
 import type { HistoryFilter, PastPeriod } from "../admin-api.ts";
 
-/** Who has an address and uses it, and who had the ones that rest. The newest first. */
+/** Who has an address and uses it, and the former holders of cooling ones. The newest first. */
 export function clusterHistory(
   allocations: readonly IPAllocation[],
   { network, address, limit }: HistoryFilter,
@@ -28,13 +28,13 @@ function periodsOf(object: IPAllocation): PastPeriod[] {
     ...{ network, address, owner, containerID, interface: name, pod, node },
     ...{ from, until: null, endedBy: null },
   }));
-  // A pod or container holds by using; a claim also without. What was taken in from before Holdfast has no use yet.
+  // A pod or container holds by using; a claim also without. Imported addresses have no use yet.
   if (owner.kind !== "claim" && uses.length > 0) return uses;
   const node = object.status?.node ?? "";
   return [...uses, { ...held, node, from: since, until: null, endedBy: null }];
 }
 
-/** ms; what cannot be read is old. */
+/** ms; an unreadable time is old. */
 function timeOf({ from, until }: PastPeriod): number {
   return parseTime(from ?? until ?? "") || 0;
 }

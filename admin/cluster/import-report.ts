@@ -11,21 +11,21 @@ import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
 import { readAllocations, readDefinitions } from "./snapshot.ts";
 
-/** For recording whose a network is, ms: where it is in use already, its allocations and all pods are listed. */
+/** For recording a network's owner, ms: if it is in use already, its allocations and all pods are listed. */
 const OWNER_MS_MAX = 60_000;
-/** The report says what matters. */
+/** The report has everything that matters. */
 const SILENT = { info() {}, warn() {} };
 
 export interface ClusterImportOptions {
-  /** Default: every network that is ours. */
+  /** Default: every network of ours. */
   readonly network?: string;
   readonly dryRun: boolean;
 }
 
 /**
- * Records, by hand, what claims, living pods and whereabouts have on the networks that are ours, and before that whose
- * each network is: an IPNetwork without it would look like one from before owners were recorded. A dry run only tells.
- * Throws what the API throws, and RefusalError NOT_FOUND.
+ * Records, on request, the addresses that claims, living pods and whereabouts have on our networks, and before that the
+ * owner of each network: an IPNetwork without one would look like one from before owners were recorded. A dry run only
+ * reports. Throws errors of the API, and RefusalError NOT_FOUND.
  */
 export async function importCluster(
   api: KubeApi,
@@ -65,7 +65,7 @@ export async function importCluster(
   return { items, problems };
 }
 
-/** The ranges of networks that the nodes' own configuration defines, as imports have met them. */
+/** The ranges of networks that the nodes' own configuration defines, as recorded by imports. */
 function nodeNetworks(objects: Iterable<IPNetwork>): Map<string, ReturnType<typeof nodeDefinitionsOf>> {
   const found = new Map<string, ReturnType<typeof nodeDefinitionsOf>>();
   for (const object of objects) {

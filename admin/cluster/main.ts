@@ -8,11 +8,11 @@ import { AskingApi } from "./asking-api.ts";
 import { ClusterAdmin } from "./cluster-admin.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
 
-/** What became of a request. Not thrown: the classes of errors of this bundle are not those of the command line's. */
+/** The outcome of a request. Not thrown: this bundle has other error classes than the command line. */
 type ClusterAnswer =
   | { readonly kind: "answered"; readonly body: unknown }
   | {
-      /** `refused`: the cluster, or we, said no. `away`: there is no cluster to ask. */
+      /** `refused`: by the cluster or by us. `away`: the cluster cannot be reached. */
       readonly kind: "refused" | "away";
       readonly code: string;
       readonly message: string;

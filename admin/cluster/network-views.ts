@@ -10,10 +10,10 @@ import { fill } from "../../store/network-space.ts";
 import type { NetworkView } from "../../store/records.ts";
 import type { NetworkWithClaims } from "../admin-api.ts";
 
-/** A network of a cluster: what a node shows of it, counted from everybody's allocations. */
+/** A network of a cluster in the form of a node's, counted from all allocations. */
 export type ClusterNetworkView = NetworkWithClaims & Required<Pick<NetworkWithClaims, "imported">>;
 
-/** Every network that a NAD defines, or that holds addresses though no NAD does any more. In order of their names. */
+/** Every network that a NAD defines, or that has allocations without one. Sorted by name. */
 export function clusterNetworks(
   catalog: Pick<DefinitionCatalog, "networks" | "definitionOf" | "nadsOf" | "accessTo">,
   allocations: Iterable<IPAllocation>,
@@ -59,7 +59,7 @@ function countedView(
   for (const object of members) {
     const cooling = object.status?.state === "Cooling";
     const sinceMs = parseTime(object.status?.since ?? "");
-    // Who gives addresses looks at the same time: a rest that is over is free, though its object is still there.
+    // As allocators count: an address whose cool-down is over is free, though its object still exists.
     const restingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
     fill(pools, { address: addressOf(object), cooling, restingSinceMs }, cooldownSeconds, nowMs);
     if (cooling) continue;

@@ -28,22 +28,22 @@ import { ClusterProblem } from "./cluster-problem.ts";
 /** The networks of the cluster. */
 export interface Definitions {
   readonly catalog: DefinitionCatalog;
-  /** When the NAD that defines a network was made, RFC 3339. */
+  /** When the NAD that defines a network was created, RFC 3339. */
   readonly madeAt: ReadonlyMap<string, string>;
   /** IPNetwork objects by name. */
   readonly networks: ReadonlyMap<string, IPNetwork>;
 }
 
-/** A pod, and whether it is on its way out. */
+/** A pod, and whether it is being deleted. */
 export interface SnapshotPod extends SweptPod {
   readonly beingDeleted: boolean;
 }
 
-/** One reading of everything that decides whether a cluster is in order. */
+/** One reading of everything that the checks need. */
 export interface ClusterSnapshot extends Definitions {
   /** By object name. */
   readonly allocations: ReadonlyMap<string, CachedAllocation>;
-  /** By `namespace/name`; those that make no sense are left out, and then `complete` is false. */
+  /** By `namespace/name`; malformed ones are left out, and then `complete` is false. */
   readonly claims: Readable<ClaimViewWithFact>;
   readonly pods: Readable<SnapshotPod>;
   readonly nodes: ReadonlySet<string>;
@@ -56,7 +56,7 @@ interface Readable<T> {
   readonly complete: boolean;
 }
 
-/** Lists everything, each resource from the quorum. Throws what the API throws. */
+/** Lists everything, each resource by a quorum read. Throws errors of the API. */
 export async function readSnapshot(api: KubeApi): Promise<ClusterSnapshot> {
   const [definitions, claims, pods, allocations, nodes, pools] = await Promise.all([
     readDefinitions(api),

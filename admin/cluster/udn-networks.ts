@@ -31,9 +31,8 @@ interface UdnNetwork {
 
 /**
  * The networks that a (Cluster)UserDefinedNetwork defines and none of ours does, counted from the addresses that pods
- * and claims report: OVN-Kubernetes allocates there. Without those whose nodes have a range each (Layer3), and those
- * that are wrong. None where the kinds are not installed, or not everything of it may be read. Throws ApiAway,
- * ClusterProblem.
+ * and claims report: OVN-Kubernetes allocates there. Without Layer3 networks, whose nodes have a range each, and
+ * invalid ones. Empty if the kinds are not installed or may not be read. Throws ApiAway, ClusterProblem.
  */
 export async function udnNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<NetworkView[]> {
   try {
@@ -113,7 +112,7 @@ async function readHeld(api: KubeApi, networks: ReadonlySet<string>): Promise<Ad
   return held;
 }
 
-/** A claim with nonsense in it is OVN-Kubernetes' concern. */
+/** A malformed claim is OVN-Kubernetes' concern. */
 function addressesOf(claim: ClaimView) {
   try {
     return claimAddresses(claim).map(({ address }) => address);

@@ -148,9 +148,7 @@ export async function importNetwork(
   return { ...result, listed, addresses, problems };
 }
 
-/**
- * Records addresses that are in use; with `dryRun` it only reports them. Throws ApiAway, and NotRecorded at the first.
- */
+/** Records addresses that are in use; with `dryRun` only reports them. Throws ApiAway, and NotRecorded at the first. */
 export async function recordAll(
   api: KubeApi,
   network: string,

@@ -1,9 +1,9 @@
 /*
  * cli/commands/: one file for each command of `holdfast`
  *
- *   process                                     starts one: daemon, controller, metadata, metadata-net
- *   list, show, who, networks, claims, history  look
- *   check                                       says what is wrong, and what to do about it
+ *   process                                     runs one: daemon, controller, metadata, metadata-net
+ *   list, show, who, networks, claims, history  show
+ *   check                                       reports faults, with hints
  *   apply, delete, release, import              change
  *   backup, rebuild                             the state of one node
  *   wait, version                               for scripts

@@ -38,7 +38,7 @@ function targetOf(path: string, clock: Clock): string {
   return join(path, `holdfast-${time}.db`);
 }
 
-/** Device and inode of a folder as it is seen here: the daemon may see another one under that name. */
+/** Device and inode of a folder as seen here: the daemon may see another one under that name. */
 function identityOf(folder: string): string | null {
   try {
     const { dev, ino } = statSync(folder, { bigint: true });
@@ -48,7 +48,7 @@ function identityOf(folder: string): string | null {
   }
 }
 
-/** A backup that nobody can find is none. */
+/** Checks that the backup is where the operator expects it. */
 function refuseUnseen(path: string, bytes: number): void {
   let seen: number | null = null;
   try {

@@ -11,7 +11,7 @@ import { count } from "../human.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";
 import { paint, print, printable } from "../terminal.ts";
 
-/** `holdfast check`: proves what must always be true, or says what is not and what to do. Exit 1 on any finding. */
+/** `holdfast check`: checks the invariants and prints findings with hints. Exit 1 on any finding. */
 export function addCheck(program: Command): void {
   withOutput(program.command("check"))
     .description("proves that nothing is given twice, lost or leaked")

@@ -67,10 +67,7 @@ function claimColumns(nowMs: number): Column<ClaimManifest>[] {
   ];
 }
 
-/**
- * What an operator wants to know first: that it is going, else the reason of its condition, else that nothing used it
- * yet.
- */
+/** The status in a word: being deleted, else the reason of its condition, else never used. */
 function statusText(claim: ClaimManifest): string {
   if (claim.metadata.deletionTimestamp !== undefined) return "Terminating";
   return conditionOf(claim)?.reason ?? "Unused";

@@ -26,7 +26,7 @@ interface DeleteOptions {
   readonly ignoreNotFound?: boolean;
 }
 
-/** `holdfast delete`: takes away claims and network definitions, by manifest or by name. */
+/** `holdfast delete`: deletes claims and network definitions, by manifest or by name. */
 export function addDelete(program: Command, clock: Clock): void {
   withFiles(program.command("delete"))
     .usage("-f <file> | claim <name> | network <name>")
@@ -123,7 +123,7 @@ async function report(
   print(`${resultName(result)} terminating: ${usersText(held)}\n`);
 }
 
-/** When a claim in use will be gone. */
+/** When a claim in use will be deleted. */
 function usersText(held: readonly AllocationView[]): string {
   const users = held[0]?.attachments ?? [];
   const ends = users.map(({ pod, containerID, interface: name }) => {

@@ -70,7 +70,7 @@ function historyColumns(nowMs: number): Column<PastPeriod>[] {
   ];
 }
 
-/** A claim's holding has no user of its own: each use has a line beside it. */
+/** A claim's holding has no user of its own: each use is a line of its own. */
 function userText({ owner, containerID, interface: name, pod }: PastPeriod): string {
   return containerID === null ? "" : usersOf(owner, [{ containerID, interface: name ?? "", pod }]);
 }

@@ -17,7 +17,7 @@ const ACTIONS: Readonly<Record<ImportItem["action"], string>> = {
   undefined: "network not defined yet",
 };
 
-/** `holdfast import`: records what was in use before a network was ours. Exit 1 when something could not be. */
+/** `holdfast import`: records addresses from before a network was ours. Exit 1 when some could not be recorded. */
 export function addImport(program: Command): void {
   withOutput(program.command("import"))
     .description("records addresses in use from before Holdfast")
@@ -62,7 +62,7 @@ const COLUMNS: readonly Column<ImportItem>[] = [
   { header: "FROM", cell: ({ source }) => printable(source) },
 ];
 
-/** "Nothing is in use" is true of these folders only: a network that nothing defines yet may have had another `dataDir`. */
+/** "Nothing is in use" holds for these folders only: a network without a definition may have had another `dataDir`. */
 function noteFolders(folders: readonly string[]): void {
   if (folders.length > 0) note(`looked in ${folders.map(printable).join(", ")}`);
   note("if host-local had another dataDir: holdfast import --dry-run --network NAME --data-dir FOLDER");

@@ -9,7 +9,7 @@ import { formatOf, printList, withOutput } from "../output.ts";
 
 const FILTERS = ["network", "address", "pod", "claim", "vm", "node"] as const;
 
-/** `holdfast list`: every allocation, or those that pass all filters given. */
+/** `holdfast list`: every allocation, or those that match all filters. */
 export function addList(program: Command, clock: Clock): void {
   withOutput(program.command("list"))
     .description("every allocation, or those of a pod, VM, node …")

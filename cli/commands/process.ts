@@ -7,7 +7,7 @@ import { defaultOf, flagOf, type Setting } from "../../platform/settings/setting
 /** Options of every command that are settings, too. */
 type Everywhere = Readonly<{ socket?: string; kubeconfig?: string }>;
 
-/** What `--help` calls a value, unless the setting says so itself. */
+/** The placeholder of a value in `--help`, unless the setting has its own. */
 const PLACEHOLDERS: Readonly<Record<Exclude<Setting["type"], "choice" | "number">, string>> = {
   name: "name",
   file: "file",
@@ -20,7 +20,7 @@ const PLACEHOLDERS: Readonly<Record<Exclude<Setting["type"], "choice" | "number"
   address: "host:port",
 };
 
-/** `holdfast daemon` and the other processes. The code of each is a bundle of its own, read only here. */
+/** `holdfast daemon` and the other processes. The code of each is a bundle of its own, loaded only here. */
 export function addProcess(name: ProcessName): (program: Command) => void {
   const { description, settings, configFile }: Process = PROCESSES[name];
   return (program) => {

@@ -34,7 +34,7 @@ function rebuildRequest(from: string | undefined, replace: boolean | undefined):
   return replace ? { from, replace } : { from };
 }
 
-/** `holdfast rebuild`: tells a daemon whose database was put aside what to go on with. */
+/** `holdfast rebuild`: tells a daemon whose database was put aside how to continue. */
 export function addRebuild(program: Command, clock: Clock): void {
   program
     .command("rebuild")
@@ -62,7 +62,7 @@ export function addRebuild(program: Command, clock: Clock): void {
           : `rebuilt from ${from}; the daemon serves again\n`,
       );
       if (from === undefined) note(EMPTY_WARNING);
-      // Else the daemon has compared the two, and would have refused.
+      // Otherwise the daemon has compared the two, and would have refused.
       else if (!isCompared) note(BACKUP_WARNING);
     });
 }

@@ -7,7 +7,7 @@ import type { Client } from "../client.ts";
 import { CommandError, EXIT } from "../failure.ts";
 import { print, printable } from "../terminal.ts";
 
-/** `holdfast release ADDRESS`: takes an address back that nobody else will give back. */
+/** `holdfast release ADDRESS`: releases an address that nothing else would release. */
 export function addRelease(program: Command, clock: Clock): void {
   program
     .command("release")
@@ -44,7 +44,7 @@ async function onlyNetworkOf(clock: Clock, client: Client, address: string): Pro
   return first;
 }
 
-/** The API's hint knows nothing of the command line's way out. */
+/** The API's hint does not know the command line's option. */
 function mentionForce(error: unknown): never {
   if (!(error instanceof CommandError) || error.code !== "IN_USE") throw error;
   throw new CommandError(error.message, {

@@ -10,7 +10,7 @@ import { ownerText, sourceText } from "../network-ranges.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
 import { print, printable } from "../terminal.ts";
 
-/** `holdfast show NETWORK`: what one network is, how full it is, and who holds its addresses. */
+/** `holdfast show NETWORK`: one network, how full it is, and who holds its addresses. */
 export function addShow(program: Command, clock: Clock): void {
   withOutput(program.command("show"))
     .description("one network: definition, counts and holders")

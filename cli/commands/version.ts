@@ -6,13 +6,13 @@ import { CommandError } from "../failure.ts";
 import { formatOf, printDocument, withOutput } from "../output.ts";
 import { note, print, printable } from "../terminal.ts";
 
-/** `holdfast version`: of this program, and of the daemon when it answers. */
+/** `holdfast version`: of this program, and of the daemon if it answers. */
 export function addVersion(program: Command): void {
   withOutput(program.command("version"))
     .description("of this program, and of the daemon if it answers")
     .action(async (_options: unknown, command: Command) => {
       const client = clientOf(command);
-      // A cluster has a daemon on each node, and they may differ.
+      // A cluster has a daemon on each node, and their versions may differ.
       const daemon = client.kind === "node" ? await daemonVersion(client) : null;
       const format = formatOf(command);
       if (format === "json" || format === "yaml") await printDocument(format, { client: VERSION, daemon });

@@ -8,11 +8,11 @@ import { SocketClient } from "../socket-client.ts";
 
 /** Between two attempts, ms. */
 const AGAIN_MS = 100;
-/** A daemon that answers becomes ready at once, or only when an API server or an operator has done something. */
+/** A daemon that answers becomes ready at once, or only after an API server or an operator has acted. */
 const READY_MS_MAX = 5_000;
 const SECONDS_DEFAULT = 60;
 
-/** `holdfast wait`: for whatever is started after the daemon. */
+/** `holdfast wait`: for units that start after the daemon. */
 export function addWait(program: Command, clock: Clock): void {
   program
     .command("wait")
@@ -51,7 +51,7 @@ function hasEnded(pid: number): boolean {
   }
 }
 
-/** Where the daemon of this node serves: it may have been told in its file. */
+/** The daemon's socket on this node, which may be in its configuration file. */
 async function socketOf(command: Command): Promise<string> {
   const { socket } = command.optsWithGlobals<{ socket?: string }>();
   if (socket !== undefined) return socket;

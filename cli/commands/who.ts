@@ -15,12 +15,12 @@ import { identityColumns, rowsOf } from "../identity-columns.ts";
 import { formatOf, printDocument, printList, withOutput } from "../output.ts";
 import { note, print, printable, printError } from "../terminal.ts";
 
-/** Other ways than an address to say who is meant. */
+/** Subjects other than an address. */
 const SUBJECTS = ["pod", "vm", "container"] as const;
 
 type Options = { readonly network?: string } & { readonly [Subject in (typeof SUBJECTS)[number]]?: string };
 
-/** `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when nobody does. */
+/** `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when it is free. */
 export function addWho(program: Command, clock: Clock): void {
   withOutput(program.command("who"))
     .description("who holds an address now, and where it is used")
@@ -48,7 +48,7 @@ export function addWho(program: Command, clock: Clock): void {
     });
 }
 
-/** A VM, pod or container with everything it has. */
+/** A VM, pod or container with all its addresses. */
 async function whoIs(query: Query, command: Command): Promise<void> {
   const answer = await clientOf(command).get("/v1/identity", query);
   const columns = identityColumns();
@@ -82,7 +82,7 @@ async function whoHolds(
   note(last ? lastHolderText(last, clock.wallMs()) : "last holder: none in the history");
 }
 
-/** Whoever is behind the address, on each network that has it. */
+/** The identity behind the address, on each network that has it. */
 async function identitiesOf(
   client: Client,
   address: string,
@@ -93,14 +93,14 @@ async function identitiesOf(
     try {
       identities.push(await client.get("/v1/identity", { address, network }));
     } catch (error) {
-      // Given back since the allocations were read.
+      // Released since the allocations were read.
       if (!(error instanceof CommandError && error.code === "NOT_FOUND")) throw error;
     }
   }
   return identities;
 }
 
-/** Of the latest periods the one that ended last: a claim holds on after its last use. */
+/** Of the latest periods, the one that ended last: a claim still holds after its last use. */
 async function lastPeriod(client: Client, query: Query): Promise<PastPeriod | undefined> {
   const { items } = await client.get("/v1/history", { ...query, limit: "100" });
   return items.toSorted(

@@ -8,12 +8,12 @@ import type { LocalVms } from "../allocation-source.ts";
 import type { Holding, Use } from "../holding.ts";
 import type { IdentityVm } from "../wire.ts";
 
-/** Pods whose VM is remembered: a pod runs one VM all its life. */
+/** Pods whose VM is cached: a pod runs the same VM all its life. */
 const PODS_REMEMBERED_MAX = 10_000;
 /** A guest waits for the answer, ms. */
 const LEARN_MS_MAX = 5_000;
 
-/** The VM behind a pod, from its VMI; of one that is stopped, from its claim and the VirtualMachine. */
+/** The VM of a pod, from its VMI; of a stopped VM, from its claim and the VirtualMachine. */
 export class ClusterVms implements LocalVms {
   readonly #api: KubeApi;
   readonly #pods: PodDirectory;
@@ -44,7 +44,7 @@ export class ClusterVms implements LocalVms {
     return pod && vmi ? `${pod.namespace}/${vmi.name}` : null;
   }
 
-  /** Of any state. Throws ApiAway. */
+  /** The VM of a pod in any state. Throws ApiAway. */
   async find(holdings: readonly Holding[]): Promise<IdentityVm | null> {
     if (podsOf(holdings).length > 0) {
       await this.learn(holdings);
@@ -58,7 +58,7 @@ export class ClusterVms implements LocalVms {
     return null;
   }
 
-  /** Of many requests at once only the first asks. */
+  /** Concurrent calls share one request. */
   #learn(use: PodUse, holding: Holding): Promise<void> {
     const key = keyOf(use);
     if (this.#known.has(key)) return Promise.resolve();
@@ -75,7 +75,7 @@ export class ClusterVms implements LocalVms {
       const { vm } = await this.#pods.vmFacts(found.view, deadlineMs);
       if (vm !== null) return vm;
     }
-    // The pod, or its VMI, is gone for good, and its container is not yet.
+    // The pod or its VMI is gone, but its container still runs.
     return this.#stopped(holding, deadlineMs);
   }
 
@@ -96,7 +96,7 @@ export class ClusterVms implements LocalVms {
 
 type PodUse = Use & { readonly pod: PodIdentity };
 
-/** Everybody with a pod, each container once. */
+/** All users with a pod, each container once. */
 function podsOf(holdings: readonly Holding[]): { use: PodUse; holding: Holding }[] {
   const byContainer = new Map<string, { use: PodUse; holding: Holding }>();
   for (const holding of holdings) {
@@ -109,7 +109,7 @@ function podsOf(holdings: readonly Holding[]): { use: PodUse; holding: Holding }
   return [...byContainer.values()];
 }
 
-/** A runtime that names no UID is believed no more than its container. */
+/** Without a UID from the runtime, the pod's identity is no more reliable than its container's. */
 function keyOf({ pod, containerID }: PodUse): string {
   return pod.uid === "" ? `container ${containerID}` : pod.uid;
 }

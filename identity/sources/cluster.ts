@@ -31,22 +31,22 @@ import type { IdentityQuestion } from "../query.ts";
 import type { IdentityVm } from "../wire.ts";
 import type { ClusterVms } from "./cluster-vms.ts";
 
-/** For everything that one question needs of the API, ms. */
+/** For all API requests of one question, ms. */
 const QUESTION_MS_MAX = 10_000;
 
 export interface ClusterIdentityParts {
   readonly api: KubeApi;
   readonly facts: Pick<NetworkFacts, "definition">;
   readonly vms: ClusterVms;
-  /** All that may have an address; null: every allocation is looked at, for nobody knows them. */
+  /** All networks that may have an address; null: unknown, so every allocation is read. */
   networks(): readonly string[] | null;
-  /** An attachment that the API still shows and that has ended: nobody has told it yet. */
+  /** Whether an attachment in the API has ended although the API does not show it yet. */
   hasEnded?(network: string, attachment: AllocationAttachment): boolean;
 }
 
 /**
- * The identities of a cluster. Who has an address is read from its object, by name, each time; what else they have is
- * found through their claims and labels, and then read by name as well.
+ * The identities of a cluster. The holder of an address is read from its object, by name, each time; its other
+ * addresses are found through claims and labels, and then also read by name.
  */
 export class ClusterIdentities implements AllocationSource {
   readonly #parts: ClusterIdentityParts;
@@ -73,7 +73,7 @@ export class ClusterIdentities implements AllocationSource {
     return this.#parts.vms.find(holdings);
   }
 
-  /** What else the same VM, pod or claim has: while something runs, what the same pods use. */
+  /** Other addresses of the same VM, pod or claim: while something runs, those that the same pods use. */
   async #partners(first: Holding, deadlineMs: number): Promise<Holding[]> {
     const { owner, state } = first;
     const isStoppable = owner.kind === "claim" && state === "Bound";
@@ -93,7 +93,7 @@ export class ClusterIdentities implements AllocationSource {
     );
   }
 
-  /** The addresses of the claims of the same VM, in its namespace; without a VM those of the claim alone. */
+  /** The addresses of all claims of the same VM, in its namespace; without a VM, those of the claim alone. */
   async #claimed({ owner, vm }: Holding, deadlineMs: number): Promise<Name[]> {
     const names: Name[] = [];
     await this.#parts.api.list({
@@ -105,7 +105,7 @@ export class ClusterIdentities implements AllocationSource {
     return names;
   }
 
-  /** A watch cache may find them: each is read before it counts. */
+  /** Candidates may come from a watch cache: each is read before it counts. */
   async #labelled(uid: string, deadlineMs: number): Promise<Name[]> {
     const names: Name[] = [];
     const query = { labelSelector: labelSelector(LABEL_OWNER, uid), resourceVersion: "0" };
@@ -161,7 +161,7 @@ export class ClusterIdentities implements AllocationSource {
 
 type Name = { readonly network: string; readonly address: ReturnType<typeof addressOf> };
 
-/** The addresses of a claim, if it is the one of that UID or belongs to that VM. */
+/** The addresses of a claim, if it has that UID or belongs to that VM. */
 function namesOf(object: unknown, uid: string, vm: Holding["vm"]): Name[] {
   try {
     const claim = projectClaim(object);
@@ -169,7 +169,7 @@ function namesOf(object: unknown, uid: string, vm: Holding["vm"]): Name[] {
     if (claim.uid !== uid && !ofVm) return [];
     return claimAddresses(claim).map(({ address }) => ({ network: claim.network, address }));
   } catch (error) {
-    // One that cannot be read names no address; who has which is read from the allocations all the same.
+    // A malformed entry names no address; holders are read from the allocations in any case.
     if (error instanceof MalformedObjectError || error instanceof RefusalError) return [];
     throw error;
   }

@@ -15,14 +15,14 @@ import { containersOf, type Holding, holdingsOf, inOrder, merged } from "../hold
 import type { IdentityQuestion } from "../query.ts";
 import type { IdentityVm } from "../wire.ts";
 
-/** Outside Kubernetes nobody but the claim knows how the guest's firmware is set up. */
+/** Outside Kubernetes only the claim tells how the guest's firmware is set up. */
 const FIRMWARE_ANNOTATION = "metadata.holdfast.dev/firmware-uuid";
 
 type StandaloneIdentityStore = Pick<Allocations, "list"> &
   Pick<IdentityStore, "attachmentsOfContainer"> &
   ClaimsOfVms;
 
-/** The identities of a node that stands alone: allocations, claims and attachments are all in its database. */
+/** The identities of a standalone node: allocations, claims and attachments are all in its database. */
 export class StandaloneIdentities implements AllocationSource, LocalVms {
   readonly #store: StandaloneIdentityStore;
   readonly #facts: Pick<NetworkFacts, "definition">;
@@ -40,7 +40,7 @@ export class StandaloneIdentities implements AllocationSource, LocalVms {
       const used = containers
         .flatMap(({ containerID }) => this.#store.attachmentsOfContainer(containerID))
         .flatMap(holdingsOf);
-      // Else it has ended since, and the answer is another one.
+      // Otherwise it has ended since, and the answer is another one.
       if (matchingHolding(question, used) !== undefined) return merged(used);
     }
   }
@@ -70,7 +70,7 @@ export class StandaloneIdentities implements AllocationSource, LocalVms {
     return ofOneNetwork(question, await this.#list({ address, network }));
   }
 
-  /** The other addresses of whoever is stopped or has gone: of its VM, else of the same owner. */
+  /** The other addresses of a stopped or released holder: of its VM, else of the same owner. */
   async #withPartners(found: readonly Holding[]): Promise<readonly Holding[]> {
     const [{ owner, vm, state }] = found as [Holding];
     const name = `${owner.namespace}/${owner.name}`;
@@ -106,7 +106,7 @@ export class StandaloneIdentities implements AllocationSource, LocalVms {
     const claim = this.#store.claimByUid(uid);
     if (claim === null) return null;
     const firmwareUuid = readUuid(claim.annotations[FIRMWARE_ANNOTATION]);
-    // The annotation says that there is a VM, even where nobody has told its name.
+    // The annotation shows that there is a VM, even if its name is unknown.
     if (claim.vm.name === "" && firmwareUuid === null) return null;
     return {
       namespace: claim.namespace,

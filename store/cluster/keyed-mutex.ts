@@ -58,9 +58,7 @@ export function ownerKey(owner: Pick<Owner, "kind" | "namespace" | "name" | "uid
     : `${owner.kind} ${owner.uid} ${owner.interface}`;
 }
 
-/**
- * The same of an ADD that has not been decided; null: a container outside of Kubernetes, which has a turn of its own.
- */
+/** The key of an ADD before its decision; null: a container outside of Kubernetes, which has a key of its own. */
 export function attachKey({ claim, pod, interface: interfaceName }: AttachWant): string | null {
   if (claim !== null) return ownerKey({ kind: "claim", ...claim, uid: "", interface: "" });
   return pod && ownerKey({ kind: "pod", ...pod, interface: interfaceName });

@@ -15,19 +15,22 @@ import { type OvnInterface, type OvnPod, projectOvnPod } from "./objects.ts";
 import { OvnWatch } from "./watch.ts";
 
 /**
- * A pod counts as read just now for so long, ms. The next owner of an address cannot ask within it: OVN-Kubernetes
- * gives it on when the last pod has ended, and a guest has to boot first. A guest's boot of 28 requests costs one or
- * two reads.
+ * How long a read of a pod counts as current, ms. The next owner of an address cannot send a request within it:
+ * OVN-Kubernetes allocates the address again when the last pod has ended, and a guest has to boot first. The 28 requests
+ * of a guest's boot cost one or two reads.
  */
 const FRESH_MS = 1_000;
 const SYNC_MS_MAX = 5_000;
 const READ_MS_MAX = 3_000;
-/** Pods remembered with what was read of them; beyond it the oldest is read again. */
+/** Pods cached with what was read of them; beyond that the oldest is dropped. */
 const REMEMBERED_MAX = 10_000;
 
 export interface OvnIdentityOptions {
   readonly api: KubeApi;
-  /** The one network whose requests are answered: fixed by the deployment, since only the network's pods can ask. */
+  /**
+   * The one network whose requests are answered. Fixed by the deployment, since only the network's pods can send
+   * requests.
+   */
   readonly network: string;
   readonly log: Pick<Log, "info" | "warn">;
   /** Whether sessions with tokens are offered to guests; default optional. */
@@ -39,7 +42,7 @@ interface Read {
   readonly atMs: number;
 }
 
-/** Who is behind an address of a network that OVN-Kubernetes allocates, asked of the API. `start` before `find`. */
+/** The identities on a network that OVN-Kubernetes allocates, from the API. Call `start` before `find`. */
 export function createOvnIdentity(options: OvnIdentityOptions): OvnIdentity {
   return new OvnIdentity(options);
 }
@@ -62,13 +65,13 @@ export class OvnIdentity implements IdentitySource {
     this.#watch.start();
   }
 
-  /** Why nobody can be told who asks; null: they can. */
+  /** Why identities cannot be determined; null: they can. */
   notReady(): string | null {
     if (!this.#watch.known) return "the pods of the network are not known yet: the API server does not say";
     return this.#watch.deaf ? "the API server cannot be heard" : null;
   }
 
-  /** The API's client stays open. */
+  /** Does not close the API's client. */
   close(): Promise<void> {
     return this.#watch.stop();
   }
@@ -92,7 +95,7 @@ export class OvnIdentity implements IdentitySource {
     const read = await Promise.all(this.#watch.podsWith(address).map((pod) => this.#fresh(pod)));
     const pods = read.filter((pod) => pod !== null).filter((pod) => this.#watch.has(pod, address));
     if (pods.length === 0) {
-      // A guest takes a 404 for the last word, and its pod may be one that we have not heard of yet.
+      // A guest takes a 404 as final, and its pod may not have been seen yet.
       if (read.length > 0 || this.#watch.deaf)
         throw new IdentityAway(`the pod that has ${address} now is not known yet`);
       return null;
@@ -109,7 +112,7 @@ export class OvnIdentity implements IdentitySource {
     return this.#view(pods, vms as VmFacts[]);
   }
 
-  /** The pod as the API server has it now; null: it is gone, or another one. Throws ApiAway. */
+  /** The pod as the API server has it now; null: it is gone, or another pod has its name. Throws ApiAway. */
   #fresh(seen: OvnPod): Promise<OvnPod | null> {
     const known = this.#reads.get(seen.uid);
     if (known && this.#options.api.clock.monotonicMs() - known.atMs < FRESH_MS) return known.pod;
@@ -134,7 +137,7 @@ export class OvnIdentity implements IdentitySource {
   }
 
   #view(pods: readonly OvnPod[], vms: readonly VmFacts[]): IdentityView {
-    // Of two VMIs of one VM the later one is alive.
+    // Of two VMIs of one VM, the later one is alive.
     const order = pods.map((_, i) => i).sort((a, b) => compare(pods[b] as OvnPod, pods[a] as OvnPod));
     const [latest = 0] = order;
     const pod = pods[latest] as OvnPod;
@@ -191,7 +194,7 @@ export class OvnIdentity implements IdentitySource {
   }
 }
 
-/** A connection's address as a socket tells it; null: it is none. */
+/** A connection's address as a socket reports it; null: it is not an address. */
 function canonical(address: string): string | null {
   try {
     return formatAddress(parseAddress(address.replace(/^::ffff:(?=\d+\.)/i, "")));

@@ -6,20 +6,20 @@ import { objectAt, readMetadata } from "../../../kube/views/object-metadata.ts";
 import { POD_NETWORKS_ANNOTATION, type PodView, projectPod } from "../../../kube/views/pod-view.ts";
 import { type PodNetwork, readPodNetworks } from "./pod-networks.ts";
 
-/** `type` of the plugin that OVN-Kubernetes attaches pods with. */
+/** `type` of OVN-Kubernetes' plugin. */
 const OVN_PLUGIN = "ovn-k8s-cni-overlay";
-/** The interface in the pod of a primary network that users define. */
+/** The pod's interface on a user-defined primary network. */
 const PRIMARY_INTERFACE = "ovn-udn1";
 
-/** A launcher pod and what OVN-Kubernetes gave it. */
+/** A launcher pod and its networks according to OVN-Kubernetes. */
 export interface OvnPod extends Omit<PodView, "annotations"> {
-  /** Its containers run: before, an address in the annotation is a wish of whoever wrote it. */
+  /** Its containers run. Before that, addresses in the annotation may have been written by anybody. */
   readonly running: boolean;
   readonly networks: readonly OvnInterface[];
 }
 
 export interface OvnInterface extends PodNetwork {
-  /** null: nobody says. */
+  /** null: not known. */
   readonly interface: string | null;
 }
 
@@ -33,7 +33,7 @@ export interface OvnNad {
   readonly mtu: number | null;
 }
 
-/** Keeps of a pod what tells who it is; null: it has nothing of OVN-Kubernetes. Throws MalformedObjectError. */
+/** Projects a pod to what identifies it; null: it has no network of OVN-Kubernetes. Throws MalformedObjectError. */
 export function projectOvnPod(object: unknown): OvnPod | null {
   const { annotations, ...view } = projectPod(object, { addresses: true });
   const networks = readPodNetworks(annotations[POD_NETWORKS_ANNOTATION]);
@@ -54,7 +54,7 @@ export function projectOvnPod(object: unknown): OvnPod | null {
   };
 }
 
-/** null: it is none of OVN-Kubernetes, or cannot be read. Throws MalformedObjectError. */
+/** null: it is not OVN-Kubernetes' or cannot be read. Throws MalformedObjectError. */
 export function projectOvnNad(object: unknown): OvnNad | null {
   const { key, uid, resourceVersion } = readMetadata(object, "NetworkAttachmentDefinition");
   const { config } = objectAt(object, "spec", "NetworkAttachmentDefinition");
@@ -67,7 +67,7 @@ export function projectOvnNad(object: unknown): OvnNad | null {
   return { key, uid, resourceVersion, network: name, mtu: typeof mtu === "number" && mtu > 0 ? mtu : null };
 }
 
-/** An IPAMClaim of one network; null: it is another's. Throws MalformedObjectError. */
+/** An IPAMClaim of one network; null: it belongs to another. Throws MalformedObjectError. */
 export function projectClaimOf(network: string): (object: unknown) => ClaimView | null {
   return (object) => {
     const claim = projectClaim(object);

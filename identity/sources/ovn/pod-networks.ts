@@ -2,9 +2,9 @@ import { isObject, isTooDeep } from "../../../ipam/definition/definition-keys.ts
 import { type Address, parseAddress } from "../../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 
-/** What OVN-Kubernetes gave a pod on one network. */
+/** A pod's addresses on one network, from OVN-Kubernetes. */
 export interface PodNetwork {
-  /** The NetworkAttachmentDefinition, `namespace/name`: several networks may have one of that name, in other namespaces. */
+  /** The NetworkAttachmentDefinition, `namespace/name`: networks in several namespaces may have NADs of one name. */
   readonly nad: string;
   readonly addresses: readonly InterfaceAddress[];
   readonly gateways: readonly Address[];
@@ -12,14 +12,14 @@ export interface PodNetwork {
   readonly primary: boolean;
 }
 
-/** Addresses and gateways of one network of a pod: more than any has. */
+/** Addresses and gateways of one network of a pod: more than any pod has. */
 const TEXTS_MAX = 64;
 /** The key of the cluster's default network. */
 const DEFAULT = "default";
 
 /**
- * Reads the value of the annotation `k8s.ovn.org/pod-networks`, without the cluster's default network. An entry that cannot
- * be read as a whole is left out: half of it would be a guess.
+ * Parses the annotation `k8s.ovn.org/pod-networks`, without the cluster's default network. An entry that cannot be read
+ * completely is skipped: half of it would be a guess.
  */
 export function readPodNetworks(text: string | undefined): PodNetwork[] {
   const map = parse(text);
@@ -31,7 +31,7 @@ export function readPodNetworks(text: string | undefined): PodNetwork[] {
 }
 
 function readEntry(key: string, entry: Readonly<Record<string, unknown>>): PodNetwork | null {
-  // A pod with several interfaces on one NAD has a number behind the name.
+  // A pod with several interfaces on one NAD has a number after the name.
   const [, nad] = /^([^/]+\/[^/]+)(?:\/\d+)?$/.exec(key) ?? [];
   if (nad === undefined) return null;
   try {

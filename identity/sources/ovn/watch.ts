@@ -14,7 +14,7 @@ import {
   projectOvnPod,
 } from "./objects.ts";
 
-/** Only VMs are answered; of the other pods of a cluster nothing is kept. */
+/** Only VMs are answered; other pods are not kept. */
 const LAUNCHERS = "kubevirt.io=virt-launcher";
 
 export interface OvnWatchOptions {
@@ -31,7 +31,7 @@ export class OvnWatch {
   readonly #pods: Reflector<OvnPod>;
   readonly #claims: Reflector<ClaimView>;
   readonly #states = new Map<string, ReflectorState>();
-  /** Keys of pods by address, on whichever network: which NAD is of which network may be heard later. */
+  /** Keys of pods by address, on any network: the network of a NAD may become known later. */
   readonly #keys = new Map<string, Set<string>>();
 
   constructor({ api, network, log }: OvnWatchOptions) {
@@ -78,7 +78,7 @@ export class OvnWatch {
     await Promise.all([this.#nads, this.#pods, this.#claims].map((one) => one.stop()));
   }
 
-  /** False: it took too long. */
+  /** Returns false if it took too long. */
   async ready(msMax: number): Promise<boolean> {
     if (this.known) return true;
     const inTime = timeoutSignal(this.#clock, msMax);
@@ -86,12 +86,12 @@ export class OvnWatch {
     return this.known;
   }
 
-  /** Whether everything was heard of at least once. */
+  /** Whether everything was listed at least once. */
   get known(): boolean {
     return this.#nads.synced && this.#pods.synced;
   }
 
-  /** Whether pods may have come, or changed, of which nothing was heard. */
+  /** Whether the watch may have missed pods. */
   get deaf(): boolean {
     return [NADS_PATH, PODS_PATH].some((path) => this.#states.get(path) === "away");
   }
@@ -144,7 +144,7 @@ export class OvnWatch {
   }
 }
 
-/** A UserDefinedNetwork is one namespace's, which begins its name: rights in that namespace are enough then. */
+/** A UserDefinedNetwork's name begins with its namespace: permissions in that namespace are enough then. */
 function namespaceOf(network: string): string | null {
   if (network.startsWith("cluster_udn_")) return null;
   return /^([a-z0-9][-a-z0-9]*)_/.exec(network)?.[1] ?? null;

@@ -1,8 +1,6 @@
 import type { IdentityAnswer, IdentityInterface, IdentityPod } from "../identity/wire.ts";
 import { distinct, shortContainerId } from "./holder.ts";
 import type { Column } from "./table.ts";
-
-/** One interface of an identity. */
 export interface IdentityRow {
   readonly answer: IdentityAnswer;
   readonly interface: IdentityInterface;

@@ -1,7 +1,5 @@
 import { DAEMON_SETTINGS } from "../platform/settings/daemon.ts";
 import { CommandError, EXIT } from "./failure.ts";
-
-/** The daemon's default socket. */
 export const SOCKET_DEFAULT = DAEMON_SETTINGS.socket.default;
 
 /** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */

@@ -56,8 +56,6 @@ export function composeIdentity(
     interfaces: interfacesOf(all, facts),
   };
 }
-
-/** The state of the holdings of one identity. */
 export function stateOf(holdings: readonly Holding[]): IdentityView["state"] {
   const users = new Set(holdings.flatMap(({ uses }) => uses.map(userKey)));
   if (users.size > 1) return "migrating";

@@ -18,8 +18,6 @@ export interface Holding {
   readonly mac: string | null;
   readonly uses: readonly Use[];
 }
-
-/** The holdings of an attachment of this node. */
 export function holdingsOf(attachment: Attachment): Holding[] {
   const { network, owner, mac, containerId, interface: name, node, pod, sinceMs } = attachment;
   const use: Use = { containerID: containerId, interface: name, node, pod, since: isoTime(sinceMs) };

@@ -30,8 +30,6 @@ export interface ClaimCondition {
 
 /** Longest message that the schema of IPAMClaim accepts, in characters. */
 export const CONDITION_MESSAGE_CHARS_MAX = 32_768;
-
-/** The condition of a claim that has its addresses. */
 export function allocatedCondition(time: string): ClaimCondition {
   return goodCondition("IP addresses successfully allocated", time);
 }

@@ -6,7 +6,7 @@ import { namespacedPath } from "./objects.ts";
 
 /** One event per object and reason in this time, ms: a refusal that is repeated at every retry is reported once. */
 const REPEAT_MS = 300_000;
-/** Objects and reasons remembered; beyond it the oldest is forgotten, and may be said again. */
+/** Objects and reasons remembered; beyond it the oldest is forgotten, and may be reported again. */
 const REMEMBERED_MAX = 5_000;
 /** Events under way; more are dropped: they tell what logs and conditions tell too. */
 const IN_FLIGHT_MAX = 50;
@@ -49,10 +49,10 @@ export interface EventWriterOptions {
   readonly host: string;
 }
 
-/** Writes core/v1 Events, seldom. Never throws, and nobody waits for it. */
+/** Writes core/v1 Events, at a limited rate. Never throws, and nothing waits for it. */
 export class EventWriter {
   readonly #options: EventWriterOptions;
-  /** When each was last said, oldest first. */
+  /** When each was last written, oldest first. */
   readonly #writtenMs = new BoundedMap<string, number>(REMEMBERED_MAX);
   #inFlightCount = 0;
   #sequence = 0;
@@ -63,15 +63,6 @@ export class EventWriter {
 
   /** Something is wrong. `reason` is a word in CamelCase. */
   warn(object: EventObject, reason: string, message: string): void {
-    this.#write("Warning", object, reason, message);
-  }
-
-  /** Something happened. */
-  note(object: EventObject, reason: string, message: string): void {
-    this.#write("Normal", object, reason, message);
-  }
-
-  #write(type: "Warning" | "Normal", object: EventObject, reason: string, message: string): void {
     if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`)) return;
     const { api, component, host } = this.#options;
     const { clock } = api;
@@ -86,7 +77,7 @@ export class EventWriter {
       kind: "Event",
       metadata: { namespace, name: `${name.slice(0, 200)}.${suffix}` },
       involvedObject: { apiVersion, kind, name, uid, ...(object.namespace ? { namespace } : {}) },
-      type,
+      type: "Warning",
       reason,
       message: cutMessage(message, MESSAGE_CHARS_MAX),
       source: { component, host },

@@ -66,8 +66,6 @@ export class ObjectClient {
   replace(path: string, object: object, deadlineMs?: number): Promise<WriteOutcome> {
     return this.#write({ method: "PUT", path, body: object }, deadlineMs);
   }
-
-  /** A merge patch. */
   patch(path: string, body: object, deadlineMs?: number): Promise<WriteOutcome> {
     return this.#write({ method: "PATCH", patch: "merge", path, body }, deadlineMs);
   }

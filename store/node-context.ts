@@ -22,8 +22,6 @@ export interface NodeContext {
   /** For tests of crashes. */
   readonly killPoint?: PassKillPoint;
 }
-
-/** The log of a store. */
 export type StoreLog = Pick<Log, "info" | "error">;
 /** A cluster's store also warns about other nodes and the API server. */
 export type ClusterStoreLog = Pick<Log, "info" | "warn" | "error">;

@@ -33,8 +33,6 @@ export type DecidePlan = (known: string | null, attachments: readonly Attachment
  *   AdminStore                  operators; Manifests: where they apply claims and definitions here
  *   StoreLifecycle              the daemon that opens it
  */
-
-/** Attachments of this node. */
 export interface NodeAttachments {
   attachment(network: string, containerId: string, interfaceName: string): Attachment | undefined;
   attachmentsAfter(id: number, limit: number): Attachment[];

@@ -35,8 +35,6 @@ export interface CandidateOptions {
   /** What a pod reports, for callers that read a pod for several networks. */
   readonly addressesOf?: (pod: PodView) => StatusAddresses;
 }
-
-/** A pod, and what it reports. */
 interface ReportingPod {
   readonly pod: PodView;
   readonly held: readonly PodAddress[];

@@ -10,7 +10,6 @@ import {
   keyPicker,
   type PickKey,
   PLUGIN_TYPE,
-  parseJsonObject,
   readBoolean,
   readText,
   readWhole,
@@ -29,11 +28,6 @@ export const DEFAULT_COOLDOWN_SECONDS = 60;
 const COOLDOWN_SECONDS_MAX = 604_800;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
 const NETWORK_NAME_CHARS_MAX = 253;
-
-/** Reads what the runtime passes on stdin. Throws as `parsePluginConfig` does, CONFIG_UNREADABLE also for bad JSON. */
-export function parseRuntimeConfig(text: string): NetworkDefinition {
-  return parsePluginConfig(parseJsonObject(text));
-}
 
 /**
  * Reads a plugin configuration that is already parsed as JSON. Throws RefusalError CONFIG_UNREADABLE for anything but

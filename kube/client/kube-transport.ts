@@ -17,8 +17,6 @@ export type AttemptOutcome =
     }
   /** `code`: of the error in Node or OpenSSL, such as ECONNREFUSED; null or absent: it has none. */
   | { readonly kind: "nothing"; readonly problem: string; readonly code?: string | null };
-
-/** One page of a list. */
 export interface ListPageRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;

@@ -25,7 +25,7 @@ test("an object has one event per reason in five minutes", async () => {
   const { api, clock, events } = scene();
   events.warn(POD, "ClaimAbsent", "it is not there");
   events.warn(POD, "ClaimAbsent", "it is still not there");
-  events.note(POD, "Other", "fine");
+  events.warn(POD, "Other", "also");
   events.warn({ ...POD, uid: "p2" }, "ClaimAbsent", "nor is this one's");
   expect(await written(api)).toHaveLength(3);
   clock.nowMs += 5 * MINUTE_MS;

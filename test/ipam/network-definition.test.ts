@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { parseJsonObject } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import {
   DEFAULT_COOLDOWN_SECONDS,
   hasRanges,
   parsePluginConfig,
-  parseRuntimeConfig,
 } from "../../ipam/definition/plugin-config.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
@@ -261,8 +261,10 @@ describe("without ranges", () => {
 
 test("a configuration is read from the runtime's text on stdin", () => {
   const text = JSON.stringify(pluginConfig({ subnets: "10.0.0.0/24" }));
-  expect(parseRuntimeConfig(text).fingerprint).toBe(define({ subnets: "10.0.0.0/24" }).fingerprint);
-  expect(refusalOf(() => parseRuntimeConfig("{")).code).toBe("CONFIG_UNREADABLE");
+  expect(parsePluginConfig(parseJsonObject(text)).fingerprint).toBe(
+    define({ subnets: "10.0.0.0/24" }).fingerprint,
+  );
+  expect(refusalOf(() => parseJsonObject("{")).code).toBe("CONFIG_UNREADABLE");
 });
 
 describe("the fingerprint differs when", () => {

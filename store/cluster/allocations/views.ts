@@ -86,8 +86,6 @@ export function viewNetwork(
     ranges: pools.map(viewRange),
   };
 }
-
-/** The definitions of the cluster's networks. */
 export interface ClusterDefinitions {
   definitionOf(network: string): { readonly definition: NetworkDefinition; readonly by: string } | null;
   networks(): string[];

@@ -7,7 +7,7 @@ import { pause } from "../harness/wait.ts";
 const POD = { apiVersion: "v1", kind: "Pod", namespace: "shop", name: "web", uid: "p1" };
 const MINUTE_MS = 60_000;
 
-function scene() {
+function eventWriter() {
   const clock = new ManualClock();
   clock.wallOffsetMs = Date.UTC(2026, 0, 1) + 123 - clock.nowMs;
   const api = new KubeInMemory(clock);
@@ -22,7 +22,7 @@ async function written(api: KubeInMemory) {
 }
 
 test("an object has one event per reason in five minutes", async () => {
-  const { api, clock, events } = scene();
+  const { api, clock, events } = eventWriter();
   events.warn(POD, "ClaimAbsent", "it is not there");
   events.warn(POD, "ClaimAbsent", "it is still not there");
   events.warn(POD, "Other", "also");
@@ -44,13 +44,13 @@ test("an object has one event per reason in five minutes", async () => {
 });
 
 test("an object without a namespace has its events in the default one", async () => {
-  const { api, events } = scene();
+  const { api, events } = eventWriter();
   events.warn({ apiVersion: "v1", kind: "Node", name: "n1", uid: "n" }, "Gone", "gone");
   expect((await written(api))[0]?.path).toMatch(/^\/api\/v1\/namespaces\/default\/events\/n1\./);
 });
 
 test("long messages are cut, never inside a character", async () => {
-  const { api, events } = scene();
+  const { api, events } = eventWriter();
   events.warn(POD, "Long", "😀".repeat(1_000));
   const [event] = await written(api);
   expect(event?.message.length).toBeLessThanOrEqual(1_024);
@@ -58,7 +58,7 @@ test("long messages are cut, never inside a character", async () => {
 });
 
 test("events that the server does not take are dropped, and memory stays bounded", async () => {
-  const { api, events } = scene();
+  const { api, events } = eventWriter();
   api.away = true;
   for (let i = 0; i < 20_000; i++) events.warn({ ...POD, uid: `p${i}` }, "Away", "away");
   expect(await written(api)).toHaveLength(0);

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
+import { network, pod, test } from "./fixtures.ts";
 import { apply, claim, withClaim } from "./manifests.ts";
-import { network, pod, test } from "./scene.ts";
 
 /** `GET /v1/allocations`: who has which address, narrowed down and page by page. */
 

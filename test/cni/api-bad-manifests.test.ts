@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
+import { expectSound, network, tableTest as test } from "./fixtures.ts";
 import { claim, nad } from "./manifests.ts";
-import { expectSound, network, tableTest as test } from "./scene.ts";
 
 /** `POST /v1/apply` answers for each object by itself: what is wrong with it by key and value, the others go on. */
 

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
+import { addressesOf, held, network, past, pod, processTest, restart, test } from "./fixtures.ts";
 import { apply, claim, claimNamed, claims, conditionOf, withClaim } from "./manifests.ts";
-import { addressesOf, held, network, past, pod, processTest, restart, test } from "./scene.ts";
 
 /** Who had an address, until when and why it ended; and an operator who takes one back. */
 

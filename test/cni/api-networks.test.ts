@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
+import { addressesOf, network, pod, test } from "./fixtures.ts";
 import { apply, claim, nad, withClaim } from "./manifests.ts";
-import { addressesOf, network, pod, test } from "./scene.ts";
 
 /** `GET /v1/networks`, /metrics, /healthz and /readyz: the same truth in different clothes. */
 

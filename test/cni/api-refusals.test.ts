@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import type { ApiAnswer } from "../harness/daemon.ts";
-import { expectSound, tableTest as test } from "./scene.ts";
+import { expectSound, tableTest as test } from "./fixtures.ts";
 
 /** What the API does not take, it refuses by key and value: `{code, message, hint}`. Nothing is changed by it. */
 

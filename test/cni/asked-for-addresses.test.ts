@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { addressesOf, errorOf, expectSound, held, network, tableTest as test } from "./scene.ts";
+import { addressesOf, errorOf, expectSound, held, network, tableTest as test } from "./fixtures.ts";
 
 /** An address that somebody asks for is given exactly, or refused with the reason: never another one instead. */
 

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { errorOf, expectServing, held, network, tableTest as test } from "./scene.ts";
+import { errorOf, expectServing, held, network, tableTest as test } from "./fixtures.ts";
 
 /*
  * A wrong configuration is refused with code 7 (6 when it is no JSON object at all) and a message that begins with the

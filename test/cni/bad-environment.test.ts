@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { errorOf, expectDone, expectServing, held, network, tableTest as test } from "./scene.ts";
+import { errorOf, expectDone, expectServing, held, network, tableTest as test } from "./fixtures.ts";
 import { T } from "./wire.ts";
 
 /** What is wrong with the environment is answered with code 4 and the variable's name; the network is not touched. */

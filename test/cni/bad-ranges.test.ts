@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { errorOf, expectServing, held, network, tableTest as test } from "./scene.ts";
+import { errorOf, expectServing, held, network, tableTest as test } from "./fixtures.ts";
 
 /*
  * Ranges that cannot be meant: refused with code 7 and a message that begins with the key and the value. Nothing is

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
+import { addressesOf, counts, errorOf, expectDone, network, processTest, restart, test } from "./fixtures.ts";
 import { apply, claim, claimNamed, conditionOf, nad, withClaim } from "./manifests.ts";
-import { addressesOf, counts, errorOf, expectDone, network, processTest, restart, test } from "./scene.ts";
 
 /** A bridge with isGateway puts the gateway's address on itself, whatever defines the network. */
 

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
+import { addressesOf, errorOf, expectDone, held, past, pod, processTest, restart, test } from "./fixtures.ts";
 import { apply, claim, claimNamed, claims, conditionOf, tryApply, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, expectDone, held, past, pod, processTest, restart, test } from "./scene.ts";
 
 /** A claim's addresses go back to the pool with the claim, but never from under a container that uses them. */
 

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
+import { addressesOf, errorOf, held, past, pod, test, testWith, until } from "./fixtures.ts";
 import { apply, claim, claimNamed, conditionOf, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, held, past, pod, test, testWith, until } from "./scene.ts";
 
 /** Two pods with one claim would be two machines with one address: the living one keeps it. */
 

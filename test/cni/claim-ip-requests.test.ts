@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
+import { addressesOf, errorOf, held, network, pod, test } from "./fixtures.ts";
 import { apply, claim, claimNamed, conditionOf, tryApply, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, held, network, pod, test } from "./scene.ts";
 
 /** `spec.ipRequests`: the addresses a VM moves in with, given exactly at the claim's first use or refused. */
 

@@ -1,5 +1,4 @@
 import { describe, expect } from "vitest";
-import { apply, claim, claimNamed, conditionOf, nad, withClaim } from "./manifests.ts";
 import {
   addressesOf,
   counts,
@@ -12,7 +11,8 @@ import {
   processTest,
   restart,
   test,
-} from "./scene.ts";
+} from "./fixtures.ts";
+import { apply, claim, claimNamed, conditionOf, nad, withClaim } from "./manifests.ts";
 import { addressesIn, send, T } from "./wire.ts";
 
 /** A VM's addresses belong to its IPAMClaim, not to the pod that runs it today. */

@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
+import { addressesOf, errorOf, held, network, pod, test, testWith } from "./fixtures.ts";
 import { apply, claim, claimNamed, claims, conditionOf, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, held, network, pod, test, testWith } from "./scene.ts";
 
 /** How an interface names its claim, and which claims it may name. */
 

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
+import { addressesOf, errorOf, held, network, pod, processTest, restart, test } from "./fixtures.ts";
 import { apply, claim, claimNamed, claims, nad, tryApply, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, held, network, pod, processTest, restart, test } from "./scene.ts";
 
 /** A claim from a backup, or from another system, brings its addresses along in `status.ips`: they are its own, or it is refused. */
 

@@ -1,6 +1,5 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import { apply, claim, claims, conditionOf, withClaim } from "./manifests.ts";
 import {
   addressesOf,
   errorOf,
@@ -11,7 +10,8 @@ import {
   restart,
   testWith,
   until,
-} from "./scene.ts";
+} from "./fixtures.ts";
+import { apply, claim, claims, conditionOf, withClaim } from "./manifests.ts";
 import { addressesIn, send, T } from "./wire.ts";
 
 /** The VM's controller creates the claim and the pod side by side: an ADD that comes first waits, and never guesses. */

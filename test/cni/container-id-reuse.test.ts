@@ -2,7 +2,7 @@ import { readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import { addressesOf, expectDone, held, newFolder, processTest, restart, test, until } from "./scene.ts";
+import { addressesOf, expectDone, held, newFolder, processTest, restart, test, until } from "./fixtures.ts";
 
 /*
  * cnitool derives the container ID from the namespace's path, podman keeps it over stop and start: the same ID comes

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { addressesOf, counts, held, network, processTest, restart, test, until } from "./scene.ts";
+import { addressesOf, counts, held, network, processTest, restart, test, until } from "./fixtures.ts";
 
 /** A released address rests, so that ARP caches, conntrack and DNS forget its last holder; then round robin goes on. */
 

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { expectDone, held, network, pod, test } from "./scene.ts";
+import { expectDone, held, network, pod, test } from "./fixtures.ts";
 
 /*
  * A pod must not stay in "Terminating" because its network cannot be understood any more. DEL needs the container ID

@@ -9,7 +9,7 @@ import {
   processTest,
   restart,
   test,
-} from "./scene.ts";
+} from "./fixtures.ts";
 import { addressesIn, send } from "./wire.ts";
 
 /** At the edge of a network: nobody has an address twice, nobody is given half, and whoever is refused is told why. */

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
+import { addressesOf, errorOf, expectDone, held, network, past, pod, test } from "./fixtures.ts";
 import { apply, claim, withClaim } from "./manifests.ts";
-import { addressesOf, errorOf, expectDone, held, network, past, pod, test } from "./scene.ts";
 import { addressesIn, FORMER_BOOT, send, T } from "./wire.ts";
 
 /*

@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { CNI_VERSIONS } from "../../cni-shim/wire.ts";
-import { errorOf, held, network, tableTest as test } from "./scene.ts";
+import { errorOf, held, network, tableTest as test } from "./fixtures.ts";
 
 /*
  * The exact standard output of ADD in every version of the specification: one compact JSON object, nothing after it,

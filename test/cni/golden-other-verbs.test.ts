@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { CNI_VERSIONS } from "../../cni-shim/wire.ts";
-import { errorOf, expectDone, network, runShim, tableTest as test } from "./scene.ts";
+import { errorOf, expectDone, network, runShim, tableTest as test } from "./fixtures.ts";
 
 /*
  * DEL, CHECK, GC, STATUS and VERSION in every version of the specification: silence and exit code 0, or one CNI error

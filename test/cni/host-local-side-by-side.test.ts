@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect } from "vitest";
 import { skippedFor } from "../harness/needs.ts";
-import { type CniAnswer, newFolder, run, type ServedDaemon, tableTestWith } from "./scene.ts";
+import { type CniAnswer, newFolder, run, type ServedDaemon, tableTestWith } from "./fixtures.ts";
 
 /*
  * A network moves from host-local to us by changing `ipam.type`. The same configuration goes to Debian's host-local and

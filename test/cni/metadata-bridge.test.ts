@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { ListenerClient, withMetadata } from "../harness/listener-client.ts";
 import { Containers, mustRun, whyNotReal } from "../network/containers.ts";
-import { test } from "./scene.ts";
+import { test } from "./fixtures.ts";
 
 /* The real bridge plugin takes the route as it is: by the reserved address, not by the network's gateway. */
 

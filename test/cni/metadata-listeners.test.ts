@@ -12,7 +12,6 @@ import {
   withMetadata,
 } from "../harness/listener-client.ts";
 import { pause } from "../harness/wait.ts";
-import { nad } from "./manifests.ts";
 import {
   addressesOf,
   expectDone,
@@ -23,7 +22,8 @@ import {
   test,
   testWith,
   until,
-} from "./scene.ts";
+} from "./fixtures.ts";
+import { nad } from "./manifests.ts";
 
 /*
  * `holdfast metadata-net` asks the daemon what listeners this node wants, and tells what is up; an ADD is answered when its

@@ -1,7 +1,16 @@
 import { describe, expect, onTestFinished } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
 import { ListenerClient, untilLogged, wantedNow, withMetadata } from "../harness/listener-client.ts";
-import { addressesOf, errorOf, expectDone, network, processTest, restart, test, testWith } from "./scene.ts";
+import {
+  addressesOf,
+  errorOf,
+  expectDone,
+  network,
+  processTest,
+  restart,
+  test,
+  testWith,
+} from "./fixtures.ts";
 
 /*
  * 169.254.169.254 is not on the VM's subnet. The route to it goes by the address that the network reserves for its

@@ -1,6 +1,5 @@
 import { describe, expect } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import { apply, nad, tryApply } from "./manifests.ts";
 import {
   addressesOf,
   counts,
@@ -12,7 +11,8 @@ import {
   processTest,
   restart,
   test,
-} from "./scene.ts";
+} from "./fixtures.ts";
+import { apply, nad, tryApply } from "./manifests.ts";
 
 /** A network's definition changes under its containers: what is allocated stays, and only new addresses follow. */
 

@@ -1,5 +1,15 @@
 import { describe, expect } from "vitest";
-import { addressesOf, errorOf, expectDone, held, network, pod, processTest, restart, test } from "./scene.ts";
+import {
+  addressesOf,
+  errorOf,
+  expectDone,
+  held,
+  network,
+  pod,
+  processTest,
+  restart,
+  test,
+} from "./fixtures.ts";
 import { addressesIn, send, T } from "./wire.ts";
 
 /*

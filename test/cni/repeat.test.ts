@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { addressesOf, errorOf, held, network, pod, processTest, restart, test } from "./scene.ts";
+import { addressesOf, errorOf, held, network, pod, processTest, restart, test } from "./fixtures.ts";
 
 /** A runtime that did not hear the answer asks again, in the same words; it must hear the same `ips`, byte by byte. */
 

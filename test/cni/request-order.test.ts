@@ -1,7 +1,6 @@
 import { readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect } from "vitest";
-import { apply, claim, withClaim } from "./manifests.ts";
 import {
   held,
   network,
@@ -13,7 +12,8 @@ import {
   type TestDaemon,
   test,
   until,
-} from "./scene.ts";
+} from "./fixtures.ts";
+import { apply, claim, withClaim } from "./manifests.ts";
 import { addressesIn, FORMER_BOOT, send, T, wireOf } from "./wire.ts";
 
 /*

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test as plainTest } from "vitest";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { ResolverFiles } from "../../platform/resolv-conf.ts";
 import { systemClock } from "../../platform/time.ts";
-import { errorOf, expectServing, newFolder, tableTestWith } from "./scene.ts";
+import { errorOf, expectServing, newFolder, tableTestWith } from "./fixtures.ts";
 
 /*
  * `ipam.resolvConf` makes a daemon that runs as root open a file and answer what is in it. Only files that the operator

@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { describe, expect, onTestFinished } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import { expectServing, processTest, restart, test } from "./scene.ts";
+import { expectServing, processTest, restart, test } from "./fixtures.ts";
 
 /** Whatever is written to the socket, the daemon goes on: the next ADD is served, and it stops when it is told to. */
 

@@ -1,8 +1,8 @@
 /** Who is behind an address, told by a daemon that stands alone: real plugin binary, real sockets. */
 import { describe, expect } from "vitest";
 import type { IdentityAnswer } from "../../identity/wire.ts";
+import { network, pod, processTest, restart, type ServedDaemon, test, testWith } from "../cni/fixtures.ts";
 import { apply, claim, withClaim } from "../cni/manifests.ts";
-import { network, pod, processTest, restart, type ServedDaemon, test, testWith } from "../cni/scene.ts";
 import { askIdentity } from "./ask.ts";
 
 const FIRMWARE = "0FE2A1D4-7B3C-4E5F-9A6B-1C2D3E4F5A6B";

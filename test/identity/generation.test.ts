@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { processTest, restart, test } from "../cni/scene.ts";
+import { processTest, restart, test } from "../cni/fixtures.ts";
 import { network, type ServedDaemon } from "../harness/daemon.ts";
 
 /** What metadata servers read to know whether an answer of the identity socket is still true. */

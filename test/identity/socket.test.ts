@@ -3,7 +3,15 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { network, newFolder, processTest, processTestWith, restart, TestDaemon, test } from "../cni/scene.ts";
+import {
+  network,
+  newFolder,
+  processTest,
+  processTestWith,
+  restart,
+  TestDaemon,
+  test,
+} from "../cni/fixtures.ts";
 import { askIdentity, askSocket, identitySocket } from "./ask.ts";
 
 const mode = (path: string) => statSync(path).mode & 0o777;

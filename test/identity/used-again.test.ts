@@ -1,6 +1,6 @@
 /** An address goes from hand to hand as fast as it can, while somebody asks all the time who has it. */
 import { expect } from "vitest";
-import { network, type ServedDaemon, test } from "../cni/scene.ts";
+import { network, type ServedDaemon, test } from "../cni/fixtures.ts";
 import { addressesIn, send, T } from "../cni/wire.ts";
 import { askIdentity } from "./ask.ts";
 

@@ -26,13 +26,13 @@ afterAll(async () => {
   await world?.stop();
 });
 
-interface Scene {
+interface Observed {
   readonly reflector: Reflector<Reflected>;
   /** `+name`, `~name`, `-name`, "lost touch" in the order of the calls. */
   readonly told: string[];
 }
 
-function reflect(path: string, options: Partial<ReflectorOptions<Reflected>> = {}): Scene {
+function reflect(path: string, options: Partial<ReflectorOptions<Reflected>> = {}): Observed {
   const told: string[] = [];
   const reflector = new Reflector<Reflected>({
     api,
@@ -80,15 +80,15 @@ test("thousands of objects are listed in pages or at once, and followed", async 
   const names = Array.from({ length: OBJECTS }, (_, index) => `c${index}`);
   await Promise.all(names.map((name) => create("many", name)));
   const path = namespacedPath(CONFIG_MAPS, "many");
-  const scenes = [reflect(path), reflect(path, { query: { resourceVersion: "0" } })];
+  const observed = [reflect(path), reflect(path, { query: { resourceVersion: "0" } })];
   try {
-    for (const { reflector, told } of scenes) {
+    for (const { reflector, told } of observed) {
       expect(await reflector.waitSynced()).toBe(true);
       await until(async () => told.length === OBJECTS, "all objects");
       expect([...reflector.items.keys()].sort()).toEqual([...names].sort());
       told.length = 0;
     }
-    const uid = scenes[0]?.reflector.items.get("c1")?.uid;
+    const uid = observed[0]?.reflector.items.get("c1")?.uid;
     await Promise.all([
       remove("many", "c0"),
       remove("many", "c1"),
@@ -96,7 +96,7 @@ test("thousands of objects are listed in pages or at once, and followed", async 
       create("many", "new"),
     ]);
     await create("many", "c1");
-    for (const { reflector, told } of scenes) {
+    for (const { reflector, told } of observed) {
       await until(async () => told.includes("+c1"), "the last change");
       expect([...told].sort()).toEqual(["+c1", "+new", "-c0", "-c1", "~c2"]);
       expect(told.indexOf("-c1")).toBeLessThan(told.indexOf("+c1"));
@@ -104,7 +104,7 @@ test("thousands of objects are listed in pages or at once, and followed", async 
       expect(reflector.items.size).toBe(OBJECTS);
     }
   } finally {
-    for (const { reflector } of scenes) await reflector.stop();
+    for (const { reflector } of observed) await reflector.stop();
   }
 });
 

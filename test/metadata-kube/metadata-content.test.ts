@@ -9,7 +9,7 @@ import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { pause, until } from "../harness/wait.ts";
-import { ContentStage, type Guest } from "./content-stage.ts";
+import { Tenants, type TenantVm } from "./tenants.ts";
 
 /** What is gzip looks like: no text, and it must arrive as it is. */
 const BYTES = Buffer.from([0x1f, 0x8b, 0x08, 0x00, 0xff, 0xfe, 0x00, 0x0a]);
@@ -17,28 +17,28 @@ const PASSWORDS = "holdfast-guest-passwords";
 /** So long a request waits that asks for what is known already. */
 const ASK_AGAIN_MS = 1_000;
 
-let stage: ContentStage;
+let tenants: Tenants;
 let source: KubeTenantSource;
 
 beforeAll(async () => {
-  stage = await ContentStage.start();
-  source = await stage.source();
+  tenants = await Tenants.start();
+  source = await tenants.source();
 });
-afterAll(() => stage?.stop());
+afterAll(() => tenants?.stop());
 
-async function userData(guest: Guest, from = source): Promise<string | null> {
+async function userData(guest: TenantVm, from = source): Promise<string | null> {
   return (await from.viewOf(guest.identity)).userData?.toString() ?? null;
 }
 
 test("user-data, vendor-data, keys, free metadata and name come from the objects that the VM's annotations name", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: BYTES, other: "#cloud-config\n" });
-  await stage.configMap(namespace, "all", {
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: BYTES, other: "#cloud-config\n" });
+  await tenants.configMap(namespace, "all", {
     vendorData: "#cloud-config\n{}\n",
     "alice.pub": "ssh-ed25519 AAAA alice\n",
     role: "db",
   });
-  const guest = await stage.guest(namespace, "web", {
+  const guest = await tenants.vm(namespace, "web", {
     annotations: {
       "user-data": "secret/boot",
       "vendor-data": "configmap/all",
@@ -56,74 +56,74 @@ test("user-data, vendor-data, keys, free metadata and name come from the objects
     hostname: "web.example",
     password: { stored: null },
   });
-  expect(await stage.events(namespace)).toEqual([]);
-  await stage.annotateVm(guest, { "user-data": "secret/boot/other" });
+  expect(await tenants.events(namespace)).toEqual([]);
+  await tenants.annotateVm(guest, { "user-data": "secret/boot/other" });
   await until(async () => (await userData(guest)) === "#cloud-config\n", "the other key");
 });
 
 test("a change is there at the next request, and so is what is taken away", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: "first" });
-  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: "first" });
+  const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
   expect(await userData(guest)).toBe("first");
   const path = pathOf(namespace, "secrets", "boot");
-  await stage.cluster.api.patch(path, { stringData: { userdata: "second" } });
+  await tenants.cluster.api.patch(path, { stringData: { userdata: "second" } });
   await until(async () => (await userData(guest)) === "second", "the change");
-  await stage.cluster.api.delete(path);
+  await tenants.cluster.api.delete(path);
   await until(async () => (await userData(guest)) === null, "the deletion");
-  expect(await stage.event(guest, "MetadataUserDataUnavailable")).toContain(
+  expect(await tenants.event(guest, "MetadataUserDataUnavailable")).toContain(
     "Secret boot is absent or has no label",
   );
 });
 
 test("an object without the label is not served; the event says how to label it", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: "secret!" }, false);
-  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: "secret!" }, false);
+  const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
   expect(await userData(guest)).toBeNull();
-  expect(await stage.event(guest, "MetadataUserDataUnavailable")).toContain(
+  expect(await tenants.event(guest, "MetadataUserDataUnavailable")).toContain(
     "kubectl label secret/boot metadata.holdfast.dev/serve=true",
   );
   const labels = { "metadata.holdfast.dev/serve": "true" };
-  await stage.cluster.api.patch(pathOf(namespace, "secrets", "boot"), { metadata: { labels } });
+  await tenants.cluster.api.patch(pathOf(namespace, "secrets", "boot"), { metadata: { labels } });
   await until(async () => (await userData(guest)) === "secret!", "the labelled Secret");
-  await stage.cluster.api.patch(pathOf(namespace, "secrets", "boot"), {
+  await tenants.cluster.api.patch(pathOf(namespace, "secrets", "boot"), {
     metadata: { labels: { "metadata.holdfast.dev/serve": "false" } },
   });
   await until(async () => (await userData(guest)) === null, "the label to count again");
 });
 
 test("a namespace that has not opted in: nothing, one event; the RoleBinding is noticed when it comes and when it goes", async () => {
-  const namespace = await stage.namespace({ tenant: false });
-  const ours = await stage.source({ timings: { watchSecondsMin: 1, watchSecondsMax: 2 } });
-  await stage.secret(namespace, "boot", { userdata: "hello" });
+  const namespace = await tenants.namespace({ tenant: false });
+  const ours = await tenants.source({ timings: { watchSecondsMin: 1, watchSecondsMax: 2 } });
+  await tenants.secret(namespace, "boot", { userdata: "hello" });
   const annotations = { "user-data": "secret/boot", meta: "secret/boot" };
   const guests = [
-    await stage.guest(namespace, "web", { annotations }),
-    await stage.guest(namespace, "db", { annotations }),
+    await tenants.vm(namespace, "web", { annotations }),
+    await tenants.vm(namespace, "db", { annotations }),
   ] as const;
   for (const guest of guests) {
     const view = await ours.viewOf(guest.identity);
     expect(view).toMatchObject({ userData: null, meta: {}, password: null });
     expect(view.projectId).not.toBeNull();
   }
-  const message = await stage.event(guests[0], "MetadataForbidden");
+  const message = await tenants.event(guests[0], "MetadataForbidden");
   expect(message).toContain(`may not read Secret boot of namespace ${namespace}`);
   expect(message).toContain(`kubectl apply -n ${namespace} -f deploy/metadata/tenant.yaml`);
-  await stage.optIn(namespace);
+  await tenants.optIn(namespace);
   await until(async () => (await userData(guests[0], ours)) === "hello", "the right to count");
-  expect(await stage.events(namespace)).toEqual(["MetadataForbidden"]);
+  expect(await tenants.events(namespace)).toEqual(["MetadataForbidden"]);
   const bindings = pathOf(namespace, "rolebindings", "holdfast-metadata", "rbac.authorization.k8s.io/v1");
-  await stage.cluster.api.delete(bindings);
+  await tenants.cluster.api.delete(bindings);
   await until(async () => (await userData(guests[0], ours)) === null, "the withdrawal to count");
 });
 
 test("two namespaces with the same names have each their own", async () => {
-  const namespaces = [await stage.namespace(), await stage.namespace()];
+  const namespaces = [await tenants.namespace(), await tenants.namespace()];
   const guests = await Promise.all(
     namespaces.map(async (namespace) => {
-      await stage.secret(namespace, "boot", { userdata: `of ${namespace}` });
-      return stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+      await tenants.secret(namespace, "boot", { userdata: `of ${namespace}` });
+      return tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
     }),
   );
   const views = await Promise.all(guests.map((guest) => source.viewOf(guest.identity)));
@@ -132,12 +132,12 @@ test("two namespaces with the same names have each their own", async () => {
 });
 
 test("the tenant is the namespace's UID or its annotation, unless no header can carry that", async () => {
-  const namespace = await stage.namespace();
-  const guest = await stage.guest(namespace, "web");
-  const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
+  const namespace = await tenants.namespace();
+  const guest = await tenants.vm(namespace, "web");
+  const { uid } = (await tenants.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
   const project = async () => (await source.viewOf(guest.identity)).projectId;
   const annotate = (text: string) =>
-    stage.cluster.api.patch(`/api/v1/namespaces/${namespace}`, {
+    tenants.cluster.api.patch(`/api/v1/namespaces/${namespace}`, {
       metadata: { annotations: { "metadata.holdfast.dev/tenant-id": text } },
     });
   expect(await project()).toBe(uid);
@@ -145,42 +145,42 @@ test("the tenant is the namespace's UID or its annotation, unless no header can 
   await until(async () => (await project()) === "9b1c0d-tenant", "the annotation");
   await annotate("a, b");
   await until(async () => (await project()) === uid, "the UID to count again");
-  expect(await stage.event(guest, "MetadataTenantIdInvalid")).toContain('"a, b"');
+  expect(await tenants.event(guest, "MetadataTenantIdInvalid")).toContain('"a, b"');
 });
 
 test("a namespace that is made again is another tenant, and has none of the old one's content", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: "old" });
-  const old = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: "old" });
+  const old = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
   const before = await source.viewOf(old.identity);
   expect(before.userData?.toString()).toBe("old");
-  await stage.removeGuest(old);
-  await stage.cluster.api.delete(`/api/v1/namespaces/${namespace}`);
+  await tenants.removeVm(old);
+  await tenants.cluster.api.delete(`/api/v1/namespaces/${namespace}`);
   await until(
-    async () => (await stage.cluster.api.find(`/api/v1/namespaces/${namespace}`)) === null,
+    async () => (await tenants.cluster.api.find(`/api/v1/namespaces/${namespace}`)) === null,
     "the namespace to go",
     120_000,
   );
-  await stage.kubevirt.createNamespace(namespace);
-  await stage.optIn(namespace);
-  const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
-  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  await tenants.kubevirt.createNamespace(namespace);
+  await tenants.optIn(namespace);
+  const { uid } = (await tenants.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
+  const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
   await until(async () => (await source.viewOf(guest.identity)).projectId === uid, "the new UID");
   expect(uid).not.toBe(before.projectId);
   expect(await userData(guest)).toBeNull();
 });
 
 test("a VM that is made again under its name is told nothing of the old one's, also while no watch tells of it", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: "old" });
-  const proxy = await ApiProxy.start(stage.cluster);
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: "old" });
+  const proxy = await ApiProxy.start(tenants.cluster);
   proxy.rule({ when: ({ path }) => path.includes("watch=true"), act: "silent-watch" });
-  const deaf = await stage.source({}, proxy.url);
+  const deaf = await tenants.source({}, proxy.url);
   try {
-    const old = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+    const old = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
     expect(await userData(old, deaf)).toBe("old");
-    await stage.removeGuest(old);
-    const guest = await stage.guest(namespace, "web", { annotations: { hostname: "new" } });
+    await tenants.removeVm(old);
+    const guest = await tenants.vm(namespace, "web", { annotations: { hostname: "new" } });
     expect(await deaf.viewOf(guest.identity)).toMatchObject({ userData: null, hostname: "new" });
     // The old one is known to be gone: nothing of the new one's is told in its name.
     expect(await deaf.viewOf({ ...old.identity })).toMatchObject({ hostname: null });
@@ -191,9 +191,9 @@ test("a VM that is made again under its name is told nothing of the old one's, a
 });
 
 test("MACs and names of interfaces: as the VM runs, else as it was asked for", async () => {
-  const namespace = await stage.namespace();
+  const namespace = await tenants.namespace();
   const [blue, green] = [hashedInterface("blue"), hashedInterface("green")];
-  const guest = await stage.guest(namespace, "web", {
+  const guest = await tenants.vm(namespace, "web", {
     interfaces: [
       { interface: blue, network: "blue-network" },
       { interface: "net2", network: "green-network" },
@@ -235,7 +235,7 @@ test("MACs and names of interfaces: as the VM runs, else as it was asked for", a
       },
     },
   });
-  await stage.cluster.api.create("/api/v1/nodes", {
+  await tenants.cluster.api.create("/api/v1/nodes", {
     apiVersion: "v1",
     kind: "Node",
     metadata: { name: "node-z", labels: { "topology.kubernetes.io/zone": "east" } },
@@ -270,9 +270,9 @@ test("MACs and names of interfaces: as the VM runs, else as it was asked for", a
 });
 
 test("passwords: of two posts at the same time on two nodes one is kept, and both nodes know it", async () => {
-  const namespace = await stage.namespace();
-  const [web, db] = [await stage.guest(namespace, "web"), await stage.guest(namespace, "db")];
-  const other = await stage.source();
+  const namespace = await tenants.namespace();
+  const [web, db] = [await tenants.vm(namespace, "web"), await tenants.vm(namespace, "db")];
+  const other = await tenants.source();
   const sources = [source, other];
   const posts = [0, 1, 2, 3, 4, 5].map((n) => Buffer.from(`password ${n}`));
   const outcomes = await Promise.all(
@@ -288,22 +288,22 @@ test("passwords: of two posts at the same time on two nodes one is kept, and bot
   expect((await source.viewOf(db.identity)).password).toEqual({ stored: null });
   expect(await source.keepPassword(db.identity, BYTES)).toBe("kept");
   expect((await source.viewOf(db.identity)).password?.stored).toEqual(BYTES);
-  const { binaryData } = await stage.cluster.api.get(pathOf(namespace, "configmaps", PASSWORDS));
+  const { binaryData } = await tenants.cluster.api.get(pathOf(namespace, "configmaps", PASSWORDS));
   expect(binaryData[db.vm.metadata.uid]).toBe(BYTES.toString("base64"));
 });
 
 test("without its ConfigMap a namespace takes no passwords", async () => {
-  const namespace = await stage.namespace();
-  await stage.cluster.api.delete(pathOf(namespace, "configmaps", PASSWORDS));
-  const guest = await stage.guest(namespace, "web");
+  const namespace = await tenants.namespace();
+  await tenants.cluster.api.delete(pathOf(namespace, "configmaps", PASSWORDS));
+  const guest = await tenants.vm(namespace, "web");
   expect((await source.viewOf(guest.identity)).password).toBeNull();
   expect(await source.keepPassword(guest.identity, BYTES)).toBe("refused");
-  expect(await stage.event(guest, "MetadataPasswordRefused")).toContain("404");
+  expect(await tenants.event(guest, "MetadataPasswordRefused")).toContain("404");
 });
 
 test("a container that is no VM has a tenant at most", async () => {
-  const namespace = await stage.namespace();
-  const { uid } = (await stage.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
+  const namespace = await tenants.namespace();
+  const { uid } = (await tenants.cluster.api.get(`/api/v1/namespaces/${namespace}`)).metadata;
   const pod = { namespace, name: "p", uid: "p-1", node: "node-a", containerID: "c", since: "" };
   const identity = { state: "running", vm: null, pods: [pod], interfaces: [] } as const;
   expect(await source.viewOf(identity)).toMatchObject({ projectId: uid, userData: null, links: [] });
@@ -312,14 +312,14 @@ test("a container that is no VM has a tenant at most", async () => {
 });
 
 test("of a namespace that may not be read no other tenant's name is made up", async () => {
-  const namespace = await stage.namespace();
-  const guest = await stage.guest(namespace, "web", { annotations: { hostname: "web" } });
-  const proxy = await ApiProxy.start(stage.cluster);
+  const namespace = await tenants.namespace();
+  const guest = await tenants.vm(namespace, "web", { annotations: { hostname: "web" } });
+  const proxy = await ApiProxy.start(tenants.cluster);
   proxy.rule({
     when: ({ path }) => /^\/api\/v1\/namespaces(\?|$)/.test(path),
     act: { status: 403, body: {} },
   });
-  const ours = await stage.source({}, proxy.url);
+  const ours = await tenants.source({}, proxy.url);
   try {
     // Its bare name may be another namespace's tenant-id.
     const projectId = `namespace:${namespace}`;
@@ -333,29 +333,31 @@ test("of a namespace that may not be read no other tenant's name is made up", as
 });
 
 test("a VM of which nothing but the name is known is told nothing of what may be another's", async () => {
-  const namespace = await stage.namespace();
-  const guest = await stage.guest(namespace, "web", { annotations: { hostname: "another" } });
-  const vm = { ...guest.identity.vm, uid: "", vmiUid: null } as Guest["identity"]["vm"];
+  const namespace = await tenants.namespace();
+  const guest = await tenants.vm(namespace, "web", { annotations: { hostname: "another" } });
+  const vm = { ...guest.identity.vm, uid: "", vmiUid: null } as TenantVm["identity"]["vm"];
   expect(await source.viewOf({ ...guest.identity, vm })).toMatchObject({ hostname: null, links: [] });
   expect(await source.keepPassword({ ...guest.identity, vm }, BYTES)).toBe("refused");
 });
 
 test("a namespace that nobody asks about any more is watched again when somebody does", async () => {
-  const namespace = await stage.namespace();
-  const ours = await stage.source({ idleMsMax: 200 });
-  await stage.secret(namespace, "boot", { userdata: "first" });
-  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  const namespace = await tenants.namespace();
+  const ours = await tenants.source({ idleMsMax: 200 });
+  await tenants.secret(namespace, "boot", { userdata: "first" });
+  const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
   expect(await userData(guest, ours)).toBe("first");
   await pause(1_000);
-  await stage.cluster.api.patch(pathOf(namespace, "secrets", "boot"), { stringData: { userdata: "second" } });
+  await tenants.cluster.api.patch(pathOf(namespace, "secrets", "boot"), {
+    stringData: { userdata: "second" },
+  });
   expect(await userData(guest, ours)).toBe("second");
 });
 
 test("as the server makes it: content and backends with the rights of the shipped account", async () => {
-  const namespace = await stage.namespace();
+  const namespace = await tenants.namespace();
   const warnings: string[] = [];
   const made = createKubeTenantSource({
-    kubeconfig: stage.cluster.kubeconfig("holdfast-metadata"),
+    kubeconfig: tenants.cluster.kubeconfig("holdfast-metadata"),
     node: "node-a",
     log: { info: () => {}, warn: (message: unknown) => warnings.push(String(message)) },
     clock: systemClock,
@@ -364,8 +366,8 @@ test("as the server makes it: content and backends with the rights of the shippe
   });
   await made.start();
   try {
-    await stage.secret(namespace, "boot", { userdata: BYTES });
-    const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+    await tenants.secret(namespace, "boot", { userdata: BYTES });
+    const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
     expect((await made.viewOf(guest.identity)).userData).toEqual(BYTES);
     expect(await made.backendOf("blue")).toBeNull();
     expect(await made.keepPassword(guest.identity, BYTES)).toBe("kept");
@@ -376,20 +378,20 @@ test("as the server makes it: content and backends with the rights of the shippe
 });
 
 test("while the API is away: what is known is told, what is not known is not guessed", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: "known" });
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: "known" });
   const annotations = { "user-data": "secret/boot" };
-  const guest = await stage.guest(namespace, "web", { annotations });
+  const guest = await tenants.vm(namespace, "web", { annotations });
   const before = await source.viewOf(guest.identity);
-  const fresh = await stage.source({ syncMsMax: 2_000 });
-  const unknown = await stage.namespace();
-  const stranger = await stage.guest(unknown, "db", { annotations });
+  const fresh = await tenants.source({ syncMsMax: 2_000 });
+  const unknown = await tenants.namespace();
+  const stranger = await tenants.vm(unknown, "db", { annotations });
   // On a busy machine one question may not be answered in time: it asks until it knows.
   await until(async () => (await fresh.viewOf(guest.identity).catch(() => null)) !== null, "what it knows");
-  const closed = await stage.namespace({ tenant: false });
-  const shut = await stage.guest(closed, "web", { annotations });
+  const closed = await tenants.namespace({ tenant: false });
+  const shut = await tenants.vm(closed, "web", { annotations });
   await source.viewOf(shut.identity);
-  await stage.cluster.stopApiServer();
+  await tenants.cluster.stopApiServer();
   try {
     expect(await source.viewOf(guest.identity)).toEqual(before);
     // Where a right is missing, not every request waits for whether it has come.
@@ -403,10 +405,10 @@ test("while the API is away: what is known is told, what is not known is not gue
     await expect(fresh.viewOf(stranger.identity)).rejects.toThrow(ApiAway);
     await expect(source.keepPassword(guest.identity, BYTES)).rejects.toThrow(ApiAway);
     // Another VM by the same name, which no watch can have told of: not the old one's content.
-    const vm = { ...guest.identity.vm, uid: "new", vmiUid: "new" } as Guest["identity"]["vm"];
+    const vm = { ...guest.identity.vm, uid: "new", vmiUid: "new" } as TenantVm["identity"]["vm"];
     await expect(source.viewOf({ ...guest.identity, vm })).rejects.toThrow(ApiAway);
   } finally {
-    await stage.cluster.startApiServer();
+    await tenants.cluster.startApiServer();
   }
   await until(async () => {
     const view = await fresh.viewOf(stranger.identity).catch(() => null);
@@ -415,18 +417,19 @@ test("while the API is away: what is known is told, what is not known is not gue
 });
 
 test("without KubeVirt's definitions there is no content, and no waiting", async () => {
-  const namespace = await stage.namespace();
-  const guest = await stage.guest(namespace, "web", { annotations: { hostname: "x" } });
+  const namespace = await tenants.namespace();
+  const guest = await tenants.vm(namespace, "web", { annotations: { hostname: "x" } });
   for (const plural of ["virtualmachines", "virtualmachineinstances"]) {
     const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${plural}.kubevirt.io`;
-    await stage.cluster.api.delete(path);
-    await until(async () => (await stage.cluster.api.find(path)) === null, "the definition to go");
+    await tenants.cluster.api.delete(path);
+    await until(async () => (await tenants.cluster.api.find(path)) === null, "the definition to go");
   }
   await until(
-    async () => (await stage.cluster.api.call("GET", `/apis/kubevirt.io/v1/virtualmachines`)).status === 404,
+    async () =>
+      (await tenants.cluster.api.call("GET", `/apis/kubevirt.io/v1/virtualmachines`)).status === 404,
     "the resource to go",
   );
-  const fresh = await stage.source();
+  const fresh = await tenants.source();
   const view = await fresh.viewOf(guest.identity);
   expect(view).toMatchObject({ hostname: null, firmwareUuid: null, links: [], userData: null });
   expect(view.projectId).not.toBeNull();

@@ -3,7 +3,7 @@ import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { until } from "../harness/wait.ts";
-import { ContentStage, type Guest } from "./content-stage.ts";
+import { Tenants, type TenantVm } from "./tenants.ts";
 
 /*
  * The metadata service reads the Secrets and ConfigMaps that annotations of VMs name, and nothing else: whoever steals its token
@@ -12,26 +12,26 @@ import { ContentStage, type Guest } from "./content-stage.ts";
 
 const RBAC = "rbac.authorization.k8s.io/v1";
 
-let stage: ContentStage;
+let tenants: Tenants;
 let source: KubeTenantSource;
 
 beforeAll(async () => {
-  stage = await ContentStage.start();
-  source = await stage.source();
+  tenants = await Tenants.start();
+  source = await tenants.source();
 });
-afterAll(() => stage?.stop());
+afterAll(() => tenants?.stop());
 
-async function userData(guest: Guest, from = source): Promise<string | null> {
+async function userData(guest: TenantVm, from = source): Promise<string | null> {
   return (await from.viewOf(guest.identity)).userData?.toString() ?? null;
 }
 
 test("a stolen token reads what the tenant has named, and finds out about nothing else", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: "served" });
-  await stage.secret(namespace, "database", { password: "secret!" }, false);
-  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: "served" });
+  await tenants.secret(namespace, "database", { password: "secret!" }, false);
+  const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
   expect(await userData(guest)).toBe("served");
-  const thief = stage.cluster.apiAs("holdfast-metadata");
+  const thief = tenants.cluster.apiAs("holdfast-metadata");
   const status = async (path: string) => (await thief.call("GET", path)).status;
   const secrets = pathOf(namespace, "secrets");
   expect(await status(`${secrets}/boot`)).toBe(200);
@@ -43,24 +43,24 @@ test("a stolen token reads what the tenant has named, and finds out about nothin
 });
 
 test("a Secret that the Role does not name: the event says how to name it, and that is enough", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: "first" });
-  await stage.secret(namespace, "late", { userdata: "late" });
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: "first" });
+  await tenants.secret(namespace, "late", { userdata: "late" });
   const annotations = { "user-data": "secret/boot", meta: "secret/late/userdata" };
-  const guest = await stage.guest(namespace, "web", { annotations });
+  const guest = await tenants.vm(namespace, "web", { annotations });
   expect(await source.viewOf(guest.identity)).toMatchObject({ meta: {} });
   expect(await userData(guest)).toBe("first");
-  const message = await stage.event(guest, "MetadataForbidden");
+  const message = await tenants.event(guest, "MetadataForbidden");
   expect(message).toContain(`may not read Secret late of namespace ${namespace}`);
   const [, patch] = /kubectl patch role -n \S+ holdfast-metadata --type=json -p '(.*)'/.exec(message) ?? [];
   const role = pathOf(namespace, "roles", "holdfast-metadata", RBAC);
-  await stage.cluster.api.patch(role, JSON.parse(patch as string), "json");
+  await tenants.cluster.api.patch(role, JSON.parse(patch as string), "json");
   await until(async () => (await source.viewOf(guest.identity)).meta.userdata === "late", "the named Secret");
   expect(await userData(guest)).toBe("first");
 });
 
 test("a namespace with the Role of 0.1.0, which lets Secrets be listed and not be read by name, is served on", async () => {
-  const namespace = await stage.namespace();
+  const namespace = await tenants.namespace();
   const role = pathOf(namespace, "roles", "holdfast-metadata", RBAC);
   const rules = [
     { apiGroups: [""], resources: ["secrets", "configmaps"], verbs: ["list", "watch"] },
@@ -71,11 +71,11 @@ test("a namespace with the Role of 0.1.0, which lets Secrets be listed and not b
       verbs: ["get", "patch"],
     },
   ];
-  await stage.cluster.api.patch(role, { rules });
-  await stage.secret(namespace, "boot", { userdata: "served" });
-  await stage.secret(namespace, "hidden", { userdata: "unlabelled" }, false);
+  await tenants.cluster.api.patch(role, { rules });
+  await tenants.secret(namespace, "boot", { userdata: "served" });
+  await tenants.secret(namespace, "hidden", { userdata: "unlabelled" }, false);
   const annotations = { "user-data": "secret/boot", meta: "secret/hidden" };
-  const guest = await stage.guest(namespace, "web", { annotations });
+  const guest = await tenants.vm(namespace, "web", { annotations });
   const view = async () => {
     const { userData: data, meta, password } = await source.viewOf(guest.identity);
     return { data: data?.toString() ?? null, meta, password };
@@ -85,11 +85,11 @@ test("a namespace with the Role of 0.1.0, which lets Secrets be listed and not b
 });
 
 test("a guest that asks again and again costs the API server one read of each object in three seconds", async () => {
-  const namespace = await stage.namespace();
-  await stage.secret(namespace, "boot", { userdata: "served" });
-  const guest = await stage.guest(namespace, "web", { annotations: { "user-data": "secret/boot" } });
-  const proxy = await ApiProxy.start(stage.cluster);
-  const ours = await stage.source({}, proxy.url);
+  const namespace = await tenants.namespace();
+  await tenants.secret(namespace, "boot", { userdata: "served" });
+  const guest = await tenants.vm(namespace, "web", { annotations: { "user-data": "secret/boot" } });
+  const proxy = await ApiProxy.start(tenants.cluster);
+  const ours = await tenants.source({}, proxy.url);
   try {
     const startMs = performance.now();
     for (let n = 0; n < 100; n += 1) await Promise.all([userData(guest, ours), userData(guest, ours)]);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { ListenerReport, WantedAttachment, WantedListener } from "../../metadata/listeners/wire.ts";
 import { namesOf } from "../../metadata/net/kernel/names.ts";
 import { run } from "../harness/daemon.ts";
-import { Guest, type GuestAnswer, type GuestPlace, macOf } from "../harness/metadata/guest.ts";
+import { type GuestAnswer, type GuestPlace, macOf, NamespaceGuest } from "../harness/metadata/guest.ts";
 import { leftOver, metadataNet } from "../harness/metadata/parts.ts";
 import type { ProductProcess } from "../harness/product-process.ts";
 import { until } from "../harness/wait.ts";
@@ -294,7 +294,7 @@ export class NetNode {
 }
 
 /** A guest at a port of a node's bridge, which no plugin has attached. */
-export class BridgeGuest extends Guest {
+export class BridgeGuest extends NamespaceGuest {
   readonly port: string;
 
   constructor({ port, ...place }: GuestPlace & { readonly port: string }) {

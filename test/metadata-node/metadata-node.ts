@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { expect } from "vitest";
 import { run, TestDaemon } from "../harness/daemon.ts";
-import { Guest, type GuestPlace, macOf } from "../harness/metadata/guest.ts";
+import { type GuestPlace, macOf, NamespaceGuest } from "../harness/metadata/guest.ts";
 import { MetadataParts, type MetadataPartsOptions } from "../harness/metadata/parts.ts";
 import { until } from "../harness/wait.ts";
 import { Containers, mustRun } from "../network/containers.ts";
@@ -9,7 +9,7 @@ import { Containers, mustRun } from "../network/containers.ts";
 type Config = Readonly<Record<string, unknown>>;
 
 /** A guest that the real bridge plugin has attached. */
-export class AttachedGuest extends Guest {
+export class AttachedGuest extends NamespaceGuest {
   readonly container: string;
   readonly config: Config;
   /** CNI_ARGS of its ADD. */
@@ -103,7 +103,7 @@ export class MetadataNode {
   }
 
   /** Only a link-local route and the guest's own subnet: no route of the plugin's is used. */
-  async onlyLinkLocalRoute({ namespace }: Guest): Promise<void> {
+  async onlyLinkLocalRoute({ namespace }: NamespaceGuest): Promise<void> {
     await run("ip", ["-n", namespace, "route", "delete", "169.254.169.254/32"]);
     await run("ip", ["-n", namespace, "route", "delete", "default"]);
     await mustRun("ip", [

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { SingleFlight } from "../../platform/single-flight.ts";
 
 /** Work that ends when the test says so. */
-function scene() {
+function controlledWork() {
   const begun: { key: string; end: (value: string) => void; fail: (error: Error) => void }[] = [];
   const work = (key: string) => () =>
     new Promise<string>((end, fail) => {
@@ -12,7 +12,7 @@ function scene() {
 }
 
 test("callers during a run share its result, and a later caller starts a new run", async () => {
-  const { begun, work, flights } = scene();
+  const { begun, work, flights } = controlledWork();
   const both = [flights.run(work("first")), flights.run(work("second"))];
   begun[0]?.end("one");
   expect(await Promise.all(both)).toEqual(["one", "one"]);
@@ -24,14 +24,14 @@ test("callers during a run share its result, and a later caller starts a new run
 });
 
 test("different keys do not share a run", async () => {
-  const { begun, work, flights } = scene();
+  const { begun, work, flights } = controlledWork();
   const all = Promise.all([flights.run(work("a"), "a"), flights.run(work("b"), "b")]);
   for (const { key, end } of begun) end(key);
   expect(await all).toEqual(["a", "b"]);
 });
 
 test("a failure reaches every caller of its run, and is not remembered", async () => {
-  const { begun, work, flights } = scene();
+  const { begun, work, flights } = controlledWork();
   const both = [flights.run(work("first")), flights.run(work("second"))];
   begun[0]?.fail(new Error("no"));
   for (const one of both) await expect(one).rejects.toThrow("no");
@@ -41,7 +41,7 @@ test("a failure reaches every caller of its run, and is not remembered", async (
 });
 
 test("a run that was renewed or forgotten is not shared any more, and its end does not end the newer run", async () => {
-  const { begun, work, flights } = scene();
+  const { begun, work, flights } = controlledWork();
   const old = flights.run(work("old"));
   const fresh = flights.renew(work("fresh"));
   begun[0]?.end("old");

@@ -11,9 +11,9 @@ import { StoreNode } from "./store-node.ts";
 import { want } from "./subjects.ts";
 
 test("an ADD that waits behind another one of its owner is answered at its own deadline", async () => {
-  const stage = new StoreNode();
-  await stage.open();
-  await stage.settle();
+  const node = new StoreNode();
+  await node.open();
+  await node.settle();
   let goOn = () => {};
   const held = new Promise<void>((resolve) => {
     goOn = resolve;
@@ -22,21 +22,21 @@ test("an ADD that waits behind another one of its owner is answered at its own d
   const isUnderWay = new Promise<void>((resolve) => {
     reached = resolve;
   });
-  stage.api.before = async ({ method, path }) => {
+  node.api.before = async ({ method, path }) => {
     if (method !== "POST" || path !== ALLOCATIONS_PATH) return;
     reached();
     await held;
   };
-  const first = stage.store.attach(want("a", { pod: "web-0" }));
+  const first = node.store.attach(want("a", { pod: "web-0" }));
   await isUnderWay;
-  const late = await stage.store.attach({
+  const late = await node.store.attach({
     ...want("b", { pod: "web-0" }),
-    deadlineMs: stage.clock.monotonicMs() + 20,
+    deadlineMs: node.clock.monotonicMs() + 20,
   });
   expect(late).toMatchObject({ kind: "refused", refusal: { code: "API_AWAY" } });
   goOn();
   expect(await first).toMatchObject({ kind: "attached" });
-  await stage.added(want("b", { pod: "web-0" }));
+  await node.added(want("b", { pod: "web-0" }));
 });
 
 test("the wait for a claim ends with the time of the whole ADD", async () => {

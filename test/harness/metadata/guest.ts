@@ -15,7 +15,7 @@ export interface GuestPlace {
 }
 
 /** A container or VM on a network: a network namespace that asks at 169.254.169.254 who it is. */
-export class Guest {
+export class NamespaceGuest {
   readonly namespace: string;
   readonly address: string;
   readonly mac: string;

@@ -58,7 +58,7 @@ export interface Found {
 /** Longer than cloud-init's own retries take, so that a failure is told with its output. */
 const RUN_MS_MAX = 60_000;
 
-export interface Guest {
+export interface DriveOptions {
   /** Names of its interfaces by MAC. */
   readonly macs?: Readonly<Record<string, string>>;
   /** The address it asks from, one of loopback or of a namespace. */
@@ -70,7 +70,7 @@ export interface Guest {
 }
 
 /** Runs drive.py. Throws with what it wrote to standard error when it fails. */
-export function drive<T = Found>(what: string, at: readonly string[], guest: Guest = {}): Promise<T> {
+export function drive<T = Found>(what: string, at: readonly string[], guest: DriveOptions = {}): Promise<T> {
   const { macs = {}, source, namespace, newer = false } = guest;
   const args = [DRIVER, what, ...at, "--macs", JSON.stringify(macs)];
   if (source !== undefined) args.push("--source", source);

@@ -20,13 +20,13 @@ const KUBEVIRT = "kubevirt.io/v1";
 const PREFIX = "metadata.holdfast.dev/";
 
 /** A VM that runs, as the daemon tells who it is. */
-export interface Guest {
+export interface TenantVm {
   readonly vm: KubeObject;
   readonly vmi: KubeObject;
   readonly identity: IdentityView;
 }
 
-export interface GuestOptions {
+export interface TenantVmOptions {
   /** Of the VirtualMachine, without their prefix. */
   readonly annotations?: Readonly<Record<string, string>>;
   readonly vmi?: { readonly metadata?: object; readonly spec?: object; readonly status?: object };
@@ -34,7 +34,7 @@ export interface GuestOptions {
 }
 
 /** A cluster, and tenant sources with the rights of the shipped account. Each test has namespaces of its own. */
-export class ContentStage {
+export class Tenants {
   readonly cluster: Cluster;
   readonly kubevirt: KubeVirt;
   readonly #world: World;
@@ -47,8 +47,8 @@ export class ContentStage {
     this.kubevirt = world.kubevirt;
   }
 
-  static async start(): Promise<ContentStage> {
-    return new ContentStage(await World.start({ api: "memory" }));
+  static async start(): Promise<Tenants> {
+    return new Tenants(await World.start({ api: "memory" }));
   }
 
   async stop(): Promise<void> {
@@ -113,7 +113,7 @@ export class ContentStage {
   }
 
   /** A VM that runs. */
-  async guest(namespace: string, name: string, options: GuestOptions = {}): Promise<Guest> {
+  async vm(namespace: string, name: string, options: TenantVmOptions = {}): Promise<TenantVm> {
     const { metadata: more = {}, spec = {}, status = {} } = options.vmi ?? {};
     const vm = await this.cluster.api.create(pathOf(namespace, "virtualmachines", "", KUBEVIRT), {
       apiVersion: KUBEVIRT,
@@ -137,21 +137,21 @@ export class ContentStage {
     return { vm, vmi, identity: identityOf(vm, vmi, options.interfaces) };
   }
 
-  async annotateVm(guest: Guest, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+  async annotateVm(guest: TenantVm, annotations: Readonly<Record<string, string | null>>): Promise<void> {
     const { namespace, name } = guest.vm.metadata;
     const path = pathOf(namespace, "virtualmachines", name, KUBEVIRT);
     await this.cluster.api.patch(path, { metadata: { annotations: prefixed(annotations) } });
   }
 
   /** The VM and its VMI are gone; their names are free. */
-  async removeGuest({ vm, vmi }: Guest): Promise<void> {
+  async removeVm({ vm, vmi }: TenantVm): Promise<void> {
     const { namespace, name } = vm.metadata;
     await this.cluster.api.delete(pathOf(namespace, "virtualmachines", name, KUBEVIRT));
     await this.cluster.api.delete(pathOf(namespace, "virtualmachineinstances", vmi.metadata.name, KUBEVIRT));
   }
 
   /** The message of the event about a VM with a reason, when there is one. */
-  async event({ vm }: Guest, reason: string): Promise<string> {
+  async event({ vm }: TenantVm, reason: string): Promise<string> {
     const path = pathOf(vm.metadata.namespace, "events");
     let message = "";
     await until(async () => {

@@ -90,7 +90,7 @@ install: build
 	sed '1s|.*|#!$(NODE)|' dist/bin/holdfast > $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
 	chmod 0755 $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
-	install -m 0644 dist/lib/*.cjs dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
+	install -m 0644 dist/lib/*.cjs dist/lib/*.cache dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
 	install -m 0644 dist/package.json dist/THIRD-PARTY-NOTICES dist/sbom.cdx.json $(DESTDIR)$(PREFIX)/lib/holdfast/
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
 	install -m 0755 dist/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new

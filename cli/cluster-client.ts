@@ -1,9 +1,10 @@
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Answers, PathOf } from "../admin/answers.ts";
+import type * as ClusterBundle from "../admin/cluster/main.ts";
 import type { InProcessRequest } from "../admin/in-process.ts";
 import type { Client, Query } from "./client.ts";
 import { CommandError, EXIT } from "./failure.ts";
+import { loadBundle } from "./load-bundle.ts";
 
 /**
  * A cluster without any daemon, with the permissions of the kubeconfig's user. Its code is a bundle of its own, loaded
@@ -13,6 +14,7 @@ export class ClusterClient implements Client {
   readonly kind = "cluster";
   readonly #kubeconfig: string;
   readonly #silenceMs: number;
+  #bundle: typeof ClusterBundle | null = null;
 
   constructor(kubeconfig: string, silenceMs: number) {
     this.#kubeconfig = kubeconfig;
@@ -28,12 +30,9 @@ export class ClusterClient implements Client {
   }
 
   async #ask<T>(request: InProcessRequest): Promise<T> {
-    const load = createRequire(import.meta.filename);
-    const { askCluster } = load(
-      join(import.meta.dirname, "../lib/cluster.cjs"),
-    ) as typeof import("../admin/cluster/main.ts");
+    this.#bundle ??= loadBundle(join(import.meta.dirname, "../lib/cluster.cjs")) as typeof ClusterBundle;
     const options = { kubeconfig: this.#kubeconfig, silenceMs: this.#silenceMs };
-    const answer = await askCluster(options, request);
+    const answer = await this.#bundle.askCluster(options, request);
     if (answer.kind === "answered") return answer.body as T;
     const { kind, code, message, hint } = answer;
     throw new CommandError(message, {

@@ -7,6 +7,7 @@
  *   manifest-*             files for apply and delete
  *   output, table, *-columns, human, terminal  output
  *   failure, unreachable   errors and exit codes
+ *   load-bundle            bundles of lib/, with the code that V8 compiled of them at build time
  */
 
 import { Command, Help, type Option } from "commander";

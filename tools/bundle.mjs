@@ -1,6 +1,7 @@
-// Bundles the command line and the daemon into dist/: two CommonJS files and the SQLite addon, nothing else to install.
-// The command line is a bundle of its own so that it starts without reading the daemon.
+// Bundles the command line and the processes into dist/: CommonJS files, the code that V8 makes of the large ones, and the SQLite
+// addon, nothing else to install. The command line is a bundle of its own so that it starts without reading the daemon.
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { build } from "esbuild";
 import { writeSupplyChain } from "./supply.mjs";
 
@@ -55,6 +56,7 @@ copyFileSync(
   "dist/lib/better_sqlite3.node.new",
 );
 renameSync("dist/lib/better_sqlite3.node.new", "dist/lib/better_sqlite3.node");
+await writeCodeCaches(["daemon", "controller", "metadata", "metadata-net", "cluster"]);
 // Files without an ending are what the nearest package.json says; dist/ may be copied away from ours.
 // The addon runs with this major version of Node alone; who starts it with another is told of both.
 writeFileSync(
@@ -65,3 +67,24 @@ writeSupplyChain(
   bundles.map(({ metafile }) => metafile),
   bundles.map(({ comments }) => comments),
 );
+
+/** By the code that reads them, which is TypeScript. */
+async function writeCodeCaches(names) {
+  const { outputFiles } = await build({
+    entryPoints: ["cli/load-bundle.ts"],
+    bundle: true,
+    write: false,
+    platform: "node",
+    format: "esm",
+    logLevel: "warning",
+  });
+  const { codeCachePath, makeCodeCache } = await import(
+    `data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString("base64")}`
+  );
+  for (const name of names) {
+    const bundle = resolve(`dist/lib/${name}.cjs`);
+    const path = codeCachePath(bundle);
+    writeFileSync(`${path}.new`, makeCodeCache(bundle));
+    renameSync(`${path}.new`, path);
+  }
+}

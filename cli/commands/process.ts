@@ -1,8 +1,8 @@
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { CONFIG, PROCESSES, type Process, type ProcessName } from "../../platform/settings/processes.ts";
 import { defaultOf, flagOf, type Setting } from "../../platform/settings/setting.ts";
+import { loadBundle } from "../load-bundle.ts";
 
 /** Options of every command that are settings, too. */
 type Everywhere = Readonly<{ socket?: string; kubeconfig?: string }>;
@@ -36,8 +36,7 @@ export function addProcess(name: ProcessName): (program: Command) => void {
         const everywhere = Object.entries({ socket, kubeconfig }).filter(
           ([key, value]) => value !== undefined && key in settings,
         );
-        const load = createRequire(import.meta.filename);
-        const { run } = load(join(import.meta.dirname, `../lib/${name}.cjs`)) as {
+        const { run } = loadBundle(join(import.meta.dirname, `../lib/${name}.cjs`)) as {
           run(flags: Readonly<Record<string, unknown>>): Promise<number>;
         };
         process.exitCode = await run({ ...flags, ...Object.fromEntries(everywhere) });

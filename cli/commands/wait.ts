@@ -1,9 +1,9 @@
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { type Clock, sleep } from "../../platform/time.ts";
 import { wholeArgument } from "../arguments.ts";
 import { CommandError, EXIT } from "../failure.ts";
+import { loadBundle } from "../load-bundle.ts";
 import { SocketClient } from "../socket-client.ts";
 
 /** Between two attempts, ms. */
@@ -55,8 +55,7 @@ function hasEnded(pid: number): boolean {
 async function socketOf(command: Command): Promise<string> {
   const { socket } = command.optsWithGlobals<{ socket?: string }>();
   if (socket !== undefined) return socket;
-  const load = createRequire(import.meta.filename);
-  const { configuredSocket } = load(
+  const { configuredSocket } = loadBundle(
     join(import.meta.dirname, "../lib/daemon.cjs"),
   ) as typeof import("../../daemon/main.ts");
   try {

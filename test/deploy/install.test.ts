@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -40,6 +41,15 @@ test("licences of others and the SBOM are installed beside what they are about",
     const installed = readFileSync(join(target, "usr/local/lib/holdfast", file), "utf8");
     expect(installed).toBe(readFileSync(join(ROOT, "dist", file), "utf8"));
   }
+});
+
+test("all of the bundles is installed, with the code that was compiled of them", () => {
+  const digest = (file: string) => createHash("sha256").update(readFileSync(file)).digest("hex");
+  const files = (folder: string) =>
+    Object.fromEntries(readdirSync(folder).map((name) => [name, digest(join(folder, name))]));
+  const built = files(join(ROOT, "dist/lib"));
+  expect(Object.keys(built)).toContain("daemon.cjs.cache");
+  expect(files(join(target, "usr/local/lib/holdfast/lib"))).toEqual(built);
 });
 
 test("what is installed runs with the Node that it was built with, whatever is in PATH", async () => {

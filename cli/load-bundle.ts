@@ -1,0 +1,69 @@
+import { readFileSync } from "node:fs";
+import Module, { createRequire } from "node:module";
+import { basename, dirname } from "node:path";
+import { Script } from "node:vm";
+
+/** CRC-32 of the bundle and of its code, which comes after it: V8 compares no more than the length of the text, and trusts the code. */
+const CHECKSUM_BYTES = 4;
+/** What Node puts before the text of a CommonJS module, and stack traces do not count. */
+const PREFIX_CHARS = Module.wrap("").lastIndexOf("\n");
+
+/**
+ * `require` for a bundle of lib/, with the code beside it that V8 compiled when it was built: compiling megabytes is a third of
+ * a daemon's start. Code of another text, V8 or set of flags is left alone; then the text is compiled, as without a cache.
+ */
+export function loadBundle(path: string): unknown {
+  return evaluate(compileBundle(path), path);
+}
+
+/** The content of a bundle's code cache: what loading the bundle compiles. */
+export function makeCodeCache(path: string): Buffer {
+  const bytes = readFileSync(path);
+  const script = compile(path, bytes);
+  evaluate(script, path);
+  const code = script.createCachedData();
+  return Buffer.concat([checksumOf(bytes, code), code]);
+}
+
+export function codeCachePath(bundle: string): string {
+  return `${bundle}.cache`;
+}
+
+/** `cachedDataRejected` is false when V8 took the code cache, and undefined when there is none for this text. */
+export function compileBundle(path: string): Script {
+  const bytes = readFileSync(path);
+  return compile(path, bytes, readCodeCache(path, bytes));
+}
+
+function readCodeCache(path: string, bytes: Buffer): Buffer | undefined {
+  try {
+    const file = readFileSync(codeCachePath(path));
+    const code = file.subarray(CHECKSUM_BYTES);
+    return checksumOf(bytes, code).equals(file.subarray(0, CHECKSUM_BYTES)) ? code : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function checksumOf(bytes: Buffer, code: Buffer): Buffer {
+  // Loaded when it is needed: most commands load no bundle.
+  const { crc32 } = process.getBuiltinModule("node:zlib");
+  const checksum = Buffer.alloc(CHECKSUM_BYTES);
+  checksum.writeUInt32LE(crc32(code, crc32(bytes)));
+  return checksum;
+}
+
+function compile(path: string, bytes: Buffer, cachedData?: Buffer): Script {
+  return new Script(Module.wrap(bytes.toString()), {
+    // In stack traces: the code keeps the name that it was compiled under, and where it will be installed is not known then.
+    filename: basename(path),
+    columnOffset: -PREFIX_CHARS,
+    ...(cachedData && { cachedData }),
+  });
+}
+
+function evaluate(script: Script, path: string): unknown {
+  const module = { exports: {} };
+  script.runInThisContext()(module.exports, createRequire(path), module, path, dirname(path));
+  return module.exports;
+}

@@ -20,46 +20,44 @@ export class ExchangeFailure extends Error {
 
 /** Time allowed to one exchange, tied to the signals that end it early. Call `dispose` in the end. */
 export class Limit {
-  readonly #controller = new AbortController();
   readonly #outer: readonly AbortSignal[];
-  readonly #abort: () => void;
+  readonly #callOff = () => this.#end("it was called off");
   readonly #timer: Timer;
+  /** Who is told. Not an AbortSignal of its own: every exchange would pay for one. */
+  readonly #told = new Set<(reason: ExchangeFailure) => void>();
+  #reason: ExchangeFailure | null = null;
 
   constructor(clock: Clock, ms: number, outer: readonly (AbortSignal | undefined)[]) {
     this.#outer = outer.filter((signal) => signal !== undefined);
-    this.#abort = () => this.#controller.abort(new ExchangeFailure("it was called off"));
-    this.#timer = clock.timer(ms, () =>
-      this.#controller.abort(new ExchangeFailure(`nothing came for ${Math.round(ms)} ms`)),
-    );
+    this.#timer = clock.timer(ms, () => this.#end(`nothing came for ${Math.round(ms)} ms`));
     for (const signal of this.#outer) {
-      signal.addEventListener("abort", this.#abort);
-      if (signal.aborted) this.#abort();
+      signal.addEventListener("abort", this.#callOff);
+      if (signal.aborted) this.#callOff();
     }
   }
 
-  get signal(): AbortSignal {
-    return this.#controller.signal;
+  /** Whether it has ended the exchange. */
+  get isOver(): boolean {
+    return this.#reason !== null;
   }
 
-  /** Calls `end` with the reason when the limit ends the exchange, at once where it has. */
-  whenOver(end: (reason: ExchangeFailure) => void): void {
-    const { signal } = this;
-    if (signal.aborted) end(signal.reason);
-    else signal.addEventListener("abort", () => end(signal.reason), { once: true });
+  /** Calls `end` when the limit ends the exchange, at once where it has. Returns how to take that back. */
+  whenOver(end: (reason: ExchangeFailure) => void): () => void {
+    if (this.#reason === null) this.#told.add(end);
+    else end(this.#reason);
+    return () => this.#told.delete(end);
   }
 
   /** What the promise becomes, unless the limit ends it first: then throws ExchangeFailure. */
   async race<T>(promise: Promise<T>): Promise<T> {
-    let abort = () => {};
+    let leave = () => {};
     const ended = new Promise<never>((_resolve, reject) => {
-      abort = () => reject(this.signal.reason);
+      leave = this.whenOver(reject);
     });
-    this.signal.addEventListener("abort", abort);
-    if (this.signal.aborted) abort();
     try {
       return await Promise.race([promise, ended]);
     } finally {
-      this.signal.removeEventListener("abort", abort);
+      leave();
     }
   }
 
@@ -75,13 +73,19 @@ export class Limit {
 
   dispose(): void {
     this.#timer.cancel();
-    for (const signal of this.#outer) signal.removeEventListener("abort", this.#abort);
+    for (const signal of this.#outer) signal.removeEventListener("abort", this.#callOff);
   }
 
   /** What an error of this exchange really was: the limit's own reason where it was the limit that ended it. */
   reasonOf(error: unknown): ExchangeFailure {
-    const cause = this.signal.aborted ? this.signal.reason : error;
+    const cause = this.#reason ?? error;
     return cause instanceof ExchangeFailure ? cause : failureOf(cause);
+  }
+
+  #end(problem: string): void {
+    if (this.#reason !== null) return;
+    this.#reason = new ExchangeFailure(problem);
+    for (const end of this.#told) end(this.#reason);
   }
 }
 

@@ -30,6 +30,7 @@ export interface HttpExchange {
 export class Connections {
   readonly contact: Contact;
   readonly #connection: KubeConnection;
+  readonly #server: ReturnType<typeof partsOf>;
   readonly #clock: Clock;
   readonly #onRequest: OnRequest | undefined;
   readonly #agent: HttpAgent;
@@ -38,6 +39,7 @@ export class Connections {
 
   constructor(connection: KubeConnection, clock: Clock, onRequest: OnRequest | undefined) {
     this.#connection = connection;
+    this.#server = partsOf(connection.server);
     this.#clock = clock;
     this.contact = new Contact(clock);
     this.#onRequest = onRequest;
@@ -109,7 +111,7 @@ export class Connections {
     try {
       return await this.#openOnce(exchange, auth);
     } catch (error) {
-      if (!(error instanceof ExchangeFailure && error.stale) || exchange.limit.signal.aborted) throw error;
+      if (!(error instanceof ExchangeFailure && error.stale) || exchange.limit.isOver) throw error;
       this.dropIdle();
       return this.#openOnce(exchange, auth);
     }
@@ -130,16 +132,14 @@ export class Connections {
   }
 
   #request(exchange: HttpExchange, auth: Readonly<Record<string, string>>): Promise<IncomingMessage> {
-    const { server } = this.#connection;
-    const secure = server.protocol === "https:";
+    const { hostname, port, prefix, request } = this.#server;
     const search = exchange.query ? `?${new URLSearchParams(exchange.query)}` : "";
     const { body, limit } = exchange;
     const options = {
-      // An IPv6 address has brackets in a URL only.
-      hostname: server.hostname.replace(/^\[|\]$/g, ""),
-      port: server.port || (secure ? 443 : 80),
+      hostname,
+      port,
       method: exchange.method,
-      path: `${server.pathname.replace(/\/$/, "")}${exchange.path}${search}`,
+      path: `${prefix}${exchange.path}${search}`,
       agent: exchange.verb === "WATCH" ? this.#watchAgent : this.#agent,
       headers: {
         ...auth,
@@ -149,17 +149,29 @@ export class Connections {
       },
     };
     return new Promise((resolve, reject) => {
-      const sent = (secure ? httpsRequest : httpRequest)(options, resolve);
+      const sent = request(options, resolve);
       sent.on("error", (error) => {
         const { code } = error as NodeJS.ErrnoException;
         const stale = sent.reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
-        reject(limit.signal.aborted ? limit.reasonOf(error) : failureOf(error, stale));
+        reject(limit.isOver ? limit.reasonOf(error) : failureOf(error, stale));
       });
       // Not by the option `signal`, for which Node watches both streams of every request for their end.
       limit.whenOver((reason) => sent.destroy(reason));
       sent.end(body);
     });
   }
+}
+
+/** What a request is made of that goes to this server. */
+function partsOf({ protocol, hostname, port, pathname }: URL) {
+  const secure = protocol === "https:";
+  return {
+    // An IPv6 address has brackets in a URL only.
+    hostname: hostname.replace(/^\[|\]$/g, ""),
+    port: port || (secure ? 443 : 80),
+    prefix: pathname.replace(/\/$/, ""),
+    request: secure ? httpsRequest : httpRequest,
+  };
 }
 
 /** Every request under way listens to it, however many there are. */

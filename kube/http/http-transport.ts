@@ -51,7 +51,7 @@ export class HttpTransport implements KubeTransport {
       return await answerOf(response);
     } catch (error) {
       // The other idle connections probably lead to the same nowhere.
-      if (limit.signal.aborted) this.#connections.dropIdle();
+      if (limit.isOver) this.#connections.dropIdle();
       return nothing(limit.reasonOf(error));
     } finally {
       limit.dispose();

@@ -34,11 +34,11 @@ export class Exchange {
   async once(request: ServerRequest, { verb, limitMs, signals, serve }: Attempt): Promise<Arrival> {
     const fate = this.#link.fate?.(request, verb) ?? {};
     const limit = new Limit(this.#clock, limitMs, signals);
-    const isLost = fate.hangs || limit.signal.aborted;
+    const isLost = fate.hangs || limit.isOver;
     try {
       return await limit.race(isLost ? new Promise<never>(() => {}) : this.#carry(request, fate, serve));
     } catch (error) {
-      if (limit.signal.aborted) return { kind: "nothing", problem: limit.reasonOf(error).message };
+      if (limit.isOver) return { kind: "nothing", problem: limit.reasonOf(error).message };
       throw error;
     } finally {
       limit.dispose();

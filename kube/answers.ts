@@ -16,16 +16,16 @@ import { ApiAway, type KubeAnswer } from "./kube-api.ts";
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
 type WireObject = any;
 
-/** What a quorum read of one object says. */
+/** The result of a quorum read of one object. */
 export type Reading =
-  /** `serverMs`: the server's clock at the read; null when it told none. */
+  /** `serverMs`: the server's clock at the read; null when the answer had none. */
   | { readonly kind: "present"; readonly object: WireObject; readonly serverMs: number | null }
   | { readonly kind: "absent"; readonly answer: KubeAnswer }
-  /** The server does not know the kind; its objects may come back with its definition. */
+  /** The server does not know the kind; its objects may return together with its definition. */
   | { readonly kind: "not-served"; readonly answer: KubeAnswer }
   | { readonly kind: "refused"; readonly answer: KubeAnswer };
 
-/** What became of a write. */
+/** The result of a write. */
 export type WriteOutcome =
   | { readonly kind: "done"; readonly object: WireObject }
   | { readonly kind: "conflict"; readonly answer: KubeAnswer }
@@ -51,34 +51,34 @@ export function writeOutcomeOf(answer: KubeAnswer, path: string): WriteOutcome {
   return { kind: isAbsent(answer, path) ? "absent" : "refused", answer };
 }
 
-/** Whether a 404 is about the object: of a kind that is not served, the answer names no object. */
+/** Whether a 404 is about the object: for a kind that is not served, the answer names no object. */
 export function isAbsent({ status, body }: Pick<KubeAnswer, "status" | "body">, path: string): boolean {
   const name = decodeURIComponent(path.replace(/\/status$/, "").replace(/^.*\//, ""));
   return status === NOT_FOUND && body?.reason === "NotFound" && body.details?.name === name;
 }
 
-/** The object, or null where there is none. Throws ApiAway where that is not known. */
+/** The object, or null if there is none. Throws ApiAway if that is not known. */
 export function knownObject(reading: Reading, path: string): WireObject | null {
   if (reading.kind === "present") return reading.object;
   if (reading.kind === "absent") return null;
   throw new ApiAway(`GET ${path}: ${problemOf(reading.answer)}`);
 }
 
-/** As knownObject, but throws RefusalError API_REFUSED; `what` says what was refused, such as `read pod shop/web-0`. */
+/** As knownObject, but throws RefusalError API_REFUSED; `what` was refused, such as `read pod shop/web-0`. */
 export function permittedObject(reading: Reading, what: string): WireObject | null {
   if (reading.kind === "present") return reading.object;
   if (reading.kind === "absent") return null;
   throw refusedBy(reading.answer, what);
 }
 
-/** A refusal of the API server that no retry changes (rights, validation), for the caller of the CNI. */
+/** A refusal of the API server that no retry changes (permissions, validation), as a CNI error. */
 export function refusedBy(answer: KubeAnswer, what: string): RefusalError {
   const message = (answer.body as { message?: unknown } | null)?.message;
   const problem = `${answer.status} ${typeof message === "string" ? message : "without a message"}`;
   return new RefusalError(refuse("API_REFUSED", { what, problem }));
 }
 
-/** A status and what the server says about it, for a message. */
+/** Status and message of an answer, for a message. */
 export function problemOf({ status, body }: Pick<KubeAnswer, "status" | "body">): string {
   const message = (body as { message?: unknown } | null)?.message;
   return typeof message === "string" && message !== "" ? `${status} ${message}` : `${status}`;

@@ -1,6 +1,6 @@
 import type { Clock } from "../platform/time.ts";
 
-/** Growing waits between attempts, with jitter, so that many clients do not come back in step. */
+/** Growing waits between attempts, with jitter, so that many clients do not retry at the same time. */
 export class Backoff {
   readonly #minMs: number;
   readonly #maxMs: number;
@@ -15,7 +15,7 @@ export class Backoff {
     this.#nextMs = minMs;
   }
 
-  /** How long to wait now, ms: between half of the step and all of it. The step doubles each time. */
+  /** The next wait, ms: between half of the step and all of it. The step doubles each time. */
   next(): number {
     const step = this.#nextMs;
     this.#nextMs = Math.min(step * 2, this.#maxMs);

@@ -8,9 +8,9 @@ import { namespacedPath } from "./objects.ts";
 const REPEAT_MS = 300_000;
 /** Objects and reasons remembered; beyond it the oldest is forgotten, and may be reported again. */
 const REMEMBERED_MAX = 5_000;
-/** Events under way; more are dropped: they tell what logs and conditions tell too. */
+/** Events being sent; more are dropped: logs and conditions have the same information. */
 const IN_FLIGHT_MAX = 50;
-/** What the API server takes, characters. */
+/** Limits of the API server, characters. */
 const MESSAGE_CHARS_MAX = 1_024;
 const INSTANCE_CHARS_MAX = 128;
 const DEADLINE_MS = 5_000;
@@ -90,7 +90,7 @@ export class EventWriter {
     const path = namespacedPath("/api/v1/events", namespace);
     const deadlineMs = clock.monotonicMs() + DEADLINE_MS;
     this.#inFlightCount += 1;
-    // Lost events are no loss: away, refused and full all end here.
+    // Lost events do no harm: every failure ends here.
     api
       .send({ method: "POST", path, body, priority: "housekeeping", deadlineMs })
       .catch(() => undefined)

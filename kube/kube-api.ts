@@ -1,19 +1,16 @@
 /*
  * kube/: the Kubernetes API
  *
- *   kube-api                  the port; client/: what is tried again; http/ and fake/ carry it
- *   objects, object-names     what is on the wire; views/: what is kept of each kind
+ *   kube-api                  the port; client/: retries; http/ and fake/ carry it
+ *   objects, object-names     the objects on the wire; views/: the fields kept of each kind
  *   reflector, reflected-items, reflector-timings   a list and its watch, mirrored in memory
- *   object-client             reads and writes of single objects; answers: what status codes mean, for everybody
+ *   object-client             reads and writes of single objects; answers: the meaning of status codes
  *   events, backoff, turn-budget
  */
 
 import type { Clock } from "../platform/time.ts";
 
-/**
- * Whose turn comes first when requests wait: an ADD's caller counts seconds, a DEL's was answered already, the rest has
- * time.
- */
+/** The order of waiting requests: an ADD's caller counts seconds, a DEL was answered already, the rest has time. */
 export type Priority = "add" | "del" | "housekeeping";
 
 /** One call of the Kubernetes API. */
@@ -27,15 +24,15 @@ export interface KubeRequest {
   /** Of a PATCH: a list of JSON Patch operations, or a merge patch. */
   readonly patch?: "json" | "merge";
   readonly priority: Priority;
-  /** Asked before each attempt: why it must not be sent any more, which ends the request with ApiAway; null: it may. */
+  /** Called before each attempt: why it must no longer be sent, which ends the request with ApiAway; null: it may. */
   readonly unless?: () => string | null;
-  /** Instant of the API's clock after which no answer is wanted any more, ms. */
+  /** Instant of the API's clock after which the answer is useless, ms. */
   readonly deadlineMs: number;
 }
 
 /**
- * A definite answer: the server did, or did not, do what was asked. Never 5xx, 429 or 401, nor a 403 of a server that
- * has just come back: until it has read its roles it refuses everybody.
+ * A definite answer: the server did, or did not do, what was requested. Never 5xx, 429 or 401, nor a 403 of a server
+ * that has just come back: until it has read its roles it refuses everything.
  */
 export interface KubeAnswer {
   readonly status: number;
@@ -45,12 +42,12 @@ export interface KubeAnswer {
   readonly serverMs: number | null;
 }
 
-/** No definite answer came before the deadline: what was asked may have been done, or may be done later still. */
+/** No definite answer came before the deadline: the request may have been carried out, or may still be. */
 export class ApiAway extends Error {
   override readonly name: string = "ApiAway";
-  /** What went wrong, without what was asked for. */
+  /** The failure, without the request. */
   readonly problem: string;
-  /** HTTP status of the last answer that was none; null: there was no answer. */
+  /** HTTP status of the last indefinite answer; null: there was no answer. */
   readonly status: number | null;
   /** Code of the connection's error in Node or OpenSSL, such as ECONNREFUSED; null: it has none. */
   readonly code: string | null;
@@ -66,7 +63,7 @@ export class ApiAway extends Error {
   }
 }
 
-/** Why an exchange came to no answer that counts. */
+/** Why an exchange ended without a definite answer. */
 export interface AttemptFailure {
   readonly problem: string;
   readonly status: number | null;
@@ -74,8 +71,8 @@ export interface AttemptFailure {
 }
 
 /**
- * A list that the server refuses whoever asks it this way (403, 401): for most as if it were away, since it may change
- * its mind.
+ * A list that the server refuses (403, 401). Most callers treat it as if the server were away, since permissions may
+ * change.
  */
 export class ListRefused extends ApiAway {
   override readonly name = "ListRefused";
@@ -91,12 +88,12 @@ export interface ListRequest {
   readonly query?: Readonly<Record<string, string>>;
   /** Only metadata of each object (PartialObjectMetadata). */
   readonly metadataOnly?: boolean;
-  /** Called for each object while the list is still being read. */
+  /** Called for each object while the list is being read. */
   // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
   readonly each: (object: any) => void;
   /**
-   * Called when the list cannot go on and begins anew: what `each` has brought so far counts no more. Without it, such
-   * a list throws ApiAway once it has brought anything.
+   * Called when the list must be started over: objects already passed to `each` no longer count. Without it, such a
+   * list throws ApiAway once any object has been passed.
    */
   readonly restarted?: () => void;
   readonly signal?: AbortSignal;
@@ -116,14 +113,14 @@ export interface WatchRequest {
   readonly resourceVersion: string;
   // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
   readonly event: (type: string, object: any) => void;
-  /** Called when the server has agreed to the watch, before any event. */
+  /** Called when the server has accepted the watch, before any event. */
   readonly opened?: () => void;
   readonly signal: AbortSignal;
 }
 
 /**
- * How a watch ended, which tells how to go on. `expired`: 410, list again. `status`: what the server refused it with;
- * absent when no answer came. `retryAfterMs`: how long it wants to be left alone.
+ * How a watch ended, which tells how to go on. `expired`: 410, list again. `status`: the refusal of the server; absent
+ * when no answer came. `retryAfterMs`: how long to wait according to the server.
  */
 export type WatchEnd =
   | { readonly kind: "closed" }
@@ -140,8 +137,8 @@ export interface KubeApi {
   /** The clock of all its instants. */
   readonly clock: Clock;
   /**
-   * One request. Overload (429), server errors (5xx), resets and time-outs are tried again until the deadline: whoever
-   * writes makes sure that a write done twice does no harm. Throws ApiAway when no definite answer came.
+   * One request. Overload (429), server errors (5xx), resets and time-outs are retried until the deadline: callers must
+   * make sure that a repeated write does no harm. Throws ApiAway when no definite answer came.
    */
   send(request: KubeRequest): Promise<KubeAnswer>;
   /** Reads a list page by page. Throws ApiAway, ListRefused for answers that refuse (403), and what `each` throws. */
@@ -153,7 +150,7 @@ export interface KubeApi {
   watch(request: WatchRequest): Promise<WatchEnd>;
 }
 
-/** A client with connections of its own: whoever has it made closes it. */
+/** A client with connections of its own, which its creator must close. */
 export interface OpenKubeApi extends KubeApi {
   /** Ends requests, lists and watches that are under way; later ones fail. */
   close(): void;
@@ -163,8 +160,8 @@ export interface OpenKubeApi extends KubeApi {
 export type OnRequest = (verb: string, status: number | "away", ms: number) => void;
 
 /**
- * How a process comes to its API server. `kubeconfig` null: as a pod of the cluster. Throws when that cannot be used. Tests and
- * simulations connect to a server in their own process instead.
+ * Connects a process to its API server. `kubeconfig` null: as a pod of the cluster. Throws when that cannot be used.
+ * Tests and simulations connect to a server in their own process instead.
  */
 export type Connect = (
   kubeconfig: string | null,

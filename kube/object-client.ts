@@ -8,13 +8,13 @@ import {
 } from "./answers.ts";
 import { ApiAway, type KubeApi, type KubeRequest, type Priority } from "./kube-api.ts";
 
-/** For one read or write of housekeeping, ms: it comes again, so it need not wait out an overload. */
+/** For one read or write of housekeeping, ms: it is retried later, so it need not wait out an overload. */
 export const HOUSEKEEPING_DEADLINE_MS = 10_000;
 
 /** A reading, or why there is none. */
 type TryGetResult = Reading | { readonly kind: "away"; readonly problem: string };
 
-/** Preconditions of a deletion: what was read is what is deleted. */
+/** Preconditions of a deletion: only the version that was read is deleted. */
 interface Preconditions {
   readonly uid: string;
   readonly resourceVersion: string;

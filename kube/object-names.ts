@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 import { type Address, addressBytes } from "../ipam/space/address.ts";
 
-/** What the API server takes as the value of a label. */
+/** Valid values of a label. */
 const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/;
 /** RFC 1123 subdomain: every part between dots begins and ends with a letter or digit. */
 const OBJECT_NAME = /^(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 /** RFC 1123 label, as names of namespaces are. */
 const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
-/** Ends like a name that was shortened here: used as it is, it could be the shortened name of another network. */
+/** Ends like a shortened name: used as it is, it could equal the shortened name of another network. */
 const LOOKS_SHORTENED = /-[0-9a-f]{16}$/;
 const READABLE_CHARS = 40;
 const HASH_CHARS = 16;
@@ -18,14 +18,14 @@ export function isNamespaceName(text: string): boolean {
 }
 
 /**
- * The name of the object that stands for (network, address): whoever creates it first has the address. The network's
- * part is a hash, so that any network name will do; the address is in hex without its mask. Never parsed back.
+ * The name of the object for (network, address): the first to create it has the address. The network's part is a hash,
+ * so that any network name is possible; the address is in hex without its mask. Never parsed back.
  */
 export function allocationName(network: string, address: Address): string {
   return `${sha256(network)}-${addressBytes(address).subarray(1).toString("hex")}`;
 }
 
-/** What the names of all allocations of a network begin with. Two networks never share it, whatever their labels are. */
+/** The common prefix of the names of a network's allocations. Two networks never share it, whatever their labels. */
 export function allocationNamePrefix(network: string): string {
   return sha256(network);
 }
@@ -35,7 +35,7 @@ export function prefixOfAllocationName(name: string): string | null {
   return ALLOCATION_NAME.exec(name)?.[1] ?? null;
 }
 
-/** The name of a network's IPNetwork object: its own name where Kubernetes takes it and no other network's can be equal. */
+/** The name of a network's IPNetwork: its own name if Kubernetes allows it and no other network's can be equal. */
 export function networkObjectName(network: string): string {
   return OBJECT_NAME.test(network) && !LOOKS_SHORTENED.test(network)
     ? network
@@ -43,20 +43,26 @@ export function networkObjectName(network: string): string {
 }
 
 /**
- * Every name under which the IPNetwork of a network may be found, the present one first: release 0.1.0 used a name that
- * looks shortened as it is. An object under the second name counts only when its `spec.network` is this network.
+ * Every name under which the IPNetwork of a network may exist, the present one first: release 0.1.0 used a name that
+ * looks shortened. An object under the second name counts only when its `spec.network` is this network.
  */
 export function networkObjectNames(network: string): readonly string[] {
   const isFormer = OBJECT_NAME.test(network) && LOOKS_SHORTENED.test(network);
   return isFormer ? [networkObjectName(network), network] : [networkObjectName(network)];
 }
 
-/** A label value that stands for a text: itself, or its beginning and a hash where it is too long, not allowed (422 otherwise) or looks like one with a hash. */
+/**
+ * A label value that stands for a text: itself, or its beginning and a hash where it is too long, not allowed (422
+ * otherwise) or looks like one with a hash.
+ */
 export function labelValue(text: string): string {
   return isLabelAsItIs(text) && !LOOKS_SHORTENED.test(text) ? text : shortened(text, text, /[^A-Za-z0-9]+/g);
 }
 
-/** Selects objects by a label that stands for a text, those of release 0.1.0 included. Check `spec` of what it finds: that release's labels may be shared. */
+/**
+ * Selects objects by a label that stands for a text, those of release 0.1.0 included. Check `spec` of what it finds:
+ * that release's labels may be shared.
+ */
 export function labelSelector(label: string, text: string): string {
   const value = labelValue(text);
   return isLabelAsItIs(text) && value !== text ? `${label} in (${value},${text})` : `${label}=${value}`;

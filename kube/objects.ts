@@ -1,4 +1,4 @@
-/** The custom resources of Holdfast, and the foreign ones it reads, as they are on the wire. */
+/** The custom resources of Holdfast, and those of others that it reads, as on the wire. */
 
 import type { OwnerObject } from "../ipam/owner.ts";
 
@@ -10,10 +10,10 @@ export const CLAIMS_PATH = "/apis/k8s.cni.cncf.io/v1alpha1/ipamclaims";
 export const NADS_PATH = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions";
 export const PODS_PATH = "/api/v1/pods";
 export const NODES_PATH = "/api/v1/nodes";
-/** whereabouts' record of who has which address of a range. */
+/** whereabouts' record of the addresses of a range. */
 export const WHEREABOUTS_POOLS_PATH = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools";
 
-/** `kubectl delete` cannot free a living address while this finalizer is on it. */
+/** `kubectl delete` cannot free an address in use while it has this finalizer. */
 export const BOUND_FINALIZER = `${GROUP}/bound`;
 
 export const LABEL_NETWORK = `${GROUP}/network`;
@@ -74,19 +74,19 @@ export interface IPAllocation {
     readonly owner: AllocationOwner;
     readonly vm?: { readonly name: string; readonly uid: string };
     readonly mac?: string;
-    /** Came in with a claim whose status was filled in advance, and has not been attached by us yet. */
+    /** From a claim with prefilled status, and not attached by us yet. */
     readonly adopted?: boolean;
   };
   readonly status?: {
     readonly state?: "Bound" | "Cooling";
     readonly since?: string;
     readonly attachments?: Readonly<Record<string, AllocationAttachment>>;
-    /** Of the latest attachment; where there has been none, the node of the pod that the address was recorded from. */
+    /** Of the latest attachment; if there has been none, the node of the pod that the address was recorded from. */
     readonly node?: string;
   };
 }
 
-/** A definition of a network, and which edition of it: whoever has addresses through it was imported. */
+/** A definition of a network and its edition: everything with an address through it was imported. */
 export type ImportSource =
   | {
       /** `namespace/name` of a NetworkAttachmentDefinition. */

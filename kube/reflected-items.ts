@@ -13,7 +13,7 @@ export interface Reflected {
 type KubeObject = any;
 
 export interface ItemHooks<T extends Reflected> {
-  /** What is kept of an object; null: it is of no interest, as if it were not there. */
+  /** The projection to be kept of an object; null: it is treated as if it did not exist. */
   readonly project: (object: KubeObject) => T | null;
   /** `previous` has the same UID and key. */
   readonly onUpsert: (item: T, previous: T | undefined) => void;
@@ -21,16 +21,16 @@ export interface ItemHooks<T extends Reflected> {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** What a list has brought so far: projections by the objects' own names. */
+/** The objects of a list so far: projections by object name. */
 export type Listed<T> = Map<string, T>;
 
-/** The objects of one resource as last heard of, and who hears when they change. Knows nothing of how they are read. */
+/** The objects of one resource as last known, with their listeners. Knows nothing of how they are read. */
 export class ReflectedItems<T extends Reflected> {
   readonly items = new Map<string, T>();
   readonly #clock: Clock;
   readonly #hooks: ItemHooks<T>;
   readonly #byName = new Map<string, T>();
-  /** Objects that could not be projected: each is said once. */
+  /** Objects that could not be projected: each is logged once. */
   readonly #nonsense = new Set<string>();
 
   constructor(hooks: ItemHooks<T>, clock: Clock) {
@@ -46,8 +46,8 @@ export class ReflectedItems<T extends Reflected> {
   }
 
   /**
-   * Makes the items what a complete list says: first everything that is gone is reported, then what is new or has
-   * changed. Ends early when the signal aborts.
+   * Replaces the items by a complete list: reports first everything that is gone, then what is new or has changed. Ends
+   * early when the signal aborts.
    */
   async replace(listed: Listed<T>, signal: AbortSignal): Promise<void> {
     const budget = new TurnBudget(this.#clock);
@@ -108,7 +108,7 @@ export class ReflectedItems<T extends Reflected> {
     }
   }
 
-  /** A listener that throws has a defect; the others must hear of later changes all the same. */
+  /** A listener that throws has a defect; later changes must still be reported. */
   #tell(name: string, listener: () => void): void {
     try {
       listener();

@@ -1,18 +1,18 @@
 export const TIMINGS = {
-  /** How long a watch may last, seconds: different for each, so that the server's clients do not all come back at once. */
+  /** How long a watch may last, seconds: different for each, so that clients do not all reconnect at once. */
   watchSecondsMin: 290,
   watchSecondsMax: 590,
   /** Without an event or bookmark for so long, ms, a watch counts as dead: bookmarks come about once a minute. */
   stallMs: 150_000,
-  /** How often to look whether a definition that is missing has been installed, ms. */
+  /** How often to check whether a missing definition has been installed, ms. */
   missingMs: 10_000,
-  /** How often to look whether a right that is missing has been given, ms, when nobody asks. */
+  /** How often to check whether a missing permission has been given, ms, without a request for it. */
   forbiddenMs: 60_000,
   retryMsMin: 500,
   retryMsMax: 30_000,
-  /** Before the first complete list, ms: until then whoever needs it can do nothing at all. */
+  /** Before the first complete list, ms: until then nothing that depends on it can work. */
   firstRetryMsMax: 5_000,
-  /** A watch that ends without an event sooner than this, ms, was no use. */
+  /** A watch that ends without an event sooner than this, ms, was useless. */
   quickMs: 1_000,
 };
 

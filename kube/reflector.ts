@@ -6,7 +6,7 @@ import { type ReflectorTimings, TIMINGS } from "./reflector-timings.ts";
 
 export type { ReflectorTimings } from "./reflector-timings.ts";
 
-/** Useless watches in a row after which to list again: the version they begin at may be what is wrong. */
+/** Useless watches in a row after which to list again: the version they begin at may be wrong. */
 const QUICK_ENDS_MAX = 3;
 
 const NOT_FOUND = 404;
@@ -14,8 +14,8 @@ const BAD_REQUEST = 400;
 const FORBIDDEN = 403;
 
 /**
- * What a reflector is doing. `away`: waiting to try again. `missing`: the resource has no definition. `forbidden`: we
- * have no right to list it.
+ * The state of a reflector. `away`: waiting to retry. `missing`: the resource has no definition. `forbidden`: no
+ * permission to list it.
  */
 export type ReflectorState = "listing" | "watching" | "missing" | "forbidden" | "away";
 
@@ -43,9 +43,8 @@ export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
 }
 
 /**
- * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Deletions are told apart from
- * changes by UID, also those that nobody saw. What is known stays while the server is away or the definition is
- * missing.
+ * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Replaced objects are recognised by
+ * UID, even if the deletion was missed. The copy stays while the server is away or the definition is missing.
  */
 export class Reflector<T extends Reflected> {
   readonly #options: ReflectorOptions<T>;
@@ -58,17 +57,17 @@ export class Reflector<T extends Reflected> {
   #loop: Promise<void> | null = null;
   #synced = false;
   #missing = false;
-  /** Of the last refusal, an instant of the clock, ms; null: we may list, or have not been refused yet. */
+  /** Instant of the last refusal, ms; null: listing is permitted, or was not refused yet. */
   #refusedMs: number | null = null;
-  /** Ends the wait for a right. */
+  /** Ends the wait for a permission. */
   #wake: AbortController | null = null;
   /** The version to watch from; null: list first. */
   #version: string | null = null;
-  /** The newest version heard of. */
+  /** The newest version seen. */
   #lastVersion: string | null = null;
   /** The next list must not come from the server's cache: the last one failed. */
   #quorum = false;
-  /** Watches in a row that were agreed to and ended at once. */
+  /** Watches in a row that were accepted and ended at once. */
   #quickEnds = 0;
   /** Ends the watch that is under way. */
   #ends = new AbortController();
@@ -100,7 +99,7 @@ export class Reflector<T extends Reflected> {
     return this.#missing;
   }
 
-  /** Whether we have no right to list, with `forbiddenIsEmpty`. */
+  /** Whether there is no permission to list, with `forbiddenIsEmpty`. */
   get forbidden(): boolean {
     return this.#refusedMs !== null;
   }
@@ -117,7 +116,7 @@ export class Reflector<T extends Reflected> {
     await this.#loop;
   }
 
-  /** What is followed may be of another state than before: ends the watch, and lists again from the quorum. */
+  /** The server may have another state than before: ends the watch, and lists again from the quorum. */
   relist(): void {
     this.#version = null;
     this.#lastVersion = null;
@@ -126,7 +125,7 @@ export class Reflector<T extends Reflected> {
   }
 
   /**
-   * True once the objects are known, or known to have no definition or not to be for us; false when it was stopped or
+   * True once the objects are known, or known to have no definition or to be forbidden; false when it was stopped or
    * the signal aborted before.
    */
   waitSynced(signal?: AbortSignal): Promise<boolean> {
@@ -141,7 +140,7 @@ export class Reflector<T extends Reflected> {
     await this.#wait(() => this.#refusedMs === null || this.#refusedMs >= sinceMs, signal);
   }
 
-  /** Whether it has come to be; false when it was stopped or the signal aborted before. */
+  /** Waits for the condition; false when it was stopped or the signal aborted before. */
   async #wait(settled: () => boolean, signal?: AbortSignal): Promise<boolean> {
     while (!settled() && !this.#life.signal.aborted && !signal?.aborted) {
       await new Promise<void>((resolve) => {
@@ -190,7 +189,7 @@ export class Reflector<T extends Reflected> {
     }
   }
 
-  /** A relist from the cache must not be older than what is known, or deleted objects would come back. */
+  /** A relist from the cache must not be older than the copy, or deleted objects would return. */
   #listQuery(): Record<string, string> {
     const { resourceVersion, ...query } = this.#options.query ?? {};
     if (resourceVersion === undefined || this.#quorum) return query;
@@ -298,7 +297,7 @@ export class Reflector<T extends Reflected> {
     this.#options.onVersion?.(version);
   }
 
-  /** After a watch: list again or not, now or later. */
+  /** After a watch: whether to list again, now or later. */
   async #goOn(end: WatchEnd, quick: boolean): Promise<void> {
     if (this.#quickEnds >= QUICK_ENDS_MAX || end.kind === "expired") this.#version = null;
     if (end.kind === "failed") {

@@ -1,9 +1,9 @@
 import { type Clock, nextTurn } from "../platform/time.ts";
 
-/** Work in one turn of the event loop, ms: an ADD that waits beside a list of thousands of objects must not feel it. */
+/** Work in one turn of the event loop, ms: an ADD must not notice a list of thousands of objects. */
 const TURN_MS_MAX = 8;
 
-/** Keeps a long piece of work from holding the event loop. */
+/** Keeps long work from blocking the event loop. */
 export class TurnBudget {
   readonly #clock: Clock;
   #sinceMs: number;
@@ -13,12 +13,12 @@ export class TurnBudget {
     this.#sinceMs = clock.monotonicMs();
   }
 
-  /** Whether it is time for `nextTurn`. Asked first, because awaiting at every step costs more than the steps. */
+  /** Whether to await `nextTurn` now. Checked first, because awaiting at every step costs more than the steps. */
   get isSpent(): boolean {
     return this.#clock.monotonicMs() - this.#sinceMs > TURN_MS_MAX;
   }
 
-  /** Lets everybody else have a turn. */
+  /** Lets all other work have a turn. */
   async nextTurn(): Promise<void> {
     await nextTurn(this.#clock);
     this.#sinceMs = this.#clock.monotonicMs();

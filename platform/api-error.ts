@@ -1,7 +1,7 @@
 import type { FastifyReply } from "fastify";
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
 
-/** Every error of the socket API. */
+/** The body of every error of the socket API. */
 export interface ApiError {
   readonly code: RefusalCode;
   readonly message: string;

@@ -2,7 +2,7 @@ import { isTooDeep, TOO_DEEP } from "../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { type Address, parseAddress } from "../ipam/space/address.ts";
 
-/** The query of a request; a parameter that is not known, or given twice, is refused by name. */
+/** The query of a request. An unknown or repeated parameter is refused by name. */
 export function readQuery(
   query: unknown,
   known: readonly string[],
@@ -14,7 +14,7 @@ export function readQuery(
   return query as Record<string, string>;
 }
 
-/** An address in any spelling, with or without a prefix length. */
+/** An address in any notation, with or without a prefix length. */
 export function readAddress(key: string, text: unknown): Address {
   try {
     if (typeof text !== "string") throw new Error("expected a string");

@@ -4,7 +4,7 @@ import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 
-/** The plugin binary reads no more of its file. */
+/** The plugin binary reads at most so much of its file. */
 const BOOT_ID_CHARS_MAX = 63;
 
 /** The present boot of this machine: the first line of a file. Throws an Error that names the file and the remedy. */
@@ -23,9 +23,9 @@ export function readBootId(path: string): string {
 }
 
 /**
- * When a request that has just arrived began. It is of the present boot whatever it says: one that says otherwise comes
- * from a plugin binary that sees another boot ID than this daemon, and what the two would record does not fit
- * together. Throws RefusalError BOOT_MISMATCH.
+ * The stamp of a request that has just arrived. It belongs to the present boot whatever it says: one that says
+ * otherwise comes from a plugin binary that reads another boot ID than this daemon, so that their records would not
+ * match. Throws RefusalError BOOT_MISMATCH.
  * See docs/decisions/0022.
  */
 export function stampOfLive(present: { readonly bootId: string }, wire: CniWireRequest): Stamp {
@@ -35,7 +35,7 @@ export function stampOfLive(present: { readonly bootId: string }, wire: CniWireR
   return { bootId: present.bootId, us: wire.bootUs };
 }
 
-/** Whether the plugin binary and this daemon agree which boot this is, as of the last request that told. */
+/** Whether the plugin binary and this daemon agree on the boot, as of the last request that told. */
 export class BootAgreement {
   #refusal: Refusal | null = null;
 

@@ -1,9 +1,10 @@
-/** A memory of at most so many entries: the one that was set longest ago goes. Setting a key again makes it the newest. */
+/** A map of at most so many entries: the one that was set longest ago is dropped. Setting a key makes it the newest. */
 export class BoundedMap<K, V> extends Map<K, V> {
   readonly #countMax: number;
   /**
-   * Stands at the oldest entry, for all its life: what it has passed was dropped. A new iterator for each drop would walk over
-   * the holes that dropped entries leave until the table is made again (33 µs each at 20,000 entries, beside 1 µs).
+   * Stays at the oldest entry for the map's whole life: entries behind it are dropped. A new iterator for each drop
+   * would walk over the holes of dropped entries until the table is rebuilt (33 µs each at 20,000 entries, instead of 1
+   * µs).
    */
   readonly #oldest: Iterator<K>;
 

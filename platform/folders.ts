@@ -2,8 +2,8 @@ import { accessSync, constants, existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 
 /**
- * Makes a folder and its parents for the owner alone, unless they are there. Throws an Error that names the folder, the
- * cause and the flag that gives another.
+ * Creates a folder and its parents for the owner alone, if they are missing. Throws an Error with the folder, the cause
+ * and the flag for another one.
  */
 export function ensureFolder(path: string, flag: "state" | "spool"): void {
   try {
@@ -17,7 +17,7 @@ export function ensureFolder(path: string, flag: "state" | "spool"): void {
   }
 }
 
-/** One by one: Node's recursive mkdir says ENOENT where the truth is a read-only file system. */
+/** One by one: Node's recursive mkdir reports ENOENT for a read-only file system. */
 function makeMissing(path: string): void {
   if (existsSync(path)) return;
   makeMissing(dirname(path));

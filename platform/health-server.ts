@@ -8,10 +8,10 @@ import type { Clock, Timer } from "./time.ts";
 
 const REMEDY =
   'Set metricsAddress to an address of this machine with a free port (under systemd see docs/operations.md, "Metrics"), or to off';
-/** Pause before an address that cannot be listened on is tried again, ms. */
+/** Pause before another attempt to listen on a busy address, ms. */
 const LISTEN_AGAIN_MS = 5_000;
 
-/** Everything measured, as Prometheus reads it. */
+/** All metrics in Prometheus' format. */
 interface MetricsText {
   text(): Promise<{ readonly contentType: string; readonly body: string }>;
 }
@@ -20,15 +20,15 @@ export interface HealthServerOptions {
   /** null: off. */
   readonly address: HostPort | null;
   readonly metrics: MetricsText;
-  /** Why the process does not serve now, or null. */
+  /** Why the process does not serve now; null: it serves. */
   readonly notReady: () => string | null | Promise<string | null>;
   readonly log: Log;
   readonly clock: Clock;
-  /** An address that is taken is tried again: nobody who waits for the process itself has to wait for its metrics. */
+  /** Keep trying when the address is in use, so that the process itself does not wait for its metrics. */
   readonly keepsTrying?: boolean;
 }
 
-/** /healthz, /readyz and /metrics of a process by TCP: nothing else of it can be asked there. */
+/** /healthz, /readyz and /metrics of a process by TCP, and nothing else. */
 export class HealthServer {
   readonly #options: HealthServerOptions;
   readonly #server: Server;
@@ -43,7 +43,7 @@ export class HealthServer {
     });
   }
 
-  /** Where it listens; null: it does not. */
+  /** The address in use; null: it does not listen. */
   get address(): AddressInfo | null {
     return this.#server.address() as AddressInfo | null;
   }

@@ -1,4 +1,4 @@
-/** An instant at which a crash is tested. */
+/** A point at which tests crash the process. */
 export type KillPoint =
   | "in-transaction"
   | "before-commit"
@@ -9,12 +9,12 @@ export type KillPoint =
   | "after-publish"
   | "before-answer";
 
-/** Passes one of them. undefined, as always outside of tests: no crash is tested. */
+/** Passes a kill point. undefined, as always outside of tests: there are none. */
 export type PassKillPoint = ((point: KillPoint) => void) | undefined;
 
 /**
- * What `HOLDFAST_KILL_POINT` asks for: with `<name>:<n>` the process kills itself with SIGKILL when it passes the named point
- * for the n-th time, and with `<name>:<n>:SIGSTOP` it stops there until somebody lets it go on.
+ * Parses `HOLDFAST_KILL_POINT`: with `<name>:<n>` the process kills itself with SIGKILL when it passes the named point
+ * for the n-th time, and with `<name>:<n>:SIGSTOP` it stops there until it is continued.
  */
 export function armKillPoint(setting: string | undefined): PassKillPoint {
   if (setting === undefined) return undefined;

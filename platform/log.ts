@@ -6,7 +6,7 @@ import { type Clock, isoTimeMs } from "./time.ts";
 /** Priorities of syslog, by pino's levels in steps of ten: debug, info, warn, error, fatal. */
 const PRIORITY: Readonly<Record<string, number>> = { 20: 7, 30: 6, 40: 4, 50: 3, 60: 2 };
 
-/** What everything writes its log to: a sentence, with fields before it or without. */
+/** A logger: a message, optionally with fields before it. */
 export interface Log {
   readonly debug: WriteLine;
   readonly info: WriteLine;
@@ -20,8 +20,8 @@ interface WriteLine {
 }
 
 /**
- * One JSON line for each message on stdout. Where stdout is the journal's, each line carries its priority in front
- * (sd-daemon(3)), which the journal takes off again: `journalctl -p warning` shows warnings.
+ * One JSON line per message on stdout. If stdout is the journal's, each line has its priority in front (sd-daemon(3)),
+ * which the journal removes: `journalctl -p warning` shows warnings.
  */
 export function makeLog(level: string, clock: Clock): pino.Logger {
   const timestamp = () => `,"time":"${isoTimeMs(clock.wallMs())}"`;
@@ -40,7 +40,7 @@ export function withPriority(line: string): string {
   return `<${PRIORITY[level] ?? 6}>${line}`;
 }
 
-/** systemd.exec(5): `JOURNAL_STREAM` names device and inode of the journal's stream, which stdout need not be any more. */
+/** systemd.exec(5): `JOURNAL_STREAM` has device and inode of the journal's stream, which may no longer be stdout. */
 export function isJournal(stream: string | undefined, fd: number): boolean {
   if (stream === undefined) return false;
   try {
@@ -51,14 +51,14 @@ export function isJournal(stream: string | undefined, fd: number): boolean {
   }
 }
 
-/** Between two lines about the same, ms: what guests can cause does not fill a disk. */
+/** Pause between two lines about the same, ms: guests must not be able to fill a disk. */
 const SAME_AGAIN_MS = 60_000;
-/** Different lines remembered; beyond it the oldest is forgotten and may be said again. */
+/** Distinct lines remembered; beyond that the oldest is forgotten and may be logged again. */
 const REMEMBERED_MAX = 1_000;
 
 type Fields = Readonly<Record<string, string>>;
 
-/** Warnings about what guests and backends cause, each at most once in a minute with the number of those left out. */
+/** Warnings about guests and backends, each at most once a minute with the number of suppressed ones. */
 export class QuietLog {
   readonly #log: Log;
   readonly #clock: Pick<Clock, "monotonicMs">;
@@ -70,8 +70,8 @@ export class QuietLog {
   }
 
   /**
-   * Lines that agree in message and `subject` are the same; a guest must not be able to make up a subject. `details` are those
-   * of the one that is written.
+   * Lines with the same message and `subject` are the same; a subject must not come from a guest. `details` are those
+   * of the logged one.
    */
   warn(subject: Fields, message: string, details: Fields = {}): void {
     const key = `${message}\0${Object.values(subject).join("\0")}`;

@@ -1,18 +1,18 @@
 import { statSync } from "node:fs";
 
-/** The network namespace an attachment lives in, as seen when it was made. */
+/** The network namespace of an attachment, as seen when the attachment was made. */
 export interface NamespaceIdentity {
   readonly path: string;
   /** `<device>:<inode>` as the plugin binary saw it; "" when there was nothing at the path. */
   readonly id: string;
-  /** The daemon itself saw the same namespace there. Only then can it later say that it is gone. */
+  /** The daemon itself has seen the same namespace there. Only then can it later tell that it is gone. */
   readonly witnessed: boolean;
 }
 
 /**
- * What is known of an attachment's network namespace now:
- * alive — the same namespace is at its path; gone — this daemon saw it there once, and it is not there any more;
- * never-there — not even the plugin binary saw one, and there is none now; unknown — this daemon cannot tell, so it counts as alive.
+ * What is known of an attachment's network namespace now: alive — the same namespace is at its path; gone — this daemon
+ * saw it there once, and it is not there any more; never-there — not even the plugin binary saw one, and there is none
+ * now; unknown — this daemon cannot tell, so it counts as alive.
  */
 export type NamespaceState = "alive" | "gone" | "never-there" | "unknown";
 
@@ -29,7 +29,10 @@ export function namespaceState(netns: NamespaceIdentity): NamespaceState {
   return netns.witnessed ? "gone" : "unknown";
 }
 
-/** `<device>:<inode>`, the identity of a namespace in the kernel; "" when there is nothing at the path; null when it cannot be told. */
+/**
+ * `<device>:<inode>`, the identity of a namespace in the kernel; "" when there is nothing at the path; null when it
+ * cannot be told.
+ */
 function namespaceIdAt(path: string): string | null {
   if (path === "") return "";
   try {

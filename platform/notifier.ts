@@ -1,6 +1,6 @@
 import type { Clock } from "./time.ts";
 
-/** Waiting for conditions: every waiter checks its own again at each `notify`. */
+/** Waiting for conditions: every waiter checks its own condition at each `notify`. */
 export class Notifier {
   readonly #clock: Clock;
   readonly #waiters = new Set<() => void>();
@@ -24,7 +24,7 @@ export class Notifier {
     this.notify();
   }
 
-  /** Resolves when it is so, the time is up, or the notifier is closed. `waitMs`: from now. */
+  /** Resolves when the condition holds, the time is up, or the notifier is closed. `waitMs`: from now. */
   async until(condition: () => boolean, waitMs: number): Promise<void> {
     if (this.#closed || condition() || waitMs <= 0) return;
     await new Promise<void>((resolve) => {

@@ -8,7 +8,7 @@ import type { Clock } from "./time.ts";
 
 /** Larger than any resolv.conf (libc reads three name servers and 256 characters of a search list). */
 const RESOLV_CONF_BYTES_MAX = 64 * 1024;
-/** An identity shows what was read within this time, ms; an ADD reads again. */
+/** An identity uses what was read within this time, ms; an ADD reads again. */
 const BELIEVED_MS = 30_000;
 /** Never through a link, and never waiting for the other end of a FIFO. */
 const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -20,7 +20,10 @@ interface ResolverFilesOptions {
   readonly clock: Clock;
 }
 
-/** The files that `ipam.resolvConf` may name. Whoever writes a network's configuration must not read others through this daemon. */
+/**
+ * The files that `ipam.resolvConf` may name: the author of a network's configuration must not read others through the
+ * daemon.
+ */
 export class ResolverFiles {
   readonly #paths: readonly string[];
   readonly #refused: boolean;
@@ -39,14 +42,14 @@ export class ResolverFiles {
     return this.#reading.run(() => this.#read(path), path);
   }
 
-  /** What was read of it lately; undefined: `learn` first. */
+  /** What was recently read of it; undefined: `learn` first. */
   known(path: string): Dns | undefined {
     const known = this.#known.get(path);
     if (known === undefined || this.#clock.monotonicMs() - known.readMs >= BELIEVED_MS) return undefined;
     return known.dns;
   }
 
-  /** Reads for `known`. A file that may not or cannot be read says nothing. */
+  /** Reads the file for `known`. One that may not or cannot be read counts as empty. */
   async learn(path: string): Promise<void> {
     const dns = await this.read(path).catch((error: Error) => {
       if (error instanceof RefusalError) return {};
@@ -111,7 +114,7 @@ async function readSmallFile(path: string, real: string): Promise<string> {
   const file = await open(real, OPEN_FLAGS);
   try {
     if (!(await file.stat()).isFile()) throw invalid(path, "a regular file is required");
-    // One byte more than allowed is enough to know, whatever size the file claims to have.
+    // One byte more than the limit is enough, whatever size the file claims to have.
     const bytes = await readUpTo(file, RESOLV_CONF_BYTES_MAX + 1);
     if (bytes.length > RESOLV_CONF_BYTES_MAX)
       throw invalid(path, `a resolv.conf of at most ${RESOLV_CONF_BYTES_MAX} bytes is required`);

@@ -5,7 +5,7 @@ import type { ProcessName } from "./settings/processes.ts";
 import { SettingsError } from "./settings/refused.ts";
 import { type Clock, systemClock } from "./time.ts";
 
-/** How a process ends, for units and scripts. */
+/** Exit codes, for units and scripts. */
 const EXIT = { ok: 0, failed: 1, settings: 2 } as const;
 /** By convention of shells, for one that is ended by a signal. */
 const SIGNAL_EXITS = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -13,16 +13,16 @@ type Signal = keyof typeof SIGNAL_EXITS;
 
 /** A process of Holdfast: its parts, wired together. */
 interface Runnable {
-  /** Resolves when it serves. Throws Error when it cannot, with nothing left open that would keep the process from ending. */
+  /** Resolves when it serves. Throws Error when it cannot, with nothing left open that keeps the process alive. */
   start(): Promise<void>;
-  /** Resolves when what was asked is answered and everything is closed. */
+  /** Resolves when pending requests are answered and everything is closed. */
   stop(): Promise<void>;
 }
 
 export interface Runner<S> {
   readonly name: ProcessName;
   load(flags: Given, env: Environment): S;
-  /** Throws Error when something that the settings name cannot be used. The clock is the one that all its parts share. */
+  /** Throws Error when something in the settings cannot be used. All parts share the clock. */
   create(settings: S, log: pino.Logger, clock: Clock): Runnable | Promise<Runnable>;
 }
 
@@ -58,7 +58,7 @@ export async function runProcess<S extends { readonly logLevel: string }>(
   return EXIT.ok;
 }
 
-/** Takes signals from the beginning on: as process 1 of a container, one that takes none cannot be ended by them. */
+/** Handles signals from the start: as process 1 of a container, a process without handlers cannot be ended by them. */
 class Signals {
   #awaited: ((signal: Signal) => void) | null = null;
 
@@ -80,10 +80,10 @@ class Signals {
   }
 }
 
-/** Ends as if the signal had not been taken, so that whoever waits for the process sees which it was. */
+/** Ends as if the signal had not been handled, so that the parent sees which it was. */
 function endBy(signal: Signal): never {
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
-  // Process 1 is spared by the kernel.
+  // The kernel does not kill process 1.
   process.exit(SIGNAL_EXITS[signal]);
 }

@@ -1,6 +1,6 @@
 /**
- * Does the work for every item, for at most `countMax` of them at once, in the order of the items. After a failure nothing
- * more is begun. Resolves, or rejects with the first failure, when all that was begun has ended.
+ * Does the work for every item, for at most `countMax` of them at once, in the order of the items. After a failure
+ * nothing more is started. Resolves, or rejects with the first failure, when all started work has ended.
  */
 export async function severalAtOnce<T>(
   items: Iterable<T>,

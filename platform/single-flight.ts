@@ -1,4 +1,4 @@
-/** Work that is done once for everybody who asks while it is under way; whoever comes later begins anew. */
+/** Work that concurrent callers share; a caller that arrives after its end starts it again. */
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Promise<T>>();
 
@@ -7,12 +7,12 @@ export class SingleFlight<T> {
     return this.#flights.get(key);
   }
 
-  /** What is under way for the key, or else `work`, which begins now. Failures are everybody's too, and none is remembered. */
+  /** The work under way for the key, or else `work`, started now. All callers get its failure, and none is cached. */
   run(work: () => Promise<T>, key = ""): Promise<T> {
     return this.#flights.get(key) ?? this.renew(work, key);
   }
 
-  /** Begins now, whatever is under way: from here on that is not what others are given. */
+  /** Starts the work now; later callers share this run and not an earlier one. */
   renew(work: () => Promise<T>, key = ""): Promise<T> {
     const flight = work().finally(() => {
       if (this.#flights.get(key) === flight) this.#flights.delete(key);
@@ -21,7 +21,7 @@ export class SingleFlight<T> {
     return flight;
   }
 
-  /** Whoever asks from now on is not given what is under way. */
+  /** Later callers do not share the run under way. */
   forget(key = ""): void {
     this.#flights.delete(key);
   }

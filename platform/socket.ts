@@ -8,13 +8,13 @@ import type { Clock } from "./time.ts";
 const SOCKET_PATH_BYTES_MAX = 107;
 
 interface SocketOptions {
-  /** How the path was given, for messages. */
+  /** The path as given, for messages. */
   readonly flag?: string;
-  /** A group that may connect too; null: the daemon's own user alone. */
+  /** A group that may connect too; null: only the daemon's own user. */
   readonly gid?: number | null;
 }
 
-/** Resolves when connections are accepted. Rejects with what the system says. */
+/** Resolves when connections are accepted. Rejects with the error of the system. */
 export function listen(server: Server, where: ListenOptions | { readonly fd: number }): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
@@ -25,7 +25,10 @@ export function listen(server: Server, where: ListenOptions | { readonly fd: num
   });
 }
 
-/** Answers what was asked before. A client that does not take its answer within `graceMs` is cut off. Also for one that never listened. */
+/**
+ * Answers pending requests. A client that does not read its answer within `graceMs` is cut off. Also for a server that
+ * never listened.
+ */
 export async function closeServer(server: Server, clock: Clock, graceMs: number): Promise<void> {
   const hangUp = clock.timer(graceMs, () => server.closeAllConnections());
   await new Promise<void>((resolve) => {
@@ -36,8 +39,8 @@ export async function closeServer(server: Server, clock: Clock, graceMs: number)
 }
 
 /**
- * Listens on a unix socket with mode 0600, or 0660 for a group. A socket nobody serves is replaced; a served one, or another
- * kind of file, is refused.
+ * Listens on a unix socket with mode 0600, or 0660 for a group. A dead socket is replaced; a live one, or another kind
+ * of file, is refused.
  */
 export async function listenOnSocket(
   server: { listen(options: { path: string }): Promise<unknown> },
@@ -72,7 +75,7 @@ function openToGroup(path: string, gid: number, flag: string): void {
   chmodSync(path, 0o660);
 }
 
-/** Removes a socket that nobody serves. Throws for a served one, and for another kind of file. */
+/** Removes a dead socket. Throws for a live one, and for another kind of file. */
 export async function removeStale(path: string, flag: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found) return;

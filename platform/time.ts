@@ -1,42 +1,42 @@
 /*
- * platform/: what every process has, whatever it does
+ * platform/: what every process needs
  *
- *   time, virtual-time, notifier   clocks, timers, randomness; a world's own; waiting for a condition
+ *   time, virtual-time, notifier   clocks, timers, randomness; a simulation's own; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
- *   log, warn-once             what is said, and how often
- *   bounded-map, single-flight, several-at-once   what is remembered; work shared, and side by side
+ *   log, warn-once             logging, and its limits
+ *   bounded-map, single-flight, several-at-once   bounded memory; shared and concurrent work
  *   health-server              /healthz, /readyz, /metrics
- *   socket, api-query, api-error    unix sockets and what is asked on them
+ *   socket, api-query, api-error    unix sockets, and requests on them
  *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine
- *   kill-point                 where a crash is tested
+ *   kill-point                 crashes in tests
  */
 
-/** Something that will happen. */
+/** A timer. */
 export interface Timer {
-  /** It will not happen. Any number of times, also afterwards. */
+  /** Cancels it. Any number of times, also afterwards. */
   cancel(): void;
-  /** Its time begins anew, also when it has happened already; not when it was cancelled. */
+  /** Starts its time again, even if it has fired; not if it was cancelled. */
   restart(): void;
-  /** The process need not stay for it. */
+  /** The process may end before it fires. */
   unref(): this;
 }
 
 /**
- * Time, timers and chance: the one port through which the product has them. Whoever waits or measures is given it.
- * See docs/decisions/0032.
+ * Time, timers and randomness: the only port to them. Code that waits or measures is given a Clock. See
+ * docs/decisions/0032.
  */
 export interface Clock {
-  /** Milliseconds of a clock that never jumps. Every duration, rest and deadline is measured on it. */
+  /** Milliseconds of a clock that never jumps. Every duration, cool-down and deadline is measured on it. */
   monotonicMs(): number;
   /** Milliseconds since the epoch. For people to read (history, `since`); it never decides anything. */
   wallMs(): number;
   /** Calls `fire` once, `ms` from now: at once when that is negative, and not before some 24 days when it is longer. */
   timer(ms: number, fire: () => void): Timer;
-  /** Calls `fire` when everything that is ready has had its turn of the event loop. */
+  /** Calls `fire` when all ready work has had its turn of the event loop. */
   immediate(fire: () => void): void;
   /** [0, 1). */
   random(): number;
-  /** Not to be guessed: names, salts, keys. */
+  /** Unpredictable: for names, salts, keys. */
   randomBytes(count: number): Buffer;
 }
 
@@ -49,7 +49,7 @@ export const systemClock: Clock = {
   timer: (ms, fire) => new SystemTimer(ms, fire),
   immediate: (fire) => void setImmediate(fire),
   random: Math.random,
-  // Loaded when it is wanted: 4 ms of the start of a command that needs none.
+  // Loaded when needed: 4 ms of the start of a command that does not.
   randomBytes: (count) => process.getBuiltinModule("node:crypto").randomBytes(count),
 };
 
@@ -102,7 +102,7 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-/** Lets everything that is ready have its turn of the event loop. */
+/** Lets all ready work have its turn of the event loop. */
 export function nextTurn(clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     clock.immediate(resolve);
@@ -136,7 +136,7 @@ export function isoTimeMs(wallMs: number): string {
   return new Date(wallMs).toISOString();
 }
 
-/** Milliseconds since the epoch of a time as Kubernetes and HTTP write it; NaN: it is none. */
+/** Milliseconds since the epoch of a time as Kubernetes and HTTP write it; NaN: it is not a time. */
 export function parseTime(text: string): number {
   return Date.parse(text);
 }

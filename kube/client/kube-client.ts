@@ -32,7 +32,7 @@ const ATTEMPT_MS = 5_000;
 const ATTEMPT_MS_MIN = 20;
 const RETRY_MS_MIN = 50;
 const RETRY_MS_MAX = 2_000;
-/** For a watch to be agreed to, ms: the server may first wait until its cache is as new as the version asked for. */
+/** For a watch to be accepted, ms: the server may first wait until its cache is as new as the requested version. */
 const WATCH_OPEN_MS = 30_000;
 
 const UNAUTHORIZED = 401;
@@ -65,7 +65,7 @@ export class KubeClient implements KubeApi {
       if (outcome.kind === "answered") return outcome.answer;
       failure = outcome;
       const waitMs = Math.max(backoff.next(), outcome.waitMs);
-      // No use in waiting for what comes too late.
+      // Waiting is useless when the next attempt would be too late.
       if (this.clock.monotonicMs() + waitMs + ATTEMPT_MS_MIN > request.deadlineMs)
         throw away(request, failure);
       await sleep(this.clock, waitMs, life);
@@ -91,7 +91,7 @@ export class KubeClient implements KubeApi {
     return { kind: "failed", problem, status: end.status, retryAfterMs: waitMsOf(end) };
   }
 
-  /** An attempt takes its turn anew each time, so that nobody holds a place while waiting to try again. */
+  /** Each attempt queues again, so that no place is held during a backoff. */
   async #inTurn(request: KubeRequest, { problem, ...before }: AttemptFailure): Promise<Attempt> {
     if (request.method === "GET") return this.#attempt(request);
     try {

@@ -2,7 +2,7 @@ import type { Clock } from "../../platform/time.ts";
 import type { KubeRequest, WatchEnd, WatchRequest } from "../kube-api.ts";
 import type { Contact } from "./contact.ts";
 
-/** What came of one attempt: an answer of whatever status, or why there is none. */
+/** The outcome of one attempt: an answer of whatever status, or why there is none. */
 export type AttemptOutcome =
   | {
       readonly kind: "answered";
@@ -31,18 +31,15 @@ export type ListPageOutcome =
   | AttemptOutcome;
 
 /**
- * Carries one attempt to the API server and back, and gives it up after its time. KubeClient decides what is tried
- * again. Whoever implements it tells `contact` what it hears, and when it hears nothing.
+ * Makes one attempt at the API server, and gives it up after its time. KubeClient decides what is retried.
+ * Implementations report to `contact` what arrives, and when nothing does.
  */
 export interface KubeTransport {
   readonly clock: Clock;
   readonly contact: Contact;
   /** Aborts when the client is closed, and everything under way with it. */
   readonly life: AbortSignal;
-  /**
-   * Runs the work when the request's turn has come. Throws ApiAway, without running it, when that is not before its
-   * deadline.
-   */
+  /** Runs the work when it is the request's turn. Throws ApiAway, without running it, if that is after its deadline. */
   inTurn<T>(request: KubeRequest, work: () => Promise<T>): Promise<T>;
   /** One attempt of a request, for at most `limitMs`. */
   exchange(request: KubeRequest, limitMs: number): Promise<AttemptOutcome>;

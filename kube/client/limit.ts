@@ -41,14 +41,14 @@ export class Limit {
     return this.#reason !== null;
   }
 
-  /** Calls `end` when the limit ends the exchange, at once where it has. Returns how to take that back. */
+  /** Calls `end` when the limit ends the exchange; at once if it already has. Returns a function that undoes this. */
   whenOver(end: (reason: ExchangeFailure) => void): () => void {
     if (this.#reason === null) this.#told.add(end);
     else end(this.#reason);
     return () => this.#told.delete(end);
   }
 
-  /** What the promise becomes, unless the limit ends it first: then throws ExchangeFailure. */
+  /** Resolves as the promise does, unless the limit ends it first: then rejects with ExchangeFailure. */
   async race<T>(promise: Promise<T>): Promise<T> {
     let leave = () => {};
     const ended = new Promise<never>((_resolve, reject) => {
@@ -61,7 +61,7 @@ export class Limit {
     }
   }
 
-  /** Something came: the time begins anew. */
+  /** Something has arrived: the time begins again. */
   touch(): void {
     this.#timer.restart();
   }
@@ -76,7 +76,7 @@ export class Limit {
     for (const signal of this.#outer) signal.removeEventListener("abort", this.#callOff);
   }
 
-  /** What an error of this exchange really was: the limit's own reason where it was the limit that ended it. */
+  /** The real cause of an error of this exchange: the limit's own reason if the limit ended it. */
   reasonOf(error: unknown): ExchangeFailure {
     const cause = this.#reason ?? error;
     return cause instanceof ExchangeFailure ? cause : failureOf(cause);

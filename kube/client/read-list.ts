@@ -5,16 +5,13 @@ import { ApiAway, type ListAnswer, ListRefused, type ListRequest } from "../kube
 import type { KubeTransport } from "./kube-transport.ts";
 import { isPassing, waitMsOf } from "./statuses.ts";
 
-/** Objects a page: the server's own client asks for as many. */
+/** Objects per page, as in the server's own client. */
 const PAGE_OBJECTS = "500";
 /** Failures in a row after which a list without a deadline is given up. */
 const FAILURES_MAX = 4;
-/** New beginnings of one list. */
+/** Restarts of one list. */
 const RESTARTS_MAX = 3;
-/**
- * Without a byte for so long, ms, a page is given up. A big list that the server reads from etcd takes seconds to
- * begin.
- */
+/** A page is given up after so long without a byte, ms. A large list that is read from etcd takes seconds to begin. */
 const SILENCE_MS_MAX = 30_000;
 const RETRY_MS_MIN = 200;
 const RETRY_MS_MAX = 5_000;
@@ -22,7 +19,7 @@ const RETRY_MS_MAX = 5_000;
 const NOT_FOUND = 404;
 const GONE = 410;
 
-/** What became of one page. `begin`: the list must be started over. */
+/** The outcome of one page. `begin`: the list must be started over. */
 type PageResult =
   | { readonly kind: "read"; readonly resourceVersion: string; readonly next: string }
   | { readonly kind: "missing" }
@@ -41,11 +38,11 @@ class ListReader {
   readonly #clock: Clock;
   readonly #backoff: Backoff;
   #query: Record<string, string>;
-  /** Whether the caller has heard of any object since the beginning. */
+  /** Whether the caller has received any object since the beginning. */
   #brought = false;
   #restarts = 0;
   #failures = 0;
-  /** What the caller threw at an object. */
+  /** What the caller threw for an object. */
   #thrown: { readonly error: unknown } | null = null;
 
   constructor(transport: KubeTransport, request: ListRequest) {
@@ -53,7 +50,7 @@ class ListReader {
     this.#backoff = new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, transport.clock);
     this.#transport = transport;
     this.#request = request;
-    // The server gives a list from its cache (resourceVersion) in one piece whatever the limit.
+    // The server sends a list from its cache (resourceVersion) in one piece whatever the limit.
     const paged = request.query?.resourceVersion === undefined;
     this.#query = { ...(paged ? { limit: PAGE_OBJECTS } : {}), ...request.query };
   }
@@ -88,7 +85,7 @@ class ListReader {
     this.#brought = false;
     const { continue: _token, ...query } = this.#query;
     if (expired && query.resourceVersion !== undefined) {
-      // That version is too old: what is current comes only from a read without one.
+      // That version is too old: a current list comes only from a read without one.
       delete query.resourceVersion;
       query.limit = PAGE_OBJECTS;
     }
@@ -127,7 +124,7 @@ class ListReader {
     if (outcome.kind === "read") return outcome;
     if (outcome.kind === "nothing") {
       const { problem } = outcome;
-      // What was half read may be different when it is read again.
+      // A partly read list may be different when it is read again.
       if (this.#brought) return { kind: "begin", expired: false, problem };
       return { kind: "failed", problem, waitMs: 0 };
     }

@@ -4,21 +4,21 @@ import type { AttemptOutcome } from "./kube-transport.ts";
 
 type Answered = Extract<AttemptOutcome, { kind: "answered" }>;
 
-/** A server that is not ready is asked again after this, ms, whatever it says. */
+/** A server that is not ready is asked again after this, ms, whatever its Retry-After. */
 const UNAVAILABLE_WAIT_MS_MAX = 1_000;
 
 const FORBIDDEN = 403;
 const GONE = 410;
 const TOO_MANY = 429;
 
-/** Whether a status is the server's trouble, and not an answer to what was asked. */
+/** Whether a status means trouble of the server, and not an answer to the request. */
 export function isPassing(status: number, contact: Contact): boolean {
   return status === TOO_MANY || status >= 500 || (status === FORBIDDEN && contact.isSettling);
 }
 
 /**
- * How long the server asks to be left alone, ms; 0 where it does not. From one that is overloaded (429) this is meant;
- * one that is starting says 10 s and is there after a fraction of one.
+ * How long to wait according to the server, ms; 0: it does not say. An overloaded server (429) means it; one that is
+ * starting says 10 s and is ready after a fraction of that.
  */
 export function waitMsOf({ status, retryAfterMs }: Answered): number {
   return status === TOO_MANY ? retryAfterMs : Math.min(retryAfterMs, UNAVAILABLE_WAIT_MS_MAX);

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import { ExchangeFailure } from "../client/limit.ts";
 
-/** Of one answer, bytes; far above what an object may have, and it must not end the daemon. */
+/** Of one answer, bytes; far above the size of any object, and low enough for the daemon's memory. */
 const BODY_BYTES_MAX = 64 * 1024 * 1024;
-/** Of an answer that is no JSON, characters: enough to recognise the proxy that sent it. */
+/** Of an answer that is not JSON, characters: enough to recognise the proxy that sent it. */
 const TEXT_CHARACTERS_MAX = 300;
 
 /** The whole body. Rejects with ExchangeFailure when it is too long, and with the stream's error when it breaks off. */
@@ -13,7 +13,7 @@ export function readBody(response: IncomingMessage): Promise<string> {
     let bytes = 0;
     const brokenOff = () => reject(response.errored ?? new ExchangeFailure("an answer broke off"));
     if (response.destroyed) brokenOff();
-    // By its events: iterating over it costs more than parsing what comes.
+    // By its events: iterating over it costs more than parsing what arrives.
     response.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
       chunks.push(chunk);
@@ -27,7 +27,7 @@ export function readBody(response: IncomingMessage): Promise<string> {
   });
 }
 
-/** As JSON; text that is none becomes a Status with it as the message, or null where an answer must be JSON. */
+/** As JSON; any other text becomes a Status with it as the message, or null where an answer must be JSON. */
 export function parseBody(text: string, status: number): unknown {
   try {
     return JSON.parse(text);
@@ -38,7 +38,7 @@ export function parseBody(text: string, status: number): unknown {
   }
 }
 
-/** How long the server asks to be left alone, ms; 0 where it does not. Only seconds are used by Kubernetes. */
+/** How long to wait according to the server, ms; 0: it does not say. Kubernetes uses only seconds. */
 export function retryAfterMs(response: IncomingMessage): number {
   const ms = Number(response.headers["retry-after"] ?? 0) * 1_000;
   return Number.isFinite(ms) && ms > 0 ? ms : 0;

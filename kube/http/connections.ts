@@ -8,7 +8,7 @@ import { ExchangeFailure, failureOf, type Limit, messageOf } from "../client/lim
 import type { OnRequest } from "../kube-api.ts";
 import type { KubeConnection } from "./kube-config.ts";
 
-/** Requests beyond so many at once wait for a connection: reads have no queue of their own. */
+/** Requests beyond this number wait for a connection: reads have no queue of their own. */
 const CONNECTIONS_MAX = 64;
 /** Idle connections that are kept: as many as there are writes in flight at once. */
 const IDLE_CONNECTIONS_MAX = 32;
@@ -44,8 +44,8 @@ export class Connections {
     this.contact = new Contact(clock);
     this.#onRequest = onRequest;
     const secure = connection.server.protocol === "https:";
-    // Made once: each connection with a context of its own would hold the authorities and the certificate again. Nor does the
-    // agent get them: it would write them all into the name by which it looks for a free connection, at every request.
+    // Created once: with a context per connection, each would hold the authorities and the certificate again. They are
+    // not passed to the agent either, which would put them into the key of its connection pool at every request.
     const { ca: _ca, cert: _cert, key: _key, ...checks } = connection.tls;
     const tls = secure ? { ...checks, secureContext: createSecureContext(connection.tls) } : {};
     const agent = (options: object): HttpAgent =>
@@ -62,14 +62,14 @@ export class Connections {
     this.#watchAgent = agent({ keepAlive: true, keepAliveMsecs, maxFreeSockets: 0 });
   }
 
-  /** Aborts when they are closed. */
+  /** Aborts when the connections are closed. */
   get life(): AbortSignal {
     return this.#life.signal;
   }
 
   /**
-   * Sends and waits for the answer's headers. A connection that turns out to be stale is replaced at once, and a 401
-   * answered once with credentials read anew. Throws ExchangeFailure. Ends with the exchange's limit, also later.
+   * Sends and waits for the answer's headers. A stale connection is replaced at once, and a 401 is retried once with
+   * credentials read again. Throws ExchangeFailure. Ends with the exchange's limit, also later.
    */
   async open(exchange: HttpExchange): Promise<IncomingMessage> {
     let auth = await this.#auth(exchange.limit);
@@ -84,7 +84,7 @@ export class Connections {
     return response;
   }
 
-  /** Drops the connections nobody uses: they may lead where nobody answers any more. */
+  /** Drops idle connections: they may lead to a server that is gone. */
   dropIdle(): void {
     for (const sockets of Object.values(this.#agent.freeSockets))
       for (const socket of [...(sockets ?? [])]) socket.destroy();

@@ -2,11 +2,11 @@
  * kube/http/: the KubeApi port over HTTP
  *
  *   http-kube-api, http-transport   kube/client/ over these connections
- *   kube-config              where the server is, and who we are
- *   connections              requests, and the headers that come back
- *   answer-body, list-stream what comes back: an object, or a list object by object
+ *   kube-config              address of the server, and credentials
+ *   connections              requests, and the headers of answers
+ *   answer-body, list-stream bodies of answers: an object, or a list object by object
  *   watch-stream             watches, event by event
- *   write-queue              writes wait their turn (Bottleneck)
+ *   write-queue              limits the writes at once (Bottleneck)
  */
 
 import type { Clock } from "../../platform/time.ts";
@@ -40,6 +40,9 @@ export class HttpKubeApi extends KubeClient {
   }
 }
 
-/** The way of every process that is not told another one: over HTTP, as the kubeconfig says. Throws when it cannot be used. */
+/**
+ * The way of every process that is not told another one: over HTTP, as the kubeconfig says. Throws when it cannot be
+ * used.
+ */
 export const connectOverHttp: Connect = (kubeconfig, clock, options = {}) =>
   new HttpKubeApi(loadKubeConfig(kubeconfig), clock, options);

@@ -7,26 +7,26 @@ import { parse } from "yaml";
 import { SingleFlight } from "../../platform/single-flight.ts";
 import { messageOf } from "../client/limit.ts";
 
-/** Headers are asked of the authenticator again after this, ms: it looks at expiry and at token files itself. */
+/** Headers are requested from the authenticator again after this, ms: it checks expiry and token files itself. */
 const HEADERS_MS = 5_000;
-/** After a 401 everything is read again, but not oftener than this, ms: a plug-in may start a process each time. */
+/** After a 401 everything is read again, but not more often than this, ms: a plug-in may start a process each time. */
 const RENEW_MS_MIN = 1_000;
 const SERVICE_ACCOUNT_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/** How connections to the API server are made; for an Agent. */
+/** TLS options of connections to the API server, for an Agent. */
 type TlsOptions = Pick<RequestOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
 
-/** Headers that say who asks. `generation` changes when they were read anew. */
+/** Headers with the credentials. `generation` changes when they were read again. */
 interface AuthHeaders {
   readonly headers: Readonly<Record<string, string>>;
   readonly generation: number;
 }
 
-/** Where the API server is, and who we are to it. */
+/** The address of the API server, and our credentials. */
 export interface KubeConnection {
-  /** With the path that goes before every request's path, if there is one. */
+  /** With the path prefix of every request, if there is one. */
   readonly server: URL;
-  /** Read once: a certificate authority or client certificate that changes wants a new process. */
+  /** Read once: a changed certificate authority or client certificate requires a restart. */
   readonly tls: TlsOptions;
   /** `nowMs`: of one monotonic clock. Nearly always known already; rejects when a token file or plug-in fails. */
   authHeaders(nowMs: number): AuthHeaders | Promise<AuthHeaders>;
@@ -34,7 +34,7 @@ export interface KubeConnection {
   renew(generation: number, nowMs: number): Promise<boolean>;
 }
 
-/** A kubeconfig that cannot be used, and what to do about it. */
+/** A kubeconfig that cannot be used, with a hint. */
 export class KubeConfigError extends Error {
   override readonly name = "KubeConfigError";
   readonly problem: string;
@@ -48,8 +48,8 @@ export class KubeConfigError extends Error {
 }
 
 /**
- * From a kubeconfig file; null: as a pod of the cluster. Throws a KubeConfigError that names the file and what to do when it is
- * missing, cannot be parsed or says nothing useful.
+ * From a kubeconfig file; null: as a pod of the cluster. Throws a KubeConfigError with the file and a hint when it is
+ * missing, cannot be parsed or lacks the necessary fields.
  */
 export function loadKubeConfig(file: string | null): KubeConnection {
   const config = read(file);
@@ -84,7 +84,7 @@ class Connection implements KubeConnection {
     if (generation !== this.#generation) return true;
     if (nowMs - this.#renewedMs < RENEW_MS_MIN) return false;
     this.#renewedMs = nowMs;
-    // A new object, because the old one's authenticators keep their tokens.
+    // A new object, because the old one's authenticators cache their tokens.
     this.#config = read(this.#file);
     this.#generation += 1;
     this.#cached = null;
@@ -97,7 +97,7 @@ class Connection implements KubeConnection {
     const options: RequestOptions = {};
     await this.#config.applyToHTTPSOptions(options);
     const headers: Record<string, string> = {};
-    // A token file may end in a newline, which no header may.
+    // A token file may end in a newline, which a header must not contain.
     for (const [name, value] of Object.entries(options.headers ?? {}))
       if (value !== undefined) headers[name] = String(value).trim();
     if (typeof options.auth === "string")

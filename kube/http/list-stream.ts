@@ -1,4 +1,4 @@
-/** One object, bytes. etcd takes 1.5 MB by default; nobody raises that tenfold. */
+/** One object, bytes. etcd's default limit is 1.5 MB; nobody raises that tenfold. */
 const ITEM_BYTES_MAX = 16 * 1024 * 1024;
 /** Everything around the objects, bytes: kind, resource version and a continue token. */
 const ENVELOPE_BYTES_MAX = 1024 * 1024;
@@ -13,7 +13,7 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const SPACE = 0x20;
 
-/** What is around the objects of a list. */
+/** The fields of a list besides its objects. */
 export interface ListEnvelope {
   readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string };
 }

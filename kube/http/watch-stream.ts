@@ -18,8 +18,8 @@ export class WatchStream {
   }
 
   /**
-   * Reports the events of the chunk in order. Returns how the watch ended when the server says so in an ERROR event, after
-   * which nothing may be pushed. Throws an Error for a line that is no event or too long.
+   * Reports the events of the chunk in order. Returns how the watch ended if the server ends it by an ERROR event,
+   * after which nothing may be pushed. Throws an Error for a line that is too long or not an event.
    */
   push(chunk: Buffer): WatchEnd | null {
     let from = 0;

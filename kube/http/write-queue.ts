@@ -3,21 +3,21 @@ import type { Clock } from "../../platform/time.ts";
 import { ApiAway, type Priority } from "../kube-api.ts";
 
 /**
- * Writes on their way at once. One takes the API server some 5 ms, so a healthy server has few of them at a time; a slow one
- * never has more than this of one client.
+ * Writes at once. One takes the API server some 5 ms, so a healthy server has few of them at a time; a slow one never
+ * has more than this from one client.
  */
 const IN_FLIGHT_MAX = 32;
-/** Of these for housekeeping at most: should its writes hang, ADDs and DELs still find a place. */
+/** Of these at most for housekeeping: if its writes hang, ADDs and DELs still find a place. */
 const HOUSEKEEPING_IN_FLIGHT_MAX = 8;
 
-/** Bottleneck's: 0 goes first. */
+/** Priorities of Bottleneck: 0 is the most urgent. */
 const TURNS: Readonly<Record<Priority, number>> = { add: 1, del: 4, housekeeping: 7 };
 
 /**
- * Where writes wait for their turn, the urgent ones in front. Holds no timer, so it keeps no process alive.
+ * The queue of writes, the urgent ones in front. It holds no timer, so it keeps no process alive.
  *
- * An ADD's write goes at once while there is room: Bottleneck takes 3.5 ms to hand a job on, as long as the write itself, so half
- * of the places are given without it and only a crowd waits in its queue.
+ * An ADD's write goes at once while there is room: Bottleneck takes 3.5 ms to start a job, as long as the write itself,
+ * so half of the places are given without it and its queue is used only under load.
  * See docs/decisions/0013.
  */
 export class WriteQueue {
@@ -38,7 +38,10 @@ export class WriteQueue {
     this.#housekeeping.chain(this.#all);
   }
 
-  /** Runs the work when its turn has come. Throws ApiAway, and never runs it, when the deadline (an instant of the clock, ms) comes first. */
+  /**
+   * Runs the work when its turn has come. Throws ApiAway, and never runs it, when the deadline (an instant of the
+   * clock, ms) comes first.
+   */
   run<T>(priority: Priority, deadlineMs: number, work: () => Promise<T>): Promise<T> {
     if (priority === "add" && this.#atOnce < this.#atOnceMax) return this.#runAtOnce(work);
     const limiter = priority === "housekeeping" ? this.#housekeeping : this.#all;

@@ -1,13 +1,13 @@
 import { invalid } from "../../ipam/definition/definition-keys.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 
-/** An IPAMClaim, or a network attachment definition: whatever has a namespace and a name. */
+/** The name of an IPAMClaim or a network attachment definition. */
 export interface ObjectName {
   readonly namespace: string;
   readonly name: string;
 }
 
-/** The namespace of pods and claims when nobody names one, as for kubectl. */
+/** The default namespace of pods and claims, as for kubectl. */
 export const DEFAULT_NAMESPACE = "default";
 
 /**

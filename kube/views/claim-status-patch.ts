@@ -5,11 +5,11 @@ import type { ClaimView } from "./claim-view.ts";
 
 /** What the status of a claim shall say. */
 export interface DesiredClaimStatus {
-  /** CIDR with the subnet's mask. [] says nothing about a claim that has addresses. */
+  /** CIDR with the subnet's mask. [] leaves the addresses of a claim as they are. */
   readonly ips: readonly string[];
-  /** Name of the pod that uses the claim now; null leaves the last one standing. */
+  /** Name of the pod that uses the claim now; null keeps the last one. */
   readonly ownerPod: string | null;
-  /** Carries the time of now; null leaves the conditions as they are. */
+  /** With the time of now; null leaves the conditions as they are. */
   readonly condition: ClaimCondition | null;
   /** The fields that the installed definition of IPAMClaims has; the API server would drop the others. */
   readonly features: ClaimFeatures;
@@ -57,7 +57,7 @@ function conditionsChange(list: readonly ClaimCondition[], condition: ClaimCondi
   return isDeepStrictEqual(conditions, list) ? {} : { conditions };
 }
 
-/** Equal for two lists of the same addresses, however they are spelled and ordered. */
+/** Equal for two lists of the same addresses, in any notation and order. */
 function spelled(ips: readonly string[]): string[] {
   return [...new Set(ips.map(canonical))].sort();
 }

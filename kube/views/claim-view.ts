@@ -16,14 +16,14 @@ import {
 /** The fields kept of an IPAMClaim. */
 export interface ClaimView extends ObjectMetadata {
   readonly network: string;
-  /** `status.ips` as they are, readable or not; claimAddresses reads them. */
+  /** `status.ips` as written, malformed entries included; claimAddresses parses them. */
   readonly ips: readonly string[];
   /** `spec.ipRequests` */
   readonly ipRequests: readonly string[];
   readonly ownerPod: string | null;
   readonly conditions: readonly ClaimCondition[];
   readonly owners: readonly OwnerReference[];
-  /** For people: the VM that owns the claim, else the one its label names, then without UID. */
+  /** For people: the VM that owns the claim, else the one in its label, then without UID. */
   readonly vm: { readonly name: string; readonly uid: string } | null;
 }
 
@@ -60,8 +60,8 @@ export function vmOwners(owners: readonly OwnerReference[]): OwnerReference[] {
 }
 
 /**
- * The addresses of a claim, in any unambiguous spelling; one that stands there twice counts once. Throws RefusalError
- * REQUEST_INVALID that names claim and value, also for an address without mask: which subnet it was in would be a guess.
+ * The addresses of a claim, in any unambiguous notation; duplicates count once. Throws RefusalError REQUEST_INVALID
+ * with claim and value, also for an address without mask: its subnet would be a guess.
  */
 export function claimAddresses(view: ClaimView): InterfaceAddress[] {
   const read: InterfaceAddress[] = [];
@@ -94,7 +94,7 @@ function unreadable(view: ClaimView, text: string, remedy: string): never {
   );
 }
 
-/** What is no text is kept as JSON, so that a claim with nonsense in it never looks like one without addresses. */
+/** Values that are not strings are kept as JSON, so that a malformed claim never looks like one without addresses. */
 function textsOf(value: unknown): string[] {
   if (value === undefined || value === null) return [];
   const list: readonly unknown[] = Array.isArray(value) ? value : [value];

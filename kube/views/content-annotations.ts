@@ -1,6 +1,6 @@
 /**
- * Annotations by which a tenant says what its VM is told, on the VirtualMachine, or on the VirtualMachineInstance (as
- * `spec.template.metadata.annotations` ends up there). That of the VirtualMachine counts first.
+ * Annotations by which a tenant configures the content for a VM, on the VirtualMachine or the VirtualMachineInstance
+ * (where `spec.template.metadata.annotations` ends up). The VirtualMachine's take precedence.
  */
 export const ANNOTATIONS = {
   userData: "metadata.holdfast.dev/user-data",
@@ -10,7 +10,7 @@ export const ANNOTATIONS = {
   hostname: "metadata.holdfast.dev/hostname",
 } as const;
 
-/** On a namespace: what its VMs' requests carry as X-Tenant-ID, in place of the namespace's UID. */
+/** On a namespace: X-Tenant-ID of its VMs' requests, instead of the namespace's UID. */
 export const TENANT_ID_ANNOTATION = "metadata.holdfast.dev/tenant-id";
 /** Only Secrets and ConfigMaps with this label are read, whatever an annotation names. */
 export const SERVE_LABEL = "metadata.holdfast.dev/serve";
@@ -21,7 +21,7 @@ const ANNOTATION_PREFIX = "metadata.holdfast.dev/";
 /** `secret/name` or `configmap/name/key`; names and keys as the API server takes them. */
 const REFERENCE =
   /^(?<kind>[Ss]ecret|[Cc]onfig[Mm]ap)\/(?<name>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?:\/(?<key>[A-Za-z0-9._-]{1,253}))?$/;
-/** What a header can carry without being taken for several values: visible ASCII, no comma. */
+/** Characters that a header can carry without being split into several values: visible ASCII, no comma. */
 const TENANT_ID = /^[!-+\--~]{1,255}$/;
 /** A label, or several with dots between. */
 const HOSTNAME =
@@ -33,7 +33,7 @@ export type ObjectKind = "Secret" | "ConfigMap";
 export interface ContentReference {
   readonly kind: ObjectKind;
   readonly name: string;
-  /** null: the usual one, or all of them. */
+  /** null: the default key, or all of them. */
   readonly key: string | null;
 }
 
@@ -54,7 +54,7 @@ export function isHostname(text: string): boolean {
   return HOSTNAME.test(text);
 }
 
-/** The annotations that are read here, of all that an object has. */
+/** The supported annotations among all that an object has. */
 export function ownAnnotations(all: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
   return new Map([...all].filter(([name]) => name.startsWith(ANNOTATION_PREFIX)));
 }

@@ -5,34 +5,34 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isObjectName, type ObjectName } from "./claim-reference.ts";
 import { NETWORK_STATUS_ANNOTATION, POD_NETWORKS_ANNOTATION, type PodView } from "./pod-view.ts";
 
-/** An address that a living pod has, whoever gave it. */
+/** An address that a living pod has, from whatever plugin. */
 export interface PodAddress {
   /** null: a network of the nodes' own configuration, which no NAD names. */
   readonly nad: ObjectName | null;
-  /** Such a network's name; null: it has a NAD, or nobody said. */
+  /** Such a network's name; null: it has a NAD, or the name is not reported. */
   readonly network: string | null;
-  /** "" where only OVN-Kubernetes speaks, which does not say it. */
+  /** "" if only OVN-Kubernetes reports it, which does not name the interface. */
   readonly interface: string;
   readonly address: Address;
-  /** null: not said. */
+  /** null: not reported. */
   readonly prefixLength: number | null;
   readonly mac: string | null;
 }
 
-/** What the annotations of a pod say about addresses. */
+/** The addresses in the annotations of a pod. */
 export interface StatusAddresses {
   readonly held: readonly PodAddress[];
   /** What could not be read, a sentence each. */
   readonly problems: readonly string[];
-  /** There are more addresses than are read of one pod: it may have any other. */
+  /** The pod has more addresses than are read: it may have any other one. */
   readonly cut: boolean;
 }
 
-/** Enough to see what is wrong; an annotation has room for thousands. */
+/** Enough to see the problem; an annotation has room for thousands. */
 const PROBLEMS_MAX = 20;
 /**
- * Addresses that are read of one pod, in both annotations together: more than any pod has, which is two for each
- * interface. An annotation has room for 12,000, and whoever may annotate a pod can fill it.
+ * Addresses that are read of one pod, from both annotations: more than any pod has, which is two per interface. An
+ * annotation has room for 12,000, and anybody who may annotate a pod can fill it.
  */
 export const POD_ADDRESSES_MAX = 512;
 
@@ -40,7 +40,7 @@ const NO_INTERFACE_NAME = "no name of an interface, which has at most 15 charact
 /** Up to the 20 octets of InfiniBand. */
 const MAC = /^[0-9a-f]{2}(?:[:-][0-9a-f]{2}){0,19}$/i;
 
-/** Reads the addresses of each view once, however often they are asked for: a view is of one version of its pod. */
+/** Parses the addresses of each view once: a view is of one version of its pod. */
 export class StatusAddressReader {
   readonly #read = new WeakMap<PodView, StatusAddresses>();
 
@@ -52,8 +52,8 @@ export class StatusAddressReader {
 }
 
 /**
- * The addresses that a pod has according to its annotations (projectPod with `addresses`); none for one that has
- * ended. What both annotations tell is one entry. An entry that cannot be read is skipped and named in `problems`.
+ * The addresses of a pod according to its annotations (projectPod with `addresses`); none for one that has ended. An
+ * address in both annotations is one entry. Malformed entries are skipped and named in `problems`.
  */
 export function statusAddresses(pod: PodView): StatusAddresses {
   if (pod.terminal) return { held: [], problems: [], cut: false };
@@ -68,7 +68,7 @@ class StatusReading {
   readonly held: PodAddress[] = [];
   readonly problems: string[] = [];
   cut = false;
-  /** Places in `held`, by NAD and address. */
+  /** Positions in `held`, by NAD and address. */
   readonly #places = new Map<string, number>();
   #readCount = 0;
 
@@ -76,7 +76,7 @@ class StatusReading {
     if (this.problems.length < PROBLEMS_MAX) this.problems.push(text);
   }
 
-  /** Whether one more address may be looked at. */
+  /** Whether one more address may be read. */
   mayReadAnother(): boolean {
     this.#readCount += 1;
     if (this.#readCount <= POD_ADDRESSES_MAX) return true;
@@ -204,12 +204,12 @@ function parse(text: string | undefined, annotation: string, found: StatusReadin
   return undefined;
 }
 
-/** "": none that a record could keep. */
+/** "": not a name that a record can keep. */
 function nameOf(text: string): string {
   return isInterfaceName(text) ? text : "";
 }
 
-/** What is no MAC is left out; the address counts all the same. */
+/** A malformed MAC is left out; the address still counts. */
 function macOf(value: unknown): string | null {
   const text = textOf(value);
   return text !== null && MAC.test(text) ? text : null;

@@ -14,9 +14,9 @@ export const SELECTION_ANNOTATIONS = [
   PRIMARY_CLAIM_ANNOTATION,
 ] as const;
 
-/** Where Multus looks for the NAD of the cluster's default network, and of a pod's when its annotation has no namespace. */
+/** Namespace in which Multus looks for the NAD of the default network, and of an annotation without a namespace. */
 export const DEFAULT_NETWORK_NAMESPACE = "kube-system";
-/** The pod's own network, by the name that every runtime gives it. */
+/** The name that every runtime gives to the pod's primary interface. */
 export const PRIMARY_INTERFACE = "eth0";
 
 export interface NetworkSelection {
@@ -104,8 +104,8 @@ function readElements(
 }
 
 /**
- * Every claim of the pod's namespace that its annotations mention. An element that cannot be read hides no other:
- * a claim that a living pod may be using must not look unused.
+ * Every claim of the pod's namespace that its annotations name. A malformed element does not hide the others: a claim
+ * that a living pod may use must not look unused.
  */
 export function claimsNamedBy(annotations: Annotations, podNamespace: string): string[] {
   const references: unknown[] = [annotations[PRIMARY_CLAIM_ANNOTATION]];

@@ -1,18 +1,18 @@
 /*
- * kube/views/: the few fields that are kept of each kind, read with suspicion
+ * kube/views/: the few fields that are kept of each kind, validated
  *
- *   object-metadata                       what every object has
+ *   object-metadata                       fields of every object
  *   pod-view, held-addresses              a pod, and the addresses that its annotations report
- *   network-selection, selection-element, claim-reference   what a pod asks for
+ *   network-selection, selection-element, claim-reference   what a pod requests
  *   claim-view, claim-status-patch        an IPAMClaim
- *   vmi-view, content-annotations, tenant-objects   a VM and what its owner says
+ *   vmi-view, content-annotations, tenant-objects   a VM and its owner's content
  *   service-view, whereabouts
  */
 
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import type { OwnerReference } from "../objects.ts";
 
-/** What is kept of the metadata of any object that the API server sent. */
+/** The metadata kept of any object. */
 export interface ObjectMetadata {
   /** `namespace/name` */
   readonly key: string;
@@ -25,7 +25,7 @@ export interface ObjectMetadata {
   readonly deletionTimestamp: string | null;
 }
 
-/** An object from the API server that is not what it should be: a fault of the server or of what stands between. */
+/** An object from the API server that is malformed: a fault of the server or of a proxy in between. */
 export class MalformedObjectError extends Error {
   override readonly name = "MalformedObjectError";
 }
@@ -49,7 +49,7 @@ export function readMetadata(object: unknown, kind: string): ObjectMetadata {
   };
 }
 
-/** Owner references with kind, name and UID; others own nothing. Throws MalformedObjectError. */
+/** Owner references with kind, name and UID; others are ignored. Throws MalformedObjectError. */
 export function readOwners(object: unknown, kind: string): OwnerReference[] {
   const { ownerReferences = [], name } = objectAt(object, "metadata", kind);
   if (!Array.isArray(ownerReferences)) malformed("metadata.ownerReferences", { kind, name: String(name) });
@@ -71,7 +71,7 @@ export function readTexts(object: unknown, field: "labels" | "annotations"): Map
   );
 }
 
-/** The object under a key, `{}` where there is none. Throws MalformedObjectError. */
+/** The object under a key, `{}` if there is none. Throws MalformedObjectError. */
 export function objectAt(object: unknown, key: string, kind: string): JsonObject {
   if (!isObject(object)) throw new MalformedObjectError(`${kind}: no object`);
   const value = object[key];

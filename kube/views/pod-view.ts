@@ -2,18 +2,18 @@ import { isObject, type JsonObject } from "../../ipam/definition/definition-keys
 import { SELECTION_ANNOTATIONS } from "./network-selection.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
-/** What Multus reports of a pod's interfaces: a list of `{name, interface, ips, mac}`, addresses without mask. */
+/** Interfaces as reported by Multus: a list of `{name, interface, ips, mac}`, addresses without mask. */
 export const NETWORK_STATUS_ANNOTATION = "k8s.v1.cni.cncf.io/network-status";
-/** What OVN-Kubernetes gave a pod: a map of `{ip_addresses, mac_address}` by NAD, addresses with mask. */
+/** Networks as assigned by OVN-Kubernetes: a map of `{ip_addresses, mac_address}` by NAD, addresses with mask. */
 export const POD_NETWORKS_ANNOTATION = "k8s.ovn.org/pod-networks";
 
-/** The few fields kept of a pod: ten thousand of them are held in memory. */
+/** The few fields kept of a pod: ten thousand pods are held in memory. */
 export interface PodView extends ObjectMetadata {
   /** null: not scheduled yet. */
   readonly node: string | null;
-  /** "" while nobody has written one. */
+  /** "" while it is missing. */
   readonly phase: string;
-  /** Whether a kubelet has begun with it (see isTaken). */
+  /** Whether a kubelet has accepted it (see isTaken). */
   readonly taken: boolean;
   /** See hasEnded. */
   readonly terminal: boolean;
@@ -22,7 +22,10 @@ export interface PodView extends ObjectMetadata {
   readonly hostNetwork: boolean;
   /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
   readonly podIPs: readonly string[];
-  /** The kubelet's own UID of a static pod, which CNI_ARGS carry in place of the API object's. Only of one that its node owns. */
+  /**
+   * The kubelet's own UID of a static pod, which CNI_ARGS carry in place of the API object's. Only of one that its node
+   * owns.
+   */
   readonly staticUid: string | null;
   /** The KubeVirt VMI that this pod runs. */
   readonly vmi: { readonly name: string; readonly uid: string } | null;
@@ -31,8 +34,9 @@ export interface PodView extends ObjectMetadata {
 }
 
 /**
- * Whether a UID is the kubelet's own of a static pod: a hash of its manifest, while those of the API server are UUIDs. Such a pod
- * runs whether or not there is an object of it in the API: that there is none says nothing of its containers.
+ * Whether a UID is the kubelet's own of a static pod: a hash of its manifest, while those of the API server are UUIDs.
+ * Such a pod runs whether or not there is an object of it in the API: that there is none says nothing of its
+ * containers.
  */
 export function isStaticUid(uid: string): boolean {
   return /^[0-9a-f]{16,64}$/.test(uid);
@@ -45,7 +49,7 @@ const CONTAINER_STATUSES = [
   "initContainerStatuses",
   "ephemeralContainerStatuses",
 ] as const;
-/** Why a container waits whose pod has not got past its init containers. */
+/** The reason of a waiting container whose pod has not finished its init containers. */
 const NEVER_STARTED = "PodInitializing";
 
 /**
@@ -87,14 +91,15 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
   };
 }
 
-/** A kubelet's hash, or what a manifest says; every record of the pod's addresses carries it. */
+/** A kubelet's hash, or the manifest's own; every record of the pod's addresses has it. */
 function readStaticUid(text: string | undefined): string | null {
   return text !== undefined && /^[\w.-]{1,128}$/.test(text) ? text : null;
 }
 
 /**
- * Whether a kubelet has begun with the pod: it has left Pending, or the status lists its containers, which the kubelet writes before it
- * asks for a network. The API server alone writes neither, also where the creator of the pod has named a node.
+ * Whether a kubelet has begun with the pod: it has left Pending, or the status lists its containers, which the kubelet
+ * writes before it asks for a network. The API server alone writes neither, also where the creator of the pod has named
+ * a node.
  */
 function isTaken(status: JsonObject): boolean {
   const { phase } = status;
@@ -102,7 +107,7 @@ function isTaken(status: JsonObject): boolean {
   return CONTAINER_STATUSES.some((key) => Array.isArray(status[key]) && status[key].length > 0);
 }
 
-/** At most one of each family, which the API server sees to. */
+/** At most one of each family, as the API server enforces. */
 function readPodIPs({ podIP, podIPs }: JsonObject): string[] {
   const list = Array.isArray(podIPs) ? podIPs : [];
   const texts = list.flatMap((one) => (isObject(one) && typeof one.ip === "string" ? [one.ip] : []));
@@ -111,22 +116,23 @@ function readPodIPs({ podIP, podIPs }: JsonObject): string[] {
 
 /**
  * Whether all containers of a pod have ended and none of them runs again: its phase says so, and so does the status of
- * each container. The phase alone does not: kubelets before 1.24 write Failed when they begin to stop an evicted pod, and
- * a VM may take an hour to shut down. Whatever cannot be read counts as running.
+ * each container. The phase alone does not: kubelets before 1.24 write Failed when they begin to stop an evicted pod,
+ * and a VM may take an hour to shut down. Whatever cannot be read counts as running.
  */
 function hasEnded(status: JsonObject): boolean {
   return TERMINAL_PHASES.includes(String(status.phase)) && everyContainer(status, containerHasEnded);
 }
 
 /**
- * Whether a pod has ended, or is being deleted and all its containers are terminated. That is how a kubelet leaves a pod which it was
- * told to delete, before its object goes: it starts nothing of such a pod again. Kubelets before 1.27 leave the phase of it Running.
+ * Whether a pod has ended, or is being deleted and all its containers are terminated. That is how a kubelet leaves a
+ * pod which it was told to delete, before its object goes: it starts nothing of such a pod again. Kubelets before 1.27
+ * leave the phase of it Running.
  */
 function hasStopped(status: JsonObject, beingDeleted: boolean): boolean {
   if (hasEnded(status)) return true;
   const { containerStatuses } = status;
   const isReported = Array.isArray(containerStatuses) && containerStatuses.length > 0;
-  // One that waits for an init container would be started by a kubelet that has not heard of the deletion.
+  // Waiting for an init container: a kubelet that has not seen the deletion would start it.
   return beingDeleted && isReported && everyContainer(status, isTerminated);
 }
 
@@ -139,7 +145,7 @@ function everyContainer(status: JsonObject, holds: (container: unknown) => boole
 
 function containerHasEnded(container: unknown): boolean {
   const { running, waiting } = stateOf(container);
-  // Of a pod whose init container failed the others wait for ever.
+  // If an init container of the pod failed, the others wait for ever.
   const neverStarted = !isObject(running) && isObject(waiting) && waiting.reason === NEVER_STARTED;
   return neverStarted || isTerminated(container);
 }

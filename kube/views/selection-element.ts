@@ -9,9 +9,9 @@ import {
 import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
 import { isObjectName, type ObjectName, readClaimReference } from "./claim-reference.ts";
 
-/** One network selection element: what a pod asks for on one interface. */
+/** One network selection element: what a pod requests for one interface. */
 export interface SelectionElement {
-  /** null: the annotation names a claim alone, so the network is that of the request. */
+  /** null: the annotation names only a claim, so the network is that of the request. */
   readonly nad: ObjectName | null;
   /** null: not named; then it is `net<position>`, or the primary one. */
   readonly interface: string | null;
@@ -19,28 +19,28 @@ export interface SelectionElement {
   readonly position: number;
   /** Bare name of an IPAMClaim in the pod's namespace. */
   readonly claim: string | null;
-  /** As written; an element for another plugin may hold anything. */
+  /** As written; an element for another plugin may have anything here. */
   readonly ips: readonly string[];
   readonly mac: string | null;
 }
 
-/** Where an element stands, and what it inherits there. */
+/** Position of an element, and its defaults. */
 export interface Place {
   /** For messages. */
   readonly key: string;
   readonly position: number;
-  /** The namespace of a NAD that is named without one. */
+  /** The namespace of NADs that are named without one. */
   readonly nadNamespace: string;
   readonly podNamespace: string;
 }
 
-/** The API server takes no more in all annotations of an object, bytes. */
+/** Limit of the API server for all annotations of an object, bytes. */
 const ANNOTATION_CHARS_MAX = 262_144;
 const ELEMENTS_MAX = 256;
-/** Addresses one interface may ask for: more than any network has range sets. */
+/** Addresses that one interface may request: more than any network has range sets. */
 const IPS_MAX = 32;
 
-/** An element before it is read: a piece of the text form, or a value of the list in JSON. */
+/** An unparsed element: a piece of the text form, or a value of the list in JSON. */
 export type RawElement = { readonly text: string } | { readonly json: unknown };
 
 /**
@@ -76,7 +76,7 @@ export function readElement(raw: RawElement, place: Place): SelectionElement {
   return "text" in raw ? readTextElement(raw.text, place) : readJsonElement(raw.json, place);
 }
 
-/** The claim that an element refers to, unread. */
+/** The claim that an element refers to, unparsed. */
 export function referenceOf(raw: RawElement): unknown {
   return "json" in raw && isObject(raw.json) ? pickKey(raw.json, "ipam-claim-reference") : undefined;
 }
@@ -113,7 +113,7 @@ function readJsonElement(element: unknown, place: Place): SelectionElement {
   return { nad, interface: interfaceName, position, claim, ips: readIps(pick("ips"), place), mac };
 }
 
-/** Go programs, which write and read these elements too, take a key in any case; the last one counts. */
+/** Go programs, which write and read these elements too, accept a key in any case; the last one counts. */
 function pickKey(element: JsonObject, name: string): unknown {
   const value = Object.entries(element).findLast(([key]) => key.toLowerCase() === name)?.[1];
   return isGiven(value) ? value : undefined;

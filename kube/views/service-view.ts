@@ -3,20 +3,20 @@ import { objectAt, readMetadata } from "./object-metadata.ts";
 
 export const SERVICES_PATH = "/api/v1/services";
 
-/** What is kept of a Service. */
+/** The fields kept of a Service. */
 export interface ServiceView {
   /** `namespace/name` */
   readonly key: string;
   readonly uid: string;
   readonly resourceVersion: string;
   readonly type: string;
-  /** Empty where the server knows one family only. */
+  /** Empty if the server knows only one family. */
   readonly ipFamilies: readonly string[];
   readonly ports: readonly ServicePort[];
 }
 
 interface ServicePort {
-  /** "" where a Service has one port only. */
+  /** "" if a Service has only one port. */
   readonly name: string;
   readonly protocol: string;
 }
@@ -25,7 +25,7 @@ export type ServiceVerdict =
   /** The name of the port that metadata requests go to. */
   { readonly kind: "ok"; readonly portName: string } | { readonly kind: "refused"; readonly problem: string };
 
-/** Of several ports, the first of these names that there is; else the first of all. */
+/** The first of these names among several ports; else the first port. */
 const PORT_NAMES = ["metadata", "http"];
 
 /** Keeps of a Service what Holdfast reads. Throws MalformedObjectError. */
@@ -46,7 +46,7 @@ export function projectService(object: unknown): ServiceView {
   };
 }
 
-/** May requests for metadata go to this Service, and to which of its ports? null: there is no such Service. */
+/** Whether metadata requests may go to this Service, and to which port. null: there is no such Service. */
 export function judgeService(key: string, service: ServiceView | null): ServiceVerdict {
   const refused = (problem: string): ServiceVerdict => ({
     kind: "refused",

@@ -11,13 +11,13 @@ export const CONFIG_MAPS_PATH = "/api/v1/configmaps";
 export const VMS_PATH = "/apis/kubevirt.io/v1/virtualmachines";
 export const VMIS_PATH = "/apis/kubevirt.io/v1/virtualmachineinstances";
 
-/** What is kept of a namespace. Its key is its name. */
+/** The fields kept of a namespace. Its key is its name. */
 export interface NamespaceView extends Reflected {
   /** The annotation as it is; null: none. */
   readonly tenantId: string | null;
 }
 
-/** What is kept of a VirtualMachine: only metadata of it is read. */
+/** The fields kept of a VirtualMachine: only its metadata is read. */
 export interface VmView extends Reflected {
   readonly name: string;
   readonly annotations: ReadonlyMap<string, string>;
@@ -33,7 +33,7 @@ export function tenantObjectKey(kind: ObjectKind, name: string): string {
   return `${kind}/${name}`;
 }
 
-/** Reads a namespace, also where only its metadata came. Throws MalformedObjectError. */
+/** Reads a namespace, also if only its metadata was sent. Throws MalformedObjectError. */
 export function projectNamespace(object: unknown): NamespaceView {
   const { name, uid, resourceVersion } = objectAt(object, "metadata", "Namespace");
   if (![name, uid, resourceVersion].every((text) => typeof text === "string" && text !== ""))
@@ -48,18 +48,18 @@ export function projectNamespace(object: unknown): NamespaceView {
   };
 }
 
-/** Reads a VirtualMachine, also where only its metadata came. Throws MalformedObjectError. */
+/** Reads a VirtualMachine, also if only its metadata was sent. Throws MalformedObjectError. */
 export function projectVm(object: unknown): VmView {
   const { key, name, uid, resourceVersion } = readMetadata(object, "VirtualMachine");
   return { key, name, uid, resourceVersion, annotations: ownAnnotations(readTexts(object, "annotations")) };
 }
 
-/** Whether its namespace lets it be told to guests: by the label. */
+/** Whether the label permits to serve it to guests. */
 export function isServed(object: unknown): boolean {
   return readTexts(object, "labels").get(SERVE_LABEL) === "true";
 }
 
-/** Reads a Secret or ConfigMap. What is no text is left out. Throws MalformedObjectError. */
+/** Reads a Secret or ConfigMap. Values that are not strings are skipped. Throws MalformedObjectError. */
 export function projectTenantObject(object: unknown, kind: ObjectKind): TenantObject {
   const { name, uid, resourceVersion } = readMetadata(object, kind);
   const encoded = objectAt(object, kind === "Secret" ? "data" : "binaryData", kind);
@@ -77,13 +77,13 @@ export function vmOwnerOf(object: unknown, kind: string): OwnerReference | null 
   return readOwners(object, kind).find((owner) => owner.kind === "VirtualMachine") ?? null;
 }
 
-/** The objects of a list under a key; what is none is left out. */
+/** The objects of a list under a key; anything else is skipped. */
 export function objectsIn(object: Readonly<Record<string, unknown>>, key: string) {
   const list = object[key];
   return Array.isArray(list) ? list.filter(isObject) : [];
 }
 
-/** A text that is not empty, else null. */
+/** A non-empty string, else null. */
 export function textIn(object: Readonly<Record<string, unknown>>, key: string): string | null {
   const value = object[key];
   return typeof value === "string" && value !== "" ? value : null;

@@ -5,12 +5,12 @@ import { ownAnnotations } from "./content-annotations.ts";
 import { objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 import { objectsIn, textIn, vmOwnerOf } from "./tenant-objects.ts";
 
-/** The few fields kept of a VirtualMachineInstance: every one of the namespaces in use is held in memory. */
+/** The few fields kept of a VirtualMachineInstance: all of the namespaces in use are held in memory. */
 export interface VmiView extends Reflected {
   readonly name: string;
   /** null: no VirtualMachine owns it. */
   readonly vmUid: string | null;
-  /** Lower-case; null: none, or it is no UUID. */
+  /** Lower-case; null: none, or not a UUID. */
   readonly firmwareUuid: string | null;
   readonly hostname: string | null;
   readonly subdomain: string | null;
@@ -26,15 +26,15 @@ export interface VmiView extends Reflected {
 interface VmiInterface {
   /** In the VM's specification. */
   readonly name: string;
-  /** As it runs, else as it was asked for; null: neither is told. */
+  /** As it runs, else as requested; null: neither is known. */
   readonly mac: string | null;
-  /** On the cluster's own network, or on what replaces it: the pod's primary interface. */
+  /** On the cluster's default network, or its replacement: the pod's primary interface. */
   readonly isDefault: boolean;
-  /** What its interface in the pod may be called, the surest first. */
+  /** Possible names of its interface in the pod, the most certain first. */
   readonly podInterfaces: readonly string[];
 }
 
-/** What a VMI says of itself, which never changes for one UID. */
+/** The fields of a VMI that never change for one UID. */
 export interface VmFacts {
   readonly namespace: string;
   /** The VM's name; the VMI's own where no VM owns it. */
@@ -42,18 +42,18 @@ export interface VmFacts {
   /** "": no VM owns it. */
   readonly uid: string;
   readonly vmiUid: string;
-  /** Lower-case; null: the VMI names none, or none that is a UUID. */
+  /** Lower-case; null: the VMI has none, or not a UUID. */
   readonly firmwareUuid: string | null;
 }
 
 const KIND = "VirtualMachineInstance";
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-/** Written by KubeVirt where the VM was made from one; the cluster-wide kind and the namespace's. */
+/** Written by KubeVirt if the VM was made from one; the cluster-wide kind and the namespace's. */
 const INSTANCE_TYPES = ["kubevirt.io/cluster-instancetype-name", "kubevirt.io/instancetype-name"];
 /** Interfaces of pods: `pod` and as many digits of a hash as KubeVirt leaves room for. */
 const HASH_DIGITS = 11;
 
-/** Keeps of a VMI what a guest is told. Throws MalformedObjectError. */
+/** Projects a VMI to what a guest is told. Throws MalformedObjectError. */
 export function projectVmi(object: unknown): VmiView {
   const { key, name, uid, resourceVersion } = readMetadata(object, KIND);
   const spec = objectAt(object, "spec", KIND);

@@ -1,6 +1,6 @@
 /**
- * Where the listener of a network is to be plugged in: what the bridge plugin's configuration says. Kept for each
- * network, because an ADD alone tells it and a daemon that was started anew must know it too.
+ * Where the listener of a network is attached, from the bridge plugin's configuration. Stored for each network, because
+ * only an ADD contains it and a restarted daemon must know it too.
  */
 
 import { isInterfaceName } from "../../ipam/definition/interface-name.ts";
@@ -10,11 +10,11 @@ export interface BridgePlan {
   /** null: untagged. */
   readonly vlan: number | null;
   readonly preserveDefaultVlan: boolean;
-  /** null: the bridge's. */
+  /** null: the bridge's default. */
   readonly mtu: number | null;
 }
 
-/** The plan of a network, and which of its attachments came by another one (`attachmentKey`): those get no metadata. */
+/** The plan of a network, and its attachments with another plan (`planAttachmentKey`): those get no metadata. */
 export interface KeptPlan extends BridgePlan {
   readonly others?: readonly string[];
 }
@@ -55,7 +55,7 @@ export function planAttachmentKey(one: { readonly containerId: string; readonly 
   return `${one.containerId}/${one.interface}`;
 }
 
-/** The kept form, as it was written. Throws when it was not written here. */
+/** Parses the stored form. Throws when it was not written here. */
 export function parsePlan(text: string): KeptPlan {
   const plan = JSON.parse(text) as KeptPlan;
   if (typeof plan.bridge !== "string") throw new Error(`a listener plan without a bridge: ${text}`);
@@ -76,8 +76,8 @@ export function describePlan({ bridge, vlan }: BridgePlan): string {
 }
 
 /**
- * What is kept once an attachment has come by `asked`. The plan by which living attachments came stays; an attachment
- * that came by another is listed. null: nothing is known, and this one says nothing of use.
+ * The stored plan after an attachment with the plan `requested`. The plan of living attachments stays; an attachment
+ * with another plan is listed. null: nothing is known, and this attachment has no usable plan.
  */
 export function planAfter(
   kept: KeptPlan | null,
@@ -94,8 +94,8 @@ export function planAfter(
 }
 
 /**
- * The plan by which an attachment asks, once the owner of its network has been heard: who shares a network does not
- * move its listener to another place. `owners` are the places that the owner's own definitions name; none: nobody says.
+ * The plan of an attachment, checked against the network's owner: sharing a network does not allow to move its
+ * listener. `owners` are the places in the owner's own definitions; none: not known.
  */
 export function refusedOutsideOwnersPlaces(
   requested: RequestedPlan,

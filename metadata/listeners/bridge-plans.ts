@@ -10,7 +10,7 @@ import {
   type RequestedPlan,
 } from "./bridge-plan.ts";
 
-/** The plans of this node's networks: kept by the store, read from memory. */
+/** The plans of this node's networks: stored durably, read from memory. */
 export class ListenerPlans {
   readonly #store: Pick<ListenerStore, "listenerPlans" | "keepListenerPlan">;
   readonly #plans = new Map<string, KeptPlan>();
@@ -27,13 +27,13 @@ export class ListenerPlans {
     return this.#plans.get(network) ?? null;
   }
 
-  /** Reads everything again: the store was opened anew. */
+  /** Reads everything again after the store was reopened. */
   read(): void {
     this.#plans.clear();
     for (const [network, text] of this.#store.listenerPlans()) this.#plans.set(network, parsePlan(text));
   }
 
-  /** The plan of the network now that an attachment came by `asked`, written only where that changes it; null: none. */
+  /** The plan of the network after an attachment with the plan `requested`, written only if it changes; null: none. */
   async note(attachment: Attachment, requested: RequestedPlan): Promise<KeptPlan | null> {
     const { network } = attachment;
     const key = planAttachmentKey(attachment);

@@ -1,7 +1,7 @@
 import type { Finding } from "../../ipam/finding.ts";
 import type { ListenerReports } from "./reports.ts";
 
-/** What `holdfast check` says of this node's metadata listeners. `wanted`: networks that shall have one. */
+/** Findings about this node's metadata listeners. `wanted`: networks that need one. */
 export function listenerFindings(reports: ListenerReports, wanted: readonly string[]): Finding[] {
   if (wanted.length === 0) return [];
   if (reports.away) {

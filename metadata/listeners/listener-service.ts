@@ -1,10 +1,10 @@
 /*
- * metadata/listeners/: which metadata listeners a node needs, and what became of them
+ * metadata/listeners/: which metadata listeners a node needs, and their state
  *
- *   listener-service asks, answers and remembers; route, wire: how metadata-net asks
+ *   listener-service computes, answers and waits; route, wire: the requests of metadata-net
  *   need          the listener that a network needs here; reserved: whether its addresses are free
- *   bridge-plan   where it is plugged in; bridge-plans: as the store keeps it
- *   wanted-state  all of them, numbered; reports: what metadata-net said of them
+ *   bridge-plan   its place on a bridge; bridge-plans: the stored ones
+ *   wanted-state  all of them, numbered; reports: the state as metadata-net reported it
  *   admission     an ADD that waits for its listener
  *   findings, metrics
  */
@@ -26,9 +26,9 @@ import { ReservedAddresses, whyHeld } from "./reserved.ts";
 import { WantedState } from "./wanted-state.ts";
 import type { ListenerReport, ListenerState, WantedListeners } from "./wire.ts";
 
-/** How often definitions are looked at, and what could not be computed is tried again, ms. */
+/** How often definitions are compared, and failed computations retried, ms. */
 const LOOK_INTERVAL_MS = 1_000;
-/** Looks between two questions whether the reserved addresses are still free: 30 s. */
+/** Polls between two checks whether the reserved addresses are still free: 30 s. */
 const LOOKS_PER_ASKING = 30;
 /** Pause after a computation, in multiples of its time: thousands of attachments share the event loop with ADDs. */
 const PAUSE_FACTOR = 4;
@@ -39,14 +39,11 @@ export interface ListenerServiceParts {
   readonly log: Log;
   /** false: nothing is wanted, on any network. */
   readonly enabled: boolean;
-  /** Why the store does not know everything yet; null when it does. */
+  /** Why the store does not know everything yet; null: it does. */
   notReady(): string | null;
 }
 
-/**
- * Which metadata listeners this node wants, computed again from the store whenever it may have changed: no path that
- * makes or ends attachments has to know of it.
- */
+/** The metadata listeners that this node needs, computed from the store whenever its attachments may have changed. */
 export class ListenerService {
   readonly reports: ListenerReports;
   readonly #parts: ListenerServiceParts;
@@ -54,19 +51,19 @@ export class ListenerService {
   readonly #reserved: ReservedAddresses;
   readonly #wanted: WantedState;
   readonly #dirty = new Set<string>();
-  /** Nobody knows whether their reserved address is free. */
+  /** Networks whose reserved address has an unknown holder. */
   readonly #unknown = new Set<string>();
   #allDirty = true;
-  /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
+  /** Everything was computed at least once: only then does an empty state mean that no listener is needed. */
   #synced = false;
   #pollCount = 0;
   #turn: Timer | null = null;
   #pauseMs = 0;
   #timer: Timer | null = null;
-  /** Rings whenever something has changed. */
+  /** Notifies when something has changed. */
   readonly #notifier: Notifier;
 
-  /** Before the store is opened. */
+  /** Call before the store is opened. */
   constructor(parts: ListenerServiceParts) {
     this.#parts = parts;
     this.reports = new ListenerReports(parts.clock);
@@ -95,7 +92,7 @@ export class ListenerService {
     return listenerFindings(this.reports, networks);
   }
 
-  /** Lets everybody go who waits. */
+  /** Releases all waiters. */
   close(): void {
     this.#timer?.cancel();
     this.#turn?.cancel();
@@ -103,8 +100,8 @@ export class ListenerService {
   }
 
   /**
-   * Takes a report and waits until something else is wanted than it has applied, at most its `waitMs`. null: nobody
-   * knows yet what is wanted, or the daemon stops.
+   * Takes a report and waits until the wanted state differs from what it has applied, at most its `waitMs`. null: the
+   * wanted state is not known yet, or the daemon stops.
    */
   async poll(report: ListenerReport, hungUp: AbortSignal): Promise<WantedListeners | null> {
     this.reports.take(report, this.#wanted.numberOf(report.applied));
@@ -122,7 +119,7 @@ export class ListenerService {
     return this.#synced && !this.#notifier.closed ? this.#wanted.listeners : null;
   }
 
-  /** Notes by which plan an attachment came. Resolves with why it gets no metadata; null: it does. */
+  /** Notes the plan of an attachment. Resolves with why it gets no metadata; null: it does. */
   async admit(
     attachment: Attachment,
     requested: RequestedPlan,
@@ -132,7 +129,7 @@ export class ListenerService {
     const before = this.#plans.of(network);
     const plan = await this.#plans.note(attachment, requested);
     if (plan === null) return "refused" in requested ? requested.refused : null;
-    // What was computed with another plan, or for another definition, must not be taken for this attachment's listener.
+    // A result computed with another plan or definition does not count for this attachment's listener.
     if (plan !== before || !this.#isComputedFor(network, definition)) this.#computeNow(network);
     if (isOther(plan, planAttachmentKey(attachment))) {
       const own =
@@ -142,9 +139,9 @@ export class ListenerService {
     if (definition.metadata?.kind !== "on") return null;
     const { address } = definition.metadata.address;
     const known = this.#reserved.holder(network, address);
-    // What was answered before is answered again, also while nobody can be asked.
+    // A repeat gets the former answer, even while the holder cannot be read.
     if (known === undefined && this.#parts.notReady() !== null) return null;
-    // Once free it stays free: nobody is given it.
+    // Once free it stays free: it is never allocated.
     if (known !== null) await this.#ask(network, definition);
     const holder = this.#reserved.holder(network, address);
     const text = formatAddress(address);
@@ -152,7 +149,7 @@ export class ListenerService {
     return holder === null ? null : whyHeld(text, holder);
   }
 
-  /** Whether an attachment has the metadata of its network, as far as it is known now. */
+  /** Whether an attachment has the metadata of its network, as far as is known now. */
   serves(attachment: Pick<Attachment, "network" | "containerId" | "interface">): boolean {
     const { network } = attachment;
     const plan = this.#plans.of(network);
@@ -164,7 +161,7 @@ export class ListenerService {
     return typeof this.#reserved.holder(network, metadata.address.address) !== "string";
   }
 
-  /** Waits for the listener of an attachment that was admitted, at most `waitMs`; null: it is not up by then. */
+  /** Waits for the listener of an admitted attachment, at most `waitMs`; null: it is not up by then. */
   async untilUp(
     attachment: Attachment,
     definition: NetworkDefinition,
@@ -185,7 +182,7 @@ export class ListenerService {
     return found;
   }
 
-  /** Only notes it: this is called inside a transaction. */
+  /** Only takes note: it is called inside a transaction. */
   #touch(network: string | null): void {
     if (network === null) this.#reopened();
     // Without a plan there is no listener.
@@ -220,7 +217,7 @@ export class ListenerService {
     });
   }
 
-  /** What nothing tells: definitions that were edited, and holders of addresses that are reserved by now. */
+  /** Detects what is not notified: edited definitions, and holders of addresses that have become reserved. */
   #poll(): void {
     if (this.#parts.notReady() !== null) return;
     this.#pollCount += 1;
@@ -237,7 +234,7 @@ export class ListenerService {
     try {
       return this.#parts.store.definition(network);
     } catch {
-      return undefined; // The store is away, and the next look finds it.
+      return undefined; // The store is away; the next poll finds it.
     }
   }
 
@@ -263,7 +260,7 @@ export class ListenerService {
     }
   }
 
-  /** A network whose reserved address nobody has asked about stays as it is. */
+  /** A network whose reserved address was not checked yet stays as it is. */
   #refresh(network: string): void {
     const { store } = this.#parts;
     const definition = store.definition(network);

@@ -1,13 +1,13 @@
 import type { Clock } from "../../platform/time.ts";
 import type { ListenerReport, ListenerState } from "./wire.ts";
 
-/** Whoever sets the listeners up asks again at once; silent for longer, it is away and its reports are worth nothing. */
+/** metadata-net repeats its request at once; silent for longer, it counts as away and its reports as void. */
 const SILENT_MS_MAX = 10_000;
 
-/** What came of a wait for a listener. */
+/** The outcome of waiting for a listener. */
 export type WaitOutcome = "up" | "late" | "failed";
 
-/** What `holdfast metadata-net` reported last. */
+/** The last report of `holdfast metadata-net`. */
 export class ListenerReports {
   readonly waits: Record<WaitOutcome, number> = { up: 0, late: 0, failed: 0 };
   readonly #clock: Clock;
@@ -35,12 +35,12 @@ export class ListenerReports {
     this.#lastMs = this.#clock.monotonicMs();
   }
 
-  /** Of a network, as soon as the state with that number was carried out: what was before may have failed for lack of it. */
+  /** The report for a network, once the state with that number was applied: an earlier one may lack it. */
   stateOf(network: string, number: number): ListenerState | null {
     return this.#applied >= number ? (this.#states.get(network) ?? null) : null;
   }
 
-  /** Nobody sets listeners up, or has for a while not said so. */
+  /** Whether metadata-net is away. */
   get away(): boolean {
     return this.#polls === 0 && this.#clock.monotonicMs() - this.#lastMs > SILENT_MS_MAX;
   }

@@ -7,20 +7,20 @@ import type { ListenerStore } from "../../store/node-store.ts";
 
 interface Known {
   readonly address: string;
-  /** Who holds it, in words; null: nobody. */
+  /** The holder, for messages; null: it is free. */
   readonly holder: string | null;
 }
 
 /**
- * Whether the reserved addresses of networks are free. One may be held from before its network had metadata, and a
- * listener beside its holder would make two stations with one address.
+ * Whether the reserved addresses of networks are free. One may have been allocated before its network had metadata;
+ * beside its holder, a listener would be a second station with one address.
  */
 export class ReservedAddresses {
   readonly #store: Pick<ListenerStore, "holderOf">;
   readonly #log: Log;
   readonly #known = new Map<string, Known>();
   readonly #asking = new SingleFlight<void>();
-  /** Nobody could tell, and the log says so already. */
+  /** Networks whose holder is unknown, which was already logged. */
   readonly #untold = new RecentKeys();
 
   constructor(store: Pick<ListenerStore, "holderOf">, log: Log) {
@@ -28,13 +28,13 @@ export class ReservedAddresses {
     this.#log = log;
   }
 
-  /** Who holds it: null nobody, undefined not known. */
+  /** The holder: null: free, undefined: not known. */
   holder(network: string, address: Address): string | null | undefined {
     const known = this.#known.get(network);
     return known?.address === formatAddress(address) ? known.holder : undefined;
   }
 
-  /** Asks now; what is known afterwards, `holder` tells. Never rejects: it stays as it was. */
+  /** Reads the holder now; `holder` has the result. Never rejects: on failure it stays as it was. */
   ask(network: string, address: Address): Promise<void> {
     const text = formatAddress(address);
     return this.#asking.run(() => this.#ask(network, address, text), `${network} ${text}`);

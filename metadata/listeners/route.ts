@@ -4,9 +4,9 @@ import { invalid, readBody, readQuery } from "../../platform/api-query.ts";
 import type { ListenerService } from "./listener-service.ts";
 import type { ListenerReport, ListenerState } from "./wire.ts";
 
-/** Longest wait of one request, ms: what is in between need not be patient for longer. */
+/** Longest wait of one request, ms: proxies in between need not wait longer. */
 const WAIT_MS_MAX = 60_000;
-/** Longest explanation of a failure that is taken over into events and logs, characters. */
+/** Longest explanation of a failure that is copied into events and logs, characters. */
 const PROBLEM_CHARS_MAX = 1_000;
 
 /** `POST /v1/metadata/listeners`: what `holdfast metadata-net` has set up, and what it shall. */

@@ -4,16 +4,16 @@ import { planAttachmentKey } from "./bridge-plan.ts";
 import type { WantedListener, WantedListeners } from "./wire.ts";
 
 interface Entry {
-  /** What it was computed from. */
+  /** The definition that it was computed from. */
   readonly definition: NetworkDefinition | undefined;
   readonly wanted: WantedListener | null;
   /** All but the attachments, to compare. */
   readonly frame: string;
-  /** By attachment: as it is wanted, and the number of the state that had it so first. */
+  /** By attachment: its wanted form, and the number of the first state that had it. */
   readonly since: ReadonlyMap<string, { readonly text: string; readonly number: number }>;
 }
 
-/** What is wanted of all networks, numbered anew at each change. */
+/** The wanted listeners of all networks, renumbered at each change. */
 export class WantedState {
   readonly #run: string;
   readonly #entries = new Map<string, Entry>();
@@ -49,7 +49,7 @@ export class WantedState {
     return this.#entries.get(network)?.definition;
   }
 
-  /** Since which state an attachment is wanted as it is; null: it is not. */
+  /** Since which state an attachment is wanted in this form; null: it is not. */
   since(network: string, key: string): number | null {
     return this.#entries.get(network)?.since.get(key)?.number ?? null;
   }
@@ -64,7 +64,7 @@ export class WantedState {
       frame !== (before?.frame ?? "{}") || texts.length !== (before?.since.size ?? 0) || !texts.every(same);
     if (changed) this.#number += 1;
     const number = this.#number;
-    // Another bridge or address is another listener: what was up says nothing of it.
+    // With another bridge or address it is another listener: the old one's state does not count.
     const keep = frame === before?.frame;
     const since = new Map(
       texts.map(([key, text]) => {

@@ -1,14 +1,14 @@
 /**
- * What `holdfast metadata-net` and the daemon say to each other: `POST /v1/metadata/listeners` on the daemon's socket. The
- * request reports what is up; the answer comes when something else is wanted than what the report has applied, at the
- * latest after `waitMs`. It always carries everything that is wanted, so that one exchange is a full synchronisation.
+ * The protocol between `holdfast metadata-net` and the daemon: `POST /v1/metadata/listeners` on the daemon's socket.
+ * The request reports what is up; the answer comes when the wanted state differs from what the report has applied, at
+ * the latest after `waitMs`. It always has the whole wanted state, so that one exchange is a full synchronisation.
  */
 export interface ListenerReport {
   /** `version` of the wanted state that was last carried out as far as possible; null after a start. */
   readonly applied: string | null;
   /** Of every wanted network of that state. */
   readonly listeners: readonly ListenerState[];
-  /** Longest wait for news, ms, at most 60,000. */
+  /** Longest wait for a change, ms, at most 60,000. */
   readonly waitMs: number;
 }
 
@@ -22,7 +22,7 @@ export interface ListenerState {
 export interface WantedListeners {
   /** Another one for each change; equal only within one run of the daemon. */
   readonly version: string;
-  /** Networks that have metadata and an attachment on this node, in order of their names. Empty: nothing may be left over. */
+  /** Networks with metadata and an attachment on this node, sorted by name. Empty: everything is to be removed. */
   readonly networks: readonly WantedListener[];
 }
 
@@ -40,7 +40,7 @@ export interface WantedListener {
   readonly address: string;
   /** The network's IPv4 subnets, that of `address` first. */
   readonly subnets: readonly string[];
-  /** Attachments of this node, in order of their making. */
+  /** Attachments of this node, in order of creation. */
   readonly attachments: readonly WantedAttachment[];
 }
 
@@ -51,7 +51,7 @@ export interface WantedAttachment {
   readonly netns: string;
   /** IPv4 addresses, without mask. */
   readonly addresses: readonly string[];
-  /** As somebody asked for it; null: nobody did. */
+  /** As requested; null: none was. */
   readonly mac: string | null;
 }
 

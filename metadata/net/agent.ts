@@ -14,13 +14,13 @@ import { exchange } from "./daemon-link.ts";
 import type { Haproxy } from "./haproxy/haproxy.ts";
 import type { Listeners } from "./listeners.ts";
 
-/** An administrator may have made a bridge anew. */
+/** Pause between two checks of everything, ms: an administrator may have recreated a bridge. */
 const LOOK_MS = 30_000;
-/** While something wanted is not there: at that, not at everything. */
+/** Pause between two checks of missing parts only, ms. */
 const LOOK_SOON_MS = 5_000;
 /** How soon a dead haproxy is noticed. */
 const PULSE_MS = 100;
-/** A haproxy that dies again and again is started ever more slowly. */
+/** Longest backoff of a haproxy that keeps failing. */
 const RESTART_MS_MIN = 200;
 const RESTART_MS_MAX = 5_000;
 const POLL_MS = 25_000;
@@ -35,7 +35,7 @@ export interface AgentParts {
   readonly clock: Clock;
 }
 
-/** Asks the daemon what is wanted, carries it out, tells what is up; and looks after what is there meanwhile. */
+/** Requests the wanted state from the daemon, applies it and reports; repairs it when it is disturbed. */
 export class Agent {
   readonly #parts: AgentParts;
   readonly #stopping = new AbortController();
@@ -45,9 +45,9 @@ export class Agent {
   #applied: string | null = null;
   #connected = false;
   #disturbed = false;
-  /** News of the daemon that wait for their turn: an ADD is answered when they are carried out. */
+  /** Changes from the daemon that wait to be applied: an ADD is answered when they are. */
   #waiting = 0;
-  /** The work at hand and all that waits for it. */
+  /** The work under way, and everything that waits for it. */
   #turn: Promise<void> = Promise.resolve();
 
   constructor(parts: AgentParts) {
@@ -70,7 +70,7 @@ export class Agent {
     return failed === 0 ? null : `${failed} of ${this.#states.length} networks have no listener`;
   }
 
-  /** Resolves after `stop`, when nothing is under way any more. */
+  /** Resolves after `stop`, when no work is under way any more. */
   async run(): Promise<void> {
     await Promise.all([this.#follow(), this.#keep()]);
     await this.#turn;
@@ -81,7 +81,7 @@ export class Agent {
     this.#polling.abort();
   }
 
-  /** Follows what the daemon wants. */
+  /** Follows the daemon's wanted state. */
   async #follow(): Promise<void> {
     const { socket, log } = this.#parts;
     let awayMs = AWAY_MS_MIN;
@@ -92,7 +92,7 @@ export class Agent {
         const report = { applied: this.#applied, listeners: this.#states, waitMs: POLL_MS };
         const wanted = await exchange(socket, report, this.#polling.signal);
         if (!this.#connected) log.info({ networks: wanted.networks.length }, "the daemon is heard");
-        // After a silence nothing is taken for known.
+        // After a silence nothing is taken for granted.
         const again = !this.#connected;
         this.#connected = true;
         awayMs = AWAY_MS_MIN;
@@ -112,12 +112,12 @@ export class Agent {
     }
   }
 
-  /** Looks again soon: somebody has changed something. */
+  /** Checks again soon: something was changed. */
   checkSoon(): void {
     this.#disturbed = true;
   }
 
-  /** Looks again now and then, and at once when haproxy has died or something was disturbed. */
+  /** Checks again regularly, and at once when haproxy has died or something was disturbed. */
   async #keep(): Promise<void> {
     const { haproxy, listeners, log } = this.#parts;
     let restartMs = RESTART_MS_MIN;
@@ -147,8 +147,8 @@ export class Agent {
   }
 
   /**
-   * null: what is wanted when the turn comes. `whole`: also what seems to be there is looked at. Resolves with whether
-   * that was done: for hundreds of networks it takes seconds, and news do not wait for its end.
+   * null: the state wanted when its turn comes. `whole`: also checks what seems to be in place. Resolves with whether
+   * that was completed: for hundreds of networks it takes seconds, and changes do not wait for its end.
    */
   #carryOut(next: WantedListeners | null, again: boolean, whole = true): Promise<boolean> {
     if (next !== null) this.#waiting += 1;

@@ -26,12 +26,12 @@ const wanted = z.object({
   ),
 });
 
-/** Beyond the wait that was asked for: then nobody is there. */
+/** Beyond the requested wait: then the daemon is not there. */
 const ANSWER_MS_MAX = 5_000;
 
 /**
- * One exchange with the daemon: tells what is up, resolves with what is wanted. Rejects with an Error that says why when
- * there is no usable answer, or when `signal` ends the waiting.
+ * One exchange with the daemon: reports what is up, resolves with the wanted state. Rejects with an Error that gives
+ * the reason when there is no usable answer, or when `signal` aborts.
  */
 export function exchange(
   socket: string,

@@ -18,7 +18,7 @@ export interface ListenerParts {
   readonly firewall: Firewall;
   readonly frontends: Frontends;
   readonly log: Log;
-  /** Something that was there had been changed by somebody else, and is there again. */
+  /** A part had been changed by somebody else, and was restored. */
   readonly repaired: (repair: Repair) => void;
 }
 
@@ -33,14 +33,14 @@ export type Repair =
       readonly difference: string;
     };
 
-/** What was carried out of a plan. */
+/** What was applied of a plan. */
 interface Made {
   readonly plan: ListenerPlan;
   /** null: nobody knows which are there. */
   readonly neighbours: ReadonlyMap<string, string> | null;
 }
 
-/** Brings the node to what is wanted, from whatever is there. One call at a time. */
+/** Brings the node to the wanted state, from any state. One call at a time. */
 export class Listeners {
   readonly #parts: ListenerParts;
   readonly #made = new Map<string, Made>();
@@ -58,8 +58,8 @@ export class Listeners {
   }
 
   /**
-   * `again`: nothing is believed to be there because it was once; from when `hurry` says so, only what is known to be
-   * missing is looked after. Resolves with the state of each wanted network.
+   * `again`: nothing counts as in place because it once was; once `hurry` says so, only what is known to be missing is
+   * repaired. Resolves with the state of each wanted network.
    */
   async carryOut(
     wanted: WantedListeners,
@@ -71,7 +71,7 @@ export class Listeners {
     const { plans, problems } = planListeners(names, wanted.networks);
     const failed = new Map(problems);
     await this.#removeOthers(plans);
-    // The rules first, from what is recorded: no look at a guest's namespace may keep them away.
+    // The rules first, from what is recorded: slow reads of guests' namespaces must not delay them.
     await this.#applyRules(plans, again);
     for (const { network, bridge, attachments } of plans)
       await memory.learn(network, bridge, attachments, again);
@@ -121,7 +121,7 @@ export class Listeners {
         const { network, link, bridge } = plan;
         this.#parts.repaired({ what: "link", network, link, bridge, difference });
       }
-      // The entries of a link that is made anew are gone with the old one.
+      // The entries of a recreated link went with the old one.
       const neighbours = difference !== null || made === undefined ? null : made.neighbours;
       this.#made.set(plan.network, { plan, neighbours });
       return null;
@@ -130,7 +130,7 @@ export class Listeners {
     }
   }
 
-  /** A VM's MAC is said to the listener, so that it believes nobody else who answers for the VM's address. */
+  /** Gives the listener a VM's MAC, so that no other station can answer for the VM's address. */
   async #introduce(plan: ListenerPlan, again: boolean): Promise<void> {
     const { memory, log } = this.#parts;
     const known = this.#made.get(plan.network)?.neighbours ?? null;
@@ -147,7 +147,7 @@ export class Listeners {
     }
   }
 
-  /** Whatever has our names and belongs to no wanted network: of networks that are gone, or left by a crash. */
+  /** Everything with our names that belongs to no wanted network: of removed networks, or left by a crash. */
   async #removeOthers(plans: readonly ListenerPlan[]): Promise<void> {
     const { names } = this.#parts;
     const links = new Set(plans.map(({ link }) => link));
@@ -161,7 +161,7 @@ export class Listeners {
     for (const network of this.#made.keys()) if (!networks.has(network)) this.#made.delete(network);
   }
 
-  /** `verify`: a port that is another one now, under the old name, is nobody's until it was looked up. */
+  /** `verify`: a port that was recreated under the old name has no owner until it was looked up. */
   #firewallListener(plan: ListenerPlan, verify: boolean): FirewallListener {
     const { network, bridge, link, reserved, attachments } = plan;
     const guests = attachments.flatMap((attachment) =>

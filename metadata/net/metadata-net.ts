@@ -28,7 +28,7 @@ export class MetadataNet {
   readonly #watch: FirewallWatch;
   readonly #health: HealthServer;
   readonly #unlock: () => void;
-  /** What `start` has begun; resolves when it has ended. */
+  /** What `start` has started; resolves when it has ended. */
   #running: Promise<void> = Promise.resolve();
 
   /** Throws Error when the run folder cannot be used, or another process uses it. */
@@ -77,7 +77,7 @@ export class MetadataNet {
     });
   }
 
-  /** Makes nothing before it listens, so that a signal until then has nothing to take away. */
+  /** Creates nothing before it listens, so that a signal until then leaves nothing to remove. */
   async start(): Promise<void> {
     try {
       await this.#health.start();
@@ -94,7 +94,7 @@ export class MetadataNet {
     this.#running = this.#agent.run();
   }
 
-  /** Takes away what was made. */
+  /** Removes what was created. */
   async stop(): Promise<void> {
     try {
       this.#watch.stop();

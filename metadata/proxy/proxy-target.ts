@@ -1,4 +1,4 @@
-/** What is asked of a backend, or why it is not. */
+/** The request target for a backend, or why there is none. */
 export type ProxyTarget =
   | { readonly kind: "path"; readonly path: string }
   | { readonly kind: "bad"; readonly status: 400 | 414; readonly why: string };
@@ -7,9 +7,9 @@ export type ProxyTarget =
 const TARGET_CHARS_MAX = 8_000;
 
 /**
- * The request target for a backend, with query: in origin form (RFC 9112, 3.2.1) and else exactly as the guest sent it, because
- * dots, slashes and escapes mean what the backend takes them for. Where the guest sent a whole URL, its authority falls away: the network
- * decides who is asked.
+ * The request target for a backend, with query: in origin form (RFC 9112, 3.2.1) and else exactly as the guest sent it,
+ * because dots, slashes and escapes mean what the backend takes them for. Where the guest sent a whole URL, its
+ * authority falls away: the network decides who is asked.
  */
 export function proxyTarget(target: string): ProxyTarget {
   if (target.length > TARGET_CHARS_MAX) return { kind: "bad", status: 414, why: "The path is too long." };

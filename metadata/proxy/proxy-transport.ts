@@ -13,7 +13,7 @@ import type { Clock, Timer } from "../../platform/time.ts";
 import type { HeaderLine } from "./client-headers.ts";
 import { type Headers, headerLines } from "./proxy-headers.ts";
 
-/** A connection that takes longer than this is not going to be one, ms. */
+/** A connection that takes longer than this will not succeed, ms. */
 const CONNECT_MS_MAX = 5_000;
 /** Of one answer, held in memory until it is whole: a cut one is never passed on. Nova's largest is below 100 KiB. */
 const BACKEND_ANSWER_BYTES_MAX = 1 << 20;
@@ -37,7 +37,7 @@ export interface BackendRequest {
   readonly ca: Buffer | null;
   /** Until the whole answer is there. */
   readonly timeoutMs: number;
-  /** Aborted when nobody waits any more. */
+  /** Aborted when the answer is no longer needed. */
   readonly signal: AbortSignal;
 }
 
@@ -52,7 +52,7 @@ export type BackendResult =
   | { readonly kind: "unreachable"; readonly why: string }
   | { readonly kind: "late" }
   | { readonly kind: "broken"; readonly why: string }
-  /** The guest has left. */
+  /** The guest has disconnected. */
   | { readonly kind: "gone" };
 
 /** Requests to backends, over connections that are kept. Never rejects. */
@@ -77,7 +77,7 @@ export class BackendTransport {
     for (const agent of this.#https.values()) agent.destroy();
   }
 
-  /** stale: a kept connection ended before it was used. With `keep` false the connection is a new one, which cannot be. */
+  /** stale: a kept connection ended before it was used. With `keep` false the connection is new, so never stale. */
   #sendOnce(request: BackendRequest, keep: boolean): Promise<BackendResult | "stale"> {
     return new Promise((resolve) => {
       const { signal, timeoutMs } = request;
@@ -117,7 +117,7 @@ export class BackendTransport {
         if (!connected) finish({ kind: "unreachable", why: wordOf(error) });
         else finish(client.reusedSocket ? "stale" : { kind: "broken", why: wordOf(error) });
       });
-      // Nobody asked for one.
+      // Unexpected: none was requested.
       client.on("upgrade", (_, socket) => {
         socket.destroy();
         finish({ kind: "broken", why: "its answer is another protocol" });

@@ -32,7 +32,7 @@ export interface ProxiedRequest {
   readonly target: string;
   readonly headers: readonly HeaderLine[];
   readonly body: Buffer;
-  /** Aborted when the guest leaves. */
+  /** Aborted when the guest disconnects. */
   readonly signal: AbortSignal;
 }
 
@@ -53,11 +53,11 @@ export interface ProxyOptions {
   onOutcome(kind: Backend["kind"], outcome: ProxyOutcome): void;
 }
 
-/** Forwards guests' requests to a backend, with a signed identity. Nothing of a request is ever logged but its network. */
+/** Forwards guests' requests to a backend, with a signed identity. Of a request only its network is ever logged. */
 export class BackendProxy {
   readonly #options: ProxyOptions;
   readonly #transport: BackendTransport;
-  /** By service, the endpoint that is asked next. */
+  /** By service: the endpoint that is used next. */
   readonly #turns = new Map<string, number>();
 
   constructor(options: ProxyOptions) {
@@ -65,7 +65,7 @@ export class BackendProxy {
     this.#transport = new BackendTransport(options.clock);
   }
 
-  /** null: the guest has left. Throws TypeError when a header cannot carry the identity. */
+  /** null: the guest has disconnected. Throws TypeError when a header cannot carry the identity. */
   async forward(
     request: ProxiedRequest,
     backend: Backend,
@@ -93,7 +93,7 @@ export class BackendProxy {
     this.#transport.close();
   }
 
-  /** One endpoint after the other gets its turn; one that cannot be reached is passed over: it was sent nothing. */
+  /** The endpoints take turns; one that cannot be reached is skipped: nothing was sent to it. */
   async #askService(
     request: ProxiedRequest,
     path: string,

@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import { sameBytes } from "../documents/same-bytes.ts";
 
-/** Who asks, as a backend is told. */
+/** The identity of the guest for a backend. */
 export interface SignedIdentity {
   readonly instanceId: string;
   readonly tenantId: string;
@@ -14,8 +14,8 @@ export interface SignedIdentity {
 }
 
 /**
- * The instance ID's signature for the header X-Instance-ID-Signature: HMAC-SHA256 under the shared secret, lower-case hex,
- * as Nova and Neutron compute it (`metadata_proxy_shared_secret`). It covers the ID alone.
+ * The instance ID's signature for the header X-Instance-ID-Signature: HMAC-SHA256 under the shared secret, lower-case
+ * hex, as Nova and Neutron compute it (`metadata_proxy_shared_secret`). It covers the ID alone.
  */
 export function signInstanceId(secret: Buffer, instanceId: string): string {
   return createHmac("sha256", secret).update(instanceId, "utf8").digest("hex");
@@ -28,9 +28,9 @@ export function isSignatureOf(secret: Buffer, instanceId: string, signature: str
 
 /**
  * The headers that tell a backend who asks; all others of the kind are taken from the client's request before
- * (`strippedHeaders`). Without secret the request goes unsigned, which Nova refuses. The network stands where Neutron's own
- * agents have it, so that one of them can be the backend.
- * Throws TypeError for a value that no header can carry: it should have been refused where it was read.
+ * (`strippedHeaders`). Without secret the request goes unsigned, which Nova refuses. The network stands where Neutron's
+ * own agents have it, so that one of them can be the backend. Throws TypeError for a value that no header can carry: it
+ * should have been refused where it was read.
  */
 export function identityHeaders(
   identity: SignedIdentity,
@@ -50,7 +50,7 @@ export function identityHeaders(
   return headers;
 }
 
-/** Can a header carry this text so that every receiver reads the same? Visible ASCII, and no comma, which joins values. */
+/** Whether every receiver reads the same text in a header: visible ASCII, and no comma, which joins values. */
 function isHeaderValue(text: string): boolean {
   return /^[\x21-\x2b\x2d-\x7e]+$/.test(text);
 }

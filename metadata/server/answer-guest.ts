@@ -16,12 +16,12 @@ import type { Backend, TenantSource } from "../tenant/tenant-source.ts";
 import type { Origin } from "./read-request.ts";
 import type { TokenRules } from "./token-rules.ts";
 
-/** Everything that answers need, whatever the guest asks for. */
+/** Everything that answers need, for any request. */
 export interface AnswerContext {
   readonly identities: IdentitySource;
   readonly tenants: TenantSource;
   readonly proxy: BackendProxy;
-  /** Where requests of networks go for which the tenant source has no backend; null: they are served here. */
+  /** Where requests go whose network has no backend of the tenant source; null: they are answered here. */
   defaultBackend(): Backend | null;
   /** The newest first. */
   keys(): readonly Buffer[];
@@ -51,7 +51,7 @@ const SEED_BYTES = 512;
 const RETRY_AFTER = { "retry-after": "1" };
 const UNAVAILABLE = "The metadata server is temporarily unavailable. Please try again later.";
 
-/** Who asks is found out for each request anew; then it is answered here or by the network's backend. */
+/** The identity is determined for each request; then it is answered here or by the network's backend. */
 export async function answerGuest(request: GuestRequest, context: AnswerContext): Promise<GuestAnswer> {
   try {
     return await answer(request, context);
@@ -69,7 +69,7 @@ async function answer(request: GuestRequest, context: AnswerContext): Promise<Gu
   const backend = (await tenants.backendOf(network)) ?? context.defaultBackend();
   if (identity === null) {
     log.warn({ network }, "nobody is known at the address of a guest", { source: formatAddress(source) });
-    // A backend is not asked: it would be told nothing of who asks.
+    // A backend is not asked: it could not be told who the guest is.
     if (backend) return { proxied: true, answer: sentence(404, "No instance is known at this address.") };
     return served(respond(asked(request), null, { tokens: "off", tokenKeys: [], seed: null }, 0));
   }

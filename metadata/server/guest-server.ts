@@ -26,7 +26,7 @@ export interface GuestServerOptions extends Omit<AnswerContext, "tokenRules"> {
   readonly errors: Log;
 }
 
-/** The server that guests' requests come to, not listening yet. */
+/** The server for guests' requests, not listening yet. */
 export function buildGuestServer(given: GuestServerOptions): Server {
   const options = { ...given, tokenRules: new TokenRules() };
   const scheduler = new RequestScheduler(given.clock);
@@ -70,7 +70,7 @@ async function handle(
     status: answer.status,
     ms: clock.monotonicMs() - startMs,
   });
-  // Once the end was asked for, each connection ends with its answer.
+  // Once the end was requested, each connection ends with its answer.
   outgoing.shouldKeepAlive &&= server.listening;
   send(outgoing, answer);
 }
@@ -109,7 +109,7 @@ function whenLeft(outgoing: ServerResponse): AbortSignal {
   return left.signal;
 }
 
-/** The rest of the body is not waited for. */
+/** The rest of the body is not awaited. */
 function tooLarge(): Answer {
   const answer = sentence(413, `A body has at most ${REQUEST_BODY_BYTES_MAX} bytes.`);
   return { ...answer, headers: { ...answer.headers, connection: "close" } };

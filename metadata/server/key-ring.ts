@@ -6,7 +6,7 @@ import { WatchedFile } from "../../platform/watched-file.ts";
 import { isOpen, makeKeyFile, parseKeys, parseSecret } from "./secret-files.ts";
 import type { MetadataSettings } from "./settings.ts";
 
-/** What the server must not tell: the keys of tokens, and what it shares with a backend. Read again on change. */
+/** The server's secrets: the keys of tokens, and the one shared with a backend. Read again on change. */
 export class KeyRing {
   readonly #log: Log;
   readonly #clock: Clock;
@@ -51,7 +51,7 @@ export class KeyRing {
     return this.#novaSecret?.value ?? null;
   }
 
-  /** Never Nova's: its signatures are good for ever, and a tenant whose Service gets one could show it to Nova. */
+  /** Never Nova's: its signatures never expire, and a tenant whose Service gets one could use it against Nova. */
   get serviceSecret(): Buffer | null {
     return this.#serviceSecret?.value ?? null;
   }

@@ -9,16 +9,17 @@ const FLAG = "--metadata-socket";
 const ACTIVATION_FD = 3;
 
 /**
- * The descriptor of a socket that systemd listens on for us: it stays while we are started anew, and what guests ask meanwhile waits
- * in it. null: there is none.
+ * The descriptor of a socket that systemd listens on for us: it stays open while we restart, and requests of guests
+ * wait in it meanwhile. null: there is none.
  */
 export function activationFd(env: Readonly<Record<string, string | undefined>>): number | null {
   return env.LISTEN_PID === String(process.pid) && env.LISTEN_FDS === "1" ? ACTIVATION_FD : null;
 }
 
 /**
- * Listens on a unix socket for one group (mode 0660) or, without, for its owner alone (0600); tells which. A socket nobody serves is
- * replaced. Throws Error for a served one, another kind of file, and for a group that was asked for and cannot be set.
+ * Listens on a unix socket for one group (mode 0660) or, without, for its owner alone (0600); tells which. A socket
+ * nobody serves is replaced. Throws Error for a served one, another kind of file, and for a group that was asked for
+ * and cannot be set.
  */
 export async function listenForGroup(
   server: Server,

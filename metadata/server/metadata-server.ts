@@ -2,10 +2,10 @@
  * metadata/server/: `holdfast metadata`, which answers guests
  *
  *   main, settings      the process
- *   metadata-server     its parts, put together; sources: who says what
+ *   metadata-server     its parts, put together; sources: where answers come from
  *   guest-server        requests of guests, as the listeners pass them on
  *   read-request, answer-guest, request-scheduler  their parts
- *   key-ring, secret-files, token-rules  what must stay secret
+ *   key-ring, secret-files, token-rules  secrets
  *   server-metrics
  */
 
@@ -41,7 +41,10 @@ export class MetadataServer {
   readonly #guests: Server;
   readonly #health: HealthServer;
 
-  /** `connect`: the way to the API server; default: over HTTP. Throws Error when a file or folder of the settings cannot be used. */
+  /**
+   * `connect`: the way to the API server; default: over HTTP. Throws Error when a file or folder of the settings cannot
+   * be used.
+   */
   static async create(
     settings: MetadataSettings,
     log: Log,
@@ -124,7 +127,7 @@ export class MetadataServer {
       );
   }
 
-  /** What was asked before is answered first. */
+  /** Pending requests are answered first. */
   async stop(): Promise<void> {
     await closeServer(this.#guests, this.#clock, STOP_GRACE_MS);
     await this.#health.close();

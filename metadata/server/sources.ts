@@ -30,7 +30,7 @@ export interface SourcesOptions {
   readonly connect?: Connect | undefined;
 }
 
-/** What the settings ask for. Throws Error when a folder or the kubeconfig cannot be used. */
+/** Creates what the settings select. Throws Error when a folder or the kubeconfig cannot be used. */
 export async function openSources(options: SourcesOptions): Promise<Sources> {
   const { settings, onOutcome } = options;
   const { kubernetes, fixed } = settings;
@@ -76,7 +76,7 @@ async function kubeTenants(
   });
 }
 
-/** As the Service's own pod, on a network whose addresses OVN-Kubernetes gives: there is no daemon to ask. */
+/** As the Service's own pod, on a network whose addresses OVN-Kubernetes allocates: without a daemon. */
 async function openPodSources(
   options: SourcesOptions,
   kubeconfig: string | null,

@@ -4,8 +4,9 @@ import type { TokenOptions } from "../documents/imds-tokens.ts";
 type Rule = TokenOptions["tokens"];
 
 /**
- * Whether networks require tokens, as their definitions have it. A definition may go, or be broken by an edit, a moment
- * before the listener does: until then what it said last still counts, for else a network that requires tokens would not.
+ * Whether networks require tokens, according to their definitions. A definition may be deleted, or broken by an edit, a
+ * moment before the listener is removed: until then its last valid content counts, so that a network keeps requiring
+ * tokens.
  */
 export class TokenRules {
   readonly #last = new Map<string, Rule>();

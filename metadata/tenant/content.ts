@@ -11,16 +11,16 @@ import {
 import type { TenantObject } from "../../kube/views/tenant-objects.ts";
 import type { PublicKey } from "../documents/instance.ts";
 
-/** What a tenant says of its VM, by annotations and the objects that they name. */
+/** What a tenant configures for its VM, by annotations and the objects that they name. */
 export interface TenantContent {
   readonly userData: Buffer | null;
   readonly vendorData: string | null;
   readonly publicKeys: readonly PublicKey[];
   readonly meta: Readonly<Record<string, string>>;
   readonly hostname: string | null;
-  /** Parts that are empty although they were asked for. */
+  /** Parts that are empty although they were requested. */
   readonly problems: readonly ContentProblem[];
-  /** Objects that were asked for and may not be read. */
+  /** Requested objects that may not be read. */
   readonly forbidden: readonly ContentReference[];
 }
 
@@ -36,7 +36,7 @@ export interface TenantObjects {
   find(kind: ObjectKind, name: string): TenantObject | "forbidden" | undefined;
 }
 
-/** Where no key is named. KubeVirt's own Secrets use the first of each. */
+/** The default keys. KubeVirt's own Secrets use the first of each. */
 const USER_DATA_KEYS = ["userdata", "userData", "user-data"];
 const VENDOR_DATA_KEYS = ["vendordata", "vendorData", "vendor-data"];
 
@@ -47,7 +47,7 @@ export function referencesIn(annotations: readonly ReadonlyMap<string, string>[]
   ) as ContentReference[];
 }
 
-/** Gathers it. `annotations`: the first that has a name counts. */
+/** Collects the content. `annotations`: the first that has a name counts. */
 export function readContent(
   annotations: readonly ReadonlyMap<string, string>[],
   objects: TenantObjects,
@@ -65,7 +65,7 @@ export function readContent(
 type Part = keyof typeof ANNOTATIONS;
 const OBJECT_PARTS = ["userData", "vendorData", "publicKeys", "meta"] as const satisfies readonly Part[];
 
-/** An empty one is none, so that a VM can take back what its template says. */
+/** An empty value counts as none, so that a VM can override its template. */
 function annotationOf(annotations: readonly ReadonlyMap<string, string>[], part: Part): string | null {
   const name = ANNOTATIONS[part];
   const text = annotations.find((one) => one.has(name))?.get(name) ?? "";
@@ -142,7 +142,7 @@ class ContentReader {
       const wanted = "secret/<name>[/<key>] or configmap/<name>[/<key>], of the VM's own namespace";
       return this.#problem(part, `${quoted(text)} is not understood; write ${wanted}`);
     }
-    // Whoever may edit one VM must not read what the others' guests sent.
+    // Anybody who may edit one VM must not read what the guests of others sent.
     if (isForPasswords(reference))
       return this.#problem(part, `${named(reference)} is for passwords alone; name another object`);
     const object = this.#objects.find(reference.kind, reference.name);
@@ -169,10 +169,7 @@ class ContentReader {
   }
 }
 
-/**
- * Each entry is one public key, or lines as in `authorized_keys`. A guest is told one key for a name, so each has its
- * own.
- */
+/** Each entry is a public key, or lines as in `authorized_keys`. A guest gets one key per name, so each has its own. */
 function keysOf(entries: readonly [name: string, text: string][]): PublicKey[] {
   const taken = new Set(entries.map(([name]) => name));
   return entries.flatMap(([name, text]) => {

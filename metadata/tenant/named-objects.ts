@@ -13,18 +13,15 @@ import {
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { TenantObjects } from "./content.ts";
 
-/**
- * What was read is believed for so long, ms: a change is told to guests after it at the latest. A guest's boot is 28
- * requests.
- */
+/** How long a read object is cached, ms: the delay of a change. A guest's boot is 28 requests. */
 const BELIEVED_MS = 3_000;
 /** For a first read, ms: a guest's client gives up after 10 s. */
 const FIRST_READ_MS_MAX = 5_000;
-/** For reading again what is known, ms: then it is told from memory. */
+/** For refreshing a cached object, ms: after that the cached one is used. */
 const READ_AGAIN_MS_MAX = 1_000;
-/** After a read that brought no answer, ms: so long what is known is told without asking. */
+/** After a read without an answer, ms: so long the cached one is used without a request. */
 const AWAY_MS = 5_000;
-/** Of one namespace: several for each VM of a node. Beyond it, the one asked for longest ago is forgotten. */
+/** Of one namespace: several for each VM of a node. Beyond that, the least recently used is dropped. */
 const REMEMBERED_MAX = 1_000;
 
 const FORBIDDEN = 403;
@@ -52,8 +49,8 @@ interface CachedObject {
 }
 
 /**
- * Secrets and ConfigMaps of a namespace that annotations name, each read by its name: there is no right to list them,
- * so that a stolen token does not open what nobody asked to be served.
+ * Secrets and ConfigMaps of a namespace that annotations name, each read by its name: there is no permission to list
+ * them, so that a stolen token does not reveal objects that are not served.
  */
 export class NamedObjects {
   readonly #options: NamedObjectsOptions;
@@ -77,7 +74,7 @@ export class NamedObjects {
     return { find: (kind, name) => found.get(tenantObjectKey(kind, name)) };
   }
 
-  /** It is read again before it is told. */
+  /** It is read again before it is used. */
   forget({ kind, name }: ObjectReference): void {
     this.#cache.delete(tenantObjectKey(kind, name));
   }

@@ -16,7 +16,7 @@ import { type Clock, timeoutSignal } from "../../platform/time.ts";
 import { RecentKeys } from "../../platform/warn-once.ts";
 import { NamedObjects, type ObjectReference } from "./named-objects.ts";
 
-/** A guest's request waits so long, ms, for what its namespace has to be known; its client gives up after 10 s. */
+/** How long a guest's request waits for its namespace to be known, ms; its client gives up after 10 s. */
 const SYNC_MS_MAX = 5_000;
 /** A missing right is asked for again by the next request when the refusal is older than this, ms. */
 const REFUSAL_AGE_MS = 3_000;
@@ -32,7 +32,7 @@ export interface NamespaceWatchOptions {
 }
 
 /**
- * What is known of one namespace while it has VMs that ask: its VMs, by watches, and the objects that their annotations
+ * What is known of one namespace while its VMs send requests: its VMs, by watches, and the objects that annotations
  * name.
  */
 export class NamespaceWatch {
@@ -43,7 +43,7 @@ export class NamespaceWatch {
   readonly #all: readonly Reflector<Reflected>[];
   readonly #clock: Clock;
   readonly #syncMsMax: number;
-  /** What has been told of objects that may not be read. */
+  /** Objects that may not be read and were already reported. */
   readonly #told = new RecentKeys();
   #uid: string | null = null;
   readonly #asking = new SingleFlight<unknown>();
@@ -78,7 +78,7 @@ export class NamespaceWatch {
     await Promise.all(this.#all.map((one) => one.stop()));
   }
 
-  /** Resolves when everything is known as far as we may know it. Throws ApiAway when that takes too long. */
+  /** Resolves when everything is known that we may read. Throws ApiAway when that takes too long. */
   async ready(): Promise<void> {
     // Nearly always: a request must not pay for timers.
     if (this.#all.every(({ synced, missing, forbidden }) => (synced || missing) && !forbidden)) return;
@@ -96,7 +96,7 @@ export class NamespaceWatch {
     this.#uid = uid;
   }
 
-  /** Those of the objects that may not be read of which nobody was told yet. `named`: all that were asked for. */
+  /** Forbidden objects that were not reported yet. `named`: all that were requested. */
   untold(named: readonly ObjectReference[], forbidden: readonly ObjectReference[]): ObjectReference[] {
     const keyOf = ({ kind, name }: ObjectReference) => tenantObjectKey(kind, name);
     const refused = new Set(forbidden.map(keyOf));
@@ -104,7 +104,7 @@ export class NamespaceWatch {
     return forbidden.filter((one) => this.#told.addIfNew(keyOf(one)));
   }
 
-  /** All that come meanwhile wait for the same answer; while the API is away, few have to wait in vain. */
+  /** Concurrent callers share one answer; while the API is away, few have to wait in vain. */
   async #askAgain(): Promise<void> {
     const nowMs = this.#clock.monotonicMs();
     const asking = this.#asking.underWay();

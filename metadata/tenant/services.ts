@@ -9,7 +9,7 @@ import { EndpointPods } from "./services-pods.ts";
 import { NAD_KIND, type NetworkReference, ServiceReferences } from "./services-references.ts";
 import type { Backend } from "./tenant-source.ts";
 
-/** A Service that nobody asked for so long, ms, is not followed any more: its VMs have left this node. */
+/** A Service without requests for so long, ms, is no longer followed: its VMs have left this node. */
 const IDLE_MS_MAX = 30 * 60_000;
 const IDLE_LOOK_MS = 60_000;
 
@@ -25,10 +25,9 @@ export interface KubeServiceBackendsOptions {
 }
 
 /**
- * The Services that networks have as their metadata backends: the ready endpoints on this node, of ClusterIP Services,
- * over IPv4, of pods with an address of their own. Whoever has a reference that cannot be followed gets a backend
- * without endpoints: its guests shall wait for their tenant's answer, and not be told something else instead.
- * See docs/decisions/0019.
+ * The Services that networks have as metadata backends: the ready endpoints on this node, of ClusterIP Services, over
+ * IPv4, of pods with an address of their own. An unusable reference gives a backend without endpoints: its guests must
+ * wait for their tenant's answer, and not get another one instead. See docs/decisions/0019.
  */
 export class KubeServiceBackends {
   readonly #options: KubeServiceBackendsOptions;

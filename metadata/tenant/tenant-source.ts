@@ -1,11 +1,11 @@
 /*
- * metadata/tenant/: what a VM's owner says of it
+ * metadata/tenant/: the content that a VM's owner provides
  *
  *   tenant-source        the port; standalone-source: a node without Kubernetes; kube-tenant-source: with
- *   namespace-watch(es)  what is followed of a namespace while its VMs ask; named-objects: what is read when named
+ *   namespace-watch(es)  a namespace is watched while its VMs send requests; named-objects: objects read by name
  *   content              annotations and the objects they name
  *   vm-directory, vm-links, instance-of, hostname, node-zones   the VM
- *   services-*           the Service that answers in place of Holdfast
+ *   services-*           the Service that answers instead of Holdfast
  *   passwords, guest-passwords
  */
 
@@ -14,21 +14,20 @@ import type { IdentityView } from "../../identity/wire.ts";
 import type { PublicKey } from "../documents/instance.ts";
 
 /**
- * Where everything comes from that the daemon does not know of a VM: Kubernetes, or nowhere. Asked at each request,
- * answered from what is watched; rejects only with ApiAway while that is not known yet (the guest is answered 503 and
- * comes again).
+ * The source of everything about a VM that the daemon does not know: Kubernetes, or none. Called at each request and
+ * answered from watches; rejects only with ApiAway while that is not known yet (the guest gets 503 and retries).
  */
 export interface TenantSource {
   viewOf(identity: IdentityView): Promise<TenantView>;
-  /** null: requests of the network are served by ourselves. */
+  /** null: Holdfast itself answers requests of the network. */
   backendOf(network: string): Promise<Backend | null>;
   /** Stores the password that a guest posted, durably. taken: another one is stored. Rejects with ApiAway. */
   keepPassword(identity: IdentityView, password: Buffer): Promise<"kept" | "taken" | "refused">;
 }
 
-/** What the tenant and the cluster say about a VM. */
+/** Tenant and cluster data about a VM. */
 export interface TenantView {
-  /** Lower-case; null: not known, so that of the identity counts. */
+  /** Lower-case; null: not known, so the identity's counts. */
   readonly firmwareUuid: string | null;
   /** null: the VM's name. */
   readonly hostname: string | null;
@@ -58,7 +57,7 @@ export interface TenantLink {
   readonly primary: boolean;
 }
 
-/** Where requests of a network go instead. */
+/** Where requests of a network are sent instead. */
 export type Backend =
   | {
       readonly kind: "nova";

@@ -12,7 +12,7 @@ import type { NamespaceWatch } from "./namespace-watch.ts";
 
 /** For a read of what the watch does not have, ms. */
 const READ_MS_MAX = 3_000;
-/** What was not there either is not looked for again so soon, ms. */
+/** An object that was missing is not read again so soon, ms. */
 const ABSENT_MS = 5_000;
 const ABSENT_REMEMBERED_MAX = 1_000;
 
@@ -23,8 +23,8 @@ export interface VmObjects {
 }
 
 /**
- * Finds the objects of a VM by name and UID. A watch is always a little late: what it has under the name may be an earlier
- * VM of that name, and then the API itself is asked, so that no guest is told what is another's.
+ * Finds the objects of a VM by name and UID. A watch is always a little behind: the object of that name may be an
+ * earlier VM's; then the API is read, so that no guest gets another VM's content.
  */
 export class VmDirectory {
   readonly #objects: ObjectClient;

@@ -5,7 +5,7 @@ import { CONFIG } from "./processes.ts";
 import { SettingsError } from "./refused.ts";
 import { variableOf } from "./setting.ts";
 
-/** The file of settings that is asked for, else the default one where it exists. Throws SettingsError. */
+/** The requested file of settings, else the default one if it exists. Throws SettingsError. */
 export function readConfigFile(
   standard: string,
   flags: Given,

@@ -1,7 +1,7 @@
 import { LOG_LEVEL } from "./common.ts";
 import type { Settings } from "./setting.ts";
 
-/** Read when it is there and `--config` names no other. */
+/** Read if it exists and `--config` names no other. */
 export const CONFIG_FILE_DEFAULT = "/etc/holdfast/daemon.yaml";
 
 export const DAEMON_SETTINGS = {
@@ -50,7 +50,7 @@ export const DAEMON_SETTINGS = {
   logLevel: LOG_LEVEL,
   bootIdFile: {
     type: "file",
-    // What the kernel says. On a system container another file may lie over it, which not every process sees.
+    // The kernel's own. On a system container another file may lie over it, which not every process sees.
     default: "/proc/sys/kernel/random/boot_id",
     meaning: "a file with this machine's boot ID as the plugin binary sees it",
     more: "See [Boot IDs](#boot-ids)",

@@ -4,13 +4,13 @@ import { SettingsError, settingRefused } from "./refused.ts";
 import { type Setting, type Settings, type ValuesOf, variableOf } from "./setting.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
-/** What one source gives, by name of the setting. */
+/** The values of one source, by name of the setting. */
 export type Given = Readonly<Record<string, unknown>>;
 
 /** Not settings: test hooks, what Kubernetes sets for a Service called holdfast, and the plugin binary's own. */
 const FOREIGN = /^HOLDFAST_(SHIM_.*|KILL_POINT|TEST_.*|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_.*)?)$/;
 
-/** Variables of all processes, by name, with the setting that each is. */
+/** Variables of all processes by name, with their settings. */
 const VARIABLES: ReadonlyMap<string, string> = new Map(
   [CONFIG, ...Object.values(PROCESSES).flatMap(({ settings }) => Object.keys(settings))].map((name) => [
     variableOf(name),
@@ -20,13 +20,13 @@ const VARIABLES: ReadonlyMap<string, string> = new Map(
 
 export interface Loaded<S extends Settings> {
   readonly values: ValuesOf<S>;
-  /** For a value that the process cannot use although it has the right form: where it was given, and why not. */
+  /** For a value that has the right form but cannot be used: its source, and why not. */
   refused(name: keyof S & string, why: string): SettingsError;
 }
 
 /**
- * The settings of one process. Flags win over the environment, which wins over `file`. Throws SettingsError, whose message
- * names setting, value and source; for an unknown one also those that are known.
+ * The settings of one process. Flags win over the environment, which wins over `file`. Throws SettingsError, whose
+ * message names setting, value and source; for an unknown one also those that are known.
  */
 export function loadSettings<Name extends ProcessName>(
   name: Name,
@@ -60,7 +60,7 @@ export function loadSettings<Name extends ProcessName>(
   return { values: values as ValuesOf<(typeof PROCESSES)[Name]["settings"]>, refused };
 }
 
-/** Throws SettingsError for a variable of ours that no process has: whoever misspells a limit must not believe in it. */
+/** Throws SettingsError for a HOLDFAST_ variable that no process has: a misspelt setting must not go unnoticed. */
 function fromEnvironment(env: Environment, own: readonly string[]): Given {
   const given: Record<string, unknown> = {};
   for (const [variable, value] of Object.entries(env)) {

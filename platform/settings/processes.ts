@@ -1,12 +1,12 @@
 /*
- * platform/settings/: what an operator can set, as data; everything else about settings derives from it
+ * platform/settings/: the settings as data, from which everything else about them is derived
  *
  *   processes                                   the four processes, each with its settings
- *   daemon, controller, metadata, metadata-net  the settings; common: what several have
- *   setting                                     what a setting is, and its flag, variable and default
+ *   daemon, controller, metadata, metadata-net  the settings; common: those of several processes
+ *   setting                                     a setting's type, flag, variable and default
  *   load                                        flags over variables over the file (config-file); read-value: one value
- *   refused                                     how a setting is refused
- *   cluster                                     what a kubeconfig may be
+ *   refused                                     the form of a refusal
+ *   cluster                                     the values of a kubeconfig setting
  */
 
 import { CONTROLLER_SETTINGS } from "./controller.ts";
@@ -16,8 +16,8 @@ import { METADATA_NET_SETTINGS } from "./metadata-net.ts";
 import type { Settings } from "./setting.ts";
 
 /**
- * The processes that run until a signal ends them, each with its settings: the command line, the docs and the loader all
- * read this table. A variable of one of them passes unread in the others, a misspelt one is refused by all.
+ * The processes that run until a signal ends them, each with its settings: the command line, the docs and the loader
+ * read this table. A variable of one process is ignored by the others, a misspelt one is refused by all.
  */
 export const PROCESSES = {
   daemon: {
@@ -43,7 +43,7 @@ export interface Process {
   /** One line of `holdfast --help`. */
   readonly description: string;
   readonly settings: Settings;
-  /** YAML with the same settings by name, where the process reads one; `config` names another. */
+  /** A YAML file with the same settings by name, if the process reads one; `config` names another. */
   readonly configFile?: string;
 }
 

@@ -3,7 +3,7 @@ import type { Setting } from "./setting.ts";
 
 export type SettingValue = string | number | readonly string[] | HostPort | null;
 
-/** The value of a setting as it was given: text of a flag or variable, or what YAML makes of it. undefined: it is none. */
+/** The value of a setting as given: text of a flag or variable, or a YAML value. undefined: it is invalid. */
 export function readValue(setting: Setting, given: unknown): SettingValue | undefined {
   switch (setting.type) {
     case "number": {
@@ -32,7 +32,7 @@ function pathsOf(given: unknown): string[] | undefined {
   return paths.every((path) => typeof path === "string" && path.startsWith("/")) ? paths : undefined;
 }
 
-/** What readValue takes, for a message about what it did not. */
+/** The form that readValue accepts, for messages. */
 export function expected(setting: Setting): string {
   switch (setting.type) {
     case "number":

@@ -1,7 +1,7 @@
-/** A setting that cannot be used; the message names it, its value and where it came from. */
+/** A setting that cannot be used; the message names it, its value and its source. */
 export class SettingsError extends Error {}
 
-/** The one form in which a setting is refused: where it was given, its name, its value, and what is expected. */
+/** The form of every refusal of a setting: its source, name and value, and what is expected. */
 export function settingRefused(
   source: string,
   { key, value }: { readonly key: string; readonly value: unknown },

@@ -1,8 +1,8 @@
 import type { HostPort } from "../host-port.ts";
 
 /**
- * What a setting is, as plain data: flag, variable, `--help` and docs derive from it, and load.ts reads its value. The
- * command line has all of these in its bundle, so nothing here imports anything at run time (docs/decisions/0031).
+ * A setting as plain data: flag, variable, `--help` and docs are derived from it, and load.ts reads its value. The
+ * command line bundles all of them, so nothing here imports anything at run time (docs/decisions/0031).
  */
 export type Setting = Described &
   (
@@ -29,15 +29,15 @@ export type Setting = Described &
   );
 
 interface Described {
-  /** What it is, in a line: for `--help` and for docs. */
+  /** Description in one line, for `--help` and for docs. */
   readonly meaning: string;
-  /** What only the docs say, in Markdown. */
+  /** Additional text for the docs, in Markdown. */
   readonly more?: string;
-  /** What holds when it is not given and has no `default`. */
+  /** Description of the behaviour when it is not given and has no `default`. */
   readonly otherwise?: string;
-  /** What `--help` calls the value, where the type alone would not tell. */
+  /** The placeholder of a value in `--help`, if the type alone would not tell. */
   readonly placeholder?: string;
-  /** Accepted, but nobody needs to choose it: not in `--help`, and apart in the docs. Decision 31 has the reason for each. */
+  /** Accepted but rarely needed: not in `--help`, and listed apart in the docs. Decision 31 has the reason for each. */
   readonly hidden?: true;
 }
 
@@ -54,7 +54,7 @@ type ValueOf<T extends Setting> = T extends { type: "number" }
         ? HostPort | (T extends { orOff: true } ? null : never)
         : string;
 
-/** What settings are read as: undefined where none is given and there is no default. */
+/** The type of parsed settings: undefined if not given and without a default. */
 export type ValuesOf<S extends Settings> = {
   readonly [Name in keyof S]: ValueOf<S[Name]> | (S[Name] extends { default: unknown } ? never : undefined);
 };
@@ -69,7 +69,7 @@ export function variableOf(name: string): string {
   return `HOLDFAST_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 }
 
-/** What holds when the setting is not given, in words; "" when that needs none. */
+/** The behaviour when the setting is not given, in words; "" if that needs none. */
 export function defaultOf(setting: Setting): string {
   return setting.otherwise ?? [setting.default ?? []].flat().join(", ");
 }

@@ -4,7 +4,7 @@ import { namespacePath } from "../kernel/sysfs.ts";
 import type { Haproxy, ReloadOutcome } from "./haproxy.ts";
 import { type HaproxyPlan, haproxyText } from "./haproxy-text.ts";
 
-/** haproxy as a set of networks: brings it to serve those that it can, and tells which it cannot. */
+/** haproxy as a set of networks: lets it serve those that it can, and reports the others. */
 export class Frontends {
   readonly #haproxy: Haproxy;
   readonly #settings: Omit<HaproxyPlan, "listeners">;
@@ -27,7 +27,7 @@ export class Frontends {
     this.#listening.delete(network);
   }
 
-  /** Resolves with the networks that are not served, and why. `again`: every socket is looked at. */
+  /** Resolves with the networks that are not served, and why. `again`: every socket is checked. */
   async serve(plans: readonly ListenerPlan[], again: boolean): Promise<ReadonlyMap<string, string>> {
     if (again || !this.#haproxy.alive) this.#listening.clear();
     const names = new Set(plans.map(({ network }) => network));
@@ -64,12 +64,12 @@ export class Frontends {
       const own = plans.length === 1 ? problem : await this.#haproxy.check(this.#text([plan]));
       if (own !== null) problems.set(plan.network, own);
     }
-    // Each is good by itself: then nobody can tell which one to leave out.
+    // Each is valid by itself: then it is unknown which one to leave out.
     if (problems.size === 0) for (const { network } of plans) problems.set(network, problem);
     return { usable: plans.filter(({ network }) => !problems.has(network)), problems };
   }
 
-  /** Why haproxy does not run with these; null: it does. */
+  /** Why haproxy does not accept these; null: it does. */
   async #load(plans: readonly ListenerPlan[], again = false): Promise<string | null> {
     if (plans.length === 0) {
       await this.#haproxy.stop();

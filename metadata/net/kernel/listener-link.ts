@@ -1,11 +1,11 @@
 /*
  * metadata/net/kernel/: links, namespaces and packet rules of a listener
  *
- *   plan, names                 what is to be there, and what it is called
+ *   plan, names                 the planned state, and the names of its parts
  *   listener-link               the link into the network's bridge; listener-gate: closed until the rules are in place
- *   firewall, firewall-text     who may speak with it; firewall-watch: somebody else flushed it
- *   guest-ports, port-memory, neighbours  which port is whose
- *   run, sysfs                  commands, and what the kernel says
+ *   firewall, firewall-text     who may communicate with it; firewall-watch: detects that the rules were flushed
+ *   guest-ports, port-memory, neighbours  which port belongs to which VM
+ *   run, sysfs                  commands, and the kernel's state
  */
 
 import { readFileSync, writeFileSync } from "node:fs";
@@ -15,8 +15,8 @@ import { mustRun, run } from "./run.ts";
 import { defaultVlanOf, hasNamespace, hostLink, namespacePath, portsOf } from "./sysfs.ts";
 
 /**
- * In the namespace before anything else is: no IPv6 in it, nothing forwarded, ARP only for what is asked on the link,
- * and with the address that the guest's own subnet has.
+ * Applied in the namespace first: no IPv6, no forwarding, ARP only for addresses of the link, and with the address in
+ * the guest's own subnet.
  */
 const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
   ["ipv6/conf/all/disable_ipv6", "1"],
@@ -31,9 +31,9 @@ const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
 ];
 
 /**
- * Makes a network's namespace and its link into the bridge so, whatever is there. Resolves with what was not as planned
- * and now is, null: nothing; throws an Error for the operator when it cannot be had. The firewall must know the link
- * before.
+ * Brings a network's namespace and its link into the bridge to the planned state, from any state. Resolves with the
+ * first difference that it repaired, null: none; throws an Error for the operator when it is impossible. The firewall
+ * must know the link before.
  */
 export async function ensureListenerLink(plan: ListenerPlan): Promise<string | null> {
   const bridge = hostLink(plan.bridge);
@@ -61,7 +61,7 @@ export async function ensureListenerLink(plan: ListenerPlan): Promise<string | n
   return difference;
 }
 
-/** Takes away link and namespace; what is not there is none of its business. */
+/** Removes link and namespace; missing ones are ignored. */
 export async function removeListenerLink(names: {
   readonly link?: string;
   readonly namespace?: string;
@@ -161,7 +161,7 @@ async function isPair({ link, namespace }: ListenerPlan): Promise<boolean> {
   );
 }
 
-/** The first thing that is not as planned, in words; null: all of it is. */
+/** The first difference from the plan, in words; null: none. */
 async function differenceFrom(plan: ListenerPlan, mtu: number): Promise<string | null> {
   const outer = hostLink(plan.link);
   if (outer === null) return "the link was not there";

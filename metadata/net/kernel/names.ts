@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 
-/** Names of what one metadata-net makes on a node: no other one's, and to be recognised after a crash. */
+/** Names of what one metadata-net creates on a node: unique to it, and recognisable after a crash. */
 export interface Names {
-  /** Four hex digits that follow from the run folder, so that two of them do not meet. */
+  /** Four hex digits derived from the run folder, so that two instances do not collide. */
   readonly tag: string;
   /** `nft list table bridge …` */
   readonly table: string;
@@ -18,7 +18,7 @@ export interface ListenerNames {
   readonly link: string;
   /** Begins with fe:ff: a bridge takes the lowest address of its ports. */
   readonly hostMac: string;
-  /** Of the end in the namespace: follows from the network alone, so that a VM finds it unchanged where it migrates to. */
+  /** Of the end in the namespace: derived from the network alone, so that it is the same on every node. */
   readonly mac: string;
 }
 
@@ -32,7 +32,7 @@ export function namesOf(runDir: string): Names {
   };
 }
 
-/** `attempt`: from 1, others for a network whose first ones are another's. */
+/** `attempt`: from 1; further attempts are for a network whose first names are taken. */
 export function listenerNames(
   { tag, namespacePrefix, linkPrefix }: Names,
   network: string,

@@ -5,7 +5,7 @@ import { type Cidr, formatCidr, networkOf, parseInterfaceAddress } from "../../.
 import type { WantedAttachment, WantedListener } from "../../listeners/wire.ts";
 import { type ListenerNames, listenerNames, type Names } from "./names.ts";
 
-/** What a network's listener on this node is made of: checked, so that it may stand in commands and configurations. */
+/** The parts of a network's listener on this node: validated for use in commands and configurations. */
 export interface ListenerPlan extends ListenerNames {
   readonly network: string;
   readonly bridge: string;
@@ -28,7 +28,7 @@ export interface Planned {
   readonly problems: ReadonlyMap<string, string>;
 }
 
-/** Networks that do not bear a listener are told apart from the others, which are served. */
+/** Networks that cannot have a listener are separated from the others, which are served. */
 export function planListeners(names: Names, wanted: readonly WantedListener[]): Planned {
   const plans: ListenerPlan[] = [];
   const problems = new Map<string, string>();
@@ -39,7 +39,7 @@ export function planListeners(names: Names, wanted: readonly WantedListener[]): 
       problems.set(one.network, plan);
       continue;
     }
-    // Whoever finds a network's name with the hash of another's must not keep that one from its listener.
+    // A network whose name equals another's hash must not keep that one from its listener.
     let own: ListenerNames = plan;
     for (let attempt = 1; taken.has(own.link) || taken.has(own.mac); attempt += 1)
       own = listenerNames(names, one.network, attempt);
@@ -51,7 +51,7 @@ export function planListeners(names: Names, wanted: readonly WantedListener[]): 
 
 function planOf(names: Names, wanted: WantedListener): ListenerPlan | string {
   const { network, bridge, vlan, mtu } = wanted;
-  // The rule of CNI for names of networks. It stands in haproxy's configuration and in a header.
+  // The CNI rule for names of networks. The name is used in haproxy's configuration and in a header.
   if (!isNetworkName(network))
     return `its name may only have letters, digits, "_", "." and "-"; rename the network`;
   if (!isLinkName(bridge))
@@ -82,7 +82,10 @@ function planOf(names: Names, wanted: WantedListener): ListenerPlan | string {
   }
 }
 
-/** Does the kernel take it as the name of a link, and nft and ip as one word? ip takes what follows a # for a comment. */
+/**
+ * Whether the kernel accepts it as the name of a link, and nft and ip as one word. ip treats # as the start of a
+ * comment.
+ */
 export function isLinkName(name: string): boolean {
   return isInterfaceName(name) && !/^-|["'\\*$,{}#]/.test(name);
 }

@@ -11,7 +11,7 @@ import { postCni } from "./wire.ts";
 const CONFIG = network("blue", { subnets: "10.10.0.0/18,fd10::/64" });
 const BACKUPS = 5;
 
-test("backups under load", async () => {
+test("backups that are made under load hold every answer from before them", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   const answered = new Map<string, string[]>();

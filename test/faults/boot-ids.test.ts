@@ -46,7 +46,7 @@ function edit(node: StandaloneNode, ...statements: string[]): void {
   db.close();
 }
 
-test("refused with both named, until both read one file; a DEL is carried out", async () => {
+test("different boot IDs of daemon and plugin binary refuse an ADD with both named, and a DEL is carried out", async () => {
   const node = new StandaloneNode();
   const first = await node.daemon();
   const before = addressOf(await first.cni("ADD", "before", { config: BLUE }));
@@ -71,7 +71,7 @@ test("refused with both named, until both read one file; a DEL is carried out", 
   expect(await attachedTo(daemon, "blue")).toEqual([]);
 });
 
-test("a file that cannot be read, or has no boot ID, is named with what to do", async () => {
+test("a boot ID file that cannot be read, or has no boot ID, is named with what to do", async () => {
   const node = new StandaloneNode();
   const missing = node.path("missing");
   const daemon = await node.daemon({ wait: false, args: ["--boot-id-file", missing] });
@@ -83,7 +83,7 @@ test("a file that cannot be read, or has no boot ID, is named with what to do", 
   expect(again.log).toContain('begins with "two words", which is no boot ID');
 });
 
-test("attachments of a boot ID that only the plugin binary saw live on over a restart of the daemon", async () => {
+test("attachments with a boot ID that only the plugin binary saw survive a restart of the daemon", async () => {
   const node = new StandaloneNode();
   const first = await node.daemon();
   const held = [];
@@ -100,7 +100,7 @@ test("attachments of a boot ID that only the plugin binary saw live on over a re
   await expectSound(daemon);
 });
 
-test("a database that does not say which boot it served: a namespace that is still there speaks for all", async (context) => {
+test("a database without a boot ID keeps its attachments when one of their network namespaces still exists", async (context) => {
   requireRoot(context);
   const node = new StandaloneNode();
   const first = await node.daemon();
@@ -128,7 +128,7 @@ function unitLines(key: string, runFolder: string): string[] {
     .map((line) => line.slice(key.length + 1).replaceAll("/run/holdfast", runFolder));
 }
 
-test("a system container: the shipped unit's daemon sees what the plugin binary sees, and a restart ends nothing", async (context) => {
+test("in a system container the shipped unit's daemon sees the plugin binary's boot ID, and a restart ends nothing", async (context) => {
   requireRoot(context);
   const node = new StandaloneNode();
   const run = node.path("run");

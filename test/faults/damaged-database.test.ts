@@ -64,7 +64,7 @@ async function expectRebuildRequired(daemon: TestDaemon, says: RegExp): Promise<
 const NAMED = DAMAGES.map((damage) => [damage.what, damage.after, damage] as const);
 
 test.each(NAMED)(
-  "%s after %s: put aside, ADD refused, also after a restart",
+  "%s after %s: the database is put aside and ADDs are refused, also after a restart",
   async (_what, _after, damage) => {
     const node = new StandaloneNode();
     const before = await damaged(node, damage);
@@ -81,7 +81,7 @@ test.each(NAMED)(
   },
 );
 
-test("rebuilt from a backup: bad ones are refused and change nothing; what the good one knows holds, and DELs in between count", async () => {
+test("a rebuild refuses bad backups without a change, and after one from a good backup its answers hold and DELs since then count", async () => {
   const node = new StandaloneNode();
   const first = await node.daemon();
   const bodies = new Map<string, string>();
@@ -127,7 +127,7 @@ test("rebuilt from a backup: bad ones are refused and change nothing; what the g
   expect(await attachedTo(await node.daemon(), "blue")).toEqual([...bodies.keys()].sort());
 });
 
-test("rebuilt empty, as the operator asked: serves anew and keeps what was put aside", async () => {
+test("an empty rebuild, which the operator asked for, serves again and keeps the database that was put aside", async () => {
   const node = new StandaloneNode();
   const before = await damaged(node, DAMAGES[0] as Damage);
   const daemon = await startInRebuildState(node);
@@ -141,7 +141,7 @@ test("rebuilt empty, as the operator asked: serves anew and keeps what was put a
   expect([...contents(daemon.state).values()]).toContain(before.get("holdfast.db"));
 });
 
-test("a crash while a database is put aside leaves nothing that a rebuild would mix or delete", async () => {
+test("a crash while a database is put aside leaves no file that a rebuild would mix or delete", async () => {
   const node = new StandaloneNode();
   const first = await node.daemon();
   await add(first, "old");
@@ -160,7 +160,7 @@ test("a crash while a database is put aside leaves nothing that a rebuild would 
   for (const name of ["holdfast.db", "holdfast.db-wal"]) expect(kept).toContain(before.get(name));
 });
 
-test("two daemons wait on one folder: the one that comes second does not rebuild over the first", async () => {
+test("of two daemons that wait on one folder the second does not rebuild over the first", async () => {
   const node = new StandaloneNode();
   await damaged(node, DAMAGES[0] as Damage);
   const daemon = await startInRebuildState(node);

@@ -47,7 +47,7 @@ async function isReady(daemon: TestDaemon): Promise<boolean> {
 }
 
 test.each(FAULTS)(
-  "%s: no success is answered; afterwards everything answered holds",
+  "during %s no success is answered, and afterwards every answer holds",
   async (_what, fault) => {
     const node = new StandaloneNode();
     const disk = new FaultyDisk(node);
@@ -111,48 +111,51 @@ const NOW_AND_THEN: readonly [string, Fault][] = [
   ["1001st write of the log: ENOSPC", { call: "write", errno: "ENOSPC", every: 1_001, ending: "-wal" }],
 ];
 
-test.each(NOW_AND_THEN)("each %s: asked often enough, everyone is served once", async (_what, fault) => {
-  const node = new StandaloneNode();
-  const disk = new FaultyDisk(node);
-  const daemon = await node.daemon({ env: disk.env });
-  disk.fail(fault);
-  const bodies = new Map<string, string>();
-  let refusals = 0;
-  const waiting = ids("c", 150);
-  const worker = async () => {
-    for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
-      await untilDone(async () => {
-        const answer = await add(daemon, id as string);
-        if (answer.status === 200) bodies.set(id as string, answer.body);
-        return answer.status === 200;
-      });
-      if (Number(id.split("-")[1]) % 2 === 0) continue;
-      await untilDone(async () => (await del(daemon, id as string)).status === 200);
-      bodies.delete(id);
-    }
-  };
-  const untilDone = (attempt: () => Promise<boolean>) =>
-    until(async () => {
-      const done = await attempt();
-      if (!done) refusals += 1;
-      return done;
-    }, "an answer");
-  await Promise.all(Array.from({ length: 5 }, worker));
-  disk.mend();
-  await until(
-    () => isReady(daemon),
-    () => `the daemon to go on; log: ${daemon.log}`,
-  );
-  await expectSound(daemon);
-  expect(refusals).toBeGreaterThan(0);
-  const given = [...bodies.values()].flatMap(addressesIn);
-  expect(new Set(given).size).toBe(given.length);
-  expect(await attachedTo(daemon, "blue")).toEqual([...bodies.keys()].sort());
-  for (const [id, body] of bodies) expect((await add(daemon, id)).body).toBe(body);
-  await expectSameAfterRestart(node, daemon, disk);
-});
+test.each(NOW_AND_THEN)(
+  "with each %s failing, every repeated request is served once",
+  async (_what, fault) => {
+    const node = new StandaloneNode();
+    const disk = new FaultyDisk(node);
+    const daemon = await node.daemon({ env: disk.env });
+    disk.fail(fault);
+    const bodies = new Map<string, string>();
+    let refusals = 0;
+    const waiting = ids("c", 150);
+    const worker = async () => {
+      for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
+        await untilDone(async () => {
+          const answer = await add(daemon, id as string);
+          if (answer.status === 200) bodies.set(id as string, answer.body);
+          return answer.status === 200;
+        });
+        if (Number(id.split("-")[1]) % 2 === 0) continue;
+        await untilDone(async () => (await del(daemon, id as string)).status === 200);
+        bodies.delete(id);
+      }
+    };
+    const untilDone = (attempt: () => Promise<boolean>) =>
+      until(async () => {
+        const done = await attempt();
+        if (!done) refusals += 1;
+        return done;
+      }, "an answer");
+    await Promise.all(Array.from({ length: 5 }, worker));
+    disk.mend();
+    await until(
+      () => isReady(daemon),
+      () => `the daemon to go on; log: ${daemon.log}`,
+    );
+    await expectSound(daemon);
+    expect(refusals).toBeGreaterThan(0);
+    const given = [...bodies.values()].flatMap(addressesIn);
+    expect(new Set(given).size).toBe(given.length);
+    expect(await attachedTo(daemon, "blue")).toEqual([...bodies.keys()].sort());
+    for (const [id, body] of bodies) expect((await add(daemon, id)).body).toBe(body);
+    await expectSameAfterRestart(node, daemon, disk);
+  },
+);
 
-test.each(FAULTS)("%s at start: the daemon says why and ends", async (_what, fault) => {
+test.each(FAULTS)("%s at start ends the daemon, which says why", async (_what, fault) => {
   const node = new StandaloneNode();
   const disk = new FaultyDisk(node);
   const first = await node.daemon({ env: disk.env });
@@ -169,7 +172,7 @@ test.each(FAULTS)("%s at start: the daemon says why and ends", async (_what, fau
   for (const [id, body] of kept) expect((await add(daemon, id)).body).toBe(body);
 });
 
-test("a write that fails in the midst of starting: the daemon ends, and the next start makes up for it", async () => {
+test("a write that fails during the start ends the daemon, and the next start completes it", async () => {
   const node = new StandaloneNode();
   const disk = new FaultyDisk(node);
   // Attachments of another boot, which the next start ends in several steps.

@@ -7,7 +7,7 @@ import { until } from "../harness/wait.ts";
 let daemon: TestDaemon | null = null;
 afterEach(() => daemon?.stop());
 
-test("an empty file that a first start left when it was cut short is begun anew", async () => {
+test("an empty file of a first start that was cut short is started again", async () => {
   const folder = newFolder();
   mkdirSync(join(folder, "state"));
   writeFileSync(join(folder, "state/holdfast.db"), "");
@@ -16,7 +16,7 @@ test("an empty file that a first start left when it was cut short is begun anew"
   expect((await daemon.cni("ADD", "c1")).code).toBe(0);
 });
 
-test("a database that is gone after a clean stop is a loss: nothing is given until the operator chooses", async () => {
+test("a database that is missing after a clean stop refuses ADDs until the operator decides", async () => {
   const first = await TestDaemon.start();
   expect((await first.cni("ADD", "c1")).code).toBe(0);
   await first.end();

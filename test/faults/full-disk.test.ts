@@ -78,7 +78,7 @@ async function expectFull(daemon: TestDaemon): Promise<void> {
   expect(refused.json()).toMatchObject({ code: 11 });
 }
 
-test("ADD is refused, DEL frees, and it is not called mended before there is room", async () => {
+test("on a full disk ADDs are refused and DELs release, and the daemon is ready again only when there is room", async () => {
   const node = new StandaloneNode();
   node.mountTmpfs(node.path("state"), "24m");
   const daemon = await node.daemon();
@@ -114,7 +114,7 @@ test("ADD is refused, DEL frees, and it is not called mended before there is roo
   await expectSound(daemon);
 });
 
-test("a disk on which nothing can be written any more: the DEL goes to the spool, and is delivered later", async () => {
+test("on a disk on which nothing can be written a DEL goes to the spool, and is delivered later", async () => {
   const node = new StandaloneNode();
   node.mountTmpfs(node.path("state"), "24m");
   const spool = node.path("spool");
@@ -148,7 +148,7 @@ test("a disk on which nothing can be written any more: the DEL goes to the spool
   for (const [id, body] of bodies) expect(await add(daemon, id)).toBe(body);
 });
 
-test("started on a full disk: DEL is served, ADD is not, until there is room", async () => {
+test("a daemon that is started on a full disk serves DELs, and ADDs once there is room", async () => {
   const node = new StandaloneNode();
   node.mountTmpfs(node.path("state"), "24m");
   const first = await node.daemon();
@@ -171,7 +171,7 @@ test("started on a full disk: DEL is served, ADD is not, until there is room", a
   await expectSound(daemon);
 });
 
-test("a long log when the disk gets full: there is room to bring it into the database, and DELs go on", async () => {
+test("with a long write-ahead log on a full disk there is room for a checkpoint, and DELs are served", async () => {
   const node = new StandaloneNode();
   node.mountTmpfs(node.path("state"), "120m");
   const daemon = await node.daemon();

@@ -14,7 +14,7 @@ const LOAD_MS_MAX = 120;
 const TEST_MS_MAX = 600_000;
 
 test(
-  "what was answered holds, what was not can be asked again",
+  "after kills at random instants every answer holds, and every unanswered request can be repeated",
   async () => {
     const random = seededRandom("killed at random instants");
     const node = new StandaloneNode();

@@ -41,30 +41,33 @@ async function expectUnharmed(
 test.each([
   ["as it is", () => {}],
   ["its log removed under the first", (state: string) => rmSync(join(state, "holdfast.db-wal"))],
-])("second daemon on a state folder in use, %s: refused with the folder's name", async (_what, meddle) => {
-  const node = new StandaloneNode();
-  const daemon = await node.daemon();
-  const bodies = await addMany(daemon, "before");
-  meddle(daemon.state);
-  const before = readdirSync(daemon.state).sort();
-  const second = await node.daemon({ args: ["--socket", node.path("second.sock")], wait: false });
-  const { code, log } = await ended(second);
-  expect({ code, log }).toEqual({
-    code: 1,
-    log: expect.stringContaining(`state folder ${daemon.state} is in use by another holdfast daemon`),
-  });
-  expect(existsSync(node.path("second.sock"))).toBe(false);
-  expect(readdirSync(daemon.state).sort()).toEqual(before);
-  if (before.includes("holdfast.db-wal")) await expectUnharmed(node, daemon, bodies);
-  else {
-    // The first one's log has no name any more, but it still writes it; ended in order, everything is in the database.
-    for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
-    await daemon.end();
-    expect(await attachedTo(await node.daemon(), "blue")).toEqual([...bodies.keys()].sort());
-  }
-});
+])(
+  "a second daemon on a state folder in use, %s, is refused with the folder's name",
+  async (_what, meddle) => {
+    const node = new StandaloneNode();
+    const daemon = await node.daemon();
+    const bodies = await addMany(daemon, "before");
+    meddle(daemon.state);
+    const before = readdirSync(daemon.state).sort();
+    const second = await node.daemon({ args: ["--socket", node.path("second.sock")], wait: false });
+    const { code, log } = await ended(second);
+    expect({ code, log }).toEqual({
+      code: 1,
+      log: expect.stringContaining(`state folder ${daemon.state} is in use by another holdfast daemon`),
+    });
+    expect(existsSync(node.path("second.sock"))).toBe(false);
+    expect(readdirSync(daemon.state).sort()).toEqual(before);
+    if (before.includes("holdfast.db-wal")) await expectUnharmed(node, daemon, bodies);
+    else {
+      // The first one's log has no name any more, but it still writes it; ended in order, everything is in the database.
+      for (const [id, body] of await addMany(daemon, "after")) bodies.set(id, body);
+      await daemon.end();
+      expect(await attachedTo(await node.daemon(), "blue")).toEqual([...bodies.keys()].sort());
+    }
+  },
+);
 
-test("second daemon on a socket in use: refused with the socket's name, and the first serves on", async () => {
+test("a second daemon on a socket in use is refused with the socket's name, and the first keeps serving", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   const bodies = await addMany(daemon, "before");

@@ -23,7 +23,7 @@ test.each([
   ["served before", true],
   ["new", false],
 ])(
-  "a read-only state folder (%s) at start: its name, the cause and the remedy, exit 1",
+  "a read-only state folder (%s) ends the start with exit 1, its name, the cause and what to do",
   async (_what, servedBefore) => {
     const node = new StandaloneNode();
     const state = node.path("state");
@@ -49,7 +49,7 @@ test.each([
   },
 );
 
-test("a state folder in a read-only place that cannot even be made: the same", async () => {
+test("a state folder that cannot be made in a read-only place ends the start in the same way", async () => {
   const node = new StandaloneNode();
   const place = node.path("place");
   mkdirSync(place);
@@ -60,7 +60,7 @@ test("a state folder in a read-only place that cannot even be made: the same", a
   expect(log).toMatch(/give another --state/);
 });
 
-test("it turns read-only after a write error, as file systems do: ADD waits, DEL is spooled elsewhere, all is made up for", async () => {
+test("on a file system that turned read-only ADDs are told to retry and DELs are spooled elsewhere, and all is done later", async () => {
   const node = new StandaloneNode();
   const state = node.path("state");
   const spool = node.path("spool");

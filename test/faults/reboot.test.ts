@@ -53,7 +53,7 @@ async function beforeReboot(node: StandaloneNode): Promise<{ ips: string; former
   return { ips, former };
 }
 
-test("a new boot ends the old one's attachments; claims keep their addresses", async () => {
+test("a reboot ends the attachments of the boot before, and claims keep their addresses", async () => {
   const node = new StandaloneNode();
   const { ips } = await beforeReboot(node);
   const daemon = await node.daemon({ wrapper: inBoot(node, NEXT_BOOT) });
@@ -75,7 +75,7 @@ test("a new boot ends the old one's attachments; claims keep their addresses", a
   expect(await attachedTo(again, "vms")).toEqual(["launcher-2"]);
 });
 
-test("DELs of the old boot, spooled before it or delivered after it, end nothing of the new one", async () => {
+test("DELs of the boot before, spooled before the reboot or delivered after it, end nothing of the new boot", async () => {
   const node = new StandaloneNode();
   const { ips, former } = await beforeReboot(node);
   const away = { socket: former.socket, spool: former.spool };

@@ -15,7 +15,7 @@ const NARROW = network("narrow", {
 });
 const VMS = network("vms", { subnets: "10.12.0.0/24" }, { allowPersistentIPs: true });
 
-test("refused in the midst of a batch", async () => {
+test("a request that is refused within a batch does not affect the others", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   await daemon.post("/v1/apply", { objects: [claimManifest("shared", "vms")] });

@@ -61,7 +61,7 @@ test("a DEL while the daemon is away succeeds, and counts before the first ADD i
   await expectSound(daemon);
 });
 
-test("what is not a DEL is put aside, reported, and holds up nobody", async () => {
+test("a spooled file that is no DEL is put aside and reported, and delays nothing", async () => {
   const node = new StandaloneNode();
   const first = await node.daemon();
   await add(first, "old", SINGLE);
@@ -98,7 +98,7 @@ test("what is not a DEL is put aside, reported, and holds up nobody", async () =
   await expectSound(daemon);
 });
 
-test("the spool folder is removed while the daemon runs: the next DELs that need it make it again", async () => {
+test("a spool folder that is removed while the daemon runs is made again by the next DELs that need it", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   for (const id of ["a", "b"]) await add(daemon, id, MANY);

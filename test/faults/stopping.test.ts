@@ -15,7 +15,7 @@ const DEADLINE_MS = 50_000;
 /** Well below their deadline, however slow the machine is: whoever waits must not hold up the end. */
 const STOP_MS_MAX = DEADLINE_MS / 2;
 
-test("SIGTERM under load", async () => {
+test("at SIGTERM under load requests are answered, waiting ADDs are told to retry, and the daemon ends cleanly", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon({ args: ["--add-deadline-ms", String(DEADLINE_MS)] });
   const waiting = Array.from({ length: 20 }, (_, index) =>
@@ -76,7 +76,7 @@ test("SIGTERM under load", async () => {
   await expectSound(again);
 });
 
-test("requests in the sockets when SIGTERM comes are answered, done or told to come again", async () => {
+test("requests that are in the sockets at SIGTERM are carried out or told to retry", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   // Everything below lies before the daemon when it runs again: connections with and without a request, and the signal.
@@ -116,7 +116,7 @@ test("requests in the sockets when SIGTERM comes are answered, done or told to c
   await expectSound(again);
 });
 
-test("a client that never finishes its request does not hold up the end", async () => {
+test("a client that never finishes its request does not delay the end", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   const half = await open(daemon);
@@ -128,7 +128,7 @@ test("a client that never finishes its request does not hold up the end", async 
   expect(performance.now() - startMs).toBeLessThan(STOP_MS_MAX);
 });
 
-test("stopped for longer than a DEL waits: spooled, and an ADD after it is not harmed by either delivery", async () => {
+test("a DEL is spooled while the daemon is stopped with SIGSTOP, and neither of its deliveries harms a later ADD", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon();
   const hasty = { config: PLAIN, env: { HOLDFAST_SHIM_TIMEOUT_MS: "300" } };

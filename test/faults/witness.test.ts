@@ -32,7 +32,7 @@ async function add(
   return stdout;
 }
 
-test("a vanished namespace ends its attachment, after the grace; living and never seen ones stay; a claim keeps its addresses", async () => {
+test("a network namespace that is gone ends its attachment after the grace, living and unseen ones stay, and a claim keeps its addresses", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon(WATCHING);
   await daemon.post("/v1/apply", { objects: [claimManifest("vm", "vms")] });
@@ -69,7 +69,7 @@ test("a vanished namespace ends its attachment, after the grace; living and neve
   expect(await attachedTo(daemon, "vms")).toEqual(["launcher-2"]);
 });
 
-test("a restart in between: what vanished while no daemon looked is ended too, not before a grace of looking", async () => {
+test("a network namespace that is gone after a restart ends its attachment too, after a grace from the restart", async () => {
   const node = new StandaloneNode();
   const first = await node.daemon(WATCHING);
   const [living, vanished, remade] = [netnsOf(node), netnsOf(node), netnsOf(node)];
@@ -92,7 +92,7 @@ test("a restart in between: what vanished while no daemon looked is ended too, n
   await expectSound(daemon);
 });
 
-test("a VM whose node agent lost the DEL starts again at once: a vanished sandbox does not hold its claim", async () => {
+test("a VM whose DEL was lost starts again at once, because a sandbox without its namespace does not hold the claim", async () => {
   const node = new StandaloneNode();
   const daemon = await node.daemon({ args: ["--witness-grace-seconds", "3600"] });
   await daemon.post("/v1/apply", { objects: [claimManifest("vm", "vms")] });

@@ -76,7 +76,7 @@ async function play(lostCount: number): Promise<Played> {
   };
 }
 
-test("news do not wait for a look at everything, which then is taken up again", async () => {
+test("a change does not wait for a full check, which continues afterwards", async () => {
   const { agent, calls, looking, want } = await play(0);
   agent.checkSoon();
   await until(looking, "a look at everything");
@@ -88,7 +88,7 @@ test("news do not wait for a look at everything, which then is taken up again", 
   await until(() => calls.includes("3"), "the news after that");
 });
 
-test("where a port is missing, that is looked for again, and not at everything", async () => {
+test("a missing port is looked for again, without a full check", async () => {
   const { calls, looking } = await play(1);
   await until(() => calls.length === 2, "another look", 10_000);
   await until(() => !looking(), "its end", 1_000);

@@ -51,7 +51,7 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
     expect(who(await b.ask("/", ["--interface", B]))).toBe(`blue ${B}`);
   });
 
-  test("a VM without a record is not answered, nor any more when its record is gone", async () => {
+  test("a VM without a record is not answered, nor one whose record has been removed", async () => {
     const stranger = await node.guest(bridge, "10.30.0.9/24");
     expect((await stranger.ask("/", ["--max-time", "1"])).status).toBe(0);
     expect((await b.ask("/")).status).toBe(200);
@@ -94,7 +94,7 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
     await more;
   });
 
-  test("a VM that says it is the metadata service is not believed, however it wraps that", async () => {
+  test("a VM that claims the metadata service's address is not believed, however it encapsulates the claim", async () => {
     for (const address of [METADATA, RESERVED])
       await batch([`address add ${address}/32 dev eth0`], b.namespace);
     const server = b.python("import http.server; http.server.test(port=80)");
@@ -126,7 +126,7 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
     await server;
   });
 
-  test("nobody takes the listener's MAC from it, neither a VM nor who is outside", async () => {
+  test("nobody can take over the listener's MAC, neither a VM nor a host outside", async () => {
     const { mac } = listenerNames(node.names, "blue");
     const uplink = await node.uplink(bridge);
     expect((await a.ask("/")).status).toBe(200);
@@ -141,7 +141,7 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
     expect((await a.ask("/")).status).toBe(200);
   });
 
-  test("nothing leaves by other ports, and nobody comes in by them", async () => {
+  test("nothing leaves through other ports, and nothing comes in through them", async () => {
     const uplink = await node.uplink(bridge);
     await batch([`address add 10.30.0.200/24 dev eth0`], uplink.namespace);
     const outside = await listenTo("eth0", uplink.namespace);
@@ -184,7 +184,7 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
     expect((await run("ping", ["-c", "1", "-W", "2", "-I", bridge, A])).code).toBe(0);
   });
 
-  test("a VM that asks whether an address is free hears the truth", async () => {
+  test("a VM's probe for a free address gets the right answer", async () => {
     const heard = await listenTo("eth0", a.namespace);
     const probe = (targetAddress: string) =>
       sendArp(a, [{ operation: "request", senderAddress: "0.0.0.0", targetAddress }]);
@@ -202,7 +202,7 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
     }
   });
 
-  test("MACs: the one that was asked for, else the one at its attachment, also after a rename and a crash", async () => {
+  test("a VM has the requested MAC, else that of its attachment, also after a rename and a crash", async () => {
     expect(await neighbours()).toEqual([`${A} ${a.mac}`, `${B} ${b.mac}`]);
     await node.wanted(network("blue", bridge, [a, b.attachment({ mac: "02-AA-00-00-00-01" })]));
     expect(await neighbours()).toEqual([`${A} ${a.mac}`, `${B} 02:aa:00:00:00:01`]);
@@ -250,7 +250,7 @@ describe.skipIf(whyNotReal() !== null)("the listener's port of the bridge", () =
     }
   });
 
-  test("the bridge keeps its own MAC and MTU; the port has what the plugin is told", async () => {
+  test("the bridge keeps its MAC and MTU, and the port has the plugin's settings", async () => {
     const mac = async () => JSON.parse((await run("ip", ["-j", "link", "show", bridge])).stdout)[0].address;
     const before = await mac();
     await node.wanted(network("blue", bridge, [a, b], { mtu: 1400 }));

@@ -100,13 +100,13 @@ describe.skipIf(whyNotReal() !== null)("the IPv6 addresses of metadata services"
     expect(others).toHaveLength(1);
   });
 
-  test("none comes in from outside, and none goes there", async () => {
+  test("no such frame comes in from outside or goes out", async () => {
     const uplink = await node.uplink(bridge);
     expect((await arriving(a, uplink)).claims).toEqual([]);
     expect((await arriving(uplink, a)).claims).toEqual([]);
   });
 
-  test("on a bridge without a listener all of them pass: it is left alone", async () => {
+  test("all such frames pass on a bridge without a listener", async () => {
     const [one, other] = strangers;
     const { sent, claims, others } = await arriving(one, other);
     expect(claims.length).toBe(sent);

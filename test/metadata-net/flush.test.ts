@@ -96,7 +96,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
   const rulesAreThere = async () =>
     (await node.run("nft", ["-t", "list", "table", "bridge", node.names.table])).code === 0;
 
-  test("a guest that waits for it gets nothing of another's, at any of twenty flushes, and the rules come back", async () => {
+  test("let no waiting guest get another's metadata, at any of twenty flushes, and come back", async () => {
     await pretend();
     const waiting = await waitForAGap(thief);
     const flushes = 20;
@@ -118,7 +118,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
     );
   });
 
-  test("while nobody puts them back a listener is closed; without its gate it is open", async () => {
+  test("leave a listener closed behind its gate while they are missing", async () => {
     await pretend();
     const { link } = listenerNames(node.names, "blue");
     node.process?.child.kill("SIGSTOP");
@@ -141,7 +141,7 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
     await until(rulesAreThere, () => `the rules; log: ${node.log}`, 20_000);
   });
 
-  test("a gate that somebody takes away is there again with the next look", async () => {
+  test("include the gate, which is restored by the next check", async () => {
     const { link } = listenerNames(node.names, "blue");
     await node.mustRun("tc", ["qdisc", "delete", "dev", link, "clsact"]);
     // Looked at every 30 s, and after a flush.

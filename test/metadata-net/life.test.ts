@@ -65,14 +65,14 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect(await node.stop(), node.log).toEqual([]);
   });
 
-  test("with the last network everything goes, and comes again", async () => {
+  test("everything is removed with the last network, and made again with the next", async () => {
     await node.wanted();
     expect(await node.left()).toEqual([]);
     expect(await node.wanted(network("blue", bridge, [vm]))).toEqual({ blue: "up" });
     expect((await vm.ask("/")).status).toBe(200);
   });
 
-  test("a bridge that is not there fails its network, with the reason; the others are served; then it comes", async () => {
+  test("a missing bridge fails its own network with the reason, until it exists", async () => {
     const missing = `${bridge.slice(0, 12)}-x`;
     const states = await node.wanted(network("blue", bridge, [vm]), network("red", missing, []));
     expect(states).toEqual({ blue: "up", red: expect.stringContaining(`no bridge ${missing}`) });
@@ -87,7 +87,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect((await red.ask("/")).echo.headers[LISTENER_HEADERS.network]).toBe("red");
   });
 
-  test("names that cannot be had fail their network only", async () => {
+  test("invalid names, VLANs and addresses fail their own network only", async () => {
     const states = await node.wanted(
       network("blue", bridge, [vm]),
       network('x"\n  bind :80', bridge, []),
@@ -105,7 +105,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect((await vm.ask("/")).status).toBe(200);
   });
 
-  test("a VLAN where the kernel has none fails the network, with what the kernel said", async () => {
+  test("a VLAN that the kernel refuses fails the network with the kernel's message", async () => {
     const filtering = existsSync(`/sys/class/net/${bridge}/bridge/vlan_filtering`);
     if (filtering) await mustRun("ip", ["link", "set", bridge, "type", "bridge", "vlan_filtering", "1"]);
     const states = await node.wanted(
@@ -116,7 +116,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect(states.red).toMatch(filtering ? /^up$/ : /bridge -batch/);
   });
 
-  test("a haproxy that is killed is there again", async () => {
+  test("a haproxy that is killed is started again", async () => {
     const pids = node.haproxyPids();
     expect(pids.length).toBeGreaterThanOrEqual(2);
     for (const pid of pids) process.kill(pid, "SIGKILL");
@@ -127,7 +127,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect(node.haproxyPids().some((pid) => pids.includes(pid))).toBe(false);
   });
 
-  test("metadata-net that is killed is missed by nobody; the next one takes over", async () => {
+  test("no guest notices a killed metadata-net, and the next one takes over", async () => {
     const other = await node.guest(bridge, "10.30.0.6/24");
     const running = load(vm, "new");
     const pids = node.haproxyPids();
@@ -145,7 +145,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     ).toBe(true);
   });
 
-  test("what a killed one has left of networks that are gone is taken away by the next", async () => {
+  test("what a killed metadata-net left of removed networks is removed by the next one", async () => {
     const second = await node.bridge();
     await node.wanted(network("blue", bridge, [vm]), network("red", second, []));
     await node.endNet("SIGKILL");
@@ -163,7 +163,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect((await vm.ask("/")).status).toBe(200);
   });
 
-  test("a bridge that an administrator makes again is joined again", async () => {
+  test("a bridge that an administrator recreates has its listener again", async () => {
     await mustRun("ip", ["link", "delete", bridge]);
     await mustRun("ip", ["link", "add", bridge, "type", "bridge"]);
     await batch([`link set ${bridge} up`, `link set ${vm.port} master ${bridge}`]);
@@ -175,7 +175,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     );
   });
 
-  test("link, namespace and rules that somebody takes away come again", async () => {
+  test("a link, namespace or rules that somebody removes are made again", async () => {
     const names = listenerNames(node.names, "blue");
     await mustRun("ip", ["link", "delete", names.link]);
     await node.wanted(network("blue", bridge, [vm]));
@@ -202,7 +202,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     ]);
   });
 
-  test("a run folder that somebody empties is made again", async () => {
+  test("a run folder that somebody empties is filled again", async () => {
     rmSync(node.runDir, { recursive: true });
     const other = await node.guest(bridge, "10.30.0.6/24");
     expect(await node.wanted(network("blue", bridge, [vm, other]))).toEqual({ blue: "up" });
@@ -214,7 +214,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect((await vm.ask("/")).status).toBe(200);
   });
 
-  test("without the daemon everything stays, and is followed again when it is back", async () => {
+  test("without the daemon every listener stays, and changes are followed again when it is back", async () => {
     await node.stopDaemon();
     const other = await node.guest(bridge, "10.30.0.6/24");
     node.want(network("blue", bridge, [vm, other]));
@@ -225,7 +225,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect((await other.ask("/")).status).toBe(200);
   });
 
-  test("a server that is away is answered for in plain words; one that is restarted costs at most what it had in hand", async () => {
+  test("without the metadata server guests get a plain sentence, and its restart fails at most the requests under way", async () => {
     await node.stopUpstream();
     const away = await vm.ask("/", ["-i"]);
     expect(away.status).toBe(503);
@@ -264,7 +264,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     }
   }, 600_000);
 
-  test("a new VM costs little, and no reload", async () => {
+  test("a new VM needs few changes, and no reload", async () => {
     const others: BridgeGuest[] = [];
     for (let number = 10; number < 15; number += 1)
       others.push(await node.guest(bridge, `10.30.0.${number}/24`));
@@ -280,7 +280,7 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     expect((await (others.at(-1) as BridgeGuest).ask("/")).status).toBe(200);
   });
 
-  test("a second one with the same run folder is refused; without root and with bad settings too", async () => {
+  test("a second metadata-net on a run folder is refused, and so is one without root or with bad settings", async () => {
     const args = ["metadata-net", "--run-dir", node.runDir, "--metrics-address", "off"];
     const second = await run(process.execPath, [HOLDFAST, ...args]);
     expect(second).toMatchObject({
@@ -310,8 +310,8 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
   });
 });
 
-describe.skipIf(whyNotReal() !== null)("looking at it from outside", () => {
-  test("/readyz says what is missing, /metrics counts what haproxy saw", async () => {
+describe.skipIf(whyNotReal() !== null)("metadata-net from outside", () => {
+  test("reports what is missing in /readyz, and counts haproxy's requests in /metrics", async () => {
     const node = await NetNode.start(["--metrics-address", "127.0.0.1:0"]);
     const get = async (path: string) => {
       const [, port] = /"port":(\d+)/.exec(node.log) ?? [];
@@ -337,7 +337,7 @@ describe.skipIf(whyNotReal() !== null)("looking at it from outside", () => {
     }
   });
 
-  test("a haproxy that cannot be started is told of", async () => {
+  test("reports a haproxy that cannot be started", async () => {
     const node = await NetNode.start(["--haproxy", "/nowhere/haproxy"]);
     try {
       const bridge = await node.bridge();
@@ -348,7 +348,7 @@ describe.skipIf(whyNotReal() !== null)("looking at it from outside", () => {
     }
   });
 
-  test("it ends at SIGTERM before it has heard a daemon, and says why it cannot run without root", async () => {
+  test("ends at SIGTERM before it has reached a daemon, and says why it cannot run without root", async () => {
     const node = await NetNode.start();
     await node.stopDaemon();
     await until(() => node.log.includes("started"), "the start");

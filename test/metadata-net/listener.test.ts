@@ -59,7 +59,7 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
     await node.wanted(network("blue", bridge, [vm]));
   });
 
-  test("a guest cannot say who it is, however it spells it", async () => {
+  test("a guest cannot claim an identity, however it spells the header", async () => {
     const names = [
       ...IDENTITY_PREFIXES.map((prefix) => (prefix.endsWith("-") ? `${prefix}network-id` : prefix)),
       ...IDENTITY_PREFIXES.map((prefix) => `${prefix}-signature`),
@@ -94,7 +94,7 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
     expect(token.echo.headers).toMatchObject({ "x-aws-ec2-metadata-token": "abc", "metadata-flavor": "x" });
   });
 
-  test("who asks it by an address or a name of its own is answered, whatever stands in the request line", async () => {
+  test("a request to the listener's own address or name is answered, whatever its request line", async () => {
     const request = (host: string, target = "/a?b") =>
       vm.raw(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
     for (const host of [
@@ -113,7 +113,7 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
     expect(absolute).toContain(`"${NETWORK}":"blue"`);
   });
 
-  test("a name that a stranger's name server can lead here is refused, on every tree and for tokens", async () => {
+  test("a host name that a foreign name server can point here is refused, on every tree and for tokens", async () => {
     const before = node.echoes;
     for (const host of [
       "rebind.example",
@@ -135,7 +135,7 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
     expect(node.echoes).toBe(before);
   });
 
-  test("of the protocols over IPv4 a listener gets TCP and ICMP, and no other", async () => {
+  test("a listener gets only TCP and ICMP over IPv4", async () => {
     const { namespace } = listenerNames(node.names, "blue");
     const heard = await listenTo("eth0", namespace);
     const sent = await vm.python(
@@ -168,7 +168,7 @@ for protocol in [1, 2, 4, 17, 41, 47, 50, 89, 132, 255]:
     expect(path.echo.url).toBe("//openstack/../latest/./x");
   });
 
-  test("a request cannot be hidden in another", async () => {
+  test("a request cannot be smuggled in another", async () => {
     const hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
     const attempts = {
       "length and chunks": `POST /shown HTTP/1.1\r\nHost: a\r\nContent-Length: ${hidden.length + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${hidden}`,
@@ -190,7 +190,7 @@ for protocol in [1, 2, 4, 17, 41, 47, 50, 89, 132, 255]:
     }
   });
 
-  test("what is too large is refused, soon and in plain words", async () => {
+  test("a request that is too large is refused early, with a plain sentence", async () => {
     const large = "x".repeat(10_000_000);
     const started = performance.now();
     const header = await vm.raw(`GET / HTTP/1.1\r\nHost: a\r\nX-Large: ${large}\r\n\r\n`, 3_000);
@@ -214,7 +214,7 @@ for protocol in [1, 2, 4, 17, 41, 47, 50, 89, 132, 255]:
     expect(small).toContain('"bodyBytes":5');
   });
 
-  test("a request that does not end is given up after five seconds, and keeps nobody", async () => {
+  test("a request that does not end is given up after five seconds, and delays nobody", async () => {
     const slow = vm.raw("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ", 9_000);
     const slowBody = vm.raw("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc", 9_000);
     expect((await vm.ask("/")).status).toBe(200);
@@ -224,7 +224,7 @@ for protocol in [1, 2, 4, 17, 41, 47, 50, 89, 132, 255]:
     expect(performance.now() - started).toBeLessThan(8_000);
   });
 
-  test("a thousand idle connections of one VM do not keep another from its metadata", async () => {
+  test("a thousand idle connections of one VM do not delay another VM", async () => {
     const other = await node.guest(bridge, "10.30.0.7/24");
     await node.wanted(network("blue", bridge, [vm, other]));
     const hoard = vm.python(`
@@ -257,7 +257,7 @@ time.sleep(2)
 });
 
 describe.skipIf(whyNotReal() !== null)("several networks", () => {
-  test("two with the same addresses each are themselves", async () => {
+  test("are told apart where their addresses are the same", async () => {
     const node = await NetNode.start();
     try {
       const bridges = [await node.bridge(), await node.bridge()];
@@ -279,7 +279,7 @@ describe.skipIf(whyNotReal() !== null)("several networks", () => {
     }
   });
 
-  test("two on one bridge are told apart by the port, even with one address", async () => {
+  test("are told apart by the port on one bridge, even with one address", async () => {
     const node = await NetNode.start();
     try {
       const bridge = await node.bridge();
@@ -294,7 +294,7 @@ describe.skipIf(whyNotReal() !== null)("several networks", () => {
     }
   });
 
-  test("a limit of requests is refused in plain words, and ends when its time is over", async () => {
+  test("have a request limit that refuses with a plain sentence, and ends with its period", async () => {
     const node = await NetNode.start(["--rate-limit", "60"]);
     try {
       const bridge = await node.bridge();

@@ -43,7 +43,7 @@ describe.skipIf(whyNotReal() !== null)(
       expect((await vm.run("ping", ["-c", "1", "-W", "2", "169.254.169.254"])).code).toBe(0);
     });
 
-    test("without the exemption it is not, which is looked at again, and the rest of the masquerading stays", async ({
+    test("a guest is not answered without the exemption, which is restored, and the other masquerading stays", async ({
       skip,
     }) => {
       if (!kernelHasIt) skip();
@@ -60,7 +60,7 @@ describe.skipIf(whyNotReal() !== null)(
       expect(stdout).toContain("masquerade");
     });
 
-    test("answers pass a firewall that accepts them by their connection", async ({ skip }) => {
+    test("answers pass a firewall that accepts established connections", async ({ skip }) => {
       if (!kernelHasIt) skip();
       const rules = `table ip firewall {
 	chain forward {

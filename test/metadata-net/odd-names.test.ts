@@ -33,7 +33,7 @@ describe.skipIf(whyNotReal() !== null)("a container that names its links as no J
   const source = async (guest: BridgeGuest) =>
     (await guest.ask("/", ["--max-time", "3"])).echo.headers[LISTENER_HEADERS.source];
 
-  test("it is served, and so is everybody else, also after a flush and a restart", async () => {
+  test("is served, and so are the others, also after a flush and a restart", async () => {
     const red = await node.bridge();
     const other = await node.guest(red, "10.30.0.5/24");
     const wanted = [network("blue", bridge, [odd, vm]), network("red", red, [other])];
@@ -52,7 +52,7 @@ describe.skipIf(whyNotReal() !== null)("a container that names its links as no J
     for (const guest of [vm, odd, other, late]) expect(await source(guest)).toBe(guest.address);
   });
 
-  test("with its own interface renamed and given such an alias, its trouble is its own", async () => {
+  test("is still served after it renamed its own interface to such a name, and so are the others", async () => {
     await batch(["link set eth0 down", "link set eth0 name x1", "link set x1 up"], odd.namespace);
     await odd.run("ip", ["link", "set", "x1", "alias", "\x01\"'\\"]);
     await batch(["route add 169.254.0.0/16 dev x1"], odd.namespace);
@@ -62,7 +62,7 @@ describe.skipIf(whyNotReal() !== null)("a container that names its links as no J
   });
 });
 
-test("what ip prints of odd links is read, or is no link", () => {
+test("the output of ip about links with odd names is read, or counts as no link", () => {
   const link = (name: string) => `{"ifindex":2,"link_index":7,"ifname":"${name}"}`;
   expect(readLinks(`[${link("a\x01b")},${link("a\\'b")}]`).map(({ ifname }) => ifname)).toEqual([
     "a b",
@@ -74,7 +74,7 @@ test("what ip prints of odd links is read, or is no link", () => {
     expect(readLinks(text)).toEqual([]);
 });
 
-test("a command that prints without end is ended, and so is one that does not end", async () => {
+test("a command that prints or runs without end is ended", async () => {
   expect(await runLimited("yes", [], "", { outputMax: 1_000 })).toMatchObject({
     code: null,
     stderr: "yes printed more than 1000 characters",

@@ -33,7 +33,7 @@ test.skipIf(whyNotReal() !== null)("a run folder of somebody else is refused, wi
 });
 
 test.skipIf(whyNotReal() !== null)(
-  "whoever takes abstract sockets in the host's network namespace keeps nothing off",
+  "abstract sockets in the host's network namespace do not prevent the lock",
   async () => {
     const node = await NetNode.start();
     try {

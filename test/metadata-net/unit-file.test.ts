@@ -6,7 +6,7 @@ import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
 
 const UNITS = join(import.meta.dirname, "../../deploy/systemd");
 
-test("the systemd unit is sound", async () => {
+test("the systemd unit is valid", async () => {
   const folder = newFolder();
   try {
     const unit = readFileSync(join(UNITS, "holdfast-metadata-net.service"), "utf8");
@@ -23,7 +23,7 @@ test("the systemd unit is sound", async () => {
   }
 });
 
-test("by default it asks where the other units listen", () => {
+test("metadata-net's default sockets are those of the other units", () => {
   const { metadataSocket, socket, runDir } = loadNetSettings({}, {});
   expect(readFileSync(join(UNITS, "holdfast-metadata.socket"), "utf8")).toContain(
     `ListenStream=${metadataSocket}\n`,

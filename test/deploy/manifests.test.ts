@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ClusterUser, TestCluster } from "../harness/cluster.ts";
+import { TestCluster } from "../harness/cluster.ts";
 import { HOLDFAST, run, SHIM } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
 import { LEDGER_COLUMNS, NETWORK, NETWORK_COLUMNS, SAMPLE, WRONG } from "./ledger.ts";
-import { MAY, MAY_NOT, type Right } from "./rights.ts";
+import { isAllowed, MAY, MAY_NOT } from "./rights.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const DEPLOY = join(ROOT, "deploy");
@@ -97,11 +97,11 @@ describe("objects", () => {
 
 describe.each(["holdfast-node", "holdfast-controller"] as const)("the account %s", (user) => {
   test.each(MAY[user])("may $verb $resource$subresource", async (right) => {
-    expect(await allowed(user, right)).toBe(true);
+    expect(await isAllowed(cluster, user, right)).toBe(true);
   });
 
   test.each(MAY_NOT[user])("may not $verb $resource$subresource $namespace", async (right) => {
-    expect(await allowed(user, right)).toBe(false);
+    expect(await isAllowed(cluster, user, right)).toBe(false);
   });
 
   test("is refused secrets when it really asks", async () => {
@@ -198,15 +198,3 @@ test("the Dockerfile copies what is there or what make build makes, and starts i
   expect(text).not.toMatch(/^ADD |:latest|^USER (0|root)/m);
   expect([HOLDFAST, SHIM].every((path) => path.startsWith(join(ROOT, "dist/bin/")))).toBe(true);
 });
-
-async function allowed(user: ClusterUser, right: Right): Promise<boolean> {
-  const api = cluster.apiAs(user);
-  const { subresource, ...attributes } = right;
-  const review = await api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
-    apiVersion: "authorization.k8s.io/v1",
-    kind: "SelfSubjectAccessReview",
-    spec: { resourceAttributes: { ...attributes, subresource: subresource.slice(1) } },
-  });
-  api.close();
-  return review.status.allowed;
-}

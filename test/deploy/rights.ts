@@ -1,3 +1,5 @@
+import type { ClusterUser, TestCluster } from "../harness/cluster.ts";
+
 /** What the API server is asked about a service account. */
 export interface Right {
   readonly verb: string;
@@ -114,3 +116,16 @@ export const MAY_NOT = {
     ...rights("", "serviceaccounts/token", "create", SYSTEM),
   ],
 } as const;
+
+/** Whether a user has a right, by the API server's own answer. */
+export async function isAllowed(cluster: TestCluster, user: ClusterUser, right: Right): Promise<boolean> {
+  const api = cluster.apiAs(user);
+  const { subresource, ...attributes } = right;
+  const review = await api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+    apiVersion: "authorization.k8s.io/v1",
+    kind: "SelfSubjectAccessReview",
+    spec: { resourceAttributes: { ...attributes, subresource: subresource.slice(1) } },
+  });
+  api.close();
+  return review.status.allowed;
+}

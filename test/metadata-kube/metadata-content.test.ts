@@ -9,7 +9,7 @@ import { systemClock } from "../../platform/time.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { pause, until } from "../harness/wait.ts";
-import { Tenants, type TenantVm } from "./tenants.ts";
+import { Tenants, type TenantVm, userDataOf } from "./tenants.ts";
 
 /** What is gzip looks like: no text, and it must arrive as it is. */
 const BYTES = Buffer.from([0x1f, 0x8b, 0x08, 0x00, 0xff, 0xfe, 0x00, 0x0a]);
@@ -26,9 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => tenants?.stop());
 
-async function userData(guest: TenantVm, from = source): Promise<string | null> {
-  return (await from.viewOf(guest.identity)).userData?.toString() ?? null;
-}
+const userData = (vm: TenantVm, from = source) => userDataOf(from, vm);
 
 test("user-data, vendor-data, keys, free metadata and name come from the objects that the VM's annotations name", async () => {
   const namespace = await tenants.namespace();

@@ -3,7 +3,7 @@ import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { pathOf } from "../harness/kube-pods.ts";
 import { until } from "../harness/wait.ts";
-import { Tenants, type TenantVm } from "./tenants.ts";
+import { Tenants, type TenantVm, userDataOf } from "./tenants.ts";
 
 /*
  * The metadata service reads the Secrets and ConfigMaps that annotations of VMs name, and nothing else: whoever steals its token
@@ -21,9 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => tenants?.stop());
 
-async function userData(guest: TenantVm, from = source): Promise<string | null> {
-  return (await from.viewOf(guest.identity)).userData?.toString() ?? null;
-}
+const userData = (vm: TenantVm, from = source) => userDataOf(from, vm);
 
 test("a stolen token reads what the tenant has named, and finds out about nothing else", async () => {
   const namespace = await tenants.namespace();

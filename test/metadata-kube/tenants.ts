@@ -213,3 +213,8 @@ function identityOf(
     })),
   };
 }
+
+/** What a source serves as the user data of a VM, as text; null: none. */
+export async function userDataOf(source: KubeTenantSource, { identity }: TenantVm): Promise<string | null> {
+  return (await source.viewOf(identity)).userData?.toString() ?? null;
+}

@@ -1,5 +1,3 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
@@ -7,6 +5,7 @@ import { run } from "../harness/daemon.ts";
 import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
 import { type BridgeGuest, batch, NetNode, network } from "./node.ts";
+import { startPython } from "./python-process.ts";
 
 const VICTIM = "10.30.0.5";
 
@@ -44,20 +43,8 @@ interface Theft {
 }
 
 async function waitForAGap(thief: BridgeGuest): Promise<{ stop: () => Promise<Theft> }> {
-  const child = spawn("ip", ["netns", "exec", thief.namespace, "python3", "-c", WAIT_FOR_A_GAP, VICTIM]);
-  let text = "";
-  child.stdout.on("data", (chunk: Buffer) => {
-    text += chunk;
-  });
-  await once(child.stdout, "data");
-  return {
-    stop: async () => {
-      const closed = once(child, "close");
-      child.stdin.end();
-      await closed;
-      return JSON.parse(text.split("\n").at(-2) ?? "") as Theft;
-    },
-  };
+  const attack = await startPython(thief.namespace, WAIT_FOR_A_GAP, [VICTIM]);
+  return { stop: async () => JSON.parse((await attack.stop()).split("\n").at(-2) ?? "") as Theft };
 }
 
 describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {

@@ -1,7 +1,6 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { pause } from "../harness/wait.ts";
 import type { BridgeGuest } from "./node.ts";
+import { startPython } from "./python-process.ts";
 
 export interface ArpFrame {
   readonly operation: "request" | "reply";
@@ -64,26 +63,12 @@ export async function listenTo(
   link: string,
   namespace: string | null,
 ): Promise<{ stop: () => Promise<readonly string[]> }> {
-  const script = ["-c", LISTEN, link];
-  const child =
-    namespace === null
-      ? spawn("python3", script, { stdio: ["pipe", "pipe", "inherit"] })
-      : spawn("ip", ["netns", "exec", namespace, "python3", ...script], {
-          stdio: ["pipe", "pipe", "inherit"],
-        });
-  let text = "";
-  child.stdout.on("data", (chunk: Buffer) => {
-    text += chunk;
-  });
-  await once(child.stdout, "data");
+  const listener = await startPython(namespace, LISTEN, [link]);
   return {
     stop: async () => {
-      const closed = once(child, "close");
       // What is under way arrives.
       await pause(200);
-      child.stdin.end();
-      await closed;
-      return text
+      return (await listener.stop())
         .split("\n")
         .slice(1)
         .filter((line) => line !== "");

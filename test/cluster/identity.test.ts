@@ -236,13 +236,16 @@ test("a VM that is stopped, started on another node and deleted is known by its 
   });
   const { pod } = await startVm(vm, "node-a");
   const [ip] = await world.given(pod, network, nic(network));
-  await world.given(pod, second, nic(second));
+  const [other] = await world.given(pod, second, nic(second));
   await world.kubevirt.stopVm(vm);
   for (const one of [network, second]) await world.del(pod, one, nic(one));
   const query = `address=${bare(ip)}&network=rest`;
   for (const node of ["node-a", "node-b"]) {
     expect(await refused(node, `${query}&here=true`)).toEqual({ status: 404, code: "NOT_FOUND" });
-    if (node === "node-b") await world.untilUsers(network, ip as string);
+    if (node === "node-b") {
+      await world.untilUsers(network, ip as string);
+      await world.untilUsers(second, other as string);
+    }
     const { identity } = await who(node, query);
     expect(identity).toMatchObject({
       state: "stopped",

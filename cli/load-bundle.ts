@@ -3,14 +3,18 @@ import Module, { createRequire } from "node:module";
 import { basename, dirname } from "node:path";
 import { Script } from "node:vm";
 
-/** CRC-32 of the bundle and of its code, which comes after it: V8 compares no more than the length of the text, and trusts the code. */
+/**
+ * CRC-32 of the bundle and of its code, which comes after it: V8 compares no more than the length of the text, and
+ * trusts the code.
+ */
 const CHECKSUM_BYTES = 4;
 /** What Node puts before the text of a CommonJS module, and stack traces do not count. */
 const PREFIX_CHARS = Module.wrap("").lastIndexOf("\n");
 
 /**
- * `require` for a bundle of lib/, with the code beside it that V8 compiled when it was built: compiling megabytes is a third of
- * a daemon's start. Code of another text, V8 or set of flags is left alone; then the text is compiled, as without a cache.
+ * `require` for a bundle of lib/, with the code beside it that V8 compiled when it was built: compiling megabytes is a
+ * third of a daemon's start. Code of another text, V8 or set of flags is left alone; then the text is compiled, as
+ * without a cache.
  */
 export function loadBundle(path: string): unknown {
   return evaluate(compileBundle(path), path);
@@ -55,7 +59,8 @@ function checksumOf(bytes: Buffer, code: Buffer): Buffer {
 
 function compile(path: string, bytes: Buffer, cachedData?: Buffer): Script {
   return new Script(Module.wrap(bytes.toString()), {
-    // In stack traces: the code keeps the name that it was compiled under, and where it will be installed is not known then.
+    // In stack traces: the code keeps the name that it was compiled under, and where it will be installed is not known
+    // then.
     filename: basename(path),
     columnOffset: -PREFIX_CHARS,
     ...(cachedData && { cachedData }),

@@ -17,7 +17,7 @@ import { ApiAway, type KubeAnswer } from "./kube-api.ts";
 type WireObject = any;
 
 /** The result of a quorum read of one object. */
-export type Reading =
+export type ObjectReading =
   /** `serverMs`: the server's clock at the read; null when the answer had none. */
   | { readonly kind: "present"; readonly object: WireObject; readonly serverMs: number | null }
   | { readonly kind: "absent"; readonly answer: KubeAnswer }
@@ -36,7 +36,7 @@ const NOT_FOUND = 404;
 const CONFLICT = 409;
 
 /** The answer to a GET of the path of one object. */
-export function readingOf(answer: KubeAnswer, path: string): Reading {
+export function readingOf(answer: KubeAnswer, path: string): ObjectReading {
   const { status, body, serverMs } = answer;
   if (status === 200) return { kind: "present", object: body, serverMs };
   if (isAbsent(answer, path)) return { kind: "absent", answer };
@@ -58,14 +58,14 @@ export function isAbsent({ status, body }: Pick<KubeAnswer, "status" | "body">, 
 }
 
 /** The object, or null if there is none. Throws ApiAway if that is not known. */
-export function knownObject(reading: Reading, path: string): WireObject | null {
+export function knownObject(reading: ObjectReading, path: string): WireObject | null {
   if (reading.kind === "present") return reading.object;
   if (reading.kind === "absent") return null;
   throw new ApiAway(`GET ${path}: ${problemOf(reading.answer)}`);
 }
 
 /** As knownObject, but throws RefusalError API_REFUSED; `what` was refused, such as `read pod shop/web-0`. */
-export function permittedObject(reading: Reading, what: string): WireObject | null {
+export function permittedObject(reading: ObjectReading, what: string): WireObject | null {
   if (reading.kind === "present") return reading.object;
   if (reading.kind === "absent") return null;
   throw refusedBy(reading.answer, what);

@@ -1,7 +1,7 @@
 import {
   knownObject,
+  type ObjectReading,
   permittedObject,
-  type Reading,
   readingOf,
   type WriteOutcome,
   writeOutcomeOf,
@@ -12,7 +12,7 @@ import { ApiAway, type KubeApi, type KubeRequest, type Priority } from "./kube-a
 export const HOUSEKEEPING_DEADLINE_MS = 10_000;
 
 /** A reading, or why there is none. */
-type TryGetResult = Reading | { readonly kind: "away"; readonly problem: string };
+type TryGetResult = ObjectReading | { readonly kind: "away"; readonly problem: string };
 
 /** Preconditions of a deletion: only the version that was read is deleted. */
 interface Preconditions {
@@ -34,7 +34,7 @@ export class ObjectClient {
     this.#priority = priority;
   }
 
-  async get(path: string, deadlineMs?: number): Promise<Reading> {
+  async get(path: string, deadlineMs?: number): Promise<ObjectReading> {
     return readingOf(await this.#send({ method: "GET", path }, deadlineMs), path);
   }
 

@@ -41,7 +41,7 @@ export const IPAM_KEYS = [
 type IpamKey = (typeof IPAM_KEYS)[number] | (typeof TOP_LEVEL_KEYS)[number];
 
 /** A value of the configuration with its position, for messages: `ipam.ranges[0][1].subnet`. */
-export interface Found {
+export interface ConfigValue {
   readonly key: string;
   readonly value: unknown;
 }
@@ -52,7 +52,7 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 const SHOWN_CHARS_MAX = 120;
 
 /** Ends the parsing with CONFIG_INVALID. */
-export function invalid(found: Found, remedy: string): never {
+export function invalid(found: ConfigValue, remedy: string): never {
   throw new RefusalError(
     refuse("CONFIG_INVALID", { key: found.key, value: describeValue(found.value), remedy }),
   );
@@ -104,7 +104,7 @@ export function isTooDeep(value: unknown, levels: number = JSON_LEVELS_MAX): boo
   return levels === 0 || Object.values(value).some((one) => isTooDeep(one, levels - 1));
 }
 
-export function readObject(found: Found, keys: readonly string[]): JsonObject {
+export function readObject(found: ConfigValue, keys: readonly string[]): JsonObject {
   if (!isObject(found.value)) invalid(found, "expected an object");
   refuseUnknownKeys(found.value, found.key, keys);
   return found.value;
@@ -126,17 +126,17 @@ export function refuseUnknownKeys(object: JsonObject, path: string, known: reado
   }
 }
 
-export function readBoolean(found: Found): boolean {
+export function readBoolean(found: ConfigValue): boolean {
   if (typeof found.value !== "boolean") invalid(found, "expected true or false, without quotes");
   return found.value;
 }
 
-export function readText(found: Found): string {
+export function readText(found: ConfigValue): string {
   if (typeof found.value !== "string") invalid(found, "expected a string");
   return found.value;
 }
 
-export function readWhole(found: Found, min: number, max: number): number {
+export function readWhole(found: ConfigValue, min: number, max: number): number {
   const { value } = found;
   if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max) {
     invalid(found, `expected a whole number from ${min} to ${max}`);
@@ -144,14 +144,14 @@ export function readWhole(found: Found, min: number, max: number): number {
   return value;
 }
 
-export function readList(found: Found, countMax: number): readonly Found[] {
+export function readList(found: ConfigValue, countMax: number): readonly ConfigValue[] {
   if (!Array.isArray(found.value)) invalid(found, "expected a list");
   if (found.value.length > countMax) tooMany(found.key, found.value.length, countMax);
   return found.value.map((value: unknown, i) => ({ key: `${found.key}[${i}]`, value }));
 }
 
 /** A list of strings: separated by commas as OVN-Kubernetes writes them, or a JSON list. */
-export function readTexts(found: Found, countMax: number): readonly { key: string; value: string }[] {
+export function readTexts(found: ConfigValue, countMax: number): readonly { key: string; value: string }[] {
   const items =
     typeof found.value === "string"
       ? found.value.split(",").map((part) => ({ key: found.key, value: part.trim() }))
@@ -174,7 +174,7 @@ export function tooMany(key: string, count: number, countMax: number): never {
 }
 
 /** Runs an address parser and turns its error into a refusal. */
-export function readWith<T>(parse: (text: string) => T, found: Found): T {
+export function readWith<T>(parse: (text: string) => T, found: ConfigValue): T {
   const text = readText(found);
   try {
     return parse(text);
@@ -185,7 +185,7 @@ export function readWith<T>(parse: (text: string) => T, found: Found): T {
 }
 
 /** Looks a key up in all places where it may be; null: it is in none. */
-export type PickKey = (name: IpamKey) => Found | null;
+export type PickKey = (name: IpamKey) => ConfigValue | null;
 
 /** Reads keys from the `ipam` block and from the plugin's top level. A key in both must have the same value. */
 export function keyPicker(plugin: JsonObject, ipam: JsonObject): PickKey {

@@ -1,7 +1,7 @@
 import { type Address, formatAddress, parseAddress } from "../space/address.ts";
 import { type Cidr, cidrContains, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
 import {
-  type Found,
+  type ConfigValue,
   invalid,
   isGiven,
   type JsonObject,
@@ -26,7 +26,7 @@ const RANGE_KEYS = ["subnet", "rangeStart", "rangeEnd", "gateway"] as const;
  */
 export function readHostLocalRanges(
   pick: PickKey,
-  runtimeRanges: Found | null,
+  runtimeRanges: ConfigValue | null,
 ): readonly (readonly SubnetRange[])[] {
   const sets: SubnetRange[][] = [];
   if (runtimeRanges !== null) sets.push(...readRangeSets(runtimeRanges));
@@ -40,7 +40,7 @@ export function readHostLocalRanges(
   return sets;
 }
 
-function readLoneRange(pick: PickKey, lone: Found): SubnetRange {
+function readLoneRange(pick: PickKey, lone: ConfigValue): SubnetRange {
   const object: Record<string, unknown> = {};
   for (const name of RANGE_KEYS) object[name] = pick(name)?.value;
   return readRange(object, lone.key.slice(0, -".subnet".length));
@@ -55,7 +55,7 @@ function refuseWithoutSubnet(pick: PickKey): void {
   }
 }
 
-function readRangeSets(found: Found): SubnetRange[][] {
+function readRangeSets(found: ConfigValue): SubnetRange[][] {
   return readList(found, RANGE_SETS_MAX).map((set) => {
     if (!Array.isArray(set.value))
       invalid(set, 'each range set is a list itself: [[{"subnet": "10.0.0.0/24"}]]');
@@ -76,7 +76,7 @@ function readRangeSets(found: Found): SubnetRange[][] {
 }
 
 function readRange(object: JsonObject, path: string): SubnetRange {
-  const found: Found = { key: `${path}.subnet`, value: object.subnet };
+  const found: ConfigValue = { key: `${path}.subnet`, value: object.subnet };
   if (!isGiven(found.value)) invalid(found, 'expected a network, such as "10.0.0.0/24"');
   const cidr = readWith(parseCidr, found);
   const inSubnet = (name: "rangeStart" | "rangeEnd" | "gateway") =>
@@ -98,7 +98,7 @@ function readRange(object: JsonObject, path: string): SubnetRange {
   return { found, cidr, gateway: gateway ?? impliedGateway(cidr), first, last };
 }
 
-function readInSubnet(found: Found, cidr: Cidr): Address | null {
+function readInSubnet(found: ConfigValue, cidr: Cidr): Address | null {
   if (!isGiven(found.value)) return null;
   const address = readWith(parseAddress, found);
   if (!cidrContains(cidr, address)) invalid(found, `it is not inside ${formatCidr(cidr)}`);

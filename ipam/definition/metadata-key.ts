@@ -2,7 +2,15 @@ import { type Address, formatAddress, parseAddress } from "../space/address.ts";
 import { cidrContains, formatCidr, formatInterfaceAddress, type InterfaceAddress } from "../space/cidr.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
-import { type Found, invalid, isGiven, isObject, readObject, readText, readWith } from "./definition-keys.ts";
+import {
+  type ConfigValue,
+  invalid,
+  isGiven,
+  isObject,
+  readObject,
+  readText,
+  readWith,
+} from "./definition-keys.ts";
 
 /** Whether VMs of a network get metadata at 169.254.169.254, and how. */
 export type NetworkMetadata =
@@ -22,7 +30,7 @@ const METADATA_KEYS = ["address", "tokens"] as const;
 const TOKENS: readonly unknown[] = ["off", "optional", "required"] satisfies MetadataTokens[];
 
 interface MetadataSettings {
-  readonly address: { readonly found: Found; readonly address: Address } | null;
+  readonly address: { readonly found: ConfigValue; readonly address: Address } | null;
   readonly tokens: MetadataTokens;
 }
 
@@ -31,7 +39,7 @@ interface MetadataSettings {
  * alone, so that every node chooses the same. Throws RefusalError CONFIG_INVALID. See docs/decisions/0018.
  */
 export function reserveForMetadata(
-  found: Found | null,
+  found: ConfigValue | null,
   rangeSets: readonly RangeSet[],
 ): { readonly metadata: NetworkMetadata | null; readonly rangeSets: readonly RangeSet[] } {
   const settings = found === null ? null : readSettings(found);
@@ -65,7 +73,7 @@ function refused(rangeSets: readonly RangeSet[], reason: string) {
   return { metadata: { kind: "refused" as const, reason }, rangeSets };
 }
 
-function readSettings(found: Found): MetadataSettings | null {
+function readSettings(found: ConfigValue): MetadataSettings | null {
   if (found.value === false) return null;
   if (found.value === true) return { address: null, tokens: "optional" };
   if (!isObject(found.value)) {
@@ -81,19 +89,23 @@ function readSettings(found: Found): MetadataSettings | null {
   };
 }
 
-function readAddress(found: Found): MetadataSettings["address"] {
+function readAddress(found: ConfigValue): MetadataSettings["address"] {
   const address = readWith(parseAddress, found);
   if (address.family !== 4) invalid(found, "expected an IPv4 address: guests ask 169.254.169.254");
   return { found, address };
 }
 
-function readTokens(found: Found): MetadataTokens {
+function readTokens(found: ConfigValue): MetadataTokens {
   const text = readText(found);
   if (!TOKENS.includes(text)) invalid(found, 'expected "off", "optional" or "required"');
   return text as MetadataTokens;
 }
 
-function readReserved(found: Found, address: Address, { cidr, extent, usable }: SubnetDefinition): bigint {
+function readReserved(
+  found: ConfigValue,
+  address: Address,
+  { cidr, extent, usable }: SubnetDefinition,
+): bigint {
   if (!cidrContains(cidr, address)) {
     invalid(found, `it is not inside ${formatCidr(cidr)}, the network's first IPv4 subnet`);
   }

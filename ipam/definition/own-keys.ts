@@ -1,6 +1,6 @@
 import { type Address, formatAddress, parseAddress } from "../space/address.ts";
 import { cidrContains, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
-import { type Found, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
+import { type ConfigValue, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
 import { hostAddresses, impliedGateway, listSubnets, type SubnetRange } from "./subnet-ranges.ts";
 
 /**
@@ -28,7 +28,7 @@ export function readOwnSubnets(pick: PickKey, gatewayImplied: boolean): readonly
 }
 
 function readGateways(
-  found: Found | null,
+  found: ConfigValue | null,
   ranges: readonly SubnetRange[],
 ): ReadonlyMap<SubnetRange, Address> {
   const gateways = new Map<SubnetRange, Address>();
@@ -52,7 +52,11 @@ function readGateways(
 }
 
 /** A gateway cannot be the network or broadcast address. IPv6's subnet-router anycast address is a router's own. */
-export function refuseUnfitGateway(found: Found, gateway: Address, range: Pick<SubnetRange, "cidr">): void {
+export function refuseUnfitGateway(
+  found: ConfigValue,
+  gateway: Address,
+  range: Pick<SubnetRange, "cidr">,
+): void {
   if (gateway.family === 6) return;
   const { first, last } = hostAddresses(range.cidr);
   if (gateway.value >= first && gateway.value <= last) return;

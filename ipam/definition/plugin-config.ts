@@ -1,7 +1,7 @@
 import { RefusalError, refuse } from "../refusals.ts";
 import { hashOf, type RangeSet } from "../space/range-set.ts";
 import {
-  type Found,
+  type ConfigValue,
   IPAM_KEYS,
   invalid,
   isGiven,
@@ -74,7 +74,7 @@ export function isNetworkName(text: string): boolean {
   return /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text) && text.length <= NETWORK_NAME_CHARS_MAX;
 }
 
-function readNetworkName(found: Found): string {
+function readNetworkName(found: ConfigValue): string {
   if (!isGiven(found.value)) invalid({ key: found.key, value: undefined }, "every network needs a name");
   const name = readText(found);
   if (!isNetworkName(name)) {
@@ -109,7 +109,7 @@ function readRangeSets(conf: JsonObject, pick: PickKey): readonly RangeSet[] {
 }
 
 /** The `ipRanges` capability, through which a runtime adds ranges: part of what host-local means. */
-function runtimeRangesOf(conf: JsonObject): Found | null {
+function runtimeRangesOf(conf: JsonObject): ConfigValue | null {
   const value = isObject(conf.runtimeConfig) ? conf.runtimeConfig.ipRanges : undefined;
   return isGiven(value) ? { key: "runtimeConfig.ipRanges", value } : null;
 }
@@ -133,12 +133,12 @@ function readDataDir(pick: PickKey): { readonly dataDir?: string } {
   return { dataDir: path.length > 1 ? path.replace(/\/+$/, "") : path };
 }
 
-function readStatusWhenFull(found: Found): "ok" | "fail" {
+function readStatusWhenFull(found: ConfigValue): "ok" | "fail" {
   if (found.value !== "ok" && found.value !== "fail") invalid(found, 'expected "ok" or "fail"');
   return found.value;
 }
 
-function readOr<T>(found: Found | null, otherwise: T, read: (found: Found) => T): T {
+function readOr<T>(found: ConfigValue | null, otherwise: T, read: (found: ConfigValue) => T): T {
   return found === null ? otherwise : read(found);
 }
 

@@ -1,7 +1,7 @@
 import { formatAddress, parseAddress } from "../space/address.ts";
 import { formatCidr, parseCidr } from "../space/cidr.ts";
 import {
-  type Found,
+  type ConfigValue,
   invalid,
   isGiven,
   readList,
@@ -46,11 +46,11 @@ const ROUTE_NUMBERS = {
 const ROUTE_KEYS = ["dst", "gw", ...Object.keys(ROUTE_NUMBERS)];
 const DNS_KEYS = ["nameservers", "domain", "search", "options"] as const;
 
-export function readRoutes(found: Found | null): readonly Route[] {
+export function readRoutes(found: ConfigValue | null): readonly Route[] {
   return found === null ? [] : readList(found, ROUTES_MAX).map(readRoute);
 }
 
-function readRoute(found: Found): Route {
+function readRoute(found: ConfigValue): Route {
   const object = readObject(found, ROUTE_KEYS);
   const dstFound = { key: `${found.key}.dst`, value: object.dst };
   if (!isGiven(object.dst)) invalid(dstFound, 'expected a network, such as "0.0.0.0/0"');
@@ -70,7 +70,7 @@ function readRoute(found: Found): Route {
   return route;
 }
 
-export function readDns(found: Found | null): Dns {
+export function readDns(found: ConfigValue | null): Dns {
   if (found === null) return {};
   const object = readObject(found, DNS_KEYS);
   const dns: { -readonly [Key in keyof Dns]: Dns[Key] } = {};

@@ -2,12 +2,12 @@ import { type Address, type Family, formatAddress } from "../space/address.ts";
 import { type Cidr, cidrFirst, cidrLast, formatCidr, parseCidr } from "../space/cidr.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
-import { type Found, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
+import { type ConfigValue, invalid, type PickKey, readTexts, readWith } from "./definition-keys.ts";
 
 /** A subnet as configured, by our keys or by host-local's, before exclusions. */
 export interface SubnetRange {
   /** Its position in the configuration, for messages. */
-  readonly found: Found;
+  readonly found: ConfigValue;
   readonly cidr: Cidr;
   readonly gateway: Address | null;
   /** First and last address of the range: the whole CIDR, or host-local's rangeStart and rangeEnd. */
@@ -84,11 +84,11 @@ function defineSubnet(range: SubnetRange, excluded: PerFamily, reserved: PerFami
 }
 
 interface Cutout {
-  readonly found: Found;
+  readonly found: ConfigValue;
   readonly cidr: Cidr;
 }
 
-function readCutouts(found: Found | null, ranges: readonly SubnetRange[]): readonly Cutout[] {
+function readCutouts(found: ConfigValue | null, ranges: readonly SubnetRange[]): readonly Cutout[] {
   if (found === null) return [];
   const within = { 4: joined(ranges, 4), 6: joined(ranges, 6) };
   return readTexts(found, CUTOUTS_MAX).map((item) => {

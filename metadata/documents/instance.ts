@@ -3,7 +3,10 @@ import type { Dns, Route } from "../../ipam/definition/routes-and-dns.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 
-/** Everything that is known of one VM and may be told to it. Plain data: gathered by the caller, afresh for each request. */
+/**
+ * Everything that is known of one VM and may be told to it. Plain data: gathered by the caller, afresh for each
+ * request.
+ */
 export interface Instance {
   /**
    * The firmware UUID, lower-case with hyphens, as the guest's SMBIOS shows it: cloud-init then trusts its cache on a

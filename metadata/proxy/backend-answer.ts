@@ -1,6 +1,8 @@
 import { type Answer, sentence } from "../documents/answer.ts";
 
-/** nova: a metadata service that Neutron's agent could stand before. service: pods of a tenant, which may answer freely. */
+/**
+ * nova: a metadata service that Neutron's agent could stand before. service: pods of a tenant, which may answer freely.
+ */
 export type BackendKind = "nova" | "service";
 
 /** How the request to a backend ended. `unreachable`: no connection; `late`: a connection, but no answer in time. */
@@ -31,9 +33,9 @@ const HANDED_ON: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * What the guest gets for a backend's answer (Neutron's agent, `_proxy_request`): from Nova 200 passes, the statuses of the
- * table are handed on, and all others are 502, because there they mean a fault of the set-up. From a service every final
- * answer passes but redirections: they lead to where the guest cannot go.
+ * What the guest gets for a backend's answer (Neutron's agent, `_proxy_request`): from Nova 200 passes, the statuses of
+ * the table are handed on, and all others are 502, because there they mean a fault of the set-up. From a service every
+ * final answer passes but redirections: they lead to where the guest cannot go.
  */
 export function judgeBackend(outcome: BackendOutcome, kind: BackendKind): BackendDecision {
   switch (outcome.kind) {

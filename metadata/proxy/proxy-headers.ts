@@ -29,7 +29,10 @@ const CONDITIONS: ReadonlySet<string> = new Set([
 /** What every service is called by its guests. */
 const HOST = "169.254.169.254";
 
-/** Fresh ones, as Neutron's agents send them: of the client's headers none passes. Throws TypeError for a value that none can carry. */
+/**
+ * Fresh ones, as Neutron's agents send them: of the client's headers none passes. Throws TypeError for a value that
+ * none can carry.
+ */
 export function novaHeaders(identity: SignedIdentity, secret: Buffer | null): Headers {
   return identityHeaders(identity, secret);
 }

@@ -15,7 +15,9 @@ export function isOpen(mode: number): boolean {
   return (mode & OTHERS_MAY_READ) !== 0;
 }
 
-/** The secret that is shared with a backend: the file without the line breaks at its end. Throws Error for an empty one. */
+/**
+ * The secret that is shared with a backend: the file without the line breaks at its end. Throws Error for an empty one.
+ */
 export function parseSecret(content: Buffer): Buffer {
   let end = content.length;
   while (end > 0 && (content[end - 1] === 0x0a || content[end - 1] === 0x0d)) end--;
@@ -25,8 +27,8 @@ export function parseSecret(content: Buffer): Buffer {
 }
 
 /**
- * Keys, one a line, in hexadecimal or base64; empty lines and those that start with # do not count. The first is used, the
- * others are still believed. Throws Error that names the line, never its content.
+ * Keys, one a line, in hexadecimal or base64; empty lines and those that start with # do not count. The first is used,
+ * the others are still believed. Throws Error that names the line, never its content.
  */
 export function parseKeys(content: Buffer): readonly Buffer[] {
   const keys = content

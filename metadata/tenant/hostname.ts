@@ -2,7 +2,10 @@
 const LABEL_CHARS_MAX = 63;
 const NAME_CHARS_MAX = 253;
 
-/** A name that somebody chose for the guest, as it can be one: valid labels, joined with dots. null: nothing is left of it. */
+/**
+ * A name that somebody chose for the guest, as it can be one: valid labels, joined with dots. null: nothing is left of
+ * it.
+ */
 export function validHostname(text: string): string | null {
   const labels = text
     .toLowerCase()

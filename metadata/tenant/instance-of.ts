@@ -103,7 +103,10 @@ interface Matched {
   readonly link: TenantLink | null;
 }
 
-/** Each interface with its link, if the VM's owner describes it: by its name in the pod, else as the only one left of its network. */
+/**
+ * Each interface with its link, if the VM's owner describes it: by its name in the pod, else as the only one left of
+ * its network.
+ */
 function matchLinks(
   interfaces: readonly IdentityInterface[],
   links: readonly TenantLink[],
@@ -122,8 +125,8 @@ function matchLinks(
 }
 
 /**
- * The VM's own choice, else the first with a gateway, else the first. None where the VM's choice is not among them, as the
- * pod network is not: a second default route would fight with that of the first.
+ * The VM's own choice, else the first with a gateway, else the first. None where the VM's choice is not among them, as
+ * the pod network is not: a second default route would fight with that of the first.
  */
 function primaryOf(inOrder: readonly Matched[], links: readonly TenantLink[]): IdentityInterface | undefined {
   const own = inOrder.find(({ link }) => link?.primary === true);

@@ -122,7 +122,9 @@ ${limit}  http-request deny deny_status 413 if { req.hdr_val(content-length) gt 
 `;
 }
 
-/** Whatever a server may take for the sign: it makes all but letters and digits to one. haproxy has names in lower case. */
+/**
+ * Whatever a server may take for the sign: it makes all but letters and digits to one. haproxy has names in lower case.
+ */
 function anySpelling(name: string): string {
   return name.replaceAll("-", "[^a-z0-9]");
 }

@@ -19,15 +19,15 @@ interface FirewallGuest {
 const METADATA = "169.254.169.254";
 
 /**
- * Mark of frames that the rules admitted to a listener. The gate of the listener's link (listener-gate.ts) passes nothing
- * without it, so that without the rules nothing arrives. It has none of the bits that kube-proxy (0x4000, 0x8000), Calico
- * (the upper half) or Cilium (0x0f00) give a meaning to.
+ * Mark of frames that the rules admitted to a listener. The gate of the listener's link (listener-gate.ts) passes
+ * nothing without it, so that without the rules nothing arrives. It has none of the bits that kube-proxy (0x4000,
+ * 0x8000), Calico (the upper half) or Cilium (0x0f00) give a meaning to.
  */
 export const ADMITTED_MARK = 0x6d;
 
 /**
- * Where IPv6 guests look for metadata (cloud-init from 24.2 before 169.254.169.254; EC2). Nothing here serves them, so on
- * ports of VMs nobody may: whoever claims one would be the metadata service of its neighbours.
+ * Where IPv6 guests look for metadata (cloud-init from 24.2 before 169.254.169.254; EC2). Nothing here serves them, so
+ * on ports of VMs nobody may: whoever claims one would be the metadata service of its neighbours.
  */
 const METADATA_IPV6 = ["fe80::a9fe:a9fe", "fd00:ec2::254"].map((text) => parseAddress(text));
 
@@ -69,7 +69,9 @@ export function firewallSets(listeners: readonly FirewallListener[]): FirewallSe
   };
 }
 
-/** Text for `nft -f -` that brings the table, which is there, from one state to another. Empty: there is nothing to do. */
+/**
+ * Text for `nft -f -` that brings the table, which is there, from one state to another. Empty: there is nothing to do.
+ */
 export function firewallChange(table: string, before: FirewallSets, after: FirewallSets): string {
   const change = (verb: string, name: keyof typeof SETS, from: readonly string[], to: readonly string[]) => {
     const known = new Set(from);
@@ -85,9 +87,9 @@ export function firewallChange(table: string, before: FirewallSets, after: Firew
 }
 
 /**
- * Text for `nft -f -` that puts the table in the place of what is there, in one transaction. A VM is who the port and the
- * address together say: only recorded pairs reach the listener, and only they are reached from it. The two addresses of
- * the listener mean nobody else on ports of VMs, whoever claims them and wherever the frame would go.
+ * Text for `nft -f -` that puts the table in the place of what is there, in one transaction. A VM is who the port and
+ * the address together say: only recorded pairs reach the listener, and only they are reached from it. The two
+ * addresses of the listener mean nobody else on ports of VMs, whoever claims them and wherever the frame would go.
  */
 export function firewallText(table: string, sets: FirewallSets): string {
   const empty = `table bridge ${table} {}\ndelete table bridge ${table}\n`;
@@ -102,7 +104,8 @@ export function firewallRestoreText(table: string, sets: FirewallSets): string {
 /**
  * Text for `nft -f -`, beside the rules: with `bridge-nf-call-iptables`, what is bridged passes the host's NAT, and a
  * masquerading rule (the bridge plugin's `ipMasq`) would give a request the address of the bridge. A translation to the
- * address that it has comes before it. Not "notrack": rules that accept answers by their connection would not know them.
+ * address that it has comes before it. Not "notrack": rules that accept answers by their connection would not know
+ * them.
  */
 export function natText(table: string, wanted: boolean): string {
   const empty = `table ip ${table} {}\ndelete table ip ${table}\n`;

@@ -1,13 +1,13 @@
 /** SIGKILL at every step between reserving an address and answering with it, under load, again and again on one state folder. */
 import { expect, test } from "vitest";
 import type { KillPoint } from "../../platform/kill-point.ts";
-import { seededRandom } from "./random.ts";
+import { roundsOr, seededRandom } from "./random.ts";
 import { readyOrEnded, StandaloneNode } from "./standalone-node.ts";
 import { allAllocations, expectSound } from "./truth.ts";
 import { Workload } from "./workload.ts";
 
 const POINTS: readonly KillPoint[] = ["in-transaction", "before-commit", "after-commit", "before-answer"];
-const ROUNDS_PER_POINT = 30;
+const ROUNDS_PER_POINT = roundsOr(10);
 /** Passings of a point before the kill, at most: half of what one round's calls cause. */
 const PASSINGS_MAX = 40;
 const CALLS_PER_ROUND = 200;

@@ -39,3 +39,12 @@ export function seededRandom(what: string): Random {
   console.log(`${what}: repeat with HOLDFAST_TEST_SEED=${seed}`);
   return new Random(seed);
 }
+
+/** How often a random run repeats: HOLDFAST_TEST_ROUNDS for a long search, else what each run of all tests can afford. */
+export function roundsOr(usual: number): number {
+  const given = process.env.HOLDFAST_TEST_ROUNDS;
+  const rounds = given === undefined ? usual : Number(given);
+  if (!Number.isInteger(rounds) || rounds < 1)
+    throw new Error(`HOLDFAST_TEST_ROUNDS is ${given}: expected a whole number above 0`);
+  return rounds;
+}

@@ -26,7 +26,7 @@ while not done.is_set():
         if not keep or r.getheader("connection") == "close": c.close(); c = None
     except Exception as e: bad.append(repr(e)); c = None
     count += 1
-    if keep: time.sleep(0.005)
+    time.sleep(0.005)
 print(json.dumps({"count": count, "bad": bad}))
 `;
 
@@ -247,13 +247,13 @@ describe.skipIf(whyNotReal() !== null)("the life of listeners", () => {
     }
   });
 
-  test("a hundred reloads under load cost no request", async () => {
+  test("thirty reloads under load cost no request", async () => {
     const second = await node.bridge();
     const other = await node.guest(second, "10.30.0.5/24");
     await node.wanted(network("blue", bridge, [vm]), network("red", second, [other]));
     const running = [load(vm, "new"), load(vm, "keep"), load(other, "new")];
     const both = [network("blue", bridge, [vm]), network("red", second, [other])];
-    for (let reload = 0; reload < 100; reload += 2) {
+    for (let reload = 0; reload < 30; reload += 2) {
       await node.wanted(...both, network(`n${reload}`, second, []));
       await node.wanted(...both);
     }

@@ -8,7 +8,8 @@ export default defineConfig({
     // A worker evaluates the product once, not again for each file: no module of it keeps state (the tidy test says so).
     // Tests that count what a function does spy on it, for a module that others have loaded can no longer be mocked.
     isolate: false,
-    // Most files wait for processes of their own most of the time: two cores have room for three of them.
+    // A run is bound by the processors: four files at a time keep two of them busy for nine tenths of it. The third file only
+    // fills the pauses in which the others wait; a fourth makes each slower, and what has a limit in time fails sooner.
     maxWorkers: 3,
     reporters: ["default", "./test/harness/closing-line-reporter.ts"],
     testTimeout: 120_000,

@@ -40,22 +40,70 @@ export interface ApiAnswer {
   json(): any;
 }
 
-/** A real daemon process on a state folder of its own. */
-export class TestDaemon implements RunningDaemon {
+/** A daemon on a state folder of its own, wherever it runs; one after another may run on a folder. */
+export abstract class RunningDaemon {
   readonly folder: string;
   readonly socket: string;
   readonly state: string;
   readonly spool: string;
-  readonly process: ChildProcess;
   readonly #release: Release;
-  #log = "";
 
-  private constructor(folder: string, process: ChildProcess, release: Release) {
-    this.#release = release;
+  protected constructor(folder: string, release = BUILT) {
     this.folder = folder;
     this.socket = join(folder, "s.sock");
     this.state = join(folder, "state");
     this.spool = join(folder, "state", "spool");
+    this.#release = release;
+  }
+
+  /** Everything the daemon has logged so far. */
+  abstract get log(): string;
+
+  abstract ready(): Promise<void>;
+
+  /** Ends it with a signal and waits for that; the folder stays. */
+  abstract end(signal?: NodeJS.Signals): Promise<number | null>;
+
+  /** Ends it and removes its folder. */
+  async stop(): Promise<void> {
+    await this.end();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Runs the plugin binary as a container runtime would. */
+  cni(verb: string, containerId: string, options: CniOptions = {}): Promise<CniAnswer> {
+    const { shim } = this.#release;
+    return runShim(verb, containerId, { socket: this.socket, spool: this.spool, shim, ...options });
+  }
+
+  get(path: string): Promise<ApiAnswer> {
+    return call(this.socket, "GET", path);
+  }
+
+  post(path: string, body: unknown): Promise<ApiAnswer> {
+    return call(this.socket, "POST", path, typeof body === "string" ? body : JSON.stringify(body));
+  }
+
+  delete(path: string): Promise<ApiAnswer> {
+    return call(this.socket, "DELETE", path);
+  }
+
+  /** Runs a command of the command line against this daemon. */
+  cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    return run(process.execPath, [this.#release.holdfast, ...args], { HOLDFAST_SOCKET: this.socket });
+  }
+}
+
+/** A daemon that tests talk to and do not end themselves. */
+export type ServedDaemon = Omit<RunningDaemon, "ready" | "end">;
+
+/** A real daemon process. */
+export class TestDaemon extends RunningDaemon {
+  readonly process: ChildProcess;
+  #log = "";
+
+  private constructor(folder: string, process: ChildProcess, release: Release) {
+    super(folder, release);
     this.process = process;
     for (const stream of [process.stdout, process.stderr]) {
       stream?.on("data", (chunk: Buffer) => {
@@ -94,12 +142,11 @@ export class TestDaemon implements RunningDaemon {
     return daemon;
   }
 
-  /** Everything the daemon has printed so far. */
-  get log(): string {
+  override get log(): string {
     return this.#log;
   }
 
-  async ready(): Promise<void> {
+  override async ready(): Promise<void> {
     await until(
       async () => {
         if (this.process.exitCode !== null) throw new Error(`the daemon ended: ${this.#log}`);
@@ -109,31 +156,7 @@ export class TestDaemon implements RunningDaemon {
     );
   }
 
-  /** Runs the plugin binary as a container runtime would. */
-  cni(verb: string, containerId: string, options: CniOptions = {}): Promise<CniAnswer> {
-    const { shim } = this.#release;
-    return runShim(verb, containerId, { socket: this.socket, spool: this.spool, shim, ...options });
-  }
-
-  get(path: string): Promise<ApiAnswer> {
-    return call(this.socket, "GET", path);
-  }
-
-  post(path: string, body: unknown): Promise<ApiAnswer> {
-    return call(this.socket, "POST", path, typeof body === "string" ? body : JSON.stringify(body));
-  }
-
-  delete(path: string): Promise<ApiAnswer> {
-    return call(this.socket, "DELETE", path);
-  }
-
-  /** Runs a command of the command line against this daemon. */
-  cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-    return run(process.execPath, [this.#release.holdfast, ...args], { HOLDFAST_SOCKET: this.socket });
-  }
-
-  /** Ends the process with a signal and waits for it; the folder stays. */
-  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+  override async end(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
     if (this.process.exitCode === null && this.process.signalCode === null) {
       const exited = once(this.process, "exit");
       this.process.kill(signal);
@@ -142,26 +165,11 @@ export class TestDaemon implements RunningDaemon {
     return this.process.exitCode;
   }
 
-  /** Ends the process and removes its folder. */
-  async stop(): Promise<void> {
+  override stop(): Promise<void> {
     // One that is frozen would never hear of it.
     this.process.kill("SIGCONT");
-    await this.end();
-    rmSync(this.folder, { recursive: true, force: true });
+    return super.stop();
   }
-}
-
-/** A daemon that tests talk to, wherever it runs. */
-export type ServedDaemon = Pick<
-  TestDaemon,
-  "folder" | "socket" | "state" | "spool" | "log" | "cni" | "get" | "post" | "delete" | "cli" | "stop"
->;
-
-/** A daemon of which one after another may run on a folder. */
-export interface RunningDaemon extends ServedDaemon {
-  /** Ends it with a signal and waits for that; the folder stays. */
-  end(signal?: NodeJS.Signals): Promise<number | null>;
-  ready(): Promise<void>;
 }
 
 export interface CniOptions {

@@ -15,7 +15,7 @@ let nodes: NodeDaemon[];
 let nets: Record<"single" | "dual", Network>;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory", node: { process: true } });
+  world = await World.start({ api: "server" });
   await world.startController();
   nets = {
     single: await world.network("single", { subnets: "10.20.0.0/24" }),
@@ -28,7 +28,7 @@ afterAll(async () => {
   await world?.stop();
 });
 
-/** Whose it is and how many addresses it has: each point has a pair of them, every second one the other pair. */
+/** Whose it is and how many addresses it has: each point has both pairs. */
 const PAIRS = [
   [
     ["pod", "single"],
@@ -54,8 +54,9 @@ const POINTS = [
   "before-answer",
 ];
 
-test.each(POINTS.map((point, index) => [point, index] as const))("killed at %s", async (point, index) => {
-  const pair = PAIRS[index % PAIRS.length] as (typeof PAIRS)[number];
+const KILLS = POINTS.flatMap((point) => PAIRS.map((pair) => ({ point, pair, who: pair.join(" and ") })));
+
+test.each(KILLS)("killed at $point: $who", async ({ point, pair }) => {
   const one = async (kind: "pod" | "vm", net: Network, node: NodeDaemon) => {
     const HOLDFAST_KILL_POINT = point;
     await node.restart("SIGTERM", { wait: false, env: { HOLDFAST_KILL_POINT } });

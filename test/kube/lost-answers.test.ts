@@ -17,7 +17,7 @@ let other: NodeDaemon;
 let count = 0;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory" });
+  world = await World.start({ api: "server" });
   const args = ["--add-deadline-ms", String(DEADLINE_MS)];
   ({ node, proxy } = await world.startProxiedNode("node-a", { args }));
   other = await world.startNode("node-b");

@@ -10,9 +10,9 @@ afterAll(() => daemon.stop());
 test.each([
   ["the gateway's", ["10.50.0.1/24"], 122],
   ["the broadcast address", ["10.50.0.255/24"], 122],
-  ["with another mask", ["10.50.0.7/16"], 121],
+  ["with another mask", ["10.50.0.7/16"], 130],
   ["of another subnet", ["10.51.0.7/24"], 121],
-  ["two of one subnet", ["10.50.0.8/24", "10.50.0.9/24"], 121],
+  ["two of one subnet", ["10.50.0.8/24", "10.50.0.9/24"], 130],
 ])(
   "a restored address of a network that was not defined yet is judged at its first use: %s",
   async (what, ips, code) => {

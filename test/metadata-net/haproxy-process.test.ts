@@ -3,7 +3,9 @@ import { once } from "node:events";
 import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { Haproxy } from "../../metadata/net/haproxy/haproxy.ts";
 import { findHaproxy } from "../../metadata/net/haproxy/haproxy-process.ts";
+import { systemClock } from "../../platform/time.ts";
 import { newFolder } from "../harness/daemon.ts";
 import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
@@ -61,3 +63,29 @@ test.skipIf(whyNotReal() !== null)(
     expect(readFileSync(`/proc/${master}/status`, "utf8")).toMatch(/^Uid:\s+0\s/m);
   },
 );
+
+/** A command in the place of haproxy: a shell script that gets its arguments. */
+function scriptedHaproxy(script: string): { haproxy: Haproxy; text: string } {
+  const folder = newFolder();
+  const command = join(folder, "slow-haproxy");
+  writeFileSync(command, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
+  const haproxy = new Haproxy(command, folder, systemClock);
+  onTestFinished(async () => {
+    await haproxy.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const socket = join(folder, "listener.sock");
+  const timeouts = "timeout connect 1s\n  timeout client 1s\n  timeout server 1s";
+  const text = `global\n  maxconn 10\ndefaults\n  mode http\n  ${timeouts}\nfrontend f\n  bind ${socket}\n`;
+  return { haproxy, text };
+}
+
+test.skipIf(whyNotReal() !== null)("a haproxy that is executed late is waited for", async () => {
+  const { haproxy, text } = scriptedHaproxy('sleep 1.5\nexec -a haproxy haproxy "$@"');
+  expect(await haproxy.serve(text)).toEqual({ outcome: "ok" });
+});
+
+test.skipIf(whyNotReal() !== null)("a haproxy that ends at its start is told with its alerts", async () => {
+  const { haproxy, text } = scriptedHaproxy('echo "[ALERT]    (1) : nothing works"\nexit 1');
+  expect(await haproxy.serve(text)).toEqual({ outcome: "failed", problem: "nothing works" });
+});

@@ -36,6 +36,8 @@ export class Haproxy {
   readonly #logPath: string;
   readonly #clock: Clock;
   #pid: number | null = null;
+  /** Whether the one that was started here last has ended; one that was adopted is looked at. */
+  #childHasEnded = false;
   /** What it runs with; null: not known to run with what is written. */
   #running: string | null = null;
   /** Starts, reloads and stops under way. */
@@ -160,6 +162,10 @@ export class Haproxy {
     );
     closeSync(log);
     child.on("error", () => {});
+    this.#childHasEnded = false;
+    child.once("exit", () => {
+      if (child.pid === this.#pid) this.#childHasEnded = true;
+    });
     child.unref();
     this.#pid = child.pid ?? null;
   }
@@ -173,9 +179,9 @@ export class Haproxy {
         return this.#lastAlerts();
       if (now !== null && now.workerPid !== null && now.workerPid !== before?.workerPid) return null;
       await sleep(this.#clock, 20);
-      // Between the call and the program a new process does not look like haproxy yet.
-      if (!this.alive && this.#clock.monotonicMs() > deadline - RELOAD_MS_MAX + 500)
-        return this.#lastAlerts();
+      // Between the call and the program, which may take a busy machine long, a new process does not look like haproxy yet.
+      const hasEnded = before === null ? this.#childHasEnded : !this.alive;
+      if (hasEnded) return this.#lastAlerts();
     }
     return `haproxy did not serve within ${RELOAD_MS_MAX} ms: ${this.#lastAlerts()}`;
   }

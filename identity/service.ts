@@ -2,7 +2,7 @@
  * identity/: which VM has this address
  *
  *   query, wire        the question and the answer
- *   service            asks the sources in turn; daemon/build-identity.ts builds it
+ *   service            asks the one source of this node; daemon/build-identity.ts says which
  *   holding, compose   held addresses, and the identity composed of them
  *   allocation-source  what a source of allocations provides, and which of its answers is meant
  *   sources/           one file for each source of answers

@@ -54,11 +54,11 @@ export class VirtualTime {
     return work;
   }
 
-  /** Lets time pass until something is so. Throws an Error when nothing is left that could make it so. */
-  async until(isSo: () => boolean, what: string): Promise<void> {
+  /** Lets time pass until the condition holds. Throws an Error when nothing is left that could make it so. */
+  async until(holds: () => boolean, what: string): Promise<void> {
     for (;;) {
       await settled();
-      if (isSo()) return;
+      if (holds()) return;
       if (!this.step()) throw new Error(`nothing will ever bring ${what}`);
     }
   }

@@ -103,7 +103,7 @@ export interface PageRequest {
  * before. The storage enforces that (network, address) is unique, so two writers can never both succeed. All addresses
  * of one attachment are allocated, or none.
  *
- * Both methods resolve when their effect is durable. They reject only with a StorageFault; then nothing was promised
+ * All methods resolve when their effect is durable. They reject only with a StorageFault; then nothing was promised
  * and the request may be repeated.
  * See docs/decisions/0001.
  */

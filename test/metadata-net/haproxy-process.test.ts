@@ -89,3 +89,12 @@ test.skipIf(whyNotReal() !== null)("a haproxy that ends at its start is told wit
   const { haproxy, text } = scriptedHaproxy('echo "[ALERT]    (1) : nothing works"\nexit 1');
   expect(await haproxy.serve(text)).toEqual({ outcome: "failed", problem: "nothing works" });
 });
+
+test.skipIf(whyNotReal() !== null)(
+  "reloads in a row are no ends, although each executes haproxy anew",
+  async () => {
+    const { haproxy, text } = scriptedHaproxy('exec -a haproxy haproxy "$@"');
+    for (let reload = 0; reload < 20; reload += 1)
+      expect(await haproxy.serve(text, true)).toEqual({ outcome: "ok" });
+  },
+);

@@ -36,8 +36,8 @@ export class Haproxy {
   readonly #logPath: string;
   readonly #clock: Clock;
   #pid: number | null = null;
-  /** Whether the one that was started here last has ended; one that was adopted is looked at. */
-  #childHasEnded = false;
+  /** Whether the one that was started here has ended; null: it was adopted, and is looked at. */
+  #childHasEnded: boolean | null = null;
   /** What it runs with; null: not known to run with what is written. */
   #running: string | null = null;
   /** Starts, reloads and stops under way. */
@@ -55,6 +55,7 @@ export class Haproxy {
   /** Takes over one that an earlier process of ours has left. */
   adopt(): number | null {
     this.#pid = findHaproxy(this.#configPath).master;
+    this.#childHasEnded = null;
     return this.#pid;
   }
 
@@ -179,9 +180,9 @@ export class Haproxy {
         return this.#lastAlerts();
       if (now !== null && now.workerPid !== null && now.workerPid !== before?.workerPid) return null;
       await sleep(this.#clock, 20);
-      // Between the call and the program, which may take a busy machine long, a new process does not look like haproxy yet.
-      const hasEnded = before === null ? this.#childHasEnded : !this.alive;
-      if (hasEnded) return this.#lastAlerts();
+      // While it is executed, at its start and at every reload, a process does not look like haproxy for a moment.
+      const looksEnded = !this.alive && this.#clock.monotonicMs() > deadline - RELOAD_MS_MAX + 500;
+      if (this.#childHasEnded ?? looksEnded) return this.#lastAlerts();
     }
     return `haproxy did not serve within ${RELOAD_MS_MAX} ms: ${this.#lastAlerts()}`;
   }

@@ -17,7 +17,7 @@ let cluster: Cluster;
 let api: HttpKubeApi;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory" });
+  world = await World.start({ api: "server" });
   ({ cluster } = world);
   api = new HttpKubeApi(loadKubeConfig(cluster.kubeconfig("admin")), systemClock);
 });

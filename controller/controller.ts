@@ -6,6 +6,8 @@
  *   adoption         claims that list an address nobody has recorded; pod-adoption, owner-pods: the same of pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, udn-conditions
+ *   capi/            machines of Cluster API
+ *   followed-resources  copies that are believed or doubted together
  *   periodic-task, observations  how often, and how long something must have been true
  */
 
@@ -19,6 +21,7 @@ import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
 import { type Clock, randomUuid, sleep } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
+import { MachineCaches } from "./capi/machine-caches.ts";
 import { LEASE_RETRY_MS, LeaderLease } from "./lease.ts";
 import { ControllerMetrics } from "./metrics.ts";
 import { NetworkImports } from "./network-imports.ts";
@@ -58,6 +61,7 @@ export class Controller {
   readonly #api: OpenKubeApi;
   readonly #metrics: ControllerMetrics;
   readonly #watched: Watched;
+  readonly #machineCaches: MachineCaches;
   readonly #lease: LeaderLease;
   readonly #sweeper: Sweeper;
   readonly #adoption: Adoption;
@@ -101,6 +105,20 @@ export class Controller {
       log,
     );
     this.#watched = watched;
+    this.#machineCaches = new MachineCaches(
+      api,
+      {
+        claim: () => {},
+        claimGone: () => {},
+        address: () => {},
+        addressGone: () => {},
+        pool: () => {},
+        poolGone: () => {},
+        cluster: () => {},
+        clusterGone: () => {},
+      },
+      log,
+    );
     this.#lease = new LeaderLease({ ...shared, namespace, identity });
     this.#sweeper = new Sweeper({
       ...shared,
@@ -147,7 +165,7 @@ export class Controller {
       overdueSeconds: () => this.#sweeper.overdueSeconds,
       conflicts: () => this.#adoption.conflictCount,
       leads: () => this.#lease.leads,
-      resources: () => watched.synced,
+      resources: () => ({ ...watched.synced, ...this.#machineCaches.synced }),
     });
     const sweepMs = settings.sweepIntervalSeconds * 1_000;
     const task = (
@@ -182,6 +200,7 @@ export class Controller {
     const { metricsAddress } = this.#settings;
     this.#log.info({ ...metricsAddress, identity: this.#identity }, "listening");
     this.#watched.start();
+    this.#machineCaches.start();
     this.#udnConditions.start();
     for (const task of Object.values(this.#tasks)) task.start();
   }
@@ -194,7 +213,13 @@ export class Controller {
     await Promise.race([ended, sleep(this.#clock, STOP_GRACE_MS)]);
     await this.#lease.stepDown();
     this.#api.close();
-    await Promise.all([ended, this.#watched.stop(), this.#udnConditions.stop(), this.#health.close()]);
+    await Promise.all([
+      ended,
+      this.#watched.stop(),
+      this.#machineCaches.stop(),
+      this.#udnConditions.stop(),
+      this.#health.close(),
+    ]);
   }
 
   /** Where HTTP is served, once it is: the port that was chosen for port 0. */

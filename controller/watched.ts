@@ -22,8 +22,8 @@ import {
   PODS_PATH,
 } from "../kube/objects.ts";
 import type { Reflected } from "../kube/reflected-items.ts";
-import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
 import { projectClaim } from "../kube/views/claim-view.ts";
+import { type FollowedLog, FollowedResources } from "./followed-resources.ts";
 
 /** Called when something relevant has changed. */
 export interface WatchedEvents {
@@ -38,7 +38,6 @@ export interface WatchedEvents {
   readonly definitionsChanged: () => void;
 }
 
-type ReflectorLog = ReflectorOptions<Reflected>["log"];
 interface CachedNode extends Reflected, NodeFact {}
 interface CachedNetwork extends Reflected {
   readonly object: IPNetwork;
@@ -55,21 +54,17 @@ export class Watched implements Caches {
   readonly networks: Cache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
   readonly catalog: DefinitionCatalog;
-  readonly #api: KubeApi;
-  readonly #log: ReflectorLog;
-  readonly #reflectors = new Map<Resource, Reflector<never>>();
-  readonly #states = new Map<Resource, ReflectorState>();
+  readonly #followed: FollowedResources<Resource>;
 
-  constructor(api: KubeApi, events: WatchedEvents, log: ReflectorLog) {
-    this.#api = api;
+  constructor(api: KubeApi, events: WatchedEvents, log: FollowedLog) {
     this.catalog = new DefinitionCatalog(api.clock);
-    this.#log = log;
-    this.allocations = this.#follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
+    this.#followed = new FollowedResources(api, log);
+    this.allocations = this.#followed.follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
       project: projectAllocation,
       onUpsert: ({ object }) => events.allocationChanged(object.spec?.network),
       onDelete: ({ object }) => events.allocationChanged(object.spec?.network),
     });
-    this.claims = this.#follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {
+    this.claims = this.#followed.follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {
       project: (object) => {
         const view = projectClaim(object);
         return { ...view, fact: claimFact(view) };
@@ -79,7 +74,7 @@ export class Watched implements Caches {
       },
       onDelete: events.somethingEnded,
     });
-    this.pods = this.#follow<SweptPod>("pods", PODS_PATH, {
+    this.pods = this.#followed.follow<SweptPod>("pods", PODS_PATH, {
       project: projectSweptPod,
       onUpsert: (pod, previous) => {
         if (pod.terminal && previous?.terminal === false) events.somethingEnded();
@@ -90,7 +85,7 @@ export class Watched implements Caches {
         events.somethingEnded();
       },
     });
-    this.nodes = this.#follow<CachedNode>("nodes", NODES_PATH, {
+    this.nodes = this.#followed.follow<CachedNode>("nodes", NODES_PATH, {
       project: (object) => {
         const { name, uid, resourceVersion } = object.metadata;
         return { key: name, uid, resourceVersion, ...nodeFact(object) };
@@ -98,7 +93,7 @@ export class Watched implements Caches {
       onUpsert: () => {},
       onDelete: events.somethingEnded,
     });
-    this.networks = this.#follow<CachedNetwork>("networks", NETWORKS_PATH, {
+    this.networks = this.#followed.follow<CachedNetwork>("networks", NETWORKS_PATH, {
       project: (object) => {
         const { name, uid, resourceVersion } = object.metadata;
         return { key: name, uid, resourceVersion, object };
@@ -113,7 +108,12 @@ export class Watched implements Caches {
         events.definitionsChanged();
       },
     });
-    this.#follow<NadView>("nads", NADS_PATH, {
+    this.#followed.follow<NadView>("nads", NADS_PATH, {
+      // Nothing of a network must be missed; there are few of them.
+      quorum: true,
+      onState: (state) => {
+        if (state !== "watching") this.catalog.interrupted();
+      },
       project: projectNad,
       onUpsert: (nad) => {
         this.catalog.upsert(nad);
@@ -134,71 +134,25 @@ export class Watched implements Caches {
   }
 
   start(): void {
-    for (const reflector of this.#reflectors.values()) reflector.start();
+    this.#followed.start();
   }
 
-  async stop(): Promise<void> {
-    await Promise.all([...this.#reflectors.values()].map((reflector) => reflector.stop()));
+  stop(): Promise<void> {
+    return this.#followed.stop();
   }
 
-  /**
-   * Why the caches cannot be relied upon; null: they can. A resource without a definition is no reason: its objects are
-   * unknown.
-   */
+  /** Why the caches cannot be relied upon; null: they can. */
   get doubt(): string | null {
-    for (const [resource, reflector] of this.#reflectors) {
-      if (!reflector.synced && !reflector.missing) return `the ${resource} are not listed yet`;
-      if (this.#states.get(resource) === "away") return `the ${resource} cannot be followed: no contact`;
-    }
-    return null;
+    return this.#followed.doubt;
   }
 
   /** Whether each resource's objects are known, and its watch is up. */
   get synced(): Record<string, boolean> {
-    return Object.fromEntries([...this.#reflectors.keys()].map((one) => [one, this.#isKnown(one)]));
+    return this.#followed.synced;
   }
 
   /** Whether every NAD is known, so that nothing of a network is missed. */
   get definitionsKnown(): boolean {
-    return this.#isKnown("nads");
-  }
-
-  #isKnown(resource: Resource): boolean {
-    const reflector = this.#reflectors.get(resource);
-    return reflector?.synced === true && !reflector.missing && this.#states.get(resource) !== "away";
-  }
-
-  #follow<T extends Reflected>(
-    resource: Resource,
-    path: string,
-    hooks: {
-      // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; `project` makes something of them
-      readonly project: (object: any) => T;
-      readonly onUpsert: (item: T, previous: T | undefined) => void;
-      readonly onDelete: (item: T) => void;
-    },
-  ): Cache<T> {
-    const reflector = new Reflector<T>({
-      api: this.#api,
-      path,
-      // Nothing of a network must be missed; there are few of them.
-      ...(resource === "nads" ? {} : { query: { resourceVersion: "0" } }),
-      log: this.#log,
-      onState: (state) => {
-        this.#states.set(resource, state);
-        if (resource === "nads" && state !== "watching") this.catalog.interrupted();
-      },
-      ...hooks,
-    });
-    this.#reflectors.set(resource, reflector as unknown as Reflector<never>);
-    const isKnown = () => this.#isKnown(resource);
-    return {
-      get items() {
-        return reflector.items;
-      },
-      get known() {
-        return isKnown();
-      },
-    };
+    return this.#followed.isKnown("nads");
   }
 }

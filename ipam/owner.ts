@@ -6,8 +6,8 @@ export interface OwnerKindRow {
   readonly say: string;
   /** It keeps its addresses without attachments, until it is deleted. Other kinds lose them with the last one. */
   readonly outlivesAttachments: boolean;
-  /** What ends it: the end of its claim, of its pod, or of the last node where it could run. */
-  readonly endsWith: "claim" | "pod" | "nodes";
+  /** What ends it: the end of its claim, of its pod, of the last node where it could run, or of its own object. */
+  readonly endsWith: "claim" | "pod" | "nodes" | "object";
   /** It is a container itself: its UID is the container ID, by which its attachments are found. */
   readonly isContainer: boolean;
 }
@@ -38,6 +38,20 @@ export const OWNER_KINDS = {
     endsWith: "nodes",
     isContainer: true,
   },
+  addressClaim: {
+    object: "IPAddressClaim",
+    say: "machine claim {namespace}/{name}",
+    outlivesAttachments: true,
+    endsWith: "object",
+    isContainer: false,
+  },
+  machineData: {
+    object: "Metal3Data",
+    say: "machine data {namespace}/{name} ({interface})",
+    outlivesAttachments: true,
+    endsWith: "object",
+    isContainer: false,
+  },
 } as const satisfies Record<string, OwnerKindRow>;
 
 type OwnerKind = keyof typeof OWNER_KINDS;
@@ -53,12 +67,17 @@ export type OwnerObject = (typeof OWNER_KINDS)[OwnerKind]["object"];
  */
 export interface Owner {
   readonly kind: OwnerKind;
-  /** UID of the IPAMClaim or pod; the container ID for a container outside Kubernetes. */
+  /** UID of the object; the container ID for a container outside Kubernetes; `pool:<UID>` of a preallocation. */
   readonly uid: string;
-  /** Interface name inside the pod or container; "" for an owner that is not tied to one interface. */
+  /**
+   * Interface name inside the pod or container; the pool of a Metal3Data; "" for an owner that is not tied to one
+   * interface.
+   */
   readonly interface: string;
   readonly namespace: string;
   readonly name: string;
+  /** Cluster API's cluster of a machine, in the same namespace; for people and for moves of a cluster. */
+  readonly cluster?: string | undefined;
 }
 
 export function sameOwner(
@@ -89,7 +108,7 @@ export function ownerWithoutClaim({
 
 /** The owner in one line, for operators: `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9… (eth0)`. */
 export function describeOwner(owner: Owner): string {
-  return OWNER_KINDS[owner.kind].say.replace(/\{(\w+)\}/g, (_, name: keyof Owner) => owner[name]);
+  return OWNER_KINDS[owner.kind].say.replace(/\{(\w+)\}/g, (_, name: keyof Owner) => owner[name] ?? "");
 }
 
 /** Names of the kinds of which something holds. */

@@ -3,7 +3,9 @@
  *
  *   kube-api                  the port; client/: retries; http/ and fake/ carry it
  *   objects, object-names     the objects on the wire; views/: the fields kept of each kind
- *   reflector, reflected-items, reflector-timings   a list and its watch, mirrored in memory
+ *   reflector, reflector-options, reflector-timings, reflected-items, collection-paths
+ *                             a list and its watch, mirrored in memory
+ *   cluster-api               the names of Cluster API
  *   object-client             reads and writes of single objects; answers: the meaning of status codes
  *   events, backoff, turn-budget
  */

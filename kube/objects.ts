@@ -6,6 +6,7 @@ const GROUP = "ipam.holdfast.dev";
 export const API_VERSION = `${GROUP}/v1alpha1`;
 export const ALLOCATIONS_PATH = `/apis/${API_VERSION}/ipallocations`;
 export const NETWORKS_PATH = `/apis/${API_VERSION}/ipnetworks`;
+export const ADDRESS_POOLS_PATH = `/apis/${API_VERSION}/addresspools`;
 export const CLAIMS_PATH = "/apis/k8s.cni.cncf.io/v1alpha1/ipamclaims";
 export const NADS_PATH = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions";
 export const PODS_PATH = "/api/v1/pods";
@@ -53,6 +54,8 @@ export interface AllocationOwner {
   readonly uid: string;
   /** "" for a claim. */
   readonly interface: string;
+  /** Cluster API's cluster of a machine, in the same namespace. */
+  readonly cluster?: string;
 }
 
 export interface AllocationAttachment {
@@ -120,6 +123,8 @@ export interface IPNetwork {
     readonly cooling?: string;
     readonly free?: string;
     readonly importedFrom?: readonly ImportSource[];
+    /** Clusters of Cluster API, `namespace/name`, that were paused when they were last seen, as during a move. */
+    readonly pausedClusters?: readonly string[];
     readonly conditions?: readonly import("../ipam/claim-conditions.ts").ClaimCondition[];
   };
 }

@@ -1,9 +1,12 @@
 import { type Clock, sleep } from "../platform/time.ts";
 import { Backoff } from "./backoff.ts";
-import { ApiAway, type KubeApi, ListRefused, type WatchEnd } from "./kube-api.ts";
-import { type ItemHooks, type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
+import { CollectionPaths } from "./collection-paths.ts";
+import { ApiAway, ListRefused, type WatchEnd } from "./kube-api.ts";
+import { type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
+import type { ReflectorOptions, ReflectorState } from "./reflector-options.ts";
 import { type ReflectorTimings, TIMINGS } from "./reflector-timings.ts";
 
+export type { ReflectorOptions, ReflectorState } from "./reflector-options.ts";
 export type { ReflectorTimings } from "./reflector-timings.ts";
 
 /** Useless watches in a row after which to list again: the version they begin at may be wrong. */
@@ -14,35 +17,6 @@ const BAD_REQUEST = 400;
 const FORBIDDEN = 403;
 
 /**
- * The state of a reflector. `away`: waiting to retry. `missing`: the resource has no definition. `forbidden`: no
- * permission to list it.
- */
-export type ReflectorState = "listing" | "watching" | "missing" | "forbidden" | "away";
-
-export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
-  readonly api: KubeApi;
-  /** Of the collection. */
-  readonly path: string;
-  /**
-   * `labelSelector`, `fieldSelector`; `resourceVersion: "0"` lets the first list come from the server's cache, and
-   * later ones too where they are not older than what is known.
-   */
-  readonly query?: Readonly<Record<string, string>>;
-  readonly metadataOnly?: boolean;
-  /** A refusal (403) means that there is nothing for us, and empties the copy; otherwise it counts as being away. */
-  readonly forbiddenIsEmpty?: boolean;
-  /** After the first complete list. */
-  readonly onSynced?: () => void;
-  /** `problem` says why, for "away" and "forbidden". */
-  readonly onState?: (state: ReflectorState, problem: string) => void;
-  /** Each event and bookmark of the watch brings a version. */
-  readonly onVersion?: (resourceVersion: string) => void;
-  /** Contact was lost and is there again: what follows from an unbroken watch must be checked again. */
-  readonly lostTouch?: () => void;
-  readonly timings?: Partial<ReflectorTimings>;
-}
-
-/**
  * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Replaced objects are recognised by
  * UID, even if the deletion was missed. The copy stays while the server is away or the definition is missing.
  */
@@ -51,6 +25,7 @@ export class Reflector<T extends Reflected> {
   readonly #timings: ReflectorTimings;
   readonly #clock: Clock;
   readonly #reflected: ReflectedItems<T>;
+  readonly #paths: CollectionPaths;
   #backoff: Backoff;
   readonly #life = new AbortController();
   readonly #waiting = new Set<() => void>();
@@ -80,6 +55,7 @@ export class Reflector<T extends Reflected> {
     this.#timings = { ...TIMINGS, ...options.timings };
     this.#clock = options.api.clock;
     this.#reflected = new ReflectedItems(options, this.#clock);
+    this.#paths = new CollectionPaths(options.path, options.otherPaths);
     const { retryMsMin, retryMsMax, firstRetryMsMax } = this.#timings;
     this.#backoff = new Backoff(retryMsMin, Math.min(firstRetryMsMax, retryMsMax), this.#clock);
   }
@@ -97,6 +73,11 @@ export class Reflector<T extends Reflected> {
   /** Whether the server does not know the resource. Known objects stay until a list succeeds. */
   get missing(): boolean {
     return this.#missing;
+  }
+
+  /** The path of the collection that is listed and watched. */
+  get servedPath(): string {
+    return this.#paths.current;
   }
 
   /** Whether there is no permission to list, with `forbiddenIsEmpty`. */
@@ -164,13 +145,13 @@ export class Reflector<T extends Reflected> {
   }
 
   async #list(): Promise<void> {
-    const { api, path, metadataOnly = false } = this.#options;
+    const { api, metadataOnly = false } = this.#options;
     const { signal } = this.#life;
     const listed: Listed<T> = new Map();
     this.#setState("listing", "");
     try {
       const answer = await api.list({
-        path,
+        path: this.#paths.current,
         query: this.#listQuery(),
         metadataOnly,
         each: (object) => this.#reflected.collect(listed, object),
@@ -203,6 +184,7 @@ export class Reflector<T extends Reflected> {
     this.#lastVersion = resourceVersion;
     this.#quorum = false;
     this.#missing = false;
+    this.#paths.served();
     this.#refusedMs = null;
     this.#quickEnds = 0;
     this.#regained();
@@ -215,6 +197,7 @@ export class Reflector<T extends Reflected> {
   }
 
   async #waitForDefinition(): Promise<void> {
+    if (this.#paths.notServed()) return;
     if (!this.#missing)
       this.#options.log.info(`${this.#options.path}: not served; waiting for its definition to be installed`);
     this.#missing = true;
@@ -238,7 +221,7 @@ export class Reflector<T extends Reflected> {
   }
 
   async #watch(resourceVersion: string): Promise<void> {
-    const { api, path, query, metadataOnly = false } = this.#options;
+    const { api, query, metadataOnly = false } = this.#options;
     const { stallMs, quickMs } = this.#timings;
     const startMs = this.#clock.monotonicMs();
     const ends = new AbortController();
@@ -253,7 +236,7 @@ export class Reflector<T extends Reflected> {
     });
     this.#life.signal.addEventListener("abort", stop);
     const end = await api.watch({
-      path,
+      path: this.#paths.current,
       query: this.#watchQuery(query),
       metadataOnly,
       resourceVersion,

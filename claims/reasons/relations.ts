@@ -132,6 +132,7 @@ export function judge(
   const { endsWith } = OWNER_KINDS[kind];
   if (endsWith === "nodes") return judgeContainers(allocation, facts, rules);
   if (!isNamed(owner)) return { kind: "report", why: "owner-incomplete" };
+  if (endsWith === "object") return UNKNOWN_KEPT;
   return endsWith === "claim"
     ? judgeClaims(allocation, address, facts, rules)
     : judgePods(allocation, facts, rules);

@@ -6,6 +6,7 @@
  *   network-selection, selection-element, claim-reference   what a pod requests
  *   claim-view, claim-status-patch        an IPAMClaim
  *   vmi-view, content-annotations, tenant-objects   a VM and its owner's content
+ *   address-pool-view, machine-claim-view, conditions   pools, and what machines of Cluster API ask of them
  *   service-view, whereabouts
  */
 

@@ -4,14 +4,21 @@ import type { AttachWant } from "../../allocations.ts";
 
 /** An owner in the form of IPAllocation objects. */
 export function toAllocationOwner(owner: Owner): AllocationOwner {
-  const { namespace, name, uid, interface: interfaceName } = owner;
-  return { kind: OWNER_KINDS[owner.kind].object, namespace, name, uid, interface: interfaceName };
+  const { namespace, name, uid, interface: interfaceName, cluster } = owner;
+  return {
+    kind: OWNER_KINDS[owner.kind].object,
+    namespace,
+    name,
+    uid,
+    interface: interfaceName,
+    ...(cluster === undefined ? {} : { cluster }),
+  };
 }
 
 export function fromAllocationOwner(owner: AllocationOwner): Owner {
   const kind = kindOfObject(owner.kind);
-  const { uid, namespace = "", name = "", interface: interfaceName = "" } = owner;
-  return { kind, uid, interface: interfaceName, namespace, name };
+  const { uid, namespace = "", name = "", interface: interfaceName = "", cluster } = owner;
+  return { kind, uid, interface: interfaceName, namespace, name, ...(cluster ? { cluster } : {}) };
 }
 
 /** As describeOwner; an owner of a kind that only a later release knows is named by its object. */

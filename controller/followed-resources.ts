@@ -1,0 +1,98 @@
+import type { Cache } from "../claims/reasons/caches.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import type { Reflected } from "../kube/reflected-items.ts";
+import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
+
+export type FollowedLog = ReflectorOptions<Reflected>["log"];
+
+/** The followed copy of a resource. */
+export interface FollowedCache<T> extends Cache<T> {
+  /** The path of the collection in the version that is served. */
+  readonly path: string;
+  /** The resource has no definition. */
+  readonly missing: boolean;
+}
+
+/** How a resource is followed, and what is told of it. */
+export type FollowHooks<T extends Reflected> = Pick<
+  ReflectorOptions<T>,
+  "project" | "onUpsert" | "onDelete" | "otherPaths" | "metadataOnly" | "onState"
+> & {
+  /** The first list must not come from the server's cache. */
+  readonly quorum?: boolean;
+};
+
+/** Reflectors of several resources, which are believed or doubted together. */
+export class FollowedResources<Resource extends string> {
+  readonly #api: KubeApi;
+  readonly #log: FollowedLog;
+  readonly #reflectors = new Map<Resource, Reflector<never>>();
+  readonly #states = new Map<Resource, ReflectorState>();
+
+  constructor(api: KubeApi, log: FollowedLog) {
+    this.#api = api;
+    this.#log = log;
+  }
+
+  /** Before `start`. */
+  follow<T extends Reflected>(resource: Resource, path: string, hooks: FollowHooks<T>): FollowedCache<T> {
+    const { quorum = false, onState, ...rest } = hooks;
+    const reflector = new Reflector<T>({
+      api: this.#api,
+      path,
+      ...(quorum ? {} : { query: { resourceVersion: "0" } }),
+      log: this.#log,
+      onState: (state, problem) => {
+        this.#states.set(resource, state);
+        onState?.(state, problem);
+      },
+      ...rest,
+    });
+    this.#reflectors.set(resource, reflector as unknown as Reflector<never>);
+    const isKnown = () => this.isKnown(resource);
+    return {
+      get items() {
+        return reflector.items;
+      },
+      get known() {
+        return isKnown();
+      },
+      get path() {
+        return reflector.servedPath;
+      },
+      get missing() {
+        return reflector.missing;
+      },
+    };
+  }
+
+  start(): void {
+    for (const reflector of this.#reflectors.values()) reflector.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#reflectors.values()].map((reflector) => reflector.stop()));
+  }
+
+  /**
+   * Why the copies cannot be relied upon; null: they can. A resource without a definition is no reason: its objects are
+   * unknown.
+   */
+  get doubt(): string | null {
+    for (const [resource, reflector] of this.#reflectors) {
+      if (!reflector.synced && !reflector.missing) return `the ${resource} are not listed yet`;
+      if (this.#states.get(resource) === "away") return `the ${resource} cannot be followed: no contact`;
+    }
+    return null;
+  }
+
+  /** Whether each resource's objects are known, and its watch is up. */
+  get synced(): Record<string, boolean> {
+    return Object.fromEntries([...this.#reflectors.keys()].map((one) => [one, this.isKnown(one)]));
+  }
+
+  isKnown(resource: Resource): boolean {
+    const reflector = this.#reflectors.get(resource);
+    return reflector?.synced === true && !reflector.missing && this.#states.get(resource) !== "away";
+  }
+}

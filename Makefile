@@ -4,6 +4,7 @@
 # make lint    Biome, tsc, knip, the tidy test
 # make format  what Biome can mend, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
+# make release   what clusterctl installs: dist/release/ipam-components.yaml, metadata.yaml
 # make install PREFIX=/usr/local DESTDIR= NODE=   the built files, the plugin binary into CNI_BIN
 # make uninstall   takes them and the units away, and names what it leaves
 
@@ -29,7 +30,7 @@ BUNDLED := $(shell find cli controller daemon admin cni metadata identity claims
 NODE_PREFIX := $(shell node -p 'path.resolve(process.execPath, "../..")' 2>/dev/null)
 NODE_HEADERS := $(if $(wildcard $(NODE_PREFIX)/include/node/node.h),npm_config_nodedir=$(NODE_PREFIX))
 
-.PHONY: build demo test lint format bench install uninstall clean system-packages
+.PHONY: build demo test lint format bench release install uninstall clean system-packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -84,6 +85,9 @@ format: node_modules/.installed
 
 bench: system-packages build
 	node bench/run.mjs
+
+release: build
+	node tools/release.mjs
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/holdfast/bin $(DESTDIR)$(PREFIX)/lib/holdfast/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)

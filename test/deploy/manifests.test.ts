@@ -6,7 +6,7 @@ import { HOLDFAST, run, SHIM } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
 import { LEDGER_COLUMNS, NETWORK, NETWORK_COLUMNS, SAMPLE, WRONG } from "./ledger.ts";
-import { isAllowed, MAY, MAY_NOT } from "./rights.ts";
+import { isAllowed, MAY, MAY_NOT, OWN_MODE_MAY, OWN_MODE_MAY_NOT } from "./rights.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const DEPLOY = join(ROOT, "deploy");
@@ -17,6 +17,9 @@ const listed = (folder: string): string[] =>
 const FILES: string[] = [...listed("crds"), ...listed("")];
 /** The optional part. */
 const METADATA: KubeObject = readManifests(join(DEPLOY, "metadata/kustomization.yaml"))[0];
+/** Own mode of machine data, and its definitions, which CAPM3 has too. */
+const MACHINE_DEFINITIONS: string[] = listed("machines/crds");
+const MACHINE_RIGHTS: string[] = listed("machines");
 /** For servers that have ValidatingAdmissionPolicies: 1.30 and later. */
 const ADMISSION: KubeObject = readManifests(join(DEPLOY, "admission/kustomization.yaml"))[0];
 const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
@@ -28,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.stop());
 
-const objects = () => FILES.flatMap((file) => readManifests(join(DEPLOY, file)));
+const objects = () => [...FILES, ...MACHINE_DEFINITIONS].flatMap((file) => readManifests(join(DEPLOY, file)));
 const find = (kind: string): KubeObject => objects().find((object) => object.kind === kind);
 test("the kustomization lists every manifest", async () => {
   const { stdout } = await run("find", [DEPLOY, "-name", "*.yaml", "-printf", "%P\n"]);
@@ -37,8 +40,21 @@ test("the kustomization lists every manifest", async () => {
     (one) => `metadata/${one}`,
   );
   const admission = [...ADMISSION.resources, "kustomization.yaml"].map((one) => `admission/${one}`);
+  const machines = [
+    ...MACHINE_DEFINITIONS,
+    ...MACHINE_RIGHTS,
+    "machines/kustomization.yaml",
+    "machines/crds/kustomization.yaml",
+  ];
   expect(
-    [...FILES, "kustomization.yaml", "crds/kustomization.yaml", ...optional, ...admission].sort(),
+    [
+      ...FILES,
+      "kustomization.yaml",
+      "crds/kustomization.yaml",
+      ...optional,
+      ...admission,
+      ...machines,
+    ].sort(),
   ).toEqual(there.sort());
 });
 
@@ -117,6 +133,23 @@ describe.each(["holdfast-node", "holdfast-controller"] as const)("the account %s
     const roles = objects().filter(({ kind, metadata }) => /Role$/.test(kind) && metadata.name === user);
     expect(roles.length).toBeGreaterThan(0);
     expect(JSON.stringify(roles)).not.toContain('"*"');
+  });
+});
+
+describe("own mode of machine data", () => {
+  beforeAll(() => cluster.apply(MACHINE_RIGHTS.flatMap((file) => readManifests(join(DEPLOY, file)))));
+  afterAll(async () => {
+    for (const file of MACHINE_RIGHTS)
+      for (const one of readManifests(join(DEPLOY, file)))
+        await cluster.api.delete(`${collectionOf(one)}/${one.metadata.name}`);
+  });
+
+  test.each(OWN_MODE_MAY)("lets the controller $verb $resource$subresource", async (right) => {
+    expect(await isAllowed(cluster, "holdfast-controller", right)).toBe(true);
+  });
+
+  test.each(OWN_MODE_MAY_NOT)("does not let it $verb $resource$subresource", async (right) => {
+    expect(await isAllowed(cluster, "holdfast-controller", right)).toBe(false);
   });
 });
 

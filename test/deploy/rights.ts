@@ -117,6 +117,34 @@ export const MAY_NOT = {
   ],
 } as const;
 
+const INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io";
+const DATA_KINDS = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
+
+/** What deploy/machines adds to the controller's rights. */
+export const OWN_MODE_MAY = [
+  ...DATA_KINDS.flatMap((kind) => [
+    ...rights(INFRASTRUCTURE, kind, "get list watch create delete"),
+    ...rights(INFRASTRUCTURE, `${kind}/status`, "patch"),
+    ...rights(INFRASTRUCTURE, `${kind}/finalizers`, "update"),
+  ]),
+  ...rights(INFRASTRUCTURE, "metal3machines", "get list watch"),
+  ...rights(INFRASTRUCTURE, "metal3machines/status", "patch"),
+  ...rights("cluster.x-k8s.io", "machines", "get list watch"),
+  ...rights("metal3.io", "baremetalhosts", "get list watch patch"),
+  ...rights("ipam.cluster.x-k8s.io", "ipaddressclaims", "create"),
+  ...rights("", "secrets", "create"),
+];
+
+export const OWN_MODE_MAY_NOT = [
+  ...rights("", "secrets", "get list watch update patch delete"),
+  ...DATA_KINDS.flatMap((kind) => rights(INFRASTRUCTURE, kind, "update patch deletecollection")),
+  ...rights(INFRASTRUCTURE, "metal3machines", "create update patch delete"),
+  ...rights("cluster.x-k8s.io", "machines", "create update patch delete"),
+  ...rights("metal3.io", "baremetalhosts", "create update delete"),
+  ...rights("ipam.cluster.x-k8s.io", "ipaddressclaims", "update patch delete"),
+  ...rights("apiextensions.k8s.io", "customresourcedefinitions", "list watch update patch delete"),
+];
+
 /** Whether a user has a right, by the API server's own answer. */
 export async function isAllowed(cluster: TestCluster, user: ClusterUser, right: Right): Promise<boolean> {
   const api = cluster.apiAs(user);

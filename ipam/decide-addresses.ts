@@ -12,6 +12,8 @@ export interface HeldAddress extends InterfaceAddress {
   readonly state: "bound" | "cooling";
   /** The address was filled in by somebody else (a claim with prefilled status); Holdfast did not choose it. */
   readonly adopted: boolean;
+  /** It is recorded for an owner that this one succeeds, and is taken over. */
+  readonly former?: boolean;
 }
 
 export interface AddressQuestion {
@@ -20,11 +22,13 @@ export interface AddressQuestion {
   readonly pools: readonly Pool[];
   readonly held: readonly HeldAddress[];
   readonly requested: readonly RequestedAddress[];
-  /** UID of the claim: the search starts at its hash. null for a pod or container. */
+  /** The search starts at its hash; null for a pod or container. See searchSeed. */
   readonly seed: string | null;
   readonly nowMs: number;
   /** Owner of an address, for messages. */
   readonly holderOf: (address: Address) => string | null;
+  /** A requested address is given although it still cools down after another owner. */
+  readonly givesCooling?: boolean;
 }
 
 /** One address to be reserved: the first candidate that the store accepts. */
@@ -174,7 +178,7 @@ export function slotOf(
   request: RequestedAddress | null,
 ): Slot | Refusal {
   const { rangeSet } = pool;
-  // Nothing is bound here, so everything that the owner has is cooling.
+  // Nothing is bound to the owner itself here: this is cooling, or passes to it.
   const own = question.held
     .filter(({ address }) => address.family === rangeSet.family && rangeSet.usable.contains(address.value))
     .map(({ address }) => address.value);
@@ -197,7 +201,7 @@ function* ownFirst(own: readonly bigint[], others: Iterable<bigint>): Generator<
 }
 
 function whyNotGiven(
-  { definition, nowMs, holderOf }: AddressQuestion,
+  { definition, nowMs, holderOf, givesCooling = false }: AddressQuestion,
   pool: Pool,
   request: RequestedAddress,
 ): Refusal | null {
@@ -207,7 +211,7 @@ function whyNotGiven(
     case "free":
       return null;
     case "cooling":
-      return refuse("ADDRESS_COOLING", { address, network });
+      return givesCooling ? null : refuse("ADDRESS_COOLING", { address, network });
     case "allocated":
       return refuse("ADDRESS_TAKEN", {
         address,

@@ -1,12 +1,35 @@
-import { type AddressQuestion, assignRequests, type Slot, slotOf } from "./decide-addresses.ts";
+import {
+  type AddressQuestion,
+  assignRequests,
+  type HeldAddress,
+  type Slot,
+  slotOf,
+} from "./decide-addresses.ts";
+import type { NetworkDefinition } from "./definition/network-definition.ts";
+import type { RequestedAddress } from "./definition/requested-address.ts";
 import { type Refusal, refuse } from "./refusals.ts";
-import { type Family, sameAddress } from "./space/address.ts";
+import { compareAddresses, type Family, sameAddress } from "./space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "./space/cidr.ts";
+import type { IntervalSet } from "./space/interval-set.ts";
+import { describeIntervals, narrowedRangeSet } from "./space/range-set.ts";
 
-/** The addresses that an owner requests on a network: these very ones, or a number of each family. */
+/** The addresses that an owner requests on a network. */
 export type AddressRequest =
+  /** These very ones. */
   | { readonly kind: "addresses"; readonly addresses: readonly InterfaceAddress[] }
-  | { readonly kind: "count"; readonly perFamily: Readonly<Partial<Record<Family, number>>> };
+  /** A number of each family. */
+  | { readonly kind: "count"; readonly perFamily: Readonly<Partial<Record<Family, number>>> }
+  | SingleAddress;
+
+/** One address in all, of a part of the network. */
+export interface SingleAddress {
+  readonly kind: "single";
+  readonly family: Family;
+  /** The addresses that may be given, reserved ones included. What the owner has already may lie outside. */
+  readonly within: IntervalSet;
+  /** The only one that will do, unless the owner has one already; it may be cooling down. null: any. */
+  readonly requested: RequestedAddress | null;
+}
 
 export type ReservationQuestion = Omit<AddressQuestion, "requested"> & { readonly request: AddressRequest };
 
@@ -17,25 +40,68 @@ export type ReservationDecision =
 
 const FAMILIES = [4, 6] as const;
 
+/** The definition that a request is decided by: of a single address, that part of the network alone. */
+export function definitionFor(definition: NetworkDefinition, request: AddressRequest): NetworkDefinition {
+  if (request.kind !== "single") return definition;
+  const rangeSet = narrowedRangeSet(definition.rangeSets, request.family, request.within);
+  return {
+    ...definition,
+    rangeSets: rangeSet === null ? [] : [rangeSet],
+    fingerprint: `${definition.fingerprint} ${rangeSet?.fingerprint}`,
+  };
+}
+
 /**
  * The addresses for an owner without attachments. What it already holds counts towards the request, so a repeat gets
- * nothing more and an unfinished attempt is completed. Its own cooling addresses are tried first. All or nothing.
+ * nothing more and an unfinished attempt is completed. Its own cooling addresses, and those of an owner that it
+ * succeeds, are tried first. All or nothing. `definition` and `pools` are those of `definitionFor`.
  */
 export function decideReservation(question: ReservationQuestion): ReservationDecision {
   const { definition, request, held } = question;
   if (definition.rangeSets.length === 0)
     return { kind: "refuse", refusal: refuse("NETWORK_UNDEFINED", { network: definition.name }) };
-  const kept = held.filter(({ state }) => state === "bound");
-  const slots =
-    request.kind === "addresses"
-      ? slotsOfAddresses(question, request.addresses, kept)
-      : slotsOfCounts(question, request.perFamily, kept);
+  const own = held.filter(({ state, former }) => state === "bound" && !former);
+  const kept = request.kind === "single" ? lowestOf(own, request.family) : own;
+  const slots = slotsOf(question, kept);
   if ("code" in slots) return { kind: "refuse", refusal: slots };
   return {
     kind: "reserve",
     kept: kept.map(({ address, prefixLength }) => ({ address, prefixLength })),
     slots,
   };
+}
+
+function slotsOf(question: ReservationQuestion, kept: readonly InterfaceAddress[]): Slot[] | Refusal {
+  const { request } = question;
+  switch (request.kind) {
+    case "addresses":
+      return slotsOfAddresses(question, request.addresses, kept);
+    case "count":
+      return slotsOfCounts(question, request.perFamily, kept);
+    case "single":
+      return kept.length > 0 ? [] : slotOfSingle(question, request);
+  }
+}
+
+/** Of several that a race has left, every attempt names the same one. */
+function lowestOf(own: readonly HeldAddress[], family: Family): readonly HeldAddress[] {
+  return own
+    .filter(({ address }) => address.family === family)
+    .sort((a, b) => compareAddresses(a.address, b.address))
+    .slice(0, 1);
+}
+
+function slotOfSingle(question: ReservationQuestion, request: SingleAddress): Slot[] | Refusal {
+  const { requested, within, family } = request;
+  const { name: network } = question.definition;
+  const address = requested?.address;
+  if (address !== undefined && (address.family !== family || !within.contains(address.value)))
+    return refuse("ADDRESS_OUTSIDE", { address, network, subnets: describeIntervals(within, family) });
+  const asked = { ...restOf(question), requested: requested === null ? [] : [requested], givesCooling: true };
+  const placed = assignRequests(asked);
+  if ("code" in placed) return placed;
+  const slot = slotOf(asked, poolAt(question, 0), 0, requested);
+  return "code" in slot ? slot : [slot];
 }
 
 function slotsOfAddresses(
@@ -67,7 +133,7 @@ function slotsOfCounts(
   kept: readonly InterfaceAddress[],
 ): Slot[] | Refusal {
   const slots: Slot[] = [];
-  // Each cooling address is tried by one slot only.
+  // Each address of its own is tried by one slot only.
   let resting = restOf(question).held;
   for (const family of FAMILIES) {
     const had = kept.filter(({ address }) => address.family === family).length;
@@ -105,9 +171,14 @@ function nextSlot(question: ReservationQuestion, family: Family, slots: readonly
   return refusal;
 }
 
-/** The question without the addresses that the owner keeps: only its cooling ones can be reserved. */
+/**
+ * The question without the addresses that the owner keeps: its cooling ones first, then those that are taken over,
+ * Bound ones before cooling ones.
+ */
 function restOf(question: ReservationQuestion): ReservationQuestion {
-  return { ...question, held: question.held.filter(({ state }) => state === "cooling") };
+  const rank = ({ state, former }: HeldAddress) => (former ? (state === "bound" ? 1 : 2) : 0);
+  const held = question.held.filter(({ state, former }) => state === "cooling" || former);
+  return { ...question, held: held.toSorted((a, b) => rank(a) - rank(b)) };
 }
 
 function poolAt({ pools }: ReservationQuestion, index: number) {

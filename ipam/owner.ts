@@ -6,6 +6,11 @@ export interface OwnerKindRow {
   readonly say: string;
   /** It keeps its addresses without attachments, until it is deleted. Other kinds lose them with the last one. */
   readonly outlivesAttachments: boolean;
+  /**
+   * What it holds passes to the object that is created again under its name: a machine keeps its address. Others
+   * of the same name are other owners.
+   */
+  readonly succeededByName: boolean;
   /** What ends it: the end of its claim, of its pod, of the last node where it could run, or of its own object. */
   readonly endsWith: "claim" | "pod" | "nodes" | "object";
   /** It is a container itself: its UID is the container ID, by which its attachments are found. */
@@ -21,6 +26,7 @@ export const OWNER_KINDS = {
     object: "IPAMClaim",
     say: "claim {namespace}/{name}",
     outlivesAttachments: true,
+    succeededByName: false,
     endsWith: "claim",
     isContainer: false,
   },
@@ -28,6 +34,7 @@ export const OWNER_KINDS = {
     object: "Pod",
     say: "pod {namespace}/{name} ({interface})",
     outlivesAttachments: false,
+    succeededByName: false,
     endsWith: "pod",
     isContainer: false,
   },
@@ -35,6 +42,7 @@ export const OWNER_KINDS = {
     object: "Container",
     say: "container {uid} ({interface})",
     outlivesAttachments: false,
+    succeededByName: false,
     endsWith: "nodes",
     isContainer: true,
   },
@@ -42,6 +50,7 @@ export const OWNER_KINDS = {
     object: "IPAddressClaim",
     say: "machine claim {namespace}/{name}",
     outlivesAttachments: true,
+    succeededByName: true,
     endsWith: "object",
     isContainer: false,
   },
@@ -49,6 +58,7 @@ export const OWNER_KINDS = {
     object: "Metal3Data",
     say: "machine data {namespace}/{name} ({interface})",
     outlivesAttachments: true,
+    succeededByName: true,
     endsWith: "object",
     isContainer: false,
   },
@@ -62,8 +72,9 @@ const KIND_OF_OBJECT: ReadonlyMap<string, OwnerKind> = new Map(
 export type OwnerObject = (typeof OWNER_KINDS)[OwnerKind]["object"];
 
 /**
- * The owner of an address. `(kind, uid, interface)` is its identity; `namespace` and `name` are for people and never
- * compared, so that an object created again under its old name is another owner. See docs/decisions/0015.
+ * The owner of an address. `(kind, uid, interface)` is its identity: an object created again under its old name is
+ * another owner, see docs/decisions/0015. Its name is only for people, unless its kind is `succeededByName`
+ * (docs/decisions/0036).
  */
 export interface Owner {
   readonly kind: OwnerKind;
@@ -85,6 +96,33 @@ export function sameOwner(
   b: Pick<Owner, "kind" | "uid" | "interface">,
 ): boolean {
   return a.kind === b.kind && a.uid === b.uid && a.interface === b.interface;
+}
+
+/**
+ * Whether an owner takes over what a former one of its name held. No two objects of a kind have a name at the same
+ * time, so the former one has certainly gone.
+ */
+export function succeeds(owner: Owner, former: Owner): boolean {
+  return (
+    OWNER_KINDS[owner.kind].succeededByName &&
+    owner.kind === former.kind &&
+    owner.namespace === former.namespace &&
+    owner.name === former.name &&
+    owner.interface === former.interface &&
+    owner.uid !== former.uid
+  );
+}
+
+/**
+ * What the search for an owner's first address begins at the hash of; null: it begins anywhere. A machine's is the same
+ * for every object of its name, so that it meets its former address first.
+ */
+export function searchSeed(
+  { kind, uid, namespace, name, interface: named }: Owner,
+  network: string,
+): string | null {
+  if (OWNER_KINDS[kind].succeededByName) return JSON.stringify([network, namespace, name, named]);
+  return OWNER_KINDS[kind].outlivesAttachments ? uid : null;
 }
 
 export function ownerOfClaim({ uid, namespace, name }: Pick<Owner, "uid" | "namespace" | "name">): Owner {

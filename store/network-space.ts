@@ -3,10 +3,10 @@ import type { Address } from "../ipam/space/address.ts";
 import { Pool } from "../ipam/space/pool.ts";
 
 /**
- * Definitions of one network whose pools are kept: two configurations that disagree must not rebuild 100,000 entries at
- * every ADD.
+ * Definitions of one network whose pools are kept: two configurations that disagree, or the parts of it that are kept
+ * for machines, must not rebuild 100,000 entries at every request.
  */
-const DEFINITIONS_KEPT_MAX = 4;
+const DEFINITIONS_KEPT_MAX = 16;
 
 /** One allocated or cooling address, as read from the store. */
 export interface StoredAddress {

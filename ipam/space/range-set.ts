@@ -3,6 +3,9 @@ import { type Address, type Family, formatAddress } from "./address.ts";
 import { type Cidr, cidrContains, cidrFirst, cidrLast, formatCidr } from "./cidr.ts";
 import { IntervalSet } from "./interval-set.ts";
 
+/** Runs of a set of addresses that a message lists. */
+const DESCRIBED_RUNS_MAX = 10;
+
 /** One subnet of a network and the addresses of it that may be allocated. */
 export interface SubnetDefinition {
   readonly cidr: Cidr;
@@ -71,6 +74,26 @@ export function placeOf(
   );
 }
 
+/**
+ * The set from which one address of a part of a network is given: all subnets of a family as one set, without the
+ * addresses outside the part. Reserved addresses of the part are allocated like the others. null: no subnet has the
+ * family.
+ */
+export function narrowedRangeSet(
+  rangeSets: readonly RangeSet[],
+  family: Family,
+  within: IntervalSet,
+): RangeSet | null {
+  const subnets = rangeSets.filter((set) => set.family === family).flatMap((set) => set.subnets);
+  if (subnets.length === 0) return null;
+  return makeRangeSet(
+    subnets.map((subnet) => {
+      const usable = subnet.usable.intersect(within);
+      return { ...subnet, usable, automatic: usable };
+    }),
+  );
+}
+
 function canonicalSubnet(subnet: SubnetDefinition): readonly string[] {
   return [
     formatCidr(subnet.cidr),
@@ -95,6 +118,17 @@ export function hashOf(data: unknown): string {
 /** A range set for messages: its subnets, with the range where it is not the whole subnet. */
 export function describeRangeSet(set: RangeSet): string {
   return set.subnets.map(describeSubnet).join(", ");
+}
+
+/** Runs of addresses for messages, such as `10.0.0.10-10.0.0.19, 10.0.0.40`; of very many the first ones. */
+export function describeIntervals(set: IntervalSet, family: Family): string {
+  const text = (value: bigint) => formatAddress({ family, value });
+  const runs: string[] = [];
+  for (const { first, last } of set.intervals()) {
+    if (runs.length === DESCRIBED_RUNS_MAX) return `${runs.join(", ")}, …`;
+    runs.push(first === last ? text(first) : `${text(first)}-${text(last)}`);
+  }
+  return runs.length === 0 ? "no address" : runs.join(", ");
 }
 
 function describeSubnet({ cidr, extent }: SubnetDefinition): string {

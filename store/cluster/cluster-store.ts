@@ -34,6 +34,7 @@ import type { AttachParts } from "./attach-parts.ts";
 import { checkNode } from "./check-node.ts";
 import type { ClaimAccess } from "./claim-access.ts";
 import { Followed } from "./followed.ts";
+import { ReadHoldings } from "./holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { KubernetesLeaseStore } from "./lease-store.ts";
 import { OtherNode, readNodeIdentity } from "./node-identity.ts";
@@ -112,9 +113,9 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       dirs: context.hostLocalDirs,
       log,
     });
-    const { hostLocal } = this;
-    const shared = { api, hostLocal, mutex: this.#mutex, msMax: options.addDeadlineMs };
-    this.reservations = new KubernetesReservations({ ...this.#parts, ...shared });
+    const shared = { api, hostLocal: this.hostLocal, mutex: this.#mutex, msMax: options.addDeadlineMs };
+    const reading = { holdings: new ReadHoldings(api), waits: true };
+    this.reservations = new KubernetesReservations({ ...this.#parts, ...shared, ...reading });
   }
 
   /**

@@ -11,7 +11,7 @@ const FULL_HINT_AGE_MS_MAX = 30_000;
 
 /** The hint alone refuses no ADD: what it says is read from the API first. */
 export async function reconsider(
-  parts: Pick<AttachParts, "hint" | "client" | "follow" | "context">,
+  parts: Pick<AttachParts, "hint" | "client" | "follow"> & { readonly context: { readonly clock: Clock } },
   want: Pick<AttachWant, "network" | "definition">,
   refusal: Refusal,
   deadlineMs: number,

@@ -1,34 +1,40 @@
-import { decideReservation, type ReservationDecision } from "../../ipam/decide-reservation.ts";
-import { describeOwner, OWNER_KINDS, type Owner } from "../../ipam/owner.ts";
+import { decideReservation, definitionFor, type ReservationDecision } from "../../ipam/decide-reservation.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { describeOwner, type Owner, searchSeed } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
-import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { allocationName, labelSelector } from "../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, type IPAllocation, LABEL_OWNER } from "../../kube/objects.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
 import type { OwnerReleaseOutcome, Reservations, ReserveOutcome, ReserveWant } from "../allocations.ts";
 import type { HostLocalTakeover } from "../host-local/takeover.ts";
-import { isSound, sameAllocationOwner } from "./allocations/allocation-object.ts";
+import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { type GivenBack, giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
-import { toAllocationOwner } from "./allocations/owners.ts";
+import { succeedsHolder, toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
+import type { ClaimAccess } from "./claim-access.ts";
+import { type Holdings, type OwnedAllocation, readOwned } from "./holdings.ts";
 import { type KeyedMutex, ownerKey, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { reconsider } from "./reconsider.ts";
 import { reserve } from "./reserve.ts";
 import { takeOverFirst } from "./take-over.ts";
 
 /** Everything that reservations work with. */
-interface ReservationParts
-  extends Pick<AttachParts, "context" | "client" | "hint" | "claimAccess" | "continuity" | "follow"> {
+interface ReservationParts extends Pick<AttachParts, "client" | "hint" | "continuity" | "follow"> {
+  readonly context: Pick<AttachParts["context"], "clock">;
   readonly api: KubeApi;
-  readonly hostLocal: HostLocalTakeover;
+  readonly holdings: Holdings;
+  readonly claimAccess: Pick<ClaimAccess, "read">;
+  /** What host-local gave on this node; null: nothing is attached here. */
+  readonly hostLocal: HostLocalTakeover | null;
   readonly mutex: KeyedMutex;
   /** Time for one reservation or release, ms. */
   readonly msMax: number;
+  /** Whether a reservation waits while its network recovers; false: it is refused at once. */
+  readonly waits: boolean;
 }
-
-type OwnedAllocation = InterfaceAddress & { readonly network: string; readonly object: IPAllocation };
 
 /** Reservations as IPAllocations without an attachment. Methods throw ApiAway; `release` also throws API_REFUSED. */
 export class KubernetesReservations implements Reservations {
@@ -41,7 +47,7 @@ export class KubernetesReservations implements Reservations {
   reserve(want: ReserveWant): Promise<ReserveOutcome> {
     return this.#exclusively(want.owner, async (deadlineMs) => {
       const { hostLocal, context } = this.#parts;
-      const refusal = await takeOverFirst(hostLocal, context.clock, want, deadlineMs);
+      const refusal = hostLocal && (await takeOverFirst(hostLocal, context.clock, want, deadlineMs));
       if (refusal !== null) return { kind: "refused", refusal };
       return reserveInKubernetes(this.#parts, want, deadlineMs);
     });
@@ -87,12 +93,14 @@ async function reserveOnce(
   want: ReserveWant,
   deadlineMs: number,
 ): Promise<ReserveOutcome | "again"> {
-  const decision = await decide(parts, want, deadlineMs);
+  const definition = definitionFor(want.definition, want.request);
+  const decision = await decide(parts, want, definition, deadlineMs);
   if (decision.kind === "refuse") return refusedOrAgain(parts, want, decision.refusal, deadlineMs);
   const { kept, slots } = decision;
+  if (!(await areStillOwn(parts, want, kept, deadlineMs))) return "again";
   if (slots.length === 0) return { kind: "reserved", addresses: kept };
-  const { continuity, context, hint } = parts;
-  const unsettled = await continuity.admit(want.network, deadlineMs);
+  const { continuity, context, hint, holdings, waits } = parts;
+  const unsettled = await continuity.admit(want.network, deadlineMs, { waits });
   if (unsettled !== null) return { kind: "refused", refusal: unsettled };
   const { epoch } = continuity;
   const reserved = await reserve(
@@ -100,10 +108,12 @@ async function reserveOnce(
       clock: context.clock,
       client: parts.client.admitted(epoch),
       hint,
-      definition: want.definition,
-      pools: poolsOf(parts, want),
+      definition,
+      pools: poolsOf(parts, definition),
       holder: { owner: toAllocationOwner(want.owner), attachment: null },
       deadlineMs,
+      mayBeOwn: want.request.kind === "single",
+      learned: (object) => holdings.learned(object),
       // A repeat finds by the owner what was reserved: nothing needs to be remembered here.
       announce: async () => {},
       follow: () => parts.follow(want.network),
@@ -119,8 +129,37 @@ async function reserveOnce(
   if (reserved.kind === "reserved")
     throw new ApiAway(`${whyNot}; what this reservation had reserved is given back`);
   // The requested address is taken: the hint knows it now, and the refusal names the holder.
-  if (want.request.kind === "addresses" && reserved.refusal.code === "POOL_FULL") return "again";
+  if (namesAddress(want) && reserved.refusal.code === "POOL_FULL") return "again";
   return refusedOrAgain(parts, want, reserved.refusal, deadlineMs);
+}
+
+function namesAddress({ request }: ReserveWant): boolean {
+  return request.kind === "addresses" || (request.kind === "single" && request.requested !== null);
+}
+
+/** Whether the addresses that are kept, known from a copy that may lag behind, are the owner's now. Throws ApiAway. */
+async function areStillOwn(
+  { holdings, client, hint }: ReservationParts,
+  { network, owner }: ReserveWant,
+  kept: readonly InterfaceAddress[],
+  deadlineMs: number,
+): Promise<boolean> {
+  if (!holdings.mayLag) return true;
+  for (const { address } of kept) {
+    const object = (await client.read(network, address, deadlineMs))?.object;
+    if (object === undefined) {
+      holdings.forgotten(allocationName(network, address));
+      hint.noteFree(network, address);
+      return false;
+    }
+    holdings.learned(object);
+    const isBound = object.status?.state === "Bound";
+    if (!isBound || !sameAllocationOwner(object.spec.owner, toAllocationOwner(owner))) {
+      hint.note(network, address, object.spec.owner.uid, !isBound, object.metadata.resourceVersion);
+      return false;
+    }
+  }
+  return true;
 }
 
 /** What the hint says is read from the API before anything is refused. */
@@ -137,22 +176,24 @@ async function refusedOrAgain(
 /** Decides from the owner's allocations in the API, and from the hint of free addresses. */
 async function decide(
   parts: ReservationParts,
-  want: ReserveWant,
+  { owner, network, request }: ReserveWant,
+  definition: NetworkDefinition,
   deadlineMs: number,
 ): Promise<ReservationDecision> {
-  const { owner, network, definition, request } = want;
-  const own = (await readHoldings(parts.api, owner, deadlineMs)).filter((one) => one.network === network);
+  const holder = toAllocationOwner(owner);
+  const own = await parts.holdings.of(owner, network, deadlineMs);
   return decideReservation({
     definition,
-    pools: poolsOf(parts, want),
+    pools: poolsOf(parts, definition),
     held: own.map(({ address, prefixLength, object }) => ({
       address,
       prefixLength,
       state: object.status?.state === "Cooling" ? "cooling" : "bound",
       adopted: false,
+      former: succeedsHolder(holder, object.spec.owner),
     })),
     request,
-    seed: OWNER_KINDS[owner.kind].outlivesAttachments ? owner.uid : null,
+    seed: searchSeed(owner, network),
     nowMs: parts.context.clock.monotonicMs(),
     // Only the API server knows the name, and reconsider reads it.
     holderOf: () => null,
@@ -165,7 +206,7 @@ async function releaseOwner(
   owner: Owner,
   deadlineMs: number,
 ): Promise<OwnerReleaseOutcome> {
-  const all = await readHoldings(parts.api, owner, deadlineMs);
+  const all = await readOwned(parts.api, owner, deadlineMs);
   const held = all.filter(({ object }) => object.status?.state !== "Cooling");
   const users = held.flatMap(({ object }) => usersOf(object));
   const claim =
@@ -185,7 +226,7 @@ async function releaseOwner(
 
 /** `left`: what has attached meanwhile. An address that is no longer the owner's is left alone. */
 async function rest(
-  { client, hint }: ReservationParts,
+  { client, hint, holdings }: ReservationParts,
   owner: Owner,
   { network, address }: Pick<OwnedAllocation, "network" | "address">,
   deadlineMs: number,
@@ -200,8 +241,10 @@ async function rest(
     deadlineMs,
   );
   if (outcome.kind === "changed") throw tooManyWriters(network, address);
-  if (outcome.kind === "done")
+  if (outcome.kind === "done") {
     hint.note(network, address, owner.uid, true, outcome.object.metadata.resourceVersion);
+    holdings.learned(outcome.object);
+  }
   return outcome;
 }
 
@@ -221,28 +264,11 @@ function usersOf({ status }: IPAllocation): string[] {
   );
 }
 
-function poolsOf({ hint, context }: ReservationParts, { network, definition }: ReserveWant) {
+function poolsOf({ hint, context }: ReservationParts, definition: NetworkDefinition) {
   const nowMs = context.clock.monotonicMs();
-  const space = hint.space(network);
+  const space = hint.space(definition.name);
   space.definition = definition;
   const pools = space.poolsOf(definition, nowMs);
   for (const pool of pools) pool.expire(nowMs);
   return pools;
-}
-
-/** All allocations of an owner, by a quorum read. */
-async function readHoldings(api: KubeApi, owner: Owner, deadlineMs: number): Promise<OwnedAllocation[]> {
-  const found: OwnedAllocation[] = [];
-  const wanted = toAllocationOwner(owner);
-  await api.list({
-    path: ALLOCATIONS_PATH,
-    query: { labelSelector: labelSelector(LABEL_OWNER, owner.uid) },
-    deadlineMs,
-    each: (object: IPAllocation) => {
-      if (!isSound(object) || !sameAllocationOwner(object.spec.owner, wanted)) return;
-      found.push({ ...parseInterfaceAddress(object.spec.address), network: object.spec.network, object });
-    },
-    restarted: () => found.splice(0),
-  });
-  return found;
 }

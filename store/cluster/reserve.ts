@@ -10,6 +10,7 @@ import type { AllocationClient, AllocationReading } from "./allocations/allocati
 import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
 import type { Hint } from "./allocations/hint.ts";
 import { hold, tooManyWriters } from "./allocations/hold.ts";
+import { succeedsHolder } from "./allocations/owners.ts";
 
 /** Refused creates after which the hint is plainly wrong, and the network is watched. */
 const CONFLICTS_TO_FOLLOW = 3;
@@ -22,8 +23,12 @@ export interface Reservation {
   readonly pools: readonly Pool[];
   readonly holder: Holder;
   readonly deadlineMs: number;
+  /** There is one slot only: an address that turns out to be the holder's already is its result. */
+  readonly mayBeOwn?: boolean;
   /** Makes durable what is about to be tried or may already be reserved. */
   announce(addresses: readonly InterfaceAddress[]): Promise<void>;
+  /** An allocation as it was just read or written. */
+  learned?(object: AllocationReading["object"]): void;
   /** The hint has misled this ADD repeatedly. */
   follow(): void;
 }
@@ -74,6 +79,7 @@ class Search {
   #present: InterfaceAddress | null = null;
   #unmark: () => void = () => {};
   #resting = false;
+  #exists = false;
 
   constructor(reservation: Reservation, slot: Slot) {
     this.#reservation = reservation;
@@ -98,7 +104,9 @@ class Search {
     const address: Address = { family: this.#pool.rangeSet.family, value };
     const prefixLength = this.#pool.subnetOf(value)?.cidr.prefixLength;
     if (prefixLength === undefined) throw new Error(`candidate ${value} is in no subnet`);
-    this.#resting = this.#pool.stateOf(value, nowMs) === "cooling";
+    const state = this.#pool.stateOf(value, nowMs);
+    this.#resting = state === "cooling";
+    this.#exists = state !== "free";
     this.#unmark = this.#reservation.hint
       .space(this.#reservation.definition.name)
       .allocate(address, this.#moveCursor);
@@ -150,29 +158,30 @@ class Search {
 
   /** Returns whether the candidate now belongs to the holder. */
   async #take(one: InterfaceAddress): Promise<boolean> {
-    const { client, definition, holder, hint, deadlineMs } = this.#reservation;
+    const { client, definition, holder, deadlineMs, mayBeOwn = false } = this.#reservation;
     const outcome = await hold<AllocationReading>(client, {
       network: definition.name,
       one,
       holder,
       deadlineMs,
-      // A cooling address certainly has an object: reading it first saves a refused create.
-      believed: this.#resting ? undefined : null,
+      // There certainly is an object: reading it first saves a refused create.
+      believed: this.#exists ? undefined : null,
       whyNot: (reading) => (reading === null || this.#mayHave(reading, one) ? null : reading),
+      relationOf: ({ spec }) => {
+        if (sameAllocationOwner(spec.owner, holder.owner)) return "own";
+        return succeedsHolder(holder.owner, spec.owner) ? "passes-over" : "other";
+      },
       replaced: (object) => formerKeys(object, holder),
     });
     switch (outcome.kind) {
       case "held":
-        hint.note(
-          definition.name,
-          one.address,
-          holder.owner.uid,
-          false,
-          outcome.object.metadata.resourceVersion,
-        );
+        this.#note(one, outcome.object);
         return true;
-      // Another slot of the same owner has it.
       case "own":
+        if (mayBeOwn) this.#note(one, outcome.object);
+        // Else another slot of the same owner has it.
+        else this.#lose(one, outcome.object);
+        return mayBeOwn;
       case "taken":
         this.#lose(one, outcome.object);
         return false;
@@ -182,6 +191,12 @@ class Search {
       case "changed":
         throw tooManyWriters(definition.name, one.address);
     }
+  }
+
+  #note({ address }: InterfaceAddress, object: AllocationReading["object"]): void {
+    const { hint, definition, holder, learned } = this.#reservation;
+    hint.note(definition.name, address, holder.owner.uid, false, object.metadata.resourceVersion);
+    learned?.(object);
   }
 
   /** Whether the cool-down of an address is over for this holder. */
@@ -196,15 +211,23 @@ class Search {
     const rested =
       (serverMs !== null && serverMs - sinceMs >= restMs) ||
       hint.restSeenMs(definition.name, one.address, object.metadata.resourceVersion) >= restMs;
-    return rested || this.#resting || sameAllocationOwner(object.spec.owner, holder.owner);
+    const { owner } = object.spec;
+    return (
+      rested ||
+      this.#resting ||
+      sameAllocationOwner(owner, holder.owner) ||
+      succeedsHolder(holder.owner, owner)
+    );
   }
 
   /**
    * Keeps the mark of an address that another owner holds, as that owner's. Without it the address would be free for
    * every ADD that already knows the allocation from a watch.
    */
-  #lose({ address }: InterfaceAddress, { spec, status, metadata }: AllocationReading["object"]): void {
-    const { hint, definition } = this.#reservation;
+  #lose({ address }: InterfaceAddress, object: AllocationReading["object"]): void {
+    const { spec, status, metadata } = object;
+    const { hint, definition, learned } = this.#reservation;
+    learned?.(object);
     const cooling = status?.state === "Cooling";
     if (cooling && this.#pool.stateOf(address.value) === "allocated") this.#unmark();
     hint.note(definition.name, address, spec.owner.uid, cooling, metadata.resourceVersion);

@@ -66,6 +66,15 @@ export function prepareStatements(db: Database.Database) {
          state = 'Bound', adopted = excluded.adopted, since_ms = excluded.since_ms
        WHERE allocations.state = 'Cooling'`,
     ),
+    /** An allocation passes to the owner that succeeds its former one. */
+    passAllocation: run<[string, number, number]>(
+      "UPDATE allocations SET owner_uid = ?, adopted = 0, since_ms = ? WHERE id = ?",
+    ),
+    /** Reads every allocation of the network: of kinds that take over by name, which no container has. */
+    allocationsOfNameSlowly: get<[number, string, string, string, string], AllocationRow>(
+      `SELECT * FROM allocations WHERE network_id = ? AND owner_kind = ? AND owner_namespace = ? AND owner_name = ?
+         AND owner_interface = ? ORDER BY address`,
+    ),
     allocation: get<[number, Buffer | Uint8Array], AllocationRow>(
       "SELECT * FROM allocations WHERE network_id = ? AND address = ?",
     ),

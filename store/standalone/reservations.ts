@@ -1,6 +1,6 @@
-import { decideReservation } from "../../ipam/decide-reservation.ts";
+import { decideReservation, definitionFor } from "../../ipam/decide-reservation.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { describeOwner, OWNER_KINDS, type Owner } from "../../ipam/owner.ts";
+import { describeOwner, OWNER_KINDS, type Owner, sameOwner, searchSeed, succeeds } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import type { OwnerReleaseOutcome, Reservations, ReserveOutcome, ReserveWant } from "../allocations.ts";
@@ -49,19 +49,19 @@ function reserveFor(ledger: Ledger, transaction: Transaction, want: ReserveWant)
   const { owner, network, request } = want;
   const { context, sql } = ledger;
   const space = ledger.networkOf(network, transaction);
-  const definition = definitionOf(ledger, transaction, space, want.definition);
+  const definition = definitionFor(definitionOf(ledger, transaction, space, want.definition), request);
   const nowMs = context.clock.monotonicMs();
   const pools = ledger.poolsOf(space, definition, transaction);
   for (const pool of pools) pool.expire(nowMs);
   const decision = decideReservation({
     definition,
     pools,
-    held: [
-      ...boundRows(ledger, space, owner),
-      ...sql.coolingOfOwner.all(owner.uid, owner.interface, space.id, owner.kind),
-    ].map(heldOf),
+    held: rowsOf(ledger, space, owner).map((row) => ({
+      ...heldOf(row),
+      former: succeeds(owner, ownerOf(row)),
+    })),
     request,
-    seed: OWNER_KINDS[owner.kind].outlivesAttachments ? owner.uid : null,
+    seed: searchSeed(owner, network),
     nowMs,
     holderOf: (address) => {
       const row = sql.allocation.get(space.id, addressBytes(address));
@@ -102,6 +102,17 @@ function releaseAll(ledger: Ledger, transaction: Transaction, owner: Owner): Own
     return { ...interfaceAddressOf(row), network: ledger.networkById(row.network_id).name };
   });
   return { kind: "released", addresses };
+}
+
+/** What the owner has on a network, and what it takes over. */
+function rowsOf(ledger: Ledger, space: NetworkSpace, owner: Owner): AllocationRow[] {
+  const { kind, uid, interface: interfaceName, namespace, name } = owner;
+  if (OWNER_KINDS[kind].succeededByName) {
+    const named = ledger.sql.allocationsOfNameSlowly.all(space.id, kind, namespace, name, interfaceName);
+    return named.filter((row) => sameOwner(ownerOf(row), owner) || succeeds(owner, ownerOf(row)));
+  }
+  const cooling = ledger.sql.coolingOfOwner.all(uid, interfaceName, space.id, kind);
+  return [...boundRows(ledger, space, owner), ...cooling];
 }
 
 function boundRows(ledger: Ledger, { id }: NetworkSpace, owner: Owner): AllocationRow[] {

@@ -1,10 +1,11 @@
 import type { Slot } from "../../ipam/decide-addresses.ts";
-import { describeOwner, type Owner } from "../../ipam/owner.ts";
+import { describeOwner, type Owner, succeeds } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { describeRangeSet } from "../../ipam/space/range-set.ts";
+import { endHolding } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { ownerOf } from "../journal/rows.ts";
@@ -29,6 +30,7 @@ export function reserve(
       const prefixLength = pool.subnetOf(value)?.cidr.prefixLength;
       if (prefixLength === undefined) throw new Error(`candidate ${formatAddress(address)} is in no subnet`);
       const one = { address, prefixLength };
+      if (passOver(ledger, space, owner, address)) return one;
       const taken = insert(ledger, space, owner, one, { adopted: false });
       transaction.onRollback(space.allocate(address, moveCursor));
       if (taken) return one;
@@ -53,6 +55,15 @@ export function reserveInUse(
     throw new RefusalError(refuse("ADDRESS_TAKEN", { address, holder, network: space.name }));
   }
   transaction.onRollback(space.allocate(address, false));
+}
+
+/** Returns false unless the address is Bound to an owner that this one succeeds. */
+function passOver(ledger: Ledger, space: NetworkSpace, owner: Owner, address: Address): boolean {
+  const row = ledger.sql.allocation.get(space.id, addressBytes(address));
+  if (row?.state !== "Bound" || !succeeds(owner, ownerOf(row))) return false;
+  endHolding(ledger, row, "used again");
+  ledger.sql.passAllocation.run(owner.uid, ledger.context.clock.wallMs(), row.id);
+  return true;
 }
 
 /** Returns false if the address is Bound, to whichever owner. */

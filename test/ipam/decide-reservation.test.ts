@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { type AddressRequest, decideReservation } from "../../ipam/decide-reservation.ts";
+import { type AddressRequest, decideReservation, definitionFor } from "../../ipam/decide-reservation.ts";
+import { parseRequestedAddress } from "../../ipam/definition/requested-address.ts";
+import { type Owner, searchSeed, succeeds } from "../../ipam/owner.ts";
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { IntervalSet } from "../../ipam/space/interval-set.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { define } from "./definitions.ts";
 
@@ -18,13 +21,17 @@ interface Given {
   /** What the owner has Bound, and what of its own rests. */
   readonly bound?: readonly string[];
   readonly own?: readonly string[];
+  /** What is Bound to an owner that this one succeeds. */
+  readonly former?: readonly string[];
   readonly taken?: readonly string[];
+  readonly seed?: string;
   readonly request: AddressRequest;
 }
 
 /** What is kept, and what the slots give when each takes its first candidate that nobody has; or the refusal's code. */
-function outcome({ bound = [], own = [], taken = [], request }: Given): string {
-  const pools = network.rangeSets.map((set) => new Pool(set));
+function outcome({ bound = [], own = [], former = [], taken = [], seed, request }: Given): string {
+  const definition = definitionFor(network, request);
+  const pools = definition.rangeSets.map((set) => new Pool(set));
   const poolOf = (text: string) => {
     const address = parseAddress(text.split("/")[0] as string);
     const pool = pools.find(
@@ -32,17 +39,23 @@ function outcome({ bound = [], own = [], taken = [], request }: Given): string {
     );
     return { pool: pool as Pool, value: address.value };
   };
-  for (const { pool, value } of [...bound, ...own, ...taken].map(poolOf))
+  for (const { pool, value } of [...bound, ...own, ...former, ...taken].map(poolOf))
     pool.allocate(value, { moveCursor: false });
   for (const { pool, value } of own.map(poolOf)) pool.release(value, 1_000, 0);
   const held = (texts: readonly string[], state: "bound" | "cooling") =>
     texts.map((text) => ({ ...parseInterfaceAddress(text), state, adopted: false }));
   const decision = decideReservation({
-    definition: network,
+    definition,
     pools,
-    held: [...held(bound, "bound"), ...held(own, "cooling")],
+    held: [
+      ...former.map(
+        (text) => ({ ...parseInterfaceAddress(text), state: "bound", adopted: false, former: true }) as const,
+      ),
+      ...held(bound, "bound"),
+      ...held(own, "cooling"),
+    ],
     request,
-    seed: null,
+    seed: seed ?? null,
     nowMs: 0,
     holderOf: () => "pod shop/web-0 (eth0)",
   });
@@ -50,9 +63,11 @@ function outcome({ bound = [], own = [], taken = [], request }: Given): string {
   const given = decision.slots.map(({ rangeSetIndex, candidates, moveCursor }) => {
     const pool = pools[rangeSetIndex] as Pool;
     for (const value of candidates) {
-      if (pool.stateOf(value, 0) === "allocated") continue;
+      const address = formatAddress({ family: pool.rangeSet.family, value });
+      const passes = former.some((text) => text.startsWith(`${address}/`));
+      if (pool.stateOf(value, 0) === "allocated" && !passes) continue;
       pool.allocate(value, { moveCursor });
-      return formatAddress({ family: pool.rangeSet.family, value });
+      return address;
     }
     return "none";
   });
@@ -114,4 +129,73 @@ describe("given addresses", () => {
   ])("%o comes to %s: %s", (given, wanted) => {
     expect(outcome(given)).toBe(wanted);
   });
+});
+
+/** One address of the whole network, of 10.0.0.3 and 10.0.1.2 alone, or a requested one of these. */
+function single(requested: string | null = null, { all = false } = {}): AddressRequest {
+  const texts = all ? ["10.0.0.2", "10.0.0.3", "10.0.1.2", "10.0.1.3"] : ["10.0.0.3", "10.0.1.2"];
+  const within = IntervalSet.from(
+    texts.map((text) => {
+      const { value } = parseAddress(text);
+      return { first: value, last: value };
+    }),
+  );
+  const asked = requested === null ? null : parseRequestedAddress(requested, "the annotation");
+  return { kind: "single", family: 4, within, requested: asked };
+}
+
+describe("one address of a part of the network", () => {
+  test.each<[Given, string, string]>([
+    [{ taken: ["10.0.0.3"], request: single() }, "+ 10.0.1.2", "of whichever range set has one"],
+    [{ taken: ["10.0.0.3", "10.0.1.2"], request: single() }, "POOL_FULL", "although the network has others"],
+    [
+      { bound: ["10.0.0.3/29", "10.0.1.2/29"], request: single() },
+      "10.0.0.3/29 +",
+      "the lowest of two that a race left",
+    ],
+    [{ bound: ["10.0.0.2/29"], request: single() }, "10.0.0.2/29 +", "what is held counts outside of it too"],
+    [
+      { bound: ["10.0.0.3/29"], request: single("10.0.1.2") },
+      "10.0.0.3/29 +",
+      "and before what is requested",
+    ],
+    [{ former: ["10.0.1.2/29"], request: single() }, "+ 10.0.1.2", "that of its former self"],
+    [{ former: ["10.0.1.2/29"], own: ["10.0.0.3/29"], request: single() }, "+ 10.0.0.3", "its own before it"],
+    [{ former: ["10.0.0.2/29"], request: single() }, "+ 10.0.0.3", "not where that is outside"],
+    [{ former: ["10.0.1.2/29"], request: single("10.0.1.2") }, "+ 10.0.1.2", "also by request"],
+    [{ former: ["10.0.1.2/29"], request: single("10.0.0.3") }, "+ 10.0.0.3", "the requested one before it"],
+    [{ request: single("10.0.0.2") }, "ADDRESS_OUTSIDE", "in the network, but not in the part"],
+    [{ request: single("fd00::2") }, "ADDRESS_OUTSIDE", "of the other family"],
+    [{ taken: ["10.0.1.2"], request: single("10.0.1.2") }, "ADDRESS_TAKEN", "another has it"],
+    [{ request: single("10.0.1.2/24") }, "CONFIG_INVALID", "another prefix length than its subnet has"],
+  ])("%o comes to %s: %s", (given, wanted) => {
+    expect(outcome(given)).toBe(wanted);
+  });
+});
+
+test("a machine's search begins at the hash of its name, whatever object has the name", () => {
+  const machine: Owner = { kind: "addressClaim", uid: "u1", interface: "", namespace: "fleet", name: "m1" };
+  const begin = (owner: Owner) =>
+    outcome({ seed: searchSeed(owner, "blue") as string, request: single(null, { all: true }) });
+  expect(begin({ ...machine, uid: "u2" })).toBe(begin(machine));
+  const names = Array.from({ length: 50 }, (_, index) => `m${index}`);
+  expect(new Set(names.map((name) => begin({ ...machine, name }))).size).toBe(4);
+  expect(searchSeed(machine, "red")).not.toBe(searchSeed(machine, "blue"));
+  expect(searchSeed({ ...machine, kind: "claim" }, "blue")).toBe("u1");
+  expect(searchSeed({ ...machine, kind: "pod" }, "blue")).toBeNull();
+});
+
+test("only the object of the same kind, namespace, name and interface succeeds another", () => {
+  const former: Owner = { kind: "machineData", uid: "u1", interface: "lan", namespace: "fleet", name: "m1" };
+  const next = { ...former, uid: "u2" };
+  expect(succeeds(next, former)).toBe(true);
+  expect(succeeds(former, former)).toBe(false);
+  for (const change of [
+    { name: "m2" },
+    { namespace: "other" },
+    { interface: "wan" },
+    { kind: "addressClaim" as const },
+  ])
+    expect(succeeds({ ...next, ...change }, former)).toBe(false);
+  expect(succeeds({ ...next, kind: "claim" }, { ...former, kind: "claim" })).toBe(false);
 });

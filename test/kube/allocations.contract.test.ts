@@ -6,6 +6,7 @@ import { KubePods } from "../harness/kube-pods.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { describeAllocations } from "../store/allocations-contract.ts";
 import { clusterSubject } from "../store/cluster-subject.ts";
+import { describeMachineReservations } from "../store/machines-contract.ts";
 import { describeReservations } from "../store/reservations-contract.ts";
 import type { Subject } from "../store/subjects.ts";
 
@@ -17,7 +18,8 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.stop());
 
-for (const describe of [describeAllocations, describeReservations]) describe("kubernetes", create);
+for (const describe of [describeAllocations, describeReservations, describeMachineReservations])
+  describe("kubernetes", create);
 
 async function create(): Promise<Subject> {
   const clock = new ManualClock();

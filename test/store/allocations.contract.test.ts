@@ -2,10 +2,11 @@ import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { describeAllocations } from "./allocations-contract.ts";
 import { clusterSubject } from "./cluster-subject.ts";
+import { describeMachineReservations } from "./machines-contract.ts";
 import { describeReservations } from "./reservations-contract.ts";
 import { memorySubject, sqliteSubject } from "./subjects.ts";
 
-for (const describe of [describeAllocations, describeReservations]) {
+for (const describe of [describeAllocations, describeReservations, describeMachineReservations]) {
   describe("memory", memorySubject);
   describe("sqlite", sqliteSubject);
   describe("kubernetes, in memory", async () => {

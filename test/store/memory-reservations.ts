@@ -1,6 +1,6 @@
 import type { Slot } from "../../ipam/decide-addresses.ts";
-import { decideReservation } from "../../ipam/decide-reservation.ts";
-import { describeOwner, type Owner, sameOwner } from "../../ipam/owner.ts";
+import { decideReservation, definitionFor } from "../../ipam/decide-reservation.ts";
+import { describeOwner, type Owner, sameOwner, searchSeed, succeeds } from "../../ipam/owner.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -22,8 +22,9 @@ export class MemoryReservations implements Reservations {
     this.#state = state;
   }
 
-  async reserve({ owner, network, definition, request }: ReserveWant): Promise<ReserveOutcome> {
+  async reserve({ owner, network, request, ...want }: ReserveWant): Promise<ReserveOutcome> {
     const nowMs = this.#state.context.clock.monotonicMs();
+    const definition = definitionFor(want.definition, request);
     const space = this.#state.spaceOf(network, definition);
     const pools = space.poolsOf(definition, nowMs);
     for (const pool of pools) pool.expire(nowMs);
@@ -32,7 +33,7 @@ export class MemoryReservations implements Reservations {
       pools,
       held: this.#state.heldAs(owner, network),
       request,
-      seed: owner.kind === "claim" ? owner.uid : null,
+      seed: searchSeed(owner, network),
       nowMs,
       holderOf: (address) => this.#state.holderOf(network, address),
     });
@@ -41,7 +42,7 @@ export class MemoryReservations implements Reservations {
     const found: InterfaceAddress[] = [];
     for (const slot of decision.slots) {
       const pool = pools[slot.rangeSetIndex] as Pool;
-      const one = this.#firstOf(slot, pool, network);
+      const one = this.#firstOf(slot, pool, { owner, network });
       if (one === null) {
         for (const undo of undos.reverse()) undo();
         const subnets = describeRangeSet(pool.rangeSet);
@@ -70,11 +71,19 @@ export class MemoryReservations implements Reservations {
     };
   }
 
-  #firstOf({ candidates }: Slot, pool: Pool, network: string): InterfaceAddress | null {
+  #firstOf(
+    { candidates }: Slot,
+    pool: Pool,
+    { owner, network }: Pick<ReserveWant, "owner" | "network">,
+  ): InterfaceAddress | null {
     for (const value of candidates) {
       const address: Address = { family: pool.rangeSet.family, value };
       const isBound = this.#state.held.some(
-        (one) => one.network === network && one.state === "Bound" && sameAddress(one.address, address),
+        (one) =>
+          one.network === network &&
+          one.state === "Bound" &&
+          sameAddress(one.address, address) &&
+          !succeeds(owner, one.owner),
       );
       if (!isBound) return { address, prefixLength: pool.subnetOf(value)?.cidr.prefixLength ?? 0 };
     }

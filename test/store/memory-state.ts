@@ -1,6 +1,6 @@
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { describeOwner, type Owner, sameOwner } from "../../ipam/owner.ts";
+import { describeOwner, type Owner, sameOwner, succeeds } from "../../ipam/owner.ts";
 import { type Address, sameAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
@@ -48,12 +48,14 @@ export class MemoryState {
     return this.held.filter((one) => one.network === network && sameOwner(one.owner, owner));
   }
 
-  /** The same as a decision sees it. */
+  /** The same as a decision sees it, with what passes to the owner. */
   heldAs(owner: Owner, network: string): HeldAddress[] {
-    return this.heldBy(owner, network).map((one) => ({
+    const passing = this.held.filter((one) => one.network === network && succeeds(owner, one.owner));
+    return [...this.heldBy(owner, network), ...passing].map((one) => ({
       ...one,
       state: one.state === "Bound" ? "bound" : "cooling",
       adopted: false,
+      former: passing.includes(one),
     }));
   }
 

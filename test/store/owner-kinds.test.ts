@@ -115,7 +115,10 @@ test("an allocation is a leak only where its owner has certainly ended", () => {
   const db = old();
   db.exec("DELETE FROM attachments; DELETE FROM claims; DELETE FROM allocations WHERE id > 1");
   db.exec("UPDATE allocations SET state = 'Bound', owner_kind = 'pod'");
-  const more = { object: "Machine", say: "", endsWith: "nodes", isContainer: false } as const;
+  const more = {
+    ...{ object: "Machine", say: "", succeededByName: false, isContainer: false },
+    endsWith: "nodes",
+  } as const;
   const kinds = {
     ...OWNER_KINDS,
     machine: { ...more, outlivesAttachments: true },

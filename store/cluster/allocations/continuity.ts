@@ -188,8 +188,11 @@ export class Continuity {
     await this.#options.mark(network, what);
   }
 
-  /** Waits until a new owner may be given an address; returns the refusal when that takes too long. Throws ApiAway. */
-  async admit(network: string, deadlineMs: number): Promise<Refusal | null> {
+  /**
+   * Waits until a new owner may be given an address; returns the refusal when that takes too long, or at once without
+   * `waits`. Throws ApiAway.
+   */
+  async admit(network: string, deadlineMs: number, { waits = true } = {}): Promise<Refusal | null> {
     for (;;) {
       const epoch = this.#epoch;
       const nowMs = this.#options.clock.monotonicMs();
@@ -205,7 +208,7 @@ export class Continuity {
       // While the gap is in question, it is not known whether there is anything to wait for.
       const leftMs = this.#before === null ? Math.max(settleLeftMs, recoveryLeftMs) : recoveryLeftMs;
       const roomMs = deadlineMs - nowMs - ADD_MS_MIN;
-      if (leftMs > roomMs || roomMs <= 0) return this.#refusal(network, closed, leftMs);
+      if (!waits || leftMs > roomMs || roomMs <= 0) return this.#refusal(network, closed, leftMs);
       await sleep(this.#options.clock, Math.min(LOOK_AGAIN_MS, roomMs));
     }
   }

@@ -1,4 +1,11 @@
-import { describeOwner, kindOfObject, knownKindOf, OWNER_KINDS, type Owner } from "../../../ipam/owner.ts";
+import {
+  describeOwner,
+  kindOfObject,
+  knownKindOf,
+  OWNER_KINDS,
+  type Owner,
+  succeeds,
+} from "../../../ipam/owner.ts";
 import type { AllocationAttachment, AllocationOwner } from "../../../kube/objects.ts";
 import type { AttachWant } from "../../allocations.ts";
 
@@ -19,6 +26,11 @@ export function fromAllocationOwner(owner: AllocationOwner): Owner {
   const kind = kindOfObject(owner.kind);
   const { uid, namespace = "", name = "", interface: interfaceName = "", cluster } = owner;
   return { kind, uid, interface: interfaceName, namespace, name, ...(cluster ? { cluster } : {}) };
+}
+
+/** As `succeeds`, of owners as IPAllocations name them. */
+export function succeedsHolder(owner: AllocationOwner, former: AllocationOwner): boolean {
+  return succeeds(fromAllocationOwner(owner), fromAllocationOwner(former));
 }
 
 /** As describeOwner; an owner of a kind that only a later release knows is named by its object. */

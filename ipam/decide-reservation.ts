@@ -22,7 +22,7 @@ export type AddressRequest =
   | SingleAddress;
 
 /** One address in all, of a part of the network. */
-export interface SingleAddress {
+interface SingleAddress {
   readonly kind: "single";
   readonly family: Family;
   /** The addresses that may be given, reserved ones included. What the owner has already may lie outside. */

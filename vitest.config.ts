@@ -20,7 +20,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: [
-            "test/{ipam,platform,store,claims,admin,metadata,conversations,cluster,controller,metadata-kube}/**/*.test.ts",
+            "test/{ipam,platform,store,claims,admin,metadata,conversations,cluster,controller,machines,metadata-kube}/**/*.test.ts",
           ],
         },
       },
@@ -29,7 +29,7 @@ export default defineConfig({
         test: {
           name: "system",
           include: [
-            "test/{shim,cni,faults,cli,network,deploy,kube,identity,metadata-server,metadata-net,metadata-node}/**/*.test.ts",
+            "test/{shim,cni,faults,cli,network,deploy,kube,identity,machines-kube,metadata-server,metadata-net,metadata-node}/**/*.test.ts",
           ],
         },
       },

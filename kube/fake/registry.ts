@@ -45,7 +45,8 @@ export class Registry {
     const name = route.name as string;
     const object = this.#etcd.get(resource.storage, keyOf(route, name));
     if (object === null) throw notFound(resource, name);
-    return object;
+    // Whichever version it was written in: definitions here convert nothing else.
+    return { ...object, apiVersion: apiVersionOf(resource) };
   }
 
   create(asked: Asked): Written {

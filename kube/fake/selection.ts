@@ -1,5 +1,6 @@
 import { copyOf, type KubeObject } from "./objects.ts";
 import { type Asked, keyOf } from "./requests.ts";
+import { apiVersionOf, type Resource } from "./resources.ts";
 import { type Filter, fieldFilter, labelFilter, type SelectableFields } from "./selectors.ts";
 
 /** Which objects of a resource a list or a watch is about. */
@@ -40,7 +41,7 @@ export function selectionOf({ route, resource, query }: Asked): Selection {
 /** What a list or a watch shows of an object. Objects in lists of Kubernetes' own kinds do not say what they are. */
 export function shown(
   object: KubeObject,
-  { custom }: { readonly custom: boolean },
+  resource: Resource,
   { metadataOnly, inList }: { readonly metadataOnly: boolean; readonly inList: boolean },
 ): KubeObject {
   if (metadataOnly)
@@ -49,6 +50,6 @@ export function shown(
       apiVersion: "meta.k8s.io/v1",
       metadata: copyOf(object.metadata),
     };
-  const { kind, apiVersion, ...rest } = copyOf(object);
-  return inList && !custom ? rest : { kind, apiVersion, ...rest };
+  const { kind, apiVersion: _, ...rest } = copyOf(object);
+  return inList && !resource.custom ? rest : { kind, apiVersion: apiVersionOf(resource), ...rest };
 }

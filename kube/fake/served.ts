@@ -1,7 +1,7 @@
 import type { Etcd } from "./etcd.ts";
 import { noSuchPath, noSuchVersion } from "./failure.ts";
 import type { KubeObject } from "./objects.ts";
-import { builtIns, DEFINITIONS, groupPath, type Resource, resourcesOf } from "./resources.ts";
+import { apiVersionOf, builtIns, DEFINITIONS, groupPath, type Resource, resourcesOf } from "./resources.ts";
 
 export const DEFINITIONS_STORAGE = `${DEFINITIONS.group}/${DEFINITIONS.plural}`;
 
@@ -37,10 +37,9 @@ export class Served {
     return found;
   }
 
-  /** The resource of a kind, in whichever version; null: none is served. */
+  /** The resource of a kind; null: that version does not serve it. */
   ofKind(apiVersion: string, kind: string): Resource | null {
-    const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
-    return this.all.find((one) => one.group === group && one.kind === kind) ?? null;
+    return this.all.find((one) => apiVersionOf(one) === apiVersion && one.kind === kind) ?? null;
   }
 
   /** What the list of a group's resources says. Throws Failure where there is no such group, or none of that version. */

@@ -1,16 +1,13 @@
-import { once } from "node:events";
-import { createServer, type Server } from "node:https";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Environment } from "@marcbachmann/cel-js";
 import type { TestCluster } from "./cluster.ts";
 import type { KubeObject } from "./kube-api.ts";
 import { readManifests } from "./kube-manifests.ts";
 import { until } from "./wait.ts";
+import { type Refused, Webhook } from "./webhook.ts";
 
 const POLICIES = join(import.meta.dirname, "../../deploy/admission/policies.yaml");
 const NODE_NAME = "authentication.kubernetes.io/node-name";
-const WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 /** What a server hands to admission: the object as it is, and as it will be. */
 export interface AdmissionRequest {
@@ -86,58 +83,19 @@ function refusalsOf({ spec }: KubeObject, request: AdmissionRequest): string[] {
 export class AdmissionServer {
   /** Every request that concerned a policy, oldest first. */
   readonly reviews: Reviewed[] = [];
-  readonly #server: Server;
+  #webhook: Webhook | null = null;
   /** The daemon of this node is taken for another's. */
   #mistaken: string | null = null;
 
-  private constructor(cluster: TestCluster) {
-    const policies = shippedPolicies();
-    this.#server = createServer({ cert: cluster.ca, key: cluster.key }, (asked, answer) => {
-      let body = "";
-      asked.on("data", (chunk: Buffer) => {
-        body += chunk.toString();
-      });
-      asked.on("end", () => {
-        const { request, ...rest } = JSON.parse(body);
-        const names = request.userInfo.extra?.[NODE_NAME];
-        if (names?.[0] === this.#mistaken) names[0] = "another";
-        const reviewed = review(request, policies);
-        if (reviewed.policies.length > 0) this.reviews.push(reviewed);
-        const allowed = reviewed.refusals.length === 0;
-        const status = allowed
-          ? {}
-          : { status: { code: 403, reason: "Forbidden", message: reviewed.refusals.join("; ") } };
-        answer.writeHead(200, { "content-type": "application/json" });
-        answer.end(JSON.stringify({ ...rest, response: { uid: request.uid, allowed, ...status } }));
-      });
-    });
-  }
+  private constructor() {}
 
   /** From when this returns on, the server asks it. */
   static async start(cluster: TestCluster): Promise<AdmissionServer> {
-    const admission = new AdmissionServer(cluster);
-    admission.#server.listen(0, "127.0.0.1");
-    await once(admission.#server, "listening");
-    const { port } = admission.#server.address() as AddressInfo;
-    const rules = shippedPolicies().flatMap(({ spec }) => spec.matchConstraints.resourceRules);
-    await cluster.api.create(WEBHOOKS, {
-      apiVersion: "admissionregistration.k8s.io/v1",
-      kind: "ValidatingWebhookConfiguration",
-      metadata: { name: "policies" },
-      webhooks: [
-        {
-          name: "policies.holdfast.test",
-          clientConfig: {
-            url: `https://127.0.0.1:${port}/`,
-            caBundle: Buffer.from(cluster.ca).toString("base64"),
-          },
-          rules,
-          sideEffects: "None",
-          admissionReviewVersions: ["v1"],
-          timeoutSeconds: 30,
-        },
-      ],
-    });
+    const admission = new AdmissionServer();
+    const policies = shippedPolicies();
+    const rules = policies.flatMap(({ spec }) => spec.matchConstraints.resourceRules);
+    const decide = (request: KubeObject) => admission.#decide(request, policies);
+    admission.#webhook = await Webhook.start(cluster, { name: "policies", rules, decide });
     const probe = {
       apiVersion: "ipam.holdfast.dev/v1alpha1",
       kind: "IPNetwork",
@@ -174,9 +132,16 @@ export class AdmissionServer {
   }
 
   async stop(): Promise<void> {
-    this.#server.closeAllConnections();
-    this.#server.close();
-    await once(this.#server, "close");
+    await this.#webhook?.stop();
+  }
+
+  #decide(request: KubeObject, policies: readonly KubeObject[]): Refused | null {
+    const names = request.userInfo.extra?.[NODE_NAME];
+    if (names?.[0] === this.#mistaken) names[0] = "another";
+    const reviewed = review(request, policies);
+    if (reviewed.policies.length > 0) this.reviews.push(reviewed);
+    if (reviewed.refusals.length === 0) return null;
+    return { code: 403, reason: "Forbidden", message: reviewed.refusals.join("; ") };
   }
 }
 

@@ -128,6 +128,11 @@ export class TestCluster implements Cluster {
     await definitionsServed(this.api, definitions);
   }
 
+  async define(definitions: readonly KubeObject[]): Promise<void> {
+    await this.apply(definitions);
+    await this.#restartControllers();
+  }
+
   /** Kills the API server: told to end, it waits a minute for open watches. */
   stopApiServer(): Promise<void> {
     return this.#parts.apiServer.end();
@@ -259,7 +264,7 @@ export class TestCluster implements Cluster {
     manager.start();
   }
 
-  /** Left alone after a failure, they come back within half a minute; new ones need a second. */
+  /** They learn of new definitions when they start. Left alone after a failure, they come back within half a minute; new ones need a second. */
   async #restartControllers(): Promise<void> {
     const manager = this.#parts.controllerManager;
     await manager?.end();

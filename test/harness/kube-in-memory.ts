@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { ApiServer } from "../../kube/fake/api-server.ts";
 import { FakeKubeApi } from "../../kube/fake/client/fake-kube-api.ts";
 import { pathOf } from "../../kube/fake/controllers/garbage-collector.ts";
+import type { Gates } from "../../kube/fake/requests.ts";
 import { groupPath, type Resource } from "../../kube/fake/resources.ts";
 import {
   ApiAway,
@@ -42,14 +43,21 @@ export class KubeInMemory implements KubeApi {
   readonly writes: KubeRequest[] = [];
   /** Nobody answers. */
   away = false;
+  /** Asked about every write; see Gates. */
+  admit: NonNullable<Gates["admit"]> = () => null;
   readonly #client: FakeKubeApi;
 
   /** Real time, but one instant in objects, unless the test brings its own clock. */
   constructor(clock: Clock = { ...systemClock, wallMs: () => BEGIN_MS }) {
-    this.server = new ApiServer({ clock });
-    for (const one of DEFINITIONS) this.server.put(collectionOf(one), one);
+    this.server = new ApiServer({ clock, admit: (review) => this.admit(review) });
+    this.define(DEFINITIONS);
     for (const name of NAMESPACES) this.server.put("/api/v1/namespaces", { metadata: { name } });
     this.#client = new FakeKubeApi({ server: () => this.server, clock });
+  }
+
+  /** From now on it serves what these definitions define. */
+  define(definitions: readonly Any[]): void {
+    for (const one of definitions) this.server.put(collectionOf(one), one);
   }
 
   get clock(): Clock {

@@ -8,6 +8,7 @@ import { until } from "./wait.ts";
 const PLURALS: Readonly<Record<string, string>> = {
   NetworkAttachmentDefinition: "network-attachment-definitions",
   PriorityClass: "priorityclasses",
+  IPAddress: "ipaddresses",
 };
 const CLUSTER_SCOPED = new Set([
   "ClusterRole",

@@ -30,6 +30,8 @@ export interface Cluster {
   apiAs(user: ClusterUser): KubeApi;
   /** Applies objects in their order; definitions are served when this returns. */
   apply(objects: readonly KubeObject[]): Promise<void>;
+  /** Applies definitions; the garbage collector knows them soon after this returns. */
+  define(definitions: readonly KubeObject[]): Promise<void>;
   /** Requests that it has served since its start, whatever their outcome, by resource and verb; `ipamclaims/status` counts by itself. */
   writes(resource: string): Promise<WriteCounts>;
   writes(): Promise<Readonly<Record<string, WriteCounts>>>;

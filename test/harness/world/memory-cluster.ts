@@ -46,6 +46,8 @@ export class MemoryCluster implements Cluster {
   readonly server: string;
   /** What decides. */
   readonly objects: ApiServer;
+  /** What else every write is asked about, in this order, after the rules of the server; see Gates. */
+  readonly admitters: NonNullable<Gates["admit"]>[] = [];
   readonly #front: MemoryFront;
   readonly #users = new Map<string, User>();
   readonly #tokens = new Map<ClusterUser, string>();
@@ -56,7 +58,7 @@ export class MemoryCluster implements Cluster {
   #isAway = false;
   #isStopped = false;
 
-  private constructor(front: MemoryFront, gates: Gates) {
+  private constructor(front: MemoryFront, { admit }: Gates) {
     this.#front = front;
     this.server = front.url;
     const etcd = new Etcd();
@@ -65,8 +67,9 @@ export class MemoryCluster implements Cluster {
       clock: systemClock,
       etcd,
       authorize: (access) => rights.has(access),
-      ...gates,
+      admit: (review) => firstRefusal(this.admitters, review),
     });
+    if (admit !== undefined) this.admitters.push(admit);
     etcd.listen(() => this.#wakeControllers());
     this.#tokens.set("admin", this.#issue(ADMIN));
     for (const account of ACCOUNTS)
@@ -123,14 +126,15 @@ export class MemoryCluster implements Cluster {
     return this.#isAway;
   }
 
-  connect(user: ClusterUser, node?: string): Connect {
+  /** `way`: what becomes of the requests that reach it. */
+  connect(user: ClusterUser, node?: string, way?: Link): Connect {
     const known = this.userOf(this.token(user)) as User;
     const who = node === undefined ? known : { ...known, extra: { [NODE_NAME]: [node] } };
     return (_kubeconfig, clock) => {
-      const fate: Link["fate"] = (request) => {
+      const fate: Link["fate"] = (request, verb) => {
         if (this.#isAway) return { lost: "before" };
         this.#count(request);
-        return undefined;
+        return way?.fate?.(request, verb);
       };
       const client = new FakeKubeApi({ server: () => this.objects, user: who, link: { fate }, clock });
       this.#clients.add(client);
@@ -158,6 +162,10 @@ export class MemoryCluster implements Cluster {
 
   async apply(objects: readonly KubeObject[]): Promise<void> {
     await applyObjects(this.api, objects);
+  }
+
+  define(definitions: readonly KubeObject[]): Promise<void> {
+    return this.apply(definitions);
   }
 
   writes(resource: string): Promise<WriteCounts>;
@@ -212,6 +220,17 @@ export class MemoryCluster implements Cluster {
       if (writes > 0) this.#wakeControllers();
     }, CONTROLLERS_MS);
   }
+}
+
+function firstRefusal(
+  admitters: MemoryCluster["admitters"],
+  review: Parameters<MemoryCluster["admitters"][number]>[0],
+): string | null {
+  for (const admit of admitters) {
+    const why = admit(review);
+    if (why !== null) return why;
+  }
+  return null;
 }
 
 /** What a server with the policies of deploy/admission does. */

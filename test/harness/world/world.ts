@@ -14,6 +14,7 @@ import pino from "pino";
 import { expect } from "vitest";
 import type { Controller } from "../../../controller/controller.ts";
 import { type ControllerSettings, loadControllerSettings } from "../../../controller/settings.ts";
+import type { Link } from "../../../kube/fake/client/link.ts";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../../kube/objects.ts";
 import { systemClock } from "../../../platform/time.ts";
@@ -22,10 +23,12 @@ import { ApiProxy } from "../api-proxy.ts";
 import type { ClusterOptions, TestCluster } from "../cluster.ts";
 import type { CniAnswer } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
+import type { ClusterApi, ClusterApiOptions } from "../machines/cluster-api.ts";
 import { type AttachmentOptions, NodeDaemon, type NodeOptions } from "../node.ts";
 import { until } from "../wait.ts";
 import type { Account, Cluster } from "./cluster.ts";
 import { checked, type Guest, optionsOf, type VmGuest } from "./guests.ts";
+import type { MemoryCluster } from "./memory-cluster.ts";
 import type { MetadataFlags, MetadataHere } from "./metadata-here.ts";
 import { ipsOf, NAMESPACE, type Network, nameOf } from "./network.ts";
 import { WorldObjects } from "./objects.ts";
@@ -78,6 +81,7 @@ export class World extends WorldObjects {
   readonly #metadata: MetadataHere[] = [];
   readonly #proxies: ApiProxy[] = [];
   #admission: AdmissionServer | null = null;
+  #capi: ClusterApi | null = null;
   #isAdmitting = false;
   #node: StartOptions = {};
   #count = 0;
@@ -114,6 +118,7 @@ export class World extends WorldObjects {
     await Promise.all(this.#proxies.map((proxy) => proxy.stop()));
     await this.cluster.stop();
     await this.#admission?.stop();
+    await this.#capi?.stop();
   }
 
   /** The real server, for what only one can be made to do. */
@@ -167,8 +172,11 @@ export class World extends WorldObjects {
     return proxy;
   }
 
-  /** A controller in this process whose interval and grace are a second. It is not waited for. */
-  async startController(flags: ControllerFlags = {}): Promise<Controller> {
+  /**
+   * A controller in this process whose interval and grace are a second. It is not waited for. `way`: what becomes of its
+   * requests, with the API in memory.
+   */
+  async startController(flags: ControllerFlags = {}, way?: Link): Promise<Controller> {
     const settings = loadControllerSettings(
       {
         kubeconfig: HANDED_OVER,
@@ -181,12 +189,22 @@ export class World extends WorldObjects {
       {},
     );
     const log = pino({ level: settings.logLevel });
-    const connect = await this.#connectionOf("holdfast-controller", settings.kubeconfig);
+    const connect =
+      way === undefined
+        ? await this.#connectionOf("holdfast-controller", settings.kubeconfig)
+        : (this.cluster as MemoryCluster).connect("holdfast-controller", undefined, way);
     const { Controller } = await import("../../../controller/controller.ts");
     const controller = new Controller(settings, log, systemClock, connect);
     await controller.start();
     this.#controllers.push(controller);
     return controller;
+  }
+
+  /** Cluster API's definitions and admission, with stand-ins of other kinds. A world has none of it by itself. */
+  async startClusterApi(options: ClusterApiOptions = {}): Promise<ClusterApi> {
+    const { ClusterApi } = await import("../machines/cluster-api.ts");
+    this.#capi = await ClusterApi.install(this.cluster, options);
+    return this.#capi;
   }
 
   /** A metadata server in this process, beside a node's daemon. `flags` are its settings. */
@@ -285,9 +303,13 @@ export class World extends WorldObjects {
     for (const node of nodes) await checked(node);
   }
 
-  /** No node finds a fault; every address that `add` was answered is Bound as it was answered, and in use by one owner. */
+  /**
+   * No node finds a fault; every address that `add` was answered is Bound as it was answered, and in use by one owner; and
+   * machines, where there are some, are settled.
+   */
   async settled(): Promise<void> {
     for (const node of this.nodes) await checked(node);
+    await this.#capi?.settled();
     const objects = new Map<string, KubeObject>();
     for (const one of await this.cluster.api.list(ALLOCATIONS_PATH)) objects.set(one.metadata.name, one);
     const answeredTo = new Map<string, string>();

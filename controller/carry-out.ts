@@ -1,5 +1,7 @@
 import { decideFresh, type RememberedFacts } from "../claims/reasons/fresh-facts.ts";
-import { judge, type Rules, type Verdict } from "../claims/reasons/relations.ts";
+import { machinePaths } from "../claims/reasons/fresh-machine-facts.ts";
+import { judge } from "../claims/reasons/relations.ts";
+import type { Rules, Verdict } from "../claims/reasons/verdict.ts";
 import { RefusalError } from "../ipam/refusals.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
@@ -7,10 +9,11 @@ import type { IPAllocation } from "../kube/objects.ts";
 import { AllocationClient } from "../store/cluster/allocations/allocation-client.ts";
 import { soundAddress } from "../store/cluster/allocations/allocation-object.ts";
 import { type Change, giveBack } from "../store/cluster/allocations/give-back.ts";
+import { withdrawMachineAddress } from "../store/cluster/machine-address.ts";
 import { identityOf } from "./observations.ts";
 
-/** For the allocation, the facts it depends on, and the write, each with its own limit, ms. */
-const CARRY_OUT_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
+/** For the allocation, the facts it depends on, a machine's IPAddress, and the write, each with its own limit, ms. */
+const CARRY_OUT_MS_MAX = 4 * HOUSEKEEPING_DEADLINE_MS;
 
 /** The outcome of a verdict. `changed`: the facts are not as they were seen. `failed`: refused or not answered. */
 export type CarryOutOutcome =
@@ -71,8 +74,12 @@ async function changeFor(
   }
   if (identityOf(object.metadata, fresh) !== seen) return CHANGED;
   switch (fresh.kind) {
-    case "release":
-      return { kind: "cool" };
+    case "release": {
+      const { namespace, name } = object.spec.owner;
+      const paths = machinePaths(context.machines, "ipaddresses", `${namespace}/${name}`);
+      const withdrawn = await withdrawMachineAddress(context.api, object, paths);
+      return withdrawn === "changed" ? CHANGED : { kind: "cool" };
+    }
     case "repair":
       return { kind: "cool", since: object.status?.since };
     case "record":

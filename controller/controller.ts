@@ -17,11 +17,15 @@ import { DEFAULT_COOLDOWN_SECONDS } from "../ipam/definition/plugin-config.ts";
 import { EventWriter } from "../kube/events.ts";
 import type { Connect, OpenKubeApi } from "../kube/kube-api.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
+import type { CapiClusterView } from "../kube/views/machine-claim-view.ts";
 import { HealthServer } from "../platform/health-server.ts";
 import type { Log } from "../platform/log.ts";
 import { type Clock, randomUuid, sleep } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
+import { AskedNamespaces } from "./capi/asked-namespaces.ts";
 import { MachineCaches } from "./capi/machine-caches.ts";
+import { machineSources, servedPathIn } from "./capi/machine-sources.ts";
+import { PausedClusters } from "./capi/paused-clusters.ts";
 import { LEASE_RETRY_MS, LeaderLease } from "./lease.ts";
 import { ControllerMetrics } from "./metrics.ts";
 import { NetworkImports } from "./network-imports.ts";
@@ -49,6 +53,8 @@ type Work =
   | "podAdoption"
   | "whereabouts"
   | "ownerPods"
+  | "pausedClusters"
+  | "namespaces"
   | "networks"
   | "udns";
 
@@ -63,6 +69,7 @@ export class Controller {
   readonly #watched: Watched;
   readonly #machineCaches: MachineCaches;
   readonly #lease: LeaderLease;
+  readonly #pausedClusters: PausedClusters;
   readonly #sweeper: Sweeper;
   readonly #adoption: Adoption;
   readonly #podAdoption: PodAdoption;
@@ -109,26 +116,41 @@ export class Controller {
       api,
       {
         claim: () => {},
-        claimGone: () => {},
+        claimGone: () => this.#tasks.sweep.trigger(),
         address: () => {},
         addressGone: () => {},
         pool: () => {},
-        poolGone: () => {},
-        cluster: () => {},
-        clusterGone: () => {},
+        poolGone: () => this.#tasks.sweep.trigger(),
+        cluster: (cluster) => this.#noteCluster(cluster),
+        clusterGone: (cluster) => this.#noteCluster(cluster),
       },
       log,
     );
     this.#lease = new LeaderLease({ ...shared, namespace, identity });
+    this.#pausedClusters = new PausedClusters({
+      ...shared,
+      allocations: watched.allocations,
+      networks: watched.networks,
+      servedPath: servedPathIn(this.#machineCaches),
+    });
+    const namespaces = new AskedNamespaces(api, () => this.#tasks.namespaces.trigger());
+    const machines = machineSources({
+      caches: this.#machineCaches,
+      data: null,
+      networks: watched.networks,
+      namespaces,
+      pausedClusters: this.#pausedClusters,
+    });
     this.#sweeper = new Sweeper({
       ...shared,
-      caches: watched,
+      caches: { ...watched, machines },
       intervalSeconds: settings.sweepIntervalSeconds,
       doubt: () => this.#notReady(),
       onDue: () => this.#tasks.carryOut.trigger(),
       rules: {
         graceSeconds: settings.sweepGraceSeconds,
         podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
+        clusterGoneReleaseSeconds: settings.clusterGoneReleaseSeconds,
         coolingKeepSeconds: settings.coolingKeepSeconds,
         cooldownSeconds: (network) =>
           watched.catalog.definitionOf(network)?.definition.cooldownSeconds ?? DEFAULT_COOLDOWN_SECONDS,
@@ -182,6 +204,8 @@ export class Controller {
       podAdoption: task("adoption of pods", sweepMs, (signal) => this.#podAdoption.runPass(signal)),
       whereabouts: task("whereabouts' records", sweepMs, (signal) => this.#whereabouts.runPass(signal)),
       ownerPods: task("the owner pods", sweepMs, (signal) => this.#ownerPods.runPass(signal)),
+      pausedClusters: task("the paused clusters", sweepMs, (signal) => this.#pausedClusters.runPass(signal)),
+      namespaces: task("the namespaces", sweepMs, (signal) => namespaces.runPass(signal)),
       networks: task("the networks", NETWORKS_INTERVAL_MS, (signal) => this.#networksPass(signal)),
       udns: task("the user-defined networks", sweepMs, (signal) => this.#udnConditions.runPass(signal)),
     };
@@ -225,6 +249,11 @@ export class Controller {
   /** Where HTTP is served, once it is: the port that was chosen for port 0. */
   get port(): number {
     return this.#health.address?.port ?? 0;
+  }
+
+  /** Before anything of it is released: what a pause tells is remembered although it may last a second only. */
+  #noteCluster(cluster: CapiClusterView): void {
+    if (this.#pausedClusters.note(cluster)) this.#tasks.pausedClusters.trigger();
   }
 
   #tellCut({ key, namespace, name, uid }: SweptPod, events: EventWriter): void {

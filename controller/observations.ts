@@ -1,4 +1,4 @@
-import type { Verdict } from "../claims/reasons/relations.ts";
+import type { Verdict } from "../claims/reasons/verdict.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 
 interface Observation {

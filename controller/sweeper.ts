@@ -1,5 +1,7 @@
 import { attachedClaims, type Caches, cachedFacts } from "../claims/reasons/caches.ts";
-import { judge, type Rules, type Verdict } from "../claims/reasons/relations.ts";
+import { NO_MEMORY } from "../claims/reasons/machine-facts.ts";
+import { judge } from "../claims/reasons/relations.ts";
+import type { Rules, Verdict } from "../claims/reasons/verdict.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import { TurnBudget } from "../kube/turn-budget.ts";
@@ -130,6 +132,7 @@ export class Sweeper {
             ...this.#options,
             attachedToClaim: this.#attachedToClaim,
             wasSeenStopped: (podUid: string) => this.#options.caches.stoppedPods.has(podUid),
+            machines: this.#options.caches.machines ?? NO_MEMORY,
           };
           await this.#carryOut(context, next.object, next.verdict);
         } finally {

@@ -46,7 +46,7 @@ interface CachedNetwork extends Reflected {
 type Resource = "allocations" | "claims" | "pods" | "nodes" | "nads" | "networks";
 
 /** Everything of the cluster that the controller follows, and whether it can be trusted. */
-export class Watched implements Caches {
+export class Watched implements Omit<Caches, "machines"> {
   readonly allocations: Cache<CachedAllocation>;
   readonly claims: Cache<ClaimViewWithFact>;
   readonly pods: Cache<SweptPod>;

@@ -129,6 +129,18 @@ export function ownerOfClaim({ uid, namespace, name }: Pick<Owner, "uid" | "name
   return { kind: "claim", uid, interface: "", namespace, name };
 }
 
+const PREALLOCATION = "pool:";
+
+/** UID of the owner of an address that an AddressPool keeps for a claim that does not exist yet. */
+export function preallocationUid(poolUid: string): string {
+  return `${PREALLOCATION}${poolUid}`;
+}
+
+/** Whether an owner is a claim that does not exist yet, for which a pool keeps the address. */
+export function isPreallocation({ uid }: Pick<Owner, "uid">): boolean {
+  return uid.startsWith(PREALLOCATION);
+}
+
 /** The owner of an attachment that uses no claim. */
 export function ownerWithoutClaim({
   containerId,

@@ -14,3 +14,6 @@ export function capiPaths(group: string, plural: string): readonly [string, ...s
   const [first, ...others] = CAPI_VERSIONS.map((version) => `/apis/${group}/${version}/${plural}`);
   return [first as string, ...others];
 }
+
+/** Metal3Data: of a machine whose addresses may need no claim. */
+export const METAL3_DATA_PATHS = capiPaths("infrastructure.cluster.x-k8s.io", "metal3datas").slice(0, 2);

@@ -10,6 +10,7 @@ export const ADDRESS_POOLS_PATH = `/apis/${API_VERSION}/addresspools`;
 export const CLAIMS_PATH = "/apis/k8s.cni.cncf.io/v1alpha1/ipamclaims";
 export const NADS_PATH = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions";
 export const PODS_PATH = "/api/v1/pods";
+export const NAMESPACES_PATH = "/api/v1/namespaces";
 export const NODES_PATH = "/api/v1/nodes";
 /** whereabouts' record of the addresses of a range. */
 export const WHEREABOUTS_POOLS_PATH = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools";

@@ -1,6 +1,7 @@
 import { cachedFacts } from "../../claims/reasons/caches.ts";
 import type { Facts } from "../../claims/reasons/facts.ts";
-import { judge, type Rules, type Verdict } from "../../claims/reasons/relations.ts";
+import { judge } from "../../claims/reasons/relations.ts";
+import type { Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
@@ -16,6 +17,9 @@ const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "repo
   "pod-completed": "which has ended",
   "pod-gone": "which is gone, with its containers",
   "node-gone": "whose node is gone",
+  "claim-does-not-use": "which has another address",
+  "cluster-gone": "which is gone, and so is its cluster",
+  "preallocation-gone": "for which no AddressPool keeps it any more",
   "cooling-with-finalizer":
     "which has let go of it; it rests, but cannot be deleted: our finalizer is still on it",
   "owner-incomplete": "of which name or namespace is missing: nobody can tell whether it lives",
@@ -33,10 +37,12 @@ export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     nodes: { items: new Map([...nodes].map((name) => [name, { unreachable: false }])), known: true },
     stoppedPods: { has: () => false },
     catalog,
+    machines: null,
   });
   const rules: Rules = {
     graceSeconds: 0,
     podGoneReleaseSeconds: 0,
+    clusterGoneReleaseSeconds: 0,
     coolingKeepSeconds: 0,
     cooldownSeconds: (network) => catalog.definitionOf(network)?.definition.cooldownSeconds ?? 0,
   };

@@ -5,6 +5,7 @@ import type { DefinitionCatalog } from "../definition-catalog.ts";
 import type { SweptPod } from "./fact-views.ts";
 import {
   ABSENT,
+  type Cache,
   type ClaimFact,
   type Facts,
   type Found,
@@ -13,14 +14,11 @@ import {
   present,
   UNKNOWN,
 } from "./facts.ts";
-import type { JudgedAllocation } from "./relations.ts";
+import { cachedMachineFacts, type MachineSources, NO_MACHINES } from "./machine-facts.ts";
 import type { StoppedPods } from "./stopped-pods.ts";
+import type { JudgedAllocation } from "./verdict.ts";
 
-/** A followed copy of a resource's objects. `known` is false until it is complete, and while it cannot be trusted. */
-export interface Cache<T> {
-  readonly items: ReadonlyMap<string, T>;
-  readonly known: boolean;
-}
+export type { Cache } from "./facts.ts";
 
 /** An allocation in the cache: the whole object. `key` is its name. */
 export interface CachedAllocation extends JudgedAllocation {
@@ -37,6 +35,8 @@ export interface Caches {
   readonly nodes: Cache<NodeFact>;
   readonly stoppedPods: Pick<StoppedPods, "has">;
   readonly catalog: Pick<DefinitionCatalog, "networkOfNad">;
+  /** null: no machines are followed. */
+  readonly machines: MachineSources | null;
 }
 
 /** A claim, with its addresses parsed. */
@@ -62,6 +62,7 @@ export function cachedFacts(caches: Caches): Facts {
   const attachedTo = attachedClaims(caches.allocations.items);
   let naming: ReadonlyMap<string, readonly SweptPod[]> | null = null;
   return {
+    ...(caches.machines === null ? NO_MACHINES : cachedMachineFacts(caches.machines)),
     claim: (namespace, name) => find(caches.claims, `${namespace}/${name}`, ({ fact }) => fact),
     pod: (namespace, name) => find(caches.pods, `${namespace}/${name}`, (pod) => pod),
     node: (name) => find(caches.nodes, name, (node) => node),

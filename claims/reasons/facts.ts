@@ -1,3 +1,5 @@
+import type { PoolReference } from "../../kube/views/machine-claim-view.ts";
+
 /** What is known about an object. `unknown` must be treated as "in use". */
 export type Found<T> =
   | { readonly kind: "present"; readonly it: T }
@@ -9,6 +11,12 @@ export const UNKNOWN = { kind: "unknown" } as const;
 
 export function present<T>(it: T): Found<T> {
   return { kind: "present", it };
+}
+
+/** A followed copy of a resource's objects. `known` is false until it is complete, and while it cannot be trusted. */
+export interface Cache<T> {
+  readonly items: ReadonlyMap<string, T>;
+  readonly known: boolean;
 }
 
 /** An address that a pod reports, and its origin. */
@@ -62,8 +70,51 @@ export interface NamingPod extends PodFact {
   attachedToClaim(claimUid: string): boolean;
 }
 
+/** The facts about an IPAddressClaim of Cluster API. */
+export interface AddressClaimFact {
+  readonly uid: string;
+  readonly pool: PoolReference;
+  /** By its own annotation. */
+  readonly paused: boolean;
+}
+
+/** The facts about an IPAddress of Cluster API. */
+export interface MachineAddressFact {
+  /** The name of its claim. */
+  readonly claim: string;
+  readonly pool: PoolReference;
+  /** Canonical, without mask; null: it cannot be read. */
+  readonly address: string | null;
+}
+
+/** The facts about an AddressPool. */
+export interface AddressPoolFact {
+  readonly network: string;
+  /** The address that it keeps for the claim of a name, canonical; null: none. */
+  preallocated(claim: string): string | null;
+}
+
+/** The facts about a namespace. */
+export interface NamespaceFact {
+  readonly isEnding: boolean;
+}
+
+/** The facts that decide about machines. Without the definition of its kind, nothing is known of an object. */
+export interface MachineFacts {
+  addressClaim(namespace: string, name: string): Found<AddressClaimFact>;
+  machineData(namespace: string, name: string): Found<{ readonly uid: string }>;
+  /** The IPAddress of the name, whoever made it. */
+  machineAddress(namespace: string, name: string): Found<MachineAddressFact>;
+  cluster(namespace: string, name: string): Found<{ readonly paused: boolean }>;
+  /** Every one of the namespace. */
+  addressPools(namespace: string): Found<readonly AddressPoolFact[]>;
+  namespace(name: string): Found<NamespaceFact>;
+  /** Whether a Cluster (`namespace/name`) that is gone was paused when it was last seen. */
+  wasPaused(network: string, cluster: string): Found<boolean>;
+}
+
 /** All facts that `judge` may ask for. */
-export interface Facts {
+export interface Facts extends MachineFacts {
   claim(namespace: string, name: string): Found<ClaimFact>;
   pod(namespace: string, name: string): Found<PodFact>;
   node(name: string): Found<NodeFact>;

@@ -1,5 +1,4 @@
-import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
 import {
   CLAIMS_PATH,
   NADS_PATH,
@@ -13,13 +12,17 @@ import { projectPod } from "../../kube/views/pod-view.ts";
 import type { Clock } from "../../platform/time.ts";
 import { DefinitionCatalog, projectNad } from "../definition-catalog.ts";
 import { claimFact, nodeFact, type SweptPod, sweptPod } from "./fact-views.ts";
-import { ABSENT, type Facts, type Found, present, UNKNOWN } from "./facts.ts";
+import { type Facts, type Found, present, UNKNOWN } from "./facts.ts";
+import { freshMachineFacts } from "./fresh-machine-facts.ts";
+import { listFacts, readFact } from "./fresh-read.ts";
+import type { MachineMemory } from "./machine-facts.ts";
 
 /** Facts that one verdict may require one after the other; more than any allocation has attachments. */
 const ROUNDS_MAX = 64;
 
 /** Facts that cannot be read from the API. */
 export interface RememberedFacts {
+  readonly machines: MachineMemory;
   /** Whether the pod is attached to an address of the claim. */
   readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
   readonly wasSeenStopped: Facts["wasSeenStopped"];
@@ -31,7 +34,7 @@ export interface RememberedFacts {
  */
 export async function decideFresh<T>(
   api: KubeApi,
-  { attachedToClaim, wasSeenStopped }: RememberedFacts,
+  { attachedToClaim, wasSeenStopped, machines }: RememberedFacts,
   decide: (facts: Facts) => T,
 ): Promise<T> {
   const answers = new Map<string, Found<unknown>>();
@@ -43,16 +46,19 @@ export async function decideFresh<T>(
       return (known ?? UNKNOWN) as Found<F>;
     };
     const decision = decide({
+      ...freshMachineFacts(api, machines, ask),
       claim: (namespace, name) =>
         ask(`claim ${namespace}/${name}`, () =>
-          read(api, namespacedPath(CLAIMS_PATH, namespace, name), (it) => claimFact(projectClaim(it))),
+          readFact(api, [namespacedPath(CLAIMS_PATH, namespace, name)], (it) => claimFact(projectClaim(it))),
         ),
       pod: (namespace, name) =>
-        ask(`pod ${namespace}/${name}`, () => read(api, namespacedPath(PODS_PATH, namespace, name), podFact)),
+        ask(`pod ${namespace}/${name}`, () =>
+          readFact(api, [namespacedPath(PODS_PATH, namespace, name)], podFact),
+        ),
       networkOfNad: (nad) => {
         const [namespace = "", name = ""] = nad.split("/");
         return ask(`nad ${nad}`, async () => {
-          const found = await read(api, namespacedPath(NADS_PATH, namespace, name), (it) =>
+          const found = await readFact(api, [namespacedPath(NADS_PATH, namespace, name)], (it) =>
             networkOfNad(it, api.clock),
           );
           return found.kind === "present" && found.it !== null ? present(found.it) : UNKNOWN;
@@ -60,11 +66,13 @@ export async function decideFresh<T>(
       },
       node: (name) =>
         ask(`node ${name}`, () =>
-          read(api, objectPath(NODES_PATH, name), (it) => nodeFact(it as { status?: unknown })),
+          readFact(api, [objectPath(NODES_PATH, name)], (it) => nodeFact(it as { status?: unknown })),
         ),
       wasSeenStopped,
       podsNaming: (namespace, claim) => {
-        const pods = ask(`pods ${namespace}`, () => listPods(api, namespace));
+        const pods = ask(`pods ${namespace}`, () =>
+          listFacts(api, namespacedPath(PODS_PATH, namespace), podFact),
+        );
         if (pods.kind !== "present") return UNKNOWN;
         const naming = pods.it.filter((pod) => !pod.terminal && pod.claims.includes(claim));
         return present(
@@ -87,41 +95,4 @@ function networkOfNad(object: unknown, clock: Clock): string | null {
 
 function podFact(object: unknown): SweptPod {
   return sweptPod(projectPod(object, { addresses: true }));
-}
-
-/** A malformed object exists but tells nothing: unknown. */
-async function read<F>(api: KubeApi, path: string, project: (object: unknown) => F): Promise<Found<F>> {
-  const answer = await new ObjectClient(api).tryGet(path);
-  if (answer.kind === "absent") return ABSENT;
-  if (answer.kind !== "present") return UNKNOWN;
-  try {
-    return present(project(answer.object));
-  } catch {
-    return UNKNOWN;
-  }
-}
-
-/** All pods of a namespace, by a quorum read. A malformed one might name any claim: unknown. */
-async function listPods(api: KubeApi, namespace: string): Promise<Found<readonly SweptPod[]>> {
-  let pods: SweptPod[] = [];
-  let nonsense = false;
-  try {
-    const answer = await api.list({
-      path: namespacedPath(PODS_PATH, namespace),
-      each: (object) => {
-        try {
-          pods.push(podFact(object));
-        } catch {
-          nonsense = true;
-        }
-      },
-      restarted: () => {
-        pods = [];
-      },
-    });
-    return answer.kind === "listed" && !nonsense ? present(pods) : UNKNOWN;
-  } catch (error) {
-    if (error instanceof ApiAway) return UNKNOWN;
-    throw error;
-  }
 }

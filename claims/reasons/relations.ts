@@ -1,3 +1,13 @@
+/*
+ * claims/reasons/: why an address is kept, or given back
+ *
+ *   relations, machines      the tables of relations, and the verdicts about them; verdict: their words
+ *   facts                    what verdicts rest on; fact-views, machine-facts: read from objects
+ *   caches                   facts from followed copies
+ *   fresh-facts, fresh-machine-facts, fresh-read   the same from quorum reads
+ *   stopped-pods             pods that were seen to end
+ */
+
 import { knownKindOf, OWNER_KINDS } from "../../ipam/owner.ts";
 import {
   type AllocationAttachment,
@@ -8,6 +18,8 @@ import {
 } from "../../kube/objects.ts";
 import { isStaticUid } from "../../kube/views/pod-view.ts";
 import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOWN } from "./facts.ts";
+import { judgeMachines } from "./machines.ts";
+import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
 
 /*
  * Every relation between an allocation, its owner, the pods and the nodes, and the verdict. "living" is a pod of the
@@ -43,6 +55,7 @@ import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOW
  *                                                  none attached, imported        keep    recorded-elsewhere
  *                                                  (released with that record: whereabouts-records.ts)
  *                                                  none attached                  report  container-without-attachment
+ *   Bound    of a machine (machines.ts has its table)
  *   Bound    incomplete (no name or namespace)     any                            report  owner-incomplete
  *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
  *                                                  rested long enough             delete  cooling-expired
@@ -59,64 +72,7 @@ import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOW
  * predecessor had.
  */
 
-/** Settings of the operator. Durations in seconds, measured on a monotonic clock. */
-export interface Rules {
-  /** Every verdict that changes something must have been observed for so long. */
-  readonly graceSeconds: number;
-  /** After this time a container whose pod is gone, on an existing but unreachable node, counts as ended; 0: never. */
-  readonly podGoneReleaseSeconds: number;
-  /** How long a Cooling object is kept after its cool-down, so that its history can be read. */
-  readonly coolingKeepSeconds: number;
-  /** The cool-down of a network. */
-  cooldownSeconds(network: string): number;
-}
-
-type KeepWhy =
-  | "claim-lists"
-  | "claim-unpublished"
-  | "pod-reports-address"
-  | "pod-alive"
-  | "pod-names-claim"
-  | "container-may-run"
-  | "recorded-elsewhere"
-  | "being-deleted"
-  | "unknown";
-type ReleaseWhy = "claim-does-not-list" | "claim-gone" | "pod-completed" | "pod-gone" | "node-gone";
-type ReportWhy = "unsound" | "owner-incomplete" | "container-without-attachment";
-
-/** The verdict about an allocation. `afterSeconds`: it must have been observed unchanged for so long. */
-export type Verdict =
-  | { readonly kind: "keep"; readonly why: KeepWhy }
-  | { readonly kind: "release"; readonly why: ReleaseWhy; readonly afterSeconds: number }
-  | {
-      readonly kind: "prune";
-      readonly why: "node-gone";
-      /** Keys of the attachments of containers that have certainly ended. */
-      readonly keys: readonly string[];
-      readonly afterSeconds: number;
-    }
-  /** The record of an imported pod's address lacks its node. */
-  | {
-      readonly kind: "record";
-      readonly why: "node-not-recorded";
-      readonly node: string;
-      readonly afterSeconds: number;
-    }
-  | { readonly kind: "repair"; readonly why: "cooling-with-finalizer"; readonly afterSeconds: number }
-  | { readonly kind: "delete"; readonly why: "cooling-expired"; readonly afterSeconds: number }
-  /** It cannot be determined what it is: kept, and reported to the operator. */
-  | { readonly kind: "report"; readonly why: ReportWhy };
-
-/** An allocation, with what is expensive to compute. */
-export interface JudgedAllocation {
-  readonly object: IPAllocation;
-  /** Canonical, without mask; null: the object is not what its name says, or has no address, owner or state. */
-  readonly address: string | null;
-}
-
 type PodKnowledge = "living" | "completed" | "gone" | "unknown";
-
-const UNKNOWN_KEPT = { kind: "keep", why: "unknown" } as const;
 
 /** Judges one allocation by the known facts. Pure; never throws, whatever the object looks like. */
 export function judge(
@@ -132,7 +88,7 @@ export function judge(
   const { endsWith } = OWNER_KINDS[kind];
   if (endsWith === "nodes") return judgeContainers(allocation, facts, rules);
   if (!isNamed(owner)) return { kind: "report", why: "owner-incomplete" };
-  if (endsWith === "object") return UNKNOWN_KEPT;
+  if (endsWith === "object") return judgeMachines(allocation, address, facts, rules);
   return endsWith === "claim"
     ? judgeClaims(allocation, address, facts, rules)
     : judgePods(allocation, facts, rules);

@@ -1,14 +1,19 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { CLUSTER_NAME_LABEL, PAUSED_ANNOTATION } from "../cluster-api.ts";
-import type { OwnerReference } from "../objects.ts";
+import { API_VERSION, type OwnerReference } from "../objects.ts";
 import { type ConditionView, readConditions, textOf } from "./conditions.ts";
 import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
 /** The pool that a claim or address of Cluster API names; "" for what is missing. */
-interface PoolReference {
+export interface PoolReference {
   readonly apiGroup: string;
   readonly kind: string;
   readonly name: string;
+}
+
+/** Whether it names a pool of ours: by group and kind. */
+export function isAddressPool({ apiGroup, kind }: PoolReference): boolean {
+  return apiGroup === API_VERSION.split("/")[0] && kind === "AddressPool";
 }
 
 /** The fields kept of an IPAddressClaim of Cluster API, in any version. */

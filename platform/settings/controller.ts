@@ -60,5 +60,15 @@ export const CONTROLLER_SETTINGS = {
       "how long a pod must be gone, and its node unreachable, before its container counts as ended; 0 is never",
     more: "See (1) above",
   },
+  clusterGoneReleaseSeconds: {
+    type: "number",
+    unit: "seconds",
+    min: 0,
+    max: 31_536_000,
+    default: 0,
+    meaning:
+      "how long a machine's claim and its Cluster must be gone before its address is freed, when nobody saw whether they moved; 0 is never",
+    more: "See (4) above",
+  },
   logLevel: LOG_LEVEL,
 } as const satisfies Settings;

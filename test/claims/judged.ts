@@ -1,10 +1,11 @@
 /** What the tests of the sweep are about: its rules, and the owners of the allocations that it judges. */
-import type { Rules } from "../../claims/reasons/relations.ts";
+import type { Rules } from "../../claims/reasons/verdict.ts";
 import type { AllocationOwner } from "../../kube/objects.ts";
 
 export const RULES: Rules = {
   graceSeconds: 30,
   podGoneReleaseSeconds: 0,
+  clusterGoneReleaseSeconds: 0,
   coolingKeepSeconds: 600,
   cooldownSeconds: () => 60,
 };

@@ -12,7 +12,9 @@ import {
   type ReportedAddress,
   UNKNOWN,
 } from "../../claims/reasons/facts.ts";
-import { type JudgedAllocation, judge, type Rules, type Verdict } from "../../claims/reasons/relations.ts";
+import { NO_MACHINES } from "../../claims/reasons/machine-facts.ts";
+import { judge } from "../../claims/reasons/relations.ts";
+import type { JudgedAllocation, Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../kube/objects.ts";
 import { cooled, newAllocation, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
@@ -41,6 +43,7 @@ interface KnownObjects {
 
 function factsOf(known: KnownObjects): Facts {
   return {
+    ...NO_MACHINES,
     claim: () => known.claim ?? UNKNOWN,
     pod: () => known.pod ?? UNKNOWN,
     node: (name) => known.nodes?.[name] ?? known.node ?? UNKNOWN,
@@ -640,6 +643,7 @@ test("nothing is released while any fact that was asked for is unknown", () => {
           return answer;
         };
         const facts: Facts = {
+          ...NO_MACHINES,
           claim: () => note("claim", claimFound),
           pod: (_, name) => note("pod", podsFound[name.length % 6] as Found<PodFact>),
           networkOfNad: (nad) => (nad === "shop/red" ? present("red") : present("blue")),
@@ -673,6 +677,7 @@ function recording(facts: Facts, asked: Set<keyof KnownObjects>): Facts {
     };
   };
   return {
+    ...NO_MACHINES,
     claim: note("claim", facts.claim),
     pod: note("pod", facts.pod),
     node: note("node", facts.node),

@@ -67,6 +67,7 @@ class LargeCluster {
       nodes: none,
       stoppedPods: { has: () => true },
       catalog: { networkOfNad: () => null },
+      machines: null,
     };
     this.#pods = pods.items;
     this.sweeper = new Sweeper({

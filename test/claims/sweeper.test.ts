@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import type { Cache, Caches } from "../../claims/reasons/caches.ts";
 import { projectAllocation } from "../../claims/reasons/caches.ts";
 import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../claims/reasons/fact-views.ts";
-import type { Rules } from "../../claims/reasons/relations.ts";
 import { StoppedPods } from "../../claims/reasons/stopped-pods.ts";
+import type { Rules } from "../../claims/reasons/verdict.ts";
 import { Sweeper } from "../../controller/sweeper.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import {
@@ -56,6 +56,7 @@ class SweptCluster {
       nodes: cache("nodes"),
       stoppedPods: this.#stoppedPods,
       catalog: { networkOfNad: () => null },
+      machines: null,
     };
     this.sweeper = new Sweeper({
       api,

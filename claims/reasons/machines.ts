@@ -1,0 +1,130 @@
+import { isPreallocation } from "../../ipam/owner.ts";
+import type { AllocationOwner, IPAllocation } from "../../kube/objects.ts";
+import { isAddressPool } from "../../kube/views/machine-claim-view.ts";
+import type { AddressClaimFact, Found, MachineFacts } from "./facts.ts";
+import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
+
+/*
+ * Every relation between a Bound allocation and a machine of Cluster API, and the verdict. The claim is an
+ * IPAddressClaim, or the Metal3Data of a machine whose addresses need no claim. "paused" is a Cluster that is paused,
+ * or that is gone and was paused when it was last seen: the sign of a move to another management cluster, where its
+ * machines live on with their addresses. In every line, whatever is unknown counts as in use.
+ *
+ *   owner             of the owner                         of its Cluster                       verdict
+ *   ────────────────  ───────────────────────────────────  ───────────────────────────────────  ────────────────────────────
+ *   claim             there (also being deleted)           any                                  keep    claim-exists
+ *   IPAddressClaim    there, and its IPAddress has         not paused, or none is named         release claim-does-not-use
+ *                     another address                      paused, or not there                 keep    claim-exists
+ *   claim             another one has its name             any                                  keep    claim-exists
+ *                     (it takes over what this one had)
+ *   claim             gone; also where another one has     not paused, or none is named         release claim-gone
+ *                     its name and certainly does not      paused                               keep    claim-moved
+ *                     take over: its pool is none of       not there, its namespace is gone     release claim-gone
+ *                     ours, or it has another address      not there                            keep    cluster-gone *
+ *   IPAddressClaim,   a pool of the namespace still        any                                  keep    preallocated
+ *   preallocated      lists claim and address
+ *                     none does                            any                                  release preallocation-gone
+ *
+ *   * unless the operator has set how long after both are gone they count as ended: then released, with the same word.
+ *
+ * A namespace that is gone, or on its way, ends its claims; but a paused Cluster counts more: its claims may have moved
+ * before somebody deleted what they left behind.
+ */
+
+const CLAIM_EXISTS = { kind: "keep", why: "claim-exists" } as const;
+
+/** Judges a Bound allocation of a machine. `address`: its own, canonical, without mask. */
+export function judgeMachines(
+  { spec }: IPAllocation,
+  address: string,
+  facts: MachineFacts,
+  rules: Rules,
+): Verdict {
+  const { owner, network } = spec;
+  if (isPreallocation(owner)) return judgePreallocation({ owner, network, address }, facts, rules);
+  const isData = owner.kind === "Metal3Data";
+  const { namespace, name } = owner;
+  const claim: Found<{ readonly uid: string }> = isData
+    ? facts.machineData(namespace, name)
+    : facts.addressClaim(namespace, name);
+  if (claim.kind === "unknown") return UNKNOWN_KEPT;
+  if (claim.kind === "absent") return judgeGone({ owner, network }, facts, rules);
+  if (isData) return CLAIM_EXISTS;
+  const found = claim.it as AddressClaimFact;
+  if (found.uid === owner.uid) return judgeLiving({ owner, address }, found, facts, rules);
+  const takesOver = isAddressPool(found.pool) && mayUse({ owner, address }, found, facts);
+  if (takesOver === "unknown") return UNKNOWN_KEPT;
+  return takesOver ? CLAIM_EXISTS : judgeGone({ owner, network }, facts, rules);
+}
+
+/** What a machine was told is in its IPAddress: an allocation beside it is one that lost a race. */
+function judgeLiving(
+  held: { readonly owner: AllocationOwner; readonly address: string },
+  claim: AddressClaimFact,
+  facts: MachineFacts,
+  rules: Rules,
+): Verdict {
+  const uses = mayUse(held, claim, facts);
+  if (uses === "unknown") return UNKNOWN_KEPT;
+  if (uses || claim.paused) return CLAIM_EXISTS;
+  const { namespace, cluster } = held.owner;
+  if (cluster) {
+    const found = facts.cluster(namespace, cluster);
+    if (found.kind === "unknown") return UNKNOWN_KEPT;
+    if (found.kind === "absent" || found.it.paused) return CLAIM_EXISTS;
+  }
+  return { kind: "release", why: "claim-does-not-use", afterSeconds: rules.graceSeconds };
+}
+
+/** Whether a claim that exists has this address, or may get it; false: its IPAddress has another one. */
+function mayUse(
+  { owner, address }: { readonly owner: AllocationOwner; readonly address: string },
+  claim: AddressClaimFact,
+  facts: MachineFacts,
+): boolean | "unknown" {
+  const answer = facts.machineAddress(owner.namespace, owner.name);
+  if (answer.kind === "unknown") return "unknown";
+  if (answer.kind === "absent") return true;
+  const { claim: answered, pool, address: told } = answer.it;
+  const isItsOwn = answered === owner.name && isAddressPool(pool) && pool.name === claim.pool.name;
+  return !isItsOwn || told === null || told === address;
+}
+
+function judgeGone(
+  { owner, network }: { readonly owner: AllocationOwner; readonly network: string },
+  facts: MachineFacts,
+  rules: Rules,
+): Verdict {
+  const { namespace, cluster } = owner;
+  const release = { kind: "release", why: "claim-gone", afterSeconds: rules.graceSeconds } as const;
+  const moved = { kind: "keep", why: "claim-moved" } as const;
+  if (!cluster) return release;
+  const found = facts.cluster(namespace, cluster);
+  if (found.kind === "unknown") return UNKNOWN_KEPT;
+  if (found.kind === "present") return found.it.paused ? moved : release;
+  const wasPaused = facts.wasPaused(network, `${namespace}/${cluster}`);
+  if (wasPaused.kind !== "present") return UNKNOWN_KEPT;
+  if (wasPaused.it) return moved;
+  const home = facts.namespace(namespace);
+  if (home.kind === "unknown") return UNKNOWN_KEPT;
+  if (home.kind === "absent" || home.it.isEnding) return release;
+  if (rules.clusterGoneReleaseSeconds === 0) return { kind: "keep", why: "cluster-gone" };
+  const afterSeconds = Math.max(rules.graceSeconds, rules.clusterGoneReleaseSeconds);
+  return { kind: "release", why: "cluster-gone", afterSeconds };
+}
+
+/** Any pool counts, not only the one that made it: one that was created again takes it over by its name. */
+function judgePreallocation(
+  held: { readonly owner: AllocationOwner; readonly network: string; readonly address: string },
+  facts: MachineFacts,
+  rules: Rules,
+): Verdict {
+  const { namespace, name } = held.owner;
+  const pools = facts.addressPools(namespace);
+  if (pools.kind !== "present") return UNKNOWN_KEPT;
+  const lists = pools.it.some(
+    ({ network, preallocated }) => network === held.network && preallocated(name) === held.address,
+  );
+  if (lists) return { kind: "keep", why: "preallocated" };
+  return { kind: "release", why: "preallocation-gone", afterSeconds: rules.graceSeconds };
+}

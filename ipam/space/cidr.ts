@@ -92,3 +92,10 @@ export function cidrLast(cidr: Cidr): bigint {
 export function cidrContains(cidr: Cidr, address: Address): boolean {
   return cidr.family === address.family && address.value >= cidr.base && address.value <= cidrLast(cidr);
 }
+
+/** 24 → `255.255.255.0`; for IPv6, 64 → `ffff:ffff:ffff:ffff::`. */
+export function netmask(family: Family, prefixLength: number): string {
+  const bits = BigInt(familyBits(family));
+  const hostBits = bits - BigInt(prefixLength);
+  return formatAddress({ family, value: (((1n << bits) - 1n) >> hostBits) << hostBits });
+}

@@ -1,5 +1,5 @@
-import { type Family, familyBits, formatAddress } from "../../ipam/space/address.ts";
-import type { Cidr, InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import { type Cidr, type InterfaceAddress, netmask } from "../../ipam/space/cidr.ts";
 import { type GuestLink, type GuestRoute, guestLinks } from "./guest-network.ts";
 import type { Instance } from "./instance.ts";
 
@@ -110,13 +110,6 @@ function routeOf({ destination, gateway }: GuestRoute): NetworkDataRoute {
 
 function isMetadataRoute({ family, base, prefixLength }: Cidr): boolean {
   return family === 4 && base === METADATA_ADDRESS && prefixLength === 32;
-}
-
-/** 24 → `255.255.255.0`; for IPv6, 64 → `ffff:ffff:ffff:ffff::`. */
-export function netmask(family: Family, prefixLength: number): string {
-  const bits = BigInt(familyBits(family));
-  const hostBits = bits - BigInt(prefixLength);
-  return formatAddress({ family, value: (((1n << bits) - 1n) >> hostBits) << hostBits });
 }
 
 function services(nameservers: readonly string[]): readonly NetworkDataService[] {

@@ -6,6 +6,7 @@
  *   openstack, openstack-versions, meta-data-json, network-data, password   the OpenStack tree
  *   ec2, imds-tokens              Amazon's tree and its tokens
  *   nocloud, network-config       cloud-init's own
+ *   machine-template, machine/    what a Metal3DataTemplate says of one machine
  */
 
 import { Buffer } from "node:buffer";

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
-import { formatCidr, networkOf } from "../../ipam/space/cidr.ts";
+import { formatCidr, netmask, networkOf } from "../../ipam/space/cidr.ts";
 import type { InstanceNetwork } from "../../metadata/documents/instance.ts";
 import { networkConfig } from "../../metadata/documents/network-config.ts";
-import { netmask, networkData } from "../../metadata/documents/network-data.ts";
+import { networkData } from "../../metadata/documents/network-data.ts";
 import { address, BARE, instance, MAC, network } from "./instances.ts";
 import { violations } from "./json-schema.ts";
 

@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
-import { homedir } from "node:os";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { skippedFor } from "../../harness/needs.ts";
 
@@ -57,6 +57,8 @@ export interface Found {
 
 /** Longer than cloud-init's own retries take, so that a failure is told with its output. */
 const RUN_MS_MAX = 60_000;
+/** More than thousands of documents that are read at once. */
+const OUTPUT_BYTES_MAX = 1 << 26;
 
 export interface DriveOptions {
   /** Names of its interfaces by MAC. */
@@ -80,11 +82,31 @@ export function drive<T = Found>(what: string, at: readonly string[], guest: Dri
     execFile(
       command,
       words,
-      { env: newer ? newerEnv : env, timeout: RUN_MS_MAX },
+      { env: newer ? newerEnv : env, timeout: RUN_MS_MAX, maxBuffer: OUTPUT_BYTES_MAX },
       (error, stdout, stderr) => {
         if (error) reject(new Error(`drive.py ${what}: ${error.message}\n${stderr}`));
         else resolve(JSON.parse(stdout) as T);
       },
     );
   });
+}
+
+/** What PyYAML reads in each text; `{error}` where it gives up. */
+export function readYaml(texts: readonly string[]): Promise<unknown[]> {
+  return withTexts(texts, (file) => drive<unknown[]>("yaml", [file]));
+}
+
+/** What cloud-init makes of each network_data.json: netplan's form, or a text of why it gives up. */
+export function readNetworkData(texts: readonly string[], guest: DriveOptions): Promise<unknown[]> {
+  return withTexts(texts, (file) => drive<unknown[]>("network-data", [file], guest));
+}
+
+async function withTexts<T>(texts: readonly string[], use: (file: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-texts-"));
+  try {
+    writeFileSync(join(folder, "texts.json"), JSON.stringify(texts));
+    return await use(join(folder, "texts.json"));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }

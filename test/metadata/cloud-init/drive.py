@@ -5,6 +5,8 @@
     drive.py openstack-default INTERFACE [--macs JSON]   at the addresses that it asks by itself, in its own order
     drive.py network-config FILE [--macs JSON]      version 2 of the network configuration, as NoCloud gets it
     drive.py schema SCHEMA_FILE DOCUMENT_FILE       validates with python3-jsonschema
+    drive.py yaml FILE                              reads each text of a JSON list as YAML
+    drive.py network-data FILE [--macs JSON]        the same texts as network_data.json of a drive, each to netplan
 
 --macs maps the MACs of the pretended guest to the names of its interfaces; --source binds connections to an address, for
 servers that tell guests by it. Only these are patched in cloud-init: the check of the firmware's tables, the fixed
@@ -33,10 +35,14 @@ def main():
     args = parser.parse_args()
     if args.what == "schema":
         return validate(*args.at)
+    if args.what == "yaml":
+        return [read_yaml(text) for text in json_of(args.at[0])]
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     patch_machine(args)
     if args.what == "network-config":
         return {"netplan": netplan(load_yaml(args.at[0]))}
+    if args.what == "network-data":
+        return [network_data(text) for text in json_of(args.at[0])]
     return SOURCES[args.what](args.at[0])
 
 
@@ -172,6 +178,30 @@ def load_yaml(file):
 
     with open(file) as config:
         return util.load_yaml(config.read(), default=None)
+
+
+def json_of(file):
+    with open(file) as document:
+        return json.load(document)
+
+
+def read_yaml(text):
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except Exception as error:
+        return {"error": repr(error)}
+
+
+def network_data(text):
+    """What cloud-init makes of one network_data.json; a text of why it makes nothing of it."""
+    from cloudinit.sources.helpers import openstack
+
+    try:
+        return netplan(openstack.convert_net_json(read_yaml(text)))
+    except Exception as error:
+        return repr(error)
 
 
 def text(value):

@@ -1,0 +1,66 @@
+import { readsAsString } from "./yaml-plain.ts";
+
+/** How a scalar is written; see `scalarStyle`. */
+export type ScalarStyle = "plain" | "single" | "double" | "literal";
+
+/** What readers of YAML 1.1 take as it stands. They, unlike those of 1.2, break lines at U+2028 and U+2029. */
+const UNPRINTABLE = /[^\n\x20-\x7e\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]/;
+const INDICATORS = /^(?:---|\.\.\.|[#,[\]{}&*!|>'"%@`]|[?:-](?: |$))|: |:$| #/;
+
+/** The style in which Go's libraries write a string. */
+export function scalarStyle(text: string): ScalarStyle {
+  if (UNPRINTABLE.test(text)) return "double";
+  if (text.includes("\n")) return / \n| $/.test(text) ? "double" : "literal";
+  if (!readsAsString(text)) return "double";
+  return /^ | $/.test(text) || INDICATORS.test(text) ? "single" : "plain";
+}
+
+const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
+  ["\0", "\\0"],
+  ["\x07", "\\a"],
+  ["\b", "\\b"],
+  ["\t", "\\t"],
+  ["\n", "\\n"],
+  ["\v", "\\v"],
+  ["\f", "\\f"],
+  ["\r", "\\r"],
+  ["\x1b", "\\e"],
+  ['"', '\\"'],
+  ["\\", "\\\\"],
+  ["\x85", "\\N"],
+  ["\u2028", "\\L"],
+  ["\u2029", "\\P"],
+]);
+
+const ESCAPED = new RegExp(`["\\\\\\n]|${UNPRINTABLE.source}`, "gu");
+
+/** Text as it stands between the quotes of its style, in one line. */
+export function insideQuotes(text: string, style: ScalarStyle): string {
+  if (style === "double") return text.replaceAll(ESCAPED, escaped);
+  return style === "single" ? text.replaceAll("'", "''") : text;
+}
+
+/** Of one code point. */
+function escaped(character: string): string {
+  const short = SHORT_ESCAPES.get(character);
+  if (short !== undefined) return short;
+  const code = (character.codePointAt(0) as number).toString(16).toUpperCase();
+  if (code.length <= 2) return `\\x${code.padStart(2, "0")}`;
+  return code.length <= 4 ? `\\u${code.padStart(4, "0")}` : `\\U${code.padStart(8, "0")}`;
+}
+
+/** Indentation and line breaks at the end, as the header of a literal block says them: `|2-`. */
+export function literalHeader(text: string): string {
+  const indentation = /^[ \n]/.test(text) ? "2" : "";
+  if (!text.endsWith("\n")) return `|${indentation}-`;
+  return text === "\n" || text.endsWith("\n\n") ? `|${indentation}+` : `|${indentation}`;
+}
+
+/** A number of JSON in its shortest digits: with an exponent below 0.0001, and from a million on if it is no integer. */
+export function numberText(value: number): string {
+  if (Number.isInteger(value) && value >= -(2 ** 63) && value < 2 ** 64) return String(value);
+  const [digits = "", exponentText = "0"] = value.toExponential().split("e");
+  const exponent = Number(exponentText);
+  if (exponent >= -4 && exponent < 6) return String(value);
+  return `${digits}e${exponent < 0 ? "-" : "+"}${Math.abs(exponent).toString().padStart(2, "0")}`;
+}

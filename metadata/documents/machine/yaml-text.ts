@@ -1,0 +1,191 @@
+import { Buffer } from "node:buffer";
+import { compareKeys } from "./yaml-key-order.ts";
+import { insideQuotes, literalHeader, numberText, type ScalarStyle, scalarStyle } from "./yaml-scalar.ts";
+
+/** What JSON can say. */
+export type YamlValue =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly YamlValue[]
+  | { readonly [key: string]: YamlValue };
+
+const INDENT = 2;
+/** At the first space after this column a scalar goes on in the next line. */
+const COLUMN_MAX = 80;
+/** A longer key, or one of several lines, stands after a question mark. */
+const KEY_BYTES_MAX = 128;
+
+/**
+ * A mapping as YAML 1.1, in the bytes that Go's libraries (sigs.k8s.io/yaml) write: keys in the order of `compareKeys`,
+ * sequences not indented below their key. Where those would be misread by another reader of YAML 1.1 or 1.2, text is in
+ * double quotes. Ends with a line break. An unpaired surrogate becomes U+FFFD.
+ */
+export function yamlMapping(mapping: Readonly<Record<string, YamlValue>>): string {
+  const writer = new YamlWriter();
+  writer.node(mapping, { indent: -1, isMappingValue: false });
+  return writer.finish();
+}
+
+interface Place {
+  /** Column of the parent's children; -1 at the top. */
+  readonly indent: number;
+  readonly isMappingValue: boolean;
+}
+
+/** The state that decides where a space or a line break is due: libyaml's emitter, of it what block style needs. */
+class YamlWriter {
+  #text = "";
+  #column = 0;
+  /** Was the last character a space, or its equivalent? */
+  #whitespace = true;
+  /** Has the line nothing but indentation and indicators yet? */
+  #indention = true;
+
+  node(value: YamlValue, place: Place): void {
+    if (typeof value === "string") this.#string(value, { indent: place.indent + INDENT, isKey: false });
+    else if (value === null || typeof value === "boolean") this.#plain(String(value));
+    else if (typeof value === "number") this.#plain(numberText(value));
+    else if (Array.isArray(value)) this.#sequence(value, place);
+    else this.#mapping(value as Readonly<Record<string, YamlValue>>, place);
+  }
+
+  finish(): string {
+    if (this.#column > 0) this.#break();
+    return this.#text;
+  }
+
+  #sequence(items: readonly YamlValue[], { indent, isMappingValue }: Place): void {
+    if (items.length === 0) this.#plain("[]");
+    const own = isMappingValue && !this.#indention ? indent : deeper(indent);
+    for (const item of items) {
+      this.#newLine(own);
+      this.#indicator("-", { afterSpace: true, keepsIndention: true });
+      this.node(item, { indent: own, isMappingValue: false });
+    }
+  }
+
+  #mapping(mapping: Readonly<Record<string, YamlValue>>, { indent }: Place): void {
+    const keys = Object.keys(mapping)
+      .map((key) => ({ key, shown: wellFormed(key) }))
+      .sort((a, b) => compareKeys(a.shown, b.shown));
+    if (keys.length === 0) this.#plain("{}");
+    const own = deeper(indent);
+    for (const { key, shown } of keys) {
+      this.#newLine(own);
+      if (isSimpleKey(shown)) {
+        this.#string(shown, { indent: own + INDENT, isKey: true });
+        this.#indicator(":", { afterSpace: false, keepsIndention: false });
+      } else {
+        this.#indicator("?", { afterSpace: true, keepsIndention: true });
+        this.#string(shown, { indent: own + INDENT, isKey: false });
+        this.#newLine(own);
+        this.#indicator(":", { afterSpace: true, keepsIndention: true });
+      }
+      this.node(mapping[key] as YamlValue, { indent: own, isMappingValue: true });
+    }
+  }
+
+  #string(given: string, { indent, isKey }: { readonly indent: number; readonly isKey: boolean }): void {
+    const text = wellFormed(given);
+    const style = scalarStyle(text);
+    if (style === "literal") {
+      this.#literal(text, indent);
+      return;
+    }
+    if (!this.#whitespace) this.#put(" ");
+    if (style !== "plain") this.#put(style === "single" ? "'" : '"');
+    this.#flow(text, style, isKey ? null : indent);
+    if (style !== "plain") this.#put(style === "single" ? "'" : '"');
+    this.#whitespace = false;
+    this.#indention = false;
+  }
+
+  /** `foldIndent` is the column at which a long text goes on in a next line; null: it stays in one. */
+  #flow(text: string, style: ScalarStyle, foldIndent: number | null): void {
+    const whole = insideQuotes(text, style);
+    if (foldIndent === null || this.#column + whole.length <= COLUMN_MAX) {
+      this.#put(whole);
+      return;
+    }
+    let written = 0;
+    for (const { 0: spaces, index } of text.matchAll(/ +/g)) {
+      this.#put(insideQuotes(text.slice(written, index), style));
+      written = index + spaces.length;
+      const isInside = index > 0 && index < text.length - 1;
+      const mayFold = isInside && (spaces.length === 1 || style === "double");
+      if (mayFold && this.#column > COLUMN_MAX) {
+        this.#newLine(foldIndent);
+        if (spaces.length > 1) this.#put("\\");
+        this.#put(spaces.slice(1));
+      } else this.#put(spaces);
+    }
+    this.#put(insideQuotes(text.slice(written), style));
+  }
+
+  #literal(text: string, indent: number): void {
+    if (!this.#whitespace) this.#put(" ");
+    this.#put(literalHeader(text));
+    this.#break();
+    const lines = text.split("\n");
+    const end = lines.pop() as string;
+    for (const line of lines) {
+      if (line !== "") this.#put(" ".repeat(indent) + line);
+      this.#break();
+    }
+    if (end !== "") this.#put(" ".repeat(indent) + end);
+    this.#whitespace = true;
+    this.#indention = end === "";
+  }
+
+  #plain(text: string): void {
+    if (!this.#whitespace) this.#put(" ");
+    this.#put(text);
+    this.#whitespace = false;
+    this.#indention = false;
+  }
+
+  #indicator(
+    indicator: string,
+    { afterSpace, keepsIndention }: { readonly afterSpace: boolean; readonly keepsIndention: boolean },
+  ): void {
+    if (afterSpace && !this.#whitespace) this.#put(" ");
+    this.#put(indicator);
+    this.#whitespace = false;
+    this.#indention &&= keepsIndention;
+  }
+
+  /** Goes to a column: in this line while it holds nothing but indentation and indicators, else in the next. */
+  #newLine(column: number): void {
+    if (!this.#indention || this.#column > column || (this.#column === column && !this.#whitespace)) {
+      this.#break();
+    }
+    this.#put(" ".repeat(Math.max(0, column - this.#column)));
+    this.#whitespace = true;
+    this.#indention = true;
+  }
+
+  /** Without characters beyond U+FFFF: those are escaped, so that columns are UTF-16 code units. */
+  #put(text: string): void {
+    this.#text += text;
+    this.#column += text.length;
+  }
+
+  #break(): void {
+    this.#text += "\n";
+    this.#column = 0;
+  }
+}
+
+function deeper(indent: number): number {
+  return indent < 0 ? 0 : indent + INDENT;
+}
+
+function isSimpleKey(key: string): boolean {
+  return !/[\n\r\x85\u2028\u2029]/.test(key) && Buffer.byteLength(key) <= KEY_BYTES_MAX;
+}
+
+function wellFormed(text: string): string {
+  return text.replaceAll(/\p{Cs}/gu, "\ufffd");
+}

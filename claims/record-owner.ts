@@ -14,6 +14,7 @@ import {
   readOwner,
 } from "./network-owner.ts";
 import { namespacesInUse } from "./network-users.ts";
+import { namespaceOfDefinition } from "./pools/pool-definition.ts";
 import { CUDNS_PATH, UDNS_PATH } from "./udn/udn-object.ts";
 
 const CUDN_PREFIX = "cluster_udn_";
@@ -125,7 +126,7 @@ async function chooseOwner(
   object: IPNetwork | null,
   { catalog, byNodes = false }: RecordOwnerOptions,
 ): Promise<NetworkOwner | null> {
-  const before = object?.status?.definedBy?.split("/")[0] || undefined;
+  const before = namespaceOfDefinition(object?.status?.definedBy ?? "") || undefined;
   const byName = before ?? (await udnNamespace(api, network));
   const definedIn = byName ?? catalog.namespacesOf(network)[0] ?? (byNodes ? NODES_OWN : undefined);
   if (definedIn === undefined) return null;

@@ -23,7 +23,7 @@ import type { Log } from "../platform/log.ts";
 import { type Clock, randomUuid, sleep } from "../platform/time.ts";
 import { Adoption } from "./adoption.ts";
 import { AskedNamespaces } from "./capi/asked-namespaces.ts";
-import { MachineCaches } from "./capi/machine-caches.ts";
+import { ClusterMachines } from "./capi/cluster-machines.ts";
 import { machineSources, servedPathIn } from "./capi/machine-sources.ts";
 import { PausedClusters } from "./capi/paused-clusters.ts";
 import { LEASE_RETRY_MS, LeaderLease } from "./lease.ts";
@@ -67,7 +67,7 @@ export class Controller {
   readonly #api: OpenKubeApi;
   readonly #metrics: ControllerMetrics;
   readonly #watched: Watched;
-  readonly #machineCaches: MachineCaches;
+  readonly #machines: ClusterMachines;
   readonly #lease: LeaderLease;
   readonly #pausedClusters: PausedClusters;
   readonly #sweeper: Sweeper;
@@ -104,38 +104,29 @@ export class Controller {
         podAddressesCut: (pod) => this.#tellCut(pod, events),
         claimListed: () => this.#tasks.adoption.trigger(),
         allocationChanged: (network) => this.#networkStatus.touch(network),
-        definitionsChanged: () => {
-          this.#podAdoption.forget();
-          this.#tasks.networks.trigger();
-        },
+        definitionsChanged: () => this.#definitionsChanged(),
       },
       log,
     );
     this.#watched = watched;
-    this.#machineCaches = new MachineCaches(
+    this.#machines = new ClusterMachines({
       api,
-      {
-        claim: () => {},
-        claimGone: () => this.#tasks.sweep.trigger(),
-        address: () => {},
-        addressGone: () => {},
-        pool: () => {},
-        poolGone: () => this.#tasks.sweep.trigger(),
-        cluster: (cluster) => this.#noteCluster(cluster),
-        clusterGone: (cluster) => this.#noteCluster(cluster),
-      },
       log,
-    );
+      watched,
+      onDefinitions: () => this.#definitionsChanged(),
+      onOwnerGone: () => this.#tasks.sweep.trigger(),
+      onCluster: (cluster) => this.#noteCluster(cluster),
+    });
     this.#lease = new LeaderLease({ ...shared, namespace, identity });
     this.#pausedClusters = new PausedClusters({
       ...shared,
       allocations: watched.allocations,
       networks: watched.networks,
-      servedPath: servedPathIn(this.#machineCaches),
+      servedPath: servedPathIn(this.#machines.caches),
     });
     const namespaces = new AskedNamespaces(api, () => this.#tasks.namespaces.trigger());
     const machines = machineSources({
-      caches: this.#machineCaches,
+      caches: this.#machines.caches,
       data: null,
       networks: watched.networks,
       namespaces,
@@ -173,7 +164,11 @@ export class Controller {
     const graceSeconds = settings.sweepGraceSeconds;
     this.#whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const keepSeconds = Math.max(settings.coolingKeepSeconds, graceSeconds);
-    this.#orphanNetworks = new OrphanNetworks({ ...shared, definitions, allocations, networks, keepSeconds });
+    const { pools } = this.#machines.caches;
+    this.#orphanNetworks = new OrphanNetworks({
+      ...{ ...shared, definitions, allocations, networks },
+      ...{ pools, keepSeconds },
+    });
     this.#ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
     this.#networkStatus = new NetworkStatus({ ...shared, definitions, allocations, networks });
     this.#udnConditions = new UdnConditions({
@@ -187,7 +182,7 @@ export class Controller {
       overdueSeconds: () => this.#sweeper.overdueSeconds,
       conflicts: () => this.#adoption.conflictCount,
       leads: () => this.#lease.leads,
-      resources: () => ({ ...watched.synced, ...this.#machineCaches.synced }),
+      resources: () => ({ ...watched.synced, ...this.#machines.caches.synced }),
     });
     const sweepMs = settings.sweepIntervalSeconds * 1_000;
     const task = (
@@ -224,7 +219,7 @@ export class Controller {
     const { metricsAddress } = this.#settings;
     this.#log.info({ ...metricsAddress, identity: this.#identity }, "listening");
     this.#watched.start();
-    this.#machineCaches.start();
+    this.#machines.start();
     this.#udnConditions.start();
     for (const task of Object.values(this.#tasks)) task.start();
   }
@@ -233,14 +228,15 @@ export class Controller {
   async stop(): Promise<void> {
     if (this.#stopping) return;
     this.#stopping = true;
-    const ended = Promise.all(Object.values(this.#tasks).map((task) => task.stop()));
+    const tasks = Object.values(this.#tasks).map((task) => task.stop());
+    const ended = Promise.all([...tasks, this.#machines.stopWork()]);
     await Promise.race([ended, sleep(this.#clock, STOP_GRACE_MS)]);
     await this.#lease.stepDown();
     this.#api.close();
     await Promise.all([
       ended,
       this.#watched.stop(),
-      this.#machineCaches.stop(),
+      this.#machines.stop(),
       this.#udnConditions.stop(),
       this.#health.close(),
     ]);
@@ -254,6 +250,12 @@ export class Controller {
   /** Before anything of it is released: what a pause tells is remembered although it may last a second only. */
   #noteCluster(cluster: CapiClusterView): void {
     if (this.#pausedClusters.note(cluster)) this.#tasks.pausedClusters.trigger();
+  }
+
+  #definitionsChanged(): void {
+    this.#podAdoption.forget();
+    this.#machines.definitionsChanged();
+    this.#tasks.networks.trigger();
   }
 
   #tellCut({ key, namespace, name, uid }: SweptPod, events: EventWriter): void {

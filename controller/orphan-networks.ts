@@ -2,12 +2,14 @@ import { DefinitionCatalog, projectNad } from "../claims/definition-catalog.ts";
 import { IMPORTED, isImported, nodeDefinitionsOf } from "../claims/import/import-sources.ts";
 import { writeNetworkObject } from "../claims/network-object.ts";
 import { isAdministratorsWord } from "../claims/network-owner.ts";
+import { namespaceOfDefinition } from "../claims/pools/pool-definition.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import type { WriteOutcome } from "../kube/answers.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { labelSelector } from "../kube/object-names.ts";
 import {
+  ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
   type IPAllocation,
   type IPNetwork,
@@ -16,6 +18,7 @@ import {
   NETWORKS_PATH,
   objectPath,
 } from "../kube/objects.ts";
+import { type AddressPoolView, projectAddressPool } from "../kube/views/address-pool-view.ts";
 import { MalformedObjectError, objectAt } from "../kube/views/object-metadata.ts";
 import type { Log } from "../platform/log.ts";
 
@@ -25,6 +28,7 @@ export interface OrphanNetworksOptions {
   readonly allocations: Cache<CachedAllocation>;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
+  readonly pools: Cache<Pick<AddressPoolView, "network">> & { readonly missing: boolean };
   /** How long a network must have had neither a definition nor an address. */
   readonly keepSeconds: number;
   readonly idle: () => string | null;
@@ -45,7 +49,7 @@ interface Counts {
 }
 
 /**
- * IPNetworks without a NetworkAttachmentDefinition: they show how many addresses are left, and are deleted when there
+ * IPNetworks without a NetworkAttachmentDefinition or AddressPool: they show how many addresses are left, and are deleted when there
  * are none. One whose owner an administrator has set is the administrator's to delete, and one that the nodes' own
  * configuration defines may be needed at any time: both stay. So does one with an invalid definition: its owner is
  * expected to correct it, and the IPNetwork keeps the owner of the name.
@@ -63,9 +67,10 @@ export class OrphanNetworks {
 
   /** The definitions must be known. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
-    const { api, networks, allocations, definitions, idle, keepSeconds } = this.#options;
-    if (!networks.known || !allocations.known || idle() !== null) return;
-    const defined = new Set(definitions.networks());
+    const { api, networks, allocations, pools, definitions, idle, keepSeconds } = this.#options;
+    if (!networks.known || !allocations.known || !(pools.known || pools.missing) || idle() !== null) return;
+    const named = [...pools.items.values()].map(({ network }) => network);
+    const defined = new Set([...definitions.networks(), ...named]);
     const orphans = [...networks.items.values()]
       .map(({ object }) => object)
       .filter((object) => !defined.has(object.spec?.network) && nodeDefinitionsOf(object).length === 0);
@@ -116,7 +121,7 @@ export class OrphanNetworks {
       this.#options.log.info({ network: spec.network }, "nothing defines or uses the network any more");
   }
 
-  /** By quorum reads: no allocation of any state, and no NAD that defines the network or may be for it. */
+  /** By quorum reads: no allocation of any state, no AddressPool, and no NAD that defines the network or may be for it. */
   async #isUnused(network: IPNetwork): Promise<boolean> {
     const { api } = this.#options;
     const name = network.spec.network;
@@ -146,9 +151,21 @@ export class OrphanNetworks {
       },
       restarted: () => {},
     });
-    if (nads.kind !== "listed" || catalog.networks().includes(name)) return false;
+    if (nads.kind !== "listed" || catalog.networks().includes(name) || (await this.#isNamedByPool(name)))
+      return false;
     const { networks, namespaces } = wrongDefinitions(catalog.broken());
     return !mayBeDefined(network, { networks, namespaces: new Set([...namespaces, ...unreadable]) });
+  }
+
+  /** Also by one that cannot be read. Throws ApiAway. */
+  async #isNamedByPool(network: string): Promise<boolean> {
+    const named = new Set<string | null>();
+    await this.#options.api.list({
+      path: ADDRESS_POOLS_PATH,
+      each: (object) => named.add(poolNetwork(object)),
+      restarted: () => named.clear(),
+    });
+    return named.has(network) || named.has(null);
   }
 
   /** After a conflict the next pass sees the other writer's version. */
@@ -171,7 +188,7 @@ function wrongDefinitions(broken: ReturnType<DefinitionCatalog["broken"]>): Wron
   const networks = new Set<string>();
   const namespaces = new Set<string>();
   for (const { key, network } of broken) {
-    if (network === null) namespaces.add(key.split("/")[0] ?? "");
+    if (network === null) namespaces.add(namespaceOfDefinition(key));
     else networks.add(network);
   }
   return { networks, namespaces };
@@ -184,6 +201,16 @@ function wrongDefinitions(broken: ReturnType<DefinitionCatalog["broken"]>): Wron
 function mayBeDefined({ spec }: IPNetwork, { networks, namespaces }: WrongDefinitions): boolean {
   if (networks.has(spec.network)) return true;
   return spec.definedIn === undefined ? namespaces.size > 0 : namespaces.has(spec.definedIn);
+}
+
+/** null: the object is malformed. */
+function poolNetwork(object: unknown): string | null {
+  try {
+    return projectAddressPool(object).network;
+  } catch (error) {
+    if (error instanceof MalformedObjectError) return null;
+    throw error;
+  }
 }
 
 /** Of an otherwise malformed object. */

@@ -1,6 +1,7 @@
-import { DefinitionCatalog, type NadView, projectNad } from "../claims/definition-catalog.ts";
+import { type NadView, projectNad } from "../claims/definition-catalog.ts";
 import { networkObjectOf } from "../claims/network-object.ts";
 import { readOwner } from "../claims/network-owner.ts";
+import { DefinitionsWithPools } from "../claims/pools/definitions-with-pools.ts";
 import {
   type Cache,
   type CachedAllocation,
@@ -53,11 +54,11 @@ export class Watched implements Omit<Caches, "machines"> {
   readonly nodes: Cache<CachedNode>;
   readonly networks: Cache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
-  readonly catalog: DefinitionCatalog;
+  readonly catalog: DefinitionsWithPools;
   readonly #followed: FollowedResources<Resource>;
 
   constructor(api: KubeApi, events: WatchedEvents, log: FollowedLog) {
-    this.catalog = new DefinitionCatalog(api.clock);
+    this.catalog = new DefinitionsWithPools(api.clock);
     this.#followed = new FollowedResources(api, log);
     this.allocations = this.#followed.follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
       project: projectAllocation,

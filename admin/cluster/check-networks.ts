@@ -1,6 +1,7 @@
 import { describeSource, isImported, sourcesOf, uncovered } from "../../claims/import/import-sources.ts";
 import { nameTakenBy, networkObjectOf } from "../../claims/network-object.ts";
 import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../claims/network-owner.ts";
+import { describeDefinition } from "../../claims/pools/pool-definition.ts";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { allocationName, networkObjectName } from "../../kube/object-names.ts";
@@ -43,11 +44,11 @@ export function checkCounts({ networks }: ClusterSnapshot, views: readonly Clust
   return findings;
 }
 
-/** Definitions that are refused: every ADD through them fails. */
+/** Definitions that are refused: every ADD through them fails, and an AddressPool gives nothing. */
 export function checkBroken({ catalog }: ClusterSnapshot): Finding[] {
   return catalog.broken().map(({ key, refusal }) => ({
     invariant: "network",
-    message: `NetworkAttachmentDefinition ${key} is refused: ${refusal.message}`,
+    message: `${describeDefinition(key)} is refused: ${refusal.message}`,
     hint: refusal.hint,
   }));
 }

@@ -1,6 +1,8 @@
-import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
+import { type DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { networkObjectOf } from "../../claims/network-object.ts";
 import { readOwner } from "../../claims/network-owner.ts";
+import { DefinitionsWithPools } from "../../claims/pools/definitions-with-pools.ts";
+import { poolDefinitionKey } from "../../claims/pools/pool-definition.ts";
 import {
   type CachedAllocation,
   type ClaimViewWithFact,
@@ -9,6 +11,7 @@ import {
 import { claimFact, type SweptPod, sweptPod } from "../../claims/reasons/fact-views.ts";
 import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
 import {
+  ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
   CLAIMS_PATH,
   type IPAllocation,
@@ -19,6 +22,7 @@ import {
   PODS_PATH,
   WHEREABOUTS_POOLS_PATH,
 } from "../../kube/objects.ts";
+import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
@@ -28,7 +32,7 @@ import { ClusterProblem } from "./cluster-problem.ts";
 /** The networks of the cluster. */
 export interface Definitions {
   readonly catalog: DefinitionCatalog;
-  /** When the NAD that defines a network was created, RFC 3339. */
+  /** When the NAD or AddressPool that defines a network was created, RFC 3339. */
   readonly madeAt: ReadonlyMap<string, string>;
   /** IPNetwork objects by name. */
   readonly networks: ReadonlyMap<string, IPNetwork>;
@@ -67,7 +71,7 @@ export async function readSnapshot(api: KubeApi): Promise<ClusterSnapshot> {
     readAll(api, PODS_PATH, snapshotPod),
     readAllocations(api),
     readNodes(api),
-    readPools(api),
+    ifPermitted(() => readPools(api)),
   ]);
   return {
     ...definitions,
@@ -80,8 +84,12 @@ export async function readSnapshot(api: KubeApi): Promise<ClusterSnapshot> {
 }
 
 export async function readDefinitions(api: KubeApi): Promise<Definitions> {
-  const [nads, networks] = await Promise.all([readAll(api, NADS_PATH, projectNad), readNetworkObjects(api)]);
-  const catalog = new DefinitionCatalog(api.clock);
+  const [nads, networks, addressPools] = await Promise.all([
+    readAll(api, NADS_PATH, projectNad),
+    readNetworkObjects(api),
+    ifPermitted(() => readAddressPools(api)),
+  ]);
+  const catalog = new DefinitionsWithPools(api.clock);
   const made = new Map<string, string>();
   for (const { spec } of networks.values()) {
     const network = spec?.network;
@@ -91,6 +99,10 @@ export async function readDefinitions(api: KubeApi): Promise<Definitions> {
   for (const nad of nads.items.values()) {
     catalog.upsert(nad);
     made.set(nad.key, nad.creationTimestamp);
+  }
+  for (const pool of addressPools) {
+    catalog.upsertPool(pool);
+    made.set(poolDefinitionKey(pool.key), pool.creationTimestamp);
   }
   const madeAt = catalog
     .networks()
@@ -112,10 +124,19 @@ async function readNodes(api: KubeApi): Promise<Set<string>> {
   return new Set(objects.map(({ metadata }) => metadata.name));
 }
 
-/** None if whereabouts is not installed or may not be read: that permission is newer than the first release. */
+/** None if whereabouts is not installed. */
 async function readPools(api: KubeApi): Promise<(WhereaboutsPool | string)[]> {
+  return (await listObjects<unknown>(api, WHEREABOUTS_POOLS_PATH)).map(readPool);
+}
+
+async function readAddressPools(api: KubeApi): Promise<AddressPoolView[]> {
+  return [...(await readAll(api, ADDRESS_POOLS_PATH, projectAddressPool)).items.values()];
+}
+
+/** None if they may not be read: the permissions are newer than the first release. */
+async function ifPermitted<T>(read: () => Promise<T[]>): Promise<T[]> {
   try {
-    return (await listObjects<unknown>(api, WHEREABOUTS_POOLS_PATH)).map(readPool);
+    return await read();
   } catch (error) {
     const refused =
       error instanceof ListRefused || (error instanceof ClusterProblem && error.kind === "refused");

@@ -3,6 +3,7 @@ import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
 import type { ImportSource, IPNetwork } from "../../kube/objects.ts";
 import type { DefinitionCatalog } from "../definition-catalog.ts";
+import { describeDefinition } from "../pools/pool-definition.ts";
 
 /** The condition of an IPNetwork: every address from before Holdfast has an allocation. */
 export const IMPORTED = "Imported";
@@ -80,7 +81,7 @@ export function editionOf(source: SeenSource): string {
 export function describeSource(source: ImportSource): string {
   return "subnets" in source
     ? `the configuration on the nodes (${source.subnets})`
-    : `NetworkAttachmentDefinition ${source.definition}`;
+    : describeDefinition(source.definition);
 }
 
 /** The subnets of a definition, separated by commas. */

@@ -32,6 +32,10 @@ export interface MachineEvents {
   readonly poolGone: (pool: AddressPoolView) => void;
   readonly cluster: (cluster: CapiClusterView, previous: CapiClusterView | undefined) => void;
   readonly clusterGone: (cluster: CapiClusterView) => void;
+  /** A pool of Metal3 came or went. */
+  readonly metal3Pool: () => void;
+  /** The watch of the pools was interrupted: an edition of them may have been missed. */
+  readonly poolsInterrupted: () => void;
 }
 
 type Resource = "ipaddressclaims" | "ipaddresses" | "addresspools" | "clusters" | "ippools";
@@ -67,6 +71,11 @@ export class MachineCaches {
       onDelete: events.clusterGone,
     });
     this.pools = this.#followed.follow<AddressPoolView>("addresspools", ADDRESS_POOLS_PATH, {
+      // As with NADs, nothing of a network must be missed.
+      quorum: true,
+      onState: (state) => {
+        if (state !== "watching") events.poolsInterrupted();
+      },
       project: projectAddressPool,
       onUpsert: events.pool,
       onDelete: events.poolGone,
@@ -74,8 +83,10 @@ export class MachineCaches {
     this.metal3Pools = this.#followed.follow<Reflected>("ippools", METAL3_POOLS_PATH, {
       metadataOnly: true,
       project: (object) => readMetadata(object, "IPPool"),
-      onUpsert: () => {},
-      onDelete: () => {},
+      onUpsert: (_, previous) => {
+        if (previous === undefined) events.metal3Pool();
+      },
+      onDelete: events.metal3Pool,
     });
   }
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { DefinitionCatalog, projectNad } from "../../claims/definition-catalog.ts";
 import { RECORDED_OWNER_ANNOTATION } from "../../claims/network-owner.ts";
 import { OrphanNetworks, type OrphanNetworksOptions } from "../../controller/orphan-networks.ts";
+import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 const KEEP_SECONDS = 60;
@@ -26,13 +27,21 @@ function conf(more: object): string {
  * the controller has seen, `listed` what the server has. Returns the methods of what was sent.
  */
 async function looks({
-  watched,
+  watched = [],
   listed = watched,
   owner = "shop",
   recorded = owner,
+  pools = [],
+  listedPools = pools,
+  poolsKnown = true,
 }: {
-  readonly watched: readonly object[];
+  readonly watched?: readonly object[];
   readonly listed?: readonly object[];
+  /** AddressPools, as the controller has seen them, and as the server has them. */
+  readonly pools?: readonly object[];
+  readonly listedPools?: readonly object[];
+  /** null: they have no definition. */
+  readonly poolsKnown?: boolean | null;
   readonly owner?: string | null;
   /** The owner that Holdfast recorded by itself; null: none. */
   readonly recorded?: string | null;
@@ -62,6 +71,7 @@ async function looks({
     },
     list: async ({ path, each }: { path: string; each(object: unknown): void }) => {
       if (path.includes("network-attachment")) listed.forEach(each);
+      if (path.includes("addresspools")) listedPools.forEach(each);
       return { kind: "listed" };
     },
   };
@@ -73,6 +83,11 @@ async function looks({
       known: true,
       items: new Map([["blue", { object }]]),
     } as unknown as OrphanNetworksOptions["networks"],
+    pools: {
+      known: poolsKnown === true,
+      missing: poolsKnown === null,
+      items: new Map(pools.map(projectAddressPool).map((one) => [one.key, one])),
+    },
     keepSeconds: KEEP_SECONDS,
     idle: () => null,
     log: { info: () => {}, warn: () => {} },
@@ -128,6 +143,20 @@ describe("an IPNetwork without an address", () => {
       expect(await looks({ watched: [], owner, recorded }), reason).toEqual([]);
     },
   );
+
+  test("is kept while an AddressPool names it", async () => {
+    const { metadata } = nad("machines", {});
+    const pool = (network: string) => ({ metadata, spec: { network } });
+    expect(await looks({ pools: [pool("blue")] })).toEqual([]);
+    expect(await looks({ listedPools: [pool("blue")] }), "not seen yet").toEqual([]);
+    expect(await looks({ listedPools: [{ metadata, spec: "blue" }] }), "unreadable").toEqual([]);
+    expect(await looks({ pools: [pool("red")] }), "another network's").toEqual(["DELETE"]);
+  });
+
+  test("is kept while the AddressPools are not known, but not where they have no definition", async () => {
+    expect(await looks({ poolsKnown: false })).toEqual([]);
+    expect(await looks({ poolsKnown: null })).toEqual(["DELETE"]);
+  });
 
   test("is deleted where nobody has set its owner", async () => {
     expect(await looks({ watched: [], owner: null })).toEqual(["DELETE"]);

@@ -1,0 +1,131 @@
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Address, Family } from "../../ipam/space/address.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
+import type { IntervalSet } from "../../ipam/space/interval-set.ts";
+import { placeOf } from "../../ipam/space/range-set.ts";
+import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
+import type { CountingDefinition } from "../definition-catalog.ts";
+import type { NadReading } from "../nad-reading.ts";
+import { describeNetworkOwner, type NetworkOwner, NODES_OWN } from "../network-owner.ts";
+import { describeDefinition } from "./pool-definition.ts";
+import { type PoolProblem, type PoolSpace, readPoolSpace, type WaitingReason } from "./pool-space.ts";
+
+/** A pool that gives addresses. */
+export interface ServedPool extends Omit<PoolSpace, "gateway" | "offered"> {
+  readonly view: AddressPoolView;
+  /** Of the network. */
+  readonly definition: NetworkDefinition;
+  readonly family: Family;
+  /** What claims of the pool get by themselves: without what is preallocated to one of them. */
+  readonly usable: IntervalSet;
+  /** The gateway to be told with an address, canonical; null: there is none. */
+  gatewayFor(address: Address): string | null;
+  /** The prefix length of the address' subnet; null: it is in none of the network's. */
+  prefixLengthFor(address: Address): number | null;
+  readonly dnsServers: readonly string[];
+}
+
+export type PoolVerdict =
+  | { readonly kind: "served"; readonly pool: ServedPool }
+  | { readonly kind: "waiting"; readonly reason: WaitingReason; readonly message: string };
+
+/** What is known of a pool beside its own keys. */
+export interface PoolFacts {
+  readonly pool: AddressPoolView;
+  /** The definition of its network in force; null: nothing defines it. */
+  readonly counting: CountingDefinition | null;
+  /** Of the network; null: it has none yet. */
+  readonly owner: NetworkOwner | null;
+  /** What its own `spec.definition` means; null: it has none. */
+  readonly own: Exclude<NadReading, { kind: "not-ours" }> | null;
+  /** Metal3 has an IPPool of the same name in the namespace. */
+  readonly isNameTaken: boolean;
+  /** Another network of which claims of this pool hold addresses; null: there is none. */
+  readonly former: { readonly network: string; readonly count: number } | null;
+  /** What was in use before and is not recorded yet, a sentence; null: everything is. */
+  readonly unrecorded: string | null;
+  /** Why nobody new gets an address of the network; null: that is not so. */
+  readonly recovering: string | null;
+}
+
+/** `space`: the pool's addresses, as far as its keys tell them; also of a pool that gives none now. */
+export interface PoolEvaluation {
+  readonly verdict: PoolVerdict;
+  readonly space: PoolSpace | null;
+  /** The network's definition in force. */
+  readonly definition: NetworkDefinition | null;
+}
+
+/** Whether a pool gives addresses, and which. Pure. */
+export function evaluatePool(facts: PoolFacts): PoolEvaluation {
+  const { pool, counting } = facts;
+  const definition = counting?.definition ?? null;
+  const { space, problem } =
+    definition === null ? { space: null, problem: notFound(facts) } : readPoolSpace(pool, definition);
+  const why = whyRefused(facts) ?? problem ?? whyNotNow(facts);
+  if (why !== null) return { verdict: { kind: "waiting", ...why }, space, definition };
+  if (space === null || definition === null)
+    throw new Error(`pool ${pool.key} without a problem has no space`);
+  return { verdict: { kind: "served", pool: servedPool(pool, definition, space) }, space, definition };
+}
+
+/** In the order in which an administrator would mend them: the pool's name, its network, its definition. */
+function whyRefused({ pool, counting, own, isNameTaken, former }: PoolFacts): PoolProblem | null {
+  if (pool.deletionTimestamp !== null)
+    return {
+      reason: "Deleting",
+      message: `the AddressPool is being deleted since ${pool.deletionTimestamp}`,
+    };
+  if (isNameTaken) {
+    const message = `metadata.name is ${JSON.stringify(pool.name)}: Metal3 has an IPPool of this name in namespace ${pool.namespace} and answers the same claims; give the AddressPool another name, or delete the IPPool`;
+    return { reason: "NameTaken", message };
+  }
+  if (former !== null) {
+    const message = `spec.network is ${JSON.stringify(pool.network)}: claims of this pool hold ${former.count} addresses of network ${former.network}; set it back to ${JSON.stringify(former.network)}, or delete those claims first`;
+    return { reason: "NetworkChanged", message };
+  }
+  if (own === null || counting === null) return null;
+  const conflict = (message: string) => ({ reason: "DefinitionConflict", message }) as const;
+  if (own.kind === "broken") return conflict(own.refusal.message);
+  if (own.definition.fingerprint === counting.definition.fingerprint) return null;
+  return conflict(
+    `spec.definition differs from that of ${describeDefinition(counting.by)}, which defines network ${pool.network}; make them equal, or remove spec.definition`,
+  );
+}
+
+function notFound({ pool, own, owner }: PoolFacts): PoolProblem {
+  const reason = "NetworkNotFound";
+  if (own?.kind === "broken") return { reason, message: own.refusal.message };
+  const network = JSON.stringify(pool.network);
+  const move = `move the network (holdfast networks own ${pool.network} --namespace NAMESPACE)`;
+  const message =
+    owner === null || owner.definedIn === NODES_OWN
+      ? `spec.network is ${network}: no NetworkAttachmentDefinition defines it; create one, or give spec.definition`
+      : `spec.network is ${network}: it belongs to ${describeNetworkOwner(owner)}, where no NetworkAttachmentDefinition defines it now; create it there again, give spec.definition, or ${move}`;
+  return { reason, message };
+}
+
+function whyNotNow({ pool, unrecorded, recovering }: PoolFacts): PoolProblem | null {
+  if (pool.paused) {
+    const message = "the annotation cluster.x-k8s.io/paused is set; remove it";
+    return { reason: "Paused", message };
+  }
+  if (unrecorded !== null) return { reason: "NotImported", message: unrecorded };
+  return recovering === null ? null : { reason: "Recovering", message: recovering };
+}
+
+function servedPool(view: AddressPoolView, definition: NetworkDefinition, space: PoolSpace): ServedPool {
+  const { gateway, offered: _, ...rest } = space;
+  const subnetOf = (address: Address) => placeOf(definition.rangeSets, address)?.subnet ?? null;
+  return {
+    ...rest,
+    view,
+    definition,
+    gatewayFor: (address) => {
+      const told = gateway ?? subnetOf(address)?.gateway ?? null;
+      return told === null ? null : formatAddress(told);
+    },
+    prefixLengthFor: (address) => subnetOf(address)?.cidr.prefixLength ?? null,
+    dnsServers: definition.dns.nameservers ?? [],
+  };
+}

@@ -5,7 +5,7 @@
  *   controllers/    garbage collector and namespace controller, one round at a time
  *   api-server, routes, requests     a request finds its resource, and who may ask
  *   served, resources, definitions-controller   Kubernetes' own resources and those of definitions
- *   registry, deletions, patches, metadata, names, schema*   one object, as it is written
+ *   registry, deletions, patches, metadata, names, schema*   one object, as it is written; versions: as it is shown
  *   lists, selection, selectors      pages of one moment; lists of any version
  *   watch-cache, watches             what the server remembers, and who follows it
  *   etcd            one counter of revisions, every version since the last compaction

@@ -21,6 +21,7 @@ import { apiVersionOf, type Resource } from "./resources.ts";
 import { conform } from "./schema.ts";
 import { problemsBySchema } from "./schema-problems.ts";
 import { DEFINITIONS_STORAGE } from "./served.ts";
+import { inVersion } from "./versions.ts";
 
 const NAMESPACES_STORAGE = "/namespaces";
 
@@ -45,8 +46,7 @@ export class Registry {
     const name = route.name as string;
     const object = this.#etcd.get(resource.storage, keyOf(route, name));
     if (object === null) throw notFound(resource, name);
-    // Whichever version it was written in: definitions here convert nothing else.
-    return { ...object, apiVersion: apiVersionOf(resource) };
+    return inVersion(object, resource);
   }
 
   create(asked: Asked): Written {

@@ -1,7 +1,8 @@
 import { copyOf, type KubeObject } from "./objects.ts";
 import { type Asked, keyOf } from "./requests.ts";
-import { apiVersionOf, type Resource } from "./resources.ts";
+import type { Resource } from "./resources.ts";
 import { type Filter, fieldFilter, labelFilter, type SelectableFields } from "./selectors.ts";
+import { inVersion } from "./versions.ts";
 
 /** Which objects of a resource a list or a watch is about. */
 export interface Selection {
@@ -50,6 +51,6 @@ export function shown(
       apiVersion: "meta.k8s.io/v1",
       metadata: copyOf(object.metadata),
     };
-  const { kind, apiVersion: _, ...rest } = copyOf(object);
-  return inList && !resource.custom ? rest : { kind, apiVersion: apiVersionOf(resource), ...rest };
+  const { kind, apiVersion, ...rest } = copyOf(inVersion(object, resource));
+  return inList && !resource.custom ? rest : { kind, apiVersion, ...rest };
 }

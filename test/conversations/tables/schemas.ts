@@ -1,4 +1,4 @@
-import { type Conversation, get, type Json, merge, post, type SendStep } from "../steps.ts";
+import { type Conversation, get, type Json, merge, patch, post, type SendStep } from "../steps.ts";
 import {
   ALLOCATIONS,
   allocation,
@@ -63,6 +63,19 @@ const defined = (schema: Json) => [
   post(DEFINITIONS, definition(schema), 201),
   get(WIDGETS, 200, { items: [] }, { intime: true }),
 ];
+
+const NEXT_WIDGETS = WIDGETS.replace("v1", "v2");
+const nextVersion = {
+  name: "v2",
+  served: true,
+  storage: true,
+  schema: {
+    openAPIV3Schema: {
+      type: "object",
+      properties: { spec: { type: "object", properties: { both: { type: "string" } } } },
+    },
+  },
+};
 
 export const SCHEMAS: readonly Conversation[] = [
   {
@@ -269,6 +282,36 @@ export const SCHEMAS: readonly Conversation[] = [
           spec: { free: { x: { y: [1] } }, either: "80%", maybe: null, map: { a: "b" } },
         },
       ),
+    ],
+  },
+  {
+    title: "an object is shown in the version that is served, without what that does not know",
+    steps: [
+      ...defined({ type: "object", properties: { old: { type: "string" }, both: { type: "string" } } }),
+      post(WIDGETS, widget({ old: "a", both: "b" }), 201),
+      patch(
+        `${DEFINITIONS}/widgets.{id}.holdfast.dev`,
+        [
+          { op: "replace", path: "/spec/versions/0/served", value: false },
+          { op: "replace", path: "/spec/versions/0/storage", value: false },
+          { op: "add", path: "/spec/versions/-", value: nextVersion },
+        ],
+        200,
+      ),
+      get(
+        `${NEXT_WIDGETS}/one`,
+        200,
+        { apiVersion: "{id}.holdfast.dev/v2", spec: { both: "b", old: undefined } },
+        { intime: true },
+      ),
+      get(NEXT_WIDGETS, 200, {
+        items: [{ apiVersion: "{id}.holdfast.dev/v2", spec: { both: "b", old: undefined } }],
+      }),
+      merge(`${NEXT_WIDGETS}/one`, { spec: { both: "c" } }, 200, {
+        apiVersion: "{id}.holdfast.dev/v2",
+        spec: { both: "c", old: undefined },
+      }),
+      get(`${WIDGETS}/one`, 404, {}),
     ],
   },
 ];

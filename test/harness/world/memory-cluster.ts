@@ -48,6 +48,8 @@ export class MemoryCluster implements Cluster {
   readonly objects: ApiServer;
   /** What else every write is asked about, in this order, after the rules of the server; see Gates. */
   readonly admitters: NonNullable<Gates["admit"]>[] = [];
+  /** What somebody had no right to: user, verb, resource. */
+  readonly denied: string[] = [];
   readonly #front: MemoryFront;
   readonly #users = new Map<string, User>();
   readonly #tokens = new Map<ClusterUser, string>();
@@ -66,7 +68,12 @@ export class MemoryCluster implements Cluster {
     this.objects = new ApiServer({
       clock: systemClock,
       etcd,
-      authorize: (access) => rights.has(access),
+      authorize: (access) => {
+        const isAllowed = rights.has(access);
+        if (!isAllowed)
+          this.denied.push(`${access.user.username} ${access.verb} ${access.group}/${access.resource}`);
+        return isAllowed;
+      },
       admit: (review) => firstRefusal(this.admitters, review),
     });
     if (admit !== undefined) this.admitters.push(admit);

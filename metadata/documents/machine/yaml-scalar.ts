@@ -7,8 +7,12 @@ export type ScalarStyle = "plain" | "single" | "double" | "literal";
 const UNPRINTABLE = /[^\n\x20-\x7e\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]/;
 const INDICATORS = /^(?:---|\.\.\.|[#,[\]{}&*!|>'"%@`]|[?:-](?: |$))|: |:$| #/;
 
+/** Most of what is written: nothing in it but a word can need quotes. */
+const IDENTIFIER = /^[A-Za-z_][\w-]*$/;
+
 /** The style in which Go's libraries write a string. */
 export function scalarStyle(text: string): ScalarStyle {
+  if (IDENTIFIER.test(text)) return readsAsString(text) ? "plain" : "double";
   if (UNPRINTABLE.test(text)) return "double";
   if (text.includes("\n")) return / \n| $/.test(text) ? "double" : "literal";
   if (!readsAsString(text)) return "double";
@@ -37,7 +41,7 @@ const ESCAPED = new RegExp(`["\\\\\\n]|${UNPRINTABLE.source}`, "gu");
 /** Text as it stands between the quotes of its style, in one line. */
 export function insideQuotes(text: string, style: ScalarStyle): string {
   if (style === "double") return text.replaceAll(ESCAPED, escaped);
-  return style === "single" ? text.replaceAll("'", "''") : text;
+  return style === "single" ? text.replaceAll(/'/g, "''") : text;
 }
 
 /** Of one code point. */

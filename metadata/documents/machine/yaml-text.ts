@@ -16,6 +16,8 @@ const INDENT = 2;
 const COLUMN_MAX = 80;
 /** A longer key, or one of several lines, stands after a question mark. */
 const KEY_BYTES_MAX = 128;
+/** Of one UTF-16 code unit. */
+const UTF8_BYTES_MAX = 3;
 
 /**
  * A mapping as YAML 1.1, in the bytes that Go's libraries (sigs.k8s.io/yaml) write: keys in the order of `compareKeys`,
@@ -67,19 +69,18 @@ class YamlWriter {
   }
 
   #mapping(mapping: Readonly<Record<string, YamlValue>>, { indent }: Place): void {
-    const keys = Object.keys(mapping)
-      .map((key) => ({ key, shown: wellFormed(key) }))
-      .sort((a, b) => compareKeys(a.shown, b.shown));
+    // Sorted twice: by `compareKeys` alone the order would also depend on who put which key in first.
+    const keys = Object.keys(mapping).sort().sort(compareKeys);
     if (keys.length === 0) this.#plain("{}");
     const own = deeper(indent);
-    for (const { key, shown } of keys) {
+    for (const key of keys) {
       this.#newLine(own);
-      if (isSimpleKey(shown)) {
-        this.#string(shown, { indent: own + INDENT, isKey: true });
+      if (isSimpleKey(key)) {
+        this.#string(key, { indent: own + INDENT, isKey: true });
         this.#indicator(":", { afterSpace: false, keepsIndention: false });
       } else {
         this.#indicator("?", { afterSpace: true, keepsIndention: true });
-        this.#string(shown, { indent: own + INDENT, isKey: false });
+        this.#string(key, { indent: own + INDENT, isKey: false });
         this.#newLine(own);
         this.#indicator(":", { afterSpace: true, keepsIndention: true });
       }
@@ -104,39 +105,41 @@ class YamlWriter {
 
   /** `foldIndent` is the column at which a long text goes on in a next line; null: it stays in one. */
   #flow(text: string, style: ScalarStyle, foldIndent: number | null): void {
-    const whole = insideQuotes(text, style);
-    if (foldIndent === null || this.#column + whole.length <= COLUMN_MAX) {
-      this.#put(whole);
-      return;
+    const written = insideQuotes(text, style);
+    if (foldIndent !== null && this.#column + written.length > COLUMN_MAX) {
+      this.#folded(written, style, foldIndent);
+    } else this.#put(written);
+  }
+
+  /** Escapes have no spaces in them, so that places and columns of what is written are those of the text. */
+  #folded(written: string, style: ScalarStyle, indent: number): void {
+    let done = 0;
+    let search = 0;
+    for (;;) {
+      const from = Math.max(search, done + COLUMN_MAX + 1 - this.#column);
+      const at = written.indexOf(" ", from);
+      if (at < 0 || at === written.length - 1) break;
+      search = endOfSpaces(written, at);
+      const isRun = search > at + 1;
+      // At the first of several spaces, which only double quotes can keep.
+      if (at === 0 || written[at - 1] === " " || (isRun && style !== "double")) continue;
+      this.#put(written.slice(done, at));
+      this.#newLine(indent);
+      if (isRun) this.#put("\\");
+      done = at + 1;
     }
-    let written = 0;
-    for (const { 0: spaces, index } of text.matchAll(/ +/g)) {
-      this.#put(insideQuotes(text.slice(written, index), style));
-      written = index + spaces.length;
-      const isInside = index > 0 && index < text.length - 1;
-      const mayFold = isInside && (spaces.length === 1 || style === "double");
-      if (mayFold && this.#column > COLUMN_MAX) {
-        this.#newLine(foldIndent);
-        if (spaces.length > 1) this.#put("\\");
-        this.#put(spaces.slice(1));
-      } else this.#put(spaces);
-    }
-    this.#put(insideQuotes(text.slice(written), style));
+    this.#put(written.slice(done));
   }
 
   #literal(text: string, indent: number): void {
     if (!this.#whitespace) this.#put(" ");
     this.#put(literalHeader(text));
     this.#break();
-    const lines = text.split("\n");
-    const end = lines.pop() as string;
-    for (const line of lines) {
-      if (line !== "") this.#put(" ".repeat(indent) + line);
-      this.#break();
-    }
-    if (end !== "") this.#put(" ".repeat(indent) + end);
+    const margin = " ".repeat(indent);
+    this.#put(`${text.startsWith("\n") ? "" : margin}${text.replaceAll(/\n(?!\n|$)/g, `\n${margin}`)}`);
     this.#whitespace = true;
-    this.#indention = end === "";
+    this.#indention = text.endsWith("\n");
+    if (this.#indention) this.#column = 0;
   }
 
   #plain(text: string): void {
@@ -183,9 +186,16 @@ function deeper(indent: number): number {
 }
 
 function isSimpleKey(key: string): boolean {
-  return !/[\n\r\x85\u2028\u2029]/.test(key) && Buffer.byteLength(key) <= KEY_BYTES_MAX;
+  if (key.length * UTF8_BYTES_MAX > KEY_BYTES_MAX && Buffer.byteLength(key) > KEY_BYTES_MAX) return false;
+  return !/[\n\r\x85\u2028\u2029]/.test(key);
 }
 
 function wellFormed(text: string): string {
-  return text.replaceAll(/\p{Cs}/gu, "\ufffd");
+  return /[\ud800-\udfff]/.test(text) ? text.replaceAll(/\p{Cs}/gu, "\ufffd") : text;
+}
+
+function endOfSpaces(text: string, from: number): number {
+  let at = from;
+  while (text[at] === " ") at++;
+  return at;
 }

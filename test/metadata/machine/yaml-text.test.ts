@@ -55,6 +55,18 @@ describe("keys", () => {
   });
 });
 
+test("the same keys are in the same order, whoever was put in first", () => {
+  // Each is before the next, and the last before the first.
+  const [a, b, c] = ["1a", "2_", "10"] as const;
+  expect([compareKeys(a, b), compareKeys(b, c), compareKeys(c, a)].every((order) => order < 0)).toBe(true);
+  const texts = [
+    [a, b, c],
+    [b, c, a],
+    [c, a, b],
+  ].map((keys) => yamlMapping(Object.fromEntries(keys.map((key) => [key, ""]))));
+  expect(new Set(texts).size).toBe(1);
+});
+
 test("a reader of YAML 1.1 in JavaScript reads back every value", () => {
   // It takes a point or an exponent alone for a float, as no other reader does.
   const misread = /"[-+]?(\._*|(\._*)?[eE][-+]?\d+)"/;

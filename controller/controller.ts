@@ -6,7 +6,7 @@
  *   adoption         claims that list an address nobody has recorded; pod-adoption, owner-pods: the same of pods
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, udn-conditions
- *   capi/            machines of Cluster API
+ *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
  *   followed-resources  copies that are believed or doubted together
  *   periodic-task, observations  how often, and how long something must have been true
  */
@@ -27,6 +27,7 @@ import { ClusterMachines } from "./capi/cluster-machines.ts";
 import { machineSources, servedPathIn } from "./capi/machine-sources.ts";
 import { PausedClusters } from "./capi/paused-clusters.ts";
 import { LEASE_RETRY_MS, LeaderLease } from "./lease.ts";
+import { OwnMode } from "./machine-data/own-mode.ts";
 import { ControllerMetrics } from "./metrics.ts";
 import { NetworkImports } from "./network-imports.ts";
 import { NetworkStatus } from "./network-status.ts";
@@ -69,6 +70,8 @@ export class Controller {
   readonly #watched: Watched;
   readonly #machines: ClusterMachines;
   readonly #lease: LeaderLease;
+  /** null: Metal3's data kinds are left to CAPM3. */
+  readonly #machineData: OwnMode | null;
   readonly #pausedClusters: PausedClusters;
   readonly #sweeper: Sweeper;
   readonly #adoption: Adoption;
@@ -118,6 +121,17 @@ export class Controller {
       onCluster: (cluster) => this.#noteCluster(cluster),
     });
     this.#lease = new LeaderLease({ ...shared, namespace, identity });
+    this.#machineData =
+      settings.machineData === "off"
+        ? null
+        : new OwnMode({
+            ...shared,
+            events,
+            machines: this.#machines.caches,
+            catalog: watched.catalog,
+            reserve: null,
+            graceSeconds: settings.sweepGraceSeconds,
+          });
     this.#pausedClusters = new PausedClusters({
       ...shared,
       allocations: watched.allocations,
@@ -127,7 +141,7 @@ export class Controller {
     const namespaces = new AskedNamespaces(api, () => this.#tasks.namespaces.trigger());
     const machines = machineSources({
       caches: this.#machines.caches,
-      data: null,
+      data: this.#machineData?.data ?? null,
       networks: watched.networks,
       namespaces,
       pausedClusters: this.#pausedClusters,
@@ -182,7 +196,11 @@ export class Controller {
       overdueSeconds: () => this.#sweeper.overdueSeconds,
       conflicts: () => this.#adoption.conflictCount,
       leads: () => this.#lease.leads,
-      resources: () => ({ ...watched.synced, ...this.#machines.caches.synced }),
+      resources: () => ({
+        ...{ ...watched.synced, ...this.#machines.caches.synced },
+        ...this.#machineData?.synced,
+      }),
+      machineData: () => this.#machineData?.counts ?? null,
     });
     const sweepMs = settings.sweepIntervalSeconds * 1_000;
     const task = (
@@ -220,6 +238,7 @@ export class Controller {
     this.#log.info({ ...metricsAddress, identity: this.#identity }, "listening");
     this.#watched.start();
     this.#machines.start();
+    this.#machineData?.start();
     this.#udnConditions.start();
     for (const task of Object.values(this.#tasks)) task.start();
   }
@@ -229,7 +248,7 @@ export class Controller {
     if (this.#stopping) return;
     this.#stopping = true;
     const tasks = Object.values(this.#tasks).map((task) => task.stop());
-    const ended = Promise.all([...tasks, this.#machines.stopWork()]);
+    const ended = Promise.all([...tasks, this.#machines.stopWork(), this.#machineData?.stopWork()]);
     await Promise.race([ended, sleep(this.#clock, STOP_GRACE_MS)]);
     await this.#lease.stepDown();
     this.#api.close();
@@ -237,6 +256,7 @@ export class Controller {
       ended,
       this.#watched.stop(),
       this.#machines.stop(),
+      this.#machineData?.stop(),
       this.#udnConditions.stop(),
       this.#health.close(),
     ]);

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import type { OwnModeCounts } from "./machine-data/own-mode.ts";
 import type { NetworkCounts } from "./network-counts.ts";
 
 export interface ControllerMetricSources {
@@ -11,6 +12,8 @@ export interface ControllerMetricSources {
   leads(): boolean;
   /** Whether each resource's objects are known, and its watch is up. */
   resources(): Readonly<Record<string, boolean>>;
+  /** null: machine data is not served. */
+  machineData(): OwnModeCounts | null;
 }
 
 /** Everything in `GET /metrics` of the controller. Gauges are read from their sources at each request. */
@@ -103,6 +106,33 @@ export class ControllerMetrics {
         for (const [resource, synced] of Object.entries(sources.resources())) {
           this.set({ resource }, synced ? 1 : 0);
         }
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_machine_data",
+      help: "Metal3Data objects by state: ready, waiting, failed",
+      labelNames: ["state"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [state, count] of Object.entries(sources.machineData()?.objects ?? {}))
+          this.set({ state }, count);
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_machine_data_refused",
+      help: "1 when machine data is to be served and CAPM3 owns its kinds, so that nothing is written",
+      registers,
+      collect() {
+        this.set(sources.machineData()?.isRefused ? 1 : 0);
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_machine_data_secrets_created",
+      help: "Secrets of machines that this process created",
+      registers,
+      collect() {
+        this.set(sources.machineData()?.secrets ?? 0);
       },
     });
     this.#carriedOut = new Counter({

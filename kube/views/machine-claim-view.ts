@@ -40,6 +40,8 @@ export interface MachineAddressView extends ObjectMetadata {
   /** As written. */
   readonly address: string;
   readonly prefix: number | null;
+  /** As written; null: it names none. */
+  readonly gateway: string | null;
   readonly owners: readonly OwnerReference[];
   readonly labels: ReadonlyMap<string, string>;
   readonly annotations: ReadonlyMap<string, string>;
@@ -86,6 +88,7 @@ export function projectMachineAddress(object: unknown): MachineAddressView {
     pool: poolReferenceOf(spec.poolRef),
     address: textOf(spec.address),
     prefix: typeof spec.prefix === "number" ? spec.prefix : null,
+    gateway: textOf(spec.gateway) || null,
     owners: readOwners(object, "IPAddress"),
     labels: readTexts(object, "labels"),
     annotations: readTexts(object, "annotations"),

@@ -70,5 +70,13 @@ export const CONTROLLER_SETTINGS = {
       "how long a machine's claim and its Cluster must be gone before its address is freed, when nobody saw whether they moved; 0 is never",
     more: "See (4) above",
   },
+  machineData: {
+    type: "choice",
+    values: ["off", "own"],
+    placeholder: "off|own",
+    default: "off",
+    meaning: "whether Metal3's data kinds are served, where CAPM3 is not: off or own",
+    more: "See machine-data.md",
+  },
   logLevel: LOG_LEVEL,
 } as const satisfies Settings;

@@ -1,0 +1,150 @@
+import { CLUSTER_NAME_LABEL } from "../../kube/cluster-api.ts";
+import { DATA_API_VERSION, SECRET_TYPE } from "../../kube/metal3.ts";
+import type { OwnerReference } from "../../kube/objects.ts";
+import type { DataClaimView, DataTemplateView, MachineDataView } from "../../kube/views/machine-data-view.ts";
+import type { NamedView } from "../../kube/views/metal3-machine-view.ts";
+
+interface Identity {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+}
+
+/** The parts of a template, which each become a Secret. */
+export const PARTS = ["metaData", "networkData"] as const;
+export type Part = (typeof PARTS)[number];
+
+/** `group/version` of a collection's path. */
+export function apiVersionAt(path: string): string {
+  return path.split("/").slice(2, 4).join("/");
+}
+
+/** The Metal3Machine that a claim is for; undefined: nobody owns it. */
+export function machineOwnerOf({ owners }: Pick<DataClaimView, "owners">): OwnerReference | undefined {
+  return owners.find(
+    ({ kind, apiVersion }) => kind === "Metal3Machine" && /^infrastructure\./.test(apiVersion),
+  );
+}
+
+/** Whether a data object is a claim's: by the UID of its owner, by the claim's name where it has none of that kind. */
+export function isDataOf(data: MachineDataView, claim: Pick<DataClaimView, "name" | "uid">): boolean {
+  const owner = data.owners.find(({ kind }) => kind === "Metal3DataClaim");
+  return owner === undefined ? data.claim.name === claim.name : owner.uid === claim.uid;
+}
+
+export function dataName(template: string, index: number): string {
+  return `${template}-${index}`;
+}
+
+/** The index in the name of a data object of the template; null: it is not named after it. */
+export function indexInName(template: string, name: string): number | null {
+  const index = name.startsWith(`${template}-`) ? name.slice(template.length + 1) : "";
+  return /^(0|[1-9]\d{0,9})$/.test(index) ? Number(index) : null;
+}
+
+export function secretName(machine: string, part: Part): string {
+  return `${machine}-${part.toLowerCase()}`;
+}
+
+/** The claim of a machine that names a template. */
+export function claimBody(machine: NamedView, template: string, machineApiVersion: string): object {
+  const { name, namespace, labels } = machine;
+  return {
+    apiVersion: DATA_API_VERSION,
+    kind: "Metal3DataClaim",
+    metadata: {
+      name,
+      namespace,
+      labels,
+      ownerReferences: [ownerReference(machine, machineApiVersion, "Metal3Machine", { controller: true })],
+    },
+    spec: { template: { name: template, namespace } },
+  };
+}
+
+/** The data object of a claim under an index, with the names of the Secrets that it will have. */
+export function dataBody(claim: DataClaimView, template: DataTemplateView, index: number): object {
+  const { namespace, labels } = claim;
+  const machine = machineOwnerOf(claim);
+  const machineName = machine?.name ?? claim.name;
+  const secrets = PARTS.filter((part) => template.spec[part] != null).map((part) => [
+    part,
+    { name: secretName(machineName, part), namespace },
+  ]);
+  const owner = ownerReference(claim, DATA_API_VERSION, "Metal3DataClaim", { controller: true });
+  const { apiVersion = "", kind = "", name = "", uid = "" } = machine ?? {};
+  return {
+    apiVersion: DATA_API_VERSION,
+    kind: "Metal3Data",
+    metadata: {
+      name: dataName(template.name, index),
+      namespace,
+      labels,
+      ownerReferences: machine === undefined ? [owner] : [owner, { apiVersion, kind, name, uid }],
+    },
+    spec: {
+      index,
+      claim: { name: claim.name, namespace },
+      template: { name: template.name, namespace },
+      ...Object.fromEntries(secrets),
+    },
+  };
+}
+
+export function secretBody(data: MachineDataView, name: string, part: Part, text: string): object {
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: {
+      name,
+      namespace: data.namespace,
+      labels: clusterLabel(data),
+      ownerReferences: [dataOwner(data)],
+    },
+    type: SECRET_TYPE,
+    data: { [part]: Buffer.from(text).toString("base64") },
+  };
+}
+
+/** The claim of an address for a data object. `apiVersion`: the one that is served. */
+export function addressClaimBody(
+  data: MachineDataView,
+  name: string,
+  pool: { readonly apiGroup: string; readonly kind: string; readonly name: string },
+  apiVersion: string,
+): object {
+  return {
+    apiVersion,
+    kind: "IPAddressClaim",
+    metadata: {
+      name,
+      namespace: data.namespace,
+      labels: clusterLabel(data),
+      ownerReferences: [dataOwner(data)],
+    },
+    spec: { poolRef: { apiGroup: pool.apiGroup, kind: pool.kind, name: pool.name } },
+  };
+}
+
+/** An object for an event. */
+export function eventObject(kind: string, { namespace, name, uid }: Identity) {
+  return { apiVersion: DATA_API_VERSION, kind, namespace, name, uid };
+}
+
+function clusterLabel({ labels }: MachineDataView): Record<string, string> {
+  const cluster = labels[CLUSTER_NAME_LABEL];
+  return cluster === undefined ? {} : { [CLUSTER_NAME_LABEL]: cluster };
+}
+
+function dataOwner(data: MachineDataView): object {
+  return ownerReference(data, DATA_API_VERSION, "Metal3Data", { controller: true });
+}
+
+function ownerReference(
+  { name, uid }: Identity,
+  apiVersion: string,
+  kind: string,
+  more: { readonly controller: boolean },
+): object {
+  return { apiVersion, kind, name, uid, ...more };
+}

@@ -1,0 +1,137 @@
+import type { EventWriter } from "../../kube/events.ts";
+import type { MachineDataView } from "../../kube/views/machine-data-view.ts";
+import {
+  type PoolResult,
+  poolReferencesOf,
+  renderMachineTemplate,
+} from "../../metadata/documents/machine-template.ts";
+import { eventObject, PARTS, secretName } from "./data-bodies.ts";
+import { type DataInputs, type Gathered, gatherInputs } from "./data-inputs.ts";
+import type { DataPools } from "./data-pools.ts";
+import { type DataStatus, failed, type Held, type Progress, waiting } from "./data-status.ts";
+import type { DataWorld } from "./data-world.ts";
+import type { Secrets, SecretText } from "./secrets.ts";
+
+export interface DataRenderingOptions {
+  readonly world: DataWorld;
+  readonly pools: DataPools;
+  readonly secrets: Secrets;
+  readonly status: DataStatus;
+  readonly events: Pick<EventWriter, "warn">;
+}
+
+/** Renders data objects into their Secrets, and says in each object's status how far that is. */
+export class DataRendering {
+  readonly #options: DataRenderingOptions;
+  /** By UID: the generation of a data object whose Secrets were made. Those of before this process are made in turn. */
+  readonly #madeOf = new Map<string, number>();
+
+  constructor(options: DataRenderingOptions) {
+    this.#options = options;
+  }
+
+  /** Returns whether nothing is left to do until something changes. Throws ApiAway. */
+  async settle(data: MachineDataView): Promise<boolean> {
+    if (data.deletionTimestamp !== null) return true;
+    const made = this.#madeOf.get(data.uid);
+    if (data.ready && (made === undefined || made === data.generation)) {
+      this.#madeOf.set(data.uid, data.generation);
+      this.#reportEdited(data);
+      return true;
+    }
+    const progress = await this.#render(data);
+    if (progress === "paused") return false;
+    if (progress.kind === "ready") this.#madeOf.set(data.uid, data.generation);
+    // Secrets that were made stay, whatever becomes of their inputs.
+    if (data.ready && progress.kind === "waiting") return false;
+    if (progress.kind === "failed") this.#warn(data, progress);
+    await this.#options.status.writeData(data, progress);
+    return progress.kind === "ready";
+  }
+
+  /** Makes the Secrets of a ready data object that are missing; returns how many creates that took. Throws ApiAway. */
+  async remake(data: MachineDataView): Promise<number> {
+    if (data.deletionTimestamp !== null || !data.ready || this.#reportEdited(data)) return 0;
+    const texts = await this.#texts(data, gatherInputs(this.#options.world, data));
+    if ("kind" in texts) return 0;
+    const problem = await this.#options.secrets.ensure(data, texts);
+    if (problem !== null) this.#warn(data, problem);
+    return texts.length;
+  }
+
+  forget(uid: string): void {
+    this.#madeOf.delete(uid);
+  }
+
+  async #render(data: MachineDataView): Promise<Progress | "paused"> {
+    const gathered = gatherInputs(this.#options.world, data);
+    const texts = await this.#texts(data, gathered);
+    if ("kind" in texts) return texts.kind === "paused" ? "paused" : texts;
+    const problem = await this.#options.secrets.ensure(data, texts);
+    return problem ?? { kind: "ready", templateHash: (gathered as DataInputs).templateHash };
+  }
+
+  async #texts(data: MachineDataView, gathered: Gathered): Promise<SecretText[] | Held | { kind: "paused" }> {
+    if (gathered.kind !== "known") return gathered;
+    const { spec, metal3Machine, machine, host } = gathered;
+    if (host === null) return [];
+    const objects = { machine, metal3Machine, host };
+    const named = poolReferencesOf(spec, objects);
+    if (named.kind === "failed") return heldBy(named);
+    const pools = new Map<string, PoolResult>();
+    const held: Held[] = [];
+    // All are claimed before the first is waited for.
+    for (const reference of named.pools) {
+      const outcome = await this.#options.pools.resultOf(data, reference);
+      if (outcome.kind === "given") pools.set(reference.name, outcome.result);
+      else held.push(outcome);
+    }
+    const [first] = held;
+    if (first !== undefined) return held.find(({ kind }) => kind === "failed") ?? first;
+    const { index, namespace } = data;
+    const rendered = renderMachineTemplate(spec, { ...objects, index, namespace, pools });
+    if (rendered.kind === "failed") return heldBy(rendered);
+    return secretTexts(data, metal3Machine.name, rendered);
+  }
+
+  /** A template that was edited counts for new data only: Secrets of one machine must not be of two editions. */
+  #reportEdited(data: MachineDataView): boolean {
+    const { world, events } = this.#options;
+    const template = world.caches.templates.items.get(`${data.namespace}/${data.template.name}`);
+    if (template === undefined || data.templateHash === "") return false;
+    if (world.readTemplate(template).hash === data.templateHash) return false;
+    const message = `it was edited: machines such as ${data.claim.name} keep the Secrets of the earlier edition, and missing ones are not made again`;
+    events.warn(eventObject("Metal3DataTemplate", template), "TemplateEdited", message);
+    return true;
+  }
+
+  #warn(data: MachineDataView, { reason, message }: Held): void {
+    this.#options.events.warn(eventObject("Metal3Data", data), reason, message);
+  }
+}
+
+function heldBy({ problem, awaits }: { readonly problem: string; readonly awaits: string | null }): Held {
+  return awaits === "inspection" ? waiting("WaitingForHost", problem) : failed("RenderingFailed", problem);
+}
+
+/** The parts that the data object names; where it names none, every part of the template. */
+function secretTexts(
+  data: MachineDataView,
+  machine: string,
+  rendered: { readonly metaData: string | null; readonly networkData: string | null },
+): SecretText[] | Held {
+  const namesNone = PARTS.every((part) => data[part] === null);
+  const texts: SecretText[] = [];
+  for (const part of PARTS) {
+    const name = data[part] ?? (namesNone ? secretName(machine, part) : null);
+    const text = rendered[part];
+    if (name === null || (text === null && namesNone)) continue;
+    if (text === null)
+      return failed(
+        "TemplateWithoutPart",
+        `it names Secret ${name}, and its template has no ${part} any more: delete this object`,
+      );
+    texts.push({ name, part, text });
+  }
+  return texts;
+}

@@ -1,0 +1,106 @@
+import { isDeepStrictEqual } from "node:util";
+import { type ClaimCondition, cutMessage, mergeCondition } from "../../ipam/claim-conditions.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { DATA_CLAIMS_PATH, ERROR_CHARS_MAX, MACHINE_DATAS_PATH } from "../../kube/metal3.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import type { ConditionView } from "../../kube/views/conditions.ts";
+import type { DataClaimView, MachineDataView } from "../../kube/views/machine-data-view.ts";
+import type { Log } from "../../platform/log.ts";
+import { isoTime } from "../../platform/time.ts";
+
+/** How far an object has come. `reason` is a word in CamelCase; `message` is for people. */
+export type Progress = { readonly kind: "ready"; readonly templateHash: string } | Held;
+
+/** Why an object has not come further. `failed` needs somebody to change something. */
+export interface Held {
+  readonly kind: "waiting" | "failed";
+  readonly reason: string;
+  readonly message: string;
+}
+
+export function waiting(reason: string, message: string): Held {
+  return { kind: "waiting", reason, message };
+}
+
+export function failed(reason: string, message: string): Held {
+  return { kind: "failed", reason, message };
+}
+
+/** Writes statuses of the data kinds, each only when it changes. Throws ApiAway. */
+export class DataStatus {
+  readonly #api: KubeApi;
+  readonly #log: Pick<Log, "warn">;
+
+  constructor(api: KubeApi, log: Pick<Log, "warn">) {
+    this.#api = api;
+    this.#log = log;
+  }
+
+  async writeData(data: MachineDataView, progress: Progress): Promise<void> {
+    const conditions = this.readyConditions(data.conditions, progress);
+    const ready = progress.kind === "ready";
+    const errorMessage = messageOf(progress);
+    const templateHash = progress.kind === "ready" ? progress.templateHash : data.templateHash;
+    if (
+      data.ready === ready &&
+      data.errorMessage === errorMessage &&
+      data.templateHash === templateHash &&
+      isDeepStrictEqual(conditions, data.conditions)
+    )
+      return;
+    await this.write(MACHINE_DATAS_PATH, data, {
+      ready,
+      errorMessage: errorMessage || null,
+      templateHash: templateHash || null,
+      conditions,
+    });
+  }
+
+  /** Of a claim that has no data object yet; null: it has one. */
+  async writeClaim(claim: DataClaimView, progress: Held | null): Promise<void> {
+    const conditions =
+      progress === null
+        ? claim.conditions.filter(({ type }) => type !== "Ready")
+        : this.readyConditions(claim.conditions, progress);
+    const errorMessage = progress === null ? "" : messageOf(progress);
+    if (claim.errorMessage === errorMessage && isDeepStrictEqual(conditions, claim.conditions)) return;
+    await this.write(DATA_CLAIMS_PATH, claim, { errorMessage: errorMessage || null, conditions });
+  }
+
+  /** A merge patch of the status at the version that was seen; another writer's change is left to the next pass. */
+  async write(
+    collection: string,
+    view: { readonly namespace: string; readonly name: string; readonly resourceVersion: string },
+    status: object,
+  ): Promise<void> {
+    const path = namespacedPath(collection, view.namespace, view.name);
+    const body = { metadata: { resourceVersion: view.resourceVersion }, status };
+    const written = await new ObjectClient(this.#api).patchStatus(path, body);
+    if (written.kind !== "refused") return;
+    const { status: code, body: answer } = written.answer;
+    this.#log.warn({ path, status: code, problem: answer?.message }, "no status written");
+  }
+
+  readyConditions(known: readonly ConditionView[], progress: Progress): ClaimCondition[] {
+    const isReady = progress.kind === "ready";
+    return this.conditions(known, {
+      type: "Ready",
+      status: isReady ? "True" : "False",
+      reason: isReady ? "SecretsRendered" : progress.reason,
+      message: isReady ? "" : progress.message,
+    });
+  }
+
+  conditions(
+    known: readonly ConditionView[],
+    condition: Omit<ClaimCondition, "lastTransitionTime">,
+  ): ClaimCondition[] {
+    const lastTransitionTime = isoTime(this.#api.clock.wallMs());
+    return mergeCondition(known as readonly ClaimCondition[], { ...condition, lastTransitionTime });
+  }
+}
+
+function messageOf(progress: Progress): string {
+  return progress.kind === "failed" ? cutMessage(progress.message, ERROR_CHARS_MAX) : "";
+}

@@ -1,0 +1,186 @@
+import { createHash } from "node:crypto";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { CLUSTER_NAME_LABEL } from "../../kube/cluster-api.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import type { DataClaimView, DataTemplateView, MachineDataView } from "../../kube/views/machine-data-view.ts";
+import type { HostView, Metal3MachineView } from "../../kube/views/metal3-machine-view.ts";
+import { type MachineTemplateSpec, readMachineTemplate } from "../../metadata/documents/machine-template.ts";
+import type { MachineCaches } from "../capi/machine-caches.ts";
+import type { FollowedLog } from "../followed-resources.ts";
+import { indexInName } from "./data-bodies.ts";
+import { DataCaches } from "./data-caches.ts";
+import { TemplateIndexes } from "./template-indexes.ts";
+import type { WorkQueue } from "./work-queue.ts";
+
+export interface DataWorldOptions {
+  readonly api: KubeApi;
+  readonly clusters: MachineCaches["clusters"];
+  readonly queue: WorkQueue;
+  /** A template, or an index of it, has changed. Key of the template. */
+  readonly onTemplate: (key: string) => void;
+  readonly log: FollowedLog;
+}
+
+/** A template as it is rendered. */
+export interface ReadTemplate {
+  /** Empty where there is a problem. */
+  readonly spec: MachineTemplateSpec;
+  readonly problem: string | null;
+  /** Equal exactly if metaData and networkData are. */
+  readonly hash: string;
+}
+
+interface Located {
+  readonly namespace: string;
+}
+
+/** The copies of everything that machine data is about, what belongs together in them, and whom a change concerns. */
+export class DataWorld {
+  readonly caches: DataCaches;
+  readonly indexes = new TemplateIndexes();
+  readonly #options: DataWorldOptions;
+  readonly #datasByClaim = new Map<string, Set<string>>();
+  readonly #machinesByHost = new Map<string, Set<string>>();
+  readonly #read = new WeakMap<DataTemplateView, ReadTemplate>();
+
+  constructor(options: DataWorldOptions) {
+    this.#options = options;
+    this.caches = new DataCaches(
+      options.api,
+      {
+        template: (item, previous) => this.#templateChanged((item ?? previous) as DataTemplateView),
+        claim: (item, previous) => this.#claimChanged(item, previous),
+        data: (item, previous) => this.#dataChanged(item, previous),
+        metal3Machine: (item, previous) => this.#machineChanged(item, previous),
+        host: (item, previous) => this.#hostChanged((item ?? previous) as HostView),
+      },
+      options.log,
+    );
+  }
+
+  dataAt({ namespace }: Located, name: string): MachineDataView | undefined {
+    return this.caches.datas.items.get(`${namespace}/${name}`);
+  }
+
+  /** Data objects whose `spec.claim` names the claim, of whichever claim of the name. */
+  datasOfClaim({ key }: Pick<DataClaimView, "key">): MachineDataView[] {
+    return [...(this.#datasByClaim.get(key) ?? [])].flatMap((one) => this.caches.datas.items.get(one) ?? []);
+  }
+
+  /** Why objects of the cluster that a label names are left alone; null: they are not. */
+  clusterProblem({ labels, namespace }: Located & { readonly labels: Readonly<Record<string, string>> }) {
+    const { clusters } = this.#options;
+    const name = labels[CLUSTER_NAME_LABEL];
+    // Without Cluster API's definitions nobody can pause a cluster.
+    if (!name || clusters.missing) return null;
+    const cluster = clusters.items.get(`${namespace}/${name}`);
+    if (cluster === undefined) return `Cluster ${namespace}/${name} does not exist`;
+    return cluster.paused ? `Cluster ${namespace}/${name} is paused` : null;
+  }
+
+  readTemplate(view: DataTemplateView): ReadTemplate {
+    let read = this.#read.get(view);
+    if (read === undefined) {
+      const spec = readMachineTemplate(view.spec);
+      const { metaData = null, networkData = null } = view.spec;
+      const hash = createHash("sha256").update(canonical({ metaData, networkData })).digest("hex");
+      read =
+        "problem" in spec && typeof spec.problem === "string"
+          ? { spec: {}, problem: spec.problem, hash }
+          : { spec: spec as MachineTemplateSpec, problem: null, hash };
+      this.#read.set(view, read);
+    }
+    return read;
+  }
+
+  /** The index is about to be written into the claim, which the copy does not show yet. */
+  noteIntent(claimUid: string, template: string, index: number): void {
+    this.indexes.hold(`intent ${claimUid}`, template, index);
+  }
+
+  forgetIntent(claimUid: string): void {
+    this.indexes.drop(`intent ${claimUid}`);
+  }
+
+  #templateChanged({ key, namespace, name }: DataTemplateView): void {
+    const { queue, onTemplate } = this.#options;
+    onTemplate(key);
+    for (const claim of this.caches.claims.items.values())
+      if (claim.namespace === namespace && claim.template.name === name) queue.mark("claims", claim.key);
+    for (const data of this.caches.datas.items.values())
+      if (data.namespace === namespace && data.template.name === name) queue.mark("datas", data.key);
+  }
+
+  #claimChanged(item: DataClaimView | null, previous: DataClaimView | undefined): void {
+    const { queue, onTemplate } = this.#options;
+    const claim = (item ?? previous) as DataClaimView;
+    const { key, uid, namespace, template, renderedData } = claim;
+    const templateKey = `${namespace}/${template.name}`;
+    const index = renderedData === null ? null : indexInName(template.name, renderedData);
+    if (item === null || index === null) this.indexes.drop(`claim ${uid}`);
+    else this.indexes.hold(`claim ${uid}`, templateKey, index);
+    if (item === null || renderedData !== null) this.forgetIntent(uid);
+    queue.mark("claims", key);
+    queue.mark("machines", key);
+    if (renderedData !== null) queue.mark("datas", `${namespace}/${renderedData}`);
+    // An index is free again.
+    if (item === null) onTemplate(templateKey);
+  }
+
+  #dataChanged(item: MachineDataView | null, previous: MachineDataView | undefined): void {
+    const { queue, onTemplate } = this.#options;
+    const data = (item ?? previous) as MachineDataView;
+    const { key, uid, namespace } = data;
+    const templateKey = `${namespace}/${data.template.name}`;
+    if (item === null) this.indexes.drop(`data ${uid}`);
+    else this.indexes.hold(`data ${uid}`, templateKey, data.index);
+    if (previous !== undefined) unlink(this.#datasByClaim, `${namespace}/${previous.claim.name}`, key);
+    if (item !== null) link(this.#datasByClaim, `${namespace}/${item.claim.name}`, key);
+    queue.mark("datas", key);
+    queue.mark("claims", `${namespace}/${data.claim.name}`);
+    queue.mark("machines", `${namespace}/${data.claim.name}`);
+    onTemplate(templateKey);
+  }
+
+  #machineChanged(item: Metal3MachineView | null, previous: Metal3MachineView | undefined): void {
+    const { queue } = this.#options;
+    const { key, namespace } = (item ?? previous) as Metal3MachineView;
+    if (previous?.host != null) unlink(this.#machinesByHost, `${namespace}/${previous.host}`, key);
+    if (item?.host != null) link(this.#machinesByHost, `${namespace}/${item.host}`, key);
+    this.#markMachine(key, namespace);
+    queue.mark("claims", key);
+  }
+
+  #hostChanged({ key, namespace }: HostView): void {
+    for (const machine of this.#machinesByHost.get(key) ?? []) this.#markMachine(machine, namespace);
+  }
+
+  #markMachine(key: string, namespace: string): void {
+    const { queue } = this.#options;
+    queue.mark("machines", key);
+    const data = this.caches.claims.items.get(key)?.renderedData;
+    if (data != null) queue.mark("datas", `${namespace}/${data}`);
+  }
+}
+
+function link(map: Map<string, Set<string>>, from: string, to: string): void {
+  const known = map.get(from);
+  if (known === undefined) map.set(from, new Set([to]));
+  else known.add(to);
+}
+
+function unlink(map: Map<string, Set<string>>, from: string, to: string): void {
+  const known = map.get(from);
+  known?.delete(to);
+  if (known?.size === 0) map.delete(from);
+}
+
+/** JSON with sorted keys: the order in which a server sends them says nothing. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
+  if (!isObject(value)) return JSON.stringify(value) ?? "null";
+  const entries = Object.keys(value)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`);
+  return `{${entries.join()}}`;
+}

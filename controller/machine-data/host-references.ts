@@ -1,0 +1,186 @@
+import type { JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { problemOf } from "../../kube/answers.ts";
+import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
+import { HOST_MARK_ANNOTATION, HOSTS_PATH } from "../../kube/metal3.ts";
+import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import {
+  type HostView,
+  type Metal3MachineView,
+  projectMetal3Machine,
+} from "../../kube/views/metal3-machine-view.ts";
+import { PARTS, type Part } from "./data-bodies.ts";
+import type { DataWorld } from "./data-world.ts";
+import { Standing } from "./standing.ts";
+
+export interface HostReferencesOptions {
+  readonly api: KubeApi;
+  readonly world: DataWorld;
+  /** How long a machine must have been gone before its host forgets its Secrets. */
+  readonly graceMs: number;
+}
+
+/** What a host was told: written into its annotation, so that it can be taken back after the machine is gone. */
+interface Mark extends Partial<Record<Part, string>> {
+  readonly machine: string;
+  readonly uid: string;
+}
+
+interface HostCondition {
+  readonly type: "HostDataReferenced";
+  readonly status: "True" | "False";
+  readonly reason: string;
+  readonly message: string;
+}
+
+const OK_MAX = 300;
+/** Of a JSON patch: a `test` that does not hold, or a version that is no longer there. */
+const CHANGED = [409, 422];
+
+/**
+ * Names a machine's Secrets in the spec of its host, where nothing else is named, and takes that back when the machine is
+ * gone or has another host. Every write tests the version that was read.
+ */
+export class HostReferences {
+  readonly #options: HostReferencesOptions;
+  readonly #objects: ObjectClient;
+  readonly #left: Standing;
+
+  constructor(options: HostReferencesOptions) {
+    this.#options = options;
+    this.#objects = new ObjectClient(options.api);
+    this.#left = new Standing(options.graceMs);
+  }
+
+  /** Returns the machine's condition; null: no host is chosen. `changed`: it is to be tried again. Throws ApiAway. */
+  async tell(
+    machine: Metal3MachineView,
+    secrets: Readonly<Partial<Record<Part, { readonly name: string }>>>,
+  ): Promise<HostCondition | "changed" | null> {
+    if (machine.host === null) return null;
+    const host = this.#options.world.caches.hosts.items.get(`${machine.namespace}/${machine.host}`);
+    if (host === undefined)
+      return notTold("HostNotFound", `BareMetalHost ${machine.namespace}/${machine.host} does not exist`);
+    const wanted = PARTS.flatMap((part) => (secrets[part] ? [[part, secrets[part].name] as const] : []));
+    const other = wanted.find(([part, name]) => host[part] !== null && !isNamed(host, part, name));
+    if (other !== undefined) {
+      const [part, name] = other;
+      const message = `spec.${part} of BareMetalHost ${host.key} names Secret ${host[part]?.name}, and not ${name}: it is left as it is; clear it to have it set`;
+      return notTold("HostNamesOtherSecret", message);
+    }
+    const told = {
+      type: "HostDataReferenced",
+      status: "True",
+      reason: "HostNamesSecrets",
+      message: "",
+    } as const;
+    const missing = wanted.filter(([part]) => host[part] === null);
+    if (missing.length === 0) return told;
+    const mark: Mark = { machine: machine.name, uid: machine.uid, ...Object.fromEntries(wanted) };
+    const { namespace } = machine;
+    const refused = await this.#patch(host, [
+      ...missing.map(([part, name]) => ({ op: "add", path: `/spec/${part}`, value: { name, namespace } })),
+      ...markOperations(host, JSON.stringify(mark)),
+    ]);
+    if (refused === null) return told;
+    return refused === "changed" ? refused : notTold("HostNotWritten", refused);
+  }
+
+  /** Takes references back that machines left behind; not concurrently. Throws ApiAway. */
+  async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
+    const { api, world } = this.#options;
+    const { hosts, metal3Machines } = world.caches;
+    if (!hosts.known || !metal3Machines.known) return;
+    const due: { host: HostView; mark: Mark }[] = [];
+    this.#left.beginPass(api.clock.monotonicMs());
+    for (const host of hosts.items.values()) {
+      const mark = readMark(host.mark);
+      if (mark === null) continue;
+      const machine = metal3Machines.items.get(`${host.namespace}/${mark.machine}`);
+      if (machine?.uid === mark.uid && machine.host === host.name) continue;
+      const problem = machine === undefined ? world.clusterProblem(host) : world.clusterProblem(machine);
+      if (problem === null && this.#left.see(`${host.uid} ${host.mark}`)) due.push({ host, mark });
+    }
+    this.#left.endPass(api.clock.monotonicMs());
+    for (const { host, mark } of due) {
+      if (signal.aborted || !(await mayGoOn())) return;
+      await this.#takeBack(host, mark);
+    }
+  }
+
+  async #takeBack(host: HostView, mark: Mark): Promise<void> {
+    const { path } = this.#options.world.caches.metal3Machines;
+    const machine = await this.#objects.get(namespacedPath(path, host.namespace, mark.machine));
+    if (machine.kind !== "present" && machine.kind !== "absent") return;
+    if (machine.kind === "present" && machine.object.metadata.uid === mark.uid) {
+      const named = projectMetal3Machine(machine.object).host;
+      if (named === host.name) return;
+    }
+    const own = PARTS.filter((part) => mark[part] !== undefined && isNamed(host, part, mark[part]));
+    await this.#patch(host, [
+      ...own.map((part) => ({ op: "remove", path: `/spec/${part}` })),
+      { op: "remove", path: `/metadata/annotations/${pointer(HOST_MARK_ANNOTATION)}` },
+    ]);
+  }
+
+  /** Returns why it was not done, `changed` where the host is another than it was; null: it was done. */
+  async #patch(host: HostView, operations: readonly JsonObject[]): Promise<"changed" | string | null> {
+    const { api } = this.#options;
+    const tests = [
+      { op: "test", path: "/metadata/uid", value: host.uid },
+      { op: "test", path: "/metadata/resourceVersion", value: host.resourceVersion },
+      ...PARTS.flatMap((part) =>
+        host[part] === null ? [] : [{ op: "test", path: `/spec/${part}/name`, value: host[part].name }],
+      ),
+    ];
+    const request: KubeRequest = {
+      method: "PATCH",
+      patch: "json",
+      path: namespacedPath(HOSTS_PATH, host.namespace, host.name),
+      body: [...tests, ...operations],
+      priority: "housekeeping",
+      deadlineMs: api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS,
+    };
+    const answer = await api.send(request);
+    if (answer.status < OK_MAX) return null;
+    if (CHANGED.includes(answer.status)) return "changed";
+    return `BareMetalHost ${host.key} cannot be written: ${problemOf(answer)}`;
+  }
+}
+
+function isNamed(host: HostView, part: Part, name: string): boolean {
+  const reference = host[part];
+  return reference?.name === name && (reference.namespace === "" || reference.namespace === host.namespace);
+}
+
+function markOperations(host: HostView, value: string): JsonObject[] {
+  const path = `/metadata/annotations/${pointer(HOST_MARK_ANNOTATION)}`;
+  if (Object.keys(host.annotations).length > 0) return [{ op: "add", path, value }];
+  return [{ op: "add", path: "/metadata/annotations", value: { [HOST_MARK_ANNOTATION]: value } }];
+}
+
+/** A key in a JSON pointer. */
+function pointer(key: string): string {
+  return key.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+function readMark(text: string): Mark | null {
+  if (text === "") return null;
+  try {
+    const mark: unknown = JSON.parse(text);
+    return isMark(mark) ? mark : null;
+  } catch {
+    // Somebody else has written it: nothing of this host is ours.
+    return null;
+  }
+}
+
+function isMark(value: unknown): value is Mark {
+  if (typeof value !== "object" || value === null) return false;
+  const texts = Object.values(value).every((one) => typeof one === "string");
+  return texts && "machine" in value && "uid" in value;
+}
+
+function notTold(reason: string, message: string): HostCondition {
+  return { type: "HostDataReferenced", status: "False", reason, message };
+}

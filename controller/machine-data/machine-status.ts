@@ -1,0 +1,185 @@
+import { isDeepStrictEqual } from "node:util";
+import { cutMessage } from "../../ipam/claim-conditions.ts";
+import type { JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { problemOf } from "../../kube/answers.ts";
+import type { EventWriter } from "../../kube/events.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { DATA_CLAIMS_PATH } from "../../kube/metal3.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import type { MachineDataView, ObjectReference } from "../../kube/views/machine-data-view.ts";
+import type { Metal3MachineView } from "../../kube/views/metal3-machine-view.ts";
+import { isoTime } from "../../platform/time.ts";
+import { apiVersionAt, claimBody, isDataOf, PARTS, type Part, secretName } from "./data-bodies.ts";
+import type { DataStatus } from "./data-status.ts";
+import type { DataWorld } from "./data-world.ts";
+import type { HostReferences } from "./host-references.ts";
+
+/** Longest message of a condition in the older form, characters. */
+const OLD_MESSAGE_CHARS_MAX = 10_240;
+
+export interface MachineStatusOptions {
+  readonly api: KubeApi;
+  readonly world: DataWorld;
+  readonly hosts: HostReferences;
+  readonly status: DataStatus;
+  readonly events: Pick<EventWriter, "warn">;
+}
+
+/** The Secrets of a machine. */
+export type SecretReferences = Readonly<Partial<Record<Part, ObjectReference>>>;
+
+interface Condition {
+  readonly type: string;
+  readonly status: "True" | "False";
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** What a machine's status and its host are to say. */
+interface Wanted {
+  readonly renderedData: ObjectReference | null;
+  readonly secrets: SecretReferences;
+  readonly condition: Condition;
+}
+
+/** Claims data for each Metal3Machine that names a template, and tells machine and host where its Secrets are. */
+export class MachineStatus {
+  readonly #options: MachineStatusOptions;
+
+  constructor(options: MachineStatusOptions) {
+    this.#options = options;
+  }
+
+  /** Returns whether nothing is left to do until something changes. Throws ApiAway. */
+  async settle(machine: Metal3MachineView): Promise<boolean> {
+    const { world, hosts } = this.#options;
+    const { dataTemplate, metaData, networkData } = machine;
+    if (machine.deletionTimestamp !== null) return true;
+    if (dataTemplate === null && metaData === null && networkData === null) return true;
+    if (machine.paused || world.clusterProblem(machine) !== null) return false;
+    const wanted = await this.#wanted(machine);
+    const told = wanted.condition.status === "True" ? await hosts.tell(machine, wanted.secrets) : null;
+    if (told === "changed") return false;
+    const conditions = told === null ? [wanted.condition] : [wanted.condition, told];
+    await this.#write(machine, wanted, conditions);
+    return conditions.every(({ status }) => status === "True");
+  }
+
+  async #wanted(machine: Metal3MachineView): Promise<Wanted> {
+    const { namespace, dataTemplate } = machine;
+    const given = PARTS.map((part) => [part, machine[part]] as const);
+    const foreign = given.find(
+      ([, one]) => one !== null && one.namespace !== "" && one.namespace !== namespace,
+    );
+    const own = Object.fromEntries(
+      given.flatMap(([part, one]) => (one === null ? [] : [[part, { name: one.name, namespace }]])),
+    );
+    const base = { renderedData: null, secrets: {} };
+    if (foreign !== undefined) {
+      const [part, reference] = foreign;
+      const message = `spec.${part} names a Secret in namespace ${reference?.namespace}: it must be in ${namespace}`;
+      return { ...base, condition: notReady("SecretInOtherNamespace", message) };
+    }
+    if (dataTemplate === null)
+      return {
+        ...base,
+        secrets: own,
+        condition: ready("SecretsSetExternally", "the Secrets are named in spec"),
+      };
+    const { data, waits } = await this.#data(machine, dataTemplate);
+    if (data === null) return { ...base, condition: notReady("WaitingForMetal3Data", waits) };
+    const renderedData = { name: data.name, namespace };
+    const problem = data.conditions.find(({ type }) => type === "Ready")?.message ?? "";
+    if (!data.ready) {
+      const message = `Metal3Data ${data.name}: ${problem || "not rendered yet"}`;
+      return { ...base, renderedData, condition: notReady("WaitingForMetal3Data", message) };
+    }
+    const secrets = { ...this.#rendered(data, machine), ...own };
+    return { renderedData, secrets, condition: ready("Metal3DataSecretsReady", "") };
+  }
+
+  /** The machine's data object; null: why there is none. Makes its claim. */
+  async #data(
+    machine: Metal3MachineView,
+    template: ObjectReference,
+  ): Promise<{ readonly data: MachineDataView | null; readonly waits: string }> {
+    const { world } = this.#options;
+    const { namespace, key } = machine;
+    if (template.namespace !== "" && template.namespace !== namespace)
+      return none(`spec.dataTemplate is in namespace ${template.namespace}: it must be in ${namespace}`);
+    const claim = world.caches.claims.items.get(key);
+    if (claim === undefined) return none(await this.#claim(machine, template.name));
+    if (claim.renderedData === null)
+      return none(
+        `Metal3DataClaim ${key} has no index yet${claim.errorMessage && `: ${claim.errorMessage}`}`,
+      );
+    const data = world.dataAt(machine, claim.renderedData);
+    if (data === undefined || !isDataOf(data, claim))
+      return none(`Metal3Data ${claim.renderedData} is missing`);
+    return { data, waits: "" };
+  }
+
+  async #claim(machine: Metal3MachineView, template: string): Promise<string> {
+    const { api, world } = this.#options;
+    const path = namespacedPath(DATA_CLAIMS_PATH, machine.namespace);
+    const body = claimBody(machine, template, apiVersionAt(world.caches.metal3Machines.path));
+    const created = await new ObjectClient(api).create(path, body);
+    if (created.kind === "done" || created.kind === "conflict")
+      return `Metal3DataClaim ${machine.key} was made`;
+    return `Metal3DataClaim ${machine.key} cannot be made: ${problemOf(created.answer)}`;
+  }
+
+  /** As the data object names them; where it names none, those of every part of the template. */
+  #rendered(data: MachineDataView, machine: Metal3MachineView): SecretReferences {
+    const { world } = this.#options;
+    const { namespace } = machine;
+    const template = world.caches.templates.items.get(`${namespace}/${data.template.name}`);
+    const namesNone = PARTS.every((part) => data[part] === null);
+    const names = PARTS.flatMap((part) => {
+      const isRendered = namesNone && template?.spec[part] != null;
+      const name = data[part] ?? (isRendered ? secretName(machine.name, part) : null);
+      return name === null ? [] : [[part, { name, namespace }] as const];
+    });
+    return Object.fromEntries(names);
+  }
+
+  async #write(machine: Metal3MachineView, wanted: Wanted, conditions: readonly Condition[]): Promise<void> {
+    const { status } = machine;
+    const merged = conditions.reduce((list, one) => this.#merged(list, one), status.conditions);
+    const next = {
+      renderedData: wanted.renderedData,
+      metaData: wanted.secrets.metaData ?? null,
+      networkData: wanted.secrets.networkData ?? null,
+      conditions: merged,
+    };
+    if (isDeepStrictEqual({ ...next }, { ...status })) return;
+    await this.#options.status.write(this.#options.world.caches.metal3Machines.path, machine, next);
+  }
+
+  /** In the form of the version that is served; conditions of others stay as they are. */
+  #merged(list: readonly JsonObject[], { message, ...condition }: Condition): readonly JsonObject[] {
+    const isOld = !apiVersionAt(this.#options.world.caches.metal3Machines.path).endsWith("/v1beta2");
+    const known = list.find(({ type }) => type === condition.type);
+    const lastTransitionTime =
+      known?.status === condition.status && typeof known.lastTransitionTime === "string"
+        ? known.lastTransitionTime
+        : isoTime(this.#options.api.clock.wallMs());
+    const severity = isOld && condition.status === "False" ? { severity: "Info" } : {};
+    const text = isOld && message === "" ? {} : { message: cutMessage(message, OLD_MESSAGE_CHARS_MAX) };
+    const entry: JsonObject = { ...condition, ...severity, ...text, lastTransitionTime };
+    return known === undefined ? [...list, entry] : list.map((one) => (one === known ? entry : one));
+  }
+}
+
+function ready(reason: string, message: string): Condition {
+  return { type: "Metal3DataReady", status: "True", reason, message };
+}
+
+function notReady(reason: string, message: string): Condition {
+  return { type: "Metal3DataReady", status: "False", reason, message };
+}
+
+function none(waits: string): { readonly data: null; readonly waits: string } {
+  return { data: null, waits };
+}

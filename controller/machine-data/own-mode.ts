@@ -1,0 +1,228 @@
+/*
+ * controller/machine-data/: Metal3's machine data where CAPM3 is not (--machine-data=own)
+ *
+ *   own-mode                     what runs, and whether it may write; kind-owner: whether CAPM3 owns the kinds
+ *   data-world, data-caches      what the API server shows; work-queue: what is to be looked at
+ *   machine-status, host-references   a Metal3Machine: its claim, its status, its host
+ *   claim-indexing, template-indexes  a Metal3DataClaim: its index
+ *   data-rendering, data-inputs, data-pools, secrets   a Metal3Data: its addresses and Secrets
+ *   data-expiry, standing        data whose claim is gone
+ *   template-status, computed-networks, data-status, data-bodies   what is written
+ */
+
+import type { DefinitionCatalog } from "../../claims/definition-catalog.ts";
+import type { Cache } from "../../claims/reasons/caches.ts";
+import type { EventWriter } from "../../kube/events.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { TurnBudget } from "../../kube/turn-budget.ts";
+import type { Log } from "../../platform/log.ts";
+import { severalAtOnce } from "../../platform/several-at-once.ts";
+import type { MachineCaches } from "../capi/machine-caches.ts";
+import { PeriodicTask } from "../periodic-task.ts";
+import { ClaimIndexing } from "./claim-indexing.ts";
+import { computedNetworks } from "./computed-networks.ts";
+import { DataExpiry } from "./data-expiry.ts";
+import { DataPools, type ReserveDirectly } from "./data-pools.ts";
+import { DataRendering } from "./data-rendering.ts";
+import { DataStatus } from "./data-status.ts";
+import { DataWorld } from "./data-world.ts";
+import { HostReferences } from "./host-references.ts";
+import { KindOwner } from "./kind-owner.ts";
+import { MachineStatus } from "./machine-status.ts";
+import { Secrets } from "./secrets.ts";
+import { TemplateStatus } from "./template-status.ts";
+import { STAGES, type Stage, WorkQueue } from "./work-queue.ts";
+
+/** Objects settled at once: each waits for the API server most of the time. */
+const AT_ONCE = 8;
+/** Rounds of one pass: what one stage writes comes back as an event and is the next stage's work. */
+const ROUNDS_PER_PASS = 8;
+/** How often objects that wait are looked at, ms. */
+const WAITING_INTERVAL_MS = 2_000;
+/** How often missing Secrets are looked for, ms, and how many creates that takes at most: 5 a second in all. */
+const SECRETS_INTERVAL_MS = 1_000;
+const SECRETS_PER_TURN = 5;
+/** How often a template's indexes are shown at most, ms. */
+const TEMPLATES_INTERVAL_MS = 3_000;
+
+export interface OwnModeOptions {
+  readonly api: KubeApi;
+  readonly machines: MachineCaches;
+  readonly catalog: Pick<DefinitionCatalog, "networks" | "definitionOf">;
+  /** null: there is no other way than IPAddressClaims. */
+  readonly reserve: ReserveDirectly | null;
+  readonly events: Pick<EventWriter, "warn">;
+  readonly graceSeconds: number;
+  /** Why nothing may be written now; null: it may. */
+  readonly idle: () => string | null;
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+/** What is shown of it in metrics. */
+export interface OwnModeCounts {
+  readonly objects: Readonly<Record<"ready" | "waiting" | "failed", number>>;
+  /** CAPM3 owns the kinds, so nothing is written. */
+  readonly isRefused: boolean;
+  /** Secrets that did not exist before. */
+  readonly secrets: number;
+}
+
+/** Serves Metal3's data kinds. `start` before `stop`. Every step is safe beside another controller that does the same. */
+export class OwnMode {
+  readonly #options: OwnModeOptions;
+  readonly #owner: KindOwner;
+  readonly #world: DataWorld;
+  readonly #queue: WorkQueue;
+  readonly #machines: MachineStatus;
+  readonly #claims: ClaimIndexing;
+  readonly #rendering: DataRendering;
+  readonly #hosts: HostReferences;
+  readonly #expiry: DataExpiry;
+  readonly #templates: TemplateStatus;
+  readonly #secrets: Secrets;
+  readonly #tasks: readonly PeriodicTask[];
+  /** Keys of data objects whose Secrets come next. */
+  #turn: string[] = [];
+
+  constructor(options: OwnModeOptions) {
+    this.#options = options;
+    const { api, log, events, machines } = options;
+    const graceMs = options.graceSeconds * 1_000;
+    this.#owner = new KindOwner(api, log);
+    this.#queue = new WorkQueue(() => work.trigger());
+    const onTemplate = (key: string) => this.#templates.touch(key);
+    const world = new DataWorld({ api, clusters: machines.clusters, queue: this.#queue, onTemplate, log });
+    this.#world = world;
+    const status = new DataStatus(api, log);
+    const shared = { api, world, status, events };
+    this.#secrets = new Secrets(api);
+    this.#hosts = new HostReferences({ api, world, graceMs });
+    this.#machines = new MachineStatus({ ...shared, hosts: this.#hosts });
+    this.#claims = new ClaimIndexing(shared);
+    const { catalog, reserve } = options;
+    const dnsServersOf = (network: string) => catalog.definitionOf(network)?.definition.dns.nameservers ?? [];
+    const pools = new DataPools({ api, machines, dnsServersOf, reserve });
+    this.#rendering = new DataRendering({ ...shared, pools, secrets: this.#secrets });
+    this.#expiry = new DataExpiry({ api, world, graceMs, log });
+    this.#templates = new TemplateStatus({
+      ...shared,
+      computedIn: (spec) => computedNetworks(spec, catalog),
+    });
+    const task = (what: string, intervalMs: number, pass: (signal: AbortSignal) => Promise<void>) =>
+      new PeriodicTask({ clock: api.clock, what, intervalMs, work: pass, log, rest: { restShare: 0 } });
+    const work = task("machine data", WAITING_INTERVAL_MS, (signal) => this.#pass(signal));
+    this.#tasks = [
+      work,
+      task("the Secrets of machines", SECRETS_INTERVAL_MS, (signal) => this.#secretsPass(signal)),
+      task("the indexes of templates", TEMPLATES_INTERVAL_MS, (signal) =>
+        this.#whileAllowed((mayGoOn) => this.#templates.runPass(signal, mayGoOn)),
+      ),
+      task("what machines left behind", WAITING_INTERVAL_MS, (signal) =>
+        this.#whileAllowed(async (mayGoOn) => {
+          await this.#expiry.runPass(signal, mayGoOn);
+          await this.#hosts.runPass(signal, mayGoOn);
+        }),
+      ),
+    ];
+  }
+
+  start(): void {
+    this.#world.caches.start();
+    for (const task of this.#tasks) task.start();
+  }
+
+  /** Work in hand comes to its end; the caches are followed until `stop`. */
+  async stopWork(): Promise<void> {
+    await Promise.all(this.#tasks.map((task) => task.stop()));
+  }
+
+  stop(): Promise<void> {
+    return this.#world.caches.stop();
+  }
+
+  /** Every Metal3Data, for who judges the addresses that they hold. */
+  get data(): Cache<{ readonly uid: string }> {
+    return this.#world.caches.datas;
+  }
+
+  get synced(): Record<string, boolean> {
+    return this.#world.caches.synced;
+  }
+
+  get counts(): OwnModeCounts {
+    const objects = { ready: 0, waiting: 0, failed: 0 };
+    for (const { ready, errorMessage } of this.#world.caches.datas.items.values())
+      objects[ready ? "ready" : errorMessage === "" ? "waiting" : "failed"] += 1;
+    return { objects, isRefused: this.#owner.isForeign, secrets: this.#secrets.createdCount };
+  }
+
+  /** Whether writing goes on: nothing is in doubt, and CAPM3 was not installed a moment ago. */
+  async #mayWrite(ageMsMax?: number): Promise<boolean> {
+    const { idle, machines } = this.#options;
+    const doubt = idle() ?? machines.doubt ?? this.#world.caches.doubt;
+    return doubt === null && (await this.#owner.problem(ageMsMax)) === null;
+  }
+
+  async #whileAllowed(work: (mayGoOn: () => Promise<boolean>) => Promise<void>): Promise<void> {
+    if (await this.#mayWrite(0)) await work(() => this.#mayWrite());
+  }
+
+  async #pass(signal: AbortSignal): Promise<void> {
+    // Looked up first: where the kinds are another's, the log and the metric say so even without the lease.
+    await this.#owner.problem(0);
+    this.#queue.retry();
+    for (let round = 0; round < ROUNDS_PER_PASS && !this.#queue.isEmpty; round += 1)
+      for (const stage of STAGES) if (!(await this.#stage(stage, signal))) return;
+  }
+
+  /** Returns whether it came to its end. */
+  async #stage(stage: Stage, signal: AbortSignal): Promise<boolean> {
+    const keys = this.#queue.take(stage);
+    const budget = new TurnBudget(this.#options.api.clock);
+    let isOver = false;
+    await severalAtOnce(keys, AT_ONCE, async (key) => {
+      if (isOver || signal.aborted || !(await this.#mayWrite())) {
+        isOver = true;
+        this.#queue.wait(stage, key);
+        return;
+      }
+      try {
+        if (!(await this.#settle(stage, key))) this.#queue.wait(stage, key);
+      } catch (error) {
+        if (!(error instanceof ApiAway)) throw error;
+        this.#options.log.warn({ [stage]: key, problem: error.message }, "not settled; it comes again");
+        this.#queue.wait(stage, key);
+      }
+      if (budget.isSpent) await budget.nextTurn();
+    });
+    return !isOver;
+  }
+
+  async #settle(stage: Stage, key: string): Promise<boolean> {
+    const { claims, datas, metal3Machines } = this.#world.caches;
+    if (stage === "machines") {
+      const machine = metal3Machines.items.get(key);
+      return machine === undefined || this.#machines.settle(machine);
+    }
+    if (stage === "claims") {
+      const claim = claims.items.get(key);
+      return claim === undefined || this.#claims.settle(claim);
+    }
+    const data = datas.items.get(key);
+    return data === undefined || this.#rendering.settle(data);
+  }
+
+  /** Secrets that somebody deleted come again: a create of every one in turn, refused where it is there. */
+  async #secretsPass(signal: AbortSignal): Promise<void> {
+    if (!(await this.#mayWrite(0))) return;
+    const { datas } = this.#world.caches;
+    if (this.#turn.length === 0) this.#turn = [...datas.items.keys()].reverse();
+    let left = SECRETS_PER_TURN;
+    while (left > 1 && !signal.aborted) {
+      const key = this.#turn.pop();
+      if (key === undefined) return;
+      const data = datas.items.get(key);
+      if (data !== undefined) left -= await this.#rendering.remake(data);
+    }
+  }
+}

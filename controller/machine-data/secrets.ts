@@ -1,0 +1,52 @@
+import { problemOf } from "../../kube/answers.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { SECRETS_PATH } from "../../kube/metal3.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
+import { namespacedPath } from "../../kube/objects.ts";
+import type { MachineDataView } from "../../kube/views/machine-data-view.ts";
+import { type Part, secretBody } from "./data-bodies.ts";
+import { failed, type Held } from "./data-status.ts";
+
+const FORBIDDEN = 403;
+
+/** A document, and the name of the Secret that it belongs in. */
+export interface SecretText {
+  readonly name: string;
+  readonly part: Part;
+  readonly text: string;
+}
+
+/**
+ * Creates Secrets and never reads one: the controller has no other right. Whether one exists is told by the conflict with
+ * it, so existing ones stay as they are, whoever made them.
+ */
+export class Secrets {
+  readonly #objects: ObjectClient;
+  #createdCount = 0;
+
+  constructor(api: KubeApi) {
+    this.#objects = new ObjectClient(api);
+  }
+
+  /** How many did not exist before. */
+  get createdCount(): number {
+    return this.#createdCount;
+  }
+
+  /** Returns why one of them is not there; null: all are. Throws ApiAway. */
+  async ensure(data: MachineDataView, texts: readonly SecretText[]): Promise<Held | null> {
+    for (const { name, part, text } of texts) {
+      const path = namespacedPath(SECRETS_PATH, data.namespace);
+      const created = await this.#objects.create(path, secretBody(data, name, part, text));
+      if (created.kind === "done") this.#createdCount += 1;
+      if (created.kind === "done" || created.kind === "conflict") continue;
+      if (created.answer.status === FORBIDDEN)
+        return failed(
+          "SecretsForbidden",
+          `the controller may not create Secrets: bind ClusterRole holdfast-machine-data-secrets to its service account (${problemOf(created.answer)})`,
+        );
+      return failed("SecretRefused", `Secret ${data.namespace}/${name}: ${problemOf(created.answer)}`);
+    }
+    return null;
+  }
+}

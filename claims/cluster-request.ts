@@ -7,7 +7,8 @@
  *   kube-claim-access, read-claim, vm-identity   an IPAMClaim and its VM
  *   pod-directory, pod-bounds, owner-records     a pod
  *   node-configurations           differences in the files on a node
- *   claim-waiters                 ADDs that wait for their claim; recovery: networks that wait for their nodes
+ *   claim-waiters                 ADDs that wait for their claim
+ *   cluster-continuity, recovery  whether the API server still has what it had; networks that wait for their nodes
  *   reasons/, import/, udn/
  */
 

@@ -106,16 +106,25 @@ export class Controller {
         somethingEnded: () => this.#tasks.sweep.trigger(),
         podAddressesCut: (pod) => this.#tellCut(pod, events),
         claimListed: () => this.#tasks.adoption.trigger(),
-        allocationChanged: (network) => this.#networkStatus.touch(network),
+        allocation: (object) => {
+          this.#networkStatus.touch(object.spec?.network);
+          this.#machines.allocationSeen(object);
+        },
+        allocationGone: (object) => {
+          this.#networkStatus.touch(object.spec?.network);
+          this.#machines.allocationGone(object);
+        },
+        allocationsState: (state) => this.#machines.allocationsState(state),
+        allocationsVersion: (version) => this.#machines.allocationsVersion(version),
         definitionsChanged: () => this.#definitionsChanged(),
       },
       log,
     );
     this.#watched = watched;
     this.#machines = new ClusterMachines({
-      api,
-      log,
-      watched,
+      ...shared,
+      ...{ watched, events, identity },
+      passMs: settings.sweepIntervalSeconds * 1_000,
       onDefinitions: () => this.#definitionsChanged(),
       onOwnerGone: () => this.#tasks.sweep.trigger(),
       onCluster: (cluster) => this.#noteCluster(cluster),
@@ -201,6 +210,7 @@ export class Controller {
         ...this.#machineData?.synced,
       }),
       machineData: () => this.#machineData?.counts ?? null,
+      machineClaims: () => this.#machines.claimCounts,
     });
     const sweepMs = settings.sweepIntervalSeconds * 1_000;
     const task = (

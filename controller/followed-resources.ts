@@ -16,7 +16,7 @@ export interface FollowedCache<T> extends Cache<T> {
 /** How a resource is followed, and what is told of it. */
 export type FollowHooks<T extends Reflected> = Pick<
   ReflectorOptions<T>,
-  "project" | "onUpsert" | "onDelete" | "otherPaths" | "metadataOnly" | "onState"
+  "project" | "onUpsert" | "onDelete" | "otherPaths" | "metadataOnly" | "onState" | "onVersion"
 > & {
   /** The first list must not come from the server's cache. */
   readonly quorum?: boolean;
@@ -68,6 +68,11 @@ export class FollowedResources<Resource extends string> {
 
   start(): void {
     for (const reflector of this.#reflectors.values()) reflector.start();
+  }
+
+  /** The server may have another state than before: everything is listed again. */
+  relist(): void {
+    for (const reflector of this.#reflectors.values()) reflector.relist();
   }
 
   async stop(): Promise<void> {

@@ -10,6 +10,8 @@ export interface ControllerMetricSources {
   overdueSeconds(): number;
   conflicts(): number;
   leads(): boolean;
+  /** Claims of machines by what became of them. */
+  machineClaims(): ReadonlyMap<string, number>;
   /** Whether each resource's objects are known, and its watch is up. */
   resources(): Readonly<Record<string, boolean>>;
   /** null: machine data is not served. */
@@ -87,6 +89,16 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.set(sources.conflicts());
+      },
+    });
+    new Gauge({
+      name: "holdfast_controller_machine_claims",
+      help: "Claims of machines (IPAddressClaims on AddressPools) by what became of them",
+      labelNames: ["state"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [state, count] of sources.machineClaims()) this.set({ state }, count);
       },
     });
     new Gauge({

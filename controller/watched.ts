@@ -16,6 +16,7 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import {
   ALLOCATIONS_PATH,
   CLAIMS_PATH,
+  type IPAllocation,
   type IPNetwork,
   NADS_PATH,
   NETWORKS_PATH,
@@ -23,6 +24,7 @@ import {
   PODS_PATH,
 } from "../kube/objects.ts";
 import type { Reflected } from "../kube/reflected-items.ts";
+import type { ReflectorState } from "../kube/reflector.ts";
 import { projectClaim } from "../kube/views/claim-view.ts";
 import { type FollowedLog, FollowedResources } from "./followed-resources.ts";
 
@@ -34,8 +36,12 @@ export interface WatchedEvents {
   readonly podAddressesCut: (pod: SweptPod) => void;
   /** A claim lists addresses that it did not list before. */
   readonly claimListed: () => void;
-  /** An allocation of the network was added, changed or deleted. */
-  readonly allocationChanged: (network: string) => void;
+  /** An allocation was added or changed. */
+  readonly allocation: (object: IPAllocation) => void;
+  readonly allocationGone: (object: IPAllocation) => void;
+  /** The state of the watch of the allocations, and each version that it brings. */
+  readonly allocationsState: (state: ReflectorState) => void;
+  readonly allocationsVersion: (resourceVersion: string) => void;
   readonly definitionsChanged: () => void;
 }
 
@@ -62,8 +68,10 @@ export class Watched implements Omit<Caches, "machines"> {
     this.#followed = new FollowedResources(api, log);
     this.allocations = this.#followed.follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
       project: projectAllocation,
-      onUpsert: ({ object }) => events.allocationChanged(object.spec?.network),
-      onDelete: ({ object }) => events.allocationChanged(object.spec?.network),
+      onUpsert: ({ object }) => events.allocation(object),
+      onDelete: ({ object }) => events.allocationGone(object),
+      onState: events.allocationsState,
+      onVersion: events.allocationsVersion,
     });
     this.claims = this.#followed.follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {
       project: (object) => {
@@ -136,6 +144,10 @@ export class Watched implements Omit<Caches, "machines"> {
 
   start(): void {
     this.#followed.start();
+  }
+
+  relist(): void {
+    this.#followed.relist();
   }
 
   stop(): Promise<void> {

@@ -1,3 +1,4 @@
+import { ClusterContinuity } from "../claims/cluster-continuity.ts";
 import { DefinitionCatalog, type NadView, projectNad } from "../claims/definition-catalog.ts";
 import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { NetworkOwners } from "../claims/network-owners.ts";
@@ -27,7 +28,6 @@ import type { Hint } from "../store/cluster/allocations/hint.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
-import { ClusterContinuity } from "./cluster-continuity.ts";
 import { NodeImports } from "./node-imports.ts";
 
 /** Pause before the first list is tried again, ms. */

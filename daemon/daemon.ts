@@ -4,7 +4,6 @@
  *   main, settings      the process
  *   daemon              the parts of a node, put together; server: its socket
  *   cluster-node        the parts that need the Kubernetes API
- *   cluster-continuity  whether the API server still has what it had
  *   node-imports        what was in use on this node before a network was ours
  *   settlement, spool, witness  DELs and ends that nobody told, found out
  *   metrics, network-series

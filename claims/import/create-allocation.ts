@@ -1,3 +1,4 @@
+import { kindOfObject, OWNER_KINDS } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
@@ -9,6 +10,7 @@ import {
 } from "../../store/cluster/allocations/allocation-client.ts";
 import { type Holder, sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
 import { hold } from "../../store/cluster/allocations/hold.ts";
+import { succeedsHolder } from "../../store/cluster/allocations/owners.ts";
 
 /** Create, read and replace, each with its own limit, ms. */
 const RECORD_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
@@ -23,8 +25,8 @@ export class NotRecorded extends ApiAway {
 
 /** The outcome for an address that is in use. */
 export type RecordOutcome =
-  /** Just recorded; `was` is the state before. */
-  | { readonly kind: "recorded"; readonly was: "none" | "cooling" }
+  /** Just recorded; `was` is the state before: `bound` to an owner that the holder succeeds. */
+  | { readonly kind: "recorded"; readonly was: "none" | "cooling" | "bound"; readonly object: IPAllocation }
   | { readonly kind: "own" }
   | { readonly kind: "held"; readonly object: IPAllocation }
   /** Another writer keeps changing or deletes it: to be retried. */
@@ -32,8 +34,8 @@ export type RecordOutcome =
 
 /**
  * Records the holder of an address that is already in use, also a cooling one of another owner. A cooling address that
- * the holder itself released stays as it is, unless the holder is a claim, which lists it. May run concurrently and
- * repeatedly. Throws ApiAway when it is not known to be recorded afterwards, and NotRecorded when the server refuses
+ * the holder itself released stays as it is, unless the holder is a claim, which lists it; one of an owner that the
+ * holder succeeds passes to it. May run concurrently and repeatedly. Throws ApiAway when it is not known to be recorded afterwards, and NotRecorded when the server refuses
  * it.
  */
 export async function reserveInUse(
@@ -51,6 +53,10 @@ export async function reserveInUse(
       holder,
       deadlineMs: api.clock.monotonicMs() + RECORD_MS_MAX,
       believed: null,
+      relationOf: ({ spec }) => {
+        if (sameAllocationOwner(spec.owner, holder.owner)) return "own";
+        return succeedsHolder(holder.owner, spec.owner) ? "passes-over" : "other";
+      },
       whyNot: (reading) => {
         wasThere = reading !== null;
         return reading === null ? null : whyNotTaken(reading, holder);
@@ -58,7 +64,11 @@ export async function reserveInUse(
     });
     switch (outcome.kind) {
       case "held":
-        return { kind: "recorded", was: outcome.was === "absent" ? "none" : "cooling" };
+        return {
+          kind: "recorded",
+          was: outcome.was === "absent" ? "none" : outcome.was,
+          object: outcome.object,
+        };
       case "taken":
         return { kind: "held", object: outcome.object };
       case "left":
@@ -76,7 +86,8 @@ export async function reserveInUse(
 
 function whyNotTaken({ object }: AllocationReading, { owner }: Holder): "own" | "changed" | null {
   if (object.status?.state !== "Cooling") return null;
-  if (owner.kind !== "IPAMClaim" && sameAllocationOwner(object.spec.owner, owner)) return "own";
+  const { outlivesAttachments } = OWNER_KINDS[kindOfObject(owner.kind)];
+  if (!outlivesAttachments && sameAllocationOwner(object.spec.owner, owner)) return "own";
   // It is deleted as soon as its finalizers are gone; then its name is free.
   return object.metadata.deletionTimestamp === undefined ? null : "changed";
 }

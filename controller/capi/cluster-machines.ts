@@ -4,18 +4,32 @@
  *   cluster-machines   everything here, put together for the controller
  *   machine-caches     what the API server shows of machines, mirrored
  *   pools              every AddressPool: whether it gives addresses, and which
+ *   machine-claims     the work on claims, put together
+ *   machines           which claims are due, and what became of them; claim-queue: in which order
+ *   fulfilment         one claim: address, IPAddress, status; claim-facts, address-object: what is decided and written
+ *   recorded-addresses, refused-addresses, told-addresses   IPAddresses: in the ledger, refused for good, just written
+ *   machine-ledger     the IPAllocations behind them
  */
 
+import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import type { ReflectorState } from "../../kube/reflector.ts";
 import type { CapiClusterView } from "../../kube/views/machine-claim-view.ts";
-import type { FollowedLog } from "../followed-resources.ts";
-import { PeriodicTask, type PeriodicTaskOptions } from "../periodic-task.ts";
+import type { Log } from "../../platform/log.ts";
+import { PeriodicTask } from "../periodic-task.ts";
 import type { Watched } from "../watched.ts";
 import { MachineCaches } from "./machine-caches.ts";
+import { MachineClaims } from "./machine-claims.ts";
+import { MachineLedger } from "./machine-ledger.ts";
 import { Pools } from "./pools.ts";
 
 /** How often pools are evaluated, ms. */
 const POOLS_INTERVAL_MS = 3_000;
+/** How often claims are looked for that are to be tried again, ms; whatever changes triggers a run besides. */
+const CLAIMS_INTERVAL_MS = 2_000;
+/** The queue of claims is emptied in each run, which so may last long: no rest is needed after it. */
+const CLAIMS_REST = { restShare: 0 };
 
 export interface ClusterMachinesOptions {
   readonly api: KubeApi;
@@ -26,16 +40,26 @@ export interface ClusterMachinesOptions {
   readonly onOwnerGone: () => void;
   /** A Cluster has changed, or is gone. */
   readonly onCluster: (cluster: CapiClusterView) => void;
-  readonly log: FollowedLog & PeriodicTaskOptions["log"];
+  readonly events: Pick<EventWriter, "warn">;
+  /** The name of this controller. */
+  readonly identity: string;
+  /** How often every claim is looked at, whether something has changed or not, ms. */
+  readonly passMs: number;
+  /** Why nothing may be written now; null: it may. */
+  readonly idle: () => string | null;
+  readonly log: Log;
 }
 
 /** The parts that give addresses to machines. What they doubt never stops the work for pods. */
 export class ClusterMachines {
   readonly caches: MachineCaches;
   readonly #pools: Pools;
+  readonly #ledger: MachineLedger;
+  readonly #claims: MachineClaims;
   readonly #tasks: readonly PeriodicTask[];
 
-  constructor({ api, watched, onDefinitions, onOwnerGone, onCluster, log }: ClusterMachinesOptions) {
+  constructor(options: ClusterMachinesOptions) {
+    const { api, watched, onDefinitions, onOwnerGone, onCluster, identity, log } = options;
     const { catalog, allocations, networks } = watched;
     const poolsChanged = () => {
       this.#pools.touchDefinitions();
@@ -48,10 +72,13 @@ export class ClusterMachines {
     this.caches = new MachineCaches(
       api,
       {
-        claim: () => {},
-        claimGone: onOwnerGone,
-        address: () => {},
-        addressGone: () => {},
+        claim: (claim, previous) => this.#claims.loop.claimSeen(claim, previous),
+        claimGone: (claim) => {
+          this.#claims.claimGone(claim);
+          onOwnerGone();
+        },
+        address: (address) => this.#claims.addressSeen(address),
+        addressGone: (address) => this.#claims.addressGone(address),
         pool: (pool, previous) => {
           catalog.upsertPool(pool);
           if (pool.generation !== previous?.generation || pool.paused !== previous.paused)
@@ -62,7 +89,10 @@ export class ClusterMachines {
           defining(pool);
           onOwnerGone();
         },
-        cluster: onCluster,
+        cluster: (cluster, previous) => {
+          onCluster(cluster);
+          this.#claims.loop.clusterChanged(cluster, previous);
+        },
         clusterGone: onCluster,
         metal3Pool: poolsChanged,
         poolsInterrupted: () => catalog.poolsInterrupted(),
@@ -73,16 +103,36 @@ export class ClusterMachines {
       ...{ api, allocations, networks },
       caches: this.caches,
       definitions: catalog,
-      onChange: () => {},
+      onChange: (poolKey) => this.#claims.loop.poolChanged(poolKey),
+    });
+    const relist = () => {
+      watched.relist();
+      this.caches.relist();
+    };
+    this.#ledger = new MachineLedger({ api, identity, relist, log });
+    this.#claims = new MachineClaims({
+      ...options,
+      caches: this.caches,
+      pools: this.#pools,
+      ledger: this.#ledger,
+      definitions: catalog,
+      onDue: () => claimsTask.trigger(),
     });
     const { clock } = api;
+    const claimsTask = new PeriodicTask({
+      ...{ clock, log },
+      what: "the claims of machines",
+      intervalMs: CLAIMS_INTERVAL_MS,
+      work: (signal) => this.#claims.loop.runPass(signal),
+      rest: CLAIMS_REST,
+    });
     const poolsTask = new PeriodicTask({
       ...{ clock, log },
       what: "the address pools",
       intervalMs: POOLS_INTERVAL_MS,
       work: (signal) => this.#pools.runPass(signal),
     });
-    this.#tasks = [poolsTask];
+    this.#tasks = [poolsTask, claimsTask];
   }
 
   start(): void {
@@ -95,7 +145,30 @@ export class ClusterMachines {
     await Promise.all(this.#tasks.map((task) => task.stop()));
   }
 
+  /** Claims of our pools, by what became of them. */
+  get claimCounts(): ReadonlyMap<string, number> {
+    return this.#claims.loop.counts;
+  }
+
+  allocationSeen(object: IPAllocation): void {
+    this.#claims.allocationSeen(object);
+  }
+
+  allocationGone(object: IPAllocation): void {
+    this.#claims.allocationGone(object);
+  }
+
+  /** The state of the watch of the allocations. */
+  allocationsState(state: ReflectorState): void {
+    this.#ledger.noteState(state);
+  }
+
+  allocationsVersion(resourceVersion: string): void {
+    this.#ledger.noteVersion(resourceVersion);
+  }
+
   stop(): Promise<void> {
+    this.#ledger.stop();
     return this.caches.stop();
   }
 

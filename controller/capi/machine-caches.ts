@@ -94,6 +94,10 @@ export class MachineCaches {
     this.#followed.start();
   }
 
+  relist(): void {
+    this.#followed.relist();
+  }
+
   stop(): Promise<void> {
     return this.#followed.stop();
   }

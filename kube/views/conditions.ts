@@ -7,17 +7,26 @@ export interface ConditionView {
   readonly reason: string;
   readonly message: string;
   readonly lastTransitionTime: string;
+  /** Of the old form, where status is False. */
+  readonly severity?: string;
+  /** Of the present form. */
+  readonly observedGeneration?: number;
 }
 
 export function readConditions(value: unknown): ConditionView[] {
   if (!Array.isArray(value)) return [];
-  return value.filter(isObject).map(({ type, status, reason, message, lastTransitionTime }) => ({
-    type: textOf(type),
-    status: textOf(status),
-    reason: textOf(reason),
-    message: textOf(message),
-    lastTransitionTime: textOf(lastTransitionTime),
-  }));
+  return value.filter(isObject).map((one) => {
+    const { type, status, reason, message, lastTransitionTime, severity, observedGeneration } = one;
+    return {
+      type: textOf(type),
+      status: textOf(status),
+      reason: textOf(reason),
+      message: textOf(message),
+      lastTransitionTime: textOf(lastTransitionTime),
+      ...(typeof severity === "string" ? { severity } : {}),
+      ...(typeof observedGeneration === "number" ? { observedGeneration } : {}),
+    };
+  });
 }
 
 /** A text; "" for everything else. */

@@ -52,7 +52,7 @@ export function readOwned(api: KubeApi, owner: Owner, deadlineMs: number): Promi
 }
 
 /** A sound allocation with its address read. */
-function owned(object: IPAllocation): OwnedAllocation {
+export function owned(object: IPAllocation): OwnedAllocation {
   return { ...parseInterfaceAddress(object.spec.address), network: object.spec.network, object };
 }
 

@@ -1,7 +1,7 @@
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
+import { ClusterContinuity } from "../../claims/cluster-continuity.ts";
 import { recoveryMark } from "../../claims/recovery.ts";
-import { ClusterContinuity } from "../../daemon/cluster-continuity.ts";
 import type { WatchRequest } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";

@@ -1,4 +1,3 @@
-import { endRecovery, markRecovering, recoveryMark } from "../claims/recovery.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { type IPNetwork, NETWORKS_PATH } from "../kube/objects.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
@@ -6,6 +5,7 @@ import type { Log } from "../platform/log.ts";
 import type { Timer } from "../platform/time.ts";
 import { Continuity } from "../store/cluster/allocations/continuity.ts";
 import { type Creation, hasServedSince } from "../store/cluster/allocations/served-since.ts";
+import { endRecovery, markRecovering, recoveryMark } from "./recovery.ts";
 
 /**
  * After a gap in contact, ms, until every node knows what it has lost: each probes the API every PROBE_PAUSE_MS_MAX

@@ -1,0 +1,159 @@
+import { ClusterContinuity } from "../../claims/cluster-continuity.ts";
+import { type RecordOutcome, reserveInUse } from "../../claims/import/create-allocation.ts";
+import { readNetworkObject } from "../../claims/network-object.ts";
+import { recoveryMark } from "../../claims/recovery.ts";
+import type { Owner } from "../../ipam/owner.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import type { ReflectorState } from "../../kube/reflector.ts";
+import type { Log } from "../../platform/log.ts";
+import type { OwnerReleaseOutcome, ReserveOutcome, ReserveWant } from "../../store/allocations.ts";
+import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
+import { Hint } from "../../store/cluster/allocations/hint.ts";
+import { OwnerIndex } from "../../store/cluster/allocations/owner-index.ts";
+import { toAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import type { Holdings } from "../../store/cluster/holdings.ts";
+import { owned } from "../../store/cluster/holdings.ts";
+import { KeyedMutex } from "../../store/cluster/keyed-mutex.ts";
+import { KubernetesReservations } from "../../store/cluster/reservations.ts";
+
+/** For one reservation, ms: a claim that waits longer comes again. */
+const RESERVE_MS_MAX = HOUSEKEEPING_DEADLINE_MS;
+/** After allocations were found missing, ms, until a network gives to new owners again: as of the nodes by default. */
+const RECOVERY_MS = 30_000;
+
+export interface MachineLedgerOptions {
+  readonly api: KubeApi;
+  /** The name of this controller. */
+  readonly identity: string;
+  /** Everything that is followed must be listed again. */
+  readonly relist: () => void;
+  readonly log: Log;
+}
+
+/**
+ * The ledger as the controller uses it for machines: the allocations that it follows are the hint of what is free, and
+ * the index of who holds what. Like a node, it gives nothing to new owners after a gap in contact, until the nodes have
+ * compared what they hold, nor on a network that recovers. Methods throw ApiAway.
+ */
+export class MachineLedger {
+  readonly #api: KubeApi;
+  readonly #hint: Hint;
+  readonly #index = new OwnerIndex();
+  readonly #contact: ClusterContinuity;
+  readonly #reservations: KubernetesReservations;
+
+  constructor({ api, identity, relist, log }: MachineLedgerOptions) {
+    this.#api = api;
+    this.#hint = new Hint(api, identity);
+    this.#contact = new ClusterContinuity({
+      api,
+      node: identity,
+      recoveryMs: RECOVERY_MS,
+      log,
+      relist,
+      readMark: (network, deadlineMs) => this.#readMark(network, deadlineMs),
+      // Nothing is attached here that could be missing.
+      compare: () => this.#contact.continuity.noteCompared(this.#contact.continuity.gap),
+    });
+    const { continuity } = this.#contact;
+    this.#reservations = new KubernetesReservations({
+      api,
+      context: { clock: api.clock },
+      client: new AllocationClient(api, "housekeeping", continuity),
+      hint: this.#hint,
+      continuity,
+      holdings: this.#holdings(),
+      claimAccess: { read: async () => null },
+      hostLocal: null,
+      mutex: new KeyedMutex(api.clock),
+      msMax: RESERVE_MS_MAX,
+      waits: false,
+      follow: () => {},
+    });
+  }
+
+  /** An allocation was added or changed. */
+  upsert(object: IPAllocation): void {
+    this.#hint.learn(object.metadata);
+    this.#index.put(object);
+  }
+
+  gone(object: IPAllocation): void {
+    this.#hint.forget(object.metadata);
+    this.#index.remove(object.metadata.name);
+  }
+
+  /** The state of the watch of the allocations, which detects gaps. */
+  noteState(state: ReflectorState): void {
+    this.#contact.noteState(state);
+    const { continuity } = this.#contact;
+    if (state === "watching") continuity.noteCompared(continuity.gap);
+  }
+
+  noteVersion(resourceVersion: string): void {
+    this.#contact.continuity.noteWatched(resourceVersion);
+  }
+
+  stop(): void {
+    this.#contact.stop();
+  }
+
+  /** What an owner has and what it takes over, on all networks, as far as it is known here. */
+  of(owner: Owner): readonly IPAllocation[] {
+    return this.#index.of(owner);
+  }
+
+  reserve(want: ReserveWant): Promise<ReserveOutcome> {
+    return this.#reservations.reserve(want);
+  }
+
+  /** Everything of an owner cools down. */
+  release(owner: Owner): Promise<OwnerReleaseOutcome> {
+    return this.#reservations.release(owner);
+  }
+
+  /** Records an address that the owner has been told already; also while the network recovers. Throws NotRecorded. */
+  async record(
+    owner: Owner,
+    network: string,
+    one: InterfaceAddress,
+    { adopted }: { readonly adopted: boolean },
+  ): Promise<RecordOutcome> {
+    const holder = { owner: toAllocationOwner(owner), attachment: null, adopted };
+    const outcome = await reserveInUse(this.#api, network, one, holder);
+    if (outcome.kind === "recorded" || outcome.kind === "held") this.#learn(outcome.object);
+    return outcome;
+  }
+
+  #learn(object: IPAllocation): void {
+    const { network, owner } = object.spec;
+    this.#index.put(object);
+    const { address } = owned(object);
+    const isCooling = object.status?.state === "Cooling";
+    this.#hint.note(network, address, owner.uid, isCooling, object.metadata.resourceVersion);
+  }
+
+  #holdings(): Holdings {
+    return {
+      mayLag: true,
+      of: async (owner, network) =>
+        this.#index
+          .of(owner)
+          .filter(({ spec }) => spec.network === network)
+          .map(owned),
+      learned: (object) => this.#index.put(object),
+      forgotten: (name) => this.#index.remove(name),
+    };
+  }
+
+  /** The end of a recovery is written by nodes, which know when everything is back. */
+  async #readMark(network: string, deadlineMs: number): Promise<void> {
+    const object = await readNetworkObject(this.#api, network, deadlineMs);
+    const { continuity } = this.#contact;
+    continuity.noteVersion(object?.metadata.resourceVersion);
+    continuity.noteMark(network, recoveryMark(object));
+  }
+}

@@ -1,0 +1,281 @@
+import { poolKeyOf } from "../../claims/pools/pool-ledger.ts";
+import { problemOf } from "../../kube/answers.ts";
+import { Backoff } from "../../kube/backoff.ts";
+import { CAPI_IPAM_GROUP } from "../../kube/cluster-api.ts";
+import type { EventWriter } from "../../kube/events.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
+import { type IPAllocation, namespacedPath } from "../../kube/objects.ts";
+import { TurnBudget } from "../../kube/turn-budget.ts";
+import { machineStatusPatch } from "../../kube/views/machine-claim-status.ts";
+import type {
+  CapiClusterView,
+  MachineAddressView,
+  MachineClaimView,
+} from "../../kube/views/machine-claim-view.ts";
+import type { Log } from "../../platform/log.ts";
+import { severalAtOnce } from "../../platform/several-at-once.ts";
+import { isoTime } from "../../platform/time.ts";
+import type { ClaimFailure } from "./claim-facts.ts";
+import { ClaimQueue } from "./claim-queue.ts";
+import type { ClaimOutcome, Fulfilment, Turn } from "./fulfilment.ts";
+import type { MachineCaches } from "./machine-caches.ts";
+
+/** Claims worked on at once: their writes wait for the API server most of the time. */
+const AT_ONCE_MAX = 8;
+/** Waits after an attempt whose outcome is unknown, ms. */
+const RETRY_MS_MIN = 1_000;
+const RETRY_MS_MAX = 30_000;
+
+export interface MachinesOptions {
+  readonly api: KubeApi;
+  readonly caches: Pick<MachineCaches, "claims" | "addresses" | "pools" | "clusters" | "doubt">;
+  readonly fulfilment: Pick<Fulfilment, "settle">;
+  readonly events: Pick<EventWriter, "warn">;
+  /** How often every claim is looked at, whether something has changed or not, ms. */
+  readonly passMs: number;
+  /** Why nothing may be written now; null: it may. */
+  readonly idle: () => string | null;
+  /** There is something to do. */
+  readonly onDue: () => void;
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+/** What is known of a claim that was looked at. */
+interface State {
+  readonly uid: string;
+  readonly poolKey: string;
+  /** `fulfilled`, `halted`, `later`, `answered-by-other`, or the reason of a failure. */
+  readonly state: string;
+  readonly message: string;
+}
+
+interface Retry {
+  readonly backoff: Backoff;
+  atMs: number;
+}
+
+/**
+ * The claims of machines (Cluster API's IPAddressClaims) on our pools. Events only note which claims are to be looked
+ * at; each run looks at all of these, several at once, the oldest first. Nothing that failed is final: it is tried again
+ * when an address of the pool is freed, when the pool or the claim changes, and from time to time.
+ */
+export class Machines {
+  readonly #options: MachinesOptions;
+  readonly #objects: ObjectClient;
+  readonly #queue = new ClaimQueue();
+  /** By key of the claim. */
+  readonly #states = new Map<string, State>();
+  /** Claims that failed, by key of their pool. */
+  readonly #failed = new Map<string, Set<string>>();
+  readonly #retries = new Map<string, Retry>();
+  /** Versions of claims that were written over: the followed copy does not show it yet. By key. */
+  readonly #written = new Map<string, string>();
+  /** When every claim is looked at again, ms. */
+  #passDueMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: MachinesOptions) {
+    this.#options = options;
+    this.#objects = new ObjectClient(options.api);
+  }
+
+  /** Claims of our pools, by what became of them. */
+  get counts(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>();
+    for (const { state } of this.#states.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
+    return counts;
+  }
+
+  claimSeen(claim: MachineClaimView, previous: MachineClaimView | undefined): void {
+    this.#queue.arrived(claim);
+    // Every version comes along: what was written is followed, or newer.
+    if (this.#written.get(claim.key) !== claim.resourceVersion) this.#written.delete(claim.key);
+    if (previous === undefined || inputsOf(claim) !== inputsOf(previous)) this.#due(claim.key);
+  }
+
+  claimGone({ key }: MachineClaimView): void {
+    this.#queue.forget(key);
+    this.#setState(key, null);
+    for (const known of [this.#retries, this.#written]) known.delete(key);
+  }
+
+  /** An IPAddress was added, changed or deleted. */
+  addressChanged({ key }: MachineAddressView): void {
+    if (this.#options.caches.claims.items.has(key)) this.#due(key);
+  }
+
+  /** An allocation was added or changed, or is gone: its claim, and those that wait for an address. */
+  allocationChanged({ spec, status }: IPAllocation, isGone: boolean): void {
+    const { owner, network } = spec ?? {};
+    if (owner?.kind === "IPAddressClaim" && this.#states.has(`${owner.namespace}/${owner.name}`))
+      this.#due(`${owner.namespace}/${owner.name}`);
+    if (!isGone && status?.state !== "Cooling") return;
+    const { pools } = this.#options.caches;
+    for (const [poolKey, keys] of this.#failed)
+      if (pools.items.get(poolKey)?.network === network) for (const key of keys) this.#due(key);
+  }
+
+  /** The state of a pool is another than before, or the pool itself. */
+  poolChanged(poolKey: string): void {
+    for (const claim of this.#options.caches.claims.items.values())
+      if (poolKeyOf(claim) === poolKey) this.#due(claim.key);
+  }
+
+  clusterChanged(cluster: CapiClusterView, previous: CapiClusterView | undefined): void {
+    if (previous?.paused === cluster.paused) return;
+    for (const claim of this.#options.caches.claims.items.values())
+      if (claim.namespace === cluster.namespace && claim.cluster === cluster.name) this.#due(claim.key);
+  }
+
+  /** Looks at everything that is due; not concurrently. */
+  async runPass(signal: AbortSignal): Promise<void> {
+    const { api, caches, passMs } = this.#options;
+    const nowMs = api.clock.monotonicMs();
+    if (this.#whyIdle() !== null) {
+      // Events may have been missed by whoever works now, or will be until then.
+      this.#passDueMs = Number.NEGATIVE_INFINITY;
+      return;
+    }
+    if (nowMs >= this.#passDueMs) {
+      this.#passDueMs = nowMs + passMs;
+      for (const key of caches.claims.items.keys()) this.#queue.add(key);
+    }
+    for (const [key, { atMs }] of this.#retries) if (atMs <= nowMs) this.#queue.add(key);
+    while (this.#queue.size > 0 && !signal.aborted && this.#whyIdle() === null) await this.#runTurn(signal);
+  }
+
+  async #runTurn(signal: AbortSignal): Promise<void> {
+    const { api, caches } = this.#options;
+    const claims = this.#queue.take(caches.claims.items);
+    const turn: Turn = { full: new Map() };
+    const budget = new TurnBudget(api.clock);
+    await severalAtOnce(claims, AT_ONCE_MAX, async (claim) => {
+      if (budget.isSpent) await budget.nextTurn();
+      // What is left of the turn is not forgotten.
+      if (signal.aborted || this.#whyIdle() !== null) this.#queue.add(claim.key);
+      else await this.#look(claim, turn);
+    });
+  }
+
+  async #look(seen: MachineClaimView, turn: Turn): Promise<void> {
+    const { api, caches, fulfilment } = this.#options;
+    const claim = caches.claims.items.get(seen.key);
+    const poolKey = claim === undefined ? null : poolKeyOf(claim);
+    if (claim === undefined || poolKey === null) return;
+    if (this.#written.get(claim.key) === claim.resourceVersion) return;
+    const retry = this.#retries.get(claim.key);
+    if (retry !== undefined && retry.atMs > api.clock.monotonicMs()) return;
+    let outcome: ClaimOutcome;
+    try {
+      outcome = await fulfilment.settle(claim, turn);
+      if (outcome.kind === "failed") outcome = await this.#tellFailure(claim, outcome);
+      else if (outcome.kind === "fulfilled" && outcome.version !== null) this.#await(claim, outcome.version);
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      outcome = { kind: "later", problem: error.message };
+    }
+    this.#note(claim, poolKey, outcome);
+  }
+
+  #note(claim: MachineClaimView, poolKey: string, outcome: ClaimOutcome): void {
+    const { caches, log } = this.#options;
+    if (!caches.claims.items.has(claim.key)) return;
+    const before = this.#states.get(claim.key);
+    const { state, message } = describe(outcome);
+    this.#setState(claim.key, { uid: claim.uid, poolKey, state, message });
+    if (outcome.kind === "later") this.#retryLater(claim.key);
+    else this.#retries.delete(claim.key);
+    if (before?.uid === claim.uid && before.state === state && before.message === message) return;
+    if (outcome.kind === "fulfilled") log.info({ claim: claim.key }, "the claim has its address");
+    if (outcome.kind === "later")
+      log.warn({ claim: claim.key, problem: message }, "not fulfilled yet; it comes again");
+    if (outcome.kind === "answered-by-other") this.#warn(claim, "AnsweredByOther", message);
+  }
+
+  /** Writes a failure to the claim where it does not say so yet. */
+  async #tellFailure(claim: MachineClaimView, failure: ClaimFailure): Promise<ClaimOutcome> {
+    const { api, caches } = this.#options;
+    const { reason, message } = failure;
+    const version = caches.claims.path.split("/")[3] ?? "";
+    const time = isoTime(api.clock.wallMs());
+    const patch = machineStatusPatch(claim, version, { kind: "failed", reason, message }, time);
+    if (patch !== null) {
+      const path = namespacedPath(caches.claims.path, claim.namespace, claim.name);
+      const written = await this.#objects.patchStatus(path, patch);
+      if (written.kind !== "done")
+        return { kind: "later", problem: `its status was not written: ${problemOf(written.answer)}` };
+      this.#await(claim, written.object.metadata.resourceVersion);
+      this.#warn(claim, reason, message);
+    }
+    return { kind: "failed", reason, message };
+  }
+
+  /** Nothing is decided from the version that was written over: the followed copy will show the next one. */
+  #await({ key, resourceVersion }: MachineClaimView, written: string): void {
+    const followed = this.#options.caches.claims.items.get(key)?.resourceVersion;
+    if (followed === resourceVersion && written !== resourceVersion) this.#written.set(key, resourceVersion);
+  }
+
+  #setState(key: string, state: State | null): void {
+    const before = this.#states.get(key);
+    if (before !== undefined) this.#failed.get(before.poolKey)?.delete(key);
+    if (state === null) this.#states.delete(key);
+    else this.#states.set(key, state);
+    if (state === null || !isFailure(state.state)) return;
+    const failed = this.#failed.get(state.poolKey);
+    if (failed === undefined) this.#failed.set(state.poolKey, new Set([key]));
+    else failed.add(key);
+  }
+
+  #warn(claim: MachineClaimView, reason: string, message: string): void {
+    const { caches, events, log } = this.#options;
+    const { namespace, name, uid, key } = claim;
+    const apiVersion = `${CAPI_IPAM_GROUP}/${caches.claims.path.split("/")[3]}`;
+    events.warn({ apiVersion, kind: "IPAddressClaim", namespace, name, uid }, reason, message);
+    log.warn({ claim: key, reason }, message);
+  }
+
+  #retryLater(key: string): void {
+    const { clock } = this.#options.api;
+    const backoff = this.#retries.get(key)?.backoff ?? new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, clock);
+    this.#retries.set(key, { backoff, atMs: clock.monotonicMs() + backoff.next() });
+  }
+
+  #due(key: string): void {
+    this.#queue.add(key);
+    this.#options.onDue();
+  }
+
+  #whyIdle(): string | null {
+    const { caches, idle } = this.#options;
+    const { claims, addresses, pools } = caches;
+    if (!claims.known || !addresses.known || !pools.known) return "claims, addresses or pools are not known";
+    return caches.doubt ?? idle();
+  }
+}
+
+function describe(outcome: ClaimOutcome): { readonly state: string; readonly message: string } {
+  switch (outcome.kind) {
+    case "fulfilled":
+      return { state: "fulfilled", message: "" };
+    case "halted":
+      return { state: "halted", message: outcome.why };
+    case "failed":
+      return { state: outcome.reason, message: outcome.message };
+    case "answered-by-other":
+      return { state: "answered-by-other", message: outcome.message };
+    case "later":
+      return { state: "later", message: outcome.problem };
+  }
+}
+
+/** Whether a claim waits for something that an address which is freed may end. */
+function isFailure(state: string): boolean {
+  return state === "PoolExhausted" || state === "AllocationFailed" || state === "PoolNotReady";
+}
+
+/** What of a claim decides about it; the status that we write ourselves does not. */
+function inputsOf(claim: MachineClaimView): string {
+  const { uid, pool, cluster, paused, requested, deletionTimestamp, addressRef } = claim;
+  return JSON.stringify([uid, pool, cluster, paused, requested, deletionTimestamp, addressRef]);
+}

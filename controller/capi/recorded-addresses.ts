@@ -1,0 +1,116 @@
+import type { DefinitionCatalog } from "../../claims/definition-catalog.ts";
+import { poolKeyOf } from "../../claims/pools/pool-ledger.ts";
+import {
+  type Address,
+  AddressSyntaxError,
+  familyBits,
+  formatAddress,
+  parseAddress,
+  sameAddress,
+} from "../../ipam/space/address.ts";
+import { describeRangeSet, placeOf } from "../../ipam/space/range-set.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
+import { addressOf } from "../../store/cluster/allocations/allocation-object.ts";
+import { describeHolder } from "../../store/cluster/allocations/owners.ts";
+import { ownerOfMachineClaim } from "./claim-facts.ts";
+import type { MachineCaches } from "./machine-caches.ts";
+import type { MachineLedger } from "./machine-ledger.ts";
+
+/** An address that a machine was told, and that the ledger has for its claim. */
+export interface Recorded {
+  readonly kind: "recorded";
+  readonly address: Address;
+  /** Name of the IPAllocation. */
+  readonly allocation: string;
+  /** It was not given by Holdfast but found: it counts only where the pool gives it. */
+  readonly adopted: boolean;
+}
+
+export type RecordedOutcome =
+  | Recorded
+  | { readonly kind: "failed"; readonly reason: "AllocationFailed"; readonly message: string }
+  /** It cannot be said yet whose it is: its network has no definition. */
+  | { readonly kind: "unknown" }
+  | { readonly kind: "later"; readonly problem: string };
+
+export interface RecordedAddressesOptions {
+  readonly caches: Pick<MachineCaches, "pools">;
+  readonly ledger: Pick<MachineLedger, "of" | "record">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
+}
+
+/**
+ * Brings the ledger in line with IPAddresses: what a machine was told is its claim's, whether it was moved here,
+ * restored, made by a former self or by another provider. An address that somebody else holds is never taken.
+ */
+export class RecordedAddresses {
+  readonly #options: RecordedAddressesOptions;
+
+  constructor(options: RecordedAddressesOptions) {
+    this.#options = options;
+  }
+
+  /** `told` answers the claim. Throws ApiAway when the outcome is unknown, and NotRecorded. */
+  async record(claim: MachineClaimView, told: MachineAddressView): Promise<RecordedOutcome> {
+    const { ledger, definitions } = this.#options;
+    const address = parsed(told.address);
+    if (address === null)
+      return failed(
+        `IPAddress ${told.name} has ${JSON.stringify(told.address)}, which is no IP address; delete it`,
+      );
+    const owner = ownerOfMachineClaim(claim);
+    const known = ledger.of(owner).filter((object) => sameAddress(addressOf(object), address));
+    const own = known.find(({ spec, status }) => spec.owner.uid === claim.uid && status?.state === "Bound");
+    if (own !== undefined) return recordedAs(address, own);
+    const former = known[0];
+    const network = former?.spec.network ?? this.#networkOf(claim);
+    const definition = network === null ? null : (definitions.definitionOf(network)?.definition ?? null);
+    if (network === null || definition === null) return { kind: "unknown" };
+    const subnet = placeOf(definition.rangeSets, address)?.subnet;
+    if (former === undefined && subnet === undefined) {
+      const subnets = definition.rangeSets.map(describeRangeSet).join(", ");
+      return failed(
+        `IPAddress ${told.name} has ${formatAddress(address)}, which is not in ${subnets} of network ${network}; add a subnet that holds it, or delete the IPAddress`,
+      );
+    }
+    const prefixLength = subnet?.cidr.prefixLength ?? told.prefix ?? familyBits(address.family);
+    const adopted = former === undefined || former.spec.adopted === true;
+    const outcome = await ledger.record(owner, network, { address, prefixLength }, { adopted });
+    switch (outcome.kind) {
+      case "recorded":
+        return recordedAs(address, outcome.object);
+      case "own":
+        return { kind: "recorded", address, allocation: allocationName(network, address), adopted };
+      case "held":
+        return failed(
+          `IPAddress ${told.name} has ${formatAddress(address)}, which is held by ${describeHolder(outcome.object.spec.owner)} on network ${network}; release it there (holdfast who ${formatAddress(address)}), or delete the IPAddress`,
+        );
+      case "changed":
+        return { kind: "later", problem: `others keep writing the allocation of ${formatAddress(address)}` };
+    }
+  }
+
+  #networkOf(claim: MachineClaimView): string | null {
+    return this.#options.caches.pools.items.get(poolKeyOf(claim) ?? "")?.network ?? null;
+  }
+}
+
+function recordedAs(address: Address, { metadata, spec }: IPAllocation): Recorded {
+  return { kind: "recorded", address, allocation: metadata.name, adopted: spec.adopted === true };
+}
+
+function failed(message: string): RecordedOutcome {
+  return { kind: "failed", reason: "AllocationFailed", message };
+}
+
+/** null: it is no address. */
+function parsed(text: string): Address | null {
+  try {
+    return parseAddress(text);
+  } catch (error) {
+    if (error instanceof AddressSyntaxError) return null;
+    throw error;
+  }
+}

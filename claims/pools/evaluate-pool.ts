@@ -18,9 +18,7 @@ export interface ServedPool extends Omit<PoolSpace, "gateway" | "offered"> {
   readonly family: Family;
   /** What claims of the pool get by themselves: without what is preallocated to one of them. */
   readonly usable: IntervalSet;
-  /** The gateway to be told with an address, canonical; null: there is none. */
   gatewayFor(address: Address): string | null;
-  /** The prefix length of the address' subnet; null: it is in none of the network's. */
   prefixLengthFor(address: Address): number | null;
   readonly dnsServers: readonly string[];
 }
@@ -81,7 +79,7 @@ function whyRefused({ pool, counting, own, isNameTaken, former }: PoolFacts): Po
     return { reason: "NameTaken", message };
   }
   if (former !== null) {
-    const message = `spec.network is ${JSON.stringify(pool.network)}: claims of this pool hold ${former.count} addresses of network ${former.network}; set it back to ${JSON.stringify(former.network)}, or delete those claims first`;
+    const message = `spec.network is ${JSON.stringify(pool.network)}: claims of this pool hold addresses of network ${former.network} (${former.count} in all); set it back to ${JSON.stringify(former.network)}, or delete those claims first`;
     return { reason: "NetworkChanged", message };
   }
   if (own === null || counting === null) return null;
@@ -115,17 +113,28 @@ function whyNotNow({ pool, unrecorded, recovering }: PoolFacts): PoolProblem | n
 }
 
 function servedPool(view: AddressPoolView, definition: NetworkDefinition, space: PoolSpace): ServedPool {
-  const { gateway, offered: _, ...rest } = space;
-  const subnetOf = (address: Address) => placeOf(definition.rangeSets, address)?.subnet ?? null;
+  const { gateway: _, offered: __, ...rest } = space;
   return {
     ...rest,
     view,
     definition,
-    gatewayFor: (address) => {
-      const told = gateway ?? subnetOf(address)?.gateway ?? null;
-      return told === null ? null : formatAddress(told);
-    },
-    prefixLengthFor: (address) => subnetOf(address)?.cidr.prefixLength ?? null,
+    gatewayFor: (address) => gatewayFor(definition, space, address),
+    prefixLengthFor: (address) => prefixLengthFor(definition, address),
     dnsServers: definition.dns.nameservers ?? [],
   };
+}
+
+/** The gateway that is told with an address of a pool, canonical; null: there is none. */
+export function gatewayFor(
+  { rangeSets }: NetworkDefinition,
+  { gateway }: PoolSpace,
+  address: Address,
+): string | null {
+  const told = gateway ?? placeOf(rangeSets, address)?.subnet.gateway ?? null;
+  return told === null ? null : formatAddress(told);
+}
+
+/** The prefix length of the address' subnet; null: it is in none of the network's. */
+export function prefixLengthFor({ rangeSets }: NetworkDefinition, address: Address): number | null {
+  return placeOf(rangeSets, address)?.subnet.cidr.prefixLength ?? null;
 }

@@ -5,7 +5,8 @@
  *   definitions-with-pools    the catalog of definitions where pools are read too: the controller and `holdfast networks`
  *   pool-space                which addresses a pool gives
  *   evaluate-pool             whether it gives any now, and if not, why
- *   pool-ledger               what its claims hold
+ *   pool-ledger               what is held of it
+ *   pool-status               what `kubectl get addresspools` shows
  */
 
 import { PERSISTENCE_KEY, PLUGIN_TYPE } from "../../ipam/definition/definition-keys.ts";

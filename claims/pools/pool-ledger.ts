@@ -1,46 +1,126 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { isPreallocation } from "../../ipam/owner.ts";
 import { type Address, AddressSyntaxError, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { allocationName } from "../../kube/object-names.ts";
-import { type AllocationOwner, API_VERSION } from "../../kube/objects.ts";
-import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
+import type { AllocationOwner } from "../../kube/objects.ts";
+import { TurnBudget } from "../../kube/turn-budget.ts";
+import {
+  isAddressPool,
+  type MachineAddressView,
+  type MachineClaimView,
+} from "../../kube/views/machine-claim-view.ts";
+import type { Clock } from "../../platform/time.ts";
 import type { CachedAllocation } from "../reasons/caches.ts";
+import type { PoolSpace } from "./pool-space.ts";
 
-/** Prefix of the UID of a preallocation's owner, before the UID of its pool. */
-const PREALLOCATED_BY = "pool:";
-const POOL_GROUP = API_VERSION.split("/")[0];
-const POOL_KIND = "AddressPool";
-
-/** The UID of the pool that preallocates an address; null: the owner is no preallocation. */
-function preallocatingPool({ uid }: Pick<AllocationOwner, "uid">): string | null {
-  return uid.startsWith(PREALLOCATED_BY) ? uid.slice(PREALLOCATED_BY.length) : null;
+/** A pool to be counted. Without a space only what its claims hold is counted. */
+export interface CountedPool {
+  readonly key: string;
+  readonly network: string;
+  readonly space: PoolSpace | null;
 }
 
-/** The key of the AddressPool that a claim or IPAddress names; null: the pool is another provider's. */
-export function poolKeyOf({ namespace, pool }: Pick<MachineClaimView, "namespace" | "pool">): string | null {
-  return pool.apiGroup === POOL_GROUP && pool.kind === POOL_KIND ? `${namespace}/${pool.name}` : null;
+/** What the ledger has of a pool. */
+export interface PoolCounts {
+  /** Addresses that its claims hold, by network. */
+  readonly held: ReadonlyMap<string, number>;
+  /** Those of its network that are none of the pool's any more. */
+  readonly outOfRange: number;
+  /** Of the pool's addresses, by whoever. */
+  readonly allocated: number;
+  readonly cooling: number;
 }
 
-/** What Cluster API's objects tell of a machine's pool. */
+/** What Cluster API's objects tell of machines. */
 interface MachineObjects {
   readonly claims: ReadonlyMap<string, MachineClaimView>;
   readonly addresses: ReadonlyMap<string, MachineAddressView>;
 }
 
+interface Tally {
+  readonly space: PoolSpace | null;
+  readonly network: string;
+  readonly held: Map<string, number>;
+  outOfRange: number;
+  allocated: number;
+  cooling: number;
+}
+
+/** Counts pools in one go over the ledger. Other work runs in between. The result is by key of the pool. */
+export async function countPools(
+  pools: readonly CountedPool[],
+  allocations: readonly CachedAllocation[],
+  machines: MachineObjects,
+  clock: Clock,
+): Promise<ReadonlyMap<string, PoolCounts>> {
+  const tallies = new Map<string, Tally>();
+  const ofNetwork = new Map<string, Tally[]>();
+  for (const { key, network, space } of pools) {
+    const tally = { space, network, held: new Map(), outOfRange: 0, allocated: 0, cooling: 0 };
+    tallies.set(key, tally);
+    if (space !== null) ofNetwork.set(network, [...(ofNetwork.get(network) ?? []), tally]);
+  }
+  const budget = new TurnBudget(clock);
+  for (const { object, address: text } of allocations) {
+    if (budget.isSpent) await budget.nextTurn();
+    if (text === null) continue;
+    const { network, owner } = object.spec;
+    const cooling = object.status?.state === "Cooling";
+    const sharing = ofNetwork.get(network) ?? [];
+    const own = cooling ? undefined : tallies.get(poolOfHolder(owner, machines) ?? "");
+    if (own === undefined && sharing.length === 0) continue;
+    const address = parseAddress(text);
+    for (const tally of sharing) {
+      if (!isOffered(tally.space, address)) continue;
+      if (cooling) tally.cooling += 1;
+      else tally.allocated += 1;
+    }
+    if (own === undefined) continue;
+    own.held.set(network, (own.held.get(network) ?? 0) + 1);
+    if (network === own.network && own.space !== null && !isOffered(own.space, address)) own.outOfRange += 1;
+  }
+  return tallies;
+}
+
+function isOffered(space: PoolSpace | null, { family, value }: Address): boolean {
+  return space?.family === family && space.offered.contains(value);
+}
+
+/** The key of the pool that a claim or IPAddress names; null: the pool is another provider's. */
+export function poolKeyOf({ namespace, pool }: Pick<MachineClaimView, "namespace" | "pool">): string | null {
+  return isAddressPool(pool) ? `${namespace}/${pool.name}` : null;
+}
+
 /** The key of the pool that a bound address is of; null: none, or it is preallocated only. */
-export function poolOfHolder(owner: AllocationOwner, machines: MachineObjects): string | null {
+function poolOfHolder(owner: AllocationOwner, machines: MachineObjects): string | null {
   const key = `${owner.namespace}/${owner.name}`;
   if (owner.kind === "Metal3Data") return `${owner.namespace}/${owner.interface}`;
-  if (owner.kind !== "IPAddressClaim" || preallocatingPool(owner) !== null) return null;
+  if (owner.kind !== "IPAddressClaim" || isPreallocation(owner)) return null;
   const claim = machines.claims.get(key);
   // A claim that was created again under the name may be of another pool.
   const naming = claim?.uid === owner.uid ? claim : machines.addresses.get(key);
   return naming === undefined ? null : poolKeyOf(naming);
 }
 
+/** The IPAddresses that name each pool. */
+export function addressesByPool(
+  addresses: Iterable<MachineAddressView>,
+): ReadonlyMap<string, readonly MachineAddressView[]> {
+  const byPool = new Map<string, MachineAddressView[]>();
+  for (const address of addresses) {
+    const key = poolKeyOf(address);
+    if (key === null) continue;
+    const known = byPool.get(key);
+    if (known === undefined) byPool.set(key, [address]);
+    else known.push(address);
+  }
+  return byPool;
+}
+
 /**
- * An IPAddress whose address might be given to somebody else, because nothing in the ledger holds it: of a claim that
- * exists, in what the network gives. Its claim has it recorded. null: there is none.
+ * The first IPAddress whose address might be given to somebody else, because nothing in the ledger holds it: of a claim
+ * that exists, which will have it recorded, and one that the network gives. null: there is none.
  */
 export function firstUnrecorded(
   addresses: Iterable<MachineAddressView>,
@@ -49,12 +129,12 @@ export function firstUnrecorded(
     claims,
     allocations,
   }: {
-    readonly claims: ReadonlyMap<string, MachineClaimView>;
+    readonly claims: ReadonlyMap<string, unknown>;
     readonly allocations: ReadonlyMap<string, CachedAllocation>;
   },
 ): string | null {
   for (const view of addresses) {
-    const address = parsed(view.address);
+    const address = addressIn(view.address);
     if (address === null || !claims.has(`${view.namespace}/${view.claim}`)) continue;
     const { usable } = placeOf(definition.rangeSets, address)?.subnet ?? {};
     if (!usable?.contains(address.value)) continue;
@@ -65,8 +145,8 @@ export function firstUnrecorded(
   return null;
 }
 
-/** null: it is no address. */
-function parsed(text: string): Address | null {
+/** null: the text is no address. */
+export function addressIn(text: string): Address | null {
   try {
     return parseAddress(text);
   } catch (error) {

@@ -3,12 +3,13 @@
  *
  *   cluster-machines   everything here, put together for the controller
  *   machine-caches     what the API server shows of machines, mirrored
- *   pools              every AddressPool: whether it gives addresses, and which
+ *   pools              every AddressPool: whether it gives addresses, and which; preallocations, pool-status-writer
  *   machine-claims     the work on claims, put together
  *   machines           which claims are due, and what became of them; claim-queue: in which order
  *   fulfilment         one claim: address, IPAddress, status; claim-facts, address-object: what is decided and written
  *   recorded-addresses, refused-addresses, told-addresses   IPAddresses: in the ledger, refused for good, just written
  *   machine-ledger     the IPAllocations behind them
+ *   paused-clusters, asked-namespaces, machine-sources   what the sweep knows of machines
  */
 
 import type { EventWriter } from "../../kube/events.ts";
@@ -34,6 +35,8 @@ const CLAIMS_REST = { restShare: 0 };
 export interface ClusterMachinesOptions {
   readonly api: KubeApi;
   readonly watched: Watched;
+  /** Why nothing may be written now, for reasons that concern pods as well; null: it may. */
+  readonly idle: () => string | null;
   /** An AddressPool that defines a network has changed, or does no longer. */
   readonly onDefinitions: () => void;
   /** What addresses are held for is gone: a claim or a pool. */
@@ -45,8 +48,6 @@ export interface ClusterMachinesOptions {
   readonly identity: string;
   /** How often every claim is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
-  /** Why nothing may be written now; null: it may. */
-  readonly idle: () => string | null;
   readonly log: Log;
 }
 
@@ -56,15 +57,14 @@ export class ClusterMachines {
   readonly #pools: Pools;
   readonly #ledger: MachineLedger;
   readonly #claims: MachineClaims;
+  readonly #poolsTask: PeriodicTask;
   readonly #tasks: readonly PeriodicTask[];
 
   constructor(options: ClusterMachinesOptions) {
-    const { api, watched, onDefinitions, onOwnerGone, onCluster, identity, log } = options;
+    const { api, watched, idle, onDefinitions, onOwnerGone, onCluster, identity, log } = options;
     const { catalog, allocations, networks } = watched;
-    const poolsChanged = () => {
-      this.#pools.touchDefinitions();
-      poolsTask.trigger();
-    };
+    const poolsChanged = () => this.definitionsChanged();
+    const machinesChanged = () => this.#pools.touchMachines();
     const defining = (pool: { readonly definition: unknown }) => {
       if (pool.definition !== null) onDefinitions();
       poolsChanged();
@@ -72,13 +72,23 @@ export class ClusterMachines {
     this.caches = new MachineCaches(
       api,
       {
-        claim: (claim, previous) => this.#claims.loop.claimSeen(claim, previous),
+        claim: (claim, previous) => {
+          machinesChanged();
+          this.#claims.loop.claimSeen(claim, previous);
+        },
         claimGone: (claim) => {
+          machinesChanged();
           this.#claims.claimGone(claim);
           onOwnerGone();
         },
-        address: (address) => this.#claims.addressSeen(address),
-        addressGone: (address) => this.#claims.addressGone(address),
+        address: (address) => {
+          machinesChanged();
+          this.#claims.addressSeen(address);
+        },
+        addressGone: (address) => {
+          machinesChanged();
+          this.#claims.addressGone(address);
+        },
         pool: (pool, previous) => {
           catalog.upsertPool(pool);
           if (pool.generation !== previous?.generation || pool.paused !== previous.paused)
@@ -100,9 +110,10 @@ export class ClusterMachines {
       log,
     );
     this.#pools = new Pools({
-      ...{ api, allocations, networks },
+      ...{ api, allocations, networks, log },
       caches: this.caches,
       definitions: catalog,
+      idle: () => idle() ?? this.caches.doubt,
       onChange: (poolKey) => this.#claims.loop.poolChanged(poolKey),
     });
     const relist = () => {
@@ -126,13 +137,13 @@ export class ClusterMachines {
       work: (signal) => this.#claims.loop.runPass(signal),
       rest: CLAIMS_REST,
     });
-    const poolsTask = new PeriodicTask({
+    this.#poolsTask = new PeriodicTask({
       ...{ clock, log },
       what: "the address pools",
       intervalMs: POOLS_INTERVAL_MS,
       work: (signal) => this.#pools.runPass(signal),
     });
-    this.#tasks = [poolsTask, claimsTask];
+    this.#tasks = [this.#poolsTask, claimsTask];
   }
 
   start(): void {
@@ -151,10 +162,12 @@ export class ClusterMachines {
   }
 
   allocationSeen(object: IPAllocation): void {
+    this.#pools.touchNetwork(object.spec?.network);
     this.#claims.allocationSeen(object);
   }
 
   allocationGone(object: IPAllocation): void {
+    this.#pools.touchNetwork(object.spec?.network);
     this.#claims.allocationGone(object);
   }
 
@@ -175,5 +188,6 @@ export class ClusterMachines {
   /** A definition of a network or an IPNetwork has changed. */
   definitionsChanged(): void {
     this.#pools.touchDefinitions();
+    this.#poolsTask.trigger();
   }
 }

@@ -8,15 +8,22 @@ import {
   type PoolVerdict,
   type ServedPool,
 } from "../../claims/pools/evaluate-pool.ts";
-import { firstUnrecorded, poolKeyOf, poolOfHolder } from "../../claims/pools/pool-ledger.ts";
+import {
+  addressesByPool,
+  countPools,
+  firstUnrecorded,
+  type PoolCounts,
+} from "../../claims/pools/pool-ledger.ts";
+import { outdatedAddresses } from "../../claims/pools/pool-status.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { recoveryMark } from "../../claims/recovery.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { IPNetwork } from "../../kube/objects.ts";
-import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
-import type { MachineAddressView } from "../../kube/views/machine-claim-view.ts";
+import type { Log } from "../../platform/log.ts";
 import type { MachineCaches } from "./machine-caches.ts";
+import { PoolStatusWriter } from "./pool-status-writer.ts";
+import { Preallocations } from "./preallocations.ts";
 
 /** The state of a pool for its claims. */
 export type PoolState = PoolVerdict | { readonly kind: "absent" };
@@ -28,21 +35,21 @@ export interface PoolsOptions {
   readonly allocations: Cache<CachedAllocation>;
   /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
-  /** The state of a pool is another than before. */
+  /** Why nothing may be written now; null: it may. */
+  readonly idle: () => string | null;
+  /** Claims of the pool may fare differently from now on. */
   readonly onChange: (poolKey: string) => void;
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** What the ledger and the IPAddresses tell of a pool, as of the last pass. */
 interface LedgerFacts {
   /** The network that the pool named then. */
   readonly network: string;
-  /** Addresses that its claims hold, by network. */
-  readonly held: ReadonlyMap<string, number>;
+  readonly counts: PoolCounts | null;
   readonly unrecorded: string | null;
-}
-
-interface Memo extends Evaluated {
-  readonly evaluation: PoolEvaluation;
+  /** Keys of IPAddresses that differ from new ones. */
+  readonly outdated: readonly string[];
 }
 
 /** What an evaluation was made from. */
@@ -54,13 +61,22 @@ interface Evaluated {
   readonly editions: number;
 }
 
-const UNSEEN = "the ledger has not been searched yet for what machines have of it";
+interface Memo extends Evaluated {
+  readonly evaluation: PoolEvaluation;
+}
 
-/** Every AddressPool: whether it gives addresses, and which. */
+const UNSEEN = "what machines have of it already is not known yet";
+
+/** Every AddressPool: whether it gives addresses and which, what it keeps for claims to come, and what it shows. */
 export class Pools {
   readonly #options: PoolsOptions;
+  readonly #preallocations: Preallocations;
+  readonly #status: PoolStatusWriter;
   /** By UID of the pool. */
-  #ledger = new Map<string, LedgerFacts>();
+  #ledger: ReadonlyMap<string, LedgerFacts> = new Map();
+  /** Networks whose allocations concern a pool. */
+  #networks: ReadonlySet<string> = new Set();
+  #hasChanged = true;
   readonly #memos = new Map<string, Memo>();
   /** The last state that `onChange` was called for, by key. */
   readonly #told = new Map<string, string>();
@@ -69,6 +85,8 @@ export class Pools {
 
   constructor(options: PoolsOptions) {
     this.#options = options;
+    this.#preallocations = new Preallocations(options);
+    this.#status = new PoolStatusWriter(options);
   }
 
   /** The state of a pool, by `namespace/name`, from the newest copies. */
@@ -77,31 +95,58 @@ export class Pools {
     return view === undefined ? { kind: "absent" } : this.#evaluate(view).verdict;
   }
 
-  /** A definition, an IPNetwork or one of Metal3's pools has changed. */
+  /** A pool, a definition, an IPNetwork or one of Metal3's pools has changed. */
   touchDefinitions(): void {
     this.#editions += 1;
+    this.#hasChanged = true;
   }
 
-  /** Not concurrently. Throws ApiAway. */
+  /** An IPAddressClaim or IPAddress has changed. */
+  touchMachines(): void {
+    this.#hasChanged = true;
+  }
+
+  /** An allocation of the network has changed. */
+  touchNetwork(network: string): void {
+    if (this.#networks.has(network)) this.#hasChanged = true;
+  }
+
+  /** Evaluates, keeps preallocations and writes differences of status; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
-    const { caches, allocations, networks } = this.#options;
-    const { pools } = caches;
+    const { caches, allocations, networks, idle } = this.#options;
     if (caches.doubt !== null || !allocations.known || !networks.known) return;
+    const views = [...caches.pools.items.values()];
+    this.#forgetAllBut(views);
+    if (this.#hasChanged) {
+      this.#hasChanged = false;
+      await this.#readLedger(views);
+    }
+    for (const view of views) {
+      if (signal.aborted) return;
+      const evaluation = this.#evaluate(view);
+      const { verdict } = evaluation;
+      this.#tell(view.key, verdict);
+      if (idle() !== null) continue;
+      const notKept = verdict.kind === "served" ? await this.#preallocations.keep(verdict.pool, signal) : [];
+      const { counts = null, outdated = [] } = this.#ledger.get(view.uid) ?? {};
+      await this.#status.write(view, evaluation, { counts, notKept, outdated });
+    }
+  }
+
+  #forgetAllBut(views: readonly AddressPoolView[]): void {
+    const keys = new Set(views.map(({ key }) => key));
     for (const known of [this.#memos, this.#told])
-      for (const key of known.keys()) if (!pools.items.has(key)) known.delete(key);
-    await this.#searchLedger();
-    if (signal.aborted) return;
-    for (const view of pools.items.values()) this.#tell(view.key, this.#evaluate(view).verdict);
+      for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
+    this.#status.forgetAllBut(new Set(views.map(({ uid }) => uid)));
   }
 
   #evaluate(view: AddressPoolView): PoolEvaluation {
     const { definitions, networks, caches } = this.#options;
     const counting = definitions.definitionOf(view.network);
-    const object = networkObjectOf(view.network, (name) => networks.items.get(name)?.object);
     const made: Evaluated = {
       view,
       definition: counting?.definition ?? null,
-      object,
+      object: networkObjectOf(view.network, (name) => networks.items.get(name)?.object),
       ledger: this.#ledger.get(view.uid),
       editions: this.#editions,
     };
@@ -116,7 +161,7 @@ export class Pools {
       isNameTaken: !metal3Pools.missing && metal3Pools.items.has(view.key),
       former: formerOf(view, made.ledger),
       unrecorded: this.#whyUnrecorded(made),
-      recovering: whyRecovering(object),
+      recovering: whyRecovering(made.object),
     });
     this.#memos.set(view.key, { ...made, evaluation });
     return evaluation;
@@ -136,58 +181,47 @@ export class Pools {
     this.#options.onChange(key);
   }
 
-  async #searchLedger(): Promise<void> {
-    const { api, caches, allocations, definitions } = this.#options;
+  async #readLedger(views: readonly AddressPoolView[]): Promise<void> {
+    const { api, caches, allocations } = this.#options;
     const machines = { claims: caches.claims.items, addresses: caches.addresses.items };
-    const views = [...caches.pools.items.values()];
-    const held = new Map<string, Map<string, number>>(views.map(({ key }) => [key, new Map()]));
-    const budget = new TurnBudget(api.clock);
-    for (const { object, address } of [...allocations.items.values()]) {
-      if (budget.isSpent) await budget.nextTurn();
-      if (address === null || object.status?.state !== "Bound") continue;
-      const networks = held.get(poolOfHolder(object.spec.owner, machines) ?? "");
-      const { network } = object.spec;
-      networks?.set(network, (networks.get(network) ?? 0) + 1);
-    }
+    const evaluated = views.map((view) => ({ view, evaluation: this.#evaluate(view) }));
+    const pools = evaluated.map(({ view: { key, network }, evaluation: { space } }) => ({
+      key,
+      network,
+      space,
+    }));
+    const all = views.length === 0 ? [] : [...allocations.items.values()];
+    const counts = await countPools(pools, all, machines, api.clock);
+    const answered = addressesByPool(views.length === 0 ? [] : machines.addresses.values());
     const found = new Map<string, LedgerFacts>();
-    const members = membersOf(machines.addresses.values());
-    for (const view of views) {
-      const { network } = view;
-      const definition = definitions.definitionOf(network)?.definition ?? null;
-      const known = this.#ledger.get(view.uid);
+    const watched = new Set<string>();
+    for (const { view, evaluation } of evaluated) {
+      const { key, uid, network } = view;
+      const { definition, space } = evaluation;
+      const addresses = answered.get(key) ?? [];
+      const known = this.#ledger.get(uid);
       // Later ones are of claims that this pool serves: the ledger had them first.
       const isSettled = known?.network === network && known.unrecorded === null;
-      const unrecorded = isSettled
-        ? null
-        : definition === null
-          ? UNSEEN
-          : firstUnrecorded(members.get(view.key) ?? [], definition, {
-              claims: machines.claims,
-              allocations: allocations.items,
-            });
-      found.set(view.uid, { network, held: held.get(view.key) ?? new Map(), unrecorded });
+      const recorded = { claims: machines.claims, allocations: allocations.items };
+      const unrecorded = definition === null ? UNSEEN : firstUnrecorded(addresses, definition, recorded);
+      found.set(uid, {
+        network,
+        counts: counts.get(key) ?? null,
+        unrecorded: isSettled ? null : unrecorded,
+        outdated: definition && space ? outdatedAddresses(addresses, definition, space) : [],
+      });
+      for (const one of [network, ...(counts.get(key)?.held.keys() ?? [])]) watched.add(one);
     }
     this.#ledger = found;
+    this.#networks = watched;
   }
-}
-
-function membersOf(addresses: Iterable<MachineAddressView>): Map<string, MachineAddressView[]> {
-  const members = new Map<string, MachineAddressView[]>();
-  for (const address of addresses) {
-    const key = poolKeyOf(address);
-    if (key === null) continue;
-    const known = members.get(key);
-    if (known === undefined) members.set(key, [address]);
-    else known.push(address);
-  }
-  return members;
 }
 
 function formerOf(
   { network: present }: AddressPoolView,
   ledger: LedgerFacts | undefined,
 ): { readonly network: string; readonly count: number } | null {
-  const [former] = [...(ledger?.held ?? [])].filter(([network]) => network !== present);
+  const [former] = [...(ledger?.counts?.held ?? [])].filter(([network]) => network !== present);
   return former === undefined ? null : { network: former[0], count: former[1] };
 }
 

@@ -1,35 +1,24 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ADDRESS_POOLS_PATH, namespacedPath } from "../../kube/objects.ts";
+import { preallocationUid } from "../../ipam/owner.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { pathOf } from "../harness/kube-pods.ts";
+import { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
-const API_VERSION = "ipam.holdfast.dev/v1alpha1";
-
 let world: World;
+let capi: ClusterApi;
 
 beforeAll(async () => {
-  world = await World.start({ api: "memory", controller: {} });
+  world = await World.start({ api: "memory" });
+  capi = await ClusterApi.install(world.cluster);
+  await world.startController();
 });
 afterAll(async () => {
   await world?.stop();
+  await capi?.stop();
 });
-
-function poolPath(name: string): string {
-  return namespacedPath(ADDRESS_POOLS_PATH, NAMESPACE, name);
-}
-
-/** A pool of network `name`, unless its spec names another. */
-function createPool(name: string, spec: object = {}): Promise<KubeObject> {
-  return world.cluster.api.create(namespacedPath(ADDRESS_POOLS_PATH, NAMESPACE), {
-    apiVersion: API_VERSION,
-    kind: "AddressPool",
-    metadata: { name, namespace: NAMESPACE },
-    spec: { network: name, ...spec },
-  });
-}
 
 async function networkBecomes(name: string, status: object): Promise<void> {
   await until(
@@ -44,7 +33,7 @@ async function networkBecomes(name: string, status: object): Promise<void> {
 describe("a network that only an AddressPool defines", () => {
   test("is imported and counted, and belongs to the pool's namespace", async () => {
     const claim = await world.claim("before", "metal", { ips: ["10.60.0.5/24"] });
-    const pool = await createPool("metal", { definition: { subnets: ["10.60.0.0/24"] } });
+    const pool = await capi.pool("metal", "metal", { definition: { subnets: ["10.60.0.0/24"] } });
     await networkBecomes("metal", {
       definedBy: `AddressPool ${NAMESPACE}/metal`,
       subnets: "10.60.0.0/24",
@@ -72,11 +61,35 @@ describe("a network that only an AddressPool defines", () => {
   });
 
   test("follows the pool's edits", async () => {
-    await world.cluster.api.patch(poolPath("metal"), { spec: { definition: { subnets: ["10.60.0.0/25"] } } });
+    await capi.editPool("metal", { spec: { definition: { subnets: ["10.60.0.0/25"] } } });
     await networkBecomes("metal", { subnets: "10.60.0.0/25", size: "128" });
     await until(
       async () => (await world.networkObject("metal"))?.status.importedFrom.at(-1).generation === 2,
       "the edited definition to be imported",
     );
+  });
+
+  test("is served, with the rights that are shipped", async () => {
+    const ready = await capi.untilPool("metal", "Serving");
+    expect(ready).toMatchObject({ status: "True", message: "machine claims get addresses of network metal" });
+    const { metadata, status } = await capi.editPool("metal", {
+      spec: { preallocations: { "web-0": "10.60.0.9" } },
+    });
+    expect(status).toMatchObject({ size: "126", allocated: "1", cooling: "0", free: "125", outOfRange: "0" });
+    await world.becomes("metal", "10.60.0.9/25", "Bound");
+    expect((await world.allocation("metal", "10.60.0.9/25"))?.spec.owner).toEqual({
+      ...{ kind: "IPAddressClaim", namespace: NAMESPACE, name: "web-0", interface: "" },
+      uid: preallocationUid(metadata.uid),
+    });
+  });
+
+  test("keeps its IPNetwork while a pool names it", async () => {
+    await capi.editPool("metal", { spec: { definition: null } });
+    const { message } = await capi.untilPool("metal", "NetworkNotFound");
+    expect(message).toContain(
+      "it belongs to namespace shop, where no NetworkAttachmentDefinition defines it now",
+    );
+    expect((await capi.readPool("metal"))?.status.size).toBeUndefined();
+    expect(await world.networkObject("metal")).not.toBeNull();
   });
 });

@@ -1,0 +1,127 @@
+import type { ServedPool } from "../../claims/pools/evaluate-pool.ts";
+import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
+import { type Owner, preallocationUid } from "../../ipam/owner.ts";
+import { RefusalError } from "../../ipam/refusals.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import type { KubeApi } from "../../kube/kube-api.ts";
+import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import type { Log } from "../../platform/log.ts";
+import { severalAtOnce } from "../../platform/several-at-once.ts";
+import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
+import { type HoldOutcome, hold, tooManyWriters } from "../../store/cluster/allocations/hold.ts";
+import { describeHolder, toAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+
+/** Written in parallel: pods and claims use the server too. */
+const KEPT_AT_ONCE = 4;
+/** Read, create or replace, and once more after a conflict, each with its own limit, ms. */
+const KEEP_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
+/** How long, ms, one that was just written is not written again although the copy does not show it yet. */
+const SHOWN_AFTER_MS = 10_000;
+
+export interface PreallocationsOptions {
+  readonly api: KubeApi;
+  readonly allocations: Cache<CachedAllocation>;
+  /** Why nothing may be written now; null: it may. */
+  readonly idle: () => string | null;
+  readonly log: Pick<Log, "info">;
+}
+
+interface Preallocation {
+  readonly claim: string;
+  readonly address: Address;
+  /** Of its allocation. */
+  readonly name: string;
+}
+
+/**
+ * Keeps preallocated addresses for claims that do not exist yet: each is Bound to the claim's name, which the claim
+ * takes over. Where the claim has the address already, nothing is written.
+ */
+export class Preallocations {
+  readonly #options: PreallocationsOptions;
+  /** When an allocation was written here last, ms, by its name. */
+  readonly #writtenMs = new Map<string, number>();
+
+  constructor(options: PreallocationsOptions) {
+    this.#options = options;
+  }
+
+  /** Keeps what is not kept yet. Returns what cannot be, a sentence each. Throws ApiAway. */
+  async keep(pool: ServedPool, signal: AbortSignal): Promise<string[]> {
+    const { api, allocations, idle } = this.#options;
+    const nowMs = api.clock.monotonicMs();
+    for (const [name, ms] of this.#writtenMs) if (nowMs - ms > SHOWN_AFTER_MS) this.#writtenMs.delete(name);
+    const problems: string[] = [];
+    const missing: Preallocation[] = [];
+    for (const [claim, address] of pool.preallocated) {
+      const name = allocationName(pool.definition.name, address);
+      const object = allocations.items.get(name)?.object ?? null;
+      const isBound = object !== null && object.status?.state !== "Cooling";
+      if (!isBound && !this.#writtenMs.has(name)) missing.push({ claim, address, name });
+      else if (isBound && !isOf(pool, claim, object)) problems.push(describeHeld({ claim, address }, object));
+    }
+    await severalAtOnce(missing, KEPT_AT_ONCE, async (one) => {
+      if (signal.aborted || idle() !== null) return;
+      const problem = await this.#keepOne(pool, one);
+      if (problem !== null) problems.push(problem);
+    });
+    return problems.sort();
+  }
+
+  async #keepOne(pool: ServedPool, one: Preallocation): Promise<string | null> {
+    const { api, log } = this.#options;
+    const { claim, address, name } = one;
+    try {
+      const outcome = await this.#hold(pool, one);
+      if (outcome.kind === "changed") throw tooManyWriters(pool.definition.name, address);
+      if (outcome.kind === "taken" && !isOf(pool, claim, outcome.object))
+        return describeHeld(one, outcome.object);
+      this.#writtenMs.set(name, api.clock.monotonicMs());
+      const fields = { pool: pool.view.key, claim, address: formatAddress(address) };
+      if (outcome.kind === "held") log.info(fields, "kept for a claim to come");
+      return null;
+    } catch (error) {
+      if (error instanceof RefusalError) return `${describe(one)} cannot be kept: ${error.refusal.message}`;
+      throw error;
+    }
+  }
+
+  #hold({ view, definition, prefixLengthFor }: ServedPool, one: Preallocation): Promise<HoldOutcome<never>> {
+    const { api, allocations } = this.#options;
+    const { claim, address, name } = one;
+    const prefixLength = prefixLengthFor(address);
+    if (prefixLength === null) throw new Error(`${formatAddress(address)} is in no subnet of its pool`);
+    const { namespace, uid } = view;
+    const owner: Owner = {
+      ...{ kind: "addressClaim", namespace, name: claim, interface: "" },
+      uid: preallocationUid(uid),
+    };
+    const isCooling = allocations.items.has(name);
+    return hold(new AllocationClient(api, "housekeeping"), {
+      network: definition.name,
+      one: { address, prefixLength },
+      holder: { owner: toAllocationOwner(owner), attachment: null },
+      deadlineMs: api.clock.monotonicMs() + KEEP_MS_MAX,
+      believed: isCooling ? undefined : null,
+    });
+  }
+}
+
+/** Whether an address is the claim's, or kept for it. */
+function isOf(
+  { view: { namespace } }: ServedPool,
+  claim: string,
+  { spec: { owner } }: IPAllocation,
+): boolean {
+  return owner.kind === "IPAddressClaim" && owner.namespace === namespace && owner.name === claim;
+}
+
+function describe({ claim, address }: Pick<Preallocation, "claim" | "address">): string {
+  return `${formatAddress(address)}, preallocated to claim ${claim},`;
+}
+
+function describeHeld(one: Pick<Preallocation, "claim" | "address">, { spec }: IPAllocation): string {
+  return `${describe(one)} is held by ${describeHolder(spec.owner)}`;
+}

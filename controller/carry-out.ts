@@ -75,10 +75,13 @@ async function changeFor(
   if (identityOf(object.metadata, fresh) !== seen) return CHANGED;
   switch (fresh.kind) {
     case "release": {
-      const { namespace, name } = object.spec.owner;
-      const paths = machinePaths(context.machines, "ipaddresses", `${namespace}/${name}`);
-      const withdrawn = await withdrawMachineAddress(context.api, object, paths);
-      return withdrawn === "changed" ? CHANGED : { kind: "cool" };
+      const at = `${object.spec.owner.namespace}/${object.spec.owner.name}`;
+      const paths = machinePaths(context.machines, "ipaddresses", at);
+      const believed = context.machines.addressAt(at);
+      const withdrawn = await withdrawMachineAddress(context.api, object, { paths, believed });
+      if (withdrawn === "gone") return { kind: "cool" };
+      const problem = `IPAddress ${at} was written meanwhile`;
+      return { kind: "leave", why: { kind: "failed", problem } };
     }
     case "repair":
       return { kind: "cool", since: object.status?.since };

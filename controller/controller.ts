@@ -218,10 +218,17 @@ export class Controller {
       intervalMs: number,
       work: (signal: AbortSignal) => Promise<void>,
       rest: RestOptions = {},
-    ) => new PeriodicTask({ clock, what, intervalMs, work, log, rest });
+      nextMs?: () => number,
+    ) => new PeriodicTask({ clock, what, intervalMs, work, log, rest, ...(nextMs && { nextMs }) });
     this.#tasks = {
       lease: task("the lease", LEASE_RETRY_MS, () => this.#lease.turn()),
-      sweep: task("the sweep", sweepMs, (signal) => this.#sweeper.runPass(signal), LOOK_REST),
+      sweep: task(
+        "the sweep",
+        sweepMs,
+        (signal) => this.#sweeper.runPass(signal),
+        LOOK_REST,
+        () => this.#sweeper.nextDueMs,
+      ),
       carryOut: task("carrying out", sweepMs, (signal) => this.#sweeper.carryOutDue(signal), CARRY_OUT_REST),
       adoption: task("adoption", sweepMs, (signal) => this.#adoption.runPass(signal)),
       podAdoption: task("adoption of pods", sweepMs, (signal) => this.#podAdoption.runPass(signal)),

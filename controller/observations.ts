@@ -80,6 +80,16 @@ export class Observations {
     return this.#byName.get(name)?.tried ?? 0;
   }
 
+  /** When the next verdict has stood long enough, of those that have not; Infinity: none will. Ms of the clock. */
+  nextDueMs(nowMs: number): number {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const { sinceMs, afterMs, passes } of this.#byName.values()) {
+      const dueMs = sinceMs + afterMs;
+      if (passes < 2 || dueMs > nowMs) nextMs = Math.min(nextMs, dueMs);
+    }
+    return nextMs;
+  }
+
   /** How much longer than required the oldest verdict has stood, seconds; 0 when none has. */
   overdueSeconds(nowMs: number): number {
     let oldestMs = nowMs;

@@ -29,6 +29,8 @@ export interface PeriodicTaskOptions {
   readonly work: (signal: AbortSignal) => Promise<void>;
   readonly log: Pick<Log, "warn">;
   readonly rest?: RestOptions;
+  /** An instant of the clock when it is to run at the latest, ms; asked after each run. */
+  readonly nextMs?: () => number;
 }
 
 /** Runs one task repeatedly: at every interval, and soon after a trigger; never concurrently. */
@@ -69,9 +71,15 @@ export class PeriodicTask {
       } catch (error) {
         log.warn({ err: error as Error }, `${what} did not finish; it comes again`);
       }
-      const gapMs = restMs(clock.monotonicMs() - startMs, rest);
+      const tookMs = clock.monotonicMs() - startMs;
+      const gapMs = restMs(tookMs, rest);
       await sleep(clock, gapMs, signal);
-      if (!signal.aborted && !this.#triggered && intervalMs > gapMs) await this.#wait(intervalMs - gapMs);
+      const nextMs = Math.min(
+        startMs + tookMs + intervalMs,
+        this.#options.nextMs?.() ?? Number.POSITIVE_INFINITY,
+      );
+      const waitMs = nextMs - clock.monotonicMs();
+      if (!signal.aborted && !this.#triggered && waitMs > 0) await this.#wait(waitMs);
     }
   }
 

@@ -6,12 +6,16 @@ import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPAllocation } from "../kube/objects.ts";
 import { TurnBudget } from "../kube/turn-budget.ts";
 import type { Log } from "../platform/log.ts";
+import { NextFlight } from "../platform/next-flight.ts";
 import { type CarryOutContext, carryOut } from "./carry-out.ts";
 import { Observations } from "./observations.ts";
 import type { RestOptions } from "./periodic-task.ts";
 
-/** Verdicts carried out in parallel: each costs a few reads of the API server, which others need too. */
-const CARRIED_OUT_AT_ONCE = 4;
+/**
+ * Verdicts carried out in parallel: each costs a few reads of the API server, which others need too. With four, the
+ * machines of a cluster that is torn down would wait for minutes.
+ */
+const CARRIED_OUT_AT_ONCE = 12;
 /** Verdicts carried out in one run; the others wait for the next. */
 const CARRIED_OUT_PER_TURN = 400;
 /** A pass that begins within this many intervals after the last one counts as uninterrupted observation. */
@@ -20,8 +24,8 @@ const GAP_INTERVALS_MAX = 3;
 const GAP_MS_MIN = 30_000;
 /** The rest after a pass: however long it took, the next one must begin before it counts as a gap. */
 export const LOOK_REST: RestOptions = { restMsMax: 20_000 };
-/** The rest after carrying out: as long as that took, so that a backlog takes half of the time of its few workers. */
-export const CARRY_OUT_REST: RestOptions = { restShare: 1 };
+/** The rest after carrying out: short, for few workers at a low priority disturb nobody, and a backlog must end. */
+export const CARRY_OUT_REST: RestOptions = { restMsMax: 1_000 };
 
 export interface SweeperOptions {
   readonly api: KubeApi;
@@ -56,6 +60,7 @@ export class Sweeper {
   #counts: ReadonlyMap<string, number> = new Map();
   /** What the last pass found due, by name, and what has not been tried since. */
   #due = new Map<string, Due>();
+  readonly #sharedReads = new NextFlight();
   /** Names of allocations being changed. */
   readonly #inHand = new Set<string>();
   #attachedToClaim: CarryOutContext["attachedToClaim"] = () => false;
@@ -75,6 +80,11 @@ export class Sweeper {
   /** How much longer than its grace the oldest due verdict has waited, seconds; 0 when none has. */
   get overdueSeconds(): number {
     return this.#observations.overdueSeconds(this.#options.api.clock.monotonicMs());
+  }
+
+  /** When the next verdict has stood long enough: an instant of the clock, ms; Infinity: none will. */
+  get nextDueMs(): number {
+    return this.#observations.nextDueMs(this.#options.api.clock.monotonicMs());
   }
 
   /** One pass over everything; not concurrently. Ends early when the signal aborts. */
@@ -133,6 +143,7 @@ export class Sweeper {
             attachedToClaim: this.#attachedToClaim,
             wasSeenStopped: (podUid: string) => this.#options.caches.stoppedPods.has(podUid),
             machines: this.#options.caches.machines ?? NO_MEMORY,
+            sharedReads: this.#sharedReads,
           };
           await this.#carryOut(context, next.object, next.verdict);
         } finally {

@@ -4,7 +4,7 @@
  *   time, virtual-time, notifier   clocks, timers, randomness; a simulation's own; waiting for a condition
  *   run-process, settings/     the frame of a process: its settings, signals, exit code; host-port, groups
  *   log, warn-once             logging, and its limits
- *   bounded-map, single-flight, several-at-once   bounded memory; shared and concurrent work
+ *   bounded-map, single-flight, next-flight, several-at-once   bounded memory; shared and concurrent work
  *   health-server              /healthz, /readyz, /metrics
  *   socket, api-query, api-error    unix sockets, and requests on them
  *   boot-id, namespaces, resolv-conf, folders, watched-file, write-durably   the machine

@@ -9,6 +9,7 @@ import {
 } from "../../kube/objects.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
+import type { NextFlight } from "../../platform/next-flight.ts";
 import type { Clock } from "../../platform/time.ts";
 import { DefinitionCatalog, projectNad } from "../definition-catalog.ts";
 import { claimFact, nodeFact, type SweptPod, sweptPod } from "./fact-views.ts";
@@ -23,6 +24,8 @@ const ROUNDS_MAX = 64;
 /** Facts that cannot be read from the API. */
 export interface RememberedFacts {
   readonly machines: MachineMemory;
+  /** Decisions that are made at the same time share what many of them ask for. */
+  readonly sharedReads: NextFlight;
   /** Whether the pod is attached to an address of the claim. */
   readonly attachedToClaim: (pod: SweptPod, claimUid: string) => boolean;
   readonly wasSeenStopped: Facts["wasSeenStopped"];
@@ -34,7 +37,7 @@ export interface RememberedFacts {
  */
 export async function decideFresh<T>(
   api: KubeApi,
-  { attachedToClaim, wasSeenStopped, machines }: RememberedFacts,
+  { attachedToClaim, wasSeenStopped, machines, sharedReads }: RememberedFacts,
   decide: (facts: Facts) => T,
 ): Promise<T> {
   const answers = new Map<string, Found<unknown>>();
@@ -46,7 +49,7 @@ export async function decideFresh<T>(
       return (known ?? UNKNOWN) as Found<F>;
     };
     const decision = decide({
-      ...freshMachineFacts(api, machines, ask),
+      ...freshMachineFacts({ api, machines, sharedReads }, ask),
       claim: (namespace, name) =>
         ask(`claim ${namespace}/${name}`, () =>
           readFact(api, [namespacedPath(CLAIMS_PATH, namespace, name)], (it) => claimFact(projectClaim(it))),

@@ -9,6 +9,7 @@ import {
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
 import { readMetadata } from "../../kube/views/object-metadata.ts";
+import type { NextFlight } from "../../platform/next-flight.ts";
 import { readNetworkObject } from "../network-object.ts";
 import { type Found, type MachineFacts, type NamespaceFact, UNKNOWN } from "./facts.ts";
 import { listFacts, readFact } from "./fresh-read.ts";
@@ -23,8 +24,16 @@ import {
 /** Answers a question if it was read already, and has it read otherwise. */
 export type Ask = <F>(question: string, read: () => Promise<Found<F>>) => Found<F>;
 
-/** Machines' facts from quorum reads alone. */
-export function freshMachineFacts(api: KubeApi, machines: MachineMemory, ask: Ask): MachineFacts {
+interface FreshMachines {
+  readonly api: KubeApi;
+  readonly machines: MachineMemory;
+  /** What many machines have in common is read once for all that ask at the same time. */
+  readonly sharedReads: NextFlight;
+}
+
+/** Machines' facts from quorum reads alone, each of which begins after it is asked for. */
+export function freshMachineFacts({ api, machines, sharedReads }: FreshMachines, ask: Ask): MachineFacts {
+  const askShared: Ask = (question, read) => ask(question, () => sharedReads.run(question, read));
   const capi = <F>(resource: MachineResource, at: string, project: (object: unknown) => F) =>
     ask(`${resource} ${at}`, () => readFact(api, machinePaths(machines, resource, at), project));
   return {
@@ -33,21 +42,26 @@ export function freshMachineFacts(api: KubeApi, machines: MachineMemory, ask: As
       capi("ipaddresses", `${namespace}/${name}`, (object) =>
         machineAddressFact(projectMachineAddress(object)),
       ),
-    cluster: (namespace, name) => capi("clusters", `${namespace}/${name}`, projectCapiCluster),
+    cluster: (namespace, name) => {
+      const at = `${namespace}/${name}`;
+      return askShared(`clusters ${at}`, () =>
+        readFact(api, machinePaths(machines, "clusters", at), projectCapiCluster),
+      );
+    },
     machineData: (namespace, name) =>
       ask(`data ${namespace}/${name}`, () => {
         const paths = METAL3_DATA_PATHS.map((path) => namespacedPath(path, namespace, name));
         return readFact(api, paths, (object) => readMetadata(object, "Metal3Data"));
       }),
     addressPools: (namespace) =>
-      ask(`pools ${namespace}`, () =>
+      askShared(`pools ${namespace}`, () =>
         listFacts(api, namespacedPath(ADDRESS_POOLS_PATH, namespace), (object) =>
           addressPoolFact(projectAddressPool(object)),
         ),
       ),
-    namespace: (name) => ask(`namespace ${name}`, () => readNamespace(api, name)),
+    namespace: (name) => askShared(`namespace ${name}`, () => readNamespace(api, name)),
     wasPaused: (network, cluster) =>
-      ask(`paused ${network} ${cluster}`, async () => {
+      askShared(`paused ${network} ${cluster}`, async () => {
         try {
           return pausedIn(await readNetworkObject(api, network), cluster, machines);
         } catch (error) {
@@ -63,13 +77,12 @@ export function machinePaths(
   { servedPath }: Pick<MachineMemory, "servedPath">,
   resource: MachineResource,
   at: string,
-): string[] {
+): readonly [string, ...string[]] {
   const [namespace = "", name = ""] = at.split("/");
   const all = capiPaths(resource === "clusters" ? CAPI_GROUP : CAPI_IPAM_GROUP, resource);
-  const served = servedPath(resource);
-  return [...new Set([...(served === null ? [] : [served]), ...all])].map((path) =>
-    namespacedPath(path, namespace, name),
-  );
+  const served = servedPath(resource) ?? all[0];
+  const path = (collection: string) => namespacedPath(collection, namespace, name);
+  return [path(served), ...all.filter((one) => one !== served).map(path)];
 }
 
 /** A namespace, by a quorum read. */

@@ -28,10 +28,16 @@ export interface MachineMemory {
   wasSeenPaused(cluster: string): boolean;
   /** The collection's path in the version that is known to be served; null: not known. */
   servedPath(resource: MachineResource): string | null;
+  /** The IPAddress (`namespace/name`) as it was seen last; null: not known. */
+  addressAt(key: string): MachineAddressView | null;
 }
 
 /** The memory of somebody who has followed nothing. */
-export const NO_MEMORY: MachineMemory = { wasSeenPaused: () => false, servedPath: () => null };
+export const NO_MEMORY: MachineMemory = {
+  wasSeenPaused: () => false,
+  servedPath: () => null,
+  addressAt: () => null,
+};
 
 /** Followed copies of everything that machines' facts come from. By `namespace/name`, networks by name. */
 export interface MachineSources extends MachineMemory {

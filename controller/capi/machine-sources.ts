@@ -29,6 +29,7 @@ export function machineSources(options: MachineSourcesOptions): MachineSources {
     namespaceOf: (name) => namespaces.of(name),
     wasSeenPaused: (cluster) => pausedClusters.wasSeenPaused(cluster),
     servedPath: servedPathIn(caches),
+    addressAt: (key) => (addresses.known ? (addresses.items.get(key) ?? null) : null),
   };
 }
 

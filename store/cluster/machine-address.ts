@@ -11,35 +11,45 @@ import {
 } from "../../kube/views/machine-claim-view.ts";
 import { soundAddress } from "./allocations/allocation-object.ts";
 
-/** The IPAddress is not there (any more), or was written meanwhile. */
+/** The IPAddress is not there (any more), or is no longer as it was seen. */
 export type Withdrawal = "gone" | "changed";
+
+interface WithdrawOptions {
+  /** Of the IPAddress in every version of its kind, of which the first one that is served counts. */
+  readonly paths: readonly [string, ...string[]];
+  /** The IPAddress as far as the caller knows; null: not known. Saves a read. */
+  readonly believed?: MachineAddressView | null;
+  readonly deadlineMs?: number;
+}
 
 /**
  * Deletes the IPAddress that tells a machine of an allocation's address, before the allocation is released: no garbage
  * collector does, because its pool owns it too. One that somebody else made, or that has another address, is left
- * alone. `paths`: of the IPAddress in every version of its kind, of which the first one that is served counts. Throws
- * ApiAway when the outcome is unknown, and RefusalError API_REFUSED.
+ * alone. Throws ApiAway when the outcome is unknown, and RefusalError API_REFUSED.
  */
 export async function withdrawMachineAddress(
   api: Pick<KubeApi, "send" | "clock">,
   allocation: IPAllocation,
-  paths: readonly string[],
-  deadlineMs?: number,
+  { paths, believed = null, deadlineMs }: WithdrawOptions,
 ): Promise<Withdrawal> {
   const { owner } = allocation.spec;
   if (owner.kind !== "IPAddressClaim" || isPreallocation(owner)) return "gone";
   const objects = new ObjectClient(api);
-  for (const path of paths) {
-    const reading = await objects.get(path, deadlineMs);
-    if (reading.kind === "not-served") continue;
-    const object = knownObject(reading, path);
-    if (object === null) return "gone";
-    const view = projectMachineAddress(object);
+  const withdraw = async (path: string, view: MachineAddressView): Promise<Withdrawal> => {
     if (!tells(view, allocation)) return "gone";
+    // A claim of the same name has taken it over.
+    if (view.owners.some((one) => one.kind === "IPAddressClaim" && one.uid !== owner.uid)) return "changed";
     const { uid, resourceVersion } = view;
     const written = await objects.delete(path, { uid, resourceVersion }, deadlineMs);
     if (written.kind === "refused") throw refusedBy(written.answer, `delete IPAddress ${view.key}`);
     return written.kind === "conflict" ? "changed" : "gone";
+  };
+  if (believed !== null && tells(believed, allocation)) return withdraw(paths[0], believed);
+  for (const path of paths) {
+    const reading = await objects.get(path, deadlineMs);
+    if (reading.kind === "not-served") continue;
+    const object = knownObject(reading, path);
+    return object === null ? "gone" : withdraw(path, projectMachineAddress(object));
   }
   throw new ApiAway(`IPAddress ${owner.namespace}/${owner.name} cannot be read: its kind is not served`);
 }

@@ -8,7 +8,7 @@ import { VirtualTime } from "../../platform/virtual-time.ts";
 const INTERVAL_MS = 10_000;
 
 /** Work that takes `tookMs`, and when it began, ms. */
-function paced(tookMs = 0, rest: RestOptions = {}, fails = false) {
+function paced(tookMs = 0, rest: RestOptions = {}, fails = false, nextMs = () => Number.POSITIVE_INFINITY) {
   const time = new VirtualTime();
   const clock = time.clock();
   const begunMs: number[] = [];
@@ -19,7 +19,15 @@ function paced(tookMs = 0, rest: RestOptions = {}, fails = false) {
     if (fails) throw new Error("refused");
   };
   const log = { warn: (_fields: unknown, message?: string) => void warnings.push(String(message)) };
-  const task = new PeriodicTask({ clock, what: "the work", intervalMs: INTERVAL_MS, work, log, rest });
+  const task = new PeriodicTask({
+    clock,
+    what: "the work",
+    intervalMs: INTERVAL_MS,
+    work,
+    log,
+    rest,
+    nextMs,
+  });
   task.start();
   return { time, task, begunMs, warnings };
 }
@@ -51,6 +59,13 @@ test.each([
     await time.pass(100);
   }
   expect(begunMs.slice(0, 2), reason).toEqual([0, 2_000 + restMs]);
+});
+
+test("a run comes when it is needed, before the interval has passed, and not before the gap has", async () => {
+  const dueMs = [4_200, 4_300, 30_000];
+  const { time, begunMs } = paced(0, {}, false, () => dueMs.shift() ?? Number.POSITIVE_INFINITY);
+  await time.pass(20_000);
+  expect(begunMs).toEqual([0, 4_200, 5_200, 15_200]);
 });
 
 test("a failure is reported, and the next run comes", async () => {

@@ -1,48 +1,19 @@
-/** Claims of machines (IPAddressClaims on AddressPools) get their addresses. */
-import { afterEach, describe, expect, test } from "vitest";
+/** Claims of machines (IPAddressClaims on AddressPools) get their addresses, whatever happened before. */
+import { describe, expect, test } from "vitest";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
-import { CLUSTER_LABEL, type ClusterApi, type ClusterApiOptions } from "../harness/machines/cluster-api.ts";
+import { CLUSTER_LABEL } from "../harness/machines/cluster-api.ts";
 import { IPAM_VERSIONS } from "../harness/machines/definitions.ts";
-import { pause } from "../harness/wait.ts";
+import { pause, until } from "../harness/wait.ts";
 import { CutLink } from "../harness/world/cut-link.ts";
-import { NAMESPACE } from "../harness/world/network.ts";
-import { World } from "../harness/world/world.ts";
+import { NAMESPACE, nameOf } from "../harness/world/network.ts";
+import { beginLan, names } from "./lan.ts";
 
-let world: World;
-let capi: ClusterApi;
-let link: CutLink;
-
-afterEach(async () => {
-  await world?.stop();
-});
-
-/** A controller, Cluster API, and the pool "lan" on network "blue" unless it is not wanted. */
-async function begin({
-  ipam = {},
-  pool = {},
-  ...options
-}: ClusterApiOptions & { readonly ipam?: object; readonly pool?: object | null } = {}): Promise<void> {
-  world = await World.start({ api: "memory" });
-  capi = await world.startClusterApi(options);
-  link = new CutLink();
-  await world.startController({}, link);
-  await world.importedNetwork("blue", ipam);
-  if (pool !== null) await capi.pool("lan", "blue", pool);
-}
-
-/** The Bound allocations of claims, `name address`. */
-async function bound(): Promise<string[]> {
-  const all = await world.cluster.api.list(ALLOCATIONS_PATH);
-  return all
-    .filter(({ spec, status }) => spec.owner.kind === "IPAddressClaim" && status.state === "Bound")
-    .map(({ spec }) => `${spec.owner.name} ${spec.address}`)
-    .toSorted();
-}
+const POOL = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "lan" };
 
 describe.each(IPAM_VERSIONS)("of %s", (version) => {
   test("a claim gets an IPAddress and a status as Cluster API has them, in three writes", async () => {
-    await begin({ version });
+    const { world, capi, writes, held } = await beginLan({ version });
     await capi.capiCluster("prod");
     const claim = await capi.claim("m0", "lan", { labels: { [CLUSTER_LABEL]: "prod" } });
     const text = await capi.fulfilled("m0");
@@ -50,7 +21,7 @@ describe.each(IPAM_VERSIONS)("of %s", (version) => {
     expect(text).toMatch(/^10\.0\.0\.\d+\/24$/);
     expect(address.spec).toEqual({
       claimRef: { name: "m0" },
-      poolRef: { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "lan" },
+      poolRef: POOL,
       address: text.split("/")[0],
       prefix: 24,
     });
@@ -93,15 +64,149 @@ describe.each(IPAM_VERSIONS)("of %s", (version) => {
       v1beta1: { conditions: [common], v1beta2: { conditions: [{ ...common, message: "" }] } },
       v1beta2: { conditions: [{ ...common, message: "" }] },
     };
+    await capi.untilReady("m0", "AddressAllocated");
     expect((await capi.readClaim("m0"))?.status).toEqual({ addressRef: { name: "m0" }, ...forms[version] });
     await world.settled();
     // Two runs over everything that has changed.
     await pause(2_500);
-    expect(link.writes.filter((one) => /ipaddress|ipallocation/.test(one))).toEqual([
-      "POST /apis/ipam.holdfast.dev/v1alpha1/ipallocations",
-      `POST /apis/ipam.cluster.x-k8s.io/${version}/namespaces/shop/ipaddresses`,
-      `PATCH /apis/ipam.cluster.x-k8s.io/${version}/namespaces/shop/ipaddressclaims/m0/status`,
-    ]);
-    expect(await bound()).toEqual([`m0 ${text}`]);
+    expect(writes()).toEqual(["POST ipallocations", "POST ipaddresses", "PATCH ipaddressclaims"]);
+    expect(await held()).toEqual([`m0 ${text} Bound`]);
   });
+
+  test("a failure is told in the form of the version, once, and ends", async () => {
+    const { world, capi, writes } = await beginLan({ version, pool: null });
+    await capi.claim("m0", "lan");
+    const message = "AddressPool lan does not exist; create it";
+    const ready = await capi.untilReady("m0", "PoolNotReady");
+    expect(ready).toMatchObject({ type: "Ready", status: "False", message });
+    const { status } = (await capi.readClaim("m0")) as KubeObject;
+    const severity = version === "v1beta2" ? undefined : "Info";
+    expect(status.conditions).toHaveLength(1);
+    expect(status.conditions[0].severity).toBe(severity);
+    expect(status.v1beta2?.conditions[0].severity).toBeUndefined();
+    await pause(2_500);
+    expect(writes()).toEqual(["PATCH ipaddressclaims"]);
+    await capi.pool("lan", "blue");
+    await capi.untilReady("m0", "AddressAllocated");
+    await world.settled();
+  });
+});
+
+test("the gateway of the network, or that of the pool, is told, and a pool without one tells none", async () => {
+  const { capi } = await beginLan({ ipam: { subnets: "10.0.0.0/24", gateway: "10.0.0.1" } });
+  await capi.pool("other", "blue", { gateway: "10.0.0.254" });
+  for (const [name, pool] of [
+    ["m0", "lan"],
+    ["m1", "other"],
+  ] as const) {
+    await capi.claim(name, pool);
+    await capi.fulfilled(name);
+  }
+  expect((await capi.address("m0"))?.spec.gateway).toBe("10.0.0.1");
+  expect((await capi.address("m1"))?.spec.gateway).toBe("10.0.0.254");
+});
+
+describe("a controller that dies at a write", () => {
+  const writes = [1, 2, 3].flatMap((write) => [
+    { write, delivered: false },
+    { write, delivered: true },
+  ]);
+  test.each(writes)("is followed by one that finishes: %o", async ({ write, delivered }) => {
+    const of = /ipallocations|ipam\.cluster\.x-k8s\.io/;
+    const { world, capi, link, heldBy } = await beginLan({ cut: { write, of, delivered } });
+    await capi.claim("m0", "lan");
+    await until(() => link.isCut, "the cut");
+    await world.startController({ identity: "one" });
+    const text = await capi.fulfilled("m0");
+    await capi.untilReady("m0", "AddressAllocated");
+    await world.settled();
+    expect(await heldBy("m0")).toEqual([`m0 ${text} Bound`]);
+    expect(await capi.addresses()).toHaveLength(1);
+  });
+});
+
+test("300 claims at once get distinct addresses, and names that come again the same ones", async () => {
+  const { world, capi, held } = await beginLan({ ipam: { subnets: "10.0.0.0/22" } });
+  const all = names(300);
+  await Promise.all(all.map((name) => capi.claim(name, "lan")));
+  const first = new Map<string, string>();
+  for (const name of all) first.set(name, await capi.fulfilled(name));
+  expect(new Set(first.values()).size).toBe(300);
+  await world.settled();
+  await Promise.all(all.map((name) => capi.deleteClaim(name)));
+  await until(async () => (await capi.addresses()).length === 0, "the IPAddresses to go");
+  expect((await held()).filter((one) => one.endsWith("Bound"))).toEqual([]);
+  await Promise.all(all.map((name) => capi.claim(name, "lan")));
+  for (const name of all) expect(await capi.fulfilled(name)).toBe(first.get(name));
+  await world.settled();
+});
+
+test("a claim that is deleted and created again a hundred times keeps its address and leaves one IPAddress", async () => {
+  const { world, capi, heldBy } = await beginLan();
+  await capi.claim("m0", "lan");
+  const text = await capi.fulfilled("m0");
+  for (let round = 0; round < 100; round += 1) {
+    await capi.deleteClaim("m0");
+    await capi.claim("m0", "lan");
+    if (round % 40 === 0) expect(await capi.fulfilled("m0")).toBe(text);
+  }
+  expect(await capi.fulfilled("m0")).toBe(text);
+  await world.settled();
+  expect(await capi.addresses()).toHaveLength(1);
+  expect(await heldBy("m0")).toEqual([`m0 ${text} Bound`]);
+});
+
+test("two controllers without a lease between them give each claim one address", async () => {
+  const { world, capi, held, link } = await beginLan();
+  const other = new CutLink();
+  await world.startController({ identity: "two", namespace: NAMESPACE }, other);
+  const all = names(100);
+  await Promise.all(all.map((name) => capi.claim(name, "lan")));
+  const told = [];
+  for (const name of all) told.push(await capi.fulfilled(name));
+  expect(new Set(told).size).toBe(100);
+  await world.settled();
+  expect((await held()).filter((one) => one.endsWith("Bound"))).toHaveLength(100);
+  expect(await capi.addresses()).toHaveLength(100);
+  for (const { writes } of [link, other])
+    expect(writes.filter((one) => one.endsWith("ipallocations")).length).toBeGreaterThan(10);
+});
+
+test("an IPAddress that is deleted by hand is made again as it was", async () => {
+  const { world, capi } = await beginLan();
+  await capi.claim("m0", "lan");
+  await capi.untilReady("m0", "AddressAllocated");
+  const before = (await capi.address("m0")) as KubeObject;
+  await capi.deleteAddress("m0");
+  await until(async () => (await capi.address("m0")) !== null, "the IPAddress");
+  const after = (await capi.address("m0")) as KubeObject;
+  const kept = ({ metadata: { labels, annotations, ownerReferences }, spec }: KubeObject) => ({
+    ...{ labels, annotations, ownerReferences, spec },
+  });
+  expect(kept(after)).toEqual(kept(before));
+  expect(after.metadata.uid).not.toBe(before.metadata.uid);
+  await world.settled();
+});
+
+test("a claim that is being deleted keeps its address until its finalizer is gone", async () => {
+  const { world, capi, heldBy } = await beginLan();
+  await capi.claim("m0", "lan", { finalizers: ["example.com/machine"] });
+  const text = await capi.fulfilled("m0");
+  await capi.deleteClaim("m0");
+  await pause(4_000);
+  expect(await heldBy("m0")).toEqual([`m0 ${text} Bound`]);
+  await capi.editClaim("m0", { metadata: { finalizers: null } });
+  await until(async () => (await heldBy("m0"))[0] === `m0 ${text} Cooling`, "the release");
+  expect(await capi.address("m0")).toBeNull();
+  await world.settled();
+});
+
+test("an allocation that is deleted by hand stays, and so does what the machine was told", async () => {
+  const { world, capi, heldBy } = await beginLan();
+  await capi.claim("m0", "lan");
+  const text = await capi.fulfilled("m0");
+  await world.cluster.api.delete(`${ALLOCATIONS_PATH}/${nameOf("blue", text)}`);
+  await pause(2_500);
+  expect(await heldBy("m0")).toEqual([`m0 ${text} Bound`]);
+  expect(await capi.fulfilled("m0")).toBe(text);
 });

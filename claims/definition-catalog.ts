@@ -30,9 +30,9 @@ export function projectNad(object: unknown): NadView {
 
 export interface CountingDefinition {
   readonly definition: NetworkDefinition;
-  /** Its NAD, `namespace/name`. */
+  /** Its NAD, `namespace/name`; of a pool: `AddressPool namespace/name`. */
   readonly by: string;
-  /** `spec.config` of that NAD. */
+  /** `spec.config` of that NAD, or what that would be for a pool. */
   readonly source: string;
 }
 

@@ -10,7 +10,7 @@ import { fill } from "../store/network-space.ts";
 /** A network in its IPNetwork and the metrics. `size` is the sum of allocated, cooling, free and excluded. */
 export interface NetworkCounts {
   readonly subnets: string;
-  /** `namespace/name` of the NAD. */
+  /** `namespace/name` of the NAD, or `AddressPool namespace/name`. */
   readonly definedBy: string;
   readonly size: bigint;
   readonly allocated: bigint;

@@ -24,7 +24,7 @@ type OwnEntry = PoolEntry & { readonly reading: Extract<NadReading, { kind: "our
 /**
  * The catalog with the definitions that AddressPools give: where no NAD is in force, the oldest valid one defines the
  * network, in whichever namespace it is, because whoever may create pools may use any network. Daemons do not read
- * pools: nothing attaches through them.
+ * pools: nothing attaches through them. See docs/decisions/0037.
  */
 export class DefinitionsWithPools extends DefinitionCatalog {
   /** By key of the pool; only pools that define a network. */

@@ -114,6 +114,7 @@ export class ClusterMachines {
       caches: this.caches,
       definitions: catalog,
       idle: () => idle() ?? this.caches.doubt,
+      onDue: () => this.#poolsTask.trigger(),
       onChange: (poolKey) => this.#claims.loop.poolChanged(poolKey),
     });
     const relist = () => {
@@ -162,12 +163,12 @@ export class ClusterMachines {
   }
 
   allocationSeen(object: IPAllocation): void {
-    this.#pools.touchNetwork(object.spec?.network);
+    this.#pools.touchAllocation(object);
     this.#claims.allocationSeen(object);
   }
 
   allocationGone(object: IPAllocation): void {
-    this.#pools.touchNetwork(object.spec?.network);
+    this.#pools.touchAllocation(object);
     this.#claims.allocationGone(object);
   }
 

@@ -18,7 +18,7 @@ import { outdatedAddresses } from "../../claims/pools/pool-status.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { recoveryMark } from "../../claims/recovery.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
-import type { IPNetwork } from "../../kube/objects.ts";
+import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { Log } from "../../platform/log.ts";
 import type { MachineCaches } from "./machine-caches.ts";
@@ -37,6 +37,8 @@ export interface PoolsOptions {
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
+  /** A pass should not wait for its time. */
+  readonly onDue: () => void;
   /** Claims of the pool may fare differently from now on. */
   readonly onChange: (poolKey: string) => void;
   readonly log: Pick<Log, "info" | "warn">;
@@ -106,9 +108,12 @@ export class Pools {
     this.#hasChanged = true;
   }
 
-  /** An allocation of the network has changed. */
-  touchNetwork(network: string): void {
-    if (this.#networks.has(network)) this.#hasChanged = true;
+  /** An allocation was added or changed, or is gone. */
+  touchAllocation({ metadata, spec }: IPAllocation): void {
+    if (!this.#networks.has(spec?.network)) return;
+    this.#hasChanged = true;
+    // It is free for others as soon as its cool-down is over, which may be at once.
+    if (this.#preallocations.concerns(metadata.name)) this.#options.onDue();
   }
 
   /** Evaluates, keeps preallocations and writes differences of status; not concurrently. Throws ApiAway. */
@@ -127,8 +132,10 @@ export class Pools {
       const { verdict } = evaluation;
       this.#tell(view.key, verdict);
       if (idle() !== null) continue;
-      const notKept = verdict.kind === "served" ? await this.#preallocations.keep(verdict.pool, signal) : [];
-      const { counts = null, outdated = [] } = this.#ledger.get(view.uid) ?? {};
+      const ledger = this.#ledger.get(view.uid);
+      const { counts = null, outdated = [] } = ledger ?? {};
+      const notKept =
+        verdict.kind === "served" ? await this.#preallocations.keep(verdict.pool, ledger, signal) : [];
       await this.#status.write(view, evaluation, { counts, notKept, outdated });
     }
   }
@@ -137,7 +144,9 @@ export class Pools {
     const keys = new Set(views.map(({ key }) => key));
     for (const known of [this.#memos, this.#told])
       for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
-    this.#status.forgetAllBut(new Set(views.map(({ uid }) => uid)));
+    const uids = new Set(views.map(({ uid }) => uid));
+    this.#status.forgetAllBut(uids);
+    this.#preallocations.forgetAllBut(uids);
   }
 
   #evaluate(view: AddressPoolView): PoolEvaluation {

@@ -7,6 +7,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
+import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
 import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
@@ -28,6 +29,17 @@ export interface PreallocationsOptions {
   readonly log: Pick<Log, "info">;
 }
 
+/** How it was with a pool. */
+interface Kept {
+  readonly pool: ServedPool;
+  readonly ledger: unknown;
+  readonly problems: readonly string[];
+  /** Until the ledger or the pool changes. */
+  readonly isFinal: boolean;
+  /** Names of the allocations. */
+  readonly names: ReadonlySet<string>;
+}
+
 interface Preallocation {
   readonly claim: string;
   readonly address: Address;
@@ -43,20 +55,40 @@ export class Preallocations {
   readonly #options: PreallocationsOptions;
   /** When an allocation was written here last, ms, by its name. */
   readonly #writtenMs = new Map<string, number>();
+  /** By UID of the pool. */
+  readonly #kept = new Map<string, Kept>();
 
   constructor(options: PreallocationsOptions) {
     this.#options = options;
   }
 
-  /** Keeps what is not kept yet. Returns what cannot be, a sentence each. Throws ApiAway. */
-  async keep(pool: ServedPool, signal: AbortSignal): Promise<string[]> {
+  /** Whether an allocation, by its name, is that of a preallocated address. */
+  concerns(name: string): boolean {
+    return [...this.#kept.values()].some(({ names }) => names.has(name));
+  }
+
+  forgetAllBut(poolUids: ReadonlySet<string>): void {
+    for (const uid of this.#kept.keys()) if (!poolUids.has(uid)) this.#kept.delete(uid);
+  }
+
+  /**
+   * Keeps what is not kept yet. `ledger`: another value where allocations may have changed. Returns what cannot be kept,
+   * a sentence each. Throws ApiAway.
+   */
+  async keep(pool: ServedPool, ledger: unknown, signal: AbortSignal): Promise<readonly string[]> {
+    const known = this.#kept.get(pool.view.uid);
+    if (known?.isFinal && known.pool === pool && known.ledger === ledger) return known.problems;
     const { api, allocations, idle } = this.#options;
     const nowMs = api.clock.monotonicMs();
     for (const [name, ms] of this.#writtenMs) if (nowMs - ms > SHOWN_AFTER_MS) this.#writtenMs.delete(name);
     const problems: string[] = [];
     const missing: Preallocation[] = [];
+    const names = new Set<string>();
+    const budget = new TurnBudget(api.clock);
     for (const [claim, address] of pool.preallocated) {
+      if (budget.isSpent) await budget.nextTurn();
       const name = allocationName(pool.definition.name, address);
+      names.add(name);
       const object = allocations.items.get(name)?.object ?? null;
       const isBound = object !== null && object.status?.state !== "Cooling";
       if (!isBound && !this.#writtenMs.has(name)) missing.push({ claim, address, name });
@@ -67,7 +99,10 @@ export class Preallocations {
       const problem = await this.#keepOne(pool, one);
       if (problem !== null) problems.push(problem);
     });
-    return problems.sort();
+    // What was written, or refused, is looked at again in the next pass.
+    const isFinal = missing.length === 0 && this.#writtenMs.size === 0;
+    this.#kept.set(pool.view.uid, { pool, ledger, problems: problems.sort(), isFinal, names });
+    return problems;
   }
 
   async #keepOne(pool: ServedPool, one: Preallocation): Promise<string | null> {

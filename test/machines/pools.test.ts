@@ -299,6 +299,41 @@ describe("the status of a pool", () => {
     await untilReason("workers", "Serving");
   });
 
+  test("counts what is left behind when the network's subnets are edited", async () => {
+    await network("blue", BLUE);
+    allocate("blue", "10.61.0.200/24", machine("workers", "m1"));
+    await createPool("workers", { network: "blue" });
+    await becomes(() => counts("workers").allocated, "1");
+    const nads = namespacedPath(NADS_PATH, NAMESPACE);
+    const config = configOf("blue", { subnets: "10.61.0.0/25" });
+    api.put(nads, { metadata: { name: "blue", generation: 2 }, spec: { config } });
+    const left = { size: "126", allocated: "0", cooling: "0", free: "126", outOfRange: "1" };
+    await becomes(() => counts("workers"), left);
+    expect((await untilReason("workers", "Serving")).observedGeneration).toBe(1);
+  });
+
+  test("is what several pools of a network have in common", async () => {
+    await network("blue", BLUE);
+    await createPool("a", { network: "blue", ranges: ["10.61.0.64/27"] });
+    await createPool("b", { network: "blue", ranges: ["10.61.0.80/28", "10.61.0.200"] });
+    allocate("blue", "10.61.0.81/24", machine("a", "m1"));
+    allocate("blue", "10.61.0.70/24", machine("b", "m2"));
+    await becomes(() => counts("a"), {
+      size: "32",
+      allocated: "2",
+      cooling: "0",
+      free: "30",
+      outOfRange: "0",
+    });
+    await becomes(() => counts("b"), {
+      size: "17",
+      allocated: "1",
+      cooling: "0",
+      free: "16",
+      outOfRange: "1",
+    });
+  });
+
   test("refuses another network while its machines have addresses of the former one", async () => {
     await network("blue", BLUE);
     await network("green", { subnets: "10.62.0.0/24" });
@@ -410,6 +445,39 @@ describe("a preallocated address", () => {
     api.remove(`${namespacedPath(CLAIMS_PATH, NAMESPACE)}/early`);
     await becomes(told, undefined);
     expect([kept("10.63.0.12"), state("red", "10.63.0.12/24")]).toEqual(["web-2", "Bound"]);
+  });
+
+  test("is kept within two seconds of its release", async () => {
+    await network("red", { ...RED, cooldownSeconds: 0 });
+    vmClaim("early", "red", "10.63.0.12/24");
+    await becomes(() => kept("10.63.0.12"), "early");
+    await createPool("static", pool({ "web-2": "10.63.0.12" }));
+    await becomes(() => condition("static", "PreallocationsKept")?.status, "False");
+    const name = nameOf("red", "10.63.0.12/24");
+    api.put(ALLOCATIONS_PATH, {
+      ...api.at(`${ALLOCATIONS_PATH}/${name}`),
+      status: { state: "Cooling", since: TIME },
+    });
+    await time.pass(2_000);
+    expect(kept("10.63.0.12")).toBe("web-2");
+  });
+
+  test("is not kept where it cannot be known what else is there", async () => {
+    await network("red", RED);
+    const object = api.at(`${NETWORKS_PATH}/red`);
+    const mark = {
+      type: "Recovering",
+      status: "True",
+      reason: "Test",
+      message: "lost",
+      lastTransitionTime: TIME,
+    };
+    const conditions = [...object.status.conditions, mark];
+    api.put(NETWORKS_PATH, { ...object, status: { ...object.status, conditions } });
+    await createPool("static", pool({ "web-2": "10.63.0.12" }));
+    await untilReason("static", "Recovering");
+    await time.pass(LONG_MS);
+    expect(state("red", "10.63.0.12/24")).toBeUndefined();
   });
 
   test("that its claim has already is left alone, and kept again in place of its cool-down", async () => {

@@ -1,10 +1,15 @@
 import { describe, expect, test } from "vitest";
+import { checkCluster } from "../../admin/cluster/check.ts";
+import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { projectNad } from "../../claims/definition-catalog.ts";
 import { DefinitionsWithPools } from "../../claims/pools/definitions-with-pools.ts";
 import { evaluatePool, type PoolFacts, type PoolVerdict } from "../../claims/pools/evaluate-pool.ts";
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { IntervalSet } from "../../ipam/space/interval-set.ts";
+import { ListRefused } from "../../kube/kube-api.ts";
+import { ADDRESS_POOLS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
+import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 const V4 = { subnets: ["10.0.0.0/24"], gateway: "10.0.0.1", reservedSubnets: ["10.0.0.128/25"] };
@@ -388,5 +393,48 @@ describe("a pool's definition", () => {
     expect(joinedAt(), "the watch was interrupted").toBe(5);
     catalog.upsertPool({ ...first, generation: 6, definition: other });
     expect(joinedAt(), "other addresses").toBe(6);
+  });
+});
+
+describe("holdfast --kubeconfig", () => {
+  const api = new KubeInMemory();
+  const admin = new ClusterAdmin({ api, silenceMs: 0 });
+  const put = (name: string, definition: object) =>
+    api.put(namespacedPath(ADDRESS_POOLS_PATH, "shop"), {
+      metadata: { name },
+      spec: { network: name, definition },
+    });
+
+  test("shows the networks that pools define", async () => {
+    put("metal", { subnets: ["10.7.0.0/24"], cooldownSeconds: 7 });
+    expect(await admin.networks()).toMatchObject([
+      {
+        name: "metal",
+        source: "AddressPool shop/metal",
+        definedIn: "shop",
+        cooldownSeconds: 7,
+        imported: false,
+      },
+    ]);
+  });
+
+  test("checks their definitions", async () => {
+    put("wrong", { subnets: ["10.7.0.1/24"] });
+    const { findings } = await checkCluster(api, 0);
+    expect(findings.map(({ message }) => message)).toContain(
+      'AddressPool shop/wrong is refused: spec.definition.subnets[0] is "10.7.0.1/24": 10.7.0.1/24 has host bits; the network is 10.7.0.0/24',
+    );
+  });
+
+  test("works where AddressPools are not installed, or may not be read", async () => {
+    api.missing.add(ADDRESS_POOLS_PATH);
+    expect(await admin.networks()).toEqual([]);
+    api.missing.clear();
+    const list = api.list.bind(api);
+    api.list = async (request) => {
+      if (request.path === ADDRESS_POOLS_PATH) throw new ListRefused("forbidden", 403);
+      return list(request);
+    };
+    expect(await admin.networks()).toEqual([]);
   });
 });

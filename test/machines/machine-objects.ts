@@ -1,8 +1,10 @@
-/** A machine's address, put in place as the controller leaves it. */
+/** A machine with a certain address. */
+import { expect } from "vitest";
 import type { AllocationOwner } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
-import { NAMESPACE, nameOf } from "../harness/world/network.ts";
+import { until } from "../harness/wait.ts";
+import { NAMESPACE } from "../harness/world/network.ts";
 import type { World } from "../harness/world/world.ts";
 
 export interface MachineParts {
@@ -13,7 +15,7 @@ export interface MachineParts {
   readonly pool?: string;
 }
 
-/** Its claim, its allocation and its IPAddress. `address` with its prefix length. */
+/** Its IPAddress, and its claim, once the controller has recorded and answered them. `address` with its prefix length. */
 export async function machine(
   world: World,
   capi: ClusterApi,
@@ -21,9 +23,16 @@ export async function machine(
   address: string,
   { namespace = NAMESPACE, cluster, pool = "blue" }: MachineParts = {},
 ): Promise<KubeObject> {
+  const [text = "", prefix] = address.split("/");
+  const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: pool };
+  const spec = { claimRef: { name }, poolRef, address: text, prefix: Number(prefix) };
+  await capi.putAddress(name, spec, { namespace });
   const claim = await capi.claim(name, pool, { namespace, ...(cluster === undefined ? {} : { cluster }) });
-  await world.allocate("blue", address, ownerOf(claim));
-  await answer(capi, claim, address);
+  expect(await capi.fulfilled(name, namespace)).toBe(address);
+  await until(
+    async () => (await world.allocation("blue", address))?.spec.owner.uid === claim.metadata.uid,
+    `${address} to be recorded for ${name}`,
+  );
   return claim;
 }
 
@@ -31,27 +40,4 @@ export function ownerOf({ metadata, spec }: KubeObject): AllocationOwner {
   const { namespace, name, uid } = metadata;
   const cluster = spec.clusterName === undefined ? {} : { cluster: spec.clusterName as string };
   return { kind: "IPAddressClaim", namespace, name, uid, interface: "", ...cluster };
-}
-
-/** The IPAddress that answers a claim. */
-export async function answer(capi: ClusterApi, claim: KubeObject, address: string): Promise<KubeObject> {
-  const { name, namespace, uid } = claim.metadata;
-  const { poolRef } = claim.spec;
-  const pool = await capi.readPool(poolRef.name, namespace);
-  const owners = [
-    { apiVersion: claim.apiVersion, kind: "IPAddressClaim", name, uid, controller: true },
-    ...(pool === null
-      ? []
-      : [{ apiVersion: pool.apiVersion, kind: pool.kind, name: poolRef.name, uid: pool.metadata.uid }]),
-  ];
-  const [text = "", prefix] = address.split("/");
-  return capi.putAddress(
-    name,
-    { claimRef: { name }, poolRef, address: text, prefix: Number(prefix) },
-    {
-      namespace,
-      ownerReferences: owners,
-      annotations: { "ipam.holdfast.dev/allocation": nameOf("blue", address) },
-    },
-  );
 }

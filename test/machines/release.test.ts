@@ -1,13 +1,12 @@
 /** When the address of a machine is freed, and when it is kept: a controller over the API server in memory. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Controller } from "../../controller/controller.ts";
-import { preallocationUid } from "../../ipam/owner.ts";
-import type { ClusterApi } from "../harness/machines/cluster-api.ts";
+import { CLUSTER_LABEL, type ClusterApi } from "../harness/machines/cluster-api.ts";
 import { IPAM_VERSIONS, type IpamVersion } from "../harness/machines/definitions.ts";
 import { pause, until } from "../harness/wait.ts";
 import { NAMESPACE } from "../harness/world/network.ts";
 import { type ControllerFlags, World } from "../harness/world/world.ts";
-import { answer, machine, ownerOf } from "./machine-objects.ts";
+import { machine, ownerOf } from "./machine-objects.ts";
 
 const METRICS = "holdfast_controller_allocations";
 
@@ -49,9 +48,9 @@ describe("a machine's address", () => {
   });
 
   test.concurrent("is freed without a Cluster and without an IPAddress too", async () => {
-    const claim = await capi.claim("bare", "blue");
-    await world.allocate("blue", "10.1.0.11/24", ownerOf(claim));
+    await machine(world, capi, "bare", "10.1.0.11/24");
     await capi.deleteClaim("bare");
+    await capi.deleteAddress("bare");
     await world.becomes("blue", "10.1.0.11/24", "Cooling");
   });
 
@@ -66,10 +65,10 @@ describe("a machine's address", () => {
   });
 
   test.concurrent("is freed without touching an IPAddress that somebody else made of the name", async () => {
-    const claim = await capi.claim("strange", "blue");
-    await world.allocate("blue", "10.1.0.13/24", ownerOf(claim));
+    await machine(world, capi, "strange", "10.1.0.13/24");
     const poolRef = { apiGroup: "ipam.cluster.x-k8s.io", kind: "InClusterIPPool", name: "blue" };
     await capi.deleteClaim("strange");
+    await capi.deleteAddress("strange");
     await capi.putAddress("strange", {
       claimRef: { name: "strange" },
       poolRef,
@@ -105,8 +104,9 @@ describe("a machine's address", () => {
   });
 
   test.concurrent("is kept while the Cluster is paused, and freed when the pause ends", async () => {
-    await capi.capiCluster("pausing", { paused: true });
+    await capi.capiCluster("pausing");
     await machine(world, capi, "waits", "10.1.0.18/24", { cluster: "pausing" });
+    await capi.editCluster("pausing", { spec: { paused: true } });
     await capi.deleteClaim("waits");
     await until(async () => (await pausedClusters()).includes(`${NAMESPACE}/pausing`), "the pause on record");
     await world.stays("blue", "10.1.0.18/24");
@@ -145,6 +145,7 @@ describe("a machine's address", () => {
 
   test.concurrent("is freed with its namespace", async () => {
     await world.kubevirt.createNamespace("ending");
+    await capi.pool("blue", "blue", {}, { namespace: "ending" });
     await capi.capiCluster("gone", {}, "ending");
     await machine(world, capi, "m2", "10.1.0.21/24", { cluster: "gone", namespace: "ending" });
     await world.cluster.api.delete("/api/v1/namespaces/ending");
@@ -152,12 +153,9 @@ describe("a machine's address", () => {
   });
 
   test.concurrent("that a pool keeps for a claim is freed when the pool does not any more", async () => {
-    const pool = await capi.pool("keeping", "blue", { preallocations: { later: "10.1.0.22" } });
-    const owner = { kind: "IPAddressClaim", namespace: NAMESPACE, name: "later", interface: "" } as const;
-    if ((await world.allocation("blue", "10.1.0.22/24")) === null)
-      await world
-        .allocate("blue", "10.1.0.22/24", { ...owner, uid: preallocationUid(pool.metadata.uid) })
-        .catch(() => {});
+    await capi.pool("keeping", "blue", { preallocations: { later: "10.1.0.22" } });
+    await world.becomes("blue", "10.1.0.22/24", "Bound");
+    expect((await world.allocation("blue", "10.1.0.22/24"))?.spec.owner.name).toBe("later");
     await world.stays("blue", "10.1.0.22/24");
     await capi.editPool("keeping", { spec: { preallocations: null } });
     await world.becomes("blue", "10.1.0.22/24", "Cooling");
@@ -169,16 +167,16 @@ describe.each(IPAM_VERSIONS)("where Cluster API speaks %s", (version) => {
   afterAll(stop);
 
   test("a machine's address is kept while its Cluster is paused, and freed after that", async () => {
-    await capi.capiCluster("prod", { paused: true });
-    const claim = await capi.claim("m0", "blue", { labels: { "cluster.x-k8s.io/cluster-name": "prod" } });
-    await world.allocate("blue", "10.1.0.10/24", { ...ownerOf(claim), cluster: "prod" }).catch(() => {});
-    await answer(capi, claim, "10.1.0.10/24").catch(() => {});
+    await capi.capiCluster("prod");
+    await capi.claim("m0", "blue", { labels: { [CLUSTER_LABEL]: "prod" } });
+    const address = await capi.fulfilled("m0");
+    await capi.editCluster("prod", { spec: { paused: true } });
     await capi.deleteClaim("m0");
     await until(async () => (await kept("claim-moved")) === 1, "the sweep to see it moved");
     await pause(2_500);
-    expect(await world.state("blue", "10.1.0.10/24")).toBe("Bound");
+    expect(await world.state("blue", address)).toBe("Bound");
     await capi.editCluster("prod", { spec: { paused: null } });
-    await world.becomes("blue", "10.1.0.10/24", "Cooling");
+    await world.becomes("blue", address, "Cooling");
     expect(await capi.address("m0")).toBeNull();
   });
 });

@@ -1,0 +1,56 @@
+/** Cluster API comes, changes its version and goes while a controller runs. */
+import { expect, test } from "vitest";
+import { pause, until } from "../harness/wait.ts";
+import { World } from "../harness/world/world.ts";
+import { inMachines } from "./in-world.ts";
+
+/** Several passes of a controller in a hurry, ms. */
+const PASSES_MS = 4_000;
+
+test.concurrent("Cluster API is served once it is installed", async () => {
+  const world = await World.start({ api: "memory", controller: {} });
+  try {
+    await world.importedNetwork("blue", { subnets: "10.1.0.0/24" });
+    await pause(PASSES_MS);
+    const capi = await world.startClusterApi();
+    await capi.pool("machines", "blue");
+    await capi.claim("node-0", "machines");
+    await capi.fulfilled("node-0");
+    await world.settled();
+  } finally {
+    await world.stop();
+  }
+});
+
+test.concurrent("addresses are kept while the definition of their claims is gone", () =>
+  inMachines({}, async ({ world, capi }) => {
+    await capi.pool("machines", "blue");
+    const claim = await capi.claim("node-0", "machines");
+    const address = await capi.fulfilled("node-0");
+    await world.settled();
+    await capi.removeIpam();
+    await world.stays("blue", address);
+    await capi.addIpam();
+    const next = await capi.claim("node-0", "machines");
+    expect(next.metadata.uid).not.toBe(claim.metadata.uid);
+    expect(await capi.fulfilled("node-0")).toBe(address);
+    await world.settled();
+  }));
+
+test.concurrent("another version is read and written once it alone is served, and nothing is given twice", () =>
+  inMachines({ version: "v1beta1" }, async ({ world, capi, way }) => {
+    await capi.pool("machines", "blue");
+    await capi.claim("node-0", "machines");
+    const address = await capi.fulfilled("node-0");
+    await capi.untilReady("node-0", "AddressAllocated");
+    await capi.switchTo("v1beta2");
+    await capi.claim("node-1", "machines");
+    await capi.fulfilled("node-1");
+    expect(await capi.untilReady("node-1", "AddressAllocated")).toMatchObject({ status: "True" });
+    expect(await capi.fulfilled("node-0")).toBe(address);
+    await world.settled();
+    expect(way.writes.filter((one) => one.includes("/v1beta2/"))).not.toEqual([]);
+    await capi.deleteClaim("node-0");
+    await world.becomes("blue", address, "Cooling");
+    await until(async () => (await capi.address("node-0")) === null, "its IPAddress to go");
+  }));

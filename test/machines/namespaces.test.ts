@@ -1,0 +1,72 @@
+/** Nothing of Holdfast's holds up the end of a claim or of a namespace. */
+import { afterEach, expect, test } from "vitest";
+import type { ClusterApi } from "../harness/machines/cluster-api.ts";
+import { until } from "../harness/wait.ts";
+import { World } from "../harness/world/world.ts";
+
+const CLAIMS = 100;
+const ROUNDS = 100;
+const SPACE = "machines";
+
+let world: World;
+let capi: ClusterApi;
+afterEach(async () => {
+  await world?.stop();
+});
+
+async function begin(): Promise<void> {
+  world = await World.start({ api: "memory" });
+  capi = await world.startClusterApi();
+  await world.kubevirt.createNamespace(SPACE);
+  await world.network("blue", { subnets: "10.1.0.0/24" });
+  await capi.pool("machines", "blue", {}, { namespace: SPACE });
+}
+
+async function claimAll(): Promise<string[]> {
+  const names = Array.from({ length: CLAIMS }, (_, index) => `node-${index}`);
+  await Promise.all(names.map((name) => capi.claim(name, "machines", { namespace: SPACE })));
+  return Promise.all(names.map((name) => capi.fulfilled(name, SPACE)));
+}
+
+async function deleteNamespace(): Promise<void> {
+  const path = `/api/v1/namespaces/${SPACE}`;
+  await world.cluster.api.delete(path);
+  await until(async () => (await world.cluster.api.find(path)) === null, "the namespace to go");
+}
+
+test("a namespace with claims ends while no controller runs, and their addresses rest once one does", async () => {
+  await begin();
+  const controller = await world.startController({ identity: "one" });
+  expect(new Set(await claimAll()).size).toBe(CLAIMS);
+  await controller.stop();
+  await deleteNamespace();
+  const states = async () => (await world.allocations({ name: "blue" })).map(({ status }) => status.state);
+  expect(await states()).toEqual(Array.from({ length: CLAIMS }, () => "Bound"));
+  await world.startController({ identity: "one" });
+  await until(async () => (await states()).every((state) => state === "Cooling"), "every address to rest");
+});
+
+test("the addresses of a namespace that goes while a controller runs rest", async () => {
+  await begin();
+  await world.startController();
+  await claimAll();
+  await deleteNamespace();
+  await until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
+});
+
+test("a claim that is deleted and created again and again keeps its address, and leaves one IPAddress", async () => {
+  await begin();
+  await world.startController();
+  await capi.claim("node-0", "machines", { namespace: SPACE });
+  const first = await capi.fulfilled("node-0", SPACE);
+  for (let round = 0; round < ROUNDS; round++) {
+    await capi.deleteClaim("node-0", SPACE);
+    await capi.claim("node-0", "machines", { namespace: SPACE });
+    // Every few rounds it is waited for; the others follow each other at once.
+    if (round % 10 === 9) expect(await capi.fulfilled("node-0", SPACE)).toBe(first);
+  }
+  expect(await capi.fulfilled("node-0", SPACE)).toBe(first);
+  await world.settled();
+  expect(await capi.addresses(SPACE)).toHaveLength(1);
+  expect(await world.allocations({ name: "blue" })).toHaveLength(1);
+});

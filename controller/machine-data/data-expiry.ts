@@ -17,7 +17,7 @@ export interface DataExpiryOptions {
 }
 
 /**
- * Deletes data objects whose claim is gone, which ends their index, addresses and Secrets: the garbage collector keeps one
+ * Deletes data objects whose claim is gone or going, which ends their index, addresses and Secrets: the garbage collector keeps one
  * that its machine still owns.
  */
 export class DataExpiry {
@@ -51,17 +51,16 @@ export class DataExpiry {
     if (data.deletionTimestamp !== null || data.paused || world.clusterProblem(data) !== null) return false;
     if (templates.items.get(`${data.namespace}/${data.template.name}`)?.paused) return false;
     const claim = claims.items.get(`${data.namespace}/${data.claim.name}`);
-    return claim === undefined || !isDataOf(data, claim);
+    return claim === undefined || claim.deletionTimestamp !== null || !isDataOf(data, claim);
   }
 
   async #delete(data: MachineDataView): Promise<void> {
     const { log } = this.#options;
     const { namespace, name, uid, resourceVersion, claim } = data;
     const reading = await this.#objects.get(namespacedPath(DATA_CLAIMS_PATH, namespace, claim.name));
-    const isGone =
-      reading.kind === "absent" ||
-      (reading.kind === "present" && !isDataOf(data, projectDataClaim(reading.object)));
-    if (!isGone) return;
+    if (reading.kind !== "absent" && reading.kind !== "present") return;
+    const found = reading.kind === "present" ? projectDataClaim(reading.object) : null;
+    if (found !== null && found.deletionTimestamp === null && isDataOf(data, found)) return;
     const path = namespacedPath(MACHINE_DATAS_PATH, namespace, name);
     const deleted = await this.#objects.delete(path, { uid, resourceVersion });
     if (deleted.kind === "done")

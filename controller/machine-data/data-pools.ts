@@ -89,10 +89,12 @@ export class DataPools {
   #answerOf(data: MachineDataView, claim: MachineClaimView, pool: PoolReference): PoolOutcome {
     const { addresses } = this.#options.machines;
     const wait = (why: string) => waiting("WaitingForAddress", `IPAddressClaim ${claim.key} ${why}`);
-    const owner = claim.owners.find(({ kind }) => kind === "Metal3Data");
-    if (owner?.uid !== data.uid)
+    const isOwn = claim.owners.some(({ uid }) => uid === data.uid);
+    // One that nobody owns was made for this object in advance.
+    if (!isOwn && claim.owners.length > 0)
       return wait("belongs to another object; delete it if nothing needs it any more");
-    if (claim.deletionTimestamp !== null && claim.addressRef === null) return wait("is being deleted");
+    if (claim.deletionTimestamp !== null && !(isOwn && claim.addressRef !== null))
+      return wait("is being deleted");
     if (claim.addressRef === null) return wait(`has no address yet${said(claim)}`);
     const address = addresses.items.get(`${data.namespace}/${claim.addressRef}`);
     if (address === undefined) return wait(`refers to IPAddress ${claim.addressRef}, which does not exist`);

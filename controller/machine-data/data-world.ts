@@ -117,7 +117,8 @@ export class DataWorld {
     const { key, uid, namespace, template, renderedData } = claim;
     const templateKey = `${namespace}/${template.name}`;
     const index = renderedData === null ? null : indexInName(template.name, renderedData);
-    if (item === null || index === null) this.indexes.drop(`claim ${uid}`);
+    const isGoing = item === null || item.deletionTimestamp !== null;
+    if (isGoing || index === null) this.indexes.drop(`claim ${uid}`);
     else this.indexes.hold(`claim ${uid}`, templateKey, index);
     if (item === null || renderedData !== null) this.forgetIntent(uid);
     queue.mark("claims", key);

@@ -32,10 +32,10 @@ export class KindOwner {
     return this.#isForeign;
   }
 
-  /** Why nothing may be written; null: it may. Looks again where the last look is older than `ageMsMax`. */
+  /** Why nothing may be written; null: it may. Looks again where the last look is `ageMsMax` old. */
   async problem(ageMsMax = AGE_MS_MAX): Promise<string | null> {
     const nowMs = this.#api.clock.monotonicMs();
-    if (nowMs - this.#lookedMs > ageMsMax) {
+    if (nowMs - this.#lookedMs >= ageMsMax) {
       this.#problem = await this.#look();
       this.#lookedMs = nowMs;
     }

@@ -294,7 +294,11 @@ describe("pools", () => {
     here.api.put(PATHS.addressClaims.replace("/ipaddressclaims", "/namespaces/shop/ipaddressclaims"), {
       apiVersion: "ipam.cluster.x-k8s.io/v1beta2",
       kind: "IPAddressClaim",
-      metadata: { name: "t-0-p", namespace: "shop" },
+      metadata: {
+        name: "t-0-p",
+        namespace: "shop",
+        ownerReferences: [{ apiVersion: "g/v1", kind: "Metal3Data", name: "t-0", uid: "former" }],
+      },
       spec: { poolRef: { apiGroup: "g", kind: "K", name: "p" } },
       status: { addressRef: { name: "t-0-p" } },
     });

@@ -27,6 +27,7 @@ import { ClusterMachines } from "./capi/cluster-machines.ts";
 import { machineSources, servedPathIn } from "./capi/machine-sources.ts";
 import { PausedClusters } from "./capi/paused-clusters.ts";
 import { LEASE_RETRY_MS, LeaderLease } from "./lease.ts";
+import { directReservation } from "./machine-data/direct-reservation.ts";
 import { OwnMode } from "./machine-data/own-mode.ts";
 import { ControllerMetrics } from "./metrics.ts";
 import { NetworkImports } from "./network-imports.ts";
@@ -138,7 +139,7 @@ export class Controller {
             events,
             machines: this.#machines.caches,
             catalog: watched.catalog,
-            reserve: null,
+            reserve: directReservation(this.#machines),
             graceSeconds: settings.sweepGraceSeconds,
           });
     this.#pausedClusters = new PausedClusters({

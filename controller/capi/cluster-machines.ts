@@ -54,8 +54,8 @@ export interface ClusterMachinesOptions {
 /** The parts that give addresses to machines. What they doubt never stops the work for pods. */
 export class ClusterMachines {
   readonly caches: MachineCaches;
-  readonly #pools: Pools;
-  readonly #ledger: MachineLedger;
+  readonly pools: Pools;
+  readonly ledger: MachineLedger;
   readonly #claims: MachineClaims;
   readonly #poolsTask: PeriodicTask;
   readonly #tasks: readonly PeriodicTask[];
@@ -64,7 +64,7 @@ export class ClusterMachines {
     const { api, watched, idle, onDefinitions, onOwnerGone, onCluster, identity, log } = options;
     const { catalog, allocations, networks } = watched;
     const poolsChanged = () => this.definitionsChanged();
-    const machinesChanged = () => this.#pools.touchMachines();
+    const machinesChanged = () => this.pools.touchMachines();
     const defining = (pool: { readonly definition: unknown }) => {
       if (pool.definition !== null) onDefinitions();
       poolsChanged();
@@ -109,7 +109,7 @@ export class ClusterMachines {
       },
       log,
     );
-    this.#pools = new Pools({
+    this.pools = new Pools({
       ...{ api, allocations, networks, log },
       caches: this.caches,
       definitions: catalog,
@@ -121,12 +121,12 @@ export class ClusterMachines {
       watched.relist();
       this.caches.relist();
     };
-    this.#ledger = new MachineLedger({ api, identity, relist, log });
+    this.ledger = new MachineLedger({ api, identity, relist, log });
     this.#claims = new MachineClaims({
       ...options,
       caches: this.caches,
-      pools: this.#pools,
-      ledger: this.#ledger,
+      pools: this.pools,
+      ledger: this.ledger,
       definitions: catalog,
       onDue: () => claimsTask.trigger(),
     });
@@ -142,7 +142,7 @@ export class ClusterMachines {
       ...{ clock, log },
       what: "the address pools",
       intervalMs: POOLS_INTERVAL_MS,
-      work: (signal) => this.#pools.runPass(signal),
+      work: (signal) => this.pools.runPass(signal),
     });
     this.#tasks = [this.#poolsTask, claimsTask];
   }
@@ -163,32 +163,32 @@ export class ClusterMachines {
   }
 
   allocationSeen(object: IPAllocation): void {
-    this.#pools.touchAllocation(object);
+    this.pools.touchAllocation(object);
     this.#claims.allocationSeen(object);
   }
 
   allocationGone(object: IPAllocation): void {
-    this.#pools.touchAllocation(object);
+    this.pools.touchAllocation(object);
     this.#claims.allocationGone(object);
   }
 
   /** The state of the watch of the allocations. */
   allocationsState(state: ReflectorState): void {
-    this.#ledger.noteState(state);
+    this.ledger.noteState(state);
   }
 
   allocationsVersion(resourceVersion: string): void {
-    this.#ledger.noteVersion(resourceVersion);
+    this.ledger.noteVersion(resourceVersion);
   }
 
   stop(): Promise<void> {
-    this.#ledger.stop();
+    this.ledger.stop();
     return this.caches.stop();
   }
 
   /** A definition of a network or an IPNetwork has changed. */
   definitionsChanged(): void {
-    this.#pools.touchDefinitions();
+    this.pools.touchDefinitions();
     this.#poolsTask.trigger();
   }
 }

@@ -21,8 +21,7 @@ export interface DataPoolsOptions {
   readonly machines: Pick<MachineCaches, "claims" | "addresses" | "pools" | "metal3Pools">;
   /** Of a network's definition. */
   readonly dnsServersOf: (network: string) => readonly string[];
-  /** null: there is no other way than IPAddressClaims. */
-  readonly reserve: ReserveDirectly | null;
+  readonly reserve: ReserveDirectly;
 }
 
 const ADDRESS_POOL = { apiGroup: API_VERSION.replace(/\/.*$/, ""), kind: "AddressPool" };
@@ -47,7 +46,7 @@ export class DataPools {
     const pool = this.#servedPool(reference);
     if (!claims.missing) return this.#claimed(data, pool);
     const { reserve } = this.#options;
-    if (isAddressPool(pool) && reserve !== null) return reserve(data, pool.name);
+    if (isAddressPool(pool)) return reserve(data, pool.name);
     return failed(
       "PoolNotServed",
       `pool ${pool.name} is a ${pool.kind} of ${pool.apiGroup}, and Cluster API's IPAddressClaims are not served: name an AddressPool`,

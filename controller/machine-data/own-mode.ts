@@ -5,7 +5,7 @@
  *   data-world, data-caches      what the API server shows; work-queue: what is to be looked at
  *   machine-status, host-references   a Metal3Machine: its claim, its status, its host
  *   claim-indexing, template-indexes  a Metal3DataClaim: its index
- *   data-rendering, data-inputs, data-pools, secrets   a Metal3Data: its addresses and Secrets
+ *   data-rendering, data-inputs, data-pools, direct-reservation, secrets   a Metal3Data: its addresses and Secrets
  *   data-expiry, standing        data whose claim is gone
  *   template-status, computed-networks, data-status, data-bodies   what is written
  */
@@ -49,8 +49,7 @@ export interface OwnModeOptions {
   readonly api: KubeApi;
   readonly machines: MachineCaches;
   readonly catalog: Pick<DefinitionCatalog, "networks" | "definitionOf">;
-  /** null: there is no other way than IPAddressClaims. */
-  readonly reserve: ReserveDirectly | null;
+  readonly reserve: ReserveDirectly;
   readonly events: Pick<EventWriter, "warn">;
   readonly graceSeconds: number;
   /** Why nothing may be written now; null: it may. */

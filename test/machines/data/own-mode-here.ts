@@ -94,7 +94,7 @@ export class OwnModeHere {
       api: this.api,
       machines,
       catalog: { networks: () => [], definitionOf: () => null },
-      reserve: null,
+      reserve: async () => ({ kind: "waiting", reason: "WaitingForAddress", message: "no ledger here" }),
       events: new EventWriter({ api: this.api, component: "holdfast-controller", host: "here" }),
       graceSeconds,
       idle: () => this.idle,

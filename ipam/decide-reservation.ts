@@ -25,8 +25,13 @@ export type AddressRequest =
 interface SingleAddress {
   readonly kind: "single";
   readonly family: Family;
-  /** The addresses that may be given, reserved ones included. What the owner has already may lie outside. */
+  /**
+   * The addresses that may be given, reserved ones included. What was given to the owner before may lie outside; an
+   * address that it brought along may not.
+   */
   readonly within: IntervalSet;
+  /** Those of them that are given without a request. */
+  readonly automatic: IntervalSet;
   /** The only one that will do, unless the owner has one already; it may be cooling down. null: any. */
   readonly requested: RequestedAddress | null;
 }
@@ -43,7 +48,7 @@ const FAMILIES = [4, 6] as const;
 /** The definition that a request is decided by: of a single address, that part of the network alone. */
 export function definitionFor(definition: NetworkDefinition, request: AddressRequest): NetworkDefinition {
   if (request.kind !== "single") return definition;
-  const rangeSet = narrowedRangeSet(definition.rangeSets, request.family, request.within);
+  const rangeSet = narrowedRangeSet(definition.rangeSets, request.family, request);
   return {
     ...definition,
     rangeSets: rangeSet === null ? [] : [rangeSet],
@@ -61,7 +66,7 @@ export function decideReservation(question: ReservationQuestion): ReservationDec
   if (definition.rangeSets.length === 0)
     return { kind: "refuse", refusal: refuse("NETWORK_UNDEFINED", { network: definition.name }) };
   const own = held.filter(({ state, former }) => state === "bound" && !former);
-  const kept = request.kind === "single" ? lowestOf(own, request.family) : own;
+  const kept = request.kind === "single" ? lowestOf(own, request) : own;
   const slots = slotsOf(question, kept);
   if ("code" in slots) return { kind: "refuse", refusal: slots };
   return {
@@ -84,9 +89,10 @@ function slotsOf(question: ReservationQuestion, kept: readonly InterfaceAddress[
 }
 
 /** Of several that a race has left, every attempt names the same one. */
-function lowestOf(own: readonly HeldAddress[], family: Family): readonly HeldAddress[] {
+function lowestOf(own: readonly HeldAddress[], { family, within }: SingleAddress): readonly HeldAddress[] {
   return own
     .filter(({ address }) => address.family === family)
+    .filter(({ address, adopted }) => !adopted || within.contains(address.value))
     .sort((a, b) => compareAddresses(a.address, b.address))
     .slice(0, 1);
 }

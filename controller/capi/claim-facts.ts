@@ -85,13 +85,12 @@ export function wantOf(
   }
   const source = `spec.preallocations.${claim.name} of AddressPool ${view.name}`;
   const only = preallocated === null ? requested : { address: preallocated, prefixLength: null, source };
-  const within =
-    preallocated !== null ? alone(preallocated) : requested === null ? pool.usable : pool.requestable;
+  const within = preallocated === null ? pool.requestable : pool.requestable.union(alone(preallocated));
   const want: ReserveWant = {
     owner: ownerOfMachineClaim(claim),
     network: definition.name,
     definition,
-    request: { kind: "single", family, within, requested: only },
+    request: { kind: "single", family, within, automatic: pool.usable, requested: only },
   };
   return { want, isAny: only === null };
 }

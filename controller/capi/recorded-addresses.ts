@@ -14,7 +14,7 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import { addressOf } from "../../store/cluster/allocations/allocation-object.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
-import { ownerOfMachineClaim } from "./claim-facts.ts";
+import { type ClaimFailure, ownerOfMachineClaim } from "./claim-facts.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import type { MachineLedger } from "./machine-ledger.ts";
 
@@ -30,9 +30,7 @@ export interface Recorded {
 
 export type RecordedOutcome =
   | Recorded
-  | { readonly kind: "failed"; readonly reason: "AllocationFailed"; readonly message: string }
-  /** It cannot be said yet whose it is: its network has no definition. */
-  | { readonly kind: "unknown" }
+  | ({ readonly kind: "failed" } & ClaimFailure)
   | { readonly kind: "later"; readonly problem: string };
 
 export interface RecordedAddressesOptions {
@@ -67,7 +65,10 @@ export class RecordedAddresses {
     const former = known[0];
     const network = former?.spec.network ?? this.#networkOf(claim);
     const definition = network === null ? null : (definitions.definitionOf(network)?.definition ?? null);
-    if (network === null || definition === null) return { kind: "unknown" };
+    if (network === null || definition === null) {
+      const message = `IPAddress ${told.name} has ${formatAddress(address)} of network ${network ?? "unknown"}, which nothing defines now; create a NetworkAttachmentDefinition of it again`;
+      return { kind: "failed", reason: "PoolNotReady", message };
+    }
     const subnet = placeOf(definition.rangeSets, address)?.subnet;
     if (former === undefined && subnet === undefined) {
       const subnets = definition.rangeSets.map(describeRangeSet).join(", ");

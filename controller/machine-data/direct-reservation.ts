@@ -37,7 +37,13 @@ export function directReservation({ pools, ledger }: DirectReservationOptions): 
       owner,
       network,
       definition: pool.definition,
-      request: { kind: "single", family: pool.family, within: pool.usable, requested: null },
+      request: {
+        kind: "single",
+        family: pool.family,
+        within: pool.requestable,
+        automatic: pool.usable,
+        requested: null,
+      },
     });
     if (outcome.kind === "refused")
       return waiting("WaitingForAddress", failureOfRefusal(poolName, outcome.refusal).message);

@@ -76,20 +76,20 @@ export function placeOf(
 
 /**
  * The set from which one address of a part of a network is given: all subnets of a family as one set, without the
- * addresses outside the part. Reserved addresses of the part are allocated like the others. null: no subnet has the
- * family.
+ * addresses outside the part. Addresses that the network reserves may be given automatically there. null: no subnet
+ * has the family.
  */
 export function narrowedRangeSet(
   rangeSets: readonly RangeSet[],
   family: Family,
-  within: IntervalSet,
+  { within, automatic }: { readonly within: IntervalSet; readonly automatic: IntervalSet },
 ): RangeSet | null {
   const subnets = rangeSets.filter((set) => set.family === family).flatMap((set) => set.subnets);
   if (subnets.length === 0) return null;
   return makeRangeSet(
     subnets.map((subnet) => {
       const usable = subnet.usable.intersect(within);
-      return { ...subnet, usable, automatic: usable };
+      return { ...subnet, usable, automatic: usable.intersect(automatic) };
     }),
   );
 }

@@ -189,7 +189,7 @@ async function decide(
       address,
       prefixLength,
       state: object.status?.state === "Cooling" ? "cooling" : "bound",
-      adopted: false,
+      adopted: object.spec.adopted === true,
       former: succeedsHolder(holder, object.spec.owner),
     })),
     request,

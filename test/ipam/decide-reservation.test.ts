@@ -23,13 +23,23 @@ interface Given {
   readonly own?: readonly string[];
   /** What is Bound to an owner that this one succeeds. */
   readonly former?: readonly string[];
+  /** What it has Bound and brought along. */
+  readonly adopted?: readonly string[];
   readonly taken?: readonly string[];
   readonly seed?: string;
   readonly request: AddressRequest;
 }
 
 /** What is kept, and what the slots give when each takes its first candidate that nobody has; or the refusal's code. */
-function outcome({ bound = [], own = [], former = [], taken = [], seed, request }: Given): string {
+function outcome({
+  bound = [],
+  own = [],
+  former = [],
+  adopted = [],
+  taken = [],
+  seed,
+  request,
+}: Given): string {
   const definition = definitionFor(network, request);
   const pools = definition.rangeSets.map((set) => new Pool(set));
   const poolOf = (text: string) => {
@@ -39,7 +49,7 @@ function outcome({ bound = [], own = [], former = [], taken = [], seed, request 
     );
     return { pool: pool as Pool, value: address.value };
   };
-  for (const { pool, value } of [...bound, ...own, ...former, ...taken].map(poolOf))
+  for (const { pool, value } of [...bound, ...own, ...former, ...adopted, ...taken].map(poolOf))
     pool.allocate(value, { moveCursor: false });
   for (const { pool, value } of own.map(poolOf)) pool.release(value, 1_000, 0);
   const held = (texts: readonly string[], state: "bound" | "cooling") =>
@@ -52,6 +62,7 @@ function outcome({ bound = [], own = [], former = [], taken = [], seed, request 
         (text) => ({ ...parseInterfaceAddress(text), state: "bound", adopted: false, former: true }) as const,
       ),
       ...held(bound, "bound"),
+      ...held(adopted, "bound").map((one) => ({ ...one, adopted: true })),
       ...held(own, "cooling"),
     ],
     request,
@@ -141,7 +152,7 @@ function single(requested: string | null = null, { all = false } = {}): AddressR
     }),
   );
   const asked = requested === null ? null : parseRequestedAddress(requested, "the annotation");
-  return { kind: "single", family: 4, within, requested: asked };
+  return { kind: "single", family: 4, within, automatic: within, requested: asked };
 }
 
 describe("one address of a part of the network", () => {
@@ -159,6 +170,8 @@ describe("one address of a part of the network", () => {
       "10.0.0.3/29 +",
       "and before what is requested",
     ],
+    [{ adopted: ["10.0.0.3/29"], request: single() }, "10.0.0.3/29 +", "what it brought along"],
+    [{ adopted: ["10.0.0.2/29"], request: single() }, "+ 10.0.0.3", "unless that is outside"],
     [{ former: ["10.0.1.2/29"], request: single() }, "+ 10.0.1.2", "that of its former self"],
     [{ former: ["10.0.1.2/29"], own: ["10.0.0.3/29"], request: single() }, "+ 10.0.0.3", "its own before it"],
     [{ former: ["10.0.0.2/29"], request: single() }, "+ 10.0.0.3", "not where that is outside"],

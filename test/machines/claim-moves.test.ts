@@ -195,3 +195,33 @@ test("a network that recovers gives nothing to new claims, and records what mach
   await recovering("False");
   await capi.fulfilled("new");
 });
+
+test("a moved address outside of the pool is given up when its IPAddress is deleted, as the claim is told", async () => {
+  const { world, capi, heldBy } = await beginLan({ pool: { ranges: ["10.0.0.64/26"] } });
+  const claim = await capi.claim("m0", "lan", { annotations: { "cluster.x-k8s.io/paused": "" } });
+  await moved(capi, claim, await capi.readPool("lan"), "10.0.0.5");
+  await capi.editClaim("m0", { metadata: { annotations: null } });
+  expect((await capi.untilReady("m0", "AllocationFailed")).message).toContain("delete the IPAddress");
+  await capi.deleteAddress("m0");
+  await capi.untilReady("m0", "AddressAllocated");
+  const text = await capi.fulfilled("m0");
+  expect(text).not.toBe("10.0.0.5/24");
+  await until(async () => (await heldBy("m0")).includes("m0 10.0.0.5/24 Cooling"), "the release");
+  expect(await heldBy("m0")).toContain(`m0 ${text} Bound`);
+  await world.settled();
+});
+
+test("a network that nothing defines any more keeps what its claims have, and nothing else is given to them", async () => {
+  const { world, capi, held } = await beginLan();
+  await capi.claim("m0", "lan");
+  const text = await capi.fulfilled("m0");
+  await capi.untilReady("m0", "AddressAllocated");
+  await world.cluster.api.delete(
+    "/apis/k8s.cni.cncf.io/v1/namespaces/shop/network-attachment-definitions/blue",
+  );
+  await capi.claim("m1", "lan");
+  expect((await capi.untilReady("m1", "PoolNotReady")).message).toContain("NetworkNotFound");
+  await pause(2_500);
+  expect((await capi.ready("m0"))?.status).toBe("True");
+  expect(await held()).toEqual([`m0 ${text} Bound`]);
+});

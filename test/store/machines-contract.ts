@@ -25,7 +25,12 @@ function machine(name: string, options: MachineOptions = {}): ReserveWant {
   const owner: Owner = { kind: "addressClaim", uid, interface: "", namespace: "fleet", name };
   const within = IntervalSet.of(value(from), value(to));
   const asked = requested === undefined ? null : parseRequestedAddress(requested, "the annotation");
-  return { owner, network, definition, request: { kind: "single", family: 4, within, requested: asked } };
+  return {
+    owner,
+    network,
+    definition,
+    request: { kind: "single", family: 4, within, automatic: within, requested: asked },
+  };
 }
 
 /** The address, or the code of the refusal. */

@@ -14,6 +14,7 @@ import {
 import { dataBody, dataName, eventObject, indexInName, isDataOf } from "./data-bodies.ts";
 import { type DataStatus, failed, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
+import type { WorkQueue } from "./work-queue.ts";
 
 /** Names tried for one claim before the others get their turn. */
 const NAMES_PER_TURN = 64;
@@ -23,6 +24,7 @@ export interface ClaimIndexingOptions {
   readonly world: DataWorld;
   readonly status: DataStatus;
   readonly events: Pick<EventWriter, "warn">;
+  readonly queue: Pick<WorkQueue, "hasWaited">;
 }
 
 /** A claim's `status.renderedData` as it is durable, and the version to change it at. */
@@ -61,7 +63,8 @@ export class ClaimIndexing {
     if (template === undefined || template.deletionTimestamp !== null) {
       const which = `Metal3DataTemplate ${claim.namespace}/${claim.template.name}`;
       const message = template === undefined ? `${which} does not exist` : `${which} is being deleted`;
-      await status.writeClaim(claim, waiting("WaitingForTemplate", message));
+      if (this.#options.queue.hasWaited("claims", claim.key))
+        await status.writeClaim(claim, waiting("WaitingForTemplate", message));
       return false;
     }
     if (template.paused) return false;
@@ -117,7 +120,11 @@ export class ClaimIndexing {
       namespacedPath(DATA_CLAIMS_PATH, claim.namespace, claim.name),
       {
         metadata: { resourceVersion: claim.resourceVersion },
-        status: { renderedData: { name, namespace: claim.namespace }, errorMessage: null },
+        status: {
+          renderedData: { name, namespace: claim.namespace },
+          errorMessage: null,
+          conditions: conditionsWithIndex(claim),
+        },
       },
     );
     if (written.kind === "done") return { claim: projectDataClaim(written.object), index };
@@ -151,6 +158,12 @@ export class ClaimIndexing {
     await this.#fail(claim, message);
     return null;
   }
+}
+
+/** What the claim waited for is over. */
+function conditionsWithIndex({ conditions }: DataClaimView): unknown {
+  const others = conditions.filter(({ type }) => type !== "Ready");
+  return others.length === 0 ? null : others;
 }
 
 /** Whether a data object is of the template, and named as its index says. */

@@ -11,6 +11,7 @@ import type { DataPools } from "./data-pools.ts";
 import { type DataStatus, failed, type Held, type Progress, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 import type { Secrets, SecretText } from "./secrets.ts";
+import type { WorkQueue } from "./work-queue.ts";
 
 export interface DataRenderingOptions {
   readonly world: DataWorld;
@@ -18,6 +19,7 @@ export interface DataRenderingOptions {
   readonly secrets: Secrets;
   readonly status: DataStatus;
   readonly events: Pick<EventWriter, "warn">;
+  readonly queue: Pick<WorkQueue, "hasWaited">;
 }
 
 /** Renders data objects into their Secrets, and says in each object's status how far that is. */
@@ -44,6 +46,7 @@ export class DataRendering {
     if (progress.kind === "ready") this.#madeOf.set(data.uid, data.generation);
     // Secrets that were made stay, whatever becomes of their inputs.
     if (data.ready && progress.kind === "waiting") return false;
+    if (progress.kind === "waiting" && !this.#options.queue.hasWaited("datas", data.key)) return false;
     if (progress.kind === "failed") this.#warn(data, progress);
     await this.#options.status.writeData(data, progress);
     return progress.kind === "ready";

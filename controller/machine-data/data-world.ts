@@ -48,7 +48,7 @@ export class DataWorld {
     this.caches = new DataCaches(
       options.api,
       {
-        template: (item, previous) => this.#templateChanged((item ?? previous) as DataTemplateView),
+        template: (item, previous) => this.#templateChanged(item, previous),
         claim: (item, previous) => this.#claimChanged(item, previous),
         data: (item, previous) => this.#dataChanged(item, previous),
         metal3Machine: (item, previous) => this.#machineChanged(item, previous),
@@ -102,13 +102,24 @@ export class DataWorld {
     this.indexes.drop(`intent ${claimUid}`);
   }
 
-  #templateChanged({ key, namespace, name }: DataTemplateView): void {
+  #templateChanged(item: DataTemplateView | null, previous: DataTemplateView | undefined): void {
     const { queue, onTemplate } = this.#options;
+    const { key, namespace, name } = (item ?? previous) as DataTemplateView;
     onTemplate(key);
+    if (item !== null && previous !== undefined && this.#isSame(item, previous)) return;
     for (const claim of this.caches.claims.items.values())
       if (claim.namespace === namespace && claim.template.name === name) queue.mark("claims", claim.key);
     for (const data of this.caches.datas.items.values())
       if (data.namespace === namespace && data.template.name === name) queue.mark("datas", data.key);
+  }
+
+  /** Whether only its status is another. */
+  #isSame(item: DataTemplateView, previous: DataTemplateView): boolean {
+    return (
+      item.paused === previous.paused &&
+      item.deletionTimestamp === previous.deletionTimestamp &&
+      this.readTemplate(item).hash === this.readTemplate(previous).hash
+    );
   }
 
   #claimChanged(item: DataClaimView | null, previous: DataClaimView | undefined): void {

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from "node:util";
 import { cutMessage } from "../../ipam/claim-conditions.ts";
 import type { JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { problemOf } from "../../kube/answers.ts";
-import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { DATA_CLAIMS_PATH } from "../../kube/metal3.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
@@ -14,6 +13,7 @@ import { apiVersionAt, claimBody, isDataOf, PARTS, type Part, secretName } from 
 import type { DataStatus } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 import type { HostReferences } from "./host-references.ts";
+import type { WorkQueue } from "./work-queue.ts";
 
 /** Longest message of a condition in the older form, characters. */
 const OLD_MESSAGE_CHARS_MAX = 10_240;
@@ -23,7 +23,7 @@ export interface MachineStatusOptions {
   readonly world: DataWorld;
   readonly hosts: HostReferences;
   readonly status: DataStatus;
-  readonly events: Pick<EventWriter, "warn">;
+  readonly queue: Pick<WorkQueue, "hasWaited">;
 }
 
 /** The Secrets of a machine. */
@@ -62,8 +62,10 @@ export class MachineStatus {
     const told = wanted.condition.status === "True" ? await hosts.tell(machine, wanted.secrets) : null;
     if (told === "changed") return false;
     const conditions = told === null ? [wanted.condition] : [wanted.condition, told];
-    await this.#write(machine, wanted, conditions);
-    return conditions.every(({ status }) => status === "True");
+    const isSettled = conditions.every(({ status }) => status === "True");
+    if (isSettled || this.#options.queue.hasWaited("machines", machine.key))
+      await this.#write(machine, wanted, conditions);
+    return isSettled;
   }
 
   async #wanted(machine: Metal3MachineView): Promise<Wanted> {

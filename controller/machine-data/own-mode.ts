@@ -88,12 +88,13 @@ export class OwnMode {
     const { api, log, events, machines } = options;
     const graceMs = options.graceSeconds * 1_000;
     this.#owner = new KindOwner(api, log);
-    this.#queue = new WorkQueue(() => work.trigger());
+    this.#queue = new WorkQueue({ clock: api.clock, onMark: () => work.trigger() });
     const onTemplate = (key: string) => this.#templates.touch(key);
     const world = new DataWorld({ api, clusters: machines.clusters, queue: this.#queue, onTemplate, log });
     this.#world = world;
     const status = new DataStatus(api, log);
-    const shared = { api, world, status, events };
+    const queue = this.#queue;
+    const shared = { api, world, status, events, queue };
     this.#secrets = new Secrets(api);
     this.#hosts = new HostReferences({ api, world, graceMs });
     this.#machines = new MachineStatus({ ...shared, hosts: this.#hosts });
@@ -186,7 +187,8 @@ export class OwnMode {
         return;
       }
       try {
-        if (!(await this.#settle(stage, key))) this.#queue.wait(stage, key);
+        if (await this.#settle(stage, key)) this.#queue.settled(stage, key);
+        else this.#queue.wait(stage, key);
       } catch (error) {
         if (!(error instanceof ApiAway)) throw error;
         this.#options.log.warn({ [stage]: key, problem: error.message }, "not settled; it comes again");

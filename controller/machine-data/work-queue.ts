@@ -1,31 +1,40 @@
+import type { Clock } from "../../platform/time.ts";
+
 /** What is settled one object after the other, in the order in which one kind's work leads to the next's. */
 export const STAGES = ["machines", "claims", "datas"] as const;
 export type Stage = (typeof STAGES)[number];
 
-type KeysByStage = Readonly<Record<Stage, Set<string>>>;
+/** What an object waits for is told after this time, ms: most wait only for what is about to be written. */
+const PATIENCE_MS = 3_000;
+
+export interface WorkQueueOptions {
+  readonly clock: Pick<Clock, "monotonicMs">;
+  /** There is something to do. */
+  readonly onMark: () => void;
+}
 
 /** Keys (`namespace/name`) of objects to look at: those that changed, and those that wait for something. */
 export class WorkQueue {
-  readonly #dirty = emptyKeys();
-  readonly #unsettled = emptyKeys();
-  readonly #onMark: () => void;
+  readonly #options: WorkQueueOptions;
+  readonly #dirty: Readonly<Record<Stage, Set<string>>>;
+  /** Since when each has waited, ms. */
+  readonly #waiting: Readonly<Record<Stage, Map<string, number>>>;
 
-  constructor(onMark: () => void) {
-    this.#onMark = onMark;
+  constructor(options: WorkQueueOptions) {
+    this.#options = options;
+    this.#dirty = { machines: new Set(), claims: new Set(), datas: new Set() };
+    this.#waiting = { machines: new Map(), claims: new Map(), datas: new Map() };
   }
 
   /** Something that the object depends on has changed. */
   mark(stage: Stage, key: string): void {
     this.#dirty[stage].add(key);
-    this.#onMark();
+    this.#options.onMark();
   }
 
   /** Objects that wait are looked at again. */
   retry(): void {
-    for (const stage of STAGES) {
-      for (const key of this.#unsettled[stage]) this.#dirty[stage].add(key);
-      this.#unsettled[stage].clear();
-    }
+    for (const stage of STAGES) for (const key of this.#waiting[stage].keys()) this.#dirty[stage].add(key);
   }
 
   /** The keys to look at now; they are not dirty any more. */
@@ -35,20 +44,23 @@ export class WorkQueue {
     return keys;
   }
 
+  /** Nothing is left to do for the object until something changes. */
+  settled(stage: Stage, key: string): void {
+    this.#waiting[stage].delete(key);
+  }
+
   /** The object waits for something: it is looked at again in the next pass. */
   wait(stage: Stage, key: string): void {
-    this.#unsettled[stage].add(key);
+    if (!this.#waiting[stage].has(key)) this.#waiting[stage].set(key, this.#options.clock.monotonicMs());
+  }
+
+  /** Whether it has waited so long that it should say what for. */
+  hasWaited(stage: Stage, key: string): boolean {
+    const sinceMs = this.#waiting[stage].get(key);
+    return sinceMs !== undefined && this.#options.clock.monotonicMs() - sinceMs >= PATIENCE_MS;
   }
 
   get isEmpty(): boolean {
     return STAGES.every((stage) => this.#dirty[stage].size === 0);
   }
-
-  get hasWaiting(): boolean {
-    return STAGES.some((stage) => this.#unsettled[stage].size > 0);
-  }
-}
-
-function emptyKeys(): KeysByStage {
-  return { machines: new Set(), claims: new Set(), datas: new Set() };
 }

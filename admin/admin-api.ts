@@ -40,6 +40,50 @@ export interface ReleaseWant {
   readonly force: boolean;
 }
 
+/** A cluster of Cluster API whose machines are gone from here. */
+export interface ReleaseMovedWant {
+  readonly cluster: { readonly namespace: string; readonly name: string };
+  /** Also while the Cluster is here, and where nothing serves the kind of its machines' claims any more. */
+  readonly force: boolean;
+  /** Only tells what would be released. */
+  readonly dryRun: boolean;
+}
+
+export interface MovedAddress {
+  readonly network: string;
+  readonly address: string;
+  readonly holder: string;
+  /** Why it is kept. */
+  readonly why?: string;
+}
+
+export interface ReleasedCluster {
+  readonly released: readonly MovedAddress[];
+  readonly kept: readonly MovedAddress[];
+}
+
+export interface OwnersQuestion {
+  readonly address: Address;
+  readonly network: string | undefined;
+}
+
+/** An object on the way from a machine's claim to its cluster. `not-read`: its kind is not known, or may not be read. */
+export interface OwnerLink {
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly state: "there" | "gone" | "not-read" | "to-come";
+}
+
+/** The owners of a machine's address: its claim first, then each one's owner. */
+export interface OwnerChain {
+  readonly network: string;
+  readonly address: string;
+  /** `namespace/name`; null: none. */
+  readonly cluster: string | null;
+  readonly owners: readonly OwnerLink[];
+}
+
 /** A network with fields that only a cluster has. */
 export interface NetworkWithClaims extends NetworkView {
   /** Whether the addresses from before Holdfast are recorded; none is allocated before. Absent: not known here. */
@@ -116,9 +160,13 @@ export interface NodeAdminApi extends AdminApi {
   rebuild(backup: string | null, replace: boolean): Promise<void>;
 }
 
-/** What only a cluster answers: there a network has an owner. */
+/** What only a cluster answers: there a network has an owner, and machines have addresses. */
 export interface ClusterAdminApi extends AdminApi {
   readonly kind: "cluster";
   /** Moves a network to another namespace, or to the administrators (NODES_OWN); its allocations stay. */
   moveNetwork(network: string, owner: string): Promise<MovedNetwork>;
+  /** Releases what is held for the machines of a cluster that moved to another management cluster. */
+  releaseMoved(want: ReleaseMovedWant): Promise<ReleasedCluster>;
+  /** Of machines that hold the address, on each network; none: it is no machine's. */
+  ownersOf(question: OwnersQuestion): Promise<readonly OwnerChain[]>;
 }

@@ -8,8 +8,10 @@ import type {
   CheckReport,
   DeletedClaim,
   NetworkWithClaims,
+  OwnerChain,
   PastPeriod,
   Released,
+  ReleasedCluster,
 } from "./admin-api.ts";
 
 interface Items<Item> {
@@ -30,12 +32,14 @@ export interface Answers {
     readonly "/v1/history": Items<PastPeriod>;
     readonly "/v1/identity": IdentityAnswer;
     readonly "/v1/check": CheckReport;
+    readonly "/v1/owners": Items<OwnerChain>;
     readonly "/v1/version": { readonly version: string };
     /** Whether the state is reliable about which containers run. */
     readonly "/v1/rebuild": { readonly comparable: boolean };
   };
   readonly POST: {
     readonly "/v1/release": Released;
+    readonly "/v1/release-moved": ReleasedCluster;
     readonly "/v1/import": ImportReport;
     readonly "/v1/apply": Results;
     readonly "/v1/delete": Results;

@@ -5,7 +5,13 @@ import { isNamespaceName } from "../kube/object-names.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";
-import type { ClaimFilter, HistoryFilter, ReleaseWant } from "./admin-api.ts";
+import type {
+  ClaimFilter,
+  HistoryFilter,
+  OwnersQuestion,
+  ReleaseMovedWant,
+  ReleaseWant,
+} from "./admin-api.ts";
 import { GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 
 /** A request that has not been validated. The readers below throw RefusalError REQUEST_INVALID. */
@@ -16,7 +22,7 @@ export interface AdminRequest {
   readonly body: unknown;
 }
 
-const ALLOCATION_KEYS = ["network", "address", "pod", "claim", "vm", "node", "limit", "continue"];
+const ALLOCATION_KEYS = ["network", "address", "pod", "claim", "cluster", "vm", "node", "limit", "continue"];
 
 export function readNothing({ query }: AdminRequest): void {
   readQuery(query, []);
@@ -63,6 +69,22 @@ export function readRelease({ query, body }: AdminRequest): ReleaseWant {
   if (typeof network !== "string") invalid("network", network, "expected the name of a network");
   if (typeof force !== "boolean") invalid("force", force, "expected true or false");
   return { network, address: readAddress("address", address), force };
+}
+
+export function readReleaseMoved({ query, body }: AdminRequest): ReleaseMovedWant {
+  readQuery(query, []);
+  const { cluster, force = false, dryRun = false } = readBody(body, ["cluster", "force", "dryRun"]);
+  const [namespace = "", name = "", ...rest] = typeof cluster === "string" ? cluster.split("/") : [];
+  if (!isNamespaceName(namespace) || name === "" || rest.length > 0)
+    invalid("cluster", cluster, "expected a cluster of Cluster API as namespace/name");
+  if (typeof force !== "boolean") invalid("force", force, "expected true or false");
+  if (typeof dryRun !== "boolean") invalid("dryRun", dryRun, "expected true or false");
+  return { cluster: { namespace, name }, force, dryRun };
+}
+
+export function readOwnersQuestion({ query }: AdminRequest): OwnersQuestion {
+  const { address, network } = readQuery(query, ["address", "network"]);
+  return { address: readAddress("address", address), network };
 }
 
 export function readImport({ query, body }: AdminRequest): ImportRequest {

@@ -2,7 +2,7 @@ import { readIdentityQuery } from "../identity/query.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AdminApi, CheckReport, ClusterAdminApi, NetworkWithClaims, NodeAdminApi } from "./admin-api.ts";
 import type { Answers, Method, PathOf } from "./answers.ts";
-import { CLUSTER_ONLY, NODE_ONLY, USE_KUBECTL } from "./elsewhere.ts";
+import { CLUSTER_ONLY, MACHINES_ONLY, NODE_ONLY, USE_KUBECTL } from "./elsewhere.ts";
 import {
   type AdminRequest,
   readAllocationQuery,
@@ -16,8 +16,10 @@ import {
   readNewOwner,
   readNothing,
   readObjects,
+  readOwnersQuestion,
   readRebuild,
   readRelease,
+  readReleaseMoved,
 } from "./inputs.ts";
 
 /** Reads a request and resolves with the body of the answer. Rejects with RefusalError and errors of the call. */
@@ -91,6 +93,12 @@ const TABLE = [
 
   onlyCluster(CLUSTER_ONLY, "POST", "/v1/networks/:name", readNewOwner, (api, { network, owner }) =>
     api.moveNetwork(network, owner),
+  ),
+  onlyCluster(MACHINES_ONLY, "GET", "/v1/owners", readOwnersQuestion, async (api, question) => ({
+    items: await api.ownersOf(question),
+  })),
+  onlyCluster(MACHINES_ONLY, "POST", "/v1/release-moved", readReleaseMoved, (api, want) =>
+    api.releaseMoved(want),
   ),
 ];
 

@@ -1,6 +1,5 @@
-import { describeOwner } from "../ipam/owner.ts";
 import type { AllocationView } from "../store/records.ts";
-import { distinct, podName, shortHolder, usersOf } from "./holder.ts";
+import { distinct, fullHolder, podName, shortHolder, usersOf } from "./holder.ts";
 import { formatAge } from "./human.ts";
 import type { Column } from "./table.ts";
 
@@ -10,7 +9,7 @@ export function allocationColumns(nowMs: number): Column<AllocationView>[] {
     { header: "NETWORK", cell: ({ network }) => network },
     { header: "ADDRESS", cell: ({ address }) => address },
     { header: "HOLDER", only: "table", cell: ({ owner }) => shortHolder(owner) },
-    { header: "HOLDER", only: "wide", cell: ({ owner }) => describeOwner(owner) },
+    { header: "HOLDER", only: "wide", cell: ({ owner }) => fullHolder(owner) },
     { header: "VM", cell: ({ vm }) => vm?.name ?? "" },
     { header: "USED BY", only: "table", cell: ({ owner, attachments }) => usersOf(owner, attachments) },
     {

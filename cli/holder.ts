@@ -1,4 +1,4 @@
-import { describeOwner, type Owner } from "../ipam/owner.ts";
+import { describeOwner, isPreallocation, type Owner } from "../ipam/owner.ts";
 import type { AttachmentView, PodIdentity } from "../store/records.ts";
 
 /** Enough of a container ID to find it: as long as docker and crictl show. */
@@ -8,9 +8,16 @@ export function shortContainerId(id: string): string {
   return id.length <= CONTAINER_ID_CHARS + 1 ? id : `${id.slice(0, CONTAINER_ID_CHARS)}…`;
 }
 
-/** `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9c21b07de… (eth0)`. */
+/** `claim default/vm1`, `pod shop/web-0 (net1)`, `container 3fa9c21b07de… (eth0)`, `machine claim metal/m0`. */
 export function shortHolder(owner: Owner): string {
-  return describeOwner({ ...owner, uid: shortContainerId(owner.uid) });
+  const text = describeOwner({ ...owner, uid: shortContainerId(owner.uid) });
+  return isPreallocation(owner) ? `${text} (to come)` : text;
+}
+
+/** The same in full, with a machine's cluster. */
+export function fullHolder(owner: Owner): string {
+  const text = isPreallocation(owner) ? `${describeOwner(owner)} (to come)` : describeOwner(owner);
+  return owner.cluster ? `${text} of cluster ${owner.namespace}/${owner.cluster}` : text;
 }
 
 export function podName(pod: PodIdentity): string {

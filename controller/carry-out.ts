@@ -1,8 +1,8 @@
 import { decideFresh, type RememberedFacts } from "../claims/reasons/fresh-facts.ts";
-import { machinePaths } from "../claims/reasons/fresh-machine-facts.ts";
 import { judge } from "../claims/reasons/relations.ts";
 import type { Rules, Verdict } from "../claims/reasons/verdict.ts";
 import { RefusalError } from "../ipam/refusals.ts";
+import { machinePaths } from "../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import type { IPAllocation } from "../kube/objects.ts";
@@ -75,9 +75,11 @@ async function changeFor(
   if (identityOf(object.metadata, fresh) !== seen) return CHANGED;
   switch (fresh.kind) {
     case "release": {
-      const at = `${object.spec.owner.namespace}/${object.spec.owner.name}`;
-      const paths = machinePaths(context.machines, "ipaddresses", at);
-      const believed = context.machines.addressAt(at);
+      const { owner } = object.spec;
+      const at = `${owner.namespace}/${owner.name}`;
+      const { machines } = context;
+      const paths = machinePaths("ipaddresses", owner, machines.servedPath("ipaddresses"));
+      const believed = machines.addressAt(at);
       const withdrawn = await withdrawMachineAddress(context.api, object, { paths, believed });
       if (withdrawn === "gone") return { kind: "cool" };
       const problem = `IPAddress ${at} was written meanwhile`;

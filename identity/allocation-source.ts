@@ -1,3 +1,4 @@
+import { isMachine } from "../ipam/owner.ts";
 import { sameAddress } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { invalid } from "../platform/api-query.ts";
@@ -60,13 +61,17 @@ export function matchingHolding(
   );
 }
 
-/** The holdings of the one network that has the address. A cooling address counts only if it is bound on no network. */
+/**
+ * The holdings of the one network that has the address. A cooling address counts only if it is bound on no network, and
+ * a machine's address is nobody's: machines are no guests of a node.
+ */
 export function ofOneNetwork(
   question: Extract<IdentityQuestion, { kind: "address" }>,
   found: readonly Holding[],
 ): Holding[] {
-  const bound = found.filter(({ state }) => state === "Bound");
-  const counting = bound.length > 0 ? bound : found;
+  const guests = found.filter(({ owner }) => !isMachine(owner.kind));
+  const bound = guests.filter(({ state }) => state === "Bound");
+  const counting = bound.length > 0 ? bound : guests;
   if (counting.length === 0) throw nobody(question, false);
   const network = onlyNetwork(
     question.address,

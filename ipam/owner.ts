@@ -161,6 +161,11 @@ export function describeOwner(owner: Owner): string {
   return OWNER_KINDS[owner.kind].say.replace(/\{(\w+)\}/g, (_, name: keyof Owner) => owner[name] ?? "");
 }
 
+/** Whether a kind of owner is a machine's: outside Holdfast's nodes, so that no guest of theirs is behind its address. */
+export function isMachine(kind: OwnerKind): boolean {
+  return OWNER_KINDS[kind].endsWith === "object";
+}
+
 /** Names of the kinds of which something holds. */
 export function kindsThat(
   holds: (row: OwnerKindRow) => boolean,

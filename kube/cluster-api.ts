@@ -1,5 +1,7 @@
 /** The resources of Cluster API that machines' addresses are about, as on the wire. */
 
+import { namespacedPath } from "./objects.ts";
+
 export const CAPI_IPAM_GROUP = "ipam.cluster.x-k8s.io";
 export const CAPI_GROUP = "cluster.x-k8s.io";
 /** The versions that are read and written, the preferred one first. */
@@ -13,6 +15,24 @@ export const CLUSTER_NAME_LABEL = `${CAPI_GROUP}/cluster-name`;
 export function capiPaths(group: string, plural: string): readonly [string, ...string[]] {
   const [first, ...others] = CAPI_VERSIONS.map((version) => `/apis/${group}/${version}/${plural}`);
   return [first as string, ...others];
+}
+
+/** The kinds that tell about machines and their addresses. */
+export type MachineResource = "ipaddressclaims" | "ipaddresses" | "clusters";
+
+/**
+ * The paths of an object in every version. `served`: the collection's path in the version that is known to be served,
+ * which comes first; null: not known.
+ */
+export function machinePaths(
+  resource: MachineResource,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  served: string | null = null,
+): readonly [string, ...string[]] {
+  const all = capiPaths(resource === "clusters" ? CAPI_GROUP : CAPI_IPAM_GROUP, resource);
+  const first = served ?? all[0];
+  const path = (collection: string) => namespacedPath(collection, namespace, name);
+  return [path(first), ...all.filter((one) => one !== first).map(path)];
 }
 
 /** Metal3Data: of a machine whose addresses may need no claim. */

@@ -86,7 +86,10 @@ export interface AllocationFilter {
   readonly address?: Address | undefined;
   /** `namespace/name`, or a bare name, which matches in any namespace. */
   readonly pod?: string | undefined;
+  /** An IPAMClaim, or an IPAddressClaim of Cluster API. */
   readonly claim?: string | undefined;
+  /** Cluster API's cluster of a machine. */
+  readonly cluster?: string | undefined;
   readonly vm?: string | undefined;
   readonly node?: string | undefined;
   /** Container ID. */

@@ -10,7 +10,7 @@ import {
   type WatchEnd,
   type WatchRequest,
 } from "../../kube/kube-api.ts";
-import { CLAIMS_PATH, WHEREABOUTS_POOLS_PATH } from "../../kube/objects.ts";
+import { ADDRESS_POOLS_PATH, CLAIMS_PATH, WHEREABOUTS_POOLS_PATH } from "../../kube/objects.ts";
 import type { Clock } from "../../platform/time.ts";
 import {
   away,
@@ -27,7 +27,19 @@ const UNAUTHORIZED = 401;
 const FORBIDDEN = 403;
 const NOT_FOUND = 404;
 /** Resources that Holdfast works without. */
-const OPTIONAL_PATHS: readonly string[] = [CLAIMS_PATH, UDNS_PATH, CUDNS_PATH, WHEREABOUTS_POOLS_PATH];
+const OPTIONAL_PATHS: readonly string[] = [
+  CLAIMS_PATH,
+  UDNS_PATH,
+  CUDNS_PATH,
+  WHEREABOUTS_POOLS_PATH,
+  ADDRESS_POOLS_PATH,
+];
+/** Those of Cluster API and its providers, in any version. */
+const CAPI_PATH = /^\/apis\/([a-z0-9-]+\.)*cluster\.x-k8s\.io\//;
+
+function isOptional(path: string): boolean {
+  return OPTIONAL_PATHS.includes(path) || CAPI_PATH.test(path);
+}
 
 export interface AskingOptions {
   /** For messages. */
@@ -56,7 +68,8 @@ export class AskingApi implements KubeApi {
     });
     const { status, body } = answer;
     if (status === FORBIDDEN) throw forbidden(request.path, body?.message ?? "403");
-    if (status === NOT_FOUND && !isAbsent(answer, request.path)) throw unknownResource(request.path);
+    if (status === NOT_FOUND && !isAbsent(answer, request.path) && !CAPI_PATH.test(request.path))
+      throw unknownResource(request.path);
     return answer;
   }
 
@@ -71,8 +84,7 @@ export class AskingApi implements KubeApi {
     };
     try {
       const answer = await this.#api.list({ ...request, each, signal: silence.signal });
-      if (answer.kind === "missing" && !OPTIONAL_PATHS.includes(request.path))
-        throw unknownResource(request.path);
+      if (answer.kind === "missing" && !isOptional(request.path)) throw unknownResource(request.path);
       return answer;
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;

@@ -5,6 +5,7 @@ import type { Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
+import { KeptForMoved } from "./check-machines.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 
@@ -29,7 +30,7 @@ const WHY: Readonly<Record<Extract<Verdict, { kind: "release" | "repair" | "repo
 
 /** I3: every allocation has a living reason, and claims that cannot be deleted do not keep unused addresses. */
 export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
-  const { allocations, claims, pods, nodes, catalog } = snapshot;
+  const { allocations, claims, pods, nodes, catalog, machines } = snapshot;
   const facts = cachedFacts({
     allocations: { items: allocations, known: true },
     claims: { items: claims.items, known: claims.complete },
@@ -37,7 +38,7 @@ export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     nodes: { items: new Map([...nodes].map((name) => [name, { unreachable: false }])), known: true },
     stoppedPods: { has: () => false },
     catalog,
-    machines: null,
+    machines,
   });
   const rules: Rules = {
     graceSeconds: 0,
@@ -47,13 +48,15 @@ export function checkReasons(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     cooldownSeconds: (network) => catalog.definitionOf(network)?.definition.cooldownSeconds ?? 0,
   };
   const findings: Finding[] = [];
+  const kept = new KeptForMoved();
   for (const one of allocations.values()) {
     const { object } = one;
     const verdict = judge(one, facts, rules);
+    kept.note(object, verdict, (cluster) => machines?.clusters.items.has(cluster) === true);
     const finding = findingOf(object, verdict);
     if (finding !== null && grace.isOver(object.status?.since)) findings.push(finding);
   }
-  return [...findings, ...stuckClaims(snapshot, facts, grace)];
+  return [...findings, ...kept.findings, ...stuckClaims(snapshot, facts, grace)];
 }
 
 function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {

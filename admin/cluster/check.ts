@@ -4,6 +4,7 @@ import { sleep } from "../../platform/time.ts";
 import { checkDefinitions } from "../../store/cluster/check-definitions.ts";
 import type { CheckReport } from "../admin-api.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
+import { checkMachines } from "./check-machines.ts";
 import { checkNames } from "./check-names.ts";
 import {
   checkBroken,
@@ -59,6 +60,7 @@ function judgeSnapshot(
     ...checkNames(snapshot),
     ...checkClaims(snapshot, grace),
     ...checkPods(snapshot, grace),
+    ...checkMachines(snapshot, grace),
     ...checkReasons(snapshot, grace),
     ...checkCounts(snapshot, views),
     ...checkImports(snapshot, grace),

@@ -4,8 +4,9 @@
  *   main             the entry of the bundle that the command line loads
  *   cluster-admin    the AdminApi; cluster-identity: who is behind an address
  *   asking-api, cluster-problem   the API server, and why it does not answer
- *   snapshot         lists and reads; network-views, udn-networks, history: what they show
+ *   snapshot, machine-snapshot   lists and reads; network-views, udn-networks, history: what they show
  *   check            all checks; check-*: one kind of finding each; grace: what is too young to be reported
+ *   release-moved, owner-chain   machines of Cluster API
  *   import-report    what an import would take over, or took
  */
 
@@ -29,7 +30,11 @@ import type {
   ClusterAdminApi,
   HistoryFilter,
   NetworkWithClaims,
+  OwnerChain,
+  OwnersQuestion,
   PastPeriod,
+  ReleasedCluster,
+  ReleaseMovedWant,
   ReleaseWant,
 } from "../admin-api.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
@@ -37,6 +42,8 @@ import { identityInCluster } from "./cluster-identity.ts";
 import { clusterHistory } from "./history.ts";
 import { importCluster } from "./import-report.ts";
 import { clusterNetworks } from "./network-views.ts";
+import { ownerChains } from "./owner-chain.ts";
+import { releaseMoved } from "./release-moved.ts";
 import { listObjects, readAllocations, readDefinitions } from "./snapshot.ts";
 import { udnNetworks } from "./udn-networks.ts";
 
@@ -44,6 +51,8 @@ import { udnNetworks } from "./udn-networks.ts";
 const GRACE_SECONDS_DEFAULT = 120;
 /** For a release when there is no limit, ms. */
 const RELEASE_MS_MAX = 600_000;
+/** For the owners of a machine's address, ms. */
+const OWNERS_MS_MAX = 30_000;
 /** For moving a network to another namespace, ms. */
 const MOVE_MS_MAX = 30_000;
 
@@ -121,6 +130,18 @@ export class ClusterAdmin implements ClusterAdminApi {
       api,
       podState: (pod) => pods.stateOf(pod, deadlineMs),
     });
+  }
+
+  releaseMoved(want: ReleaseMovedWant): Promise<ReleasedCluster> {
+    return releaseMoved(this.#api, want, this.#api.clock.monotonicMs() + RELEASE_MS_MAX);
+  }
+
+  ownersOf(question: OwnersQuestion): Promise<OwnerChain[]> {
+    return ownerChains(
+      this.#api,
+      question,
+      this.#api.clock.monotonicMs() + (this.#silenceMs || OWNERS_MS_MAX),
+    );
   }
 
   /** host-local's folders are on the nodes: a request with `dataDir` is for a daemon. */

@@ -9,6 +9,8 @@ import {
   projectAllocation,
 } from "../../claims/reasons/caches.ts";
 import { claimFact, type SweptPod, sweptPod } from "../../claims/reasons/fact-views.ts";
+import type { MachineSources } from "../../claims/reasons/machine-facts.ts";
+import { isMachine } from "../../ipam/owner.ts";
 import { type KubeApi, ListRefused } from "../../kube/kube-api.ts";
 import {
   ADDRESS_POOLS_PATH,
@@ -27,7 +29,9 @@ import { projectClaim } from "../../kube/views/claim-view.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { readPool, type WhereaboutsPool } from "../../kube/views/whereabouts.ts";
+import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
+import { readMachines } from "./machine-snapshot.ts";
 
 /** The networks of the cluster. */
 export interface Definitions {
@@ -51,6 +55,8 @@ export interface ClusterSnapshot extends Definitions {
   readonly claims: Readable<ClaimViewWithFact>;
   readonly pods: Readable<SnapshotPod>;
   readonly nodes: ReadonlySet<string>;
+  /** Machines of Cluster API; null: nothing here is held for any. */
+  readonly machines: MachineSources | null;
   /** whereabouts' IPPools; a string tells why one cannot be read. */
   readonly pools: readonly (WhereaboutsPool | string)[];
 }
@@ -73,11 +79,14 @@ export async function readSnapshot(api: KubeApi): Promise<ClusterSnapshot> {
     readNodes(api),
     ifPermitted(() => readPools(api)),
   ]);
+  const isMachines = ({ spec }: IPAllocation) =>
+    spec?.owner !== undefined && isMachine(fromAllocationOwner(spec.owner).kind);
   return {
     ...definitions,
     claims,
     pods,
     pools,
+    machines: allocations.some(isMachines) ? await readMachines(api, definitions.networks) : null,
     allocations: new Map(allocations.map((object) => [object.metadata.name, projectAllocation(object)])),
     nodes,
   };

@@ -1,5 +1,5 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
-import { CAPI_GROUP, CAPI_IPAM_GROUP, capiPaths, METAL3_DATA_PATHS } from "../../kube/cluster-api.ts";
+import { type MachineResource, METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ADDRESS_POOLS_PATH, NAMESPACES_PATH, namespacedPath, objectPath } from "../../kube/objects.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
@@ -13,13 +13,7 @@ import type { NextFlight } from "../../platform/next-flight.ts";
 import { readNetworkObject } from "../network-object.ts";
 import { type Found, type MachineFacts, type NamespaceFact, UNKNOWN } from "./facts.ts";
 import { listFacts, readFact } from "./fresh-read.ts";
-import {
-  addressPoolFact,
-  type MachineMemory,
-  type MachineResource,
-  machineAddressFact,
-  pausedIn,
-} from "./machine-facts.ts";
+import { addressPoolFact, type MachineMemory, machineAddressFact, pausedIn } from "./machine-facts.ts";
 
 /** Answers a question if it was read already, and has it read otherwise. */
 export type Ask = <F>(question: string, read: () => Promise<Found<F>>) => Found<F>;
@@ -34,20 +28,26 @@ interface FreshMachines {
 /** Machines' facts from quorum reads alone, each of which begins after it is asked for. */
 export function freshMachineFacts({ api, machines, sharedReads }: FreshMachines, ask: Ask): MachineFacts {
   const askShared: Ask = (question, read) => ask(question, () => sharedReads.run(question, read));
-  const capi = <F>(resource: MachineResource, at: string, project: (object: unknown) => F) =>
-    ask(`${resource} ${at}`, () => readFact(api, machinePaths(machines, resource, at), project));
+  const read = <F>(
+    resource: MachineResource,
+    at: { readonly namespace: string; readonly name: string },
+    project: (object: unknown) => F,
+  ) => readFact(api, machinePaths(resource, at, machines.servedPath(resource)), project);
   return {
-    addressClaim: (namespace, name) => capi("ipaddressclaims", `${namespace}/${name}`, projectMachineClaim),
-    machineAddress: (namespace, name) =>
-      capi("ipaddresses", `${namespace}/${name}`, (object) =>
-        machineAddressFact(projectMachineAddress(object)),
+    addressClaim: (namespace, name) =>
+      ask(`claim of Cluster API ${namespace}/${name}`, () =>
+        read("ipaddressclaims", { namespace, name }, projectMachineClaim),
       ),
-    cluster: (namespace, name) => {
-      const at = `${namespace}/${name}`;
-      return askShared(`clusters ${at}`, () =>
-        readFact(api, machinePaths(machines, "clusters", at), projectCapiCluster),
-      );
-    },
+    machineAddress: (namespace, name) =>
+      ask(`IPAddress ${namespace}/${name}`, () =>
+        read("ipaddresses", { namespace, name }, (object) =>
+          machineAddressFact(projectMachineAddress(object)),
+        ),
+      ),
+    cluster: (namespace, name) =>
+      askShared(`cluster ${namespace}/${name}`, () =>
+        read("clusters", { namespace, name }, projectCapiCluster),
+      ),
     machineData: (namespace, name) =>
       ask(`data ${namespace}/${name}`, () => {
         const paths = METAL3_DATA_PATHS.map((path) => namespacedPath(path, namespace, name));
@@ -70,19 +70,6 @@ export function freshMachineFacts({ api, machines, sharedReads }: FreshMachines,
         }
       }),
   };
-}
-
-/** The paths of an object of Cluster API in every version, the served one first. `at`: its `namespace/name`. */
-export function machinePaths(
-  { servedPath }: Pick<MachineMemory, "servedPath">,
-  resource: MachineResource,
-  at: string,
-): readonly [string, ...string[]] {
-  const [namespace = "", name = ""] = at.split("/");
-  const all = capiPaths(resource === "clusters" ? CAPI_GROUP : CAPI_IPAM_GROUP, resource);
-  const served = servedPath(resource) ?? all[0];
-  const path = (collection: string) => namespacedPath(collection, namespace, name);
-  return [path(served), ...all.filter((one) => one !== served).map(path)];
 }
 
 /** A namespace, by a quorum read. */

@@ -1,4 +1,5 @@
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import type { MachineResource } from "../../kube/cluster-api.ts";
 import type { IPNetwork } from "../../kube/objects.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type {
@@ -18,9 +19,6 @@ import {
   present,
   UNKNOWN,
 } from "./facts.ts";
-
-/** The kinds of Cluster API that machines' facts are read from. */
-export type MachineResource = "ipaddressclaims" | "ipaddresses" | "clusters";
 
 /** What the controller remembers of machines, and no object tells. */
 export interface MachineMemory {

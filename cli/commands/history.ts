@@ -1,11 +1,10 @@
 import type { Command } from "commander";
 import type { PastPeriod } from "../../admin/admin-api.ts";
 import { ITEMS_DEFAULT, ITEMS_MAX } from "../../admin/limits.ts";
-import { describeOwner } from "../../ipam/owner.ts";
 import type { Clock } from "../../platform/time.ts";
 import { addressArgument, wholeArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
-import { podName, shortHolder, usersOf } from "../holder.ts";
+import { fullHolder, podName, shortHolder, usersOf } from "../holder.ts";
 import { formatAge } from "../human.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 import type { Column } from "../table.ts";
@@ -53,7 +52,7 @@ function historyColumns(nowMs: number): Column<PastPeriod>[] {
     { header: "NETWORK", cell: ({ network }) => network },
     { header: "ADDRESS", cell: ({ address }) => address },
     { header: "HOLDER", only: "table", cell: ({ owner }) => shortHolder(owner) },
-    { header: "HOLDER", only: "wide", cell: ({ owner }) => describeOwner(owner) },
+    { header: "HOLDER", only: "wide", cell: ({ owner }) => fullHolder(owner) },
     { header: "USED BY", only: "table", cell: userText },
     { header: "POD", only: "wide", cell: ({ pod }) => (pod === null ? "" : podName(pod)) },
     {

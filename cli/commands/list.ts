@@ -7,16 +7,17 @@ import { clientOf } from "../choose-client.ts";
 import type { Query } from "../client.ts";
 import { formatOf, printList, withOutput } from "../output.ts";
 
-const FILTERS = ["network", "address", "pod", "claim", "vm", "node"] as const;
+const FILTERS = ["network", "address", "pod", "claim", "cluster", "vm", "node"] as const;
 
 /** `holdfast list`: every allocation, or those that match all filters. */
 export function addList(program: Command, clock: Clock): void {
   withOutput(program.command("list"))
-    .description("every allocation, or those of a pod, VM, node …")
+    .description("every allocation, or those of a pod, VM, node, cluster …")
     .option("--network <name>", "of this network")
     .option("--address <address>", "this address, in whatever network", addressArgument)
     .option("--pod <name>", "held or used by this pod: [namespace/]name")
-    .option("--claim <name>", "held by this IPAMClaim: [namespace/]name")
+    .option("--claim <name>", "held by this IPAMClaim, or IPAddressClaim of a machine: [namespace/]name")
+    .option("--cluster <name>", "held by machines of this cluster of Cluster API: [namespace/]name")
     .option("--vm <name>", "held for this virtual machine: [namespace/]name")
     .option("--node <name>", "in use on this node")
     .action(async (options: Query, command: Command) => {

@@ -1,30 +1,77 @@
 import type { Command } from "commander";
+import { MACHINES_ONLY } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
 import { allAllocations } from "../allocations.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
 import { CommandError, EXIT } from "../failure.ts";
-import { print, printable } from "../terminal.ts";
+import { print, printable, printError } from "../terminal.ts";
 
-/** `holdfast release ADDRESS`: releases an address that nothing else would release. */
+interface Options {
+  readonly network?: string;
+  readonly moved?: string;
+  readonly force?: boolean;
+  readonly dryRun?: boolean;
+}
+
+/** `holdfast release ADDRESS`: releases an address that nothing else would release; `--moved`: those of a cluster. */
 export function addRelease(program: Command, clock: Clock): void {
   program
     .command("release")
     .description("takes back an address that is held by mistake")
-    .argument("<address>", "in any spelling, bare or with its prefix length", addressArgument)
+    .usage("[options] <address> | --moved <namespace/cluster>")
+    .argument("[address]", "in any spelling, bare or with its prefix length", addressArgument)
     .option("--network <name>", "needed when more than one network has the address")
+    .option(
+      "--moved <cluster>",
+      "everything held for machines of this cluster of Cluster API (namespace/name), which is not here any more",
+    )
+    .option("--dry-run", "with --moved: only tells what would be released")
     .option("--force", "also when it is in use or claimed, with everything its holder has on this network")
-    .action(async (address: string, options: { network?: string; force?: boolean }, command: Command) => {
-      const client = clientOf(command);
-      const network = options.network ?? (await onlyNetworkOf(clock, client, address));
-      const force = options.force === true;
-      const { addresses, holder } = await client
-        .post("/v1/release", { address, network, force })
-        .catch(mentionForce);
-      for (const one of addresses)
-        print(`${one} released on network ${network}, was held by ${printable(holder)}\n`);
+    .action(async (address: string | undefined, options: Options, command: Command) => {
+      const { moved } = options;
+      if ((address === undefined) === (moved === undefined))
+        command.error("error: expected either an address, or --moved <namespace/cluster>");
+      if (moved !== undefined) await releaseCluster(moved, options, command);
+      else await releaseAddress(clock, address as string, options, command);
     });
+}
+
+async function releaseAddress(
+  clock: Clock,
+  address: string,
+  options: Options,
+  command: Command,
+): Promise<void> {
+  if (options.dryRun) command.error("error: --dry-run goes with --moved only");
+  const client = clientOf(command);
+  const network = options.network ?? (await onlyNetworkOf(clock, client, address));
+  const force = options.force === true;
+  const { addresses, holder } = await client
+    .post("/v1/release", { address, network, force })
+    .catch(mentionForce);
+  for (const one of addresses)
+    print(`${one} released on network ${network}, was held by ${printable(holder)}\n`);
+}
+
+async function releaseCluster(cluster: string, options: Options, command: Command): Promise<void> {
+  if (options.network !== undefined) command.error("error: --network goes with an address only");
+  const client = clientOf(command);
+  if (client.kind === "node")
+    command.error(`error: --moved is about machines of a cluster\nhint: ${MACHINES_ONLY}`);
+  const { force = false, dryRun = false } = options;
+  const { released, kept } = await client
+    .post("/v1/release-moved", { cluster, force, dryRun })
+    .catch(mentionForce);
+  const done = dryRun ? "would be released" : "released";
+  for (const { address, network, holder } of released)
+    print(
+      `${address} ${done} on network ${network}, ${dryRun ? "is" : "was"} held by ${printable(holder)}\n`,
+    );
+  for (const { address, network, why = "" } of kept)
+    printError(`${address} on network ${network} is kept: ${why}`, "");
+  if (kept.length > 0) process.exitCode = EXIT.refused;
 }
 
 async function onlyNetworkOf(clock: Clock, client: Client, address: string): Promise<string> {

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
-import type { PastPeriod } from "../../admin/admin-api.ts";
+import type { OwnerChain, OwnerLink, PastPeriod } from "../../admin/admin-api.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
+import { isMachine } from "../../ipam/owner.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { AllocationView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
@@ -65,9 +66,15 @@ async function whoHolds(
   const items = await allAllocations(clock, client, { address, network });
   const format = formatOf(command);
   const identities = format === "table" ? [] : await identitiesOf(client, address, items);
-  const document = identities.length === 0 ? { items } : { items, identities };
+  const owners = await ownersOf(client, { address, network }, items);
+  const document = {
+    items,
+    ...(identities.length === 0 ? {} : { identities }),
+    ...(owners.length === 0 ? {} : { owners }),
+  };
   if (items.some(({ state }) => state === "Bound")) {
     await printList(format, { items, columns: allocationColumns(clock.wallMs()), empty: "", document });
+    if (format === "table" || format === "wide") for (const one of owners) print(`${chainText(one)}\n`);
     if (format !== "wide" || identities.length === 0) return;
     print("\n");
     return printList(format, { items: rowsOf(identities), columns: identityColumns(), empty: "" });
@@ -98,6 +105,32 @@ async function identitiesOf(
     }
   }
   return identities;
+}
+
+/** Of machines among the holders, which only a cluster knows. */
+async function ownersOf(
+  client: Client,
+  query: Query,
+  items: readonly AllocationView[],
+): Promise<readonly OwnerChain[]> {
+  const isAsked = client.kind === "cluster" && items.some(({ owner }) => isMachine(owner.kind));
+  return isAsked ? (await client.get("/v1/owners", query)).items : [];
+}
+
+const LINK_STATES: Readonly<Record<OwnerLink["state"], string>> = {
+  there: "",
+  gone: " (gone)",
+  "not-read": " (not read)",
+  "to-come": " (to come)",
+};
+
+/** `IPAddressClaim metal/m0-blue, owned by Metal3Data nodes-0, owned by Metal3Machine m0; cluster metal/prod`. */
+function chainText({ owners, cluster }: OwnerChain): string {
+  const texts = owners.map(
+    ({ kind, namespace, name, state }, index) =>
+      `${kind} ${index === 0 ? `${namespace}/` : ""}${name}${LINK_STATES[state]}`,
+  );
+  return printable(`${texts.join(", owned by ")}${cluster === null ? "" : `; cluster ${cluster}`}`);
 }
 
 /** Of the latest periods, the one that ended last: a claim still holds after its last use. */

@@ -1,8 +1,8 @@
 import { changeNetworkObject } from "../../claims/network-object.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
-import { machinePaths } from "../../claims/reasons/fresh-machine-facts.ts";
 import { readFact } from "../../claims/reasons/fresh-read.ts";
 import type { MachineMemory } from "../../claims/reasons/machine-facts.ts";
+import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import type { IPNetwork } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
@@ -113,7 +113,8 @@ export class PausedClusters {
   /** By a quorum read: a Cluster that is there and not paused. One that is gone may have moved. */
   async #goesOn(cluster: string): Promise<boolean> {
     const { api, servedPath } = this.#options;
-    const paths = machinePaths({ servedPath }, "clusters", cluster);
+    const [namespace = "", name = ""] = cluster.split("/");
+    const paths = machinePaths("clusters", { namespace, name }, servedPath("clusters"));
     const found = await readFact(api, paths, projectCapiCluster);
     if (found.kind === "unknown") throw new ApiAway(`Cluster ${cluster} cannot be read`);
     return found.kind === "present" && !found.it.paused;

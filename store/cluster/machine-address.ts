@@ -1,6 +1,7 @@
 import { isPreallocation } from "../../ipam/owner.ts";
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { knownObject, refusedBy } from "../../kube/answers.ts";
+import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
@@ -15,8 +16,8 @@ import { soundAddress } from "./allocations/allocation-object.ts";
 export type Withdrawal = "gone" | "changed";
 
 interface WithdrawOptions {
-  /** Of the IPAddress in every version of its kind, of which the first one that is served counts. */
-  readonly paths: readonly [string, ...string[]];
+  /** Of the IPAddress in every version of its kind, of which the first one that is served counts. Default: all. */
+  readonly paths?: readonly [string, ...string[]];
   /** The IPAddress as far as the caller knows; null: not known. Saves a read. */
   readonly believed?: MachineAddressView | null;
   readonly deadlineMs?: number;
@@ -30,7 +31,11 @@ interface WithdrawOptions {
 export async function withdrawMachineAddress(
   api: Pick<KubeApi, "send" | "clock">,
   allocation: IPAllocation,
-  { paths, believed = null, deadlineMs }: WithdrawOptions,
+  {
+    paths = machinePaths("ipaddresses", allocation.spec.owner),
+    believed = null,
+    deadlineMs,
+  }: WithdrawOptions,
 ): Promise<Withdrawal> {
   const { owner } = allocation.spec;
   if (owner.kind !== "IPAddressClaim" || isPreallocation(owner)) return "gone";

@@ -1,6 +1,7 @@
-import { describeOwner, knownKindOf, type Owner } from "../../ipam/owner.ts";
+import { describeOwner, isMachine, isPreallocation, knownKindOf, type Owner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import { METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
@@ -13,6 +14,7 @@ import { giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
 import { describeHolder, fromAllocationOwner } from "./allocations/owners.ts";
 import type { PodState } from "./claim-access.ts";
+import { withdrawMachineAddress } from "./machine-address.ts";
 
 interface Asking {
   readonly deadlineMs: number;
@@ -38,7 +40,13 @@ export async function releaseInKubernetes(
       // For every allocator its cool-down is over then.
       if (object.status?.state === "Cooling") return { kind: "cool", since: isoTime(0) };
       const holders = await whoNeeds(object, force, asking);
-      if (holders === null) return { kind: "cool" };
+      if (holders === null) {
+        const { api, deadlineMs } = asking;
+        const withdrawn = await withdrawMachineAddress(api, object, { deadlineMs });
+        // The next attempt reads again who needs it.
+        if (withdrawn === "changed") throw tooManyWriters(network, address);
+        return { kind: "cool" };
+      }
       const refusal = refuse("IN_USE", { addresses: text, holder: holders.join(", ") });
       return { kind: "leave", why: refusal };
     },
@@ -67,21 +75,40 @@ async function whoNeeds(
     (one) => `container ${one.containerID} (${one.interface}) on node ${one.node}`,
   );
   // Not even by force: the claim lists the address, so it would get it back, or two owners would have it.
-  const claimed = owner.kind === "claim" && (await claimExists(api, owner, deadlineMs));
+  const claimed = isClaimed(owner) && (await claimExists(api, owner, deadlineMs));
+  // A pool keeps it, and would take it again.
+  const isKept = isPreallocation(owner) && !force;
   // Imported and adopted addresses have no attachments: only the pod tells whether they are in use.
   const asksPod = owner.kind === "pod" && owner.namespace !== "" && owner.name !== "" && users.length === 0;
   const lives = asksPod && !force && (await podState(owner)) === "living";
-  const isNeeded = claimed || lives || (users.length > 0 && !force);
+  const isNeeded = claimed || isKept || lives || (users.length > 0 && !force);
   return isNeeded ? [describeOwner(owner), ...users] : null;
 }
 
+/** Whether an owner's object decides, however much an operator wants its address. */
+function isClaimed(owner: Owner): boolean {
+  return owner.kind === "claim" || (isMachine(owner.kind) && !isPreallocation(owner));
+}
+
+/** Of a machine, an object of its name is enough: it takes over what its predecessor had. */
 async function claimExists(
   api: Pick<KubeApi, "send" | "clock">,
-  { namespace, name, uid }: Owner,
+  owner: Owner,
   deadlineMs: number,
 ): Promise<boolean> {
-  const path = namespacedPath(CLAIMS_PATH, namespace, name);
-  const read = await new ObjectClient(api).get(path, deadlineMs);
+  for (const path of pathsOf(owner)) {
+    const read = await new ObjectClient(api).get(path, deadlineMs);
+    if (read.kind === "absent") return false;
+    if (read.kind === "present") return isMachine(owner.kind) || read.object.metadata.uid === owner.uid;
+    if (read.kind === "refused") return true;
+  }
   // A claim that may not be read, or whose definition is missing now, may exist.
-  return read.kind === "present" ? read.object.metadata.uid === uid : read.kind !== "absent";
+  return true;
+}
+
+function pathsOf(owner: Owner): readonly string[] {
+  const { kind, namespace, name } = owner;
+  if (kind === "addressClaim") return machinePaths("ipaddressclaims", owner);
+  const collections = kind === "machineData" ? METAL3_DATA_PATHS : [CLAIMS_PATH];
+  return collections.map((path) => namespacedPath(path, namespace, name));
 }

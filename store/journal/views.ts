@@ -27,6 +27,9 @@ import {
 /** Rows read in one query while a filter that SQL cannot express is applied. */
 const SCAN_ROWS = 1_000;
 
+/** Kinds of owners that are claims, whoever asks for them. */
+const CLAIMS: ReadonlySet<string> = new Set(["claim", "addressClaim"]);
+
 type ListedRow = AllocationRow & { readonly network: string };
 
 /** Allocations by network name and address. The page token names the last row, so that changes lose nothing. */
@@ -77,7 +80,9 @@ function scan(ledger: Ledger, filter: AllocationFilter, after: Position): Listed
 
 export function matches(view: AllocationView, filter: AllocationFilter): boolean {
   const { owner, vm, attachments } = view;
-  if (filter.claim !== undefined && !(owner.kind === "claim" && isNamed(owner, filter.claim))) return false;
+  if (filter.claim !== undefined && !(CLAIMS.has(owner.kind) && isNamed(owner, filter.claim))) return false;
+  if (filter.cluster !== undefined && !isNamed({ ...owner, name: owner.cluster ?? "" }, filter.cluster))
+    return false;
   if (filter.vm !== undefined && !(vm !== null && isNamed({ ...owner, name: vm.name }, filter.vm)))
     return false;
   if (filter.container !== undefined && !usesContainer(view, filter.container)) return false;

@@ -43,6 +43,8 @@ const ONLY_NODE = new Map([
 ]);
 const ONLY_CLUSTER = new Map([
   ["POST /v1/networks/:name", "name the cluster, as an administrator: --kubeconfig"],
+  ["GET /v1/owners", "machines are a cluster's, not a node's"],
+  ["POST /v1/release-moved", "machines are a cluster's, not a node's"],
 ]);
 
 interface Asked {
@@ -185,7 +187,7 @@ const BAD: readonly (readonly [
     "GET",
     "/v1/allocations",
     { colour: "blue" },
-    'colour is "blue": the parameters here are network, address, pod, claim, vm, node, limit, continue',
+    'colour is "blue": the parameters here are network, address, pod, claim, cluster, vm, node, limit, continue',
   ],
   ["GET", "/v1/allocations", { network: "" }, 'network is "": expected one value'],
   ["GET", "/v1/allocations", { address: "10.0.0.x" }, 'address is "10.0.0.x": '],
@@ -285,6 +287,21 @@ describe("input that only one side takes", () => {
       code: "REQUEST_INVALID",
       message: expect.stringContaining("without --kubeconfig"),
     });
+  });
+
+  test.each([
+    [{ colour: "blue" }, "the keys here are cluster, force, dryRun"],
+    [{}, "cluster is absent: expected a cluster of Cluster API as namespace/name"],
+    [{ cluster: "prod" }, 'cluster is "prod": expected a cluster of Cluster API as namespace/name'],
+    [{ cluster: "Shop/prod" }, 'cluster is "Shop/prod": expected'],
+    [{ cluster: "shop/prod/x" }, 'cluster is "shop/prod/x": expected'],
+    [{ cluster: "shop/prod", force: 1 }, "force is 1: expected true or false"],
+    [{ cluster: "shop/prod", dryRun: "no" }, 'dryRun is "no": expected true or false'],
+    [{ cluster: "shop/prod" }, "there is no address that is held for machines of cluster shop/prod"],
+  ])("the cluster refuses to release what is held for moved machines: %j", async (body, message) => {
+    const said = await inProcess(cluster, { method: "POST", path: "/v1/release-moved", body });
+    expect(said.status).toBe("refused");
+    expect(said.body.message).toContain(message);
   });
 
   test.each([

@@ -4,12 +4,21 @@ import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
+import { preallocationUid } from "../../ipam/owner.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import {
+  ALLOCATIONS_PATH,
+  type AllocationOwner,
+  CLAIMS_PATH,
+  namespacedPath,
+  PODS_PATH,
+} from "../../kube/objects.ts";
 import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { collectionOf } from "../harness/kube-manifests.ts";
 import { mirrorOf } from "../harness/kube-pods.ts";
+import { capiDefinitions, machineDefinitions } from "../harness/machines/definitions.ts";
 import { clusterStore } from "../store/cluster-store.ts";
 
 // An imported address has no attachment: only its pod tells whether it is in use.
@@ -95,6 +104,80 @@ describe.each([
     expect(state()).toBe("Bound");
     api.missing.clear();
     expect(await release(false)).toBe("released");
+  });
+
+  describe("of a machine", () => {
+    const MACHINE: AllocationOwner = {
+      kind: "IPAddressClaim",
+      namespace: "shop",
+      name: "m0",
+      uid: "c1",
+      interface: "",
+    };
+    const HELD = "IN_USE: 10.0.0.5 is in use by machine claim shop/m0";
+    const CLAIMS_OF_MACHINES = "/apis/ipam.cluster.x-k8s.io/v1beta1/namespaces/shop/ipaddressclaims";
+    const ADDRESSES = CLAIMS_OF_MACHINES.replace("claims", "es");
+    const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "blue" };
+
+    beforeEach(() => {
+      for (const one of capiDefinitions("v1beta1")) api.server.put(collectionOf(one), one);
+      hold(MACHINE);
+      api.put(ADDRESSES, {
+        metadata: { name: "m0", namespace: "shop" },
+        spec: { claimRef: { name: "m0" }, poolRef, address: ADDRESS, prefix: 24 },
+      });
+    });
+
+    const hold = (owner: AllocationOwner) =>
+      api.put(
+        ALLOCATIONS_PATH,
+        newAllocation(
+          "blue",
+          parseInterfaceAddress(`${ADDRESS}/24`),
+          { owner, attachment: null },
+          "2026-01-01T00:00:00Z",
+        ),
+      );
+    const claim = (uid: string) =>
+      api.put(CLAIMS_OF_MACHINES, { metadata: { name: "m0", namespace: "shop", uid }, spec: { poolRef } });
+    const told = () => api.at(`${ADDRESSES}/m0`)?.spec.address;
+
+    test.each(["c1", "c2"])(
+      "is refused while a claim of its name exists, with force too: %s",
+      async (uid) => {
+        claim(uid);
+        expect(await release(true)).toBe(HELD);
+        expect([state(), told()]).toEqual(["Bound", ADDRESS]);
+      },
+    );
+
+    test("is refused while nothing serves its claims, with force too", async () => {
+      api.missing.add("/apis/ipam.cluster.x-k8s.io/");
+      expect(await release(true)).toBe(HELD);
+      expect(state()).toBe("Bound");
+    });
+
+    test("is done when its claim is gone, and takes its IPAddress along", async () => {
+      expect(await release(false)).toBe("released");
+      expect([state(), told()]).toEqual(["Cooling", undefined]);
+    });
+
+    test("is refused while a pool may keep it for a claim to come, and done with force", async () => {
+      hold({ ...MACHINE, uid: preallocationUid("p1") });
+      expect(await release(false)).toBe(HELD);
+      expect(await release(true)).toBe("released");
+      expect([state(), told()]).toEqual(["Cooling", ADDRESS]);
+    });
+
+    test("is refused while its data exists, where it has no claim", async () => {
+      for (const one of machineDefinitions("metal3-data")) api.server.put(collectionOf(one), one);
+      const datas = "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/shop/metal3datas";
+      hold({ ...MACHINE, kind: "Metal3Data", interface: "blue" });
+      api.put(datas, { metadata: { name: "m0", namespace: "shop", uid: "c1" } });
+      expect(await release(true)).toBe("IN_USE: 10.0.0.5 is in use by machine data shop/m0 (blue)");
+      api.remove(`${datas}/m0`);
+      expect(await release(false)).toBe("released");
+    });
   });
 
   test.each([

@@ -1,0 +1,79 @@
+import type { Verdict } from "../../claims/reasons/verdict.ts";
+import type { Finding } from "../../ipam/finding.ts";
+import { isMachine } from "../../ipam/owner.ts";
+import { type Address, parseAddress } from "../../ipam/space/address.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
+import { isAddressPool } from "../../kube/views/machine-claim-view.ts";
+import { describeHolder, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
+import { objectOf } from "./check-holders.ts";
+import type { Grace } from "./grace.ts";
+import type { ClusterSnapshot } from "./snapshot.ts";
+
+/** I2: what a machine was told is recorded as its claim's. */
+export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
+  const { machines } = snapshot;
+  if (machines === null || !machines.claims.known || !machines.addresses.known) return [];
+  return [...machines.addresses.items.values()].flatMap((told) => {
+    const claim = machines.claims.items.get(`${told.namespace}/${told.claim}`);
+    const pool = machines.pools.items.get(`${told.namespace}/${told.pool.name}`);
+    const isOurs = isAddressPool(told.pool) && claim?.pool.name === told.pool.name;
+    if (!isOurs || claim === undefined || pool === undefined || told.deletionTimestamp !== null) return [];
+    if (!grace.isOver(told.creationTimestamp)) return [];
+    const address = read(told.address);
+    const problem =
+      address === null ? "cannot be read" : problemOf(objectOf(snapshot, pool.network, address), claim.uid);
+    if (problem === null) return [];
+    return [
+      {
+        invariant: "I2",
+        message: `${told.address} of network ${pool.network}, which IPAddress ${told.key} tells a machine, ${problem}`,
+        hint: `the controller records it, or says in the claim why not: kubectl get ipaddressclaim -n ${told.namespace} ${told.claim} -o yaml`,
+      },
+    ];
+  });
+}
+
+/** I3: addresses that are kept because their machines may live under another management cluster; by cluster. */
+export class KeptForMoved {
+  readonly #counts = new Map<string, { network: string; cluster: string; why: string; count: number }>();
+
+  note({ spec }: IPAllocation, verdict: Verdict, isThere: (cluster: string) => boolean): void {
+    const { owner, network } = spec;
+    if (verdict.kind !== "keep" || (verdict.why !== "claim-moved" && verdict.why !== "cluster-gone")) return;
+    if (!owner.cluster || !isMachine(fromAllocationOwner(owner).kind)) return;
+    const cluster = `${owner.namespace}/${owner.cluster}`;
+    // A pause ends, and so does a move.
+    if (isThere(cluster)) return;
+    const key = `${network} ${cluster} ${verdict.why}`;
+    const known = this.#counts.get(key) ?? { network, cluster, why: verdict.why, count: 0 };
+    this.#counts.set(key, { ...known, count: known.count + 1 });
+  }
+
+  get findings(): Finding[] {
+    return [...this.#counts.values()].map(({ network, cluster, why, count }) => ({
+      invariant: "I3",
+      message: `${count} ${count === 1 ? "address" : "addresses"} of network ${network} ${count === 1 ? "is" : "are"} kept for machines of cluster ${cluster}, ${
+        why === "claim-moved"
+          ? "which moved to another management cluster"
+          : "which is gone, and nobody saw whether it moved"
+      }`,
+      hint: `holdfast release --moved ${cluster} frees them, where no machine of it uses this network any more`,
+    }));
+  }
+}
+
+function problemOf(object: IPAllocation | undefined, uid: string): string | null {
+  if (object === undefined) return "has no IPAllocation";
+  if (object.status?.state !== "Bound") return "is not Bound";
+  const { owner } = object.spec;
+  if (owner.kind === "IPAddressClaim" && owner.uid === uid) return null;
+  return `belongs to ${describeHolder(owner)}`;
+}
+
+function read(text: string): Address | null {
+  try {
+    return parseAddress(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,186 @@
+/** What the command line tells of machines, and what it takes back: at a cluster, without any daemon. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { HOLDFAST, run } from "../harness/daemon.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+import { CLUSTER_LABEL, type ClusterApi } from "../harness/machines/cluster-api.ts";
+import { Capm3 } from "../harness/machines/consumers.ts";
+import { until } from "../harness/wait.ts";
+import { NAMESPACE } from "../harness/world/network.ts";
+import { World } from "../harness/world/world.ts";
+import { askIdentity } from "../identity/ask.ts";
+
+const DATA = `/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/${NAMESPACE}`;
+const MACHINES = `/apis/cluster.x-k8s.io/v1beta2/namespaces/${NAMESPACE}/machines`;
+
+let world: World;
+let capi: ClusterApi;
+let admin: string;
+let address: string;
+
+const cli = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", admin, ...args]);
+
+async function json(...args: string[]): Promise<KubeObject> {
+  const { stdout, stderr } = await cli(...args, "-o", "json");
+  expect(stderr).toBe("");
+  return JSON.parse(stdout);
+}
+
+/** `node-0` with its data object, Metal3Machine and Machine, and its claim, as Metal3's provider makes them. */
+async function metal3Machine(): Promise<void> {
+  const of = (kind: string, plural: string, owner?: KubeObject) =>
+    world.cluster.api.create(plural, {
+      apiVersion: plural.split("/").slice(2, 4).join("/"),
+      kind,
+      metadata: {
+        name: kind === "Metal3Data" ? "nodes-0" : "node-0",
+        namespace: NAMESPACE,
+        labels: { [CLUSTER_LABEL]: "prod" },
+        ...(owner && { ownerReferences: [referenceTo(owner)] }),
+      },
+      spec: {},
+    });
+  const machine = await of("Machine", MACHINES);
+  const metal3 = await of("Metal3Machine", `${DATA}/metal3machines`, machine);
+  await of("Metal3Data", `${DATA}/metal3datas`, metal3);
+  const capm3 = new Capm3(capi);
+  await capm3.claim("nodes-0", "blue", "prod");
+  [address = ""] = (await capm3.address("nodes-0", "blue")).split("/");
+}
+
+function referenceTo({ apiVersion, kind, metadata: { name, uid } }: KubeObject) {
+  return { apiVersion, kind, name, uid, controller: true };
+}
+
+beforeAll(async () => {
+  world = await World.start({ api: "memory" });
+  capi = await world.startClusterApi({ kinds: ["metal3-data", "metal3-host"] });
+  await world.startController();
+  admin = world.cluster.kubeconfig("admin");
+  await world.importedNetwork("blue", { subnets: "10.1.0.0/24" });
+  await capi.pool("blue", "blue", { preallocations: { later: "10.1.0.200" } });
+  await capi.capiCluster("prod");
+  await metal3Machine();
+  await world.becomes("blue", "10.1.0.200/24", "Bound");
+});
+afterAll(() => world?.stop());
+
+test("a machine's address is listed by claim and by cluster, and described with both", async () => {
+  const filters = [
+    ["--claim", "nodes-0-blue"],
+    ["--claim", `${NAMESPACE}/nodes-0-blue`],
+    ["--cluster", "prod"],
+    ["--cluster", `${NAMESPACE}/prod`],
+  ];
+  for (const filter of filters) {
+    const { items } = await json("list", ...filter);
+    expect(items, filter.join(" ")).toMatchObject([
+      { address: `${address}/24`, owner: { kind: "addressClaim", name: "nodes-0-blue", cluster: "prod" } },
+    ]);
+  }
+  expect((await json("list", "--cluster", "other")).items).toEqual([]);
+  const { stdout } = await cli("list", "-o", "wide");
+  expect(stdout).toContain(`machine claim ${NAMESPACE}/nodes-0-blue of cluster ${NAMESPACE}/prod`);
+  expect(stdout).toContain(`machine claim ${NAMESPACE}/later (to come)`);
+  expect((await cli("history", address)).stdout).toContain(`machine claim ${NAMESPACE}/nodes-0-blue`);
+  expect((await cli("show", "blue")).stdout).toMatch(/^Holders: +2$/m);
+});
+
+test("who tells the owners of a machine's claim up to its Machine, and no identity of a guest", async () => {
+  const { stdout, code } = await cli("who", address);
+  expect(code).toBe(0);
+  expect(stdout).toContain(
+    `IPAddressClaim ${NAMESPACE}/nodes-0-blue, owned by Metal3Data nodes-0, owned by Metal3Machine node-0, owned by Machine node-0; cluster ${NAMESPACE}/prod\n`,
+  );
+  const document = await json("who", address);
+  expect(document.identities).toBeUndefined();
+  expect(document.owners).toMatchObject([{ network: "blue", cluster: `${NAMESPACE}/prod` }]);
+  expect((await cli("who", "10.1.0.200")).stdout).toContain(`IPAddressClaim ${NAMESPACE}/later (to come)\n`);
+});
+
+test("a machine's address has no identity at a daemon, and its daemon releases nothing of it", async () => {
+  const { daemon } = await world.startNode("node-a");
+  const answer = await askIdentity(daemon, `address=${address}&network=blue`);
+  expect({ status: answer.status, code: answer.json().code }).toEqual({ status: 404, code: "NOT_FOUND" });
+  const { code, stderr } = await run(process.execPath, [
+    HOLDFAST,
+    "--socket",
+    daemon.socket,
+    "release",
+    address,
+    "--force",
+  ]);
+  expect(code).toBe(1);
+  expect(stderr).toContain(`is in use by machine claim ${NAMESPACE}/nodes-0-blue`);
+});
+
+test("who tells where the owners end that cannot be followed", async () => {
+  await capi.claim("odd", "blue", {
+    ownerReferences: [{ apiVersion: "example.com/v1", kind: "Thing", name: "thing", uid: "u1" }],
+  });
+  const [text = ""] = (await capi.fulfilled("odd")).split("/");
+  const said = (await cli("who", text)).stdout;
+  expect(said).toContain(`IPAddressClaim ${NAMESPACE}/odd, owned by Thing thing (not read)\n`);
+  await capi.deleteClaim("odd");
+});
+
+test("a machine's address is not released while its claim exists, and neither is its cluster's", async () => {
+  const one = await cli("release", address, "--force");
+  expect(one).toMatchObject({ code: 1 });
+  expect(one.stderr).toContain(`is in use by machine claim ${NAMESPACE}/nodes-0-blue`);
+  const all = await cli("release", "--moved", `${NAMESPACE}/prod`);
+  expect(all).toMatchObject({ code: 1 });
+  expect(all.stderr).toContain(`Cluster ${NAMESPACE}/prod, which is here`);
+  const forced = await cli("release", "--moved", `${NAMESPACE}/prod`, "--force");
+  expect(forced).toMatchObject({ code: 1, stdout: "" });
+  expect(forced.stderr).toContain(`${address}/24 on network blue is kept: its claim exists here`);
+  expect(await world.state("blue", `${address}/24`)).toBe("Bound");
+});
+
+test.each([
+  [["release"], "expected either an address, or --moved"],
+  [["release", "10.1.0.1", "--moved", "a/b"], "expected either an address, or --moved"],
+  [["release", "--moved", "a/b", "--network", "blue"], "--network goes with an address only"],
+  [["release", "10.1.0.1", "--dry-run"], "--dry-run goes with --moved only"],
+])("%j is refused as a usage error", async (args, message) => {
+  const { code, stderr } = await cli(...args);
+  expect(code).toBe(2);
+  expect(stderr).toContain(message);
+});
+
+test("what a moved cluster left behind is found by check, and released by hand", async () => {
+  await capi.capiCluster("away");
+  for (const name of ["a-0", "a-1"]) await capi.claim(name, "blue", { cluster: "away" });
+  const told = (await Promise.all(["a-0", "a-1"].map((name) => capi.fulfilled(name)))).sort();
+  expect((await json("check", "--grace", "0")).findings).toEqual([]);
+  await capi.editCluster("away", { spec: { paused: true } });
+  for (const name of ["a-0", "a-1"]) await capi.deleteClaim(name);
+  await capi.deleteAddress("a-0");
+  await capi.deleteCluster("away");
+  await until(
+    async () => (await world.networkObject("blue"))?.status.pausedClusters?.length === 1,
+    "the pause on record",
+  );
+  expect((await json("check", "--grace", "0")).findings).toMatchObject([
+    {
+      invariant: "I3",
+      message: `2 addresses of network blue are kept for machines of cluster ${NAMESPACE}/away, which moved to another management cluster`,
+      hint: expect.stringContaining(`holdfast release --moved ${NAMESPACE}/away`),
+    },
+  ]);
+  const tried = await cli("release", "--moved", `${NAMESPACE}/away`, "--dry-run");
+  expect(tried.code).toBe(0);
+  for (const one of told) expect(tried.stdout).toContain(`${one} would be released on network blue`);
+  expect(await world.state("blue", told[0] as string)).toBe("Bound");
+  const done = await cli("release", "--moved", `${NAMESPACE}/away`);
+  expect(done).toMatchObject({ code: 0, stderr: "" });
+  for (const one of told) {
+    expect(done.stdout).toContain(`${one} released on network blue, was held by machine claim`);
+    expect(await world.state("blue", one)).toBe("Cooling");
+  }
+  expect(await capi.address("a-1")).toBeNull();
+  await until(
+    async () => (await world.networkObject("blue"))?.status.pausedClusters?.length === 0,
+    "the record to go",
+  );
+  expect((await json("check", "--grace", "0")).findings).toEqual([]);
+});

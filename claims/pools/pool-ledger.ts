@@ -119,11 +119,11 @@ export function addressesByPool(
 }
 
 /**
- * The first IPAddress whose address might be given to somebody else, because nothing in the ledger holds it: of a claim
+ * The first IPAddress of a pool whose address might be given to somebody else, because nothing in the ledger holds it: of a claim
  * that exists, which will have it recorded, and one that the network gives. null: there is none.
  */
-export function firstUnrecorded(
-  addresses: Iterable<MachineAddressView>,
+export async function firstUnrecorded(
+  addresses: readonly MachineAddressView[],
   definition: NetworkDefinition,
   {
     claims,
@@ -132,8 +132,10 @@ export function firstUnrecorded(
     readonly claims: ReadonlyMap<string, unknown>;
     readonly allocations: ReadonlyMap<string, CachedAllocation>;
   },
-): string | null {
+  budget: TurnBudget,
+): Promise<string | null> {
   for (const view of addresses) {
+    if (budget.isSpent) await budget.nextTurn();
     const address = addressIn(view.address);
     if (address === null || !claims.has(`${view.namespace}/${view.claim}`)) continue;
     const { usable } = placeOf(definition.rangeSets, address)?.subnet ?? {};

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
+import type { TurnBudget } from "../../kube/turn-budget.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { ConditionView } from "../../kube/views/conditions.ts";
 import type { MachineAddressView } from "../../kube/views/machine-claim-view.ts";
@@ -69,22 +70,25 @@ function compared({ type, status, reason, message, lastTransitionTime }: Conditi
 }
 
 /** IPAddresses of a pool with another prefix length or gateway than it gives now: Cluster API lets none change. */
-export function outdatedAddresses(
+export async function outdatedAddresses(
   addresses: readonly MachineAddressView[],
   definition: NetworkDefinition,
   space: PoolSpace,
-): string[] {
-  return addresses
-    .filter(({ address: text, prefix, gateway }) => {
-      const address = addressIn(text);
-      const length = address && prefixLengthFor(definition, address);
-      // One that is in no subnet any more is counted as out of range.
-      if (address === null || length === null) return false;
-      const told = addressIn(gateway ?? "");
-      return prefix !== length || (told && formatAddress(told)) !== gatewayFor(definition, space, address);
-    })
-    .map(({ key }) => key)
-    .sort();
+  budget: TurnBudget,
+): Promise<string[]> {
+  const outdated: string[] = [];
+  for (const { key, address: text, prefix, gateway } of addresses) {
+    if (budget.isSpent) await budget.nextTurn();
+    const address = addressIn(text);
+    const length = address && prefixLengthFor(definition, address);
+    // One that is in no subnet any more is counted as out of range.
+    if (address === null || length === null) continue;
+    const told = addressIn(gateway ?? "");
+    const isCurrent =
+      prefix === length && (told && formatAddress(told)) === gatewayFor(definition, space, address);
+    if (!isCurrent) outdated.push(key);
+  }
+  return outdated.sort();
 }
 
 /** Decimal strings: the numbers of an IPv6 network fit no integer. */

@@ -41,7 +41,10 @@ export function whyHalted(
 }
 
 /** Why a pool gives nothing. */
-export function failureOfPool(name: string, state: Exclude<PoolState, { kind: "served" }>): ClaimFailure {
+export function failureOfPool(
+  name: string,
+  state: Exclude<PoolState, { kind: "served" | "unsettled" }>,
+): ClaimFailure {
   if (state.kind === "absent")
     return { reason: "PoolNotReady", message: `AddressPool ${name} does not exist; create it` };
   // Metal3's controller answers such claims: more than waiting is needed.

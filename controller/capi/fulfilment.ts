@@ -100,6 +100,8 @@ export class Fulfilment {
       return { kind: "fulfilled", version: null };
     if (halted !== null) return { kind: "halted", why: halted };
     const state = pools.stateOf(poolKeyOf(claim) ?? "");
+    // It is looked at again as soon as that is known: until then there is nothing to tell.
+    if (state.kind === "unsettled") return { kind: "halted", why: "its pool is being looked at" };
     if (state.kind !== "served") return { kind: "failed", ...failureOfPool(claim.pool.name, state) };
     if (recorded?.kind === "failed") return recorded;
     if (existing !== undefined && recorded?.kind === "recorded")

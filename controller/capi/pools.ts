@@ -19,14 +19,15 @@ import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { recoveryMark } from "../../claims/recovery.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
+import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { Log } from "../../platform/log.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import { PoolStatusWriter } from "./pool-status-writer.ts";
 import { Preallocations } from "./preallocations.ts";
 
-/** The state of a pool for its claims. */
-export type PoolState = PoolVerdict | { readonly kind: "absent" };
+/** The state of a pool for its claims. `unsettled`: it is not known yet; `onChange` is called when it is. */
+export type PoolState = PoolVerdict | { readonly kind: "absent" } | { readonly kind: "unsettled" };
 
 export interface PoolsOptions {
   readonly api: KubeApi;
@@ -46,7 +47,7 @@ export interface PoolsOptions {
 
 /** What the ledger and the IPAddresses tell of a pool, as of the last pass. */
 interface LedgerFacts {
-  /** The network that the pool named then. */
+  /** The pool's network with its addresses: others may be in use by machines that were not looked for then. */
   readonly network: string;
   readonly counts: PoolCounts | null;
   readonly unrecorded: string | null;
@@ -94,7 +95,11 @@ export class Pools {
   /** The state of a pool, by `namespace/name`, from the newest copies. */
   stateOf(key: string): PoolState {
     const view = this.#options.caches.pools.items.get(key);
-    return view === undefined ? { kind: "absent" } : this.#evaluate(view).verdict;
+    if (view === undefined) return { kind: "absent" };
+    const { verdict, definition } = this.#evaluate(view);
+    const isKnown = this.#ledger.get(view.uid)?.network === describeNetwork(view.network, definition);
+    const isOpen = verdict.kind === "waiting" && verdict.reason === "NotImported";
+    return isOpen && !isKnown ? { kind: "unsettled" } : verdict;
   }
 
   /** A pool, a definition, an IPNetwork or one of Metal3's pools has changed. */
@@ -176,10 +181,10 @@ export class Pools {
     return evaluation;
   }
 
-  #whyUnrecorded({ view: { network }, object, ledger }: Evaluated): string | null {
+  #whyUnrecorded({ view: { network }, definition, object, ledger }: Evaluated): string | null {
     if (!isImported(object, sourcesOf(this.#options.definitions, network, null)))
       return `network ${network} is not imported yet: what was in use of it before is recorded first; if it does not end, the log of the controller tells why`;
-    return ledger?.network === network ? ledger.unrecorded : UNSEEN;
+    return ledger?.network === describeNetwork(network, definition) ? ledger.unrecorded : UNSEEN;
   }
 
   #tell(key: string, verdict: PoolVerdict): void {
@@ -204,26 +209,35 @@ export class Pools {
     const answered = addressesByPool(views.length === 0 ? [] : machines.addresses.values());
     const found = new Map<string, LedgerFacts>();
     const watched = new Set<string>();
+    const budget = new TurnBudget(api.clock);
     for (const { view, evaluation } of evaluated) {
-      const { key, uid, network } = view;
+      const { key, uid } = view;
       const { definition, space } = evaluation;
+      const network = describeNetwork(view.network, definition);
       const addresses = answered.get(key) ?? [];
       const known = this.#ledger.get(uid);
       // Later ones are of claims that this pool serves: the ledger had them first.
       const isSettled = known?.network === network && known.unrecorded === null;
       const recorded = { claims: machines.claims, allocations: allocations.items };
-      const unrecorded = definition === null ? UNSEEN : firstUnrecorded(addresses, definition, recorded);
+      const unrecorded =
+        definition === null
+          ? UNSEEN
+          : await firstUnrecorded(isSettled ? [] : addresses, definition, recorded, budget);
       found.set(uid, {
         network,
         counts: counts.get(key) ?? null,
         unrecorded: isSettled ? null : unrecorded,
-        outdated: definition && space ? outdatedAddresses(addresses, definition, space) : [],
+        outdated: definition && space ? await outdatedAddresses(addresses, definition, space, budget) : [],
       });
-      for (const one of [network, ...(counts.get(key)?.held.keys() ?? [])]) watched.add(one);
+      for (const one of [view.network, ...(counts.get(key)?.held.keys() ?? [])]) watched.add(one);
     }
     this.#ledger = found;
     this.#networks = watched;
   }
+}
+
+function describeNetwork(network: string, definition: Evaluated["definition"]): string {
+  return JSON.stringify([network, ...(definition?.rangeSets ?? []).map(({ fingerprint }) => fingerprint)]);
 }
 
 function formerOf(

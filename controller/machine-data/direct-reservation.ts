@@ -23,6 +23,8 @@ export function directReservation({ pools, ledger }: DirectReservationOptions): 
   return async (data, poolName) => {
     const state = pools.stateOf(`${data.namespace}/${poolName}`);
     const owner = ownerOf(data, poolName);
+    if (state.kind === "unsettled")
+      return waiting("WaitingForAddress", `AddressPool ${poolName} is being looked at`);
     if (state.kind !== "served") return waiting("WaitingForAddress", failureOfPool(poolName, state).message);
     const { pool } = state;
     const network = pool.definition.name;

@@ -408,7 +408,26 @@ describe("the status of a pool", () => {
     }
     await untilReason("workers", "Serving");
     expect(sawWaiting).toBe(true);
+    // Outside of the network it is nobody's concern, until the network grows.
+    sawWaiting = false;
+    api.put(`${namespaced}/ipaddressclaims`, { metadata: { name: "b" }, spec: { poolRef } });
+    const outside = { ...spec, claimRef: { name: "b" }, address: "10.61.1.15" };
+    api.put(`${namespaced}/ipaddresses`, { metadata: { name: "b" }, spec: outside });
+    await time.pass(10_000);
+    expect(sawWaiting).toBe(false);
   });
+});
+
+test("a claim that comes right after its pool is not told that the pool is looked at", async () => {
+  await network("blue", { subnets: "10.61.0.0/24" });
+  const before = api.writes.length;
+  const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "workers" };
+  await createPool("workers", { network: "blue" });
+  api.put(`${IPAM}/namespaces/${NAMESPACE}/ipaddressclaims`, { metadata: { name: "a" }, spec: { poolRef } });
+  await becomes(() => api.at(`${IPAM}/namespaces/${NAMESPACE}/ipaddresses/a`)?.spec.prefix, 24);
+  await time.pass(LONG_MS);
+  const told = api.writes.slice(before).filter(({ path }) => path.includes("/ipaddressclaims/"));
+  expect(told.map(({ body }) => JSON.stringify(body).includes("AddressAllocated"))).toEqual([true]);
 });
 
 describe("a preallocated address", () => {
@@ -498,6 +517,26 @@ describe("a preallocated address", () => {
     expect(api.writes.filter(({ method, path }) => method === "POST" && path === ALLOCATIONS_PATH)).toEqual(
       [],
     );
+  });
+
+  test("passes to its claim, is kept again when that is gone, and passes to the next of its name", async () => {
+    await network("red", RED);
+    const { metadata } = await createPool("static", pool({ "web-0": "10.63.0.10" }));
+    await becomes(() => ownerOf("red", "10.63.0.10/24")?.uid, preallocationUid(metadata.uid));
+    const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "static" };
+    const claims = `${IPAM}/namespaces/${NAMESPACE}/ipaddressclaims`;
+    const told = () => api.at(`${IPAM}/namespaces/${NAMESPACE}/ipaddresses/web-0`)?.spec.address;
+    for (let round = 0; round < 2; round++) {
+      const claim = api.put(claims, { metadata: { name: "web-0" }, spec: { poolRef } });
+      await becomes(told, "10.63.0.10");
+      expect(ownerOf("red", "10.63.0.10/24").uid).toBe(claim.metadata.uid);
+      await becomes(() => [counts("static").allocated, counts("static").outOfRange], ["1", "0"]);
+      api.remove(`${claims}/web-0`);
+      await becomes(told, undefined);
+      await becomes(() => ownerOf("red", "10.63.0.10/24").uid, preallocationUid(metadata.uid));
+      expect(state("red", "10.63.0.10/24")).toBe("Bound");
+    }
+    expect(condition("static", "PreallocationsKept")).toBeUndefined();
   });
 
   test("that the pool no longer lists is given back", async () => {

@@ -20,7 +20,9 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  *   claim             gone; also where another one has     not paused, or none is named         release claim-gone
  *                     its name and certainly does not      paused                               keep    claim-moved
  *                     take over: its pool is none of       not there, its namespace is gone     release claim-gone
- *                     ours, or it has another address      not there                            keep    cluster-gone *
+ *                     ours, or it has another address,     not there                            keep    cluster-gone *
+ *                     or another pool, while the
+ *                     IPAddress is still this one's
  *   IPAddressClaim,   a pool of the namespace still        any                                  keep    preallocated
  *   preallocated      lists claim and address
  *                     none does                            any                                  release preallocation-gone
@@ -52,18 +54,13 @@ export function judgeMachines(
   if (isData) return CLAIM_EXISTS;
   const found = claim.it as AddressClaimFact;
   if (found.uid === owner.uid) return judgeLiving({ owner, address }, found, facts, rules);
-  const takesOver = isAddressPool(found.pool) && mayUse({ owner, address }, found, facts);
+  const takesOver = isAddressPool(found.pool) && mayTakeOver({ owner, address }, found, facts);
   if (takesOver === "unknown") return UNKNOWN_KEPT;
   return takesOver ? CLAIM_EXISTS : judgeGone({ owner, network }, facts, rules);
 }
 
 /** What a machine was told is in its IPAddress: an allocation beside it is one that lost a race. */
-function judgeLiving(
-  held: { readonly owner: AllocationOwner; readonly address: string },
-  claim: AddressClaimFact,
-  facts: MachineFacts,
-  rules: Rules,
-): Verdict {
+function judgeLiving(held: Held, claim: AddressClaimFact, facts: MachineFacts, rules: Rules): Verdict {
   const uses = mayUse(held, claim, facts);
   if (uses === "unknown") return UNKNOWN_KEPT;
   if (uses || claim.paused) return CLAIM_EXISTS;
@@ -76,12 +73,28 @@ function judgeLiving(
   return { kind: "release", why: "claim-does-not-use", afterSeconds: rules.graceSeconds };
 }
 
+interface Held {
+  readonly owner: AllocationOwner;
+  readonly address: string;
+}
+
+/**
+ * Whether a claim has, or may get, what the former one of its name had. One of another pool cannot be answered while the
+ * IPAddress of that name tells of the former's address: nothing but the release deletes it.
+ */
+function mayTakeOver(held: Held, claim: AddressClaimFact, facts: MachineFacts): boolean | "unknown" {
+  const { owner, address } = held;
+  const answer = facts.machineAddress(owner.namespace, owner.name);
+  if (answer.kind === "present") {
+    const { claim: answered, pool, address: told } = answer.it;
+    const isFormers = answered === owner.name && isAddressPool(pool) && pool.name !== claim.pool.name;
+    if (isFormers && told === address) return false;
+  }
+  return mayUse(held, claim, facts);
+}
+
 /** Whether a claim that exists has this address, or may get it; false: its IPAddress has another one. */
-function mayUse(
-  { owner, address }: { readonly owner: AllocationOwner; readonly address: string },
-  claim: AddressClaimFact,
-  facts: MachineFacts,
-): boolean | "unknown" {
+function mayUse({ owner, address }: Held, claim: AddressClaimFact, facts: MachineFacts): boolean | "unknown" {
   const answer = facts.machineAddress(owner.namespace, owner.name);
   if (answer.kind === "unknown") return "unknown";
   if (answer.kind === "absent") return true;

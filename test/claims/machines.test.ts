@@ -173,6 +173,24 @@ const CASES: readonly (readonly [
     "release claim-gone after 30",
   ],
   [
+    "a claim of its name is of another pool, and the IPAddress still tells of this address",
+    OWNER,
+    { claim: successor({ pool: pool("red") }), answer: answer("10.0.0.5"), cluster: GOES_ON },
+    "release claim-gone after 30",
+  ],
+  [
+    "the same while the Cluster is paused",
+    OWNER,
+    { claim: successor({ pool: pool("red") }), answer: answer("10.0.0.5"), cluster: PAUSED },
+    "keep claim-moved",
+  ],
+  [
+    "a claim of its name is of another pool, and there is no IPAddress",
+    OWNER,
+    { claim: successor({ pool: pool("red") }), answer: ABSENT, cluster: GOES_ON },
+    "keep claim-exists",
+  ],
+  [
     "a claim of its name is none of ours",
     OWNER,
     { claim: successor({ pool: pool("blue", "InClusterIPPool") }), cluster: GOES_ON },

@@ -15,6 +15,7 @@ beforeAll(async () => {
   ({ world, capi } = await startMachines());
   await world.network("wide", { subnets: "10.1.0.0/16", cooldownSeconds: 1 });
   await world.network("green", { subnets: "10.2.0.0/24" });
+  await world.network("brown", { subnets: "10.3.0.0/24" });
 });
 afterAll(async () => {
   await world?.settled();
@@ -38,7 +39,7 @@ test.concurrent("a pool of a network that does not exist gives nothing, and serv
   await capi.untilPool("unfounded", "NetworkNotFound");
   await capi.claim("unfounded-0", "unfounded");
   await capi.untilReady("unfounded-0", "PoolNotReady");
-  await world.network("future", { subnets: "10.3.0.0/24" });
+  await world.network("future", { subnets: "10.5.0.0/24" });
   await capi.fulfilled("unfounded-0");
 });
 
@@ -71,6 +72,24 @@ test.concurrent("what was given stays when its pool is deleted; a pool made agai
   await until(async () => (await owners()).includes(pool.metadata.uid), "the reference to the new pool");
   expect((await capi.address("again-0")).metadata.uid).toBe(uid);
   expect(await owners()).toHaveLength(2);
+});
+
+test.concurrent("a claim that is created again with another pool gets an address of that pool", async () => {
+  await capi.pool("left", "wide", { ranges: ["10.1.13.0/28"] });
+  await capi.pool("right", "wide", { ranges: ["10.1.13.16/28"] });
+  await capi.pool("elsewhere", "brown");
+  await capi.claim("wandering", "left");
+  const first = await capi.fulfilled("wandering");
+  for (const [pool, start] of [
+    ["right", "10.1.13."],
+    ["elsewhere", "10.3.0."],
+  ] as const) {
+    await capi.deleteClaim("wandering");
+    await capi.claim("wandering", pool);
+    expect(await capi.fulfilled("wandering")).toContain(start);
+    expect((await capi.address("wandering")).spec.poolRef.name).toBe(pool);
+  }
+  await world.becomes("wide", first, "Cooling");
 });
 
 test.concurrent("addresses outside of a pool that has shrunk stay, and are counted", async () => {

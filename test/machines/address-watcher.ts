@@ -1,0 +1,59 @@
+import type { ApiServer } from "../../kube/fake/api-server.ts";
+import type { Change } from "../../kube/fake/etcd.ts";
+import type { KubeObject } from "../harness/kube-api.ts";
+
+const ADDRESSES = "ipam.cluster.x-k8s.io/ipaddresses";
+const ALLOCATIONS = "ipam.holdfast.dev/ipallocations";
+const ALLOCATION = "ipam.holdfast.dev/allocation";
+
+/** Looks at the IPAddresses of one network after every write of anybody to the server in memory. */
+export class AddressWatcher {
+  readonly faults: string[] = [];
+  /** IPAddresses that were created. */
+  told = 0;
+  readonly #server: ApiServer;
+  /** By the claim's UID. */
+  readonly #addresses = new Map<string, string>();
+
+  constructor(server: ApiServer) {
+    this.#server = server;
+    server.etcd.listen((change) => this.#look(change));
+  }
+
+  #look(change: Change): void {
+    if (change.storage === ADDRESSES && !change.deleted) this.#lookAtAddress(change);
+    if (change.storage === ALLOCATIONS) this.#lookAtAllocation(change);
+  }
+
+  #lookAtAddress({ object, previous }: Change): void {
+    const { name, annotations, ownerReferences = [] } = object.metadata;
+    const { address } = object.spec;
+    const others = this.#all(ADDRESSES).filter((one) => one.spec.address === address);
+    if (others.length > 1)
+      this.faults.push(`${address} is told to ${others.map(({ metadata }) => metadata.name).join(" and ")}`);
+    const uid = ownerReferences.find(({ kind }: KubeObject) => kind === "IPAddressClaim")?.uid;
+    const allocation = this.#server.etcd.get(ALLOCATIONS, annotations?.[ALLOCATION] ?? "");
+    if (previous === null) {
+      this.told += 1;
+      if (allocation?.status?.state !== "Bound")
+        this.faults.push(`${name} is told ${address}, which is ${allocation?.status?.state ?? "nobody's"}`);
+      else if (allocation.spec.owner.uid !== uid)
+        this.faults.push(`${name} is told ${address}, which is held by ${allocation.spec.owner.name}`);
+    }
+    const before = this.#addresses.get(uid) ?? address;
+    if (before !== address) this.faults.push(`${name} is told ${address}, and was told ${before}`);
+    if (uid !== undefined) this.#addresses.set(uid, address);
+  }
+
+  /** An address that rests, or is nobody's, is told to nobody. */
+  #lookAtAllocation({ object, deleted }: Change): void {
+    if (!deleted && object.status?.state === "Bound") return;
+    for (const { metadata } of this.#all(ADDRESSES))
+      if (metadata.annotations?.[ALLOCATION] === object.metadata.name)
+        this.faults.push(`${metadata.name} is told ${object.spec.address}, which is Bound no more`);
+  }
+
+  #all(storage: string): KubeObject[] {
+    return this.#server.etcd.range(storage, "").map(({ object }) => object);
+  }
+}

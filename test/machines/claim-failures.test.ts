@@ -184,8 +184,7 @@ describe("answers of somebody else", () => {
       },
       spec: { namePrefix: "lan", pools: [] },
     });
-    // Until the controller has seen it.
-    await pause(1_000);
+    await capi.untilPool("lan", "NameTaken");
     await capi.claim("m0", "lan");
     const { message } = await capi.untilReady("m0", "AllocationFailed");
     expect(message).toContain("NameTaken");

@@ -35,7 +35,10 @@ export async function beginLan({ ipam, pool = {}, cut = null, ...options }: LanO
   const link = new CutLink(cut);
   await world.startController({ identity: "one" }, link);
   await world.importedNetwork("blue", ipam);
-  if (pool !== null) await capi.pool("lan", "blue", pool);
+  if (pool !== null) {
+    await capi.pool("lan", "blue", pool);
+    await capi.untilPool("lan", "Serving");
+  }
   const held = async () => {
     const all: KubeObject[] = await world.cluster.api.list(ALLOCATIONS_PATH);
     return all

@@ -1,4 +1,4 @@
-// The assets of a release for clusterctl, in dist/release: ipam-components.yaml (the controller, its rights and the definitions) and
+// The assets of a release for clusterctl, in dist/release or the folder that is named: ipam-components.yaml (the controller, its rights and the definitions) and
 // metadata.yaml. Made from deploy/, so that nothing is written twice. What clusterctl asks of a provider:
 // https://cluster-api.sigs.k8s.io/developer/providers/contracts/clusterctl
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { parseAllDocuments, stringify } from "yaml";
 
 const ROOT = join(import.meta.dirname, "..");
-const OUT = join(ROOT, "dist/release");
+const OUT = process.argv[2] ?? join(ROOT, "dist/release");
 /** clusterctl tells providers apart by it, and deletes by it. */
 const PROVIDER_LABELS = { "cluster.x-k8s.io/provider": "ipam-holdfast" };
 /** What machines need of deploy/: neither the daemons of nodes nor the metadata service. */

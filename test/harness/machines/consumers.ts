@@ -12,20 +12,25 @@ const VSPHERE = "infrastructure.cluster.x-k8s.io/v1beta1";
 /** A stand-in for Metal3's infrastructure provider: what it does about the pools of a machine. */
 export class Capm3 {
   readonly #capi: ClusterApi;
+  readonly #namespace: string;
 
   /** The kinds `metal3-data` must be installed. */
-  constructor(capi: ClusterApi) {
+  constructor(capi: ClusterApi, namespace = NAMESPACE) {
     this.#capi = capi;
+    this.#namespace = namespace;
   }
 
   /** The claim of a data object on a pool, which may be there already; the data object is made where it is missing. */
   async claim(data: string, pool: string, cluster: string): Promise<KubeObject> {
     const labels = { [CLUSTER_LABEL]: cluster };
-    const owner = await owned(this.#capi, { apiVersion: DATA, kind: "Metal3Data", name: data, labels });
+    const namespace = this.#namespace;
+    const parts = { apiVersion: DATA, kind: "Metal3Data", name: data, namespace, labels };
+    const owner = await owned(this.#capi, parts);
     const name = `${data}-${pool}`;
-    const known = await this.#capi.readClaim(name);
+    const known = await this.#capi.readClaim(name, namespace);
     if (known !== null) return known;
     return this.#capi.claim(name, pool, {
+      namespace,
       labels,
       finalizers: [CAPM3_FINALIZER],
       ownerReferences: [{ ...owner, controller: true }],
@@ -34,12 +39,12 @@ export class Capm3 {
 
   /** `address/prefix`, once the claim is answered. It does not look at conditions. */
   address(data: string, pool: string): Promise<string> {
-    return this.#capi.fulfilled(`${data}-${pool}`);
+    return this.#capi.fulfilled(`${data}-${pool}`, this.#namespace);
   }
 
   /** The machine goes: finalizer, then claim. */
   async release(data: string, pool: string): Promise<void> {
-    await release(this.#capi, `${data}-${pool}`, CAPM3_FINALIZER);
+    await release(this.#capi, `${data}-${pool}`, CAPM3_FINALIZER, this.#namespace);
   }
 }
 
@@ -84,24 +89,30 @@ interface OwnerParts {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
+  readonly namespace?: string;
   readonly labels: object;
 }
 
 /** The reference to an object, which is made where it is missing. */
 async function owned(
   { cluster }: ClusterApi,
-  { apiVersion, kind, name, labels }: OwnerParts,
+  { apiVersion, kind, name, namespace = NAMESPACE, labels }: OwnerParts,
 ): Promise<KubeObject> {
-  const object = { apiVersion, kind, metadata: { name, namespace: NAMESPACE, labels }, spec: {} };
+  const object = { apiVersion, kind, metadata: { name, namespace, labels }, spec: {} };
   const collection = collectionOf(object);
   const known = await cluster.api.find(`${collection}/${name}`);
   const { metadata } = known ?? (await cluster.api.create(collection, object));
   return { apiVersion, kind, name, uid: metadata.uid };
 }
 
-async function release(capi: ClusterApi, name: string, finalizer: string): Promise<void> {
-  const claim = await capi.readClaim(name);
+async function release(
+  capi: ClusterApi,
+  name: string,
+  finalizer: string,
+  namespace = NAMESPACE,
+): Promise<void> {
+  const claim = await capi.readClaim(name, namespace);
   const finalizers = (claim?.metadata.finalizers ?? []).filter((one: string) => one !== finalizer);
-  if (claim !== null) await capi.editClaim(name, { metadata: { finalizers } });
-  await capi.deleteClaim(name);
+  if (claim !== null) await capi.editClaim(name, { metadata: { finalizers } }, namespace);
+  await capi.deleteClaim(name, namespace);
 }

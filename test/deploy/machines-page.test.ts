@@ -1,0 +1,82 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, test } from "vitest";
+import { parse } from "yaml";
+import { TestCluster } from "../harness/cluster.ts";
+
+import { walkthrough } from "../harness/documents.ts";
+import { ClusterApi } from "../harness/machines/cluster-api.ts";
+import { Capm3 } from "../harness/machines/consumers.ts";
+import { PageReader } from "../harness/page-reader.ts";
+
+/** The parts of docs/machines.md, typed as they are written, on a real API server; other projects' controllers are played. */
+
+const PAGE = "docs/machines.md";
+const PROJECT = join(import.meta.dirname, "../..");
+const NAMESPACE = "metal";
+const POOL = "machines";
+const MACHINES = `/apis/cluster.x-k8s.io/v1beta2/namespaces/${NAMESPACE}/machines`;
+
+let cluster: TestCluster;
+let reader: PageReader;
+beforeEach(async () => {
+  cluster = await TestCluster.start();
+  reader = new PageReader(cluster);
+}, 300_000);
+afterEach(async () => {
+  await reader?.stop();
+  await cluster?.stop();
+});
+
+/** What `clusterctl init --ipam holdfast` applies: the components that its configuration names, with its variables. */
+function initialise(): Promise<string> {
+  const config = parse(readFileSync(join(reader.folder, ".config/cluster-api/clusterctl.yaml"), "utf8"));
+  const { url } = config.providers.find((one: { name: string; type: string }) => {
+    return one.name === "holdfast" && one.type === "IPAMProvider";
+  });
+  if (!/^\/.*\/ipam-holdfast\/v\d+\.\d+\.\d+\/ipam-components\.yaml$/.test(url))
+    throw new Error(`clusterctl finds nothing at ${url}`);
+  const components = readFileSync(url, "utf8");
+  const installed = components.replace(
+    /\$\{(\w+):=([^}]*)\}/g,
+    (_, name: string, otherwise: string) => config[name] ?? otherwise,
+  );
+  const file = join(reader.folder, "installed.yaml");
+  writeFileSync(file, installed);
+  return reader.type(`kubectl apply -f ${file}`);
+}
+
+describe("Metal3 with CAPM3", () => {
+  let capi: ClusterApi;
+  beforeEach(async () => {
+    capi = await ClusterApi.install(cluster, { kinds: ["metal3-data", "metal3-host", "metal3-pools"] });
+  });
+  afterEach(() => capi?.stop());
+
+  test("a provider is installed, and its pool gives machines addresses that they keep when they are replaced", async () => {
+    const capm3 = new Capm3(capi, NAMESPACE);
+    /** A machine, and what CAPM3 makes for it. */
+    const machine = async (name: string, index: number) => {
+      const metadata = { name, namespace: NAMESPACE };
+      await cluster.api.create(MACHINES, {
+        apiVersion: "cluster.x-k8s.io/v1beta2",
+        kind: "Machine",
+        metadata,
+      });
+      await capm3.claim(`workers-${index}`, POOL, "prod");
+    };
+    const release = `${process.execPath} ${join(PROJECT, "tools/release.mjs")} dist/release`;
+    await reader.follow(walkthrough(PAGE, "Metal3 with CAPM3"), {
+      commands: { "make release": release, "clusterctl init --ipam holdfast": "" },
+      acts: [
+        { after: /^clusterctl init/m, act: initialise },
+        { after: /^clusterctl init/m, act: () => reader.startController() },
+        { after: /create namespace metal/, act: () => capi.capiCluster("prod", {}, NAMESPACE) },
+        { after: /kind: Metal3DataTemplate/, act: () => machine("workers-x7k2p", 0) },
+        { after: /kind: Metal3DataTemplate/, act: () => machine("workers-9tq4c", 1) },
+        { after: /delete machine workers-9tq4c/, act: () => capm3.release("workers-1", POOL) },
+        { after: /get addresspool machines/, act: () => machine("workers-fmm8s", 1) },
+      ],
+    });
+  });
+});

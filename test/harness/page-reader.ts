@@ -1,0 +1,115 @@
+import { cpSync, mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "vitest";
+import type { TestCluster } from "./cluster.ts";
+import { run } from "./daemon.ts";
+import type { Step } from "./documents.ts";
+import { ProductProcess } from "./product-process.ts";
+import { until } from "./wait.ts";
+
+const PROJECT = join(import.meta.dirname, "../..");
+const CONTROLLER = "/apis/apps/v1/namespaces/holdfast-system/deployments/holdfast-controller";
+/** Commands that change nothing: what they show may come a moment later. */
+const LOOKING = /^(kubectl (-n \S+ )?get|holdfast) /;
+
+/** What a page leaves to others. */
+interface Others {
+  /** What is typed in place of a line for which there is no program here. */
+  readonly commands?: Readonly<Record<string, string>>;
+  /** What somebody does on the cluster when a step was seen whose commands match; each once, in this order. */
+  readonly acts: readonly { readonly after: RegExp; readonly act: () => Promise<unknown> }[];
+}
+
+/**
+ * Somebody who follows a page: types its commands in a source tree and a home of his own, with every right on a real
+ * cluster, and sees what the page shows. No kubelet is there: `startController` runs what the Deployment says.
+ */
+export class PageReader {
+  /** The source tree, and the home. */
+  readonly folder: string;
+  readonly #cluster: TestCluster;
+  #controller: ProductProcess | null = null;
+  #commands: Readonly<Record<string, string>> = {};
+
+  constructor(cluster: TestCluster) {
+    this.#cluster = cluster;
+    this.folder = join(cluster.folder, "tree");
+    mkdirSync(join(this.folder, ".kube"), { recursive: true });
+    symlinkSync(cluster.kubeconfig("admin"), join(this.folder, ".kube/config"));
+    cpSync(join(PROJECT, "deploy"), join(this.folder, "deploy"), { recursive: true });
+  }
+
+  /** Ends the controller. */
+  async stop(): Promise<void> {
+    await this.#controller?.end();
+    this.#controller = null;
+  }
+
+  /** The controller as its Deployment has it, beside the API server; a former one ends first. Graces are short. */
+  async startController(): Promise<void> {
+    await this.stop();
+    const { template } = (await this.#cluster.api.get(CONTROLLER)).spec;
+    const args: string[] = template.spec.containers[0].args;
+    const own = args.filter((one) => !/^--(metrics-address|identity)=/.test(one));
+    const kubeconfig = this.#cluster.kubeconfig("holdfast-controller");
+    const here = [`--kubeconfig=${kubeconfig}`, "--metrics-address=off", "--sweep-grace-seconds=1"];
+    this.#controller = new ProductProcess([...own, ...here, "--sweep-interval-seconds=1"]);
+  }
+
+  /** Follows a page's steps in their order. Throws with what is seen where the page shows something else. */
+  async follow(steps: readonly Step[], { commands = {}, acts }: Others): Promise<void> {
+    this.#commands = commands;
+    const waiting = new Set(acts);
+    for (const { typed, shown } of steps) {
+      if (shown !== null && typed.split("\n").every((line) => line === "" || LOOKING.test(line)))
+        await this.#untilSeen(typed, shown);
+      else {
+        const seen = await this.type(typed);
+        if (shown !== null) expect(compared(seen), typed).toBe(compared(shown));
+      }
+      for (const one of waiting)
+        if (one.after.test(typed)) {
+          await one.act();
+          waiting.delete(one);
+        }
+    }
+    expect([...waiting].map(({ after }) => after)).toEqual([]);
+  }
+
+  /** Types a block; what it prints. */
+  async type(block: string): Promise<string> {
+    const lines = block.replaceAll(/^kubectl .* rollout status .*$/gm, "").split("\n");
+    const text = lines.map((line) => this.#commands[line] ?? line).join("\n");
+    const { code, stdout, stderr } = await this.#shell(text);
+    if (code !== 0) throw new Error(`${text}: code ${code}\n${stdout}${stderr}${this.#controller?.log}`);
+    return stdout;
+  }
+
+  async #untilSeen(block: string, shown: string): Promise<void> {
+    let seen = "";
+    const isSeen = async () => {
+      const { stdout, stderr } = await this.#shell(block);
+      seen = stdout || stderr;
+      return compared(seen) === compared(shown);
+    };
+    await until(isSeen, block).catch(() => expect(compared(seen), block).toBe(compared(shown)));
+  }
+
+  #shell(text: string) {
+    const path = `${join(PROJECT, "dist/bin")}:${process.env.PATH}`;
+    const script = `cd ${this.folder} && set -euo pipefail\n${text}`;
+    const env = { HOME: this.folder, PATH: path, KUBECONFIG: join(this.folder, ".kube/config") };
+    return run("bash", ["-c", script], env);
+  }
+}
+
+/** Without what differs each time: ages, times, identifiers, and the widths of columns. */
+function compared(text: string): string {
+  return text
+    .replaceAll(/\b(\d+(ms|[smhd]))+\b/g, "AGE")
+    .replaceAll(/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
+    .replaceAll(/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b/g, "UID")
+    .replaceAll(/ +/g, " ")
+    .replaceAll(/ $/gm, "")
+    .trim();
+}

@@ -158,7 +158,7 @@ export class Machines {
   }
 
   async #look(seen: MachineClaimView, turn: Turn): Promise<void> {
-    const { api, caches, fulfilment } = this.#options;
+    const { api, caches, fulfilment, log } = this.#options;
     const claim = caches.claims.items.get(seen.key);
     const poolKey = claim === undefined ? null : poolKeyOf(claim);
     if (claim === undefined || poolKey === null) return;
@@ -171,8 +171,9 @@ export class Machines {
       if (outcome.kind === "failed") outcome = await this.#tellFailure(claim, outcome);
       else if (outcome.kind === "fulfilled" && outcome.version !== null) this.#await(claim, outcome.version);
     } catch (error) {
-      if (!(error instanceof ApiAway)) throw error;
-      outcome = { kind: "later", problem: error.message };
+      // Whatever one claim meets, the others go on.
+      outcome = { kind: "later", problem: (error as Error).message };
+      if (!(error instanceof ApiAway)) log.warn({ claim: claim.key, err: error as Error }, "unexpected");
     }
     this.#note(claim, poolKey, outcome);
   }

@@ -190,8 +190,9 @@ export class OwnMode {
         if (await this.#settle(stage, key)) this.#queue.settled(stage, key);
         else this.#queue.wait(stage, key);
       } catch (error) {
-        if (!(error instanceof ApiAway)) throw error;
-        this.#options.log.warn({ [stage]: key, problem: error.message }, "not settled; it comes again");
+        // Whatever one object meets, the others go on.
+        const what = error instanceof ApiAway ? { problem: error.message } : { err: error as Error };
+        this.#options.log.warn({ [stage]: key, ...what }, "not settled; it comes again");
         this.#queue.wait(stage, key);
       }
       if (budget.isSpent) await budget.nextTurn();

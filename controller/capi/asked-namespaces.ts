@@ -2,38 +2,49 @@ import { type Found, type NamespaceFact, UNKNOWN } from "../../claims/reasons/fa
 import { readNamespace } from "../../claims/reasons/fresh-machine-facts.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 
+/** One that is not asked for any more is forgotten after this time, ms: longer than any sweep takes. */
+const FORGOTTEN_MS = 600_000;
+
+interface Asked {
+  state: Found<NamespaceFact>;
+  lastMs: number;
+}
+
 /**
  * Namespaces that the sweep asks about: of machines that are gone together with their Cluster. They are read, not
  * followed: hardly any is ever asked for.
  */
 export class AskedNamespaces {
   readonly #api: KubeApi;
-  /** Called when one is asked for that was not read yet. */
-  readonly #onUnknown: () => void;
-  readonly #known = new Map<string, Found<NamespaceFact>>();
-  #asked = new Set<string>();
+  /** Called when one is asked for the first time. */
+  readonly #onAsked: () => void;
+  readonly #asked = new Map<string, Asked>();
 
-  constructor(api: KubeApi, onUnknown: () => void) {
+  constructor(api: KubeApi, onAsked: () => void) {
     this.#api = api;
-    this.#onUnknown = onUnknown;
+    this.#onAsked = onAsked;
   }
 
   /** As it was read last; unknown until then. */
   of(name: string): Found<NamespaceFact> {
-    const known = this.#known.get(name);
-    if (known === undefined && !this.#asked.has(name)) this.#onUnknown();
-    this.#asked.add(name);
-    return known ?? UNKNOWN;
+    const lastMs = this.#api.clock.monotonicMs();
+    const known = this.#asked.get(name);
+    if (known !== undefined) {
+      known.lastMs = lastMs;
+      return known.state;
+    }
+    this.#asked.set(name, { state: UNKNOWN, lastMs });
+    this.#onAsked();
+    return UNKNOWN;
   }
 
-  /** Reads what was asked for since the last pass, and forgets the others; not concurrently. */
+  /** Reads every one that is asked for; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
-    const asked = this.#asked;
-    this.#asked = new Set();
-    for (const name of this.#known.keys()) if (!asked.has(name)) this.#known.delete(name);
-    for (const name of asked) {
+    for (const [name, asked] of this.#asked) {
       if (signal.aborted) return;
-      this.#known.set(name, await readNamespace(this.#api, name));
+      const isOver = this.#api.clock.monotonicMs() - asked.lastMs > FORGOTTEN_MS;
+      if (isOver) this.#asked.delete(name);
+      else asked.state = await readNamespace(this.#api, name);
     }
   }
 }

@@ -30,7 +30,7 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  *   * unless the operator has set how long after both are gone they count as ended: then released, with the same word.
  *
  * A namespace that is gone, or on its way, ends its claims; but a paused Cluster counts more: its claims may have moved
- * before somebody deleted what they left behind.
+ * before somebody deleted what they left behind. See docs/decisions/0038.
  */
 
 const CLAIM_EXISTS = { kind: "keep", why: "claim-exists" } as const;

@@ -15,9 +15,12 @@ const MACHINES = `/apis/cluster.x-k8s.io/v1beta2/namespaces/${NAMESPACE}/machine
 let world: World;
 let capi: ClusterApi;
 let admin: string;
+let viewer: string;
 let address: string;
 
 const cli = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", admin, ...args]);
+/** As somebody who may look, and no more. */
+const look = (...args: string[]) => run(process.execPath, [HOLDFAST, "--kubeconfig", viewer, ...args]);
 
 async function json(...args: string[]): Promise<KubeObject> {
   const { stdout, stderr } = await cli(...args, "-o", "json");
@@ -56,6 +59,16 @@ beforeAll(async () => {
   capi = await world.startClusterApi({ kinds: ["metal3-data", "metal3-host"] });
   await world.startController();
   admin = world.cluster.kubeconfig("admin");
+  viewer = world.cluster.kubeconfig("holdfast-metadata");
+  await world.cluster.apply([
+    {
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRoleBinding",
+      metadata: { name: "looks" },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "holdfast-viewer" },
+      subjects: [{ kind: "ServiceAccount", name: "holdfast-metadata", namespace: "holdfast-system" }],
+    },
+  ]);
   await world.importedNetwork("blue", { subnets: "10.1.0.0/24" });
   await capi.pool("blue", "blue", { preallocations: { later: "10.1.0.200" } });
   await capi.capiCluster("prod");
@@ -95,6 +108,16 @@ test("who tells the owners of a machine's claim up to its Machine, and no identi
   expect(document.identities).toBeUndefined();
   expect(document.owners).toMatchObject([{ network: "blue", cluster: `${NAMESPACE}/prod` }]);
   expect((await cli("who", "10.1.0.200")).stdout).toContain(`IPAddressClaim ${NAMESPACE}/later (to come)\n`);
+});
+
+test("whoever may only look is told everything of machines, and releases nothing", async () => {
+  expect((await look("who", address)).stdout).toContain("owned by Machine node-0; cluster");
+  expect(await look("check", "--grace", "0")).toMatchObject({ code: 0, stderr: "" });
+  expect((await look("list", "--cluster", "prod")).stdout).toContain(address);
+  const released = await look("release", "10.1.0.200", "--force");
+  expect(released).toMatchObject({ code: 1, stdout: "" });
+  expect(released.stderr).toContain("the cluster refuses");
+  expect(await world.state("blue", "10.1.0.200/24")).toBe("Bound");
 });
 
 test("a machine's address has no identity at a daemon, and its daemon releases nothing of it", async () => {

@@ -5,11 +5,13 @@ import {
   poolReferencesOf,
   renderMachineTemplate,
 } from "../../metadata/documents/machine-template.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 import { eventObject, PARTS, secretName } from "./data-bodies.ts";
 import { type DataInputs, type Gathered, gatherInputs } from "./data-inputs.ts";
 import type { DataPools } from "./data-pools.ts";
 import { type DataStatus, failed, type Held, type Progress, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
+import type { SecretTurns } from "./secret-turns.ts";
 import type { Secrets, SecretText } from "./secrets.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
@@ -20,13 +22,18 @@ export interface DataRenderingOptions {
   readonly status: DataStatus;
   readonly events: Pick<EventWriter, "warn">;
   readonly queue: Pick<WorkQueue, "hasWaited">;
+  readonly turns: Pick<SecretTurns, "noteFound">;
 }
+
+/** Editions of templates that were reported. */
+const REPORTED_MAX = 1_000;
 
 /** Renders data objects into their Secrets, and says in each object's status how far that is. */
 export class DataRendering {
   readonly #options: DataRenderingOptions;
   /** By UID: the generation of a data object whose Secrets were made. Those of before this process are made in turn. */
   readonly #madeOf = new Map<string, number>();
+  readonly #reported = new BoundedMap<string, true>(REPORTED_MAX);
 
   constructor(options: DataRenderingOptions) {
     this.#options = options;
@@ -57,8 +64,8 @@ export class DataRendering {
     if (data.deletionTimestamp !== null || !data.ready || this.#reportEdited(data)) return 0;
     const texts = await this.#texts(data, gatherInputs(this.#options.world, data));
     if ("kind" in texts) return 0;
-    const problem = await this.#options.secrets.ensure(data, texts);
-    if (problem !== null) this.#warn(data, problem);
+    const ensured = await this.#options.secrets.ensure(data, texts);
+    if ("message" in ensured) this.#warn(data, ensured);
     return texts.length;
   }
 
@@ -70,8 +77,10 @@ export class DataRendering {
     const gathered = gatherInputs(this.#options.world, data);
     const texts = await this.#texts(data, gathered);
     if ("kind" in texts) return texts.kind === "paused" ? "paused" : texts;
-    const problem = await this.#options.secrets.ensure(data, texts);
-    return problem ?? { kind: "ready", templateHash: (gathered as DataInputs).templateHash };
+    const ensured = await this.#options.secrets.ensure(data, texts);
+    if ("message" in ensured) return ensured;
+    if (ensured.kind === "found") this.#options.turns.noteFound(data.key);
+    return { kind: "ready", templateHash: (gathered as DataInputs).templateHash };
   }
 
   async #texts(data: MachineDataView, gathered: Gathered): Promise<SecretText[] | Held | { kind: "paused" }> {
@@ -102,7 +111,11 @@ export class DataRendering {
     const { world, events } = this.#options;
     const template = world.caches.templates.items.get(`${data.namespace}/${data.template.name}`);
     if (template === undefined || data.templateHash === "") return false;
-    if (world.readTemplate(template).hash === data.templateHash) return false;
+    const { hash } = world.readTemplate(template);
+    if (hash === data.templateHash) return false;
+    const edition = `${template.uid} ${hash}`;
+    if (this.#reported.has(edition)) return true;
+    this.#reported.set(edition, true);
     const message = `it was edited: machines such as ${data.claim.name} keep the Secrets of the earlier edition, and missing ones are not made again`;
     events.warn(eventObject("Metal3DataTemplate", template), "TemplateEdited", message);
     return true;

@@ -18,6 +18,7 @@ export interface DataWorldOptions {
   readonly queue: WorkQueue;
   /** A template, or an index of it, has changed. Key of the template. */
   readonly onTemplate: (key: string) => void;
+  readonly onDataGone: (uid: string) => void;
   readonly log: FollowedLog;
 }
 
@@ -144,8 +145,10 @@ export class DataWorld {
     const data = (item ?? previous) as MachineDataView;
     const { key, uid, namespace } = data;
     const templateKey = `${namespace}/${data.template.name}`;
-    if (item === null) this.indexes.drop(`data ${uid}`);
-    else this.indexes.hold(`data ${uid}`, templateKey, data.index);
+    if (item === null) {
+      this.indexes.drop(`data ${uid}`);
+      this.#options.onDataGone(uid);
+    } else this.indexes.hold(`data ${uid}`, templateKey, data.index);
     if (previous !== undefined) unlink(this.#datasByClaim, `${namespace}/${previous.claim.name}`, key);
     if (item !== null) link(this.#datasByClaim, `${namespace}/${item.claim.name}`, key);
     queue.mark("datas", key);

@@ -8,7 +8,7 @@ const DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinition
 const DATA_KINDS = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
 const PROVIDER_LABEL = "cluster.x-k8s.io/provider";
 const CAPM3 = "infrastructure-metal3";
-/** A longer pass looks again after this time, ms: CAPM3 may have been installed meanwhile. */
+/** Nothing is written on a look that is older, ms: CAPM3 may have been installed meanwhile. */
 const AGE_MS_MAX = 2_000;
 
 /**
@@ -32,10 +32,10 @@ export class KindOwner {
     return this.#isForeign;
   }
 
-  /** Why nothing may be written; null: it may. Looks again where the last look is `ageMsMax` old. */
-  async problem(ageMsMax = AGE_MS_MAX): Promise<string | null> {
+  /** Why nothing may be written; null: it may. */
+  async problem(): Promise<string | null> {
     const nowMs = this.#api.clock.monotonicMs();
-    if (nowMs - this.#lookedMs >= ageMsMax) {
+    if (nowMs - this.#lookedMs >= AGE_MS_MAX) {
       this.#problem = await this.#look();
       this.#lookedMs = nowMs;
     }

@@ -9,7 +9,15 @@ import { namespacedPath } from "../../kube/objects.ts";
 import type { MachineDataView, ObjectReference } from "../../kube/views/machine-data-view.ts";
 import type { Metal3MachineView } from "../../kube/views/metal3-machine-view.ts";
 import { isoTime } from "../../platform/time.ts";
-import { apiVersionAt, claimBody, isDataOf, PARTS, type Part, secretName } from "./data-bodies.ts";
+import {
+  apiVersionAt,
+  claimBody,
+  isDataOf,
+  machineOwnerOf,
+  PARTS,
+  type Part,
+  secretName,
+} from "./data-bodies.ts";
 import type { DataStatus } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 import type { HostReferences } from "./host-references.ts";
@@ -112,6 +120,9 @@ export class MachineStatus {
       return none(`spec.dataTemplate is in namespace ${template.namespace}: it must be in ${namespace}`);
     const claim = world.caches.claims.items.get(key);
     if (claim === undefined) return none(await this.#claim(machine, template.name));
+    const owner = machineOwnerOf(claim);
+    if (owner !== undefined && owner.uid !== machine.uid)
+      return none(`Metal3DataClaim ${key} is of another Metal3Machine of this name`);
     if (claim.renderedData === null)
       return none(
         `Metal3DataClaim ${key} has no index yet${claim.errorMessage && `: ${claim.errorMessage}`}`,

@@ -5,7 +5,8 @@
  *   data-world, data-caches      what the API server shows; work-queue: what is to be looked at
  *   machine-status, host-references   a Metal3Machine: its claim, its status, its host
  *   claim-indexing, template-indexes  a Metal3DataClaim: its index
- *   data-rendering, data-inputs, data-pools, direct-reservation, secrets   a Metal3Data: its addresses and Secrets
+ *   data-rendering, data-inputs, data-pools, direct-reservation   a Metal3Data: its addresses
+ *   secrets, secret-turns        and its Secrets
  *   data-expiry, standing        data whose claim is gone
  *   template-status, computed-networks, data-status, data-bodies   what is written
  */
@@ -21,6 +22,7 @@ import type { MachineCaches } from "../capi/machine-caches.ts";
 import { PeriodicTask } from "../periodic-task.ts";
 import { ClaimIndexing } from "./claim-indexing.ts";
 import { computedNetworks } from "./computed-networks.ts";
+import { PARTS } from "./data-bodies.ts";
 import { DataExpiry } from "./data-expiry.ts";
 import { DataPools, type ReserveDirectly } from "./data-pools.ts";
 import { DataRendering } from "./data-rendering.ts";
@@ -29,6 +31,7 @@ import { DataWorld } from "./data-world.ts";
 import { HostReferences } from "./host-references.ts";
 import { KindOwner } from "./kind-owner.ts";
 import { MachineStatus } from "./machine-status.ts";
+import { SecretTurns } from "./secret-turns.ts";
 import { Secrets } from "./secrets.ts";
 import { TemplateStatus } from "./template-status.ts";
 import { STAGES, type Stage, WorkQueue } from "./work-queue.ts";
@@ -79,9 +82,8 @@ export class OwnMode {
   readonly #expiry: DataExpiry;
   readonly #templates: TemplateStatus;
   readonly #secrets: Secrets;
+  readonly #turns: SecretTurns;
   readonly #tasks: readonly PeriodicTask[];
-  /** Keys of data objects whose Secrets come next. */
-  #turn: string[] = [];
 
   constructor(options: OwnModeOptions) {
     this.#options = options;
@@ -90,7 +92,12 @@ export class OwnMode {
     this.#owner = new KindOwner(api, log);
     this.#queue = new WorkQueue({ clock: api.clock, onMark: () => work.trigger() });
     const onTemplate = (key: string) => this.#templates.touch(key);
-    const world = new DataWorld({ api, clusters: machines.clusters, queue: this.#queue, onTemplate, log });
+    const world = new DataWorld({
+      ...{ api, log, queue: this.#queue },
+      clusters: machines.clusters,
+      onTemplate,
+      onDataGone: (uid) => this.#rendering.forget(uid),
+    });
     this.#world = world;
     const status = new DataStatus(api, log);
     const queue = this.#queue;
@@ -102,7 +109,8 @@ export class OwnMode {
     const { catalog, reserve } = options;
     const dnsServersOf = (network: string) => catalog.definitionOf(network)?.definition.dns.nameservers ?? [];
     const pools = new DataPools({ api, machines, dnsServersOf, reserve });
-    this.#rendering = new DataRendering({ ...shared, pools, secrets: this.#secrets });
+    this.#turns = new SecretTurns(api.clock);
+    this.#rendering = new DataRendering({ ...shared, pools, secrets: this.#secrets, turns: this.#turns });
     this.#expiry = new DataExpiry({ api, world, graceMs, log });
     this.#templates = new TemplateStatus({
       ...shared,
@@ -157,19 +165,19 @@ export class OwnMode {
   }
 
   /** Whether writing goes on: nothing is in doubt, and CAPM3 was not installed a moment ago. */
-  async #mayWrite(ageMsMax?: number): Promise<boolean> {
+  async #mayWrite(): Promise<boolean> {
     const { idle, machines } = this.#options;
     const doubt = idle() ?? machines.doubt ?? this.#world.caches.doubt;
-    return doubt === null && (await this.#owner.problem(ageMsMax)) === null;
+    return doubt === null && (await this.#owner.problem()) === null;
   }
 
   async #whileAllowed(work: (mayGoOn: () => Promise<boolean>) => Promise<void>): Promise<void> {
-    if (await this.#mayWrite(0)) await work(() => this.#mayWrite());
+    if (await this.#mayWrite()) await work(() => this.#mayWrite());
   }
 
   async #pass(signal: AbortSignal): Promise<void> {
     // Looked up first: where the kinds are another's, the log and the metric say so even without the lease.
-    await this.#owner.problem(0);
+    await this.#owner.problem();
     this.#queue.retry();
     for (let round = 0; round < ROUNDS_PER_PASS && !this.#queue.isEmpty; round += 1)
       for (const stage of STAGES) if (!(await this.#stage(stage, signal))) return;
@@ -216,15 +224,17 @@ export class OwnMode {
 
   /** Secrets that somebody deleted come again: a create of every one in turn, refused where it is there. */
   async #secretsPass(signal: AbortSignal): Promise<void> {
-    if (!(await this.#mayWrite(0))) return;
+    if (!(await this.#mayWrite())) return;
     const { datas } = this.#world.caches;
-    if (this.#turn.length === 0) this.#turn = [...datas.items.keys()].reverse();
+    const budget = new TurnBudget(this.#options.api.clock);
+    this.#turns.begin(datas.items.keys());
     let left = SECRETS_PER_TURN;
-    while (left > 1 && !signal.aborted) {
-      const key = this.#turn.pop();
-      if (key === undefined) return;
+    while (left >= PARTS.length && !signal.aborted) {
+      const key = this.#turns.next();
+      if (key === null) return;
       const data = datas.items.get(key);
       if (data !== undefined) left -= await this.#rendering.remake(data);
+      if (budget.isSpent) await budget.nextTurn();
     }
   }
 }

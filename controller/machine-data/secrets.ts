@@ -33,12 +33,17 @@ export class Secrets {
     return this.#createdCount;
   }
 
-  /** Returns why one of them is not there; null: all are. Throws ApiAway. */
-  async ensure(data: MachineDataView, texts: readonly SecretText[]): Promise<Held | null> {
+  /** Returns why one of them is not there; otherwise whether some were there already. Throws ApiAway. */
+  async ensure(
+    data: MachineDataView,
+    texts: readonly SecretText[],
+  ): Promise<Held | { readonly kind: "found" | "created" }> {
+    let found = false;
     for (const { name, part, text } of texts) {
       const path = namespacedPath(SECRETS_PATH, data.namespace);
       const created = await this.#objects.create(path, secretBody(data, name, part, text));
       if (created.kind === "done") this.#createdCount += 1;
+      if (created.kind === "conflict") found = true;
       if (created.kind === "done" || created.kind === "conflict") continue;
       if (created.answer.status === FORBIDDEN)
         return failed(
@@ -47,6 +52,6 @@ export class Secrets {
         );
       return failed("SecretRefused", `Secret ${data.namespace}/${name}: ${problemOf(created.answer)}`);
     }
-    return null;
+    return { kind: found ? "found" : "created" };
   }
 }

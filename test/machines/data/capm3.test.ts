@@ -49,6 +49,7 @@ describe.each(SIGNS)("CAPM3, by %s", (_, sign) => {
     await here.settle();
     expect(here.readData("t-0").status.ready).toBe(true);
     here.editDefinition(KINDS[0] as string, sign);
+    await here.settle(2_000);
     const before = here.api.writes.length;
     here.host("n");
     here.machine("n");

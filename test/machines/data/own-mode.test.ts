@@ -224,6 +224,26 @@ describe("Secrets", () => {
     expect(here.readData("t-0").status.ready).toBe(true);
   });
 
+  test("of a former object, which vanish a moment later, are made again at once", async () => {
+    here.start();
+    here.template("t", NO_NIC);
+    here.host("m");
+    here.machine("m");
+    await here.settle();
+    // Many others, so that it would be long before its turn comes.
+    for (let i = 0; i < 200; i++) {
+      here.host(`n${i}`);
+      here.machine(`n${i}`);
+    }
+    await here.settle();
+    here.remove(PATHS.datas, "t-0");
+    await here.settle(3_000);
+    expect(here.readData("t-0").status.ready).toBe(true);
+    here.remove(PATHS.secrets, "m-metadata");
+    await here.settle(7_000);
+    expect(here.secret("m-metadata", "metaData")).toContain("rack: r1");
+  });
+
   test("of an edited template are neither changed nor made again, and new machines get the new text", async () => {
     here.start();
     here.template("t", NO_NIC);

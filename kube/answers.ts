@@ -57,6 +57,12 @@ export function isAbsent({ status, body }: Pick<KubeAnswer, "status" | "body">, 
   return status === NOT_FOUND && body?.reason === "NotFound" && body.details?.name === name;
 }
 
+/** Whether nothing can be created any more because the namespace is being deleted. */
+export function isNamespaceEnding({ body }: Pick<KubeAnswer, "body">): boolean {
+  const causes = (body?.details as { readonly causes?: unknown } | undefined)?.causes;
+  return Array.isArray(causes) && causes.some((cause) => cause?.reason === "NamespaceTerminating");
+}
+
 /** The object, or null if there is none. Throws ApiAway if that is not known. */
 export function knownObject(reading: ObjectReading, path: string): WireObject | null {
   if (reading.kind === "present") return reading.object;

@@ -1,7 +1,7 @@
 import type { ServedPool } from "../../claims/pools/evaluate-pool.ts";
 import { poolKeyOf } from "../../claims/pools/pool-ledger.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
-import { problemOf } from "../../kube/answers.ts";
+import { isNamespaceEnding, problemOf } from "../../kube/answers.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
@@ -194,6 +194,9 @@ export class Fulfilment {
       case "refused": {
         if (written.answer.status === NOT_FOUND)
           return { kind: "later", problem: "IPAddresses are not served" };
+        // The claim goes too, soon.
+        if (isNamespaceEnding(written.answer))
+          return { kind: "halted", why: "its namespace is being deleted" };
         const message = `IPAddress ${claim.name} with ${formatAddress(address)} is refused: ${problemOf(written.answer)}`;
         return refusedBy(await refused.note(claim, pool.view, message));
       }

@@ -2,6 +2,8 @@
 import { afterEach, expect, test } from "vitest";
 import type { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { until } from "../harness/wait.ts";
+import { CutLink } from "../harness/world/cut-link.ts";
+import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { World } from "../harness/world/world.ts";
 
 const CLAIMS = 100;
@@ -52,6 +54,27 @@ test("the addresses of a namespace that goes while a controller runs rest", asyn
   await claimAll();
   await deleteNamespace();
   await until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
+});
+
+test("an IPAddress that cannot be made again because its namespace ends is no failure of its claim", async () => {
+  await begin();
+  const way = new CutLink();
+  await world.startController({}, way);
+  await capi.claim("node-0", "machines", { namespace: SPACE });
+  const address = await capi.fulfilled("node-0", SPACE);
+  await capi.untilReady("node-0", "AddressAllocated", SPACE);
+  const { status } = await capi.readClaim("node-0", SPACE);
+  // As between the two deletions: its controller takes kind after kind.
+  (world.cluster as MemoryCluster).objects.put("/api/v1/namespaces", {
+    ...(await world.cluster.api.get(`/api/v1/namespaces/${SPACE}`)),
+    status: { phase: "Terminating" },
+  });
+  const creates = () => way.writes.filter((one) => /^POST .*\/ipaddresses$/.test(one)).length;
+  const before = creates();
+  await capi.deleteAddress("node-0", SPACE);
+  await until(() => creates() > before, "a try to make it again");
+  await world.stays("blue", address);
+  expect((await capi.readClaim("node-0", SPACE)).status).toEqual(status);
 });
 
 test("a claim that is deleted and created again and again keeps its address, and leaves one IPAddress", async () => {

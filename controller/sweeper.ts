@@ -17,7 +17,7 @@ import type { RestOptions } from "./periodic-task.ts";
  */
 const CARRIED_OUT_AT_ONCE = 12;
 /** Verdicts carried out in one run; the others wait for the next. */
-const CARRIED_OUT_PER_TURN = 400;
+const CARRIED_OUT_PER_TURN = 1_000;
 /** A pass that begins within this many intervals after the last one counts as uninterrupted observation. */
 const GAP_INTERVALS_MAX = 3;
 /** Minimum of that, ms: a server that restarts must not reset every grace period. */

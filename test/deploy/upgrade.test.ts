@@ -15,9 +15,11 @@ import {
 } from "../harness/daemon.ts";
 import { codeBlocks } from "../harness/documents.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
+import { freePorts } from "../harness/kube-process.ts";
 import { interfaceOf } from "../harness/kubevirt.ts";
+import { ProductProcess } from "../harness/product-process.ts";
 import { releaseOf } from "../harness/release.ts";
-import { ipsOf } from "../harness/world/network.ts";
+import { ipsOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
 const STATE = readFileSync(join(import.meta.dirname, "state/0.1.0.sql"), "utf8");
@@ -128,6 +130,33 @@ describe.each(RELEASES)("what %s has left", (_name, commit) => {
       expect(await daemon.cli("check")).toMatchObject({ code: 0 });
     } finally {
       await daemon.stop();
+    }
+  });
+
+  test("in a cluster: its controller reports addresses of machines, and leaves them alone", async ({
+    skip,
+  }) => {
+    const release = built ?? skip(NO_HISTORY);
+    const world = await World.start({ api: "memory" });
+    const [port = 0] = await freePorts(1);
+    const address = `127.0.0.1:${port}`;
+    const settings = ["--sweep-interval-seconds", "1", "--sweep-grace-seconds", "1"];
+    const kubeconfig = world.cluster.kubeconfig("holdfast-controller");
+    const flags = ["--kubeconfig", kubeconfig, "--metrics-address", address, ...settings];
+    const controller = new ProductProcess(["controller", ...flags], [], release.holdfast);
+    try {
+      const machine = { namespace: NAMESPACE, name: "m0", uid: "c1", interface: "" };
+      await world.allocate("blue", "10.0.0.5/24", { kind: "IPAddressClaim", ...machine, cluster: "prod" });
+      await world.allocate("blue", "10.0.0.6/24", { kind: "Metal3Data", ...machine, interface: "blue" });
+      await controller.until(async () => {
+        const answer = await fetch(`http://${address}/metrics`).catch(() => null);
+        return (await answer?.text())?.includes('{verdict="report",why="unsound"} 2') ?? false;
+      }, "it to report both");
+      await world.stays("blue", "10.0.0.5/24");
+      expect(await world.state("blue", "10.0.0.6/24")).toBe("Bound");
+    } finally {
+      await controller.end();
+      await world.stop();
     }
   });
 

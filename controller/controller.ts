@@ -211,7 +211,7 @@ export class Controller {
         ...this.#machineData?.synced,
       }),
       machineData: () => this.#machineData?.counts ?? null,
-      machineClaims: () => this.#machines.claimCounts,
+      machineClaims: () => (this.#lease.leads ? this.#machines.claimCounts : new Map()),
     });
     const sweepMs = settings.sweepIntervalSeconds * 1_000;
     const task = (

@@ -46,7 +46,7 @@ export interface ClusterMachinesOptions {
   readonly events: Pick<EventWriter, "warn">;
   /** The name of this controller. */
   readonly identity: string;
-  /** How often every claim is looked at, whether something has changed or not, ms. */
+  /** How often every claim that has no address is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
   readonly log: Log;
 }

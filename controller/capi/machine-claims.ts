@@ -20,7 +20,7 @@ export interface MachineClaimsOptions {
   readonly ledger: MachineLedger;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
   readonly events: Pick<EventWriter, "warn">;
-  /** How often every claim is looked at, whether something has changed or not, ms. */
+  /** How often every claim that has no address is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
   /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;

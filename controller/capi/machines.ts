@@ -23,6 +23,8 @@ import type { MachineCaches } from "./machine-caches.ts";
 
 /** Claims worked on at once: their writes wait for the API server most of the time. */
 const AT_ONCE_MAX = 8;
+/** How often also claims that are fulfilled are looked at, ms: every change of what they have is told besides. */
+const FULL_PASS_MS = 300_000;
 /** Waits after an attempt whose outcome is unknown, ms. */
 const RETRY_MS_MIN = 1_000;
 const RETRY_MS_MAX = 30_000;
@@ -32,7 +34,7 @@ export interface MachinesOptions {
   readonly caches: Pick<MachineCaches, "claims" | "addresses" | "pools" | "clusters" | "doubt">;
   readonly fulfilment: Pick<Fulfilment, "settle">;
   readonly events: Pick<EventWriter, "warn">;
-  /** How often every claim is looked at, whether something has changed or not, ms. */
+  /** How often every claim that has no address is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
   /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
@@ -71,8 +73,9 @@ export class Machines {
   readonly #retries = new Map<string, Retry>();
   /** Versions of claims that were written over: the followed copy does not show it yet. By key. */
   readonly #written = new Map<string, string>();
-  /** When every claim is looked at again, ms. */
+  /** When claims without an address are looked at again, and when all are, ms. */
   #passDueMs = Number.NEGATIVE_INFINITY;
+  #fullPassDueMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: MachinesOptions) {
     this.#options = options;
@@ -134,11 +137,15 @@ export class Machines {
     if (this.#whyIdle() !== null) {
       // Events may have been missed by whoever works now, or will be until then.
       this.#passDueMs = Number.NEGATIVE_INFINITY;
+      this.#fullPassDueMs = Number.NEGATIVE_INFINITY;
       return;
     }
     if (nowMs >= this.#passDueMs) {
+      const isFull = nowMs >= this.#fullPassDueMs;
       this.#passDueMs = nowMs + passMs;
-      for (const key of caches.claims.items.keys()) this.#queue.add(key);
+      if (isFull) this.#fullPassDueMs = nowMs + FULL_PASS_MS;
+      for (const key of caches.claims.items.keys())
+        if (isFull || this.#states.get(key)?.state !== "fulfilled") this.#queue.add(key);
     }
     for (const [key, { atMs }] of this.#retries) if (atMs <= nowMs) this.#queue.add(key);
     while (this.#queue.size > 0 && !signal.aborted && this.#whyIdle() === null) await this.#runTurn(signal);
@@ -187,7 +194,8 @@ export class Machines {
     if (outcome.kind === "later") this.#retryLater(claim.key);
     else this.#retries.delete(claim.key);
     if (before?.uid === claim.uid && before.state === state && before.message === message) return;
-    if (outcome.kind === "fulfilled") log.info({ claim: claim.key }, "the claim has its address");
+    if (outcome.kind === "fulfilled" && outcome.version !== null)
+      log.info({ claim: claim.key }, "the claim has its address");
     if (outcome.kind === "later")
       log.warn({ claim: claim.key, problem: message }, "not fulfilled yet; it comes again");
     if (outcome.kind === "answered-by-other") this.#warn(claim, "AnsweredByOther", message);

@@ -1,6 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { loadControllerSettings } from "../../controller/settings.ts";
 import { TestCluster } from "../harness/cluster.ts";
 import { HOLDFAST, run, SHIM } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -142,6 +144,16 @@ describe("own mode of machine data", () => {
     for (const file of MACHINE_RIGHTS)
       for (const one of readManifests(join(DEPLOY, file)))
         await cluster.api.delete(`${collectionOf(one)}/${one.metadata.name}`);
+  });
+
+  test("is switched on by the flag that the component adds", () => {
+    const [{ patches }] = readManifests(join(DEPLOY, "machines/kustomization.yaml"));
+    const [{ op, path, value }] = parse(patches[0].patch) as KubeObject[];
+    expect({ op, path }).toEqual({ op: "add", path: "/spec/template/spec/containers/0/args/-" });
+    const [flag, given] = value.slice(2).split("=");
+    expect(flag).toBe("machine-data");
+    expect(loadControllerSettings({ machineData: given }, {}).machineData).toBe("own");
+    expect(loadControllerSettings({}, {}).machineData).toBe("off");
   });
 
   test.each(OWN_MODE_MAY)("lets the controller $verb $resource$subresource", async (right) => {

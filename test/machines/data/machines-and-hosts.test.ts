@@ -142,3 +142,82 @@ describe("a host", () => {
     expect(here.readHost("m").spec.metaData).toMatchObject({ name: "k-metadata" });
   });
 });
+
+test("a machine of v1beta1 has its conditions in the form of that version", async () => {
+  const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+  here.editDefinition("metal3machines", ({ spec }) => {
+    spec.versions[0].name = "v1beta1";
+    spec.versions[0].schema.openAPIV3Schema = {
+      type: "object",
+      properties: { spec: anything, status: anything },
+    };
+  });
+  const collection = "/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/shop/metal3machines";
+  const metadata = { name: "m", namespace: "shop", annotations: { "metal3.io/BareMetalHost": "shop/m" } };
+  const others = [{ type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" }];
+  here.api.put(collection, {
+    apiVersion: "infrastructure.cluster.x-k8s.io/v1beta1",
+    kind: "Metal3Machine",
+    metadata,
+    spec: { dataTemplate: { name: "t" } },
+    status: { conditions: others },
+  });
+  here.start();
+  await here.settle();
+  const conditions = () => here.api.at(`${collection}/m`).status.conditions;
+  expect(conditions()).toEqual([
+    ...others,
+    {
+      type: "Metal3DataReady",
+      status: "False",
+      severity: "Info",
+      reason: "WaitingForMetal3Data",
+      message: expect.stringContaining("does not exist"),
+      lastTransitionTime: expect.any(String),
+    },
+  ]);
+  here.host("m");
+  await here.settle();
+  // An empty message is refused in this form, and so is a severity of what is True.
+  expect(conditions()).toEqual([
+    ...others,
+    {
+      type: "Metal3DataReady",
+      status: "True",
+      reason: "Metal3DataSecretsReady",
+      lastTransitionTime: expect.any(String),
+    },
+    {
+      type: "HostDataReferenced",
+      status: "True",
+      reason: "HostNamesSecrets",
+      lastTransitionTime: expect.any(String),
+    },
+  ]);
+  expect(here.readClaim("m").metadata.ownerReferences[0].apiVersion).toBe(
+    "infrastructure.cluster.x-k8s.io/v1beta1",
+  );
+});
+
+test("a machine that is created again under its name waits until the claim of the former one is gone", async () => {
+  here.start({ graceSeconds: 5 });
+  here.host("m");
+  here.machine("m");
+  await here.settle();
+  here.remove(PATHS.machines, "m");
+  const { metadata } = here.machine("m");
+  await here.settle(10_000);
+  expect(ready("m")).toMatchObject({
+    status: "False",
+    message: expect.stringContaining("another Metal3Machine"),
+  });
+  expect(here.readMachine("m").status.renderedData).toBeUndefined();
+  // As the garbage collector does.
+  here.remove(PATHS.claims, "m");
+  here.remove(PATHS.datas, "t-0");
+  here.remove(PATHS.secrets, "m-metadata");
+  await here.settle();
+  expect(here.readClaim("m").metadata.ownerReferences[0].uid).toBe(metadata.uid);
+  expect(here.readMachine("m").status.renderedData.name).toBe("t-0");
+  expect(ready("m")).toMatchObject({ status: "True" });
+});

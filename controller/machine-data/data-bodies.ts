@@ -4,6 +4,8 @@ import type { OwnerReference } from "../../kube/objects.ts";
 import type { DataClaimView, DataTemplateView, MachineDataView } from "../../kube/views/machine-data-view.ts";
 import type { NamedView } from "../../kube/views/metal3-machine-view.ts";
 
+const KUBEVIRT_GROUP = "kubevirt.io/";
+
 interface Identity {
   readonly name: string;
   readonly namespace: string;
@@ -24,6 +26,11 @@ export function machineOwnerOf({ owners }: Pick<DataClaimView, "owners">): Owner
   return owners.find(
     ({ kind, apiVersion }) => kind === "Metal3Machine" && /^infrastructure\./.test(apiVersion),
   );
+}
+
+/** The VM that a claim is for; undefined: it is for none. */
+export function vmOwnerOf({ owners }: Pick<DataClaimView, "owners">): OwnerReference | undefined {
+  return owners.find(({ apiVersion }) => apiVersion.startsWith(KUBEVIRT_GROUP));
 }
 
 /** Whether a data object is a claim's: by the UID of its owner, by the claim's name where it has none of that kind. */
@@ -62,15 +69,25 @@ export function claimBody(machine: NamedView, template: string, machineApiVersio
   };
 }
 
-/** The data object of a claim under an index, with the names of the Secrets that it will have. */
+/** The claim of a VM. Without labels: that of a cluster is about the cluster that the VM is a node of. */
+export function vmClaimBody(namespace: string, vm: OwnerReference, template: string): object {
+  const { apiVersion, kind, name } = vm;
+  const ownerReferences = [ownerReference(vm, apiVersion, kind, { controller: true })];
+  return {
+    apiVersion: DATA_API_VERSION,
+    kind: "Metal3DataClaim",
+    metadata: { name, namespace, ownerReferences },
+    spec: { template: { name: template, namespace } },
+  };
+}
+
+/** The data object of a claim under an index, with the names of the Secrets that it will have: a VM's has none. */
 export function dataBody(claim: DataClaimView, template: DataTemplateView, index: number): object {
   const { namespace, labels } = claim;
   const machine = machineOwnerOf(claim);
   const machineName = machine?.name ?? claim.name;
-  const secrets = PARTS.filter((part) => template.spec[part] != null).map((part) => [
-    part,
-    { name: secretName(machineName, part), namespace },
-  ]);
+  const parts = vmOwnerOf(claim) === undefined ? PARTS.filter((part) => template.spec[part] != null) : [];
+  const secrets = parts.map((part) => [part, { name: secretName(machineName, part), namespace }]);
   const owner = ownerReference(claim, DATA_API_VERSION, "Metal3DataClaim", { controller: true });
   const { apiVersion = "", kind = "", name = "", uid = "" } = machine ?? {};
   return {
@@ -141,7 +158,7 @@ function dataOwner(data: MachineDataView): object {
 }
 
 function ownerReference(
-  { name, uid }: Identity,
+  { name, uid }: Pick<Identity, "name" | "uid">,
   apiVersion: string,
   kind: string,
   more: { readonly controller: boolean },

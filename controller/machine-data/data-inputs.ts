@@ -5,7 +5,7 @@ import {
   type MachineTemplateSpec,
   needsMachine,
 } from "../../metadata/documents/machine-template.ts";
-import { dataName, isDataOf, machineOwnerOf, PARTS } from "./data-bodies.ts";
+import { dataName, isDataOf, machineOwnerOf, PARTS, vmOwnerOf } from "./data-bodies.ts";
 import { failed, type Held, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 
@@ -22,10 +22,14 @@ export interface DataInputs {
   readonly host: Host | null;
 }
 
-/** What a data object is rendered from, or why it is not known. `paused`: it is left alone. */
-export type Gathered = DataInputs | Held | { readonly kind: "paused" };
+/** What a data object is rendered from, or why it is not known. */
+export type Gathered = DataInputs | Held | Unrendered;
+
+/** `paused`: it is left alone. `vm`: it is a VM's, and the metadata service renders it. */
+export type Unrendered = typeof PAUSED | typeof OF_VM;
 
 const PAUSED = { kind: "paused" } as const;
+const OF_VM = { kind: "vm" } as const;
 
 export function gatherInputs(world: DataWorld, data: MachineDataView): Gathered {
   const { caches } = world;
@@ -66,7 +70,7 @@ export function gatherInputs(world: DataWorld, data: MachineDataView): Gathered 
 }
 
 /** The Metal3Machine that owns the claim of a data object. */
-function machineOf(world: DataWorld, data: MachineDataView): Metal3MachineView | Held | typeof PAUSED {
+function machineOf(world: DataWorld, data: MachineDataView): Metal3MachineView | Held | Unrendered {
   const { caches } = world;
   const claim = caches.claims.items.get(`${data.namespace}/${data.claim.name}`);
   if (claim === undefined || !isDataOf(data, claim))
@@ -80,6 +84,7 @@ function machineOf(world: DataWorld, data: MachineDataView): Metal3MachineView |
       "ClaimHasOtherData",
       `Metal3DataClaim ${claim.key} has the data object ${claim.renderedData}`,
     );
+  if (vmOwnerOf(claim) !== undefined) return OF_VM;
   const owner = machineOwnerOf(claim);
   if (owner === undefined)
     return failed("ClaimWithoutMachine", `Metal3DataClaim ${claim.key} is owned by no Metal3Machine`);

@@ -7,7 +7,7 @@ import {
 } from "../../metadata/documents/machine-template.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import { eventObject, PARTS, secretName } from "./data-bodies.ts";
-import { type DataInputs, type Gathered, gatherInputs } from "./data-inputs.ts";
+import { type DataInputs, type Gathered, gatherInputs, type Unrendered } from "./data-inputs.ts";
 import type { DataPools } from "./data-pools.ts";
 import { type DataStatus, failed, type Held, type Progress, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
@@ -76,14 +76,18 @@ export class DataRendering {
   async #render(data: MachineDataView): Promise<Progress | "paused"> {
     const gathered = gatherInputs(this.#options.world, data);
     const texts = await this.#texts(data, gathered);
-    if ("kind" in texts) return texts.kind === "paused" ? "paused" : texts;
+    if ("kind" in texts) {
+      if (texts.kind === "vm") return { kind: "ready", reason: "ServedByMetadata", templateHash: "" };
+      return texts.kind === "paused" ? "paused" : texts;
+    }
     const ensured = await this.#options.secrets.ensure(data, texts);
     if ("message" in ensured) return ensured;
     if (ensured.kind === "found") this.#options.turns.noteFound(data.key);
-    return { kind: "ready", templateHash: (gathered as DataInputs).templateHash };
+    const { templateHash } = gathered as DataInputs;
+    return { kind: "ready", reason: "SecretsRendered", templateHash };
   }
 
-  async #texts(data: MachineDataView, gathered: Gathered): Promise<SecretText[] | Held | { kind: "paused" }> {
+  async #texts(data: MachineDataView, gathered: Gathered): Promise<SecretText[] | Held | Unrendered> {
     if (gathered.kind !== "known") return gathered;
     const { spec, metal3Machine, machine, host } = gathered;
     if (host === null) return [];

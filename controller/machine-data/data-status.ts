@@ -10,7 +10,14 @@ import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
 
 /** How far an object has come. `reason` is a word in CamelCase; `message` is for people. */
-export type Progress = { readonly kind: "ready"; readonly templateHash: string } | Held;
+export type Progress = Ready | Held;
+
+interface Ready {
+  readonly kind: "ready";
+  readonly reason: "SecretsRendered" | "ServedByMetadata";
+  /** "": its template may change. */
+  readonly templateHash: string;
+}
 
 /** Why an object has not come further. `failed` needs somebody to change something. */
 export interface Held {
@@ -87,7 +94,7 @@ export class DataStatus {
     return this.conditions(known, {
       type: "Ready",
       status: isReady ? "True" : "False",
-      reason: isReady ? "SecretsRendered" : progress.reason,
+      reason: progress.reason,
       message: isReady ? "" : progress.message,
     });
   }

@@ -135,6 +135,7 @@ export class DataWorld {
     if (item === null || renderedData !== null) this.forgetIntent(uid);
     queue.mark("claims", key);
     queue.mark("machines", key);
+    queue.mark("vms", key);
     if (renderedData !== null) queue.mark("datas", `${namespace}/${renderedData}`);
     // An index is free again.
     if (item === null) onTemplate(templateKey);

@@ -17,6 +17,7 @@ import {
   PARTS,
   type Part,
   secretName,
+  vmOwnerOf,
 } from "./data-bodies.ts";
 import type { DataStatus } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
@@ -123,6 +124,9 @@ export class MachineStatus {
     const owner = machineOwnerOf(claim);
     if (owner !== undefined && owner.uid !== machine.uid)
       return none(`Metal3DataClaim ${key} is of another Metal3Machine of this name`);
+    const vm = vmOwnerOf(claim);
+    if (vm !== undefined)
+      return none(`Metal3DataClaim ${key} is ${vm.kind} ${vm.name}'s: rename one of the two`);
     if (claim.renderedData === null)
       return none(
         `Metal3DataClaim ${key} has no index yet${claim.errorMessage && `: ${claim.errorMessage}`}`,

@@ -4,6 +4,7 @@
  *   own-mode                     what runs, and whether it may write; kind-owner: whether CAPM3 owns the kinds
  *   data-world, data-caches      what the API server shows; work-queue: what is to be looked at
  *   machine-status, host-references   a Metal3Machine: its claim, its status, its host
+ *   vm-claims, vm-caches         a VM whose annotation names a template: its claim
  *   claim-indexing, template-indexes  a Metal3DataClaim: its index
  *   data-rendering, data-inputs, data-pools, direct-reservation   a Metal3Data: its addresses
  *   secrets, secret-turns        and its Secrets
@@ -34,6 +35,8 @@ import { MachineStatus } from "./machine-status.ts";
 import { SecretTurns } from "./secret-turns.ts";
 import { Secrets } from "./secrets.ts";
 import { TemplateStatus } from "./template-status.ts";
+import { VmCaches } from "./vm-caches.ts";
+import { VmClaims } from "./vm-claims.ts";
 import { STAGES, type Stage, WorkQueue } from "./work-queue.ts";
 
 /** Objects settled at once: each waits for the API server most of the time. */
@@ -76,6 +79,8 @@ export class OwnMode {
   readonly #world: DataWorld;
   readonly #queue: WorkQueue;
   readonly #machines: MachineStatus;
+  readonly #vms: VmCaches;
+  readonly #vmClaims: VmClaims;
   readonly #claims: ClaimIndexing;
   readonly #rendering: DataRendering;
   readonly #hosts: HostReferences;
@@ -105,6 +110,8 @@ export class OwnMode {
     this.#secrets = new Secrets(api);
     this.#hosts = new HostReferences({ api, world, graceMs });
     this.#machines = new MachineStatus({ ...shared, hosts: this.#hosts });
+    this.#vms = new VmCaches(api, (key) => this.#queue.mark("vms", key), log);
+    this.#vmClaims = new VmClaims({ ...shared, vms: this.#vms, log });
     this.#claims = new ClaimIndexing(shared);
     const { catalog, reserve } = options;
     const dnsServersOf = (network: string) => catalog.definitionOf(network)?.definition.dns.nameservers ?? [];
@@ -136,6 +143,7 @@ export class OwnMode {
 
   start(): void {
     this.#world.caches.start();
+    this.#vms.start();
     for (const task of this.#tasks) task.start();
   }
 
@@ -144,8 +152,8 @@ export class OwnMode {
     await Promise.all(this.#tasks.map((task) => task.stop()));
   }
 
-  stop(): Promise<void> {
-    return this.#world.caches.stop();
+  async stop(): Promise<void> {
+    await Promise.all([this.#world.caches.stop(), this.#vms.stop()]);
   }
 
   /** Every Metal3Data, for who judges the addresses that they hold. */
@@ -154,7 +162,7 @@ export class OwnMode {
   }
 
   get synced(): Record<string, boolean> {
-    return this.#world.caches.synced;
+    return { ...this.#world.caches.synced, ...this.#vms.synced };
   }
 
   get counts(): OwnModeCounts {
@@ -214,6 +222,7 @@ export class OwnMode {
       const machine = metal3Machines.items.get(key);
       return machine === undefined || this.#machines.settle(machine);
     }
+    if (stage === "vms") return this.#vmClaims.settle(key);
     if (stage === "claims") {
       const claim = claims.items.get(key);
       return claim === undefined || this.#claims.settle(claim);

@@ -1,7 +1,7 @@
 import type { Clock } from "../../platform/time.ts";
 
 /** What is settled one object after the other, in the order in which one kind's work leads to the next's. */
-export const STAGES = ["machines", "claims", "datas"] as const;
+export const STAGES = ["machines", "vms", "claims", "datas"] as const;
 export type Stage = (typeof STAGES)[number];
 
 /** What an object waits for is told after this time, ms: most wait only for what is about to be written. */
@@ -22,8 +22,8 @@ export class WorkQueue {
 
   constructor(options: WorkQueueOptions) {
     this.#options = options;
-    this.#dirty = { machines: new Set(), claims: new Set(), datas: new Set() };
-    this.#waiting = { machines: new Map(), claims: new Map(), datas: new Map() };
+    this.#dirty = { machines: new Set(), vms: new Set(), claims: new Set(), datas: new Set() };
+    this.#waiting = { machines: new Map(), vms: new Map(), claims: new Map(), datas: new Map() };
   }
 
   /** Something that the object depends on has changed. */

@@ -8,6 +8,7 @@ export const ANNOTATIONS = {
   publicKeys: "metadata.holdfast.dev/public-keys",
   meta: "metadata.holdfast.dev/meta",
   hostname: "metadata.holdfast.dev/hostname",
+  dataTemplate: "metadata.holdfast.dev/data-template",
 } as const;
 
 /** On a namespace: X-Tenant-ID of its VMs' requests, instead of the namespace's UID. */
@@ -17,7 +18,10 @@ export const SERVE_LABEL = "metadata.holdfast.dev/serve";
 /** Where guests' passwords are kept, in the namespace of the VM. */
 export const PASSWORDS_CONFIG_MAP = "holdfast-guest-passwords";
 
-const ANNOTATION_PREFIX = "metadata.holdfast.dev/";
+/** kubectl keeps a copy of the whole object there, which no template names. */
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+/** Of an object, as the API server takes it. */
+const OBJECT_NAME = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
 /** `secret/name` or `configmap/name/key`; names and keys as the API server takes them. */
 const REFERENCE =
   /^(?<kind>[Ss]ecret|[Cc]onfig[Mm]ap)\/(?<name>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?:\/(?<key>[A-Za-z0-9._-]{1,253}))?$/;
@@ -54,7 +58,11 @@ export function isHostname(text: string): boolean {
   return HOSTNAME.test(text);
 }
 
-/** The supported annotations among all that an object has. */
-export function ownAnnotations(all: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
-  return new Map([...all].filter(([name]) => name.startsWith(ANNOTATION_PREFIX)));
+export function isTemplateName(text: string): boolean {
+  return OBJECT_NAME.test(text);
+}
+
+/** Those of a VM that are kept: a template may name any but kubectl's. */
+export function keptAnnotations(all: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  return new Map([...all].filter(([name]) => name !== LAST_APPLIED));
 }

@@ -7,6 +7,7 @@
  *   claim-view, claim-status-patch        an IPAMClaim
  *   vmi-view, content-annotations, tenant-objects   a VM and its owner's content
  *   address-pool-view, machine-claim-view, conditions   pools, and what machines of Cluster API ask of them
+ *   machine-data-view, metal3-machine-view, templated-vm-view   machine data, and whom it is for
  *   service-view, whereabouts
  */
 

@@ -2,7 +2,12 @@ import { Buffer } from "node:buffer";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { OwnerReference } from "../objects.ts";
 import type { Reflected } from "../reflected-items.ts";
-import { type ObjectKind, ownAnnotations, SERVE_LABEL, TENANT_ID_ANNOTATION } from "./content-annotations.ts";
+import {
+  keptAnnotations,
+  type ObjectKind,
+  SERVE_LABEL,
+  TENANT_ID_ANNOTATION,
+} from "./content-annotations.ts";
 import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
 export const NAMESPACES_PATH = "/api/v1/namespaces";
@@ -20,6 +25,7 @@ export interface NamespaceView extends Reflected {
 /** The fields kept of a VirtualMachine: only its metadata is read. */
 export interface VmView extends Reflected {
   readonly name: string;
+  readonly labels: ReadonlyMap<string, string>;
   readonly annotations: ReadonlyMap<string, string>;
 }
 
@@ -51,7 +57,9 @@ export function projectNamespace(object: unknown): NamespaceView {
 /** Reads a VirtualMachine, also if only its metadata was sent. Throws MalformedObjectError. */
 export function projectVm(object: unknown): VmView {
   const { key, name, uid, resourceVersion } = readMetadata(object, "VirtualMachine");
-  return { key, name, uid, resourceVersion, annotations: ownAnnotations(readTexts(object, "annotations")) };
+  const labels = readTexts(object, "labels");
+  const annotations = keptAnnotations(readTexts(object, "annotations"));
+  return { key, name, uid, resourceVersion, labels, annotations };
 }
 
 /** Whether the label permits to serve it to guests. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { Reflected } from "../reflected-items.ts";
-import { ownAnnotations } from "./content-annotations.ts";
+import { keptAnnotations } from "./content-annotations.ts";
 import { objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 import { objectsIn, textIn, vmOwnerOf } from "./tenant-objects.ts";
 
@@ -20,6 +20,7 @@ export interface VmiView extends Reflected {
   readonly instanceType: string | null;
   /** In the order of the specification. */
   readonly interfaces: readonly VmiInterface[];
+  readonly labels: ReadonlyMap<string, string>;
   readonly annotations: ReadonlyMap<string, string>;
 }
 
@@ -28,6 +29,8 @@ interface VmiInterface {
   readonly name: string;
   /** As it runs, else as requested; null: neither is known. */
   readonly mac: string | null;
+  /** NetworkAttachmentDefinition as the specification names it, `blue` or `shop/blue`; null: none. */
+  readonly nad: string | null;
   /** On the cluster's default network, or its replacement: the pod's primary interface. */
   readonly isDefault: boolean;
   /** Possible names of its interface in the pod, the most certain first. */
@@ -75,7 +78,8 @@ export function projectVmi(object: unknown): VmiView {
     rootDevice: rootDevice(objectsIn(devices, "disks"), objectsIn(status, "volumeStatus")),
     instanceType: INSTANCE_TYPES.map((one) => annotations.get(one)).find(Boolean) ?? null,
     interfaces: interfacesOf(objectsIn(devices, "interfaces"), spec, status),
-    annotations: ownAnnotations(annotations),
+    labels: readTexts(object, "labels"),
+    annotations: keptAnnotations(annotations),
   };
 }
 
@@ -122,6 +126,7 @@ function interfacesOf(interfaces: Objects, spec: Fields, status: Fields): VmiInt
       {
         name,
         mac: textIn(now, "mac") ?? textIn(one, "macAddress"),
+        nad: isObject(network?.multus) ? textIn(network.multus, "networkName") : null,
         isDefault: onDefault,
         podInterfaces: told === null ? guesses : [told, ...guesses],
       },

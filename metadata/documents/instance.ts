@@ -2,6 +2,7 @@ import type { Buffer } from "node:buffer";
 import type { Dns, Route } from "../../ipam/definition/routes-and-dns.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import type { NetworkDocument } from "./machine-template.ts";
 
 /**
  * Everything that is known of one VM and may be told to it. Plain data: gathered by the caller, afresh for each
@@ -27,6 +28,8 @@ export interface Instance {
   readonly userData: Buffer | null;
   /** What cloud-init takes from the operator in addition: cloud-config or a script. null: none. */
   readonly vendorData: string | null;
+  /** network_data.json as a Metal3DataTemplate says it; null: it follows from `networks`. */
+  readonly networkDocument: NetworkDocument | null;
   /** Free metadata of the tenant. */
   readonly meta: Readonly<Record<string, string>>;
   /** Which of several VMs that were made together, from 0. */

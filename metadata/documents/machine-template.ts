@@ -16,6 +16,9 @@ import type { MachineTemplateSpec, TemplateNetworkData } from "./machine/templat
 import { TemplateProblem } from "./machine/template-problem.ts";
 import { type YamlValue, yamlMapping } from "./machine/yaml-text.ts";
 
+/** `links`, `networks` and `services` as network_data.json has them, ready for JSON. */
+export type NetworkDocument = Readonly<Record<string, YamlValue>>;
+
 export type { Host, MachineObjects, MachineTemplateSpec, NamedObject, PoolReference, PoolResult };
 
 /** Everything that a template of machine data is rendered from. */
@@ -45,7 +48,7 @@ export type RenderedValues =
   | {
       readonly kind: "values";
       readonly metaData: Readonly<Record<string, string>> | null;
-      readonly networkData: Readonly<Record<string, YamlValue>> | null;
+      readonly networkData: NetworkDocument | null;
     }
   | Failed;
 
@@ -120,15 +123,12 @@ export function needsMachine({ metaData, networkData }: MachineTemplateSpec): bo
   return references.some((reference) => isMachine(reference?.object));
 }
 
-function machineNetworkData(
-  template: TemplateNetworkData,
-  inputs: TemplateInputs,
-): Readonly<Record<string, YamlValue>> {
+function machineNetworkData(template: TemplateNetworkData, inputs: TemplateInputs): NetworkDocument {
   return {
     links: machineLinks(template.links, inputs),
     networks: machineNetworks(template.networks, inputs),
     services: machineServices(template.services, inputs.pools),
-  } as unknown as Readonly<Record<string, YamlValue>>;
+  } as unknown as NetworkDocument;
 }
 
 function documentText(name: string, values: Readonly<Record<string, YamlValue>> | null): string | null {

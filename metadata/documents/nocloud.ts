@@ -2,6 +2,7 @@ import { type Answer, listAnswer, NOT_FOUND, textAnswer } from "./answer.ts";
 import { type Instance, tidyKeys } from "./instance.ts";
 import { guestMeta } from "./meta-data-json.ts";
 import { networkConfig } from "./network-config.ts";
+import { templateNetworkConfig } from "./template-network-config.ts";
 import { yamlText } from "./yaml-text.ts";
 
 /** The four files of a NoCloud seed. */
@@ -23,7 +24,9 @@ export function noCloudAnswer(segments: readonly string[], instance: Instance): 
     case "vendor-data":
       return textAnswer(instance.vendorData ?? "");
     case "network-config": {
-      const config = networkConfig(instance);
+      const { networkDocument } = instance;
+      const config =
+        networkDocument === null ? networkConfig(instance) : templateNetworkConfig(networkDocument);
       return textAnswer(config === null ? "" : yamlText(config));
     }
     default:

@@ -42,7 +42,7 @@ function filesOf(
   version: OpenStackVersion,
   { seed }: OpenStackOptions,
 ): ReadonlyMap<string, () => Answer> {
-  const { userData, vendorData, password } = instance;
+  const { userData, vendorData, password, networkDocument } = instance;
   // Under the key that cloud-init reads, so that the operator writes plain cloud-config.
   const vendor = vendorData === null ? {} : { "cloud-init": vendorData };
   const files: readonly (readonly [name: string, there: boolean, answer: () => Answer])[] = [
@@ -58,8 +58,8 @@ function filesOf(
     // one, and without it falls back to DHCP.
     [
       "network_data.json",
-      has(version, "networkData") && guestLinks(instance).length > 0,
-      () => jsonAnswer(networkData(instance), "text/plain; charset=UTF-8"),
+      has(version, "networkData") && (networkDocument !== null || guestLinks(instance).length > 0),
+      () => jsonAnswer(networkDocument ?? networkData(instance), "text/plain; charset=UTF-8"),
     ],
     ["vendor_data2.json", has(version, "vendorData2"), () => jsonAnswer({ static: vendor })],
   ];

@@ -3,6 +3,7 @@ import {
   ANNOTATIONS,
   type ContentReference,
   isHostname,
+  isTemplateName,
   type ObjectKind,
   PASSWORDS_CONFIG_MAP,
   parseContentReference,
@@ -18,6 +19,8 @@ export interface TenantContent {
   readonly publicKeys: readonly PublicKey[];
   readonly meta: Readonly<Record<string, string>>;
   readonly hostname: string | null;
+  /** Name of a Metal3DataTemplate; null: none. */
+  readonly template: string | null;
   /** Parts that are empty although they were requested. */
   readonly problems: readonly ContentProblem[];
   /** Requested objects that may not be read. */
@@ -58,8 +61,9 @@ export function readContent(
   const publicKeys = keysOf(reader.entries("publicKeys"));
   const meta = Object.fromEntries(reader.entries("meta"));
   const hostname = reader.hostname();
+  const template = reader.template();
   const { problems, forbidden } = reader;
-  return { userData, vendorData, publicKeys, meta, hostname, problems, forbidden };
+  return { userData, vendorData, publicKeys, meta, hostname, template, problems, forbidden };
 }
 
 type Part = keyof typeof ANNOTATIONS;
@@ -94,6 +98,13 @@ class ContentReader {
       "hostname",
       `${quoted(text)} is no host name; use letters, digits, hyphens and dots`,
     );
+  }
+
+  template(): string | null {
+    const text = this.#annotation("dataTemplate");
+    if (text === null || isTemplateName(text)) return text;
+    const wanted = "write the name of a Metal3DataTemplate of the VM's own namespace";
+    return this.#problem("dataTemplate", `${quoted(text)} is no name of an object; ${wanted}`);
   }
 
   /** The bytes under the key that the reference names, else under the first of the usual ones. */

@@ -28,6 +28,7 @@ export function instanceOf(identity: IdentityView, tenant: TenantView): Instance
     publicKeys: tenant.publicKeys,
     userData: tenant.userData,
     vendorData: tenant.vendorData,
+    networkDocument: tenant.networkDocument,
     meta: tenant.meta,
     launchIndex: 0,
     availabilityZone: tenant.availabilityZone,
@@ -77,7 +78,7 @@ function nameOf({ vm, pods, interfaces }: IdentityView): string {
 }
 
 /** The interfaces with addresses of ours, in the order of the VM's own where that is known. */
-function networksOf(
+export function networksOf(
   interfaces: readonly IdentityInterface[],
   links: readonly TenantLink[],
 ): readonly InstanceNetwork[] {

@@ -6,6 +6,7 @@ import { ObjectClient } from "../../kube/object-client.ts";
 import { objectPath } from "../../kube/objects.ts";
 import { Reflector, type ReflectorTimings } from "../../kube/reflector.ts";
 import {
+  ANNOTATIONS,
   isTenantId,
   PASSWORDS_CONFIG_MAP,
   TENANT_ID_ANNOTATION,
@@ -14,14 +15,17 @@ import { NAMESPACES_PATH, type NamespaceView, projectNamespace } from "../../kub
 import type { VmiView } from "../../kube/views/vmi-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { timeoutSignal } from "../../platform/time.ts";
+import type { VmDocuments } from "../documents/vm-template.ts";
 import { readContent, referencesIn, type TenantObjects } from "./content.ts";
 import { keepGuestPassword } from "./guest-passwords.ts";
 import type { ObjectReference } from "./named-objects.ts";
+import type { NamespaceWatch } from "./namespace-watch.ts";
 import { NamespaceWatches } from "./namespace-watches.ts";
 import { NodeZones } from "./node-zones.ts";
 import type { Backend, TenantSource, TenantView } from "./tenant-source.ts";
 import { VmDirectory, type VmObjects } from "./vm-directory.ts";
 import { linksOf } from "./vm-links.ts";
+import { type TemplateRequest, VmTemplates } from "./vm-templates.ts";
 
 /** For the namespaces to be known, ms. */
 const NAMESPACES_MS_MAX = 5_000;
@@ -60,6 +64,7 @@ export class KubeTenantSource implements TenantSource {
   readonly #watches: NamespaceWatches;
   readonly #vms: VmDirectory;
   readonly #zones: NodeZones;
+  readonly #templates = new VmTemplates();
 
   constructor(options: KubeTenantOptions) {
     const { api, log } = options;
@@ -105,21 +110,40 @@ export class KubeTenantSource implements TenantSource {
     watch.setUid(known?.uid ?? null);
     const named = referencesIn(annotations);
     const objects = await watch.objects.read([...named, PASSWORDS]);
-    const { problems, forbidden, ...content } = readContent(annotations, objects);
+    const { template, problems, forbidden, ...content } = readContent(annotations, objects);
     for (const { reason, message } of problems) this.#warn(identity.vm, found, reason, message);
     const untold = watch.untold(named, forbidden);
     if (untold.length > 0) this.#warnForbidden(untold, identity.vm, found);
+    const links = vmi === null ? [] : linksOf(vmi, identity);
+    const templated = await this.#templated(watch, template, { identity, vm: identity.vm, found, links });
     return {
       ...content,
+      // What is said of this VM counts before what is said of all.
+      meta: { ...templated.meta, ...content.meta },
+      networkDocument: templated.networkDocument,
       firmwareUuid: vmi?.firmwareUuid ?? null,
       hostname: vmi === null ? content.hostname : this.#hostname(vmi, identity.vm, content.hostname),
       projectId,
-      links: vmi === null ? [] : linksOf(vmi, identity),
+      links,
       availabilityZone: vmi?.node ? await this.#zones.zoneOf(vmi.node) : null,
       instanceType: vmi?.instanceType ?? null,
       rootDevice: vmi?.rootDevice ?? null,
       password: storedPassword(objects, passwordKey(identity.vm, found)),
     };
+  }
+
+  /** Without what the VM's template would add, where that is not to be had: the guest boots all the same. */
+  async #templated(
+    watch: NamespaceWatch,
+    template: string | null,
+    request: Omit<TemplateRequest, "template">,
+  ): Promise<VmDocuments> {
+    if (template === null) return UNTEMPLATED;
+    const found = await this.#templates.documentsOf(watch.data, { ...request, template });
+    if (!("problem" in found)) return found;
+    const message = `annotation ${ANNOTATIONS.dataTemplate}: ${found.problem}. The guest gets none of the template.`;
+    this.#warn(request.vm, request.found, "MetadataDataTemplateUnavailable", message);
+    return UNTEMPLATED;
   }
 
   async backendOf(network: string): Promise<Backend | null> {
@@ -200,9 +224,12 @@ export class KubeTenantSource implements TenantSource {
   }
 }
 
+const UNTEMPLATED: VmDocuments = { meta: {}, networkDocument: null };
+
 const NOTHING: TenantView = {
   userData: null,
   vendorData: null,
+  networkDocument: null,
   publicKeys: [],
   meta: {},
   firmwareUuid: null,

@@ -10,19 +10,8 @@ import {
   type TenantObject,
   tenantObjectKey,
 } from "../../kube/views/tenant-objects.ts";
-import { BoundedMap } from "../../platform/bounded-map.ts";
+import { CachedReads } from "./cached-reads.ts";
 import type { TenantObjects } from "./content.ts";
-
-/** How long a read object is cached, ms: the delay of a change. A guest's boot is 28 requests. */
-const BELIEVED_MS = 3_000;
-/** For a first read, ms: a guest's client gives up after 10 s. */
-const FIRST_READ_MS_MAX = 5_000;
-/** For refreshing a cached object, ms: after that the cached one is used. */
-const READ_AGAIN_MS_MAX = 1_000;
-/** After a read without an answer, ms: so long the cached one is used without a request. */
-const AWAY_MS = 5_000;
-/** Of one namespace: several for each VM of a node. Beyond that, the least recently used is dropped. */
-const REMEMBERED_MAX = 1_000;
 
 const FORBIDDEN = 403;
 
@@ -38,15 +27,8 @@ interface NamedObjectsOptions {
   readonly firstReadMsMax?: number | undefined;
 }
 
-interface CachedObject {
-  /** "unknown": never read. "forbidden": it may not be read. */
-  found: TenantObject | "forbidden" | "unknown" | undefined;
-  /** Of the last answer, and of the last time that none came; instants of the API's clock, ms. */
-  readMs: number;
-  failedMs: number;
-  problem: ApiAway | null;
-  reading: Promise<void> | null;
-}
+/** "forbidden": it may not be read. */
+type Found = TenantObject | "forbidden" | undefined;
 
 /**
  * Secrets and ConfigMaps of a namespace that annotations name, each read by its name: there is no permission to list
@@ -54,11 +36,12 @@ interface CachedObject {
  */
 export class NamedObjects {
   readonly #options: NamedObjectsOptions;
-  /** In the order of their last use. */
-  readonly #cache = new BoundedMap<string, CachedObject>(REMEMBERED_MAX);
+  readonly #reads: CachedReads<Found>;
 
   constructor(options: NamedObjectsOptions) {
     this.#options = options;
+    const { api, firstReadMsMax } = options;
+    this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax });
   }
 
   /**
@@ -67,63 +50,25 @@ export class NamedObjects {
    */
   async read(references: readonly ObjectReference[]): Promise<TenantObjects> {
     const all = new Map(references.map((one) => [tenantObjectKey(one.kind, one.name), one]));
-    const found = new Map<string, TenantObject | "forbidden" | undefined>();
+    const found = new Map<string, Found>();
     await Promise.all(
-      [...all].map(async ([key, reference]) => found.set(key, await this.#readOne(key, reference))),
+      [...all].map(async ([key, reference]) =>
+        found.set(key, await this.#reads.read(key, (deadlineMs) => this.#get(reference, deadlineMs))),
+      ),
     );
     return { find: (kind, name) => found.get(tenantObjectKey(kind, name)) };
   }
 
   /** It is read again before it is used. */
   forget({ kind, name }: ObjectReference): void {
-    this.#cache.delete(tenantObjectKey(kind, name));
+    this.#reads.forget(tenantObjectKey(kind, name));
   }
 
   forgetAll(): void {
-    this.#cache.clear();
+    this.#reads.forgetAll();
   }
 
-  async #readOne(key: string, reference: ObjectReference): Promise<TenantObject | "forbidden" | undefined> {
-    const one = this.#recall(key);
-    const nowMs = this.#options.api.clock.monotonicMs();
-    const isKnown = one.found !== "unknown";
-    const isFresh = isKnown && (nowMs - one.readMs < BELIEVED_MS || nowMs - one.failedMs < AWAY_MS);
-    if (!isFresh) {
-      const forMs = isKnown ? READ_AGAIN_MS_MAX : (this.#options.firstReadMsMax ?? FIRST_READ_MS_MAX);
-      one.reading ??= this.#refresh(one, reference, nowMs + forMs).finally(() => {
-        one.reading = null;
-      });
-      await one.reading;
-    }
-    if (one.found === "unknown")
-      throw one.problem ?? new ApiAway(`${key} of namespace ${this.#options.namespace} is not known yet`);
-    return one.found;
-  }
-
-  #recall(key: string): CachedObject {
-    const one = this.#cache.get(key) ?? {
-      found: "unknown",
-      readMs: Number.NEGATIVE_INFINITY,
-      failedMs: Number.NEGATIVE_INFINITY,
-      problem: null,
-      reading: null,
-    };
-    this.#cache.set(key, one);
-    return one;
-  }
-
-  async #refresh(one: CachedObject, reference: ObjectReference, deadlineMs: number): Promise<void> {
-    try {
-      one.found = await this.#get(reference, deadlineMs);
-      one.readMs = this.#options.api.clock.monotonicMs();
-    } catch (error) {
-      if (!(error instanceof ApiAway)) throw error;
-      one.problem = error;
-      one.failedMs = this.#options.api.clock.monotonicMs();
-    }
-  }
-
-  async #get({ kind, name }: ObjectReference, deadlineMs: number): Promise<CachedObject["found"]> {
+  async #get({ kind, name }: ObjectReference, deadlineMs: number): Promise<Found> {
     const { api, namespace } = this.#options;
     const path = namespacedPath(pathOf(kind), namespace, name);
     const read = await new ObjectClient(api, "add").get(path, deadlineMs);
@@ -136,7 +81,7 @@ export class NamedObjects {
   }
 
   /** A namespace that applied the Role of 0.1.0 lets its objects be listed and not be read by name. */
-  async #listOne({ kind, name }: ObjectReference, deadlineMs: number): Promise<CachedObject["found"]> {
+  async #listOne({ kind, name }: ObjectReference, deadlineMs: number): Promise<Found> {
     let found: TenantObject | undefined;
     try {
       await this.#options.api.list({

@@ -14,6 +14,7 @@ import type { Log } from "../../platform/log.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
 import { type Clock, timeoutSignal } from "../../platform/time.ts";
 import { RecentKeys } from "../../platform/warn-once.ts";
+import { DataObjects } from "./data-objects.ts";
 import { NamedObjects, type ObjectReference } from "./named-objects.ts";
 
 /** How long a guest's request waits for its namespace to be known, ms; its client gives up after 10 s. */
@@ -32,14 +33,15 @@ export interface NamespaceWatchOptions {
 }
 
 /**
- * What is known of one namespace while its VMs send requests: its VMs, by watches, and the objects that annotations
- * name.
+ * What is known of one namespace while its VMs send requests: its VMs, by watches, the objects that annotations name, and
+ * machine data.
  */
 export class NamespaceWatch {
   readonly namespace: string;
   readonly vms: Reflector<VmView>;
   readonly vmis: Reflector<VmiView>;
   readonly objects: NamedObjects;
+  readonly data: DataObjects;
   readonly #all: readonly Reflector<Reflected>[];
   readonly #clock: Clock;
   readonly #syncMsMax: number;
@@ -66,7 +68,9 @@ export class NamespaceWatch {
     }
     this.vms = watch<VmView>(VMS_PATH, { project: projectVm, metadataOnly: true });
     this.vmis = watch<VmiView>(VMIS_PATH, { project: projectVmi });
-    this.objects = new NamedObjects({ api: options.api, namespace, firstReadMsMax: options.syncMsMax });
+    const { api, syncMsMax: firstReadMsMax } = options;
+    this.objects = new NamedObjects({ api, namespace, firstReadMsMax });
+    this.data = new DataObjects({ api, namespace, firstReadMsMax });
     this.#all = [this.vms, this.vmis] as never;
   }
 
@@ -92,7 +96,10 @@ export class NamespaceWatch {
   /** The namespace's UID, if known: a namespace created again under the name keeps nothing of the old one. */
   setUid(uid: string | null): void {
     if (uid === null || uid === this.#uid) return;
-    if (this.#uid !== null) this.objects.forgetAll();
+    if (this.#uid !== null) {
+      this.objects.forgetAll();
+      this.data.forgetAll();
+    }
     this.#uid = uid;
   }
 

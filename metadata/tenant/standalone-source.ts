@@ -21,6 +21,7 @@ export class StandaloneSource implements TenantSource {
       publicKeys: [],
       userData: null,
       vendorData: null,
+      networkDocument: null,
       meta: {},
       availabilityZone: null,
       instanceType: null,

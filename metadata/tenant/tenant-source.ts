@@ -2,8 +2,9 @@
  * metadata/tenant/: the content that a VM's owner provides
  *
  *   tenant-source        the port; standalone-source: a node without Kubernetes; kube-tenant-source: with
- *   namespace-watch(es)  a namespace is watched while its VMs send requests; named-objects: objects read by name
- *   content              annotations and the objects they name
+ *   namespace-watch(es)  a namespace is watched while its VMs send requests
+ *   content              annotations and the objects they name; named-objects, cached-reads: which are read by name
+ *   vm-templates, data-objects   the documents of a VM whose annotation names a template
  *   vm-directory, vm-links, instance-of, hostname, node-zones   the VM
  *   services-*           the Service that answers instead of Holdfast
  *   passwords, guest-passwords
@@ -12,6 +13,7 @@
 import type { Buffer } from "node:buffer";
 import type { IdentityView } from "../../identity/wire.ts";
 import type { PublicKey } from "../documents/instance.ts";
+import type { NetworkDocument } from "../documents/machine-template.ts";
 
 /**
  * The source of everything about a VM that the daemon does not know: Kubernetes, or none. Called at each request and
@@ -38,6 +40,8 @@ export interface TenantView {
   readonly publicKeys: readonly PublicKey[];
   readonly userData: Buffer | null;
   readonly vendorData: string | null;
+  /** network_data.json as the VM's template says it; null: it has none, or none that says so. */
+  readonly networkDocument: NetworkDocument | null;
   readonly meta: Readonly<Record<string, string>>;
   readonly availabilityZone: string | null;
   readonly instanceType: string | null;
@@ -53,6 +57,8 @@ export interface TenantLink {
   readonly network: string | null;
   /** Name of the interface in the VM's specification. */
   readonly linkId: string;
+  /** The NetworkAttachmentDefinition as the VM names it, `blue` or `shop/blue`; null: it names none. */
+  readonly nad: string | null;
   readonly mac: string | null;
   readonly primary: boolean;
 }

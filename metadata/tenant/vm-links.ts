@@ -15,6 +15,7 @@ export function linksOf(vmi: VmiView, identity: IdentityView): readonly TenantLi
       interface: confirmed ?? one.podInterfaces[0] ?? null,
       network: confirmed === undefined ? null : (attached.get(confirmed) ?? null),
       linkId: one.name,
+      nad: one.nad,
       mac: one.mac,
       primary: one === primary,
     };

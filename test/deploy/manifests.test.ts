@@ -8,7 +8,15 @@ import { HOLDFAST, run, SHIM } from "../harness/daemon.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { collectionOf, readManifests } from "../harness/kube-manifests.ts";
 import { LEDGER_COLUMNS, NETWORK, NETWORK_COLUMNS, SAMPLE, WRONG } from "./ledger.ts";
-import { isAllowed, MAY, MAY_NOT, OWN_MODE_MAY, OWN_MODE_MAY_NOT } from "./rights.ts";
+import {
+  isAllowed,
+  MAY,
+  MAY_NOT,
+  OWN_MODE_MAY,
+  OWN_MODE_MAY_NOT,
+  TEMPLATES_MAY,
+  TEMPLATES_MAY_NOT,
+} from "./rights.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const DEPLOY = join(ROOT, "deploy");
@@ -162,6 +170,14 @@ describe("own mode of machine data", () => {
 
   test.each(OWN_MODE_MAY_NOT)("does not let it $verb $resource$subresource", async (right) => {
     expect(await isAllowed(cluster, "holdfast-controller", right)).toBe(false);
+  });
+
+  test.each(TEMPLATES_MAY)("lets the metadata service $verb $resource", async (right) => {
+    expect(await isAllowed(cluster, "holdfast-metadata", right)).toBe(true);
+  });
+
+  test.each(TEMPLATES_MAY_NOT)("does not let that $verb $resource", async (right) => {
+    expect(await isAllowed(cluster, "holdfast-metadata", right)).toBe(false);
   });
 });
 

@@ -132,6 +132,8 @@ export const OWN_MODE_MAY = [
   ...rights("cluster.x-k8s.io", "machines", "get list watch"),
   ...rights("metal3.io", "baremetalhosts", "get list watch patch"),
   ...rights("ipam.cluster.x-k8s.io", "ipaddressclaims", "create"),
+  ...rights("kubevirt.io", "virtualmachines", "get list watch"),
+  ...rights("kubevirt.io", "virtualmachineinstances", "get list watch"),
   ...rights("", "secrets", "create"),
 ];
 
@@ -142,7 +144,20 @@ export const OWN_MODE_MAY_NOT = [
   ...rights("cluster.x-k8s.io", "machines", "create update patch delete"),
   ...rights("metal3.io", "baremetalhosts", "create update delete"),
   ...rights("ipam.cluster.x-k8s.io", "ipaddressclaims", "update patch delete"),
+  ...rights("kubevirt.io", "virtualmachines", "create update patch delete"),
+  ...rights("kubevirt.io", "virtualmachineinstances", "create update patch delete"),
   ...rights("apiextensions.k8s.io", "customresourcedefinitions", "list watch update patch delete"),
+];
+
+/** What deploy/machines adds to the metadata service's rights. */
+export const TEMPLATES_MAY = [
+  ...DATA_KINDS.flatMap((kind) => rights(INFRASTRUCTURE, kind, "get")),
+  ...rights(OURS, "addresspools", "get"),
+];
+
+export const TEMPLATES_MAY_NOT = [
+  ...DATA_KINDS.flatMap((kind) => rights(INFRASTRUCTURE, kind, "list watch create update patch delete")),
+  ...rights(OURS, "addresspools", "list watch create update patch delete"),
 ];
 
 /** Whether a user has a right, by the API server's own answer. */

@@ -247,6 +247,7 @@ test("MACs and names of interfaces: as the VM runs, else as it was asked for", a
   const view = await source.viewOf(guest.identity);
   const link = (linkId: string, mac: string | null, name: string, network: string | null) => ({
     linkId,
+    nad: linkId === "default" ? null : linkId,
     mac,
     interface: name,
     network,

@@ -15,6 +15,7 @@ const POD = "44444444-4444-4444-8444-444444444444";
 
 const NOTHING: TenantView = {
   firmwareUuid: null,
+  networkDocument: null,
   hostname: null,
   projectId: null,
   links: [],
@@ -178,6 +179,7 @@ describe("interfaces", () => {
     interface: null,
     network: null,
     linkId: "x",
+    nad: null,
     mac: null,
     primary: false,
     ...given,

@@ -70,6 +70,7 @@ export function instance(given: Partial<Instance> = {}): Instance {
     ],
     userData: Buffer.from("#cloud-config\npackages: [jq]\n"),
     vendorData: "#cloud-config\nntp: {}\n",
+    networkDocument: null,
     meta: { role: "db", "cost-centre": "17" },
     launchIndex: 0,
     availabilityZone: "zone-a",

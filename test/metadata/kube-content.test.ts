@@ -198,10 +198,17 @@ describe("the facts of a VMI", () => {
     };
     const { interfaces } = vmi(spec, { interfaces: [{ name: "green", podInterfaceName: "podX", mac: "m" }] });
     expect(interfaces).toEqual([
-      { name: "blue", mac: null, isDefault: false, podInterfaces: [hashedInterface("blue"), "net1"] },
-      { name: "main", mac: null, isDefault: true, podInterfaces: ["eth0"] },
+      {
+        name: "blue",
+        nad: "b",
+        mac: null,
+        isDefault: false,
+        podInterfaces: [hashedInterface("blue"), "net1"],
+      },
+      { name: "main", nad: "m", mac: null, isDefault: true, podInterfaces: ["eth0"] },
       {
         name: "green",
+        nad: "g",
         mac: "m",
         isDefault: false,
         podInterfaces: ["podX", hashedInterface("green"), "net2"],

@@ -2,7 +2,7 @@ import { type Family, familyBits, formatAddress } from "../../../ipam/space/addr
 import { netmask } from "../../../ipam/space/cidr.ts";
 import { computedAddress } from "./computed-address.ts";
 import type { MachineObjects } from "./objects.ts";
-import { type PoolResults, poolNamed } from "./pools.ts";
+import { type PoolResults, poolNamed, resultOfFamily } from "./pools.ts";
 import { type MachineService, machineServices } from "./services.ts";
 import type {
   ComputedRange,
@@ -79,7 +79,8 @@ function poolAddress(network: TemplateStaticNetwork, family: Family, inputs: Net
   const pool = poolNamed(names, inputs) ?? "";
   const result = inputs.pools.get(pool);
   if (result === undefined) throw new TemplateProblem(`pool not found in cache: ${pool}`);
-  return { ip_address: result.address, netmask: maskText(result.prefix, family) };
+  const { address, prefix } = resultOfFamily(pool, result, family);
+  return { ip_address: address, netmask: maskText(prefix, family) };
 }
 
 function computed(
@@ -102,12 +103,12 @@ function routes({ routes = [] }: TemplateNetwork, family: Family, inputs: Networ
   return routes.map((route: TemplateRoute) => ({
     network: route.network ?? "",
     netmask: maskText(route.prefix ?? 0, family),
-    gateway: gatewayOf(route.gateway ?? {}, inputs),
+    gateway: gatewayOf(route.gateway ?? {}, family, inputs),
     services: machineServices(route.services, inputs.pools),
   }));
 }
 
-function gatewayOf(gateway: TemplateGateway, inputs: NetworkInputs): string {
+function gatewayOf(gateway: TemplateGateway, family: Family, inputs: NetworkInputs): string {
   if (gateway.string) return gateway.string;
   const names = {
     annotation: gateway.fromPoolAnnotation,
@@ -118,7 +119,7 @@ function gatewayOf(gateway: TemplateGateway, inputs: NetworkInputs): string {
   if (pool === null) return "";
   const result = inputs.pools.get(pool);
   if (result === undefined) throw new TemplateProblem(`gateway: failed to fetch pool from cache: ${pool}`);
-  return result.gateway ?? "";
+  return resultOfFamily(pool, result, family).gateway ?? "";
 }
 
 function maskText(prefix: number | null, family: Family): string {

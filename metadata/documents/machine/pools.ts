@@ -1,3 +1,4 @@
+import type { Family } from "../../../ipam/space/address.ts";
 import { type MachineObjects, poolOfAnnotation } from "./objects.ts";
 import type {
   AnnotationReference,
@@ -22,6 +23,8 @@ export interface PoolResult {
   readonly prefix: number | null;
   readonly gateway: string | null;
   readonly dnsServers: readonly string[];
+  /** Of a pool with two families, as a VM's network can be: the result of each. Other pools have none. */
+  readonly families?: ReadonlyMap<Family, PoolResult>;
 }
 
 export type PoolResults = ReadonlyMap<string, PoolResult>;
@@ -63,6 +66,13 @@ export function poolNamed(
 ): string | null {
   if (isGiven(names.annotation)) return poolOfAnnotation(names.annotation, objects);
   return names.reference?.name || names.name || null;
+}
+
+/** Of a pool's results that of the family. Throws TemplateProblem where it has results of the other family alone. */
+export function resultOfFamily(pool: string, result: PoolResult, family: Family): PoolResult {
+  const own = result.families === undefined ? result : result.families.get(family);
+  if (own === undefined) throw new TemplateProblem(`pool ${pool} has no IPv${family} address here`);
+  return own;
 }
 
 function ofReference({ name, kind, apiGroup }: TemplatePoolReference): PoolReference | null {

@@ -1,0 +1,44 @@
+import type { OwnerReference } from "../objects.ts";
+import { ANNOTATIONS, isTemplateName } from "./content-annotations.ts";
+import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
+import { vmOwnerOf } from "./tenant-objects.ts";
+
+export const KUBEVIRT_API_VERSION = "kubevirt.io/v1";
+
+/** The fields kept of a VirtualMachine or VirtualMachineInstance that names a template of machine data. */
+export interface TemplatedVmView extends ObjectMetadata {
+  /** The annotation as it is; null: it has none. */
+  readonly template: string | null;
+  /** The same of `spec.template` of a VirtualMachine, which its next instance gets. */
+  readonly nextTemplate: string | null;
+  /** The VirtualMachine that owns an instance; null: none does. */
+  readonly vm: OwnerReference | null;
+}
+
+/** null: it names no template. Of an instance its metadata is enough. Throws MalformedObjectError. */
+export function projectTemplatedVm(object: unknown): TemplatedVmView | null {
+  const kind = "VirtualMachine";
+  const metadata = readMetadata(object, kind);
+  const { template: instance } = objectAt(object, "spec", kind);
+  const template = templateIn(object);
+  const nextTemplate = instance === undefined ? null : templateIn(instance);
+  if (template === null && nextTemplate === null) return null;
+  return { ...metadata, template, nextTemplate, vm: vmOwnerOf(object, kind) };
+}
+
+/**
+ * The template that a VM means: by its own annotation, else by that of its instance, else by that of its next one. An
+ * empty one means none. null: it means none. `invalid`: what it says is no name.
+ */
+export function templateMeant(
+  vm: TemplatedVmView | undefined,
+  vmi: TemplatedVmView | undefined,
+): { readonly name: string | null } | "invalid" {
+  const text = (vm?.template ?? vmi?.template ?? vm?.nextTemplate ?? "").trim();
+  if (text === "") return { name: null };
+  return isTemplateName(text) ? { name: text } : "invalid";
+}
+
+function templateIn(object: unknown): string | null {
+  return readTexts(object, "annotations").get(ANNOTATIONS.dataTemplate) ?? null;
+}

@@ -1,0 +1,93 @@
+import { ApiAway } from "../../kube/kube-api.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
+import type { Clock } from "../../platform/time.ts";
+
+/** How long a read object is cached, ms: the delay of a change. A guest's boot is 28 requests. */
+const BELIEVED_MS = 3_000;
+/** For a first read, ms: a guest's client gives up after 10 s. */
+const FIRST_READ_MS_MAX = 5_000;
+/** For refreshing a cached object, ms: after that the cached one is used. */
+const READ_AGAIN_MS_MAX = 1_000;
+/** After a read without an answer, ms: so long the cached one is used without a request. */
+const AWAY_MS = 5_000;
+/** Of one namespace: several for each VM of a node. Beyond that, the least recently used is dropped. */
+const REMEMBERED_MAX = 1_000;
+
+interface CachedReadsOptions {
+  readonly clock: Clock;
+  /** Default 5 s. */
+  readonly firstReadMsMax?: number | undefined;
+}
+
+interface CachedRead<V> {
+  /** null: never read. */
+  found: { readonly value: V } | null;
+  /** Of the last answer, and of the last time that none came; instants of the clock, ms. */
+  readMs: number;
+  failedMs: number;
+  problem: ApiAway | null;
+  reading: Promise<void> | null;
+}
+
+/** Answers of the API server about single objects, which requests of guests share. */
+export class CachedReads<V> {
+  readonly #options: CachedReadsOptions;
+  /** In the order of their last use. */
+  readonly #cache = new BoundedMap<string, CachedRead<V>>(REMEMBERED_MAX);
+
+  constructor(options: CachedReadsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * What `get` answered at most three seconds ago, or before the API went away. Throws ApiAway for what was never
+   * read.
+   */
+  async read(key: string, get: (deadlineMs: number) => Promise<V>): Promise<V> {
+    const one = this.#recall(key);
+    const nowMs = this.#options.clock.monotonicMs();
+    const isKnown = one.found !== null;
+    const isFresh = isKnown && (nowMs - one.readMs < BELIEVED_MS || nowMs - one.failedMs < AWAY_MS);
+    if (!isFresh) {
+      const forMs = isKnown ? READ_AGAIN_MS_MAX : (this.#options.firstReadMsMax ?? FIRST_READ_MS_MAX);
+      one.reading ??= this.#refresh(one, () => get(nowMs + forMs)).finally(() => {
+        one.reading = null;
+      });
+      await one.reading;
+    }
+    if (one.found === null) throw one.problem ?? new ApiAway(`${key} is not known yet`);
+    return one.found.value;
+  }
+
+  /** It is read again before it is used. */
+  forget(key: string): void {
+    this.#cache.delete(key);
+  }
+
+  forgetAll(): void {
+    this.#cache.clear();
+  }
+
+  #recall(key: string): CachedRead<V> {
+    const one = this.#cache.get(key) ?? {
+      found: null,
+      readMs: Number.NEGATIVE_INFINITY,
+      failedMs: Number.NEGATIVE_INFINITY,
+      problem: null,
+      reading: null,
+    };
+    this.#cache.set(key, one);
+    return one;
+  }
+
+  async #refresh(one: CachedRead<V>, get: () => Promise<V>): Promise<void> {
+    try {
+      one.found = { value: await get() };
+      one.readMs = this.#options.clock.monotonicMs();
+    } catch (error) {
+      if (!(error instanceof ApiAway)) throw error;
+      one.problem = error;
+      one.failedMs = this.#options.clock.monotonicMs();
+    }
+  }
+}

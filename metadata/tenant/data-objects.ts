@@ -1,0 +1,107 @@
+import { Buffer } from "node:buffer";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { DATA_CLAIMS_PATH, DATA_TEMPLATES_PATH, MACHINE_DATAS_PATH } from "../../kube/metal3.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
+import { ADDRESS_POOLS_PATH, namespacedPath } from "../../kube/objects.ts";
+import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
+import {
+  type DataClaimView,
+  type DataTemplateView,
+  type MachineDataView,
+  projectDataClaim,
+  projectDataTemplate,
+  projectMachineData,
+} from "../../kube/views/machine-data-view.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
+import { type MachineTemplateSpec, readMachineTemplate } from "../documents/machine-template.ts";
+import { CachedReads } from "./cached-reads.ts";
+
+/** An object, or why there is none. `not-served`: its kind has no definition. */
+export type ReadObject<T> = T | "absent" | "not-served" | "forbidden";
+
+/** One edition of a template: the same object as long as it is not edited. */
+export interface TemplateEdition {
+  readonly resourceVersion: string;
+  readonly spec: MachineTemplateSpec;
+  /** Why nothing is rendered from it; null: it is sound. */
+  readonly problem: string | null;
+}
+
+interface DataObjectsOptions {
+  readonly api: KubeApi;
+  readonly namespace: string;
+  /** Default 5 s. */
+  readonly firstReadMsMax?: number | undefined;
+}
+
+const FORBIDDEN = 403;
+/** As JSON: a guest's request must not wait for the reading of more. */
+const TEMPLATE_BYTES_MAX = 256 << 10;
+const TEMPLATES_REMEMBERED_MAX = 100;
+
+/** Machine data of one namespace, each object read by its name when a guest's request needs it. Methods throw ApiAway. */
+export class DataObjects {
+  readonly #options: DataObjectsOptions;
+  readonly #objects: ObjectClient;
+  readonly #reads: CachedReads<ReadObject<unknown>>;
+  readonly #editions = new BoundedMap<string, TemplateEdition>(TEMPLATES_REMEMBERED_MAX);
+
+  constructor(options: DataObjectsOptions) {
+    this.#options = options;
+    const { api, firstReadMsMax } = options;
+    this.#objects = new ObjectClient(api, "add");
+    this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax });
+  }
+
+  template(name: string): Promise<ReadObject<TemplateEdition>> {
+    return this.#read(DATA_TEMPLATES_PATH, name, (object) => this.#editionOf(projectDataTemplate(object)));
+  }
+
+  claim(name: string): Promise<ReadObject<DataClaimView>> {
+    return this.#read(DATA_CLAIMS_PATH, name, projectDataClaim);
+  }
+
+  data(name: string): Promise<ReadObject<MachineDataView>> {
+    return this.#read(MACHINE_DATAS_PATH, name, projectMachineData);
+  }
+
+  pool(name: string): Promise<ReadObject<AddressPoolView>> {
+    return this.#read(ADDRESS_POOLS_PATH, name, projectAddressPool);
+  }
+
+  forgetAll(): void {
+    this.#reads.forgetAll();
+  }
+
+  #read<T>(collection: string, name: string, project: (object: unknown) => T): Promise<ReadObject<T>> {
+    const path = namespacedPath(collection, this.#options.namespace, name);
+    const get = async (deadlineMs: number): Promise<ReadObject<T>> => {
+      const reading = await this.#objects.get(path, deadlineMs);
+      if (reading.kind === "present") return project(reading.object);
+      if (reading.kind !== "refused") return reading.kind;
+      const { status } = reading.answer;
+      if (status === FORBIDDEN) return "forbidden";
+      throw new ApiAway(`${path} cannot be read: ${status}`);
+    };
+    return this.#reads.read(path, get) as Promise<ReadObject<T>>;
+  }
+
+  #editionOf({ uid, resourceVersion, spec }: DataTemplateView): TemplateEdition {
+    const known = this.#editions.get(uid);
+    const edition = known?.resourceVersion === resourceVersion ? known : readEdition(resourceVersion, spec);
+    this.#editions.set(uid, edition);
+    return edition;
+  }
+}
+
+function readEdition(resourceVersion: string, written: object): TemplateEdition {
+  const bytes = Buffer.byteLength(JSON.stringify(written));
+  if (bytes > TEMPLATE_BYTES_MAX) {
+    const problem = `its spec has ${bytes} bytes, and one for VMs ${TEMPLATE_BYTES_MAX} at most`;
+    return { resourceVersion, spec: {}, problem };
+  }
+  const spec = readMachineTemplate(written);
+  return "problem" in spec
+    ? { resourceVersion, spec: {}, problem: spec.problem }
+    : { resourceVersion, spec, problem: null };
+}

@@ -1,0 +1,221 @@
+import type { IdentityView, IdentityVm } from "../../identity/wire.ts";
+import type { Family } from "../../ipam/space/address.ts";
+import type { DataClaimView, MachineDataView } from "../../kube/views/machine-data-view.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
+import type { InstanceNetwork } from "../documents/instance.ts";
+import { type PoolReference, type PoolResult, poolReferencesOf } from "../documents/machine-template.ts";
+import {
+  objectsOfVm,
+  poolResultOf,
+  renderVmTemplate,
+  type TemplatedVm,
+  type VmDocuments,
+} from "../documents/vm-template.ts";
+import type { DataObjects, ReadObject, TemplateEdition } from "./data-objects.ts";
+import { networksOf } from "./instance-of.ts";
+import type { TenantLink } from "./tenant-source.ts";
+import type { VmObjects } from "./vm-directory.ts";
+
+/** A VM whose annotation names a template. */
+export interface TemplateRequest {
+  readonly template: string;
+  readonly identity: IdentityView;
+  readonly vm: IdentityVm;
+  readonly found: VmObjects;
+  readonly links: readonly TenantLink[];
+}
+
+/** Why a guest is told nothing of its template, for an event: what is missing, and what to do. */
+interface Problem {
+  readonly problem: string;
+}
+
+/** What the documents of a VM were rendered from, and they. */
+interface Rendering extends VmObjects {
+  readonly edition: TemplateEdition;
+  readonly index: number;
+  /** `interfaces` of the identity, as JSON. */
+  readonly interfaces: string;
+  readonly of: TemplatedVm;
+  readonly references: readonly PoolReference[] | Problem;
+  /** The last ones. */
+  rendered: { readonly pools: string; readonly documents: VmDocuments | Problem } | null;
+}
+
+/** A VM's interface for a pool of a template. */
+interface PoolChoice {
+  readonly network: InstanceNetwork;
+  /** null: of either family. */
+  readonly family: Family | null;
+}
+
+/** VMs of a node whose documents are kept. */
+const RENDERED_MAX = 512;
+/** Networks that a message names. */
+const NAMED_MAX = 10;
+
+const COMPONENT = "add machines to the components of deploy/kustomization.yaml";
+
+/**
+ * The documents of VMs whose annotation names a Metal3DataTemplate. What is rendered for a VM is kept until something
+ * that it was rendered from changes.
+ */
+export class VmTemplates {
+  /** By the UID of the VM. */
+  readonly #renderings = new BoundedMap<string, Rendering>(RENDERED_MAX);
+
+  /** Throws ApiAway for an object that was never read. */
+  async documentsOf(objects: DataObjects, request: TemplateRequest): Promise<VmDocuments | Problem> {
+    const { template, vm } = request;
+    const [edition, claim] = await Promise.all([objects.template(template), objects.claim(vm.name)]);
+    const name = `Metal3DataTemplate ${vm.namespace}/${template}`;
+    const missing = problemOfRead(edition, name, "create it, or name another");
+    if (missing !== null) return missing;
+    const sound = edition as TemplateEdition;
+    if (sound.problem !== null) return { problem: `${name}: ${sound.problem}` };
+    const data = await this.#dataOf(objects, claim, request);
+    if ("problem" in data) return data;
+    const rendering = this.#renderingOf(request, sound, data.index);
+    const { references } = rendering;
+    if ("problem" in references) return { problem: `${name}: ${references.problem}` };
+    const choices = new Map<string, PoolChoice>();
+    for (const reference of references) {
+      const choice = await choose(reference.name, rendering.of, { objects, links: request.links });
+      if ("problem" in choice) return { problem: `${name}: ${choice.problem}` };
+      choices.set(reference.name, choice);
+    }
+    const documents = render(rendering, choices);
+    return "problem" in documents ? { problem: `${name}: ${documents.problem}` } : documents;
+  }
+
+  /** The VM's data object, which has its index. Never another VM's of the same name. */
+  async #dataOf(
+    objects: DataObjects,
+    claim: ReadObject<DataClaimView>,
+    { template, vm, found }: TemplateRequest,
+  ): Promise<MachineDataView | Problem> {
+    const { namespace } = vm;
+    const name = `Metal3DataClaim ${namespace}/${vm.name}`;
+    const missing = problemOfRead(claim, name, "holdfast controller --machine-data=own makes it");
+    if (missing !== null) return missing;
+    const known = claim as DataClaimView;
+    const uids = [found.vm?.uid, vm.uid, found.vmi?.vmUid, found.vmi?.uid, vm.vmiUid];
+    if (!known.owners.some(({ uid }) => uids.includes(uid)))
+      return { problem: `${name} is not this VM's: delete it, or rename the VM` };
+    if (known.template.name !== template)
+      return { problem: `${name} is still of template ${known.template.name}: the controller replaces it` };
+    if (known.renderedData === null) {
+      const condition = known.conditions.find(({ type }) => type === "Ready");
+      const why = known.errorMessage || condition?.message || "the controller has not given it one";
+      return { problem: `${name} has no index: ${why}` };
+    }
+    const dataName = `Metal3Data ${namespace}/${known.renderedData}`;
+    const data = await objects.data(known.renderedData);
+    const absent = problemOfRead(data, dataName, "holdfast controller --machine-data=own makes it");
+    if (absent !== null) return absent;
+    const read = data as MachineDataView;
+    const isIts = read.owners.some(({ uid }) => uid === known.uid) && read.template.name === template;
+    return isIts && read.index >= 0 ? read : { problem: `${dataName} is not this VM's: delete it` };
+  }
+
+  #renderingOf(request: TemplateRequest, edition: TemplateEdition, index: number): Rendering {
+    const { identity, vm, found, links } = request;
+    const key = found.vm?.uid || vm.uid || (vm.vmiUid ?? "");
+    const interfaces = JSON.stringify(identity.interfaces);
+    const known = this.#renderings.get(key);
+    const isSame =
+      known !== undefined &&
+      known.edition === edition &&
+      known.index === index &&
+      known.vm === found.vm &&
+      known.vmi === found.vmi &&
+      known.interfaces === interfaces;
+    if (isSame) return known;
+    const of = templatedVm(vm, found, { links, networks: networksOf(identity.interfaces, links) });
+    const named = poolReferencesOf(edition.spec, objectsOfVm(of));
+    const references = named.kind === "failed" ? { problem: named.problem } : named.pools;
+    const rendering = { ...found, edition, index, interfaces, of, references, rendered: null };
+    this.#renderings.set(key, rendering);
+    return rendering;
+  }
+}
+
+function render(rendering: Rendering, choices: ReadonlyMap<string, PoolChoice>): VmDocuments | Problem {
+  const pools = new Map<string, PoolResult>();
+  for (const [name, { network, family }] of choices) {
+    const result = poolResultOf(network, family);
+    if (result === null)
+      return {
+        problem: `pool ${name}: interface ${network.linkId} has no ${family === null ? "" : `IPv${family} `}address`,
+      };
+    pools.set(name, result);
+  }
+  const key = JSON.stringify(
+    [...choices].map(([name, { network, family }]) => [name, network.linkId, family]),
+  );
+  if (rendering.rendered?.pools !== key) {
+    const { edition, index, of } = rendering;
+    rendering.rendered = { pools: key, documents: renderVmTemplate(edition.spec, { index, vm: of, pools }) };
+  }
+  return rendering.rendered.documents;
+}
+
+/**
+ * The interface that a pool's name means: on the network of that name, or of the NetworkAttachmentDefinition, or of the
+ * AddressPool; else the interface of that name.
+ */
+async function choose(
+  name: string,
+  { networks, namespace }: TemplatedVm,
+  at: { readonly objects: DataObjects; readonly links: readonly TenantLink[] },
+): Promise<PoolChoice | Problem> {
+  const nadOf = ({ linkId }: InstanceNetwork) => at.links.find((link) => link.linkId === linkId)?.nad ?? "";
+  const own =
+    networks.find(({ network }) => network === name) ??
+    networks.find((one) => nadOf(one) === name || nadOf(one).endsWith(`/${name}`));
+  if (own !== undefined) return { network: own, family: null };
+  const pool = await at.objects.pool(name);
+  if (typeof pool !== "string") {
+    const network = networks.find((one) => one.network === pool.network);
+    if (network !== undefined) return { network, family: pool.family };
+  }
+  const named = networks.find(({ linkId }) => linkId === name);
+  if (named !== undefined) return { network: named, family: null };
+  const known = networks.slice(0, NAMED_MAX).map(({ network }) => network);
+  const what =
+    typeof pool === "string"
+      ? `no network, NetworkAttachmentDefinition or interface of the VM has this name, and neither has an AddressPool of namespace ${namespace}`
+      : `AddressPool ${namespace}/${name} is of network ${pool.network}, on which the VM has no interface`;
+  return { problem: `pool ${name}: ${what}; the VM's networks are ${known.join(", ") || "none"}` };
+}
+
+function templatedVm(
+  { namespace, name }: IdentityVm,
+  { vm, vmi }: VmObjects,
+  {
+    links,
+    networks,
+  }: { readonly links: readonly TenantLink[]; readonly networks: readonly InstanceNetwork[] },
+): TemplatedVm {
+  const others = networks.filter(({ linkId }) => !links.some((link) => link.linkId === linkId));
+  const nics = [...links, ...others].map(({ linkId, mac }) => {
+    const own = networks.find((network) => network.linkId === linkId);
+    return { name: linkId, mac: own?.mac ?? mac ?? "" };
+  });
+  const texts = (field: "labels" | "annotations") =>
+    Object.fromEntries([...(vmi?.[field] ?? []), ...(vm?.[field] ?? [])]);
+  return { namespace, name, labels: texts("labels"), annotations: texts("annotations"), nics, networks };
+}
+
+function problemOfRead(read: ReadObject<unknown>, what: string, remedy: string): Problem | null {
+  switch (read) {
+    case "absent":
+      return { problem: `${what} does not exist; ${remedy}` };
+    case "not-served":
+      return { problem: `${what} has no definition here: kubectl apply -k deploy/machines/crds` };
+    case "forbidden":
+      return { problem: `the metadata service may not read ${what}; ${COMPONENT}` };
+    default:
+      return null;
+  }
+}

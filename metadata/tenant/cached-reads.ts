@@ -40,14 +40,14 @@ export class CachedReads<V> {
   }
 
   /**
-   * What `get` answered at most three seconds ago, or before the API went away. Throws ApiAway for what was never
-   * read.
+   * What `get` answered at most three seconds ago, or `believedMs`, or before the API went away. Throws ApiAway for what
+   * was never read.
    */
-  async read(key: string, get: (deadlineMs: number) => Promise<V>): Promise<V> {
+  async read(key: string, get: (deadlineMs: number) => Promise<V>, believedMs = BELIEVED_MS): Promise<V> {
     const one = this.#recall(key);
     const nowMs = this.#options.clock.monotonicMs();
     const isKnown = one.found !== null;
-    const isFresh = isKnown && (nowMs - one.readMs < BELIEVED_MS || nowMs - one.failedMs < AWAY_MS);
+    const isFresh = isKnown && (nowMs - one.readMs < believedMs || nowMs - one.failedMs < AWAY_MS);
     if (!isFresh) {
       const forMs = isKnown ? READ_AGAIN_MS_MAX : (this.#options.firstReadMsMax ?? FIRST_READ_MS_MAX);
       one.reading ??= this.#refresh(one, () => get(nowMs + forMs)).finally(() => {

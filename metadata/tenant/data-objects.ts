@@ -16,8 +16,9 @@ import { BoundedMap } from "../../platform/bounded-map.ts";
 import { type MachineTemplateSpec, readMachineTemplate } from "../documents/machine-template.ts";
 import { CachedReads } from "./cached-reads.ts";
 
-/** An object, or why there is none. `not-served`: its kind has no definition. */
-export type ReadObject<T> = T | "absent" | "not-served" | "forbidden";
+/** Why there is no object. `not-served`: its kind has no definition. */
+export type Absence = "absent" | "not-served" | "forbidden";
+type ReadObject<T> = T | Absence;
 
 /** One edition of a template: the same object as long as it is not edited. */
 export interface TemplateEdition {
@@ -35,6 +36,8 @@ interface DataObjectsOptions {
 }
 
 const FORBIDDEN = 403;
+/** How long it is believed that something is not there yet, ms. */
+const AWAITED_MS = 500;
 /** As JSON: a guest's request must not wait for the reading of more. */
 const TEMPLATE_BYTES_MAX = 256 << 10;
 const TEMPLATES_REMEMBERED_MAX = 100;
@@ -57,12 +60,14 @@ export class DataObjects {
     return this.#read(DATA_TEMPLATES_PATH, name, (object) => this.#editionOf(projectDataTemplate(object)));
   }
 
-  claim(name: string): Promise<ReadObject<DataClaimView>> {
-    return this.#read(DATA_CLAIMS_PATH, name, projectDataClaim);
+  /** Read again after half a second as long as it is not `usable`: the controller may have just made it so. */
+  claim(name: string, usable: (claim: DataClaimView) => boolean): Promise<ReadObject<DataClaimView>> {
+    return this.#awaited(DATA_CLAIMS_PATH, name, projectDataClaim, usable);
   }
 
-  data(name: string): Promise<ReadObject<MachineDataView>> {
-    return this.#read(MACHINE_DATAS_PATH, name, projectMachineData);
+  /** As `claim`. */
+  data(name: string, usable: (data: MachineDataView) => boolean): Promise<ReadObject<MachineDataView>> {
+    return this.#awaited(MACHINE_DATAS_PATH, name, projectMachineData, usable);
   }
 
   pool(name: string): Promise<ReadObject<AddressPoolView>> {
@@ -73,7 +78,23 @@ export class DataObjects {
     this.#reads.forgetAll();
   }
 
-  #read<T>(collection: string, name: string, project: (object: unknown) => T): Promise<ReadObject<T>> {
+  async #awaited<T extends object>(
+    collection: string,
+    name: string,
+    project: (object: unknown) => T,
+    usable: (object: T) => boolean,
+  ): Promise<ReadObject<T>> {
+    const read = await this.#read(collection, name, project);
+    if (typeof read !== "string" && usable(read)) return read;
+    return this.#read(collection, name, project, AWAITED_MS);
+  }
+
+  #read<T>(
+    collection: string,
+    name: string,
+    project: (object: unknown) => T,
+    believedMs?: number,
+  ): Promise<ReadObject<T>> {
     const path = namespacedPath(collection, this.#options.namespace, name);
     const get = async (deadlineMs: number): Promise<ReadObject<T>> => {
       const reading = await this.#objects.get(path, deadlineMs);
@@ -83,7 +104,7 @@ export class DataObjects {
       if (status === FORBIDDEN) return "forbidden";
       throw new ApiAway(`${path} cannot be read: ${status}`);
     };
-    return this.#reads.read(path, get) as Promise<ReadObject<T>>;
+    return this.#reads.read(path, get, believedMs) as Promise<ReadObject<T>>;
   }
 
   #editionOf({ uid, resourceVersion, spec }: DataTemplateView): TemplateEdition {

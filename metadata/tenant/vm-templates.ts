@@ -11,7 +11,7 @@ import {
   type TemplatedVm,
   type VmDocuments,
 } from "../documents/vm-template.ts";
-import type { DataObjects, ReadObject, TemplateEdition } from "./data-objects.ts";
+import type { Absence, DataObjects, TemplateEdition } from "./data-objects.ts";
 import { networksOf } from "./instance-of.ts";
 import type { TenantLink } from "./tenant-source.ts";
 import type { VmObjects } from "./vm-directory.ts";
@@ -54,6 +54,7 @@ const RENDERED_MAX = 512;
 /** Networks that a message names. */
 const NAMED_MAX = 10;
 
+const MADE_BY = "holdfast controller --machine-data=own makes it";
 const COMPONENT = "add machines to the components of deploy/kustomization.yaml";
 
 /**
@@ -67,15 +68,12 @@ export class VmTemplates {
   /** Throws ApiAway for an object that was never read. */
   async documentsOf(objects: DataObjects, request: TemplateRequest): Promise<VmDocuments | Problem> {
     const { template, vm } = request;
-    const [edition, claim] = await Promise.all([objects.template(template), objects.claim(vm.name)]);
+    const [edition, data] = await Promise.all([objects.template(template), dataOf(objects, request)]);
     const name = `Metal3DataTemplate ${vm.namespace}/${template}`;
-    const missing = problemOfRead(edition, name, "create it, or name another");
-    if (missing !== null) return missing;
-    const sound = edition as TemplateEdition;
-    if (sound.problem !== null) return { problem: `${name}: ${sound.problem}` };
-    const data = await this.#dataOf(objects, claim, request);
+    if (typeof edition === "string") return problemOfAbsence(edition, name, "create it, or name another");
+    if (edition.problem !== null) return { problem: `${name}: ${edition.problem}` };
     if ("problem" in data) return data;
-    const rendering = this.#renderingOf(request, sound, data.index);
+    const rendering = this.#renderingOf(request, edition, data.index);
     const { references } = rendering;
     if ("problem" in references) return { problem: `${name}: ${references.problem}` };
     const choices = new Map<string, PoolChoice>();
@@ -86,36 +84,6 @@ export class VmTemplates {
     }
     const documents = render(rendering, choices);
     return "problem" in documents ? { problem: `${name}: ${documents.problem}` } : documents;
-  }
-
-  /** The VM's data object, which has its index. Never another VM's of the same name. */
-  async #dataOf(
-    objects: DataObjects,
-    claim: ReadObject<DataClaimView>,
-    { template, vm, found }: TemplateRequest,
-  ): Promise<MachineDataView | Problem> {
-    const { namespace } = vm;
-    const name = `Metal3DataClaim ${namespace}/${vm.name}`;
-    const missing = problemOfRead(claim, name, "holdfast controller --machine-data=own makes it");
-    if (missing !== null) return missing;
-    const known = claim as DataClaimView;
-    const uids = [found.vm?.uid, vm.uid, found.vmi?.vmUid, found.vmi?.uid, vm.vmiUid];
-    if (!known.owners.some(({ uid }) => uids.includes(uid)))
-      return { problem: `${name} is not this VM's: delete it, or rename the VM` };
-    if (known.template.name !== template)
-      return { problem: `${name} is still of template ${known.template.name}: the controller replaces it` };
-    if (known.renderedData === null) {
-      const condition = known.conditions.find(({ type }) => type === "Ready");
-      const why = known.errorMessage || condition?.message || "the controller has not given it one";
-      return { problem: `${name} has no index: ${why}` };
-    }
-    const dataName = `Metal3Data ${namespace}/${known.renderedData}`;
-    const data = await objects.data(known.renderedData);
-    const absent = problemOfRead(data, dataName, "holdfast controller --machine-data=own makes it");
-    if (absent !== null) return absent;
-    const read = data as MachineDataView;
-    const isIts = read.owners.some(({ uid }) => uid === known.uid) && read.template.name === template;
-    return isIts && read.index >= 0 ? read : { problem: `${dataName} is not this VM's: delete it` };
   }
 
   #renderingOf(request: TemplateRequest, edition: TemplateEdition, index: number): Rendering {
@@ -138,6 +106,33 @@ export class VmTemplates {
     this.#renderings.set(key, rendering);
     return rendering;
   }
+}
+
+/** The VM's data object, which has its index. Never another VM's of the same name. */
+async function dataOf(
+  objects: DataObjects,
+  { template, vm, found }: TemplateRequest,
+): Promise<MachineDataView | Problem> {
+  const { namespace } = vm;
+  const uids = [found.vm?.uid, vm.uid, found.vmi?.vmUid, found.vmi?.uid, vm.vmiUid];
+  const problemOfClaim = ({ owners, template: of, renderedData, ...claim }: DataClaimView) => {
+    if (!owners.some(({ uid }) => uids.includes(uid))) return "is not this VM's: delete it, or rename the VM";
+    if (of.name !== template) return `is still of template ${of.name}: the controller replaces it`;
+    if (renderedData !== null) return null;
+    const condition = claim.conditions.find(({ type }) => type === "Ready");
+    return `has no index: ${claim.errorMessage || condition?.message || "the controller has not given it one"}`;
+  };
+  const claim = await objects.claim(vm.name, (one) => problemOfClaim(one) === null);
+  const name = `Metal3DataClaim ${namespace}/${vm.name}`;
+  if (typeof claim === "string") return problemOfAbsence(claim, name, MADE_BY);
+  const problem = problemOfClaim(claim);
+  if (problem !== null) return { problem: `${name} ${problem}` };
+  const isIts = ({ owners, template: of, index }: MachineDataView) =>
+    owners.some(({ uid }) => uid === claim.uid) && of.name === template && index >= 0;
+  const data = await objects.data(claim.renderedData ?? "", isIts);
+  const dataName = `Metal3Data ${namespace}/${claim.renderedData}`;
+  if (typeof data === "string") return problemOfAbsence(data, dataName, MADE_BY);
+  return isIts(data) ? data : { problem: `${dataName} is not this VM's: delete it` };
 }
 
 function render(rendering: Rendering, choices: ReadonlyMap<string, PoolChoice>): VmDocuments | Problem {
@@ -207,7 +202,7 @@ function templatedVm(
   return { namespace, name, labels: texts("labels"), annotations: texts("annotations"), nics, networks };
 }
 
-function problemOfRead(read: ReadObject<unknown>, what: string, remedy: string): Problem | null {
+function problemOfAbsence(read: Absence, what: string, remedy: string): Problem {
   switch (read) {
     case "absent":
       return { problem: `${what} does not exist; ${remedy}` };
@@ -215,7 +210,5 @@ function problemOfRead(read: ReadObject<unknown>, what: string, remedy: string):
       return { problem: `${what} has no definition here: kubectl apply -k deploy/machines/crds` };
     case "forbidden":
       return { problem: `the metadata service may not read ${what}; ${COMPONENT}` };
-    default:
-      return null;
   }
 }

@@ -40,13 +40,29 @@ export class MetadataHere {
   }
 
   /** The status of what it answers the guest behind an address of a network, as a listener passes its request on. */
-  statusFor(network: string, address: string, path = "/openstack/latest/meta_data.json"): Promise<number> {
+  async statusFor(
+    network: string,
+    address: string,
+    path = "/openstack/latest/meta_data.json",
+  ): Promise<number> {
+    return (await this.answerFor(network, address, path)).status;
+  }
+
+  /** The same with the text. */
+  answerFor(
+    network: string,
+    address: string,
+    path: string,
+  ): Promise<{ readonly status: number; readonly body: string }> {
     const [source = ""] = address.split("/");
     const headers = { "x-holdfast-network": network, "x-holdfast-source": source };
     return new Promise((resolve, reject) => {
       const sent = request({ socketPath: this.socket, path, headers, agent: false }, (answer) => {
-        answer.resume();
-        resolve(answer.statusCode ?? 0);
+        let body = "";
+        answer.setEncoding("utf8").on("data", (text) => {
+          body += text;
+        });
+        answer.on("end", () => resolve({ status: answer.statusCode ?? 0, body }));
       });
       sent.on("error", reject);
       sent.end();

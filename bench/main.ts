@@ -6,6 +6,10 @@ import { commandLine } from "./command-line.ts";
 import { identity } from "./identity.ts";
 import { kubeAdds, kubeParallelAdds } from "./kube/adds.ts";
 import { kubeFullNetwork } from "./kube/full-network.ts";
+import { kubeMachinesClaims } from "./kube/machine-claims.ts";
+import { kubeMachinesData } from "./kube/machine-data.ts";
+import { kubeMachinesStart } from "./kube/machine-start.ts";
+import { kubeMachinesSweep } from "./kube/machine-sweep.ts";
 import { kubeStart } from "./kube/start.ts";
 import { kubeWrites } from "./kube/writes.ts";
 import type { Line, Measurement } from "./line.ts";
@@ -32,6 +36,10 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "kube-parallel-adds": kubeParallelAdds,
   "kube-full-network": kubeFullNetwork,
   "kube-start": kubeStart,
+  "kube-machines-claims": kubeMachinesClaims,
+  "kube-machines-data": kubeMachinesData,
+  "kube-machines-start": kubeMachinesStart,
+  "kube-machines-sweep": kubeMachinesSweep,
 };
 
 const { values } = parseArgs({ options: { only: { type: "string" }, markdown: { type: "boolean" } } });

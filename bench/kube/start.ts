@@ -1,6 +1,3 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { get as httpGet } from "node:http";
 import { Agent, get as httpsGet } from "node:https";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import {
@@ -13,12 +10,11 @@ import {
   PODS_PATH,
 } from "../../kube/objects.ts";
 import type { ClusterUser, TestCluster } from "../../test/harness/cluster.ts";
-import { HOLDFAST } from "../../test/harness/daemon.ts";
-import { freePorts } from "../../test/harness/kube-process.ts";
 import type { NodeDaemon } from "../../test/harness/node.ts";
 import { atMost, type Line, type Measurement, number, told } from "../line.ts";
 import { median } from "../statistics.ts";
 import { memoryBytesOf } from "../workbench.ts";
+import { BenchController, turnMsIn } from "./bench-controller.ts";
 import { fill, restartApiServer, SINCE, stranger, tenth } from "./fill.ts";
 import { KubeBench, NAMESPACE, NETWORK, sleep } from "./kube-bench.ts";
 import { inParallel } from "./parallel.ts";
@@ -33,7 +29,6 @@ const CREATED_AT_ONCE = 32;
 const MADE_UNTIL_RESTART = 5_000;
 /** Garbage of the start is gone by then, and what begins only after readiness has been done. */
 const SETTLE_MS = 3_000;
-const READY_LOOK_MS = 10;
 
 const METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
@@ -147,71 +142,30 @@ async function startDaemon(node: NodeDaemon): Promise<Start> {
   await node.restart("SIGTERM");
   const readyMs = performance.now() - startMs;
   const metrics = async () => (await node.daemon.get("/metrics")).body;
-  return { readyMs, ...(await costOf(node.process, metrics)) };
-}
-
-async function startController(cluster: TestCluster): Promise<Start> {
-  const [port] = (await freePorts(1)) as [number];
-  const kubeconfig = cluster.kubeconfig("holdfast-controller");
-  const flags = [
-    "--kubeconfig",
-    kubeconfig,
-    "--metrics-address",
-    `127.0.0.1:${port}`,
-    "--log-level",
-    "error",
-  ];
-  const startMs = performance.now();
-  const controller = spawn(process.execPath, [HOLDFAST, "controller", ...flags], {
-    // Settings of ours in a developer's shell are not for this controller, which refuses those it does not know.
-    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("HOLDFAST_"))),
-    stdio: "inherit",
-  });
-  const exited = once(controller, "exit");
-  try {
-    const isReady = async () => {
-      if (controller.exitCode !== null) throw new Error(`the controller ended with ${controller.exitCode}`);
-      return (await page(port, "/readyz").catch(() => null))?.status === 200;
-    };
-    while (!(await isReady())) await sleep(READY_LOOK_MS);
-    const readyMs = performance.now() - startMs;
-    const metrics = async () => (await page(port, "/metrics")).body;
-    return { readyMs, ...(await costOf(controller, metrics)) };
-  } finally {
-    controller.kill("SIGTERM");
-    await exited;
-  }
-}
-
-/** The longest turn of the event loop, until ready and in the seconds after it, and the memory then. */
-async function costOf(
-  { pid }: ChildProcess,
-  metrics: () => Promise<string>,
-): Promise<Omit<Start, "readyMs">> {
-  const lag = async () => Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(await metrics())?.[1]);
-  // Each look begins the measurement anew.
-  const untilReady = await lag();
-  await sleep(SETTLE_MS);
-  const afterwards = await lag();
+  const longestTurnMs = await longestTurn(metrics);
+  const { pid } = node.process;
   return {
-    longestTurnMs: Math.max(untilReady, afterwards) * 1_000,
+    readyMs,
+    longestTurnMs,
     rssBytes: memoryBytesOf(pid, "VmRSS"),
     peakBytes: memoryBytesOf(pid, "VmHWM"),
   };
 }
 
-function page(port: number, path: string): Promise<{ status: number; body: string }> {
-  return new Promise((resolve, reject) => {
-    const sent = httpGet({ host: "127.0.0.1", port, path, agent: false }, (answer) => {
-      let body = "";
-      answer.on("data", (chunk: Buffer) => {
-        body += chunk.toString();
-      });
-      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, body }));
-      answer.on("error", reject);
-    });
-    sent.on("error", reject);
+function startController(cluster: TestCluster): Promise<Start> {
+  return BenchController.with(cluster, [], async (controller) => {
+    const { readyMs } = controller;
+    const longestTurnMs = await longestTurn(() => controller.metrics());
+    return { readyMs, longestTurnMs, ...controller.memory };
   });
+}
+
+/** The longest turn of the event loop, ms, until ready and in the seconds after it. */
+async function longestTurn(metrics: () => Promise<string>): Promise<number> {
+  // Each look begins the measurement anew.
+  const untilReadyMs = turnMsIn(await metrics());
+  await sleep(SETTLE_MS);
+  return Math.max(untilReadyMs, turnMsIn(await metrics()));
 }
 
 /** What a daemon lists before it is ready. */

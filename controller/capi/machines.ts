@@ -93,7 +93,10 @@ export class Machines {
     this.#queue.arrived(claim);
     // Every version comes along: what was written is followed, or newer.
     if (this.#written.get(claim.key) !== claim.resourceVersion) this.#written.delete(claim.key);
-    if (previous === undefined || inputsOf(claim) !== inputsOf(previous)) this.#due(claim.key);
+    const isFulfilled = this.#states.get(claim.key)?.state === "fulfilled";
+    const isChanged = previous === undefined || inputsOf(claim) !== inputsOf(previous);
+    // What says so may have been taken away by somebody else.
+    if (isChanged || (isFulfilled && readyOf(claim) !== readyOf(previous))) this.#due(claim.key);
   }
 
   claimGone({ key }: MachineClaimView): void {
@@ -281,6 +284,11 @@ function describe(outcome: ClaimOutcome): { readonly state: string; readonly mes
 /** Whether a claim waits for something that an address which is freed may end. */
 function isFailure(state: string): boolean {
   return state === "PoolExhausted" || state === "AllocationFailed" || state === "PoolNotReady";
+}
+
+/** What a claim says of being Ready, in both forms. */
+function readyOf({ conditions, otherConditions }: MachineClaimView): string {
+  return JSON.stringify([...conditions, ...otherConditions].filter(({ type }) => type === "Ready"));
 }
 
 /** What of a claim decides about it; the status that we write ourselves does not. */

@@ -210,3 +210,16 @@ test("an allocation that is deleted by hand stays, and so does what the machine 
   expect(await heldBy("m0")).toEqual([`m0 ${text} Bound`]);
   expect(await capi.fulfilled("m0")).toBe(text);
 });
+
+test("a status that somebody else takes away is written again", async () => {
+  const { capi } = await beginLan();
+  await capi.claim("m0", "lan");
+  await capi.untilReady("m0", "AddressAllocated");
+  for (const status of [{ conditions: null }, { addressRef: null }]) {
+    await capi.publishClaim("m0", status);
+    await until(async () => {
+      const found = (await capi.readClaim("m0"))?.status;
+      return found.addressRef?.name === "m0" && found.conditions?.[0]?.reason === "AddressAllocated";
+    }, "the status");
+  }
+});

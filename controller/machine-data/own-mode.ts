@@ -72,7 +72,10 @@ export interface OwnModeCounts {
   readonly secrets: number;
 }
 
-/** Serves Metal3's data kinds. `start` before `stop`. Every step is safe beside another controller that does the same. */
+/**
+ * Serves Metal3's data kinds. `start` before `stop`. Every step is safe beside another controller that does the same. See
+ * docs/decisions/0039.
+ */
 export class OwnMode {
   readonly #options: OwnModeOptions;
   readonly #owner: KindOwner;

@@ -76,7 +76,7 @@ export const CONTROLLER_SETTINGS = {
     placeholder: "off|own",
     default: "off",
     meaning: "whether Metal3's data kinds are served, where CAPM3 is not: off or own",
-    more: "See machine-data.md",
+    more: "See [machine-data.md](machine-data.md)",
   },
   logLevel: LOG_LEVEL,
 } as const satisfies Settings;

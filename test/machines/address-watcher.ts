@@ -3,6 +3,7 @@ import type { Change } from "../../kube/fake/etcd.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 
 const ADDRESSES = "ipam.cluster.x-k8s.io/ipaddresses";
+const CLAIMS = "ipam.cluster.x-k8s.io/ipaddressclaims";
 const ALLOCATIONS = "ipam.holdfast.dev/ipallocations";
 const ALLOCATION = "ipam.holdfast.dev/allocation";
 
@@ -45,11 +46,15 @@ export class AddressWatcher {
     if (uid !== undefined) this.#addresses.set(uid, address);
   }
 
-  /** An address that rests, or is nobody's, is told to nobody. */
+  /** An address that rests, or is nobody's, is told to no claim that lives. */
   #lookAtAllocation({ object, deleted }: Change): void {
     if (!deleted && object.status?.state === "Bound") return;
+    const living = new Set(this.#all(CLAIMS).map(({ metadata }) => metadata.uid));
     for (const { metadata } of this.#all(ADDRESSES))
-      if (metadata.annotations?.[ALLOCATION] === object.metadata.name)
+      if (
+        metadata.annotations?.[ALLOCATION] === object.metadata.name &&
+        metadata.ownerReferences?.some(({ uid }: KubeObject) => living.has(uid))
+      )
         this.faults.push(`${metadata.name} is told ${object.spec.address}, which is Bound no more`);
   }
 

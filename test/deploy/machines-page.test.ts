@@ -80,6 +80,10 @@ describe("Metal3 with CAPM3", () => {
         { after: /get addresspool machines/, act: () => machine("workers-fmm8s", 1) },
       ],
     });
+    // Nothing is stuck while Holdfast is away.
+    await reader.stop();
+    for (const index of [0, 1]) await capm3.release(`workers-${index}`, POOL);
+    await reader.type(`kubectl delete namespace ${NAMESPACE} --timeout=60s`);
   });
 });
 

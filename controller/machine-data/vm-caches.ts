@@ -34,7 +34,8 @@ export class VmCaches {
     return this.#followed.doubt;
   }
 
+  /** Without KubeVirt there is nothing to know. */
   get synced(): Record<string, boolean> {
-    return this.#followed.synced;
+    return this.vms.missing ? {} : this.#followed.synced;
   }
 }

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
+import type { Controller } from "../../controller/controller.ts";
 import { DATA_TEMPLATES_PATH } from "../../kube/metal3.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
@@ -13,7 +14,7 @@ import { optionsOf } from "../harness/world/guests.ts";
 import type { MetadataHere } from "../harness/world/metadata-here.ts";
 import { NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
-import { DataObjects } from "../machines/data/data-objects.ts";
+import { DataObjects, forbiddenOf } from "../machines/data/data-objects.ts";
 import { readNetworkData, whyNoCloudInit } from "../metadata/cloud-init/cloud-init.ts";
 
 const KUBEVIRT = "kubevirt.io/v1";
@@ -46,6 +47,7 @@ const TEMPLATE = {
 
 let world: World;
 let objects: DataObjects;
+let controller: Controller;
 let blue: Network;
 const servers = new Map<string, MetadataHere>();
 
@@ -53,7 +55,7 @@ beforeAll(async () => {
   world = await World.start({ api: "memory", nodes: ["node-a", "node-b"] });
   objects = new DataObjects(world.cluster);
   await objects.install();
-  await world.startController({ machineData: "own" });
+  controller = await world.startController({ machineData: "own" });
   blue = await world.importedNetwork("blue", {
     subnets: "10.0.0.0/24,fd00::/64",
     gateway: "10.0.0.1",
@@ -200,6 +202,7 @@ test("the guest is told what the template says of its VM, with the addresses tha
     });
   }
   expect(await objects.all("secrets")).toEqual([]);
+  expect(await forbiddenOf(controller)).toBe(0);
   await world.del(pod, blue, optionsOf(blue));
 });
 

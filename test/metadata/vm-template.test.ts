@@ -1,4 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import type { NetworkDocument, PoolResult } from "../../metadata/documents/machine-template.ts";
 import { templateNetworkConfig } from "../../metadata/documents/template-network-config.ts";
@@ -8,7 +11,8 @@ import {
   type TemplatedVm,
   VM_DOCUMENT_BYTES_MAX,
 } from "../../metadata/documents/vm-template.ts";
-import { readNetworkData, whyNoCloudInit } from "./cloud-init/cloud-init.ts";
+import { yamlText } from "../../metadata/documents/yaml-text.ts";
+import { drive, readNetworkData, whyNoCloudInit } from "./cloud-init/cloud-init.ts";
 import { address, BARE, get, instance, MAC, network } from "./instances.ts";
 
 const why = whyNoCloudInit();
@@ -274,6 +278,16 @@ describe("network configuration version 2", () => {
         },
       },
     });
+  });
+
+  test.skipIf(why !== null)("cloud-init takes it as it is", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-vm-template-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "network-config");
+    const config = templateNetworkConfig(documentOf(COMPLEX));
+    writeFileSync(file, yamlText(config));
+    const macs = { "02:00:00:00:00:0a": "enp1s0", "02:00:00:00:00:0b": "enp2s0" };
+    expect((await drive("network-config", [file], { macs })).netplan?.network).toMatchObject(config);
   });
 
   test("a template without networks configures its links alone", () => {

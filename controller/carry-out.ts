@@ -74,16 +74,15 @@ async function changeFor(
   }
   if (identityOf(object.metadata, fresh) !== seen) return CHANGED;
   switch (fresh.kind) {
-    case "release": {
-      const { owner } = object.spec;
-      const at = `${owner.namespace}/${owner.name}`;
-      const { machines } = context;
-      const paths = machinePaths("ipaddresses", owner, machines.servedPath("ipaddresses"));
-      const believed = machines.addressAt(at);
-      const withdrawn = await withdrawMachineAddress(context.api, object, { paths, believed });
-      if (withdrawn === "gone") return { kind: "cool" };
-      const problem = `IPAddress ${at} was written meanwhile`;
-      return { kind: "leave", why: { kind: "failed", problem } };
+    case "release":
+    case "withdraw": {
+      const withdrawn = await withdraw(context, object);
+      if (withdrawn !== "gone") {
+        const { namespace, name } = object.spec.owner;
+        const problem = `IPAddress ${namespace}/${name} was written meanwhile`;
+        return { kind: "leave", why: { kind: "failed", problem } };
+      }
+      return fresh.kind === "release" ? { kind: "cool" } : { kind: "leave", why: { kind: "done" } };
     }
     case "repair":
       return { kind: "cool", since: object.status?.since };
@@ -94,4 +93,12 @@ async function changeFor(
     default:
       return CHANGED;
   }
+}
+
+/** No machine is told of the address any more. */
+function withdraw({ api, machines }: CarryOutContext, object: IPAllocation) {
+  const { owner } = object.spec;
+  const paths = machinePaths("ipaddresses", owner, machines.servedPath("ipaddresses"));
+  const believed = machines.addressAt(`${owner.namespace}/${owner.name}`);
+  return withdrawMachineAddress(api, object, { paths, believed });
 }

@@ -31,6 +31,9 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  *
  * A namespace that is gone, or on its way, ends its claims; but a paused Cluster counts more: its claims may have moved
  * before somebody deleted what they left behind. See docs/decisions/0038.
+ *
+ * One that is Cooling is still told by an IPAddress where two controllers were at work at once, one of which told what the
+ * other released: withdraw cooling-still-told, where the claim is gone and an address of it would be released.
  */
 
 const CLAIM_EXISTS = { kind: "keep", why: "claim-exists" } as const;
@@ -57,6 +60,24 @@ export function judgeMachines(
   const takesOver = isAddressPool(found.pool) && mayTakeOver({ owner, address }, found, facts);
   if (takesOver === "unknown") return UNKNOWN_KEPT;
   return takesOver ? CLAIM_EXISTS : judgeGone({ owner, network }, facts, rules);
+}
+
+/** Whether the IPAddress of a claim that is gone still tells of an address that was released. */
+export function isStillTold(
+  { spec }: IPAllocation,
+  address: string,
+  facts: MachineFacts,
+  rules: Rules,
+): boolean {
+  const { owner, network } = spec;
+  if (owner.kind !== "IPAddressClaim" || isPreallocation(owner)) return false;
+  const { namespace, name } = owner;
+  if (facts.addressClaim(namespace, name).kind !== "absent") return false;
+  const answer = facts.machineAddress(namespace, name);
+  if (answer.kind !== "present") return false;
+  const { claim, pool, address: told } = answer.it;
+  if (claim !== name || !isAddressPool(pool) || told !== address) return false;
+  return judgeGone({ owner, network }, facts, rules).kind === "release";
 }
 
 /** What a machine was told is in its IPAddress: an allocation beside it is one that lost a race. */

@@ -18,7 +18,7 @@ import {
 } from "../../kube/objects.ts";
 import { isStaticUid } from "../../kube/views/pod-view.ts";
 import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOWN } from "./facts.ts";
-import { judgeMachines } from "./machines.ts";
+import { isStillTold, judgeMachines } from "./machines.ts";
 import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
 
 /*
@@ -58,6 +58,7 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *   Bound    of a machine (machines.ts has its table)
  *   Bound    incomplete (no name or namespace)     any                            report  owner-incomplete
  *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
+ *            machine    its IPAddress is there     (machines.ts)                  withdraw cooling-still-told
  *                                                  rested long enough             delete  cooling-expired
  *                                                  being deleted by somebody      keep    being-deleted
  *   not what its name says, no address, no state                                  report  unsound
@@ -81,7 +82,7 @@ export function judge(
   rules: Rules,
 ): Verdict {
   if (address === null) return { kind: "report", why: "unsound" };
-  if (allocation.status?.state === "Cooling") return judgeCooling(allocation, rules);
+  if (allocation.status?.state === "Cooling") return judgeCooling(allocation, address, facts, rules);
   const { owner } = allocation.spec;
   const kind = knownKindOf(owner.kind);
   if (kind === undefined) return { kind: "report", why: "unsound" };
@@ -94,11 +95,13 @@ export function judge(
     : judgePods(allocation, facts, rules);
 }
 
-function judgeCooling(allocation: IPAllocation, rules: Rules): Verdict {
+function judgeCooling(allocation: IPAllocation, address: string, facts: Facts, rules: Rules): Verdict {
   const { metadata, spec } = allocation;
   if (metadata.finalizers?.includes(BOUND_FINALIZER)) {
     return { kind: "repair", why: "cooling-with-finalizer", afterSeconds: rules.graceSeconds };
   }
+  if (isStillTold(allocation, address, facts, rules))
+    return { kind: "withdraw", why: "cooling-still-told", afterSeconds: rules.graceSeconds };
   if (metadata.deletionTimestamp !== undefined) return { kind: "keep", why: "being-deleted" };
   const afterSeconds = rules.cooldownSeconds(spec.network) + rules.coolingKeepSeconds;
   return { kind: "delete", why: "cooling-expired", afterSeconds };

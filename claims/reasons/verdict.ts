@@ -59,6 +59,8 @@ export type Verdict =
     }
   | { readonly kind: "repair"; readonly why: "cooling-with-finalizer"; readonly afterSeconds: number }
   | { readonly kind: "delete"; readonly why: "cooling-expired"; readonly afterSeconds: number }
+  /** The IPAddress of a machine's claim that is gone still tells of the address. */
+  | { readonly kind: "withdraw"; readonly why: "cooling-still-told"; readonly afterSeconds: number }
   /** It cannot be determined what it is: kept, and reported to the operator. */
   | { readonly kind: "report"; readonly why: ReportWhy };
 

@@ -220,6 +220,14 @@ test.each([
   },
 );
 
+test("an IPAddress that another controller made of a released address is deleted, and the address goes on cooling", async () => {
+  await cluster.sweepFor(40);
+  cluster.tell("10.0.0.5");
+  await cluster.sweepFor(40);
+  expect(cluster.written).toEqual(["DELETE ipaddresses", "PUT ipallocations", "DELETE ipaddresses"]);
+  expect([cluster.state, cluster.told]).toEqual(["Cooling", undefined]);
+});
+
 test("an IPAddress that a new claim of the name has taken over meanwhile stays, and so does the address", async () => {
   onceBefore("DELETE", "/ipaddresses/", () => {
     cluster.claim("c2");

@@ -306,6 +306,38 @@ for (const [reason, owner, known, verdict, clusterGoneReleaseSeconds = 0] of CAS
   });
 }
 
+test.each<readonly [string, AllocationOwner, KnownMachines, string]>([
+  [
+    "its IPAddress is there, and the claim is gone",
+    OWNER,
+    { claim: ABSENT, answer: answer("10.0.0.5"), cluster: GOES_ON },
+    "withdraw cooling-still-told after 30",
+  ],
+  ["its claim is there", OWNER, { claim: claim(), answer: answer("10.0.0.5"), cluster: GOES_ON }, "delete"],
+  ["of its claim nothing is known", OWNER, { answer: answer("10.0.0.5"), cluster: GOES_ON }, "delete"],
+  ["its Cluster is paused", OWNER, { claim: ABSENT, answer: answer("10.0.0.5"), cluster: PAUSED }, "delete"],
+  [
+    "the IPAddress has another address",
+    OWNER,
+    { claim: ABSENT, answer: answer("10.0.0.6"), cluster: GOES_ON },
+    "delete",
+  ],
+  [
+    "the IPAddress is somebody else's",
+    ALONE,
+    { claim: ABSENT, answer: answer("10.0.0.5", { pool: pool("blue", "IPPool") }) },
+    "delete",
+  ],
+  ["there is no IPAddress", ALONE, { claim: ABSENT, answer: ABSENT }, "delete"],
+])("an address that cools down: %s", (_reason, owner, known, verdict) => {
+  const bound = allocation(owner);
+  const { finalizers: _, ...metadata } = bound.metadata;
+  const object = { ...bound, metadata, status: { ...bound.status, state: "Cooling" } } as IPAllocation;
+  expect(said(judge({ object, address: soundAddress(object) }, factsOf(known), RULES))).toMatch(
+    new RegExp(`^${verdict}`),
+  );
+});
+
 test("a machine's address is released on certain facts only, and never while its claim has it", () => {
   const found = <T>(...values: T[]) => fc.constantFrom<Found<T>>(ABSENT, UNKNOWN, ...values.map(present));
   let released = 0;

@@ -29,8 +29,8 @@ export function templateNetworkConfig(document: NetworkDocument): Record<string,
   for (const link of links) {
     const section = { bond: "bonds", vlan: "vlans" }[textOf(link.type)] ?? "ethernets";
     const own = networks.filter((network) => network.link === link.id);
-    const device = { ...deviceOf(link, keys), ...addressing(own, document) };
-    config[section] = { ...config[section], [keyOf(link)]: device };
+    config[section] ??= {};
+    config[section][keyOf(link)] = { ...deviceOf(link, keys), ...addressing(own, document) };
   }
   return { version: 2, ...config };
 }

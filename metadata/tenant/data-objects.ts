@@ -38,8 +38,8 @@ interface DataObjectsOptions {
 const FORBIDDEN = 403;
 /** How long it is believed that something is not there yet, ms. */
 const AWAITED_MS = 500;
-/** As JSON: a guest's request must not wait for the reading of more. */
-const TEMPLATE_BYTES_MAX = 256 << 10;
+/** As JSON: to read so much takes some 40 ms, in which no guest is answered. */
+const TEMPLATE_BYTES_MAX = 128 << 10;
 const TEMPLATES_REMEMBERED_MAX = 100;
 
 /** Machine data of one namespace, each object read by its name when a guest's request needs it. Methods throw ApiAway. */

@@ -188,7 +188,7 @@ describe("problems", () => {
         void put(DATA_TEMPLATES_PATH, "t", {
           spec: { metaData: { strings: [{ key: "k", value: "x".repeat(1 << 18) }] } },
         }),
-      "and one for VMs 262144 at most",
+      "and one for VMs 131072 at most",
     ],
     [
       "a claim of the former template",

@@ -1,15 +1,15 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, test } from "vitest";
-import { parse, stringify } from "yaml";
+import { parse } from "yaml";
 import { TestCluster } from "../harness/cluster.ts";
 
 import { walkthrough } from "../harness/documents.ts";
-import type { KubeObject } from "../harness/kube-api.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 import { ClusterApi } from "../harness/machines/cluster-api.ts";
 import { Capm3 } from "../harness/machines/consumers.ts";
 import { PageReader } from "../harness/page-reader.ts";
+import { applyWithComponents } from "./components.ts";
 
 /** The parts of docs/machines.md, typed as they are written, on a real API server; other projects' controllers are played. */
 
@@ -87,34 +87,6 @@ describe("Metal3 with CAPM3", () => {
   });
 });
 
-/**
- * What `kubectl apply -k deploy` applies with the component `machines`, in a file: kubectl of Debian 12 knows no components. A
- * newer one is asked itself.
- */
-function withComponent(): string {
-  const manifests = (path: string) => readManifests(join(PROJECT, "deploy", path));
-  const [all] = manifests("kustomization.yaml");
-  const [component] = manifests("machines/kustomization.yaml");
-  const objects: KubeObject[] = [
-    ...all.resources.flatMap(manifests),
-    ...component.resources.flatMap((path: string) => manifests(`machines/${path}`)),
-  ];
-  for (const { target, patch } of component.patches) {
-    const [patched] = objects.filter(({ kind, metadata }) => {
-      return kind === target.kind && metadata.name === target.name;
-    });
-    for (const { op, path, value } of parse(patch)) {
-      const keys = path.split("/").slice(1, -1);
-      const list = keys.reduce((at: KubeObject, key: string) => at[key], patched);
-      if (op !== "add" || !path.endsWith("/-")) throw new Error(`${op} ${path} is more than this can do`);
-      list.push(value);
-    }
-  }
-  const file = join(reader.folder, "with-component.yaml");
-  writeFileSync(file, objects.map((object) => stringify(object)).join("---\n"));
-  return file;
-}
-
 test("Metal3 without CAPM3: a machine gets index, address and Secrets, and gives everything back", async () => {
   const [host] = readManifests(join(PROJECT, "test/harness/crds/machines/metal3-host.yaml"));
   await cluster.define([host]);
@@ -122,9 +94,8 @@ test("Metal3 without CAPM3: a machine gets index, address and Secrets, and gives
     cluster.api.patch(`/apis/metal3.io/v1alpha1/namespaces/${NAMESPACE}/baremetalhosts/rack1-u7/status`, {
       status: { hardware: { nics: [{ name: "eno1", mac: "52:54:00:00:07:01" }] } },
     });
-  const apply = `if kubectl kustomize deploy >/dev/null 2>&1; then kubectl apply -k deploy; else kubectl apply -f ${withComponent()}; fi`;
   await reader.follow(walkthrough(PAGE, "Metal3 without CAPM3"), {
-    commands: { "kubectl apply -k deploy": apply },
+    commands: { "kubectl apply -k deploy": applyWithComponents(reader.folder, ["machines"]) },
     acts: [
       // The garbage collector would learn of the new kinds half a minute later.
       { after: /apply -k deploy$/m, act: () => cluster.define([]) },

@@ -10,12 +10,14 @@ import { until } from "./wait.ts";
 const PROJECT = join(import.meta.dirname, "../..");
 const CONTROLLER = "/apis/apps/v1/namespaces/holdfast-system/deployments/holdfast-controller";
 /** Commands that change nothing: what they show may come a moment later. */
-const LOOKING = /^(kubectl (-n \S+ )?get|holdfast) /;
+const LOOKING = /^(kubectl (-n \S+ )?get|holdfast|curl -s) /;
 
 /** What a page leaves to others. */
 interface Others {
   /** What is typed in place of a line for which there is no program here. */
   readonly commands?: Readonly<Record<string, string>>;
+  /** What is another text here each time, by how the page has it. */
+  readonly texts?: Readonly<Record<string, string>>;
   /** What somebody does on the cluster when a step was seen whose commands match; each once, in this order. */
   readonly acts: readonly { readonly after: RegExp; readonly act: () => Promise<unknown> }[];
 }
@@ -30,6 +32,7 @@ export class PageReader {
   readonly #cluster: TestCluster;
   #controller: ProductProcess | null = null;
   #commands: Readonly<Record<string, string>> = {};
+  #texts: Readonly<Record<string, string>> = {};
 
   constructor(cluster: TestCluster) {
     this.#cluster = cluster;
@@ -57,15 +60,16 @@ export class PageReader {
   }
 
   /** Follows a page's steps in their order. Throws with what is seen where the page shows something else. */
-  async follow(steps: readonly Step[], { commands = {}, acts }: Others): Promise<void> {
+  async follow(steps: readonly Step[], { commands = {}, texts = {}, acts }: Others): Promise<void> {
     this.#commands = commands;
+    this.#texts = texts;
     const waiting = new Set(acts);
     for (const { typed, shown } of steps) {
       if (shown !== null && typed.split("\n").every((line) => line === "" || LOOKING.test(line)))
         await this.#untilSeen(typed, shown);
       else {
         const seen = await this.type(typed);
-        if (shown !== null) expect(compared(seen), typed).toBe(compared(shown));
+        if (shown !== null) expect(compared(seen), typed).toBe(compared(this.#here(shown)));
       }
       for (const one of waiting)
         if (one.after.test(typed)) {
@@ -78,10 +82,8 @@ export class PageReader {
 
   /** Types a block; what it prints. */
   async type(block: string): Promise<string> {
-    const lines = block.replaceAll(/^kubectl .* rollout status .*$/gm, "").split("\n");
-    const text = lines.map((line) => this.#commands[line] ?? line).join("\n");
-    const { code, stdout, stderr } = await this.#shell(text);
-    if (code !== 0) throw new Error(`${text}: code ${code}\n${stdout}${stderr}${this.#controller?.log}`);
+    const { code, stdout, stderr } = await this.#shell(block);
+    if (code !== 0) throw new Error(`${block}: code ${code}\n${stdout}${stderr}${this.#controller?.log}`);
     return stdout;
   }
 
@@ -90,12 +92,18 @@ export class PageReader {
     const isSeen = async () => {
       const { stdout, stderr } = await this.#shell(block);
       seen = stdout || stderr;
-      return compared(seen) === compared(shown);
+      return compared(seen) === compared(this.#here(shown));
     };
-    await until(isSeen, block).catch(() => expect(compared(seen), block).toBe(compared(shown)));
+    await until(isSeen, block).catch(() => expect(compared(seen), block).toBe(compared(this.#here(shown))));
   }
 
-  #shell(text: string) {
+  #here(shown: string): string {
+    return Object.entries(this.#texts).reduce((text, [page, here]) => text.replaceAll(page, here), shown);
+  }
+
+  #shell(block: string) {
+    const lines = block.replaceAll(/^kubectl .* rollout status .*$/gm, "").split("\n");
+    const text = lines.map((line) => this.#commands[line] ?? line).join("\n");
     const path = `${join(PROJECT, "dist/bin")}:${process.env.PATH}`;
     const script = `cd ${this.folder} && set -euo pipefail\n${text}`;
     const env = { HOME: this.folder, PATH: path, KUBECONFIG: join(this.folder, ".kube/config") };

@@ -7,7 +7,7 @@
  *   network-imports  what was in use before a network was ours; whereabouts-records: the same of whereabouts
  *   network-status   what `kubectl get ipnetworks` shows; orphan-networks, udn-conditions
  *   capi/            machines of Cluster API; machine-data/: Metal3's data of machines
- *   followed-resources  copies that are believed or doubted together
+ *   followed-resources  copies that are believed or doubted together; shared-parts: what they have in common, once
  *   periodic-task, observations  how often, and how long something must have been true
  */
 

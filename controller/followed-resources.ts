@@ -2,6 +2,7 @@ import type { Cache } from "../claims/reasons/caches.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { Reflected } from "../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
+import { sharingParts } from "./shared-parts.ts";
 
 export type FollowedLog = ReflectorOptions<Reflected>["log"];
 
@@ -36,7 +37,8 @@ export class FollowedResources<Resource extends string> {
 
   /** Before `start`. */
   follow<T extends Reflected>(resource: Resource, path: string, hooks: FollowHooks<T>): FollowedCache<T> {
-    const { quorum = false, onState, ...rest } = hooks;
+    const { quorum = false, onState, project, ...rest } = hooks;
+    let latest: T | null = null;
     const reflector = new Reflector<T>({
       api: this.#api,
       path,
@@ -45,6 +47,11 @@ export class FollowedResources<Resource extends string> {
       onState: (state, problem) => {
         this.#states.set(resource, state);
         onState?.(state, problem);
+      },
+      project: (object) => {
+        const item = project(object);
+        if (item !== null) latest = latest === null ? item : sharingParts(item, latest);
+        return item;
       },
       ...rest,
     });

@@ -8,7 +8,7 @@ import {
 import type { NetworkDefinition } from "./definition/network-definition.ts";
 import type { RequestedAddress } from "./definition/requested-address.ts";
 import { type Refusal, refuse } from "./refusals.ts";
-import { compareAddresses, type Family, sameAddress } from "./space/address.ts";
+import { type Address, compareAddresses, type Family, sameAddress } from "./space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "./space/cidr.ts";
 import type { IntervalSet } from "./space/interval-set.ts";
 import { describeIntervals, narrowedRangeSet } from "./space/range-set.ts";
@@ -34,6 +34,8 @@ interface SingleAddress {
   readonly automatic: IntervalSet;
   /** The only one that will do, unless the owner has one already; it may be cooling down. null: any. */
   readonly requested: RequestedAddress | null;
+  /** Of several that the owner has already, the one to be kept; default: the lowest. */
+  readonly preferred?: Address | undefined;
 }
 
 export type ReservationQuestion = Omit<AddressQuestion, "requested"> & { readonly request: AddressRequest };
@@ -66,7 +68,7 @@ export function decideReservation(question: ReservationQuestion): ReservationDec
   if (definition.rangeSets.length === 0)
     return { kind: "refuse", refusal: refuse("NETWORK_UNDEFINED", { network: definition.name }) };
   const own = held.filter(({ state, former }) => state === "bound" && !former);
-  const kept = request.kind === "single" ? lowestOf(own, request) : own;
+  const kept = request.kind === "single" ? oneOf(own, request) : own;
   const slots = slotsOf(question, kept);
   if ("code" in slots) return { kind: "refuse", refusal: slots };
   return {
@@ -88,12 +90,17 @@ function slotsOf(question: ReservationQuestion, kept: readonly InterfaceAddress[
   }
 }
 
-/** Of several that a race has left, every attempt names the same one. */
-function lowestOf(own: readonly HeldAddress[], { family, within }: SingleAddress): readonly HeldAddress[] {
+/** Of several that a race has left, every attempt names the same one: if possible the one that was told already. */
+function oneOf(
+  own: readonly HeldAddress[],
+  { family, within, preferred }: SingleAddress,
+): readonly HeldAddress[] {
+  const rank = ({ address }: HeldAddress) =>
+    preferred !== undefined && sameAddress(address, preferred) ? 0 : 1;
   return own
     .filter(({ address }) => address.family === family)
     .filter(({ address, adopted }) => !adopted || within.contains(address.value))
-    .sort((a, b) => compareAddresses(a.address, b.address))
+    .sort((a, b) => rank(a) - rank(b) || compareAddresses(a.address, b.address))
     .slice(0, 1);
 }
 

@@ -2,11 +2,18 @@
 export class CollectionPaths {
   readonly #paths: readonly [string, ...string[]];
   #index = 0;
+  #served: string;
   /** Paths in a row that were not served. */
   #missing = 0;
 
   constructor(first: string, others: readonly string[] = []) {
     this.#paths = [first, ...others];
+    this.#served = first;
+  }
+
+  /** The one of the last answer: what is known of the objects is in its version. Before any, the first one. */
+  get lastServed(): string {
+    return this.#served;
   }
 
   get current(): string {
@@ -22,5 +29,6 @@ export class CollectionPaths {
 
   served(): void {
     this.#missing = 0;
+    this.#served = this.current;
   }
 }

@@ -75,9 +75,9 @@ export class Reflector<T extends Reflected> {
     return this.#missing;
   }
 
-  /** The path of the collection that is listed and watched. */
+  /** The path of the collection that the objects were listed from. */
   get servedPath(): string {
-    return this.#paths.current;
+    return this.#paths.lastServed;
   }
 
   /** Whether there is no permission to list, with `forbiddenIsEmpty`. */

@@ -9,6 +9,8 @@ const ANNOTATION_ALLOCATION = "ipam.holdfast.dev/allocation";
 
 /** What an IPAddress tells a machine. */
 export interface ToldAddress {
+  /** Of IPAddresses, as they are served now. */
+  readonly apiVersion: string;
   /** Canonical. */
   readonly address: string;
   readonly prefix: number;
@@ -35,8 +37,8 @@ export function answers({ claim, pool }: MachineAddressView, wanted: MachineClai
  * API's shall wait for Holdfast.
  */
 export function addressObject(owners: AddressOwners, told: ToldAddress): object {
-  const { claim, apiVersion } = owners;
-  const { address, prefix, gateway, allocation } = told;
+  const { claim } = owners;
+  const { apiVersion, address, prefix, gateway, allocation } = told;
   return {
     apiVersion,
     kind: "IPAddress",

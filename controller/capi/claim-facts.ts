@@ -16,6 +16,8 @@ export interface ClaimFailure {
   readonly reason: MachineClaimFailure;
   /** What, and what to do about it. The same text as long as it is so: a status is written only when it changes. */
   readonly message: string;
+  /** It often ends within seconds by itself: nobody is told of it at once. */
+  readonly isBrief?: boolean;
 }
 
 /** The owner of a claim's address. */
@@ -65,6 +67,7 @@ export function failureOfRefusal(poolName: string, refusal: Refusal): ClaimFailu
       return {
         reason: "PoolNotReady",
         message: `network ${refusal.about.network} recovers: the API server was away or has an older state, and nobody new gets an address until the nodes have put back what they use; it is tried again`,
+        isBrief: true,
       };
     case "CONFIG_INVALID":
       return { reason: "AllocationFailed", message };
@@ -73,10 +76,14 @@ export function failureOfRefusal(poolName: string, refusal: Refusal): ClaimFailu
   }
 }
 
-/** What a claim reserves of its pool. A preallocated address is the only one that will do, as a requested one is. */
+/**
+ * What a claim reserves of its pool. A preallocated address is the only one that will do, as a requested one is.
+ * `told`: the one that its machine was told before; null: not known.
+ */
 export function wantOf(
   claim: MachineClaimView,
   pool: ServedPool,
+  told: Address | null,
 ): { readonly want: ReserveWant; readonly isAny: boolean } | ClaimFailure {
   const { definition, family, view } = pool;
   const preallocated = pool.preallocated.get(claim.name) ?? null;
@@ -93,7 +100,10 @@ export function wantOf(
     owner: ownerOfMachineClaim(claim),
     network: definition.name,
     definition,
-    request: { kind: "single", family, within, automatic: pool.usable, requested: only },
+    request: {
+      ...{ kind: "single", family, within, automatic: pool.usable, requested: only },
+      preferred: told ?? undefined,
+    },
   };
   return { want, isAny: only === null };
 }

@@ -135,7 +135,7 @@ export class ClusterMachines {
       ...{ clock, log },
       what: "the claims of machines",
       intervalMs: CLAIMS_INTERVAL_MS,
-      work: (signal) => this.#claims.loop.runPass(signal),
+      work: (signal) => this.#claims.runPass(signal),
       rest: CLAIMS_REST,
     });
     this.#poolsTask = new PeriodicTask({

@@ -6,13 +6,12 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
-import { machineStatusPatch } from "../../kube/views/machine-claim-status.ts";
+import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import {
   type MachineAddressView,
   type MachineClaimView,
   projectMachineAddress,
 } from "../../kube/views/machine-claim-view.ts";
-import { isoTime } from "../../platform/time.ts";
 import { addressObject, addressPatch, answers } from "./address-object.ts";
 import {
   type ClaimFailure,
@@ -23,14 +22,16 @@ import {
   wantOf,
   whyHalted,
 } from "./claim-facts.ts";
+import type { ClaimStatus } from "./claim-status.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import type { MachineLedger } from "./machine-ledger.ts";
 import type { Pools } from "./pools.ts";
-import type { Recorded, RecordedAddresses } from "./recorded-addresses.ts";
+import { parsedAddress, type Recorded, type RecordedAddresses } from "./recorded-addresses.ts";
 import type { RefusedAddresses } from "./refused-addresses.ts";
 import type { ToldAddresses } from "./told-addresses.ts";
 
 const NOT_FOUND = 404;
+const BAD_REQUEST = 400;
 /** Rounds for one claim before it waits for the next turn: each begins where another writer was faster. */
 const ROUNDS_MAX = 3;
 
@@ -60,6 +61,7 @@ export interface FulfilmentOptions {
   readonly recorded: RecordedAddresses;
   readonly told: ToldAddresses;
   readonly refused: RefusedAddresses;
+  readonly status: ClaimStatus;
 }
 
 /**
@@ -100,6 +102,9 @@ export class Fulfilment {
       return { kind: "fulfilled", version: null };
     if (halted !== null) return { kind: "halted", why: halted };
     const state = pools.stateOf(poolKeyOf(claim) ?? "");
+    // What a machine was told stays, and is published as such: the pool gives nothing to it.
+    if (existing !== undefined && recorded?.kind === "recorded" && isPublished(claim))
+      if (state.kind !== "served") return this.#confirm(claim, null, existing, recorded);
     // It is looked at again as soon as that is known: until then there is nothing to tell.
     if (state.kind === "unsettled") return { kind: "halted", why: "its pool is being looked at" };
     if (state.kind !== "served") return { kind: "failed", ...failureOfPool(claim.pool.name, state) };
@@ -111,26 +116,32 @@ export class Fulfilment {
 
   /** Whether everything that a machine reads is there already, whatever its pool gives now. */
   #isTold(claim: MachineClaimView, existing: MachineAddressView, { allocation }: Recorded): boolean {
-    const pool = this.#options.caches.pools.items.get(poolKeyOf(claim) ?? "") ?? null;
-    const owners = { claim, apiVersion: this.#apiVersion, pool };
-    return addressPatch(existing, owners, allocation) === null && this.#fulfilledPatch(claim) === null;
+    const owners = { claim, apiVersion: this.#apiVersion, pool: this.#livingPool(claim) };
+    const isSaid = this.#options.status.says(claim, { kind: "fulfilled", addressRef: claim.name });
+    return addressPatch(existing, owners, allocation) === null && isSaid;
   }
 
-  /** An IPAddress of the claim is there, and the ledger has its address for the claim. */
+  /** null: it is not there or goes, and then it is no owner of anything that stays. */
+  #livingPool(claim: MachineClaimView): AddressPoolView | null {
+    const pool = this.#options.caches.pools.items.get(poolKeyOf(claim) ?? "");
+    return pool?.deletionTimestamp === null ? pool : null;
+  }
+
+  /** An IPAddress of the claim is there, and the ledger has its address for the claim. `pool` null: it gives nothing. */
   async #confirm(
     claim: MachineClaimView,
-    pool: ServedPool,
+    pool: ServedPool | null,
     existing: MachineAddressView,
     { address, allocation, adopted }: Recorded,
   ): Promise<ClaimOutcome | "again"> {
     // One that a former self gave stays valid when the pool's ranges become smaller.
-    if (adopted && !gives(pool, claim.name, address)) {
+    if (pool !== null && adopted && !gives(pool, claim.name, address)) {
       const message = `IPAddress ${existing.name} has ${formatAddress(address)}, which AddressPool ${pool.view.name} does not give; add it to the ranges of the pool, or delete the IPAddress`;
       return { kind: "failed", reason: "AllocationFailed", message };
     }
     const patch = addressPatch(
       existing,
-      { claim, apiVersion: this.#apiVersion, pool: pool.view },
+      { claim, apiVersion: this.#apiVersion, pool: pool?.view ?? this.#livingPool(claim) },
       allocation,
     );
     if (patch === null) return this.#publish(claim);
@@ -151,7 +162,7 @@ export class Fulfilment {
     const { ledger, refused } = this.#options;
     const waiting = refused.whyWaiting(claim, pool.view);
     if (waiting !== null) return { kind: "failed", ...waiting };
-    const wanted = wantOf(claim, pool);
+    const wanted = wantOf(claim, pool, parsedAddress(this.#options.told.lastOf(claim) ?? ""));
     if ("reason" in wanted) return { kind: "failed", ...wanted };
     const { want, isAny } = wanted;
     const full = isAny && ledger.of(want.owner).length === 0 ? turn.full.get(pool.view.key) : undefined;
@@ -177,6 +188,7 @@ export class Fulfilment {
     const object = addressObject(
       { claim, apiVersion: this.#apiVersion, pool: pool.view },
       {
+        apiVersion: apiVersionOf(caches.addresses.path),
         address: formatAddress(address),
         prefix: prefixLength,
         gateway: pool.gatewayFor(address),
@@ -194,6 +206,9 @@ export class Fulfilment {
       case "refused": {
         if (written.answer.status === NOT_FOUND)
           return { kind: "later", problem: "IPAddresses are not served" };
+        // As long as the versions of the kinds change, its body may be of another version than its path.
+        if (written.answer.status === BAD_REQUEST)
+          return { kind: "later", problem: problemOf(written.answer) };
         // The claim goes too, soon.
         if (isNamespaceEnding(written.answer))
           return { kind: "halted", why: "its namespace is being deleted" };
@@ -217,23 +232,10 @@ export class Fulfilment {
 
   /** Makes the status say that the claim is fulfilled. */
   async #publish(claim: MachineClaimView): Promise<ClaimOutcome> {
-    const patch = this.#fulfilledPatch(claim);
-    if (patch === null) return { kind: "fulfilled", version: null };
-    const path = namespacedPath(this.#options.caches.claims.path, claim.namespace, claim.name);
-    const written = await this.#objects.patchStatus(path, patch);
-    if (written.kind === "done")
-      return { kind: "fulfilled", version: written.object.metadata.resourceVersion };
-    return { kind: "later", problem: `its status was not written: ${problemOf(written.answer)}` };
-  }
-
-  #fulfilledPatch(claim: MachineClaimView): object | null {
-    const time = isoTime(this.#options.api.clock.wallMs());
-    return machineStatusPatch(
-      claim,
-      versionOf(this.#apiVersion),
-      { kind: "fulfilled", addressRef: claim.name },
-      time,
-    );
+    const { status } = this.#options;
+    const written = await status.write(claim, { kind: "fulfilled", addressRef: claim.name });
+    if (written.kind === "later") return written;
+    return { kind: "fulfilled", version: written.kind === "done" ? written.version : null };
   }
 
   /** What we have reserved for a claim that somebody else answered is of no use: unless a machine may have been told it. */
@@ -255,7 +257,7 @@ export class Fulfilment {
   }
 
   get #apiVersion(): string {
-    return this.#options.caches.claims.path.replace(/^\/apis\//, "").replace(/\/[^/]+$/, "");
+    return apiVersionOf(this.#options.caches.claims.path);
   }
 
   #addressPath({ namespace, name }: MachineClaimView): string {
@@ -263,9 +265,9 @@ export class Fulfilment {
   }
 }
 
-/** Of an `apiVersion`. */
-function versionOf(apiVersion: string): string {
-  return apiVersion.split("/")[1] ?? "";
+/** Whether the claim names its own IPAddress. */
+function isPublished({ addressRef, name }: MachineClaimView): boolean {
+  return addressRef === name;
 }
 
 /** How somebody else has answered a claim; null: nobody has. */
@@ -276,6 +278,11 @@ function foreignAnswer(claim: MachineClaimView, existing: MachineAddressView | u
   if (existing === undefined || answers(existing, claim)) return null;
   const { claim: other, pool } = existing;
   return `IPAddress ${name} is there already and answers claim ${other} of ${pool.kind} ${pool.name}; it is left alone: delete it, or create the claim under another name`;
+}
+
+/** Of the objects of a collection. */
+function apiVersionOf(path: string): string {
+  return path.replace(/^\/apis\//, "").replace(/\/[^/]+$/, "");
 }
 
 function refusedBy(message: string): ClaimOutcome {

@@ -4,6 +4,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { Log } from "../../platform/log.ts";
+import { ClaimStatus } from "./claim-status.ts";
 import { Fulfilment } from "./fulfilment.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import type { MachineLedger } from "./machine-ledger.ts";
@@ -31,6 +32,7 @@ export interface MachineClaimsOptions {
 /** The claims of machines and everything that fulfils them, put together; what the caches tell comes in here. */
 export class MachineClaims {
   readonly loop: Machines;
+  readonly #claims: MachineCaches["claims"];
   readonly #ledger: MachineLedger;
   readonly #told: ToldAddresses;
   readonly #refused: RefusedAddresses;
@@ -38,20 +40,30 @@ export class MachineClaims {
   constructor(options: MachineClaimsOptions) {
     const { api, caches, ledger, definitions } = options;
     const { clock } = api;
+    this.#claims = caches.claims;
     this.#ledger = ledger;
     this.#told = new ToldAddresses(caches.addresses, clock);
     this.#refused = new RefusedAddresses(clock, ledger);
+    const status = new ClaimStatus(api, caches.claims);
     const fulfilment = new Fulfilment({
       ...options,
+      status,
       recorded: new RecordedAddresses({ caches, ledger, definitions }),
       told: this.#told,
       refused: this.#refused,
     });
-    this.loop = new Machines({ ...options, fulfilment });
+    this.loop = new Machines({ ...options, fulfilment, status });
+  }
+
+  /** Looks at everything that is due; not concurrently. */
+  runPass(signal: AbortSignal): Promise<void> {
+    for (const key of this.#told.takeLate()) this.loop.addressChanged({ key });
+    return this.loop.runPass(signal);
   }
 
   claimGone(claim: MachineClaimView): void {
     this.#refused.clear(claim);
+    this.#told.forget(claim.key);
     this.loop.claimGone(claim);
   }
 
@@ -62,6 +74,7 @@ export class MachineClaims {
 
   addressGone(address: MachineAddressView): void {
     this.#told.gone(address);
+    if (!this.#claims.items.has(address.key)) this.#told.forget(address.key);
     this.loop.addressChanged(address);
   }
 

@@ -1,13 +1,10 @@
 import { poolKeyOf } from "../../claims/pools/pool-ledger.ts";
-import { problemOf } from "../../kube/answers.ts";
 import { Backoff } from "../../kube/backoff.ts";
 import { CAPI_IPAM_GROUP } from "../../kube/cluster-api.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
-import { type IPAllocation, namespacedPath } from "../../kube/objects.ts";
+import type { IPAllocation } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
-import { machineStatusPatch } from "../../kube/views/machine-claim-status.ts";
 import type {
   CapiClusterView,
   MachineAddressView,
@@ -15,9 +12,9 @@ import type {
 } from "../../kube/views/machine-claim-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
-import { isoTime } from "../../platform/time.ts";
 import type { ClaimFailure } from "./claim-facts.ts";
 import { ClaimQueue } from "./claim-queue.ts";
+import type { ClaimStatus } from "./claim-status.ts";
 import type { ClaimOutcome, Fulfilment, Turn } from "./fulfilment.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 
@@ -28,11 +25,14 @@ const FULL_PASS_MS = 300_000;
 /** Waits after an attempt whose outcome is unknown, ms. */
 const RETRY_MS_MIN = 1_000;
 const RETRY_MS_MAX = 30_000;
+/** How long a failure that often ends by itself is not told, ms. */
+const BRIEF_MS_MAX = 10_000;
 
 export interface MachinesOptions {
   readonly api: KubeApi;
   readonly caches: Pick<MachineCaches, "claims" | "addresses" | "pools" | "clusters" | "doubt">;
   readonly fulfilment: Pick<Fulfilment, "settle">;
+  readonly status: Pick<ClaimStatus, "says" | "write">;
   readonly events: Pick<EventWriter, "warn">;
   /** How often every claim that has no address is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
@@ -54,6 +54,8 @@ interface State {
 
 interface Retry {
   readonly backoff: Backoff;
+  /** When the first attempt failed, ms. */
+  readonly sinceMs: number;
   atMs: number;
 }
 
@@ -64,7 +66,6 @@ interface Retry {
  */
 export class Machines {
   readonly #options: MachinesOptions;
-  readonly #objects: ObjectClient;
   readonly #queue = new ClaimQueue();
   /** By key of the claim. */
   readonly #states = new Map<string, State>();
@@ -79,7 +80,6 @@ export class Machines {
 
   constructor(options: MachinesOptions) {
     this.#options = options;
-    this.#objects = new ObjectClient(options.api);
   }
 
   /** Claims of our pools, by what became of them. */
@@ -96,7 +96,7 @@ export class Machines {
     const isFulfilled = this.#states.get(claim.key)?.state === "fulfilled";
     const isChanged = previous === undefined || inputsOf(claim) !== inputsOf(previous);
     // What says so may have been taken away by somebody else.
-    if (isChanged || (isFulfilled && readyOf(claim) !== readyOf(previous))) this.#due(claim.key);
+    if (isChanged || (isFulfilled && readyOf(claim) !== readyOf(previous))) this.#news(claim.key);
   }
 
   claimGone({ key }: MachineClaimView): void {
@@ -106,8 +106,8 @@ export class Machines {
   }
 
   /** An IPAddress was added, changed or deleted. */
-  addressChanged({ key }: MachineAddressView): void {
-    if (this.#options.caches.claims.items.has(key)) this.#due(key);
+  addressChanged({ key }: Pick<MachineAddressView, "key">): void {
+    if (this.#options.caches.claims.items.has(key)) this.#news(key);
   }
 
   /** An allocation was added or changed, or is gone: its claim, and those that wait for an address. */
@@ -124,13 +124,13 @@ export class Machines {
   /** The state of a pool is another than before, or the pool itself. */
   poolChanged(poolKey: string): void {
     for (const claim of this.#options.caches.claims.items.values())
-      if (poolKeyOf(claim) === poolKey) this.#due(claim.key);
+      if (poolKeyOf(claim) === poolKey) this.#news(claim.key);
   }
 
   clusterChanged(cluster: CapiClusterView, previous: CapiClusterView | undefined): void {
     if (previous?.paused === cluster.paused) return;
     for (const claim of this.#options.caches.claims.items.values())
-      if (claim.namespace === cluster.namespace && claim.cluster === cluster.name) this.#due(claim.key);
+      if (claim.namespace === cluster.namespace && claim.cluster === cluster.name) this.#news(claim.key);
   }
 
   /** Looks at everything that is due; not concurrently. */
@@ -178,7 +178,9 @@ export class Machines {
     let outcome: ClaimOutcome;
     try {
       outcome = await fulfilment.settle(claim, turn);
-      if (outcome.kind === "failed") outcome = await this.#tellFailure(claim, outcome);
+      if (outcome.kind === "failed" && this.#mayEndSoon(claim, outcome))
+        outcome = { kind: "later", problem: outcome.message };
+      else if (outcome.kind === "failed") outcome = await this.#tellFailure(claim, outcome);
       else if (outcome.kind === "fulfilled" && outcome.version !== null) this.#await(claim, outcome.version);
     } catch (error) {
       // Whatever one claim meets, the others go on.
@@ -204,19 +206,20 @@ export class Machines {
     if (outcome.kind === "answered-by-other") this.#warn(claim, "AnsweredByOther", message);
   }
 
+  #mayEndSoon(claim: MachineClaimView, { isBrief, reason, message }: ClaimFailure): boolean {
+    const { api, status } = this.#options;
+    const nowMs = api.clock.monotonicMs();
+    const isNew = nowMs - (this.#retries.get(claim.key)?.sinceMs ?? nowMs) < BRIEF_MS_MAX;
+    return isBrief === true && isNew && !status.says(claim, { kind: "failed", reason, message });
+  }
+
   /** Writes a failure to the claim where it does not say so yet. */
   async #tellFailure(claim: MachineClaimView, failure: ClaimFailure): Promise<ClaimOutcome> {
-    const { api, caches } = this.#options;
     const { reason, message } = failure;
-    const version = caches.claims.path.split("/")[3] ?? "";
-    const time = isoTime(api.clock.wallMs());
-    const patch = machineStatusPatch(claim, version, { kind: "failed", reason, message }, time);
-    if (patch !== null) {
-      const path = namespacedPath(caches.claims.path, claim.namespace, claim.name);
-      const written = await this.#objects.patchStatus(path, patch);
-      if (written.kind !== "done")
-        return { kind: "later", problem: `its status was not written: ${problemOf(written.answer)}` };
-      this.#await(claim, written.object.metadata.resourceVersion);
+    const written = await this.#options.status.write(claim, { kind: "failed", reason, message });
+    if (written.kind === "later") return written;
+    if (written.kind === "done") {
+      this.#await(claim, written.version);
       this.#warn(claim, reason, message);
     }
     return { kind: "failed", reason, message };
@@ -249,8 +252,20 @@ export class Machines {
 
   #retryLater(key: string): void {
     const { clock } = this.#options.api;
-    const backoff = this.#retries.get(key)?.backoff ?? new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, clock);
-    this.#retries.set(key, { backoff, atMs: clock.monotonicMs() + backoff.next() });
+    const nowMs = clock.monotonicMs();
+    const { backoff, sinceMs } = this.#retries.get(key) ?? {
+      backoff: new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, clock),
+      sinceMs: nowMs,
+    };
+    this.#retries.set(key, { backoff, sinceMs, atMs: nowMs + backoff.next() });
+  }
+
+  /** Something that an attempt depends on has changed: it is not waited for the next one. */
+  #news(key: string): void {
+    const retry = this.#retries.get(key);
+    // The waits go on growing: what changes may be the attempts' own doing.
+    if (retry !== undefined) retry.atMs = Number.NEGATIVE_INFINITY;
+    this.#due(key);
   }
 
   #due(key: string): void {

@@ -8,12 +8,14 @@ import {
   parseAddress,
   sameAddress,
 } from "../../ipam/space/address.ts";
+import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { describeRangeSet, placeOf } from "../../ipam/space/range-set.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import { addressOf } from "../../store/cluster/allocations/allocation-object.ts";
 import { describeHolder } from "../../store/cluster/allocations/owners.ts";
+import { owned } from "../../store/cluster/holdings.ts";
 import { type ClaimFailure, ownerOfMachineClaim } from "./claim-facts.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import type { MachineLedger } from "./machine-ledger.ts";
@@ -53,7 +55,7 @@ export class RecordedAddresses {
   /** `told` answers the claim. Throws ApiAway when the outcome is unknown, and NotRecorded. */
   async record(claim: MachineClaimView, told: MachineAddressView): Promise<RecordedOutcome> {
     const { ledger, definitions } = this.#options;
-    const address = parsed(told.address);
+    const address = parsedAddress(told.address);
     if (address === null)
       return failed(
         `IPAddress ${told.name} has ${JSON.stringify(told.address)}, which is no IP address; delete it`,
@@ -61,7 +63,8 @@ export class RecordedAddresses {
     const owner = ownerOfMachineClaim(claim);
     const known = ledger.of(owner).filter((object) => sameAddress(addressOf(object), address));
     const own = known.find(({ spec, status }) => spec.owner.uid === claim.uid && status?.state === "Bound");
-    if (own !== undefined) return recordedAs(address, own);
+    if (own !== undefined && own.spec.owner.cluster === owner.cluster) return recordedAs(address, own);
+    if (own !== undefined) return this.#write(claim, told, own.spec.network, owned(own), own);
     const former = known[0];
     const network = former?.spec.network ?? this.#networkOf(claim);
     const definition = network === null ? null : (definitions.definitionOf(network)?.definition ?? null);
@@ -77,8 +80,20 @@ export class RecordedAddresses {
       );
     }
     const prefixLength = subnet?.cidr.prefixLength ?? told.prefix ?? familyBits(address.family);
+    return this.#write(claim, told, network, { address, prefixLength }, former);
+  }
+
+  async #write(
+    claim: MachineClaimView,
+    told: MachineAddressView,
+    network: string,
+    { address, prefixLength }: InterfaceAddress,
+    former: IPAllocation | undefined,
+  ): Promise<RecordedOutcome> {
     const adopted = former === undefined || former.spec.adopted === true;
-    const outcome = await ledger.record(owner, network, { address, prefixLength }, { adopted });
+    const owner = ownerOfMachineClaim(claim);
+    const one = { address, prefixLength };
+    const outcome = await this.#options.ledger.record(owner, network, one, { adopted });
     switch (outcome.kind) {
       case "recorded":
         return recordedAs(address, outcome.object);
@@ -107,7 +122,7 @@ function failed(message: string): RecordedOutcome {
 }
 
 /** null: it is no address. */
-function parsed(text: string): Address | null {
+export function parsedAddress(text: string): Address | null {
   try {
     return parseAddress(text);
   } catch (error) {

@@ -1,4 +1,4 @@
-import type { MachineAddressView } from "../../kube/views/machine-claim-view.ts";
+import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { FollowedCache } from "../followed-resources.ts";
 
@@ -10,11 +10,15 @@ interface Known {
   readonly untilMs: number;
 }
 
-/** The followed IPAddresses, with those that were just read or written and are not followed yet. */
+/**
+ * The followed IPAddresses, with those that were just read or written and are not followed yet; and those that are gone,
+ * as long as their claims are not.
+ */
 export class ToldAddresses {
   readonly #cache: FollowedCache<MachineAddressView>;
   readonly #clock: Clock;
   readonly #newer = new Map<string, Known>();
+  readonly #gone = new Map<string, MachineAddressView>();
 
   constructor(cache: FollowedCache<MachineAddressView>, clock: Clock) {
     this.#cache = cache;
@@ -30,20 +34,57 @@ export class ToldAddresses {
     return this.#cache.items.get(key);
   }
 
+  /** What an IPAddress of this very claim told that is gone, as written; null: not known. */
+  lastOf({ key, uid }: MachineClaimView): string | null {
+    const gone = this.#gone.get(key);
+    const isOfClaim = gone?.owners.some((one) => one.kind === "IPAddressClaim" && one.uid === uid);
+    return isOfClaim ? (gone?.address ?? null) : null;
+  }
+
   /** One was just read or written. */
   learned(view: MachineAddressView): void {
-    this.#newer.set(view.key, { view, untilMs: this.#clock.monotonicMs() + LAG_MS_MAX });
+    const followed = this.#cache.items.get(view.key);
+    if (followed !== undefined && isAsNew(followed, view)) this.#newer.delete(view.key);
+    else this.#newer.set(view.key, { view, untilMs: this.#clock.monotonicMs() + LAG_MS_MAX });
   }
 
   /** The followed copy of one has changed. */
   followed(view: MachineAddressView): void {
+    this.#gone.delete(view.key);
     const newer = this.#newer.get(view.key)?.view;
-    // Another version of the same object is an older one: every version comes along, and this one ends the wait.
-    const isOlder = newer?.uid === view.uid && newer.resourceVersion !== view.resourceVersion;
-    if (!isOlder) this.#newer.delete(view.key);
+    // What was read or written comes along, or something newer: that ends the wait.
+    if (newer !== undefined && (newer.uid !== view.uid || isAsNew(view, newer))) this.#newer.delete(view.key);
   }
 
-  gone({ key, uid }: MachineAddressView): void {
+  gone(view: MachineAddressView): void {
+    const { key, uid } = view;
+    this.#gone.set(key, view);
     if (this.#newer.get(key)?.view.uid === uid) this.#newer.delete(key);
   }
+
+  /** The claim of the name is gone. */
+  forget(key: string): void {
+    this.#gone.delete(key);
+  }
+
+  /** Keys of those for which the followed copy counts from now on, although it never showed what was known. */
+  takeLate(): string[] {
+    const nowMs = this.#clock.monotonicMs();
+    const late = [...this.#newer].filter(([, { untilMs }]) => untilMs <= nowMs).map(([key]) => key);
+    for (const key of late) this.#newer.delete(key);
+    return late;
+  }
+}
+
+/** Whether a version is not older than another one of the same object. */
+function isAsNew(view: MachineAddressView, other: MachineAddressView): boolean {
+  if (view.uid !== other.uid) return false;
+  const [version, otherVersion] = [versionOf(view), versionOf(other)];
+  if (version === null || otherVersion === null) return view.resourceVersion === other.resourceVersion;
+  return version >= otherVersion;
+}
+
+/** null: the server's versions are no numbers. */
+function versionOf({ resourceVersion }: MachineAddressView): bigint | null {
+  return /^\d+$/.test(resourceVersion) ? BigInt(resourceVersion) : null;
 }

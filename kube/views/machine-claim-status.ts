@@ -28,19 +28,21 @@ export type DesiredMachineStatus =
  * The JSON merge patch for the status of a claim that was read as `view` in a version, or null when it would change
  * nothing. It holds only against that very resourceVersion. The two forms of conditions are never mixed: v1beta2 has the
  * present one in `conditions`, v1beta1 the old one there and the present one in `v1beta2.conditions`, v1alpha1 the old
- * one only.
+ * one only. Without `bothForms`, v1beta1 has the old one only: the server drops the other.
  */
 export function machineStatusPatch(
   view: MachineClaimView,
   version: string,
   desired: DesiredMachineStatus,
   time: string,
+  { bothForms = true } = {},
 ): object | null {
   const conditions =
     version === "v1beta2"
       ? merged(view.conditions, PRESENT, desired, time)
       : merged(view.conditions, OLD, desired, time);
-  const beside = version === "v1beta1" ? merged(view.otherConditions, PRESENT, desired, time) : null;
+  const hasBeside = version === "v1beta1" && bothForms;
+  const beside = hasBeside ? merged(view.otherConditions, PRESENT, desired, time) : null;
   const newRef = desired.kind === "fulfilled" && view.addressRef !== desired.addressRef;
   if (!newRef && conditions === null && beside === null) return null;
   return {

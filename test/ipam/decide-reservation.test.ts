@@ -164,6 +164,22 @@ describe("one address of a part of the network", () => {
       "10.0.0.3/29 +",
       "the lowest of two that a race left",
     ],
+    [
+      {
+        bound: ["10.0.0.3/29", "10.0.1.2/29"],
+        request: { ...single(), preferred: parseAddress("10.0.1.2") } as AddressRequest,
+      },
+      "10.0.1.2/29 +",
+      "the one that is preferred of two",
+    ],
+    [
+      {
+        bound: ["10.0.0.3/29"],
+        request: { ...single(), preferred: parseAddress("10.0.1.2") } as AddressRequest,
+      },
+      "10.0.0.3/29 +",
+      "what is held before what is preferred",
+    ],
     [{ bound: ["10.0.0.2/29"], request: single() }, "10.0.0.2/29 +", "what is held counts outside of it too"],
     [
       { bound: ["10.0.0.3/29"], request: single("10.0.1.2") },

@@ -1,14 +1,17 @@
 /** What is decided and written for a claim, without a cluster. */
 import { describe, expect, test } from "vitest";
-import { addressPatch } from "../../controller/capi/address-object.ts";
+import { addressObject, addressPatch } from "../../controller/capi/address-object.ts";
 import { ClaimQueue } from "../../controller/capi/claim-queue.ts";
 import { RefusedAddresses } from "../../controller/capi/refused-addresses.ts";
+import { ToldAddresses } from "../../controller/capi/told-addresses.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { CollectionPaths } from "../../kube/collection-paths.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { machineStatusPatch } from "../../kube/views/machine-claim-status.ts";
 import {
+  type MachineAddressView,
   type MachineClaimView,
   projectMachineAddress,
   projectMachineClaim,
@@ -136,6 +139,17 @@ describe("the metadata of an IPAddress", () => {
     expect(addressPatch(known([ofClaim]), { ...owners, pool: null }, "a")).toBeNull();
   });
 
+  test("names its claim in the version of claims, and has its own", () => {
+    const told = {
+      ...{ apiVersion: "ipam.cluster.x-k8s.io/v1beta1", allocation: "a" },
+      ...{ address: "10.0.0.5", prefix: 24, gateway: null },
+    };
+    expect(addressObject(owners, told)).toMatchObject({
+      apiVersion: "ipam.cluster.x-k8s.io/v1beta1",
+      metadata: { ownerReferences: [{ apiVersion: "ipam.cluster.x-k8s.io/v1beta2" }, {}] },
+    });
+  });
+
   test("loses former objects of the names and keeps strangers", () => {
     const stranger = { apiVersion: "v1", kind: "ConfigMap", name: "x", uid: "x-uid" };
     const patch = addressPatch(
@@ -158,6 +172,59 @@ describe("the metadata of an IPAddress", () => {
       },
     });
   });
+});
+
+describe("an IPAddress that was written and is not followed yet", () => {
+  function told() {
+    const clock = new ManualClock();
+    const items = new Map<string, MachineAddressView>();
+    const cache = { items, known: true, missing: false, path: "" };
+    return { clock, items, told: new ToldAddresses(cache, clock) };
+  }
+  const version = (resourceVersion: string) =>
+    projectMachineAddress({
+      metadata: metadata("m0", { resourceVersion }),
+      spec: { claimRef: { name: "m0" }, poolRef: POOL_REF, address: "10.0.0.5", prefix: 24 },
+    });
+  const key = "fleet/m0";
+
+  test("counts until it is followed, and an older version does not end that", () => {
+    const { items, told: known } = told();
+    known.learned(version("10"));
+    items.set(key, version("9"));
+    known.followed(version("9"));
+    expect(known.get(key)?.resourceVersion).toBe("10");
+    items.set(key, version("11"));
+    known.followed(version("11"));
+    expect(known.get(key)?.resourceVersion).toBe("11");
+  });
+
+  test("does not count where the followed copy came before the answer", () => {
+    const { items, told: known } = told();
+    for (const followed of ["10", "11"]) items.set(key, version(followed));
+    known.learned(version("10"));
+    expect(known.get(key)?.resourceVersion).toBe("11");
+  });
+
+  test("is looked at again when it was gone before the answer", () => {
+    const { clock, told: known } = told();
+    known.gone(version("10"));
+    known.learned(version("10"));
+    clock.nowMs += 9_999;
+    expect([known.takeLate(), known.get(key)?.resourceVersion]).toEqual([[], "10"]);
+    clock.nowMs += 1;
+    expect([known.takeLate(), known.get(key), known.takeLate()]).toEqual([[key], undefined, []]);
+  });
+});
+
+test("the version of what is known is that of the last list, whatever is tried meanwhile", () => {
+  const paths = new CollectionPaths("/new", ["/old"]);
+  expect([paths.notServed(), paths.current, paths.lastServed]).toEqual([true, "/old", "/new"]);
+  paths.served();
+  expect(paths.lastServed).toBe("/old");
+  expect([paths.notServed(), paths.current, paths.lastServed]).toEqual([true, "/new", "/old"]);
+  paths.served();
+  expect(paths.lastServed).toBe("/new");
 });
 
 test("claims are taken in the order of their creation, and of their arrival within one second", () => {

@@ -18,28 +18,30 @@ function claim(name: string): MachineClaimView {
   });
 }
 
-test("a claim that meets what nobody expected holds up no other, and comes again later", async () => {
+const cache = <T>(items: readonly [string, T][]) => ({
+  ...{ items: new Map(items), known: true, missing: false },
+  path: "/apis/ipam.cluster.x-k8s.io/v1beta2/ipaddressclaims",
+});
+
+/** The loop over some claims; `settle` tells what becomes of each. */
+function loopOver(
+  claims: readonly MachineClaimView[],
+  settle: (claim: MachineClaimView) => Promise<ClaimOutcome>,
+) {
   const clock = new ManualClock();
-  const claims = Array.from({ length: 30 }, (_, index) => claim(`m${String(index).padStart(2, "0")}`));
-  const cache = <T>(items: readonly [string, T][]) => ({
-    ...{ items: new Map(items), known: true, missing: false },
-    path: "/apis/ipam.cluster.x-k8s.io/v1beta2/ipaddressclaims",
-  });
-  const settled: string[] = [];
-  let isBad = true;
+  const told: string[] = [];
   const machines = new Machines({
     api: new KubeInMemory(clock),
     caches: {
       ...{ claims: cache(claims.map((one) => [one.key, one])), addresses: cache([]), pools: cache([]) },
       ...{ clusters: cache([]), doubt: null },
     },
-    fulfilment: {
-      settle: async ({ name }): Promise<ClaimOutcome> => {
-        if (name === "m03" && isBad) throw new TypeError("no such thing");
-        if (name === "m04" && isBad)
-          throw new RefusalError(refuse("API_REFUSED", { what: "release it", problem: "a policy says no" }));
-        settled.push(name);
-        return { kind: "fulfilled", version: null };
+    fulfilment: { settle },
+    status: {
+      says: () => told.length > 0,
+      write: async (_, desired) => {
+        if (desired.kind === "failed") told.push(desired.message);
+        return { kind: "unchanged" };
       },
     },
     events: { warn: () => {} },
@@ -50,11 +52,55 @@ test("a claim that meets what nobody expected holds up no other, and comes again
   });
   for (const one of claims) machines.claimSeen(one, undefined);
   const { signal } = new AbortController();
-  await machines.runPass(signal);
+  const pass = async (laterMs: number) => {
+    clock.nowMs += laterMs;
+    await machines.runPass(signal);
+  };
+  return { machines, told, pass };
+}
+
+test("a claim that meets what nobody expected holds up no other, and comes again later", async () => {
+  const claims = Array.from({ length: 30 }, (_, index) => claim(`m${String(index).padStart(2, "0")}`));
+  const settled: string[] = [];
+  let isBad = true;
+  const { machines, pass } = loopOver(claims, async ({ name }) => {
+    if (name === "m03" && isBad) throw new TypeError("no such thing");
+    if (name === "m04" && isBad)
+      throw new RefusalError(refuse("API_REFUSED", { what: "release it", problem: "a policy says no" }));
+    settled.push(name);
+    return { kind: "fulfilled", version: null };
+  });
+  await pass(0);
   expect(settled).toHaveLength(28);
   expect(Object.fromEntries(machines.counts)).toEqual({ fulfilled: 28, later: 2 });
   isBad = false;
-  clock.nowMs += SETTLED_LATER_MS;
-  await machines.runPass(signal);
+  await pass(SETTLED_LATER_MS);
   expect(Object.fromEntries(machines.counts)).toEqual({ fulfilled: 30 });
+});
+
+test("news of a claim are not held back by the wait for its next attempt", async () => {
+  let looks = 0;
+  const { machines, pass } = loopOver([claim("m0")], async () => {
+    looks += 1;
+    return { kind: "later", problem: "the API server is away" };
+  });
+  await pass(0);
+  await pass(0);
+  expect(looks).toBe(1);
+  machines.poolChanged("fleet/lan");
+  await pass(0);
+  expect(looks).toBe(2);
+  machines.addressChanged({ key: "fleet/m0" });
+  await pass(0);
+  expect(looks).toBe(3);
+});
+
+test("a failure that mostly ends by itself is told after ten seconds", async () => {
+  const outcome = { reason: "PoolNotReady", message: "it recovers", isBrief: true } as const;
+  const { machines, told, pass } = loopOver([claim("m0")], async () => ({ kind: "failed", ...outcome }));
+  await pass(0);
+  for (let passedMs = 0; passedMs < 9_000; passedMs += 1_000) await pass(1_000);
+  expect([told, Object.fromEntries(machines.counts)]).toEqual([[], { later: 1 }]);
+  for (let passedMs = 0; passedMs < 20_000; passedMs += 1_000) await pass(1_000);
+  expect([told, Object.fromEntries(machines.counts)]).toEqual([["it recovers"], { PoolNotReady: 1 }]);
 });

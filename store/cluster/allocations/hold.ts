@@ -20,7 +20,8 @@ import {
  *   there is                    written                                  outcome
  *   no object                   a new one                                held
  *   a Cooling one               the same, for its next holder            held
- *   one Bound to the holder     its attachment in place of replaced ones held (own, where the holder attaches nothing)
+ *   one Bound to the holder     its attachment in place of replaced ones held (own, where the holder attaches nothing
+ *                                                                        and is of the recorded Cluster; else held)
  *   one Bound to another owner  nothing, unless it passes over           taken
  */
 
@@ -102,7 +103,11 @@ function nextOf<W>(
   // Also an object without a state, which Holdfast never writes.
   if (relation === "passes-over" || object.status?.state !== "Bound")
     return takenOver(object, one, holder, time);
-  if (attachment === null) return "own";
+  // A machine's Cluster may become known later than its address; what becomes of the address depends on it.
+  if (attachment === null)
+    return object.spec.owner.cluster === owner.cluster
+      ? "own"
+      : { ...object, spec: { ...object.spec, owner } };
   return withAttachment(withoutAttachments(object, replaced?.(object) ?? []), attachment);
 }
 

@@ -31,7 +31,7 @@ export class DataExpiry {
     this.#gone = new Standing(options.graceMs);
   }
 
-  /** One pass over all data objects; not concurrently. Throws ApiAway. */
+  /** One pass over all data objects; not concurrently. */
   async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
     const { api, world } = this.#options;
     const { datas, claims } = world.caches;
@@ -41,7 +41,13 @@ export class DataExpiry {
     this.#gone.endPass(api.clock.monotonicMs());
     for (const data of due) {
       if (signal.aborted || !(await mayGoOn())) return;
-      await this.#delete(data);
+      try {
+        await this.#delete(data);
+      } catch (error) {
+        // Whatever one object meets, the others go on.
+        const { log } = this.#options;
+        log.warn({ data: data.key, problem: (error as Error).message }, "not deleted; it comes again");
+      }
     }
   }
 

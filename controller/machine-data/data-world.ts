@@ -31,6 +31,9 @@ export interface ReadTemplate {
   readonly hash: string;
 }
 
+/** More than a template that is rendered can have. */
+const CANONICAL_LEVELS_MAX = 128;
+
 interface Located {
   readonly namespace: string;
 }
@@ -191,12 +194,13 @@ function unlink(map: Map<string, Set<string>>, from: string, to: string): void {
   if (known?.size === 0) map.delete(from);
 }
 
-/** JSON with sorted keys: the order in which a server sends them says nothing. */
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
+/** JSON with sorted keys: the order in which a server sends them says nothing. Of deeper values than are rendered, the upper part. */
+function canonical(value: unknown, levels = CANONICAL_LEVELS_MAX): string {
+  if (levels === 0) return "";
+  if (Array.isArray(value)) return `[${value.map((one) => canonical(one, levels - 1)).join()}]`;
   if (!isObject(value)) return JSON.stringify(value) ?? "null";
   const entries = Object.keys(value)
     .sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`);
+    .map((key) => `${JSON.stringify(key)}:${canonical(value[key], levels - 1)}`);
   return `{${entries.join()}}`;
 }

@@ -9,6 +9,7 @@ import {
   type Metal3MachineView,
   projectMetal3Machine,
 } from "../../kube/views/metal3-machine-view.ts";
+import type { Log } from "../../platform/log.ts";
 import { PARTS, type Part } from "./data-bodies.ts";
 import type { DataWorld } from "./data-world.ts";
 import { Standing } from "./standing.ts";
@@ -18,6 +19,7 @@ export interface HostReferencesOptions {
   readonly world: DataWorld;
   /** How long a machine must have been gone before its host forgets its Secrets. */
   readonly graceMs: number;
+  readonly log: Pick<Log, "warn">;
 }
 
 /** What a host was told: written into its annotation, so that it can be taken back after the machine is gone. */
@@ -34,8 +36,10 @@ interface HostCondition {
 }
 
 const OK_MAX = 300;
-/** Of a JSON patch: a `test` that does not hold, or a version that is no longer there. */
-const CHANGED = [409, 422];
+const CONFLICT = 409;
+/** A `test` of a JSON patch that does not hold, but also what validation and admission refuse. */
+const UNPROCESSABLE = 422;
+const NOT_TAKEN_BACK = "the Secrets of a former machine are still named by its host; it comes again";
 
 /**
  * Names a machine's Secrets in the spec of its host, where nothing else is named, and takes that back when the machine is
@@ -52,11 +56,11 @@ export class HostReferences {
     this.#left = new Standing(options.graceMs);
   }
 
-  /** Returns the machine's condition; null: no host is chosen. `changed`: it is to be tried again. Throws ApiAway. */
+  /** Returns the machine's condition; null: no host is chosen. Throws ApiAway. */
   async tell(
     machine: Metal3MachineView,
     secrets: Readonly<Partial<Record<Part, { readonly name: string }>>>,
-  ): Promise<HostCondition | "changed" | null> {
+  ): Promise<HostCondition | null> {
     if (machine.host === null) return null;
     const host = this.#options.world.caches.hosts.items.get(`${machine.namespace}/${machine.host}`);
     if (host === undefined)
@@ -83,10 +87,14 @@ export class HostReferences {
       ...markOperations(host, JSON.stringify(mark)),
     ]);
     if (refused === null) return told;
-    return refused === "changed" ? refused : notTold("HostNotWritten", refused);
+    if (refused !== "changed") return notTold("HostNotWritten", refused);
+    return notTold(
+      "HostChanged",
+      `BareMetalHost ${host.key} was changed at the same time; it is tried again`,
+    );
   }
 
-  /** Takes references back that machines left behind; not concurrently. Throws ApiAway. */
+  /** Takes references back that machines left behind; not concurrently. */
   async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
     const { api, world } = this.#options;
     const { hosts, metal3Machines } = world.caches;
@@ -104,23 +112,31 @@ export class HostReferences {
     this.#left.endPass(api.clock.monotonicMs());
     for (const { host, mark } of due) {
       if (signal.aborted || !(await mayGoOn())) return;
-      await this.#takeBack(host, mark);
+      try {
+        const refused = await this.#takeBack(host, mark);
+        if (refused !== null) this.#options.log.warn({ host: host.key, problem: refused }, NOT_TAKEN_BACK);
+      } catch (error) {
+        // Whatever one host meets, the others go on.
+        this.#options.log.warn({ host: host.key, problem: (error as Error).message }, NOT_TAKEN_BACK);
+      }
     }
   }
 
-  async #takeBack(host: HostView, mark: Mark): Promise<void> {
+  /** Returns why it was refused; null: it was not, or it is not to be done now. */
+  async #takeBack(host: HostView, mark: Mark): Promise<string | null> {
     const { path } = this.#options.world.caches.metal3Machines;
     const machine = await this.#objects.get(namespacedPath(path, host.namespace, mark.machine));
-    if (machine.kind !== "present" && machine.kind !== "absent") return;
+    if (machine.kind !== "present" && machine.kind !== "absent") return null;
     if (machine.kind === "present" && machine.object.metadata.uid === mark.uid) {
       const named = projectMetal3Machine(machine.object).host;
-      if (named === host.name) return;
+      if (named === host.name) return null;
     }
     const own = PARTS.filter((part) => mark[part] !== undefined && isNamed(host, part, mark[part]));
-    await this.#patch(host, [
+    const refused = await this.#patch(host, [
       ...own.map((part) => ({ op: "remove", path: `/spec/${part}` })),
       { op: "remove", path: `/metadata/annotations/${pointer(HOST_MARK_ANNOTATION)}` },
     ]);
+    return refused === "changed" ? null : refused;
   }
 
   /** Returns why it was not done, `changed` where the host is another than it was; null: it was done. */
@@ -143,8 +159,14 @@ export class HostReferences {
     };
     const answer = await api.send(request);
     if (answer.status < OK_MAX) return null;
-    if (CHANGED.includes(answer.status)) return "changed";
+    if (answer.status === CONFLICT) return "changed";
+    if (answer.status === UNPROCESSABLE && (await this.#isChanged(host, request.path))) return "changed";
     return `BareMetalHost ${host.key} cannot be written: ${problemOf(answer)}`;
+  }
+
+  async #isChanged(host: HostView, path: string): Promise<boolean> {
+    const reading = await this.#objects.get(path);
+    return reading.kind !== "present" || reading.object.metadata.resourceVersion !== host.resourceVersion;
   }
 }
 

@@ -21,6 +21,8 @@ export class KindOwner {
   #lookedMs = Number.NEGATIVE_INFINITY;
   #problem: string | null = "who owns the data kinds was not looked up yet";
   #isForeign = false;
+  /** Whoever asks meanwhile waits for the same answer. */
+  #looking: Promise<string | null> | null = null;
 
   constructor(api: KubeApi, log: Pick<Log, "info" | "warn">) {
     this.#api = api;
@@ -35,11 +37,19 @@ export class KindOwner {
   /** Why nothing may be written; null: it may. */
   async problem(): Promise<string | null> {
     const nowMs = this.#api.clock.monotonicMs();
-    if (nowMs - this.#lookedMs >= AGE_MS_MAX) {
+    if (nowMs - this.#lookedMs < AGE_MS_MAX) return this.#problem;
+    this.#looking ??= this.#lookAgain(nowMs);
+    return this.#looking;
+  }
+
+  async #lookAgain(nowMs: number): Promise<string | null> {
+    try {
       this.#problem = await this.#look();
       this.#lookedMs = nowMs;
+      return this.#problem;
+    } finally {
+      this.#looking = null;
     }
-    return this.#problem;
   }
 
   async #look(): Promise<string | null> {

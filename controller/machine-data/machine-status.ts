@@ -27,6 +27,9 @@ import type { WorkQueue } from "./work-queue.ts";
 /** Longest message of a condition in the older form, characters. */
 const OLD_MESSAGE_CHARS_MAX = 10_240;
 
+/** A Secret's name has 253 at most. */
+const MACHINE_NAME_CHARS_MAX = 253 - "-networkdata".length;
+
 export interface MachineStatusOptions {
   readonly api: KubeApi;
   readonly world: DataWorld;
@@ -69,7 +72,6 @@ export class MachineStatus {
     if (machine.paused || world.clusterProblem(machine) !== null) return false;
     const wanted = await this.#wanted(machine);
     const told = wanted.condition.status === "True" ? await hosts.tell(machine, wanted.secrets) : null;
-    if (told === "changed") return false;
     const conditions = told === null ? [wanted.condition] : [wanted.condition, told];
     const isSettled = conditions.every(({ status }) => status === "True");
     if (isSettled || this.#options.queue.hasWaited("machines", machine.key))
@@ -120,6 +122,10 @@ export class MachineStatus {
     if (template.namespace !== "" && template.namespace !== namespace)
       return none(`spec.dataTemplate is in namespace ${template.namespace}: it must be in ${namespace}`);
     const claim = world.caches.claims.items.get(key);
+    if (claim === undefined && machine.name.length > MACHINE_NAME_CHARS_MAX)
+      return none(
+        `its name has ${machine.name.length} characters, and its Secrets are named after it: at most ${MACHINE_NAME_CHARS_MAX} leave room for -networkdata`,
+      );
     if (claim === undefined) return none(await this.#claim(machine, template.name));
     const owner = machineOwnerOf(claim);
     if (owner !== undefined && owner.uid !== machine.uid)

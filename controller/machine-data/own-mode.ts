@@ -111,7 +111,7 @@ export class OwnMode {
     const queue = this.#queue;
     const shared = { api, world, status, events, queue };
     this.#secrets = new Secrets(api);
-    this.#hosts = new HostReferences({ api, world, graceMs });
+    this.#hosts = new HostReferences({ api, world, graceMs, log });
     this.#machines = new MachineStatus({ ...shared, hosts: this.#hosts });
     this.#vms = new VmCaches(api, (key) => this.#queue.mark("vms", key), log);
     this.#vmClaims = new VmClaims({ ...shared, vms: this.#vms, log });
@@ -123,7 +123,7 @@ export class OwnMode {
     this.#rendering = new DataRendering({ ...shared, pools, secrets: this.#secrets, turns: this.#turns });
     this.#expiry = new DataExpiry({ api, world, graceMs, log });
     this.#templates = new TemplateStatus({
-      ...shared,
+      ...{ ...shared, log },
       computedIn: (spec) => computedNetworks(spec, catalog),
     });
     const task = (what: string, intervalMs: number, pass: (signal: AbortSignal) => Promise<void>) =>

@@ -8,6 +8,8 @@ import { type Part, secretBody } from "./data-bodies.ts";
 import { failed, type Held } from "./data-status.ts";
 
 const FORBIDDEN = 403;
+/** Quotas and ending namespaces are forbidden too. */
+const LACKS_RIGHT = /cannot create resource/;
 
 /** A document, and the name of the Secret that it belongs in. */
 export interface SecretText {
@@ -45,7 +47,7 @@ export class Secrets {
       if (created.kind === "done") this.#createdCount += 1;
       if (created.kind === "conflict") found = true;
       if (created.kind === "done" || created.kind === "conflict") continue;
-      if (created.answer.status === FORBIDDEN)
+      if (created.answer.status === FORBIDDEN && LACKS_RIGHT.test(problemOf(created.answer)))
         return failed(
           "SecretsForbidden",
           `the controller may not create Secrets: bind ClusterRole holdfast-machine-data-secrets to its service account (${problemOf(created.answer)})`,

@@ -4,6 +4,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { DATA_TEMPLATES_PATH, SHOWN_INDEXES_MAX } from "../../kube/metal3.ts";
 import type { DataTemplateView, MachineDataView } from "../../kube/views/machine-data-view.ts";
 import type { MachineTemplateSpec } from "../../metadata/documents/machine-template.ts";
+import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
 import { eventObject } from "./data-bodies.ts";
 import type { DataStatus } from "./data-status.ts";
@@ -14,6 +15,7 @@ export interface TemplateStatusOptions {
   readonly world: DataWorld;
   readonly status: DataStatus;
   readonly events: Pick<EventWriter, "warn">;
+  readonly log: Pick<Log, "warn">;
   /** Networks of which the template computes addresses by itself, which Holdfast does not know to be used. */
   readonly computedIn: (spec: MachineTemplateSpec) => readonly string[];
 }
@@ -50,7 +52,7 @@ export class TemplateStatus {
     return this.#changed.size > 0;
   }
 
-  /** Writes what has changed; not concurrently. Throws ApiAway. */
+  /** Writes what has changed; not concurrently. */
   async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
     const { templates, datas } = this.#options.world.caches;
     if (!templates.known || !datas.known || !this.isDue) return;
@@ -66,7 +68,18 @@ export class TemplateStatus {
       }
       const template = templates.items.get(key);
       if (template !== undefined && !template.paused && template.deletionTimestamp === null)
-        await this.#write(template, of);
+        await this.#tryWrite(template, of);
+    }
+  }
+
+  /** Whatever one template meets, the others are shown. */
+  async #tryWrite(template: DataTemplateView, datas: readonly MachineDataView[]): Promise<void> {
+    try {
+      await this.#write(template, datas);
+    } catch (error) {
+      const problem = (error as Error).message;
+      this.#options.log.warn({ template: template.key, problem }, "no status written; it comes again");
+      this.#changed.add(template.key);
     }
   }
 

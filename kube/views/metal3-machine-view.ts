@@ -15,7 +15,7 @@ export interface NamedView extends ObjectMetadata {
 /** The fields kept of a Metal3Machine, in any version. */
 export interface Metal3MachineView extends NamedView {
   readonly paused: boolean;
-  /** Name of its host; null: none is chosen. */
+  /** Name of its host; `namespace/name`, as no host is called, of one in another namespace; null: none is chosen. */
   readonly host: string | null;
   /** null: it wants no data of a template. */
   readonly dataTemplate: ObjectReference | null;
@@ -62,7 +62,7 @@ export function projectMetal3Machine(object: unknown): Metal3MachineView {
   return {
     ...named,
     paused: annotations.has(PAUSED_ANNOTATION),
-    host: (annotations.get(HOST_ANNOTATION) ?? "").replace(/^.*\//, "") || null,
+    host: hostIn(annotations.get(HOST_ANNOTATION) ?? "", named.namespace),
     dataTemplate: present(spec.dataTemplate),
     metaData: present(spec.metaData),
     networkData: present(spec.networkData),
@@ -90,6 +90,11 @@ export function projectHost(object: unknown): HostView {
     networkData: present(spec.networkData),
     mark: readTexts(object, "annotations").get(HOST_MARK_ANNOTATION) ?? "",
   };
+}
+
+function hostIn(annotation: string, namespace: string): string | null {
+  const own = `${namespace}/`;
+  return (annotation.startsWith(own) ? annotation.slice(own.length) : annotation) || null;
 }
 
 function present(value: unknown): ObjectReference | null {

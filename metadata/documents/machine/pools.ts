@@ -37,7 +37,8 @@ const IP_POOL = { apiGroup: "ipam.metal3.io", kind: "IPPool" } as const;
  */
 export function poolsOfTemplate(spec: MachineTemplateSpec, objects: MachineObjects): PoolReference[] {
   const pools = new Map<string, PoolReference>();
-  const hasObjects = Object.values(objects).some((object) => object !== null);
+  const { machine, metal3Machine, host } = objects;
+  const hasObjects = machine !== null || metal3Machine !== null || host !== null;
   for (const mention of mentions(spec)) {
     if ("annotation" in mention && !hasObjects) continue;
     const pool =

@@ -4,6 +4,8 @@ type Leaf = (value: unknown) => string | null;
 /** Fields of an object, a list of one shape, or what checks a single value. Fields are never required. */
 export type Shape = Leaf | readonly [Shape] | { readonly [field: string]: Shape };
 
+/** Far beyond what a bond's parameters need, and far below what the stack holds. */
+const PARAMETER_LEVELS_MAX = 64;
 const INT32_MAX = 2 ** 31 - 1;
 const PREFIX_MAX = 128;
 const MTU_MAX = 65_535;
@@ -22,7 +24,10 @@ const HASH_POLICIES = ["", "layer2", "layer3+4", "layer2+3"];
 
 const text: Leaf = (value) => (typeof value === "string" ? null : "expected a string");
 const flag: Leaf = (value) => (typeof value === "boolean" ? null : "expected true or false");
-const anything: Leaf = () => null;
+const parameter: Leaf = (value) =>
+  isWithin(value, PARAMETER_LEVELS_MAX)
+    ? null
+    : `expected at most ${PARAMETER_LEVELS_MAX} levels of lists and objects`;
 
 function integer(min: number, max: number): Leaf {
   return (value) =>
@@ -39,6 +44,11 @@ function oneOf(values: readonly string[]): Leaf {
 /** 802.1ad stacks VLANs; it is often written where the protocol for bonds is meant. */
 const bondMode: Leaf = (value) =>
   value === "802.1ad" ? "expected 802.3ad, which is the mode that was meant" : oneOf(BOND_MODES)(value);
+
+function isWithin(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.values(value).every((one) => isWithin(one, levels - 1));
+}
 
 const poolReference = { name: text, kind: text, apiGroup: text };
 const annotationReference = { object: text, annotation: text };
@@ -107,7 +117,7 @@ const networkData: Shape = {
         bondMode,
         bondXmitHashPolicy: oneOf(HASH_POLICIES),
         bondLinks: [text],
-        parameters: [{ name: text, value: anything }],
+        parameters: [{ name: text, value: parameter }],
       },
     ],
     vlans: [{ ...link, vlanID: integer(0, VLAN_ID_MAX), vlanLink: text }],

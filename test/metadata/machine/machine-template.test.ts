@@ -424,3 +424,25 @@ describe("reading a template", () => {
     expect(readMachineTemplate(undefined)).toEqual({});
   });
 });
+
+test("parameters of a bond have at most 64 levels: more would not fit on the stack", () => {
+  const nested = (levels: number): unknown =>
+    Array.from({ length: levels }).reduce<unknown>((value) => ({ a: value }), 1);
+  const read = (levels: number) =>
+    readMachineTemplate({
+      networkData: { links: { bonds: [{ id: "b", parameters: [{ name: "x", value: nested(levels) }] }] } },
+    });
+  const rendered = renderMachineTemplate(read(64) as MachineTemplateSpec, inputs());
+  expect(rendered.kind).toBe("rendered");
+  for (const levels of [65, 100_000])
+    expect(read(levels)).toMatchObject({
+      problem: expect.stringContaining("bonds[0].parameters[0].value: expected at most 64 levels"),
+    });
+});
+
+test("what is no object of the machine does not count as one at hand", () => {
+  const fromPoolAnnotation = { object: "machine", annotation: "pool" };
+  const spec = { networkData: { networks: { ipv4: [{ fromPoolAnnotation }] } } };
+  const nothing = inputs({ machine: null, metal3Machine: null, host: null });
+  expect(poolReferencesOf(spec, nothing)).toEqual({ kind: "pools", pools: [] });
+});

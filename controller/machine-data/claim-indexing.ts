@@ -11,7 +11,7 @@ import {
   projectDataClaim,
   projectMachineData,
 } from "../../kube/views/machine-data-view.ts";
-import { dataBody, dataName, eventObject, indexInName, isDataOf } from "./data-bodies.ts";
+import { claimNameOf, dataBody, dataName, eventObject, indexInName, isDataOf } from "./data-bodies.ts";
 import { type DataStatus, failed, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 import type { WorkQueue } from "./work-queue.ts";
@@ -83,15 +83,27 @@ export class ClaimIndexing {
     return false;
   }
 
-  /** What the claim says already, else a data object that is its own, else the lowest index. */
+  /** What the claim says already, else a data object that is its own, else the lowest index. null: as `#intend`, or later. */
   async #intent(claim: DataClaimView, template: DataTemplateView): Promise<Intent | null> {
     const { world } = this.#options;
     if (claim.renderedData !== null) {
       const index = indexInName(template.name, claim.renderedData);
-      if (index !== null && world.dataAt(claim, claim.renderedData) === undefined) return { claim, index };
+      const data = world.dataAt(claim, claim.renderedData);
+      if (index !== null && data === undefined) return { claim, index };
+      if (data !== undefined && claimNameOf(data) === claim.name && isSound(data, template))
+        return this.#awaitFormer(claim, data);
     }
     const own = world.datasOfClaim(claim).find((data) => isDataOf(data, claim) && isSound(data, template));
     return this.#intend(claim, template, own?.index ?? 0, own !== undefined);
+  }
+
+  /** After a restore with new UIDs: the data object goes, and is made again under the index that the claim says. */
+  async #awaitFormer(claim: DataClaimView, data: MachineDataView): Promise<null> {
+    const { status, queue } = this.#options;
+    const message = `Metal3Data ${data.name} is of a former Metal3DataClaim of this name, and is made again once it is deleted`;
+    if (queue.hasWaited("claims", claim.key))
+      await status.writeClaim(claim, waiting("WaitingForFormerData", message));
+    return null;
   }
 
   /**

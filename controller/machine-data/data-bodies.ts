@@ -1,5 +1,5 @@
 import { CLUSTER_NAME_LABEL } from "../../kube/cluster-api.ts";
-import { DATA_API_VERSION, SECRET_TYPE } from "../../kube/metal3.ts";
+import { DATA_API_VERSION, INDEX_MAX, SECRET_TYPE } from "../../kube/metal3.ts";
 import type { OwnerReference } from "../../kube/objects.ts";
 import type { DataClaimView, DataTemplateView, MachineDataView } from "../../kube/views/machine-data-view.ts";
 import type { NamedView } from "../../kube/views/metal3-machine-view.ts";
@@ -33,20 +33,39 @@ export function vmOwnerOf({ owners }: Pick<DataClaimView, "owners">): OwnerRefer
   return owners.find(({ apiVersion }) => apiVersion.startsWith(KUBEVIRT_GROUP));
 }
 
-/** Whether a data object is a claim's: by the UID of its owner, by the claim's name where it has none of that kind. */
-export function isDataOf(data: MachineDataView, claim: Pick<DataClaimView, "name" | "uid">): boolean {
-  const owner = data.owners.find(({ kind }) => kind === "Metal3DataClaim");
-  return owner === undefined ? data.claim.name === claim.name : owner.uid === claim.uid;
+/** The claim that owns a data object; undefined: none does, or the garbage collector saw that it is gone. */
+export function claimOwnerOf({ owners }: Pick<MachineDataView, "owners">): OwnerReference | undefined {
+  return owners.find(({ kind }) => kind === "Metal3DataClaim");
+}
+
+/** The name of a data object's claim: that of its owner, because `spec.claim` can be edited. */
+export function claimNameOf(data: MachineDataView): string {
+  return claimOwnerOf(data)?.name ?? data.claim.name;
+}
+
+/**
+ * Whether a data object is a claim's: by the UID of its owner, by the claim's name where it has none of that kind. A claim
+ * that was deleted and made again for the same Metal3Machine gets back what the former one had.
+ */
+export function isDataOf(
+  data: MachineDataView,
+  claim: Pick<DataClaimView, "name" | "uid" | "owners">,
+): boolean {
+  const owner = claimOwnerOf(data);
+  if (owner?.uid === claim.uid) return true;
+  if (claimNameOf(data) !== claim.name) return false;
+  const machine = machineOwnerOf(data);
+  return owner === undefined || (machine !== undefined && machine.uid === machineOwnerOf(claim)?.uid);
 }
 
 export function dataName(template: string, index: number): string {
   return `${template}-${index}`;
 }
 
-/** The index in the name of a data object of the template; null: it is not named after it. */
+/** The index in the name of a data object of the template; null: it is not named after it, or no definition accepts it. */
 export function indexInName(template: string, name: string): number | null {
   const index = name.startsWith(`${template}-`) ? name.slice(template.length + 1) : "";
-  return /^(0|[1-9]\d{0,9})$/.test(index) ? Number(index) : null;
+  return /^(0|[1-9]\d{0,9})$/.test(index) && Number(index) <= INDEX_MAX ? Number(index) : null;
 }
 
 export function secretName(machine: string, part: Part): string {

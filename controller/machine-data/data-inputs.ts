@@ -5,7 +5,7 @@ import {
   type MachineTemplateSpec,
   needsMachine,
 } from "../../metadata/documents/machine-template.ts";
-import { dataName, isDataOf, machineOwnerOf, PARTS, vmOwnerOf } from "./data-bodies.ts";
+import { claimNameOf, dataName, isDataOf, machineOwnerOf, PARTS, vmOwnerOf } from "./data-bodies.ts";
 import { failed, type Held, waiting } from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 
@@ -72,12 +72,10 @@ export function gatherInputs(world: DataWorld, data: MachineDataView): Gathered 
 /** The Metal3Machine that owns the claim of a data object. */
 function machineOf(world: DataWorld, data: MachineDataView): Metal3MachineView | Held | Unrendered {
   const { caches } = world;
-  const claim = caches.claims.items.get(`${data.namespace}/${data.claim.name}`);
+  const claimKey = `${data.namespace}/${claimNameOf(data)}`;
+  const claim = caches.claims.items.get(claimKey);
   if (claim === undefined || !isDataOf(data, claim))
-    return waiting(
-      "WaitingForClaim",
-      `its Metal3DataClaim ${data.namespace}/${data.claim.name} does not exist`,
-    );
+    return waiting("WaitingForClaim", `its Metal3DataClaim ${claimKey} does not exist`);
   if (claim.paused) return PAUSED;
   if (claim.renderedData !== null && claim.renderedData !== data.name)
     return failed(

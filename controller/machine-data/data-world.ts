@@ -7,7 +7,7 @@ import type { HostView, Metal3MachineView } from "../../kube/views/metal3-machin
 import { type MachineTemplateSpec, readMachineTemplate } from "../../metadata/documents/machine-template.ts";
 import type { MachineCaches } from "../capi/machine-caches.ts";
 import type { FollowedLog } from "../followed-resources.ts";
-import { indexInName } from "./data-bodies.ts";
+import { claimNameOf, indexInName } from "./data-bodies.ts";
 import { DataCaches } from "./data-caches.ts";
 import { TemplateIndexes } from "./template-indexes.ts";
 import type { WorkQueue } from "./work-queue.ts";
@@ -66,7 +66,7 @@ export class DataWorld {
     return this.caches.datas.items.get(`${namespace}/${name}`);
   }
 
-  /** Data objects whose `spec.claim` names the claim, of whichever claim of the name. */
+  /** Data objects of whichever claim has, or had, the name. */
   datasOfClaim({ key }: Pick<DataClaimView, "key">): MachineDataView[] {
     return [...(this.#datasByClaim.get(key) ?? [])].flatMap((one) => this.caches.datas.items.get(one) ?? []);
   }
@@ -153,11 +153,12 @@ export class DataWorld {
       this.indexes.drop(`data ${uid}`);
       this.#options.onDataGone(uid);
     } else this.indexes.hold(`data ${uid}`, templateKey, data.index);
-    if (previous !== undefined) unlink(this.#datasByClaim, `${namespace}/${previous.claim.name}`, key);
-    if (item !== null) link(this.#datasByClaim, `${namespace}/${item.claim.name}`, key);
+    if (previous !== undefined) unlink(this.#datasByClaim, `${namespace}/${claimNameOf(previous)}`, key);
+    const claimKey = `${namespace}/${claimNameOf(data)}`;
+    if (item !== null) link(this.#datasByClaim, claimKey, key);
     queue.mark("datas", key);
-    queue.mark("claims", `${namespace}/${data.claim.name}`);
-    queue.mark("machines", `${namespace}/${data.claim.name}`);
+    queue.mark("claims", claimKey);
+    queue.mark("machines", claimKey);
     onTemplate(templateKey);
   }
 

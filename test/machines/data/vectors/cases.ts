@@ -10,7 +10,13 @@ type Any = any;
 export interface IndexCase {
   readonly id: string;
   readonly what: string;
-  readonly claims: readonly { readonly name: string; readonly cluster?: string; readonly has?: string }[];
+  readonly claims: readonly {
+    readonly name: string;
+    readonly cluster?: string;
+    readonly has?: string;
+    /** It is being deleted. */
+    readonly isGoing?: boolean;
+  }[];
   readonly datas: readonly { readonly name: string; readonly index: number; readonly claim: string }[];
   readonly indexes: Readonly<Record<string, number>>;
 }
@@ -70,8 +76,8 @@ export const INDEX_CASES: readonly IndexCase[] = [
   },
   {
     id: "drop-05",
-    what: "the data object of a claim that is gone, whatever it is called",
-    claims: [],
+    what: "the data object that a claim which is being deleted names, whatever it is called",
+    claims: [{ name: "former", has: "error-42", isGoing: true }],
     datas: [{ name: "error-42", index: 0, claim: "former" }],
     indexes: {},
   },

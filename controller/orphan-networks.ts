@@ -139,7 +139,8 @@ export class OrphanNetworks {
     if (allocations > 0) return false;
     const catalog = new DefinitionCatalog(api.clock);
     const unreadable = new Set<string>();
-    const nads = await api.list({
+    // Without their definition there are none.
+    await api.list({
       path: NADS_PATH,
       each: (object) => {
         try {
@@ -151,8 +152,7 @@ export class OrphanNetworks {
       },
       restarted: () => {},
     });
-    if (nads.kind !== "listed" || catalog.networks().includes(name) || (await this.#isNamedByPool(name)))
-      return false;
+    if (catalog.networks().includes(name) || (await this.#isNamedByPool(name))) return false;
     const { networks, namespaces } = wrongDefinitions(catalog.broken());
     return !mayBeDefined(network, { networks, namespaces: new Set([...namespaces, ...unreadable]) });
   }

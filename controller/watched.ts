@@ -26,7 +26,7 @@ import {
 import type { Reflected } from "../kube/reflected-items.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
 import { projectClaim } from "../kube/views/claim-view.ts";
-import { type FollowedLog, FollowedResources } from "./followed-resources.ts";
+import { type FollowedCache, type FollowedLog, FollowedResources } from "./followed-resources.ts";
 
 /** Called when something relevant has changed. */
 export interface WatchedEvents {
@@ -61,6 +61,7 @@ export class Watched implements Omit<Caches, "machines"> {
   readonly networks: Cache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
   readonly catalog: DefinitionsWithPools;
+  readonly #nads: FollowedCache<NadView>;
   readonly #followed: FollowedResources<Resource>;
 
   constructor(api: KubeApi, events: WatchedEvents, log: FollowedLog) {
@@ -117,7 +118,7 @@ export class Watched implements Omit<Caches, "machines"> {
         events.definitionsChanged();
       },
     });
-    this.#followed.follow<NadView>("nads", NADS_PATH, {
+    this.#nads = this.#followed.follow<NadView>("nads", NADS_PATH, {
       // Nothing of a network must be missed; there are few of them.
       quorum: true,
       onState: (state) => {
@@ -164,8 +165,11 @@ export class Watched implements Omit<Caches, "machines"> {
     return this.#followed.synced;
   }
 
-  /** Whether every NAD is known, so that nothing of a network is missed. */
+  /**
+   * Whether every NAD is known, so that nothing of a network is missed. Where NADs have no definition, as in a cluster
+   * that only manages machines, there are none.
+   */
   get definitionsKnown(): boolean {
-    return this.#followed.isKnown("nads");
+    return this.#nads.known || this.#nads.missing;
   }
 }

@@ -42,6 +42,8 @@ export interface PoolFacts {
   readonly former: { readonly network: string; readonly count: number } | null;
   /** What was in use before and is not recorded yet, a sentence; null: everything is. */
   readonly unrecorded: string | null;
+  /** Addresses of its network that others use without holding them; the pool gives none of them. */
+  readonly avoided: readonly Address[];
   /** Why nobody new gets an address of the network; null: that is not so. */
   readonly recovering: string | null;
 }
@@ -59,7 +61,9 @@ export function evaluatePool(facts: PoolFacts): PoolEvaluation {
   const { pool, counting } = facts;
   const definition = counting?.definition ?? null;
   const { space, problem } =
-    definition === null ? { space: null, problem: notFound(facts) } : readPoolSpace(pool, definition);
+    definition === null
+      ? { space: null, problem: notFound(facts) }
+      : readPoolSpace(pool, definition, facts.avoided);
   const why = whyRefused(facts) ?? problem ?? whyNotNow(facts);
   if (why !== null) return { verdict: { kind: "waiting", ...why }, space, definition };
   if (space === null || definition === null)

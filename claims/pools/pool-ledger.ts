@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { isPreallocation } from "../../ipam/owner.ts";
 import { type Address, AddressSyntaxError, formatAddress, parseAddress } from "../../ipam/space/address.ts";
@@ -118,33 +119,51 @@ export function addressesByPool(
   return byPool;
 }
 
-/**
- * The first IPAddress of a pool whose address might be given to somebody else, because nothing in the ledger holds it: of a claim
- * that exists, which will have it recorded, and one that the network gives. null: there is none.
- */
-export async function firstUnrecorded(
+/** Addresses of IPAddresses that nothing in the ledger holds. */
+export interface Unrecorded {
+  /** The first that will be recorded for its claim, a sentence: until then it might be given to somebody else. null: none. */
+  readonly awaited: string | null;
+  /** Those that will not: another IPAddress answers the claim that they name, or will. Nobody else gets them. */
+  readonly stray: readonly Address[];
+}
+
+/** Of the IPAddresses of a pool, those of claims that exist, with addresses that the network gives. */
+export async function findUnrecorded(
   addresses: readonly MachineAddressView[],
   definition: NetworkDefinition,
   {
     claims,
     allocations,
   }: {
-    readonly claims: ReadonlyMap<string, unknown>;
+    readonly claims: ReadonlyMap<string, Pick<MachineClaimView, "addressRef" | "pool">>;
     readonly allocations: ReadonlyMap<string, CachedAllocation>;
   },
   budget: TurnBudget,
-): Promise<string | null> {
+): Promise<Unrecorded> {
+  let awaited: string | null = null;
+  const stray: Address[] = [];
   for (const view of addresses) {
     if (budget.isSpent) await budget.nextTurn();
     const address = addressIn(view.address);
-    if (address === null || !claims.has(`${view.namespace}/${view.claim}`)) continue;
+    const claim = claims.get(`${view.namespace}/${view.claim}`);
+    if (address === null || claim === undefined) continue;
     const { usable } = placeOf(definition.rangeSets, address)?.subnet ?? {};
     if (!usable?.contains(address.value)) continue;
     const known = allocations.get(allocationName(definition.name, address));
     if (known?.object.status?.state === "Bound") continue;
-    return `IPAddress ${view.key} has ${formatAddress(address)}, which is not recorded yet; it is recorded before anything is given`;
+    if (!isAnswer(view, claim)) stray.push(address);
+    else
+      awaited ??= `IPAddress ${view.key} has ${formatAddress(address)}, which is not recorded yet; it is recorded before anything is given`;
   }
-  return null;
+  return { awaited, stray };
+}
+
+/** Whether an IPAddress is the one that answers the claim: it has the claim's name, and the claim names no other. */
+function isAnswer(
+  { name, claim, pool }: MachineAddressView,
+  { addressRef, pool: wanted }: Pick<MachineClaimView, "addressRef" | "pool">,
+): boolean {
+  return name === claim && (addressRef ?? name) === name && isDeepStrictEqual(pool, wanted);
 }
 
 /** null: the text is no address. */

@@ -54,8 +54,15 @@ export interface PoolSpaceReading {
   readonly problem: PoolProblem | null;
 }
 
-/** Reads the keys of a pool as part of a network. */
-export function readPoolSpace(pool: AddressPoolView, definition: NetworkDefinition): PoolSpaceReading {
+/**
+ * Reads the keys of a pool as part of a network. `avoided`: addresses that others use without holding them; the pool's
+ * own preallocations prevail.
+ */
+export function readPoolSpace(
+  pool: AddressPoolView,
+  definition: NetworkDefinition,
+  avoided: readonly Address[] = [],
+): PoolSpaceReading {
   const family = readFamily(pool, definition);
   if (typeof family === "object") return { space: null, problem: family };
   const sets = definition.rangeSets.filter((set) => set.family === family);
@@ -70,11 +77,13 @@ export function readPoolSpace(pool: AddressPoolView, definition: NetworkDefiniti
   const { preallocated, problem } = readPreallocations(pool, family, requestable);
   const values = [...preallocated.values()].map(({ value }) => ({ first: value, last: value }));
   const others = IntervalSet.from(values);
+  const ofOthers = avoided.filter((one) => one.family === family);
+  const used = IntervalSet.from(ofOthers.map(({ value }) => ({ first: value, last: value })));
   const space = {
     family,
-    offered: automatic.union(others),
-    usable: automatic.subtract(others),
-    requestable: requestable.subtract(others),
+    offered: automatic.subtract(used).union(others),
+    usable: automatic.subtract(used).subtract(others),
+    requestable: requestable.subtract(used).subtract(others),
     preallocated,
     gateway,
   };

@@ -10,13 +10,16 @@ import {
 } from "../../claims/pools/evaluate-pool.ts";
 import {
   addressesByPool,
+  addressIn,
   countPools,
-  firstUnrecorded,
+  findUnrecorded,
   type PoolCounts,
+  type Unrecorded,
 } from "../../claims/pools/pool-ledger.ts";
 import { outdatedAddresses } from "../../claims/pools/pool-status.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { recoveryMark } from "../../claims/recovery.ts";
+import type { Address } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
@@ -50,7 +53,7 @@ interface LedgerFacts {
   /** The pool's network with its addresses: others may be in use by machines that were not looked for then. */
   readonly network: string;
   readonly counts: PoolCounts | null;
-  readonly unrecorded: string | null;
+  readonly unrecorded: Unrecorded;
   /** Keys of IPAddresses that differ from new ones. */
   readonly outdated: readonly string[];
 }
@@ -175,16 +178,25 @@ export class Pools {
       isNameTaken: !metal3Pools.missing && metal3Pools.items.has(view.key),
       former: formerOf(view, made.ledger),
       unrecorded: this.#whyUnrecorded(made),
+      avoided: [...(made.ledger?.unrecorded.stray ?? []), ...this.#gatewaysBeside(view)],
       recovering: whyRecovering(made.object),
     });
     this.#memos.set(view.key, { ...made, evaluation });
     return evaluation;
   }
 
+  /** The gateways that other pools of the network tell: the routers of their machines have them. */
+  #gatewaysBeside({ key, network }: AddressPoolView): Address[] {
+    const others = [...this.#options.caches.pools.items.values()].filter(
+      (one) => one.network === network && one.key !== key && one.gateway !== null,
+    );
+    return others.flatMap(({ gateway }) => addressIn(gateway ?? "") ?? []);
+  }
+
   #whyUnrecorded({ view: { network }, definition, object, ledger }: Evaluated): string | null {
     if (!isImported(object, sourcesOf(this.#options.definitions, network, null)))
       return `network ${network} is not imported yet: what was in use of it before is recorded first; if it does not end, the log of the controller tells why`;
-    return ledger?.network === describeNetwork(network, definition) ? ledger.unrecorded : UNSEEN;
+    return ledger?.network === describeNetwork(network, definition) ? ledger.unrecorded.awaited : UNSEEN;
   }
 
   #tell(key: string, verdict: PoolVerdict): void {
@@ -217,16 +229,16 @@ export class Pools {
       const addresses = answered.get(key) ?? [];
       const known = this.#ledger.get(uid);
       // Later ones are of claims that this pool serves: the ledger had them first.
-      const isSettled = known?.network === network && known.unrecorded === null;
+      const isSettled = known?.network === network && known.unrecorded.awaited === null;
       const recorded = { claims: machines.claims, allocations: allocations.items };
       const unrecorded =
         definition === null
-          ? UNSEEN
-          : await firstUnrecorded(isSettled ? [] : addresses, definition, recorded, budget);
+          ? { awaited: UNSEEN, stray: [] }
+          : await findUnrecorded(addresses, definition, recorded, budget);
       found.set(uid, {
         network,
         counts: counts.get(key) ?? null,
-        unrecorded: isSettled ? null : unrecorded,
+        unrecorded: isSettled ? { ...unrecorded, awaited: null } : unrecorded,
         outdated: definition && space ? await outdatedAddresses(addresses, definition, space, budget) : [],
       });
       for (const one of [view.network, ...(counts.get(key)?.held.keys() ?? [])]) watched.add(one);

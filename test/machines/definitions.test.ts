@@ -22,6 +22,30 @@ test.concurrent("Cluster API is served once it is installed", async () => {
   }
 });
 
+test.concurrent("a management cluster without Multus and KubeVirt serves machines, and forgets a network that nothing uses", async () => {
+  const world = await World.start({ api: "memory" });
+  try {
+    for (const name of ["network-attachment-definitions", "ipamclaims"])
+      await world.cluster.api.delete(
+        `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}.k8s.cni.cncf.io`,
+      );
+    const capi = await world.startClusterApi();
+    await world.startController({ coolingKeepSeconds: 5 });
+    await capi.pool("lan", "metal", { definition: { subnets: ["10.6.0.0/24"], cooldownSeconds: 1 } });
+    await capi.untilPool("lan", "Serving");
+    await capi.claim("node-0", "lan");
+    const address = await capi.fulfilled("node-0");
+    await world.settled();
+    await capi.deleteClaim("node-0");
+    await world.becomes("metal", address, "Cooling");
+    await world.becomes("metal", address, "none");
+    await capi.deletePool("lan");
+    await until(async () => (await world.networkObject("metal")) === null, "the network to be forgotten");
+  } finally {
+    await world.stop();
+  }
+});
+
 test.concurrent("addresses are kept while the definition of their claims is gone", () =>
   inMachines({}, async ({ world, capi }) => {
     await capi.pool("machines", "blue");

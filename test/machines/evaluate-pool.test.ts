@@ -58,7 +58,7 @@ function evaluation(view: AddressPoolView, ipam: object | null, more: Partial<Po
     counting: catalog.definitionOf("blue"),
     owner: catalog.ownerOf("blue"),
     own: catalog.poolReading(view.key),
-    ...{ isNameTaken: false, former: null, unrecorded: null, recovering: null },
+    ...{ isNameTaken: false, former: null, unrecorded: null, avoided: [], recovering: null },
     ...more,
   });
 }

@@ -418,6 +418,46 @@ describe("the status of a pool", () => {
   });
 });
 
+describe("an address that somebody uses without holding it", () => {
+  const poolRef = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "workers" };
+  const machines = `${IPAM}/namespaces/${NAMESPACE}`;
+  const claim = (name: string) =>
+    api.put(`${machines}/ipaddressclaims`, { metadata: { name }, spec: { poolRef } });
+  const told = (name: string) => api.at(`${machines}/ipaddresses/${name}`)?.spec.address;
+  const readyOf = (name: string) =>
+    api.at(`${machines}/ipaddressclaims/${name}`)?.status?.conditions?.[0]?.reason;
+
+  test("is given to nobody where an IPAddress names it that does not answer its claim, and holds nothing up", async () => {
+    await network("blue", { subnets: "10.61.0.0/24" });
+    const spec = { poolRef, claimRef: { name: "a" }, address: "10.61.0.77", prefix: 24 };
+    api.put(`${machines}/ipaddresses`, { metadata: { name: "other" }, spec });
+    claim("a");
+    await createPool("workers", { network: "blue", ranges: ["10.61.0.77-10.61.0.78"] });
+    await untilReason("workers", "Serving");
+    await becomes(() => told("a"), "10.61.0.78");
+    claim("b");
+    await becomes(() => readyOf("b"), "PoolExhausted");
+    api.remove(`${machines}/ipaddresses/other`);
+    await becomes(() => told("b"), "10.61.0.77");
+  });
+
+  test("is not given by a pool where another pool of the network tells it as gateway", async () => {
+    await network("blue", { subnets: "10.61.0.0/24" });
+    await createPool("others", { network: "blue", ranges: ["10.61.0.200/29"], gateway: "10.61.0.2" });
+    await untilReason("others", "Serving");
+    const ranges = ["10.61.0.2-10.61.0.4"];
+    await createPool("workers", { network: "blue", ranges, preallocations: { own: "10.61.0.4" } });
+    claim("a");
+    await becomes(() => told("a"), "10.61.0.3");
+    claim("b");
+    await becomes(() => readyOf("b"), "PoolExhausted");
+    await becomes(() => [counts("workers").size, counts("workers").free], ["2", "0"]);
+    await editPool("others", { spec: { gateway: "10.61.0.4" } });
+    await becomes(() => told("b"), "10.61.0.2");
+    expect(condition("workers", "Ready")?.reason, "a preallocation prevails").toBe("Serving");
+  });
+});
+
 test("a claim that comes right after its pool is not told that the pool is looked at", async () => {
   await network("blue", { subnets: "10.61.0.0/24" });
   const before = api.writes.length;

@@ -22,6 +22,8 @@ export interface PoolFindings {
 
 /** Objects that a message names; the others are counted. */
 const SHOWN_MAX = 5;
+/** Conditions of an AddressPool that are written here; others belong to somebody else. */
+const OWN_CONDITIONS = ["Ready", "PreallocationsKept", "AddressesCurrent"];
 const COUNT_KEYS = ["size", "allocated", "cooling", "free", "outOfRange"] as const;
 
 interface Condition {
@@ -50,10 +52,13 @@ export function statusPatch(
     return { ...one, lastTransitionTime: since || isoTime(wallMs) };
   });
   const counts = countsOf(space, findings.counts);
+  const isOwn = ({ type }: ConditionView) => OWN_CONDITIONS.includes(type);
+  const others = status.conditions.filter((one) => !isOwn(one));
+  const shown = status.conditions.filter(isOwn);
   const isShown =
     status.observedGeneration === observedGeneration &&
     COUNT_KEYS.every((key) => status.counts[key] === (counts?.[key] ?? "")) &&
-    isDeepStrictEqual(status.conditions.map(compared), conditions.map(compared));
+    isDeepStrictEqual(shown.map(compared), conditions.map(compared));
   if (isShown) return null;
   const removed = Object.fromEntries(
     COUNT_KEYS.filter((key) => status.counts[key]).map((key) => [key, null]),
@@ -61,7 +66,12 @@ export function statusPatch(
   return {
     ...(counts ?? removed),
     observedGeneration,
-    conditions: conditions.map((one) => ({ ...one, observedGeneration })),
+    conditions: [
+      ...conditions.map((one) => ({ ...one, observedGeneration })),
+      ...others.map(({ severity: _, lastTransitionTime, ...one }) =>
+        lastTransitionTime === "" ? one : { ...one, lastTransitionTime },
+      ),
+    ],
   };
 }
 

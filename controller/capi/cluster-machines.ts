@@ -27,6 +27,8 @@ import { Pools } from "./pools.ts";
 
 /** How often pools are evaluated, ms. */
 const POOLS_INTERVAL_MS = 3_000;
+/** Claims wait for what a run finds out: not for a multiple of the time that writes took. */
+const POOLS_REST = { restMsMax: POOLS_INTERVAL_MS };
 /** How often claims are looked for that are to be tried again, ms; whatever changes triggers a run besides. */
 const CLAIMS_INTERVAL_MS = 2_000;
 /** The queue of claims is emptied in each run, which so may last long: no rest is needed after it. */
@@ -143,6 +145,7 @@ export class ClusterMachines {
       what: "the address pools",
       intervalMs: POOLS_INTERVAL_MS,
       work: (signal) => this.pools.runPass(signal),
+      rest: POOLS_REST,
     });
     this.#tasks = [this.#poolsTask, claimsTask];
   }

@@ -20,11 +20,13 @@ import { outdatedAddresses } from "../../claims/pools/pool-status.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { recoveryMark } from "../../claims/recovery.ts";
 import type { Address } from "../../ipam/space/address.ts";
+import { Backoff } from "../../kube/backoff.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { Log } from "../../platform/log.ts";
+import { severalAtOnce } from "../../platform/several-at-once.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import { PoolStatusWriter } from "./pool-status-writer.ts";
 import { Preallocations } from "./preallocations.ts";
@@ -71,6 +73,15 @@ interface Memo extends Evaluated {
   readonly evaluation: PoolEvaluation;
 }
 
+/** Pools written at once: one that is not answered does not hold up the others. */
+const WRITTEN_AT_ONCE = 4;
+/** Waits after a write of a pool that failed, ms. */
+const RETRY_MS_MIN = 3_000;
+const RETRY_MS_MAX = 120_000;
+
+/** For claims, the same for all of them and until it is over: the pool's condition names what is waited for. */
+const NOT_IMPORTED =
+  "what was in use before is recorded first; the condition Ready of the AddressPool tells what is missing";
 const UNSEEN = "what machines have of it already is not known yet";
 
 /** Every AddressPool: whether it gives addresses and which, what it keeps for claims to come, and what it shows. */
@@ -84,8 +95,12 @@ export class Pools {
   #networks: ReadonlySet<string> = new Set();
   #hasChanged = true;
   readonly #memos = new Map<string, Memo>();
+  /** Pools whose writes failed, by UID. */
+  readonly #retries = new Map<string, { readonly backoff: Backoff; readonly atMs: number }>();
   /** The last state that `onChange` was called for, by key. */
   readonly #told = new Map<string, string>();
+  /** Pools that claims found unsettled, by key. */
+  readonly #unsettled = new Set<string>();
   /** Number of changes of definitions and of Metal3's pools. */
   #editions = 0;
 
@@ -101,8 +116,10 @@ export class Pools {
     if (view === undefined) return { kind: "absent" };
     const { verdict, definition } = this.#evaluate(view);
     const isKnown = this.#ledger.get(view.uid)?.network === describeNetwork(view.network, definition);
-    const isOpen = verdict.kind === "waiting" && verdict.reason === "NotImported";
-    return isOpen && !isKnown ? { kind: "unsettled" } : verdict;
+    if (verdict.kind !== "waiting" || verdict.reason !== "NotImported") return verdict;
+    if (isKnown) return { ...verdict, message: NOT_IMPORTED };
+    this.#unsettled.add(key);
+    return { kind: "unsettled" };
   }
 
   /** A pool, a definition, an IPNetwork or one of Metal3's pools has changed. */
@@ -124,9 +141,9 @@ export class Pools {
     if (this.#preallocations.concerns(metadata.name)) this.#options.onDue();
   }
 
-  /** Evaluates, keeps preallocations and writes differences of status; not concurrently. Throws ApiAway. */
+  /** Evaluates, keeps preallocations and writes differences of status; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
-    const { caches, allocations, networks, idle } = this.#options;
+    const { caches, allocations, networks } = this.#options;
     if (caches.doubt !== null || !allocations.known || !networks.known) return;
     const views = [...caches.pools.items.values()];
     this.#forgetAllBut(views);
@@ -134,25 +151,39 @@ export class Pools {
       this.#hasChanged = false;
       await this.#readLedger(views);
     }
-    for (const view of views) {
-      if (signal.aborted) return;
-      const evaluation = this.#evaluate(view);
-      const { verdict } = evaluation;
-      this.#tell(view.key, verdict);
-      if (idle() !== null) continue;
-      const ledger = this.#ledger.get(view.uid);
-      const { counts = null, outdated = [] } = ledger ?? {};
+    // Claims hear of every pool before anything is written.
+    for (const view of views) this.#tell(view.key, this.#evaluate(view).verdict);
+    await severalAtOnce(views, WRITTEN_AT_ONCE, (view) => this.#write(view, signal));
+  }
+
+  /** Whatever one pool meets, the others go on; it comes again, later each time. */
+  async #write(view: AddressPoolView, signal: AbortSignal): Promise<void> {
+    const { api, idle, log } = this.#options;
+    const nowMs = api.clock.monotonicMs();
+    const retry = this.#retries.get(view.uid);
+    if (signal.aborted || idle() !== null || (retry !== undefined && nowMs < retry.atMs)) return;
+    const evaluation = this.#evaluate(view);
+    const { verdict } = evaluation;
+    const ledger = this.#ledger.get(view.uid);
+    const { counts = null, outdated = [] } = ledger ?? {};
+    try {
       const notKept =
         verdict.kind === "served" ? await this.#preallocations.keep(verdict.pool, ledger, signal) : [];
       await this.#status.write(view, evaluation, { counts, notKept, outdated });
+      this.#retries.delete(view.uid);
+    } catch (error) {
+      const backoff = retry?.backoff ?? new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, api.clock);
+      this.#retries.set(view.uid, { backoff, atMs: api.clock.monotonicMs() + backoff.next() });
+      log.warn({ pool: view.key, err: error as Error }, "the pool is not brought up to date; it comes again");
     }
   }
 
   #forgetAllBut(views: readonly AddressPoolView[]): void {
     const keys = new Set(views.map(({ key }) => key));
-    for (const known of [this.#memos, this.#told])
+    for (const known of [this.#memos, this.#told, this.#unsettled])
       for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
     const uids = new Set(views.map(({ uid }) => uid));
+    for (const uid of this.#retries.keys()) if (!uids.has(uid)) this.#retries.delete(uid);
     this.#status.forgetAllBut(uids);
     this.#preallocations.forgetAllBut(uids);
   }
@@ -200,9 +231,10 @@ export class Pools {
   }
 
   #tell(key: string, verdict: PoolVerdict): void {
-    const text =
-      verdict.kind === "served" ? describeServed(verdict.pool) : `${verdict.reason} ${verdict.message}`;
-    if (this.#told.get(key) === text) return;
+    const text = verdict.kind === "served" ? describeServed(verdict.pool) : describeWaiting(verdict);
+    // It may be as it was told, and have been unsettled in between.
+    const wasUnsettled = this.#unsettled.delete(key);
+    if (this.#told.get(key) === text && !wasUnsettled) return;
     this.#told.set(key, text);
     this.#options.onChange(key);
   }
@@ -273,6 +305,10 @@ function isSame(a: Evaluated, b: Evaluated): boolean {
     a.ledger === b.ledger &&
     a.editions === b.editions
   );
+}
+
+function describeWaiting({ reason, message }: Extract<PoolVerdict, { kind: "waiting" }>): string {
+  return `${reason} ${reason === "NotImported" ? NOT_IMPORTED : message}`;
 }
 
 /** Of what claims depend on. */

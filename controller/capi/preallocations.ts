@@ -3,6 +3,7 @@ import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { type Owner, preallocationUid } from "../../ipam/owner.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import { Backoff } from "../../kube/backoff.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
@@ -20,6 +21,9 @@ const KEPT_AT_ONCE = 4;
 const KEEP_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
 /** How long, ms, one that was just written is not written again although the copy does not show it yet. */
 const SHOWN_AFTER_MS = 10_000;
+/** Waits after the server has refused one, ms; an edit of the pool ends them. */
+const REFUSED_MS_MIN = 3_000;
+const REFUSED_MS_MAX = 300_000;
 
 export interface PreallocationsOptions {
   readonly api: KubeApi;
@@ -38,6 +42,17 @@ interface Kept {
   readonly isFinal: boolean;
   /** Names of the allocations. */
   readonly names: ReadonlySet<string>;
+  /** When an allocation was written here last, ms, by its name. */
+  readonly writtenMs: Map<string, number>;
+  /** Allocations that the server refused, by name. */
+  readonly refused: Map<string, Refused>;
+}
+
+interface Refused {
+  readonly problem: string;
+  readonly backoff: Backoff;
+  /** When it is tried again, ms. */
+  readonly atMs: number;
 }
 
 interface Preallocation {
@@ -53,8 +68,6 @@ interface Preallocation {
  */
 export class Preallocations {
   readonly #options: PreallocationsOptions;
-  /** When an allocation was written here last, ms, by its name. */
-  readonly #writtenMs = new Map<string, number>();
   /** By UID of the pool. */
   readonly #kept = new Map<string, Kept>();
 
@@ -80,7 +93,10 @@ export class Preallocations {
     if (known?.isFinal && known.pool === pool && known.ledger === ledger) return known.problems;
     const { api, allocations, idle } = this.#options;
     const nowMs = api.clock.monotonicMs();
-    for (const [name, ms] of this.#writtenMs) if (nowMs - ms > SHOWN_AFTER_MS) this.#writtenMs.delete(name);
+    const isEdited = known?.pool.view.generation !== pool.view.generation;
+    const writtenMs = known?.writtenMs ?? new Map<string, number>();
+    const refused = isEdited ? new Map<string, Refused>() : known.refused;
+    for (const [name, ms] of writtenMs) if (nowMs - ms > SHOWN_AFTER_MS) writtenMs.delete(name);
     const problems: string[] = [];
     const missing: Preallocation[] = [];
     const names = new Set<string>();
@@ -91,21 +107,30 @@ export class Preallocations {
       names.add(name);
       const object = allocations.items.get(name)?.object ?? null;
       const isBound = object !== null && object.status?.state !== "Cooling";
-      if (!isBound && !this.#writtenMs.has(name)) missing.push({ claim, address, name });
+      const refusal = refused.get(name);
+      if (isBound) refused.delete(name);
+      if (!isBound && refusal !== undefined && nowMs < refusal.atMs) problems.push(refusal.problem);
+      else if (!isBound && !writtenMs.has(name)) missing.push({ claim, address, name });
       else if (isBound && !isOf(pool, claim, object)) problems.push(describeHeld({ claim, address }, object));
     }
     await severalAtOnce(missing, KEPT_AT_ONCE, async (one) => {
       if (signal.aborted || idle() !== null) return;
-      const problem = await this.#keepOne(pool, one);
+      const problem = await this.#keepOne(pool, one, { writtenMs, refused });
       if (problem !== null) problems.push(problem);
     });
+    for (const name of refused.keys()) if (!names.has(name)) refused.delete(name);
     // What was written, or refused, is looked at again in the next pass.
-    const isFinal = missing.length === 0 && this.#writtenMs.size === 0;
-    this.#kept.set(pool.view.uid, { pool, ledger, problems: problems.sort(), isFinal, names });
+    const isFinal = missing.length === 0 && writtenMs.size === 0 && refused.size === 0;
+    const kept = { pool, ledger, problems: problems.sort(), isFinal, names, writtenMs, refused };
+    this.#kept.set(pool.view.uid, kept);
     return problems;
   }
 
-  async #keepOne(pool: ServedPool, one: Preallocation): Promise<string | null> {
+  async #keepOne(
+    pool: ServedPool,
+    one: Preallocation,
+    { writtenMs, refused }: Pick<Kept, "writtenMs" | "refused">,
+  ): Promise<string | null> {
     const { api, log } = this.#options;
     const { claim, address, name } = one;
     try {
@@ -113,13 +138,17 @@ export class Preallocations {
       if (outcome.kind === "changed") throw tooManyWriters(pool.definition.name, address);
       if (outcome.kind === "taken" && !isOf(pool, claim, outcome.object))
         return describeHeld(one, outcome.object);
-      this.#writtenMs.set(name, api.clock.monotonicMs());
+      writtenMs.set(name, api.clock.monotonicMs());
+      refused.delete(name);
       const fields = { pool: pool.view.key, claim, address: formatAddress(address) };
       if (outcome.kind === "held") log.info(fields, "kept for a claim to come");
       return null;
     } catch (error) {
-      if (error instanceof RefusalError) return `${describe(one)} cannot be kept: ${error.refusal.message}`;
-      throw error;
+      if (!(error instanceof RefusalError)) throw error;
+      const problem = `${describe(one)} cannot be kept: ${error.refusal.message}`;
+      const backoff = refused.get(name)?.backoff ?? new Backoff(REFUSED_MS_MIN, REFUSED_MS_MAX, api.clock);
+      refused.set(name, { problem, backoff, atMs: api.clock.monotonicMs() + backoff.next() });
+      return problem;
     }
   }
 

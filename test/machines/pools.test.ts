@@ -4,7 +4,7 @@ import { Controller } from "../../controller/controller.ts";
 import { loadControllerSettings } from "../../controller/settings.ts";
 import { preallocationUid } from "../../ipam/owner.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import type { KubeRequest } from "../../kube/kube-api.ts";
+import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
 import {
   ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
@@ -219,6 +219,39 @@ describe("the status of a pool", () => {
     expect(written).toBeGreaterThan(5);
     expect(written).toBeLessThanOrEqual(11);
     await becomes(() => counts("workers").allocated, "50");
+  });
+
+  test("keeps the conditions of others", async () => {
+    await network("blue", BLUE);
+    await createPool("workers", { network: "blue" });
+    await untilReason("workers", "Serving");
+    const theirs = { type: "Audited", status: "True", reason: "Yes", message: "", lastTransitionTime: TIME };
+    const object = api.at(`${POOLS}/workers`);
+    const conditions = [theirs, ...object.status.conditions];
+    api.put(POOLS, { ...object, status: { ...object.status, conditions } });
+    await editPool("workers", { spec: { ranges: ["10.99.0.0/24"] } });
+    await untilReason("workers", "RangeOutsideNetwork");
+    expect(condition("workers", "Audited")).toEqual(theirs);
+    expect(await writesWithin(LONG_MS, POOLS)).toEqual([]);
+  });
+
+  test("is written and told to claims although that of another pool never is, which is tried more and more rarely", async () => {
+    await network("blue", BLUE);
+    let tries = 0;
+    api.before = ({ path }) => {
+      if (!path.startsWith(`${POOLS}/aaa`)) return;
+      tries += 1;
+      throw new ApiAway("500 Internal error occurred");
+    };
+    await createPool("aaa", { network: "blue" });
+    await createPool("workers", { network: "blue" });
+    await untilReason("workers", "Serving");
+    expect(tries).toBeGreaterThan(0);
+    await time.pass(600_000);
+    expect(tries, "tries in ten minutes").toBeLessThan(20);
+    api.before = () => {};
+    await time.pass(120_000);
+    expect(condition("aaa", "Ready")?.reason).toBe("Serving");
   });
 
   test("is not written again and again where a part of it is dropped", async () => {
@@ -606,8 +639,12 @@ describe("a preallocated address", () => {
 
   test("that the server refuses to be written does not hold up others", async () => {
     await network("red", RED);
-    api.admit = ({ object }) =>
-      (object as KubeObject)?.spec?.owner?.name === "web-0" ? "not this one" : null;
+    let tries = 0;
+    api.admit = ({ object }) => {
+      if ((object as KubeObject)?.spec?.owner?.name !== "web-0") return null;
+      tries += 1;
+      return "not this one";
+    };
     await createPool("static", pool({ "web-0": "10.63.0.10", "web-1": "10.63.0.11" }));
     await becomes(() => kept("10.63.0.11"), "web-1");
     await becomes(
@@ -617,5 +654,12 @@ describe("a preallocated address", () => {
         ),
       true,
     );
+    tries = 0;
+    await time.pass(600_000);
+    expect(tries, "tries in ten minutes").toBeLessThan(12);
+    api.admit = () => null;
+    await editPool("static", { spec: { preallocations: { "web-2": "10.63.0.12" } } });
+    await time.pass(10_000);
+    expect([kept("10.63.0.10"), kept("10.63.0.12")], "an edit ends the wait").toEqual(["web-0", "web-2"]);
   });
 });

@@ -139,7 +139,7 @@ export class Controller {
             events,
             machines: this.#machines.caches,
             catalog: watched.catalog,
-            reserve: directReservation(this.#machines),
+            direct: directReservation(this.#machines),
             graceSeconds: settings.sweepGraceSeconds,
           });
     this.#pausedClusters = new PausedClusters({

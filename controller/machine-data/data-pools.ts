@@ -13,15 +13,20 @@ import { failed, type Held, waiting } from "./data-status.ts";
 /** What a pool gave a data object, or why it has nothing yet. */
 export type PoolOutcome = { readonly kind: "given"; readonly result: PoolResult } | Held;
 
-/** Reserves an address of an AddressPool for a data object, where no Cluster API is. Throws ApiAway. */
-export type ReserveDirectly = (data: MachineDataView, pool: string) => Promise<PoolOutcome>;
+/** Addresses of AddressPools that data objects hold themselves, where no Cluster API is. */
+export interface DirectAddresses {
+  /** What the ledger has for this very data object; null: nothing. */
+  held(data: MachineDataView, pool: string): PoolOutcome | null;
+  /** Throws ApiAway. */
+  reserve(data: MachineDataView, pool: string): Promise<PoolOutcome>;
+}
 
 export interface DataPoolsOptions {
   readonly api: KubeApi;
   readonly machines: Pick<MachineCaches, "claims" | "addresses" | "pools" | "metal3Pools">;
   /** Of a network's definition. */
   readonly dnsServersOf: (network: string) => readonly string[];
-  readonly reserve: ReserveDirectly;
+  readonly direct: DirectAddresses;
 }
 
 const ADDRESS_POOL = { apiGroup: API_VERSION.replace(/\/.*$/, ""), kind: "AddressPool" };
@@ -29,7 +34,8 @@ const METAL3_GROUP = "ipam.metal3.io";
 
 /**
  * The addresses of data objects: one of each pool that the template names, claimed as `<metal3data>-<pool>` with an
- * IPAddressClaim where Cluster API serves them, else reserved directly.
+ * IPAddressClaim where Cluster API serves them, else reserved directly. What an object has it keeps, whether or not Cluster
+ * API comes or goes afterwards: a machine is told its addresses once.
  */
 export class DataPools {
   readonly #options: DataPoolsOptions;
@@ -40,13 +46,26 @@ export class DataPools {
     this.#objects = new ObjectClient(options.api);
   }
 
-  /** Throws ApiAway. */
-  resultOf(data: MachineDataView, reference: PoolReference): Promise<PoolOutcome> | PoolOutcome {
-    const { claims } = this.#options.machines;
+  /** `mayTake`: an object that has nothing of the pool may be given an address. Throws ApiAway. */
+  resultOf(
+    data: MachineDataView,
+    reference: PoolReference,
+    mayTake: boolean,
+  ): Promise<PoolOutcome> | PoolOutcome {
+    const { machines, direct } = this.#options;
+    const { claims } = machines;
+    const held = direct.held(data, reference.name);
+    if (held !== null) return held;
+    const claim = claims.items.get(`${data.namespace}/${claimName(data, reference)}`);
+    if (!claims.missing && claim !== undefined) return this.#answerOf(data, claim);
+    if (!mayTake)
+      return waiting(
+        "AddressMissing",
+        `it was rendered with an address of pool ${reference.name} that it has no longer: delete this object to have another, under the same index`,
+      );
     const pool = this.#servedPool(reference);
-    if (!claims.missing) return this.#claimed(data, pool);
-    const { reserve } = this.#options;
-    if (isAddressPool(pool)) return reserve(data, pool.name);
+    if (!claims.missing) return this.#claim(data, pool);
+    if (isAddressPool(pool)) return direct.reserve(data, pool.name);
     return failed(
       "PoolNotServed",
       `pool ${pool.name} is a ${pool.kind} of ${pool.apiGroup}, and Cluster API's IPAddressClaims are not served: name an AddressPool`,
@@ -60,19 +79,13 @@ export class DataPools {
     return isMetal3 && metal3Pools.missing ? { ...ADDRESS_POOL, name: reference.name } : reference;
   }
 
-  async #claimed(data: MachineDataView, pool: PoolReference): Promise<PoolOutcome> {
-    const { claims } = this.#options.machines;
-    const name = `${data.name}-${pool.name}`;
+  async #claim(data: MachineDataView, pool: PoolReference): Promise<PoolOutcome> {
+    const { path } = this.#options.machines.claims;
+    const name = claimName(data, pool);
     if (name.length > NAME_CHARS_MAX) {
       const message = `the name ${name} of its IPAddressClaim has ${name.length} characters, and Kubernetes accepts ${NAME_CHARS_MAX}: rename template or pool`;
       return failed("PoolClaimFailed", message);
     }
-    const claim = claims.items.get(`${data.namespace}/${name}`);
-    return claim === undefined ? this.#claim(data, name, pool) : this.#answerOf(data, claim, pool);
-  }
-
-  async #claim(data: MachineDataView, name: string, pool: PoolReference): Promise<PoolOutcome> {
-    const { path } = this.#options.machines.claims;
     const body = addressClaimBody(data, name, pool, apiVersionAt(path));
     const created = await this.#objects.create(namespacedPath(path, data.namespace), body);
     // A conflict: the copy does not show it yet.
@@ -85,7 +98,7 @@ export class DataPools {
     );
   }
 
-  #answerOf(data: MachineDataView, claim: MachineClaimView, pool: PoolReference): PoolOutcome {
+  #answerOf(data: MachineDataView, claim: MachineClaimView): PoolOutcome {
     const { addresses } = this.#options.machines;
     const wait = (why: string) => waiting("WaitingForAddress", `IPAddressClaim ${claim.key} ${why}`);
     const isOwn = claim.owners.some(({ uid }) => uid === data.uid);
@@ -97,7 +110,7 @@ export class DataPools {
     if (claim.addressRef === null) return wait(`has no address yet${said(claim)}`);
     const address = addresses.items.get(`${data.namespace}/${claim.addressRef}`);
     if (address === undefined) return wait(`refers to IPAddress ${claim.addressRef}, which does not exist`);
-    const dnsServers = isAddressPool(pool) ? this.#dnsServersOf(data.namespace, pool.name) : [];
+    const dnsServers = isAddressPool(claim.pool) ? this.#dnsServersOf(data.namespace, claim.pool.name) : [];
     const { prefix, gateway } = address;
     return { kind: "given", result: { address: address.address, prefix, gateway, dnsServers } };
   }
@@ -107,6 +120,10 @@ export class DataPools {
     const view = machines.pools.items.get(`${namespace}/${pool}`);
     return view === undefined ? [] : dnsServersOf(view.network);
   }
+}
+
+function claimName(data: MachineDataView, pool: { readonly name: string }): string {
+  return `${data.name}-${pool.name}`;
 }
 
 function isAddressPool({ apiGroup, kind }: PoolReference): boolean {

@@ -63,7 +63,10 @@ export class DataRendering {
   async remake(data: MachineDataView): Promise<number> {
     if (data.deletionTimestamp !== null || !data.ready || this.#reportEdited(data)) return 0;
     const texts = await this.#texts(data, gatherInputs(this.#options.world, data));
-    if ("kind" in texts) return 0;
+    if ("kind" in texts) {
+      if ("reason" in texts && texts.reason === "AddressMissing") this.#warn(data, texts);
+      return 0;
+    }
     const ensured = await this.#options.secrets.ensure(data, texts);
     if ("message" in ensured) this.#warn(data, ensured);
     return texts.length;
@@ -98,7 +101,7 @@ export class DataRendering {
     const held: Held[] = [];
     // All are claimed before the first is waited for.
     for (const reference of named.pools) {
-      const outcome = await this.#options.pools.resultOf(data, reference);
+      const outcome = await this.#options.pools.resultOf(data, reference, !data.ready);
       if (outcome.kind === "given") pools.set(reference.name, outcome.result);
       else held.push(outcome);
     }

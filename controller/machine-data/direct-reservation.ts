@@ -6,8 +6,8 @@ import { CLUSTER_NAME_LABEL } from "../../kube/cluster-api.ts";
 import type { MachineDataView } from "../../kube/views/machine-data-view.ts";
 import { failureOfPool, failureOfRefusal } from "../capi/claim-facts.ts";
 import type { MachineLedger } from "../capi/machine-ledger.ts";
-import type { Pools } from "../capi/pools.ts";
-import type { PoolOutcome, ReserveDirectly } from "./data-pools.ts";
+import type { PoolState, Pools } from "../capi/pools.ts";
+import type { DirectAddresses, PoolOutcome } from "./data-pools.ts";
 import { waiting } from "./data-status.ts";
 
 export interface DirectReservationOptions {
@@ -19,40 +19,50 @@ export interface DirectReservationOptions {
  * Addresses of AddressPools for data objects themselves, where Cluster API's claims are not served: the data object is the
  * owner in the ledger, once for each pool.
  */
-export function directReservation({ pools, ledger }: DirectReservationOptions): ReserveDirectly {
-  return async (data, poolName) => {
-    const state = pools.stateOf(`${data.namespace}/${poolName}`);
-    const owner = ownerOf(data, poolName);
-    if (state.kind === "unsettled")
-      return waiting("WaitingForAddress", `AddressPool ${poolName} is being looked at`);
-    if (state.kind !== "served") return waiting("WaitingForAddress", failureOfPool(poolName, state).message);
-    const { pool } = state;
-    const network = pool.definition.name;
-    const held = ledger
-      .of(owner)
-      .find(
-        ({ spec, status }) =>
-          spec.owner.uid === data.uid && spec.network === network && status?.state === "Bound",
-      );
-    if (held !== undefined) return given(pool, parseInterfaceAddress(held.spec.address));
-    const outcome = await ledger.reserve({
-      owner,
-      network,
-      definition: pool.definition,
-      request: {
-        kind: "single",
-        family: pool.family,
-        within: pool.requestable,
-        automatic: pool.usable,
-        requested: null,
-      },
-    });
-    if (outcome.kind === "refused")
-      return waiting("WaitingForAddress", failureOfRefusal(poolName, outcome.refusal).message);
-    const [address] = outcome.addresses;
-    if (address === undefined) throw new Error(`AddressPool ${poolName} reserved no address`);
-    return given(pool, address);
+export function directReservation({ pools, ledger }: DirectReservationOptions): DirectAddresses {
+  return {
+    held(data, poolName) {
+      const held = ledger
+        .of(ownerOf(data, poolName))
+        .filter(({ spec, status }) => spec.owner.uid === data.uid && status?.state === "Bound");
+      if (held.length === 0) return null;
+      const state = pools.stateOf(`${data.namespace}/${poolName}`);
+      if (state.kind !== "served") return notServed(poolName, state);
+      const { pool } = state;
+      const found = held.find(({ spec }) => spec.network === pool.definition.name);
+      return found === undefined ? null : given(pool, parseInterfaceAddress(found.spec.address));
+    },
+    async reserve(data, poolName) {
+      const state = pools.stateOf(`${data.namespace}/${poolName}`);
+      if (state.kind !== "served") return notServed(poolName, state);
+      const { pool } = state;
+      const outcome = await ledger.reserve({
+        owner: ownerOf(data, poolName),
+        network: pool.definition.name,
+        definition: pool.definition,
+        request: {
+          kind: "single",
+          family: pool.family,
+          within: pool.requestable,
+          automatic: pool.usable,
+          requested: null,
+        },
+      });
+      if (outcome.kind === "refused")
+        return waiting("WaitingForAddress", failureOfRefusal(poolName, outcome.refusal).message);
+      const [address] = outcome.addresses;
+      if (address === undefined) throw new Error(`AddressPool ${poolName} reserved no address`);
+      return given(pool, address);
+    },
   };
+}
+
+function notServed(pool: string, state: Exclude<PoolState, { readonly kind: "served" }>): PoolOutcome {
+  const message =
+    state.kind === "unsettled"
+      ? `AddressPool ${pool} is being looked at`
+      : failureOfPool(pool, state).message;
+  return waiting("WaitingForAddress", message);
 }
 
 /** The pool takes the place of an interface: a data object has one address of each. */

@@ -25,7 +25,7 @@ import { ClaimIndexing } from "./claim-indexing.ts";
 import { computedNetworks } from "./computed-networks.ts";
 import { PARTS } from "./data-bodies.ts";
 import { DataExpiry } from "./data-expiry.ts";
-import { DataPools, type ReserveDirectly } from "./data-pools.ts";
+import { DataPools, type DirectAddresses } from "./data-pools.ts";
 import { DataRendering } from "./data-rendering.ts";
 import { DataStatus } from "./data-status.ts";
 import { DataWorld } from "./data-world.ts";
@@ -55,7 +55,7 @@ export interface OwnModeOptions {
   readonly api: KubeApi;
   readonly machines: MachineCaches;
   readonly catalog: Pick<DefinitionCatalog, "networks" | "definitionOf">;
-  readonly reserve: ReserveDirectly;
+  readonly direct: DirectAddresses;
   readonly events: Pick<EventWriter, "warn">;
   readonly graceSeconds: number;
   /** Why nothing may be written now; null: it may. */
@@ -91,6 +91,8 @@ export class OwnMode {
   readonly #templates: TemplateStatus;
   readonly #secrets: Secrets;
   readonly #turns: SecretTurns;
+  /** Creates of Secrets that may still be sent. */
+  #secretsLeft = 0;
   readonly #tasks: readonly PeriodicTask[];
 
   constructor(options: OwnModeOptions) {
@@ -116,9 +118,9 @@ export class OwnMode {
     this.#vms = new VmCaches(api, (key) => this.#queue.mark("vms", key), log);
     this.#vmClaims = new VmClaims({ ...shared, vms: this.#vms, log });
     this.#claims = new ClaimIndexing(shared);
-    const { catalog, reserve } = options;
+    const { catalog, direct } = options;
     const dnsServersOf = (network: string) => catalog.definitionOf(network)?.definition.dns.nameservers ?? [];
-    const pools = new DataPools({ api, machines, dnsServersOf, reserve });
+    const pools = new DataPools({ api, machines, dnsServersOf, direct });
     this.#turns = new SecretTurns(api.clock);
     this.#rendering = new DataRendering({ ...shared, pools, secrets: this.#secrets, turns: this.#turns });
     this.#expiry = new DataExpiry({ api, world, graceMs, log });
@@ -240,12 +242,16 @@ export class OwnMode {
     const { datas } = this.#world.caches;
     const budget = new TurnBudget(this.#options.api.clock);
     this.#turns.begin(datas.items.keys());
-    let left = SECRETS_PER_TURN;
-    while (left >= PARTS.length && !signal.aborted) {
+    // What is too little for one more object is left to the next turn.
+    this.#secretsLeft = SECRETS_PER_TURN + Math.min(this.#secretsLeft, PARTS.length - 1);
+    while (this.#secretsLeft >= PARTS.length && !signal.aborted) {
       const key = this.#turns.next();
       if (key === null) return;
       const data = datas.items.get(key);
-      if (data !== undefined) left -= await this.#rendering.remake(data);
+      if (data !== undefined) {
+        if (!(await this.#mayWrite())) return;
+        this.#secretsLeft -= await this.#rendering.remake(data);
+      }
       if (budget.isSpent) await budget.nextTurn();
     }
   }

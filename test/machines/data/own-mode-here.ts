@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { MachineCaches } from "../../../controller/capi/machine-caches.ts";
+import type { PoolOutcome } from "../../../controller/machine-data/data-pools.ts";
 import { OwnMode } from "../../../controller/machine-data/own-mode.ts";
 import { CAPI_IPAM_GROUP } from "../../../kube/cluster-api.ts";
 import { EventWriter } from "../../../kube/events.ts";
@@ -47,6 +48,10 @@ export class OwnModeHere {
   /** What it is told of why it may not write. */
   idle: string | null = null;
   readonly warnings: string[] = [];
+  /** What a data object without a claim is given; null: nothing. */
+  directAddress: string | null = null;
+  /** What data objects hold themselves, by `uid pool`. */
+  readonly ledger = new Map<string, PoolOutcome>();
   readonly #modes: { readonly mode: OwnMode; readonly machines: MachineCaches }[] = [];
 
   constructor(seed = 1) {
@@ -60,6 +65,18 @@ export class OwnModeHere {
   serveClaims(version = "v1beta2"): void {
     this.define(definition(CAPI_IPAM_GROUP, version, "IPAddressClaim"));
     this.define(definition(CAPI_IPAM_GROUP, version, "IPAddress", "ipaddresses"));
+  }
+
+  /** Cluster API is uninstalled. */
+  unserveClaims(): void {
+    for (const [plural, collection] of [
+      ["ipaddressclaims", ADDRESS_CLAIMS_PATH],
+      ["ipaddresses", ADDRESSES_PATH],
+    ] as const) {
+      for (const { metadata } of this.all(collection)) this.remove(collection, metadata.name);
+      this.api.remove(`${DEFINITIONS_PATH}/${plural}.${CAPI_IPAM_GROUP}`);
+    }
+    for (const { machines } of this.#modes) machines.relist();
   }
 
   define(definition: Any): void {
@@ -94,7 +111,10 @@ export class OwnModeHere {
       api: this.api,
       machines,
       catalog: { networks: () => [], definitionOf: () => null },
-      reserve: async () => ({ kind: "waiting", reason: "WaitingForAddress", message: "no ledger here" }),
+      direct: {
+        held: ({ uid }, pool) => this.ledger.get(`${uid} ${pool}`) ?? null,
+        reserve: async ({ uid }, pool) => this.#reserve(`${uid} ${pool}`),
+      },
       events: new EventWriter({ api: this.api, component: "holdfast-controller", host: "here" }),
       graceSeconds,
       idle: () => this.idle,
@@ -210,6 +230,14 @@ export class OwnModeHere {
     return this.all(EVENTS_PATH)
       .filter(({ involvedObject }) => involvedObject.name === name)
       .map(({ reason }) => reason);
+  }
+
+  #reserve(key: string): PoolOutcome {
+    if (this.directAddress === null)
+      return { kind: "waiting", reason: "WaitingForAddress", message: "no ledger here" };
+    const result = { address: this.directAddress, prefix: 24, gateway: null, dnsServers: [] };
+    this.ledger.set(key, { kind: "given", result });
+    return { kind: "given", result };
   }
 
   #at(collection: string, name: string): Any {

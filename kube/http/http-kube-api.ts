@@ -6,7 +6,7 @@
  *   connections              requests, and the headers of answers
  *   answer-body, list-stream bodies of answers: an object, or a list object by object
  *   watch-stream             watches, event by event
- *   write-queue              limits the writes at once, the urgent ones in front
+ *   write-queue              limits the writes at once (Bottleneck)
  */
 
 import type { Clock } from "../../platform/time.ts";

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
-import { until } from "../harness/wait.ts";
+import { pause, until } from "../harness/wait.ts";
 import { FakeApi, json, within } from "./fake-api.ts";
 
 let api: FakeApi;
@@ -195,6 +195,8 @@ test("an ADD's write overtakes those of DELs and of housekeeping that wait; a re
     for (let index = 0; index < 20; index += 1) sent.push(client.send(put(`/${priority}`, priority)));
   sent.push(client.send(put("/add", "add")));
   expect((await client.send(get("/read"))).status).toBe(200);
+  // Bottleneck takes its time to put a job in its place.
+  await pause(300);
   held[0]?.();
   await Promise.all(sent);
   const writes = api.asked.filter(({ method }) => method === "PUT").map(({ path }) => path);

@@ -11,7 +11,7 @@ const NAMESPACE_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LOOKS_SHORTENED = /-[0-9a-f]{16}$/;
 const READABLE_CHARS = 40;
 const HASH_CHARS = 16;
-const ALLOCATION_NAME = /^([0-9a-f]{16})-[0-9a-f]+$/;
+const ALLOCATION_NAME = /^([0-9a-f]{16})-([0-9a-f]+)$/;
 
 export function isNamespaceName(text: string): boolean {
   return NAMESPACE_NAME.test(text);
@@ -33,6 +33,16 @@ export function allocationNamePrefix(network: string): string {
 /** The prefix of an allocation's name; null when it is not a name of ours. */
 export function prefixOfAllocationName(name: string): string | null {
   return ALLOCATION_NAME.exec(name)?.[1] ?? null;
+}
+
+/** Whether two names of allocations are those of one address in two networks. */
+export function nameSameAddress(one: string, other: string): boolean {
+  const address = addressOf(one);
+  return address !== null && address === addressOf(other) && one !== other;
+}
+
+function addressOf(name: string): string | null {
+  return ALLOCATION_NAME.exec(name)?.[2] ?? null;
 }
 
 /** The name of a network's IPNetwork: its own name if Kubernetes allows it and no other network's can be equal. */

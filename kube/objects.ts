@@ -24,6 +24,8 @@ export const LABEL_STATE = `${GROUP}/state`;
 /** CIDR with the subnet's mask; an annotation because a label cannot hold ":" or "/". For lists of metadata only. */
 export const ANNOTATION_ADDRESS = `${GROUP}/address`;
 /** For a container that is not attached here: the record that it was imported from, and whose end ends it. */
+/** Of an IPAddress: the name of the IPAllocation behind it. */
+export const ANNOTATION_ALLOCATION = `${GROUP}/allocation`;
 export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
 
 export interface ObjectMeta {

@@ -62,7 +62,7 @@ export function cachedFacts(caches: Caches): Facts {
   const attachedTo = attachedClaims(caches.allocations.items);
   let naming: ReadonlyMap<string, readonly SweptPod[]> | null = null;
   return {
-    ...(caches.machines === null ? NO_MACHINES : cachedMachineFacts(caches.machines)),
+    ...(caches.machines === null ? NO_MACHINES : cachedMachineFacts(caches.machines, caches.allocations)),
     claim: (namespace, name) => find(caches.claims, `${namespace}/${name}`, ({ fact }) => fact),
     pod: (namespace, name) => find(caches.pods, `${namespace}/${name}`, (pod) => pod),
     node: (name) => find(caches.nodes, name, (node) => node),

@@ -85,6 +85,8 @@ export interface MachineAddressFact {
   readonly pool: PoolReference;
   /** Canonical, without mask; null: it cannot be read. */
   readonly address: string | null;
+  /** The name of its allocation, as it was noted on it; null: it was not. */
+  readonly allocation: string | null;
 }
 
 /** The facts about an AddressPool. */
@@ -105,6 +107,8 @@ export interface MachineFacts {
   machineData(namespace: string, name: string): Found<{ readonly uid: string }>;
   /** The IPAddress of the name, whoever made it. */
   machineAddress(namespace: string, name: string): Found<MachineAddressFact>;
+  /** The UID of the owner of the allocation of a name; absent: none is Bound. */
+  boundTo(allocation: string): Found<string>;
   cluster(namespace: string, name: string): Found<{ readonly paused: boolean }>;
   /** Every one of the namespace. */
   addressPools(namespace: string): Found<readonly AddressPoolFact[]>;

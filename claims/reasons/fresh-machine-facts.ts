@@ -1,7 +1,14 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { type MachineResource, METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { ADDRESS_POOLS_PATH, NAMESPACES_PATH, namespacedPath, objectPath } from "../../kube/objects.ts";
+import {
+  ADDRESS_POOLS_PATH,
+  ALLOCATIONS_PATH,
+  type IPAllocation,
+  NAMESPACES_PATH,
+  namespacedPath,
+  objectPath,
+} from "../../kube/objects.ts";
 import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import {
   projectCapiCluster,
@@ -10,10 +17,17 @@ import {
 } from "../../kube/views/machine-claim-view.ts";
 import { readMetadata } from "../../kube/views/object-metadata.ts";
 import type { NextFlight } from "../../platform/next-flight.ts";
+import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { readNetworkObject } from "../network-object.ts";
 import { type Found, type MachineFacts, type NamespaceFact, UNKNOWN } from "./facts.ts";
 import { listFacts, readFact } from "./fresh-read.ts";
-import { addressPoolFact, type MachineMemory, machineAddressFact, pausedIn } from "./machine-facts.ts";
+import {
+  addressPoolFact,
+  boundFact,
+  type MachineMemory,
+  machineAddressFact,
+  pausedIn,
+} from "./machine-facts.ts";
 
 /** Answers a question if it was read already, and has it read otherwise. */
 export type Ask = <F>(question: string, read: () => Promise<Found<F>>) => Found<F>;
@@ -44,6 +58,14 @@ export function freshMachineFacts({ api, machines, sharedReads }: FreshMachines,
           machineAddressFact(projectMachineAddress(object)),
         ),
       ),
+    boundTo: (name) => {
+      const allocation = ask(`allocation ${name}`, () =>
+        readFact(api, [objectPath(ALLOCATIONS_PATH, name)], (object) =>
+          boundFact({ object: object as IPAllocation, address: soundAddress(object as IPAllocation) }),
+        ),
+      );
+      return allocation.kind === "present" ? allocation.it : allocation;
+    },
     cluster: (namespace, name) =>
       askShared(`cluster ${namespace}/${name}`, () =>
         read("clusters", { namespace, name }, projectCapiCluster),

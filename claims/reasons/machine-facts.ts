@@ -1,6 +1,6 @@
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { MachineResource } from "../../kube/cluster-api.ts";
-import type { IPNetwork } from "../../kube/objects.ts";
+import { ANNOTATION_ALLOCATION, type IPNetwork } from "../../kube/objects.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type {
   CapiClusterView,
@@ -19,6 +19,7 @@ import {
   present,
   UNKNOWN,
 } from "./facts.ts";
+import type { JudgedAllocation } from "./verdict.ts";
 
 /** What the controller remembers of machines, and no object tells. */
 export interface MachineMemory {
@@ -56,6 +57,7 @@ export const NO_MACHINES: MachineFacts = {
   addressClaim: () => UNKNOWN,
   machineData: () => UNKNOWN,
   machineAddress: () => UNKNOWN,
+  boundTo: () => UNKNOWN,
   cluster: () => UNKNOWN,
   addressPools: () => UNKNOWN,
   namespace: () => UNKNOWN,
@@ -63,7 +65,10 @@ export const NO_MACHINES: MachineFacts = {
 };
 
 /** Facts from followed copies: enough to suspect, never to act. Valid for one pass. */
-export function cachedMachineFacts(sources: MachineSources): MachineFacts {
+export function cachedMachineFacts(
+  sources: MachineSources,
+  allocations: Cache<JudgedAllocation>,
+): MachineFacts {
   const { claims, addresses, clusters, pools, data, networks } = sources;
   let byNamespace: ReadonlyMap<string, readonly AddressPoolFact[]> | null = null;
   return {
@@ -71,6 +76,10 @@ export function cachedMachineFacts(sources: MachineSources): MachineFacts {
     machineData: (namespace, name) =>
       data === null ? UNKNOWN : found(data, `${namespace}/${name}`, ({ uid }) => ({ uid })),
     machineAddress: (namespace, name) => found(addresses, `${namespace}/${name}`, machineAddressFact),
+    boundTo: (name) => {
+      const allocation = found(allocations, name, boundFact);
+      return allocation.kind === "present" ? allocation.it : allocation;
+    },
     cluster: (namespace, name) => found(clusters, `${namespace}/${name}`, (cluster) => cluster),
     addressPools: (namespace) => {
       if (!pools.known) return UNKNOWN;
@@ -97,8 +106,17 @@ export function pausedIn(
   return present(object.status?.pausedClusters?.includes(cluster) ?? false);
 }
 
-export function machineAddressFact({ claim, pool, address }: MachineAddressView): MachineAddressFact {
-  return { claim, pool, address: canonical(address) };
+export function machineAddressFact(view: MachineAddressView): MachineAddressFact {
+  const { claim, pool, address, annotations } = view;
+  const allocation = annotations.get(ANNOTATION_ALLOCATION) ?? null;
+  return { claim, pool, address: canonical(address), allocation };
+}
+
+/** The UID of the owner while it is Bound. One that is not sound tells nothing. */
+export function boundFact({ object, address }: JudgedAllocation): Found<string> {
+  if (address === null) return UNKNOWN;
+  if (object.status?.state !== "Bound") return ABSENT;
+  return present(object.spec.owner.uid);
 }
 
 export function addressPoolFact({ network, preallocations }: AddressPoolView): AddressPoolFact {

@@ -1,7 +1,9 @@
 import { isPreallocation } from "../../ipam/owner.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { allocationName, nameSameAddress } from "../../kube/object-names.ts";
 import type { AllocationOwner, IPAllocation } from "../../kube/objects.ts";
 import { isAddressPool } from "../../kube/views/machine-claim-view.ts";
-import type { AddressClaimFact, Found, MachineFacts } from "./facts.ts";
+import type { AddressClaimFact, Found, MachineAddressFact, MachineFacts } from "./facts.ts";
 import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
 
 /*
@@ -14,7 +16,7 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  *   ────────────────  ───────────────────────────────────  ───────────────────────────────────  ────────────────────────────
  *   claim             there (also being deleted)           any                                  keep    claim-exists
  *   IPAddressClaim    there, and its IPAddress has         not paused, or none is named         release claim-does-not-use
- *                     another address                      paused, or not there                 keep    claim-exists
+ *                     another address, Bound to the claim  paused, or not there                 keep    claim-exists
  *   claim             another one has its name             any                                  keep    claim-exists
  *                     (it takes over what this one had)
  *   claim             gone; also where another one has     not paused, or none is named         release claim-gone
@@ -40,7 +42,7 @@ const CLAIM_EXISTS = { kind: "keep", why: "claim-exists" } as const;
 
 /** Judges a Bound allocation of a machine. `address`: its own, canonical, without mask. */
 export function judgeMachines(
-  { spec }: IPAllocation,
+  { metadata, spec }: IPAllocation,
   address: string,
   facts: MachineFacts,
   rules: Rules,
@@ -49,6 +51,7 @@ export function judgeMachines(
   if (isPreallocation(owner)) return judgePreallocation({ owner, network, address }, facts, rules);
   const isData = owner.kind === "Metal3Data";
   const { namespace, name } = owner;
+  const held: Held = { owner, network, address, allocation: metadata.name };
   const claim: Found<{ readonly uid: string }> = isData
     ? facts.machineData(namespace, name)
     : facts.addressClaim(namespace, name);
@@ -56,15 +59,15 @@ export function judgeMachines(
   if (claim.kind === "absent") return judgeGone({ owner, network }, facts, rules);
   if (isData) return CLAIM_EXISTS;
   const found = claim.it as AddressClaimFact;
-  if (found.uid === owner.uid) return judgeLiving({ owner, address }, found, facts, rules);
-  const takesOver = isAddressPool(found.pool) && mayTakeOver({ owner, address }, found, facts);
+  if (found.uid === owner.uid) return judgeLiving(held, found, facts, rules);
+  const takesOver = isAddressPool(found.pool) && mayTakeOver(held, found, facts);
   if (takesOver === "unknown") return UNKNOWN_KEPT;
   return takesOver ? CLAIM_EXISTS : judgeGone({ owner, network }, facts, rules);
 }
 
 /** Whether the IPAddress of a claim that is gone still tells of an address that was released. */
 export function isStillTold(
-  { spec }: IPAllocation,
+  { metadata, spec }: IPAllocation,
   address: string,
   facts: MachineFacts,
   rules: Rules,
@@ -75,8 +78,9 @@ export function isStillTold(
   if (facts.addressClaim(namespace, name).kind !== "absent") return false;
   const answer = facts.machineAddress(namespace, name);
   if (answer.kind !== "present") return false;
-  const { claim, pool, address: told } = answer.it;
-  if (claim !== name || !isAddressPool(pool) || told !== address) return false;
+  const { claim, pool } = answer.it;
+  if (claim !== name || !isAddressPool(pool)) return false;
+  if (!tells(answer.it, { owner, network, address, allocation: metadata.name })) return false;
   return judgeGone({ owner, network }, facts, rules).kind === "release";
 }
 
@@ -85,6 +89,9 @@ function judgeLiving(held: Held, claim: AddressClaimFact, facts: MachineFacts, r
   const uses = mayUse(held, claim, facts);
   if (uses === "unknown") return UNKNOWN_KEPT;
   if (uses || claim.paused) return CLAIM_EXISTS;
+  const ownsOther = ownsTold(held, facts);
+  if (ownsOther === "unknown") return UNKNOWN_KEPT;
+  if (!ownsOther) return CLAIM_EXISTS;
   const { namespace, cluster } = held.owner;
   if (cluster) {
     const found = facts.cluster(namespace, cluster);
@@ -96,7 +103,29 @@ function judgeLiving(held: Held, claim: AddressClaimFact, facts: MachineFacts, r
 
 interface Held {
   readonly owner: AllocationOwner;
+  /** Canonical, without mask. */
   readonly address: string;
+  readonly network: string;
+  /** The allocation's name. */
+  readonly allocation: string;
+}
+
+/** Whether an IPAddress tells of an allocation's address: networks may overlap. */
+function tells({ address, allocation }: MachineAddressFact, held: Held): boolean {
+  return address === held.address && (allocation === null || !nameSameAddress(allocation, held.allocation));
+}
+
+/** Whether the address that a living claim was told is Bound to it: else the one that is held may be its only one. */
+function ownsTold({ owner, network }: Held, facts: MachineFacts): boolean | "unknown" {
+  const answer = facts.machineAddress(owner.namespace, owner.name);
+  if (answer.kind !== "present") return "unknown";
+  const { address, allocation } = answer.it;
+  if (address === null) return "unknown";
+  const here = allocationName(network, parseAddress(address));
+  const noted = allocation !== null && nameSameAddress(allocation, here) ? allocation : here;
+  const bound = facts.boundTo(noted);
+  if (bound.kind === "unknown") return "unknown";
+  return bound.kind === "present" && bound.it === owner.uid;
 }
 
 /**
@@ -104,24 +133,25 @@ interface Held {
  * IPAddress of that name tells of the former's address: nothing but the release deletes it.
  */
 function mayTakeOver(held: Held, claim: AddressClaimFact, facts: MachineFacts): boolean | "unknown" {
-  const { owner, address } = held;
+  const { owner } = held;
   const answer = facts.machineAddress(owner.namespace, owner.name);
   if (answer.kind === "present") {
-    const { claim: answered, pool, address: told } = answer.it;
+    const { claim: answered, pool } = answer.it;
     const isFormers = answered === owner.name && isAddressPool(pool) && pool.name !== claim.pool.name;
-    if (isFormers && told === address) return false;
+    if (isFormers && tells(answer.it, held)) return false;
   }
   return mayUse(held, claim, facts);
 }
 
 /** Whether a claim that exists has this address, or may get it; false: its IPAddress has another one. */
-function mayUse({ owner, address }: Held, claim: AddressClaimFact, facts: MachineFacts): boolean | "unknown" {
+function mayUse(held: Held, claim: AddressClaimFact, facts: MachineFacts): boolean | "unknown" {
+  const { owner } = held;
   const answer = facts.machineAddress(owner.namespace, owner.name);
   if (answer.kind === "unknown") return "unknown";
   if (answer.kind === "absent") return true;
   const { claim: answered, pool, address: told } = answer.it;
   const isItsOwn = answered === owner.name && isAddressPool(pool) && pool.name === claim.pool.name;
-  return !isItsOwn || told === null || told === address;
+  return !isItsOwn || told === null || tells(answer.it, held);
 }
 
 function judgeGone(

@@ -1,11 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { CLUSTER_NAME_LABEL } from "../../kube/cluster-api.ts";
-import { API_VERSION, type OwnerReference } from "../../kube/objects.ts";
+import { ANNOTATION_ALLOCATION, API_VERSION, type OwnerReference } from "../../kube/objects.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
-
-/** Names the IPAllocation behind an IPAddress. */
-const ANNOTATION_ALLOCATION = "ipam.holdfast.dev/allocation";
 
 /** What an IPAddress tells a machine. */
 export interface ToldAddress {

@@ -4,7 +4,8 @@ import { knownObject, refusedBy } from "../../kube/answers.ts";
 import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
-import type { IPAllocation } from "../../kube/objects.ts";
+import { nameSameAddress } from "../../kube/object-names.ts";
+import { ANNOTATION_ALLOCATION, type IPAllocation } from "../../kube/objects.ts";
 import {
   isAddressPool,
   type MachineAddressView,
@@ -59,8 +60,11 @@ export async function withdrawMachineAddress(
   throw new ApiAway(`IPAddress ${owner.namespace}/${owner.name} cannot be read: its kind is not served`);
 }
 
-function tells({ claim, pool, address }: MachineAddressView, allocation: IPAllocation): boolean {
+function tells(view: MachineAddressView, allocation: IPAllocation): boolean {
+  const { claim, pool, address, annotations } = view;
   if (claim !== allocation.spec.owner.name || !isAddressPool(pool)) return false;
+  const noted = annotations.get(ANNOTATION_ALLOCATION);
+  if (noted !== undefined && nameSameAddress(noted, allocation.metadata.name)) return false;
   try {
     return formatAddress(parseAddress(address)) === soundAddress(allocation);
   } catch {

@@ -238,6 +238,32 @@ test("an IPAddress that a new claim of the name has taken over meanwhile stays, 
   expect([cluster.state, cluster.told]).toEqual(["Bound", "10.0.0.5"]);
 });
 
+test("an IPAddress of the same address on another network stays when the address is released", async () => {
+  const allocation = allocationName("red", ADDRESS.address);
+  cluster.tell("10.0.0.5", { annotations: { "ipam.holdfast.dev/allocation": allocation } });
+  await cluster.sweepFor(40);
+  expect([cluster.state, cluster.told]).toEqual(["Cooling", "10.0.0.5"]);
+});
+
+test("a second address of a living claim goes only when the one that its IPAddress tells is its own", async () => {
+  const other = parseInterfaceAddress("10.0.0.6/24");
+  cluster.claim("c1");
+  cluster.tell("10.0.0.6");
+  await cluster.sweepFor(100);
+  expect(cluster.state, "nobody has the told one").toBe("Bound");
+  const boundTo = (owner: AllocationOwner) =>
+    cluster.api.put(
+      ALLOCATIONS_PATH,
+      newAllocation("blue", other, { owner, attachment: null }, "2026-01-01T00:00:00Z"),
+    );
+  boundTo({ ...OWNER, uid: "c9", name: "m9" });
+  await cluster.sweepFor(100);
+  expect(cluster.state, "somebody else has the told one").toBe("Bound");
+  boundTo(OWNER);
+  await cluster.sweepFor(40);
+  expect([cluster.state, cluster.told]).toEqual(["Cooling", "10.0.0.6"]);
+});
+
 test("an IPAddress that belongs to a new claim of the name stays, though the claim is not seen yet", async () => {
   const owned = {
     apiVersion: "ipam.cluster.x-k8s.io/v1beta2",

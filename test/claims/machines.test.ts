@@ -14,7 +14,9 @@ import {
 import { judge } from "../../claims/reasons/relations.ts";
 import type { Verdict } from "../../claims/reasons/verdict.ts";
 import { preallocationUid } from "../../ipam/owner.ts";
+import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { allocationName } from "../../kube/object-names.ts";
 import type { AllocationOwner, IPAllocation } from "../../kube/objects.ts";
 import { newAllocation, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { RULES } from "./judged.ts";
@@ -31,6 +33,9 @@ const ALONE: AllocationOwner = { ...OWNER, cluster: "" };
 const DATA: AllocationOwner = { ...OWNER, kind: "Metal3Data", name: "nodes-0", interface: "blue" };
 const KEPT: AllocationOwner = { ...ALONE, uid: preallocationUid("p1") };
 
+const OTHER = allocationName("blue", parseAddress("10.0.0.6"));
+const ELSEWHERE = allocationName("red", parseAddress("10.0.0.5"));
+
 /** What is known around an allocation of 10.0.0.5 on network blue; absent: unknown. */
 interface KnownMachines {
   readonly claim?: Found<AddressClaimFact>;
@@ -40,6 +45,10 @@ interface KnownMachines {
   readonly wasPaused?: Found<boolean>;
   readonly namespace?: Found<NamespaceFact>;
   readonly pools?: Found<readonly AddressPoolFact[]>;
+  /** Who has 10.0.0.6 of network blue; default: the claim. */
+  readonly other?: Found<string>;
+  /** Who has 10.0.0.5 of network red. */
+  readonly elsewhere?: Found<string>;
 }
 
 function factsOf(known: KnownMachines): Facts {
@@ -53,6 +62,10 @@ function factsOf(known: KnownMachines): Facts {
     addressClaim: () => known.claim ?? UNKNOWN,
     machineData: () => known.data ?? UNKNOWN,
     machineAddress: () => known.answer ?? UNKNOWN,
+    boundTo: (name) => {
+      if (name === OTHER) return known.other ?? present("c1");
+      return name === ELSEWHERE ? (known.elsewhere ?? UNKNOWN) : UNKNOWN;
+    },
     cluster: (namespace, name) =>
       namespace === "metal" && name === "prod" ? (known.cluster ?? UNKNOWN) : UNKNOWN,
     addressPools: () => known.pools ?? UNKNOWN,
@@ -66,7 +79,7 @@ const pool = (name = "blue", kind = "AddressPool") => ({ apiGroup: "ipam.holdfas
 const claim = (change: Partial<AddressClaimFact> = {}) =>
   present({ uid: "c1", pool: pool(), paused: false, ...change });
 const answer = (address: string | null, change: Partial<MachineAddressFact> = {}) =>
-  present({ claim: "m0-blue", pool: pool(), address, ...change });
+  present({ claim: "m0-blue", pool: pool(), address, allocation: null, ...change });
 const successor = (change: Partial<AddressClaimFact> = {}) => claim({ uid: "c2", ...change });
 const PAUSED = present({ paused: true });
 const GOES_ON = present({ paused: false });
@@ -93,6 +106,41 @@ const CASES: readonly (readonly [
     OWNER,
     { claim: claim(), answer: answer("10.0.0.6"), cluster: GOES_ON },
     "release claim-does-not-use after 30",
+  ],
+  [
+    "but somebody else has that one",
+    OWNER,
+    { claim: claim(), answer: answer("10.0.0.6"), cluster: GOES_ON, other: present("c9") },
+    "keep claim-exists",
+  ],
+  [
+    "but nobody has that one",
+    OWNER,
+    { claim: claim(), answer: answer("10.0.0.6"), cluster: GOES_ON, other: ABSENT },
+    "keep claim-exists",
+  ],
+  [
+    "but of that one nothing is known",
+    OWNER,
+    { claim: claim(), answer: answer("10.0.0.6"), cluster: GOES_ON, other: UNKNOWN },
+    "keep unknown",
+  ],
+  [
+    "its IPAddress has the same address of another network, which is its own",
+    OWNER,
+    {
+      claim: claim(),
+      answer: answer("10.0.0.5", { allocation: ELSEWHERE }),
+      cluster: GOES_ON,
+      elsewhere: present("c1"),
+    },
+    "release claim-does-not-use after 30",
+  ],
+  [
+    "an IPAddress that notes another allocation than its address's tells by its address",
+    OWNER,
+    { claim: claim(), answer: answer("10.0.0.5", { allocation: OTHER }), cluster: GOES_ON },
+    "keep claim-exists",
   ],
   [
     "the same of a claim without a cluster",
@@ -329,6 +377,12 @@ test.each<readonly [string, AllocationOwner, KnownMachines, string]>([
     "delete",
   ],
   ["there is no IPAddress", ALONE, { claim: ABSENT, answer: ABSENT }, "delete"],
+  [
+    "the IPAddress tells of another network's",
+    ALONE,
+    { claim: ABSENT, answer: answer("10.0.0.5", { allocation: ELSEWHERE }) },
+    "delete",
+  ],
 ])("an address that cools down: %s", (_reason, owner, known, verdict) => {
   const bound = allocation(owner);
   const { finalizers: _, ...metadata } = bound.metadata;
@@ -352,9 +406,10 @@ test("a machine's address is released on certain facts only, and never while its
         ),
         data: found({ uid: "c1" }, { uid: "c2" }),
         answer: found<MachineAddressFact>(
-          { claim: "m0-blue", pool: pool(), address: "10.0.0.5" },
-          { claim: "m0-blue", pool: pool(), address: "10.0.0.6" },
+          { claim: "m0-blue", pool: pool(), address: "10.0.0.5", allocation: null },
+          { claim: "m0-blue", pool: pool(), address: "10.0.0.6", allocation: null },
         ),
+        other: found("c1", "c9"),
         cluster: found({ paused: true }, { paused: false }),
         wasPaused: found(true, false),
         namespace: found({ isEnding: true }, { isEnding: false }),
@@ -374,7 +429,10 @@ test("a machine's address is released on certain facts only, and never while its
         if (verdict.why === "cluster-gone") expect(seconds).toBe(60);
         if (owner === OWNER || owner === ALONE) {
           const isOwn = known.claim.kind === "present" && known.claim.it.uid === "c1";
-          if (isOwn) expect(known.answer).toMatchObject({ it: { address: "10.0.0.6" } });
+          if (isOwn) {
+            expect(known.answer).toMatchObject({ it: { address: "10.0.0.6" } });
+            expect(known.other).toEqual(present("c1"));
+          }
         }
         if (owner === OWNER) expect(known.cluster).not.toEqual(PAUSED);
       },

@@ -2,7 +2,7 @@ import { decideReservation, definitionFor, type ReservationDecision } from "../.
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner, type Owner, searchSeed } from "../../ipam/owner.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
-import { formatAddress } from "../../ipam/space/address.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
@@ -12,7 +12,7 @@ import type { HostLocalTakeover } from "../host-local/takeover.ts";
 import { sameAllocationOwner } from "./allocations/allocation-object.ts";
 import { type GivenBack, giveBack } from "./allocations/give-back.ts";
 import { tooManyWriters } from "./allocations/hold.ts";
-import { succeedsHolder, toAllocationOwner } from "./allocations/owners.ts";
+import { describeHolder, succeedsHolder, toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./attach-parts.ts";
 import type { ClaimAccess } from "./claim-access.ts";
 import { type Holdings, type OwnedAllocation, readOwned } from "./holdings.ts";
@@ -76,9 +76,11 @@ async function reserveInKubernetes(
   deadlineMs: number,
 ): Promise<ReserveOutcome> {
   try {
+    let isRepeated = false;
     for (;;) {
-      const outcome = await reserveOnce(parts, want, deadlineMs);
-      if (outcome !== "again") return outcome;
+      const outcome = await reserveOnce(parts, want, { deadlineMs, isRepeated });
+      if (outcome !== "again" && outcome !== "was-taken") return outcome;
+      isRepeated ||= outcome === "was-taken";
       if (parts.context.clock.monotonicMs() > deadlineMs)
         throw new ApiAway("others kept changing what this reservation had read");
     }
@@ -88,11 +90,12 @@ async function reserveInKubernetes(
   }
 }
 
+/** `was-taken`: a requested address turned out to be taken; not twice, for one that is being deleted stays so. */
 async function reserveOnce(
   parts: ReservationParts,
   want: ReserveWant,
-  deadlineMs: number,
-): Promise<ReserveOutcome | "again"> {
+  { deadlineMs, isRepeated }: { readonly deadlineMs: number; readonly isRepeated: boolean },
+): Promise<ReserveOutcome | "again" | "was-taken"> {
   const definition = definitionFor(want.definition, want.request);
   const decision = await decide(parts, want, definition, deadlineMs);
   if (decision.kind === "refuse") return refusedOrAgain(parts, want, decision.refusal, deadlineMs);
@@ -129,12 +132,35 @@ async function reserveOnce(
   if (reserved.kind === "reserved")
     throw new ApiAway(`${whyNot}; what this reservation had reserved is given back`);
   // The requested address is taken: the hint knows it now, and the refusal names the holder.
-  if (namesAddress(want) && reserved.refusal.code === "POOL_FULL") return "again";
+  const named = namedIn(want);
+  if (named.length > 0 && reserved.refusal.code === "POOL_FULL") {
+    if (!isRepeated) return "was-taken";
+    const refusal = await whyTaken(parts, want, { named, deadlineMs });
+    return refusal === null ? "again" : { kind: "refused", refusal };
+  }
   return refusedOrAgain(parts, want, reserved.refusal, deadlineMs);
 }
 
-function namesAddress({ request }: ReserveWant): boolean {
-  return request.kind === "addresses" || (request.kind === "single" && request.requested !== null);
+/** The addresses that are requested. */
+function namedIn({ request }: ReserveWant): readonly Address[] {
+  if (request.kind === "addresses") return request.addresses.map(({ address }) => address);
+  return request.kind === "single" && request.requested !== null ? [request.requested.address] : [];
+}
+
+/** Why one of the requested addresses cannot be had, from the quorum; null: it can. */
+async function whyTaken(
+  { client }: ReservationParts,
+  { network, owner }: ReserveWant,
+  { named, deadlineMs }: { readonly named: readonly Address[]; readonly deadlineMs: number },
+): Promise<Refusal | null> {
+  const holder = toAllocationOwner(owner);
+  for (const address of named) {
+    const object = (await client.read(network, address, deadlineMs))?.object;
+    if (object?.status?.state === "Cooling") return refuse("ADDRESS_COOLING", { address, network });
+    if (object !== undefined && !sameAllocationOwner(object.spec.owner, holder))
+      return refuse("ADDRESS_TAKEN", { address, network, holder: describeHolder(object.spec.owner) });
+  }
+  return null;
 }
 
 /** Whether the addresses that are kept, known from a copy that may lag behind, are the owner's now. Throws ApiAway. */

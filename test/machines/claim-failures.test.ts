@@ -1,5 +1,8 @@
 /** Claims of machines that cannot get an address: what they are told, and that nothing is final. */
 import { describe, expect, test } from "vitest";
+import { parseAddress } from "../../ipam/space/address.ts";
+import { allocationName } from "../../kube/object-names.ts";
+import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL } from "../harness/machines/cluster-api.ts";
 import { pause, until } from "../harness/wait.ts";
@@ -80,6 +83,24 @@ describe("a requested address", () => {
     await capi.untilReady("m0", "AllocationFailed");
     expect(await world.untilEvent(claim, "AllocationFailed")).toContain("10.0.0.7 is held by");
     await capi.deleteClaim("holder");
+    expect(await capi.fulfilled("m0")).toBe("10.0.0.7/24");
+    await world.settled();
+  });
+
+  test("that cools down while somebody's finalizer keeps its deleted allocation is told, and given when it is gone", async () => {
+    const { world, capi } = await beginLan();
+    await capi.claim("holder", "lan", addressIs("10.0.0.7"));
+    await capi.fulfilled("holder");
+    await capi.deleteClaim("holder");
+    const isCooling = async () =>
+      (await world.allocation("blue", "10.0.0.7/24"))?.status?.state === "Cooling";
+    await until(isCooling, "the release");
+    const path = `${ALLOCATIONS_PATH}/${allocationName("blue", parseAddress("10.0.0.7"))}`;
+    await world.cluster.api.patch(path, { metadata: { finalizers: ["somebody.test/else"] } });
+    await world.cluster.api.delete(path);
+    await capi.claim("m0", "lan", addressIs("10.0.0.7"));
+    expect((await capi.untilReady("m0", "AllocationFailed")).message).toContain("10.0.0.7");
+    await world.cluster.api.patch(path, { metadata: { finalizers: null } });
     expect(await capi.fulfilled("m0")).toBe("10.0.0.7/24");
     await world.settled();
   });

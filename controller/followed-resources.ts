@@ -21,6 +21,8 @@ export type FollowHooks<T extends Reflected> = Pick<
 > & {
   /** The first list must not come from the server's cache. */
   readonly quorum?: boolean;
+  /** Once its first list has succeeded or failed, the copy is no reason for doubt. */
+  readonly isDispensable?: boolean;
 };
 
 /** Reflectors of several resources, which are believed or doubted together. */
@@ -29,6 +31,8 @@ export class FollowedResources<Resource extends string> {
   readonly #log: FollowedLog;
   readonly #reflectors = new Map<Resource, Reflector<never>>();
   readonly #states = new Map<Resource, ReflectorState>();
+  /** Dispensable ones of which the server has told, or failed to. */
+  readonly #dispensable = new Set<Resource>();
 
   constructor(api: KubeApi, log: FollowedLog) {
     this.#api = api;
@@ -37,7 +41,7 @@ export class FollowedResources<Resource extends string> {
 
   /** Before `start`. */
   follow<T extends Reflected>(resource: Resource, path: string, hooks: FollowHooks<T>): FollowedCache<T> {
-    const { quorum = false, onState, project, ...rest } = hooks;
+    const { quorum = false, isDispensable = false, onState, project, ...rest } = hooks;
     let latest: T | null = null;
     const reflector = new Reflector<T>({
       api: this.#api,
@@ -46,6 +50,7 @@ export class FollowedResources<Resource extends string> {
       log: this.#log,
       onState: (state, problem) => {
         this.#states.set(resource, state);
+        if (isDispensable && state !== "listing") this.#dispensable.add(resource);
         onState?.(state, problem);
       },
       project: (object) => {
@@ -92,6 +97,7 @@ export class FollowedResources<Resource extends string> {
    */
   get doubt(): string | null {
     for (const [resource, reflector] of this.#reflectors) {
+      if (this.#dispensable.has(resource)) continue;
       if (!reflector.synced && !reflector.missing) return `the ${resource} are not listed yet`;
       if (this.#states.get(resource) === "away") return `the ${resource} cannot be followed: no contact`;
     }

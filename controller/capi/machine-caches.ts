@@ -82,6 +82,8 @@ export class MachineCaches {
     });
     this.metal3Pools = this.#followed.follow<Reflected>("ippools", METAL3_POOLS_PATH, {
       metadataOnly: true,
+      // Another provider's kind: where it cannot be read, what was last seen of it counts.
+      isDispensable: true,
       project: (object) => readMetadata(object, "IPPool"),
       onUpsert: (_, previous) => {
         if (previous === undefined) events.metal3Pool();

@@ -99,6 +99,8 @@ export interface AddressPoolFact {
 /** The facts about a namespace. */
 export interface NamespaceFact {
   readonly isEnding: boolean;
+  /** RFC 3339, in whole seconds of the API server's clock. */
+  readonly creationTimestamp: string;
 }
 
 /** The facts that decide about machines. Without the definition of its kind, nothing is known of an object. */

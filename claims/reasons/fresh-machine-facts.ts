@@ -98,6 +98,10 @@ export function freshMachineFacts({ api, machines, sharedReads }: FreshMachines,
 export function readNamespace(api: KubeApi, name: string): Promise<Found<NamespaceFact>> {
   return readFact(api, [objectPath(NAMESPACES_PATH, name)], (object) => {
     const metadata = isObject(object) && isObject(object.metadata) ? object.metadata : {};
-    return { isEnding: metadata.deletionTimestamp !== undefined && metadata.deletionTimestamp !== null };
+    const { deletionTimestamp, creationTimestamp } = metadata;
+    return {
+      isEnding: deletionTimestamp !== undefined && deletionTimestamp !== null,
+      creationTimestamp: typeof creationTimestamp === "string" ? creationTimestamp : "",
+    };
   });
 }

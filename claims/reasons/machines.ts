@@ -3,7 +3,8 @@ import { parseAddress } from "../../ipam/space/address.ts";
 import { allocationName, nameSameAddress } from "../../kube/object-names.ts";
 import type { AllocationOwner, IPAllocation } from "../../kube/objects.ts";
 import { isAddressPool } from "../../kube/views/machine-claim-view.ts";
-import type { AddressClaimFact, Found, MachineAddressFact, MachineFacts } from "./facts.ts";
+import { parseTime } from "../../platform/time.ts";
+import type { AddressClaimFact, Found, MachineAddressFact, MachineFacts, NamespaceFact } from "./facts.ts";
 import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
 
 /*
@@ -21,9 +22,9 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  *                     (it takes over what this one had)
  *   claim             gone; also where another one has     not paused, or none is named         release claim-gone
  *                     its name and certainly does not      paused                               keep    claim-moved
- *                     take over: its pool is none of       not there, its namespace is gone     release claim-gone
- *                     ours, or it has another address,     not there                            keep    cluster-gone *
- *                     or another pool, while the
+ *                     take over: its pool is none of       not there, its namespace is gone,    release claim-gone
+ *                     ours, or it has another address,     or younger than the allocation
+ *                     or another pool, while the           not there                            keep    cluster-gone *
  *                     IPAddress is still this one's
  *   IPAddressClaim,   a pool of the namespace still        any                                  keep    preallocated
  *   preallocated      lists claim and address
@@ -38,41 +39,44 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  * other released: withdraw cooling-still-told, where the claim is gone and an address of it would be released.
  */
 
+/** How far the clocks of the API server and of a controller may differ, ms. */
+const CLOCKS_DIFFER_MS_MAX = 60_000;
+
 const CLAIM_EXISTS = { kind: "keep", why: "claim-exists" } as const;
 
 /** Judges a Bound allocation of a machine. `address`: its own, canonical, without mask. */
 export function judgeMachines(
-  { metadata, spec }: IPAllocation,
+  allocation: IPAllocation,
   address: string,
   facts: MachineFacts,
   rules: Rules,
 ): Verdict {
-  const { owner, network } = spec;
+  const { owner, network } = allocation.spec;
   if (isPreallocation(owner)) return judgePreallocation({ owner, network, address }, facts, rules);
   const isData = owner.kind === "Metal3Data";
   const { namespace, name } = owner;
-  const held: Held = { owner, network, address, allocation: metadata.name };
+  const held: Held = { owner, network, address, allocation: allocation.metadata.name };
   const claim: Found<{ readonly uid: string }> = isData
     ? facts.machineData(namespace, name)
     : facts.addressClaim(namespace, name);
   if (claim.kind === "unknown") return UNKNOWN_KEPT;
-  if (claim.kind === "absent") return judgeGone({ owner, network }, facts, rules);
+  if (claim.kind === "absent") return judgeGone(allocation, facts, rules);
   if (isData) return CLAIM_EXISTS;
   const found = claim.it as AddressClaimFact;
   if (found.uid === owner.uid) return judgeLiving(held, found, facts, rules);
   const takesOver = isAddressPool(found.pool) && mayTakeOver(held, found, facts);
   if (takesOver === "unknown") return UNKNOWN_KEPT;
-  return takesOver ? CLAIM_EXISTS : judgeGone({ owner, network }, facts, rules);
+  return takesOver ? CLAIM_EXISTS : judgeGone(allocation, facts, rules);
 }
 
 /** Whether the IPAddress of a claim that is gone still tells of an address that was released. */
 export function isStillTold(
-  { metadata, spec }: IPAllocation,
+  allocation: IPAllocation,
   address: string,
   facts: MachineFacts,
   rules: Rules,
 ): boolean {
-  const { owner, network } = spec;
+  const { owner, network } = allocation.spec;
   if (owner.kind !== "IPAddressClaim" || isPreallocation(owner)) return false;
   const { namespace, name } = owner;
   if (facts.addressClaim(namespace, name).kind !== "absent") return false;
@@ -80,8 +84,8 @@ export function isStillTold(
   if (answer.kind !== "present") return false;
   const { claim, pool } = answer.it;
   if (claim !== name || !isAddressPool(pool)) return false;
-  if (!tells(answer.it, { owner, network, address, allocation: metadata.name })) return false;
-  return judgeGone({ owner, network }, facts, rules).kind === "release";
+  if (!tells(answer.it, { owner, network, address, allocation: allocation.metadata.name })) return false;
+  return judgeGone(allocation, facts, rules).kind === "release";
 }
 
 /** What a machine was told is in its IPAddress: an allocation beside it is one that lost a race. */
@@ -154,11 +158,8 @@ function mayUse(held: Held, claim: AddressClaimFact, facts: MachineFacts): boole
   return !isItsOwn || told === null || tells(answer.it, held);
 }
 
-function judgeGone(
-  { owner, network }: { readonly owner: AllocationOwner; readonly network: string },
-  facts: MachineFacts,
-  rules: Rules,
-): Verdict {
+function judgeGone(allocation: IPAllocation, facts: MachineFacts, rules: Rules): Verdict {
+  const { owner, network } = allocation.spec;
   const { namespace, cluster } = owner;
   const release = { kind: "release", why: "claim-gone", afterSeconds: rules.graceSeconds } as const;
   const moved = { kind: "keep", why: "claim-moved" } as const;
@@ -171,10 +172,21 @@ function judgeGone(
   if (wasPaused.it) return moved;
   const home = facts.namespace(namespace);
   if (home.kind === "unknown") return UNKNOWN_KEPT;
-  if (home.kind === "absent" || home.it.isEnding) return release;
+  if (home.kind === "absent" || home.it.isEnding || isYounger(home.it, allocation)) return release;
   if (rules.clusterGoneReleaseSeconds === 0) return { kind: "keep", why: "cluster-gone" };
   const afterSeconds = Math.max(rules.graceSeconds, rules.clusterGoneReleaseSeconds);
   return { kind: "release", why: "cluster-gone", afterSeconds };
+}
+
+/**
+ * Whether a namespace was created after its machine had the address: the machine's own one is gone. One that was
+ * restored from a backup is younger than what it records, and tells nothing.
+ */
+function isYounger({ creationTimestamp }: NamespaceFact, { metadata, status }: IPAllocation): boolean {
+  const createdMs = parseTime(metadata.creationTimestamp ?? "");
+  const sinceMs = parseTime(status?.since ?? "");
+  if (sinceMs < createdMs - CLOCKS_DIFFER_MS_MAX) return false;
+  return parseTime(creationTimestamp) > Math.max(createdMs, sinceMs);
 }
 
 /** Any pool counts, not only the one that made it: one that was created again takes it over by its name. */

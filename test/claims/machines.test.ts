@@ -85,8 +85,9 @@ const PAUSED = present({ paused: true });
 const GOES_ON = present({ paused: false });
 const YES = present(true);
 const NO = present(false);
-const HOME = present({ isEnding: false });
-const ENDING = present({ isEnding: true });
+const HOME = present({ isEnding: false, creationTimestamp: "2025-12-31T00:00:00Z" });
+const ENDING = present({ isEnding: true, creationTimestamp: "2025-12-31T00:00:00Z" });
+const AGAIN = present({ isEnding: false, creationTimestamp: "2026-01-01T00:00:01Z" });
 const lists = (network: string, address: string): Found<readonly AddressPoolFact[]> =>
   present([{ network, preallocated: (name) => (name === "m0-blue" ? address : null) }]);
 
@@ -313,6 +314,18 @@ const CASES: readonly (readonly [
     "release claim-gone after 30",
   ],
   [
+    "the namespace is gone, and another one has its name",
+    OWNER,
+    { claim: ABSENT, cluster: ABSENT, wasPaused: NO, namespace: AGAIN },
+    "release claim-gone after 30",
+  ],
+  [
+    "the same, of a Cluster that was paused",
+    OWNER,
+    { claim: ABSENT, cluster: ABSENT, wasPaused: YES, namespace: AGAIN },
+    "keep claim-moved",
+  ],
+  [
     "of the namespace nothing is known",
     OWNER,
     { claim: ABSENT, cluster: ABSENT, wasPaused: NO },
@@ -353,6 +366,21 @@ for (const [reason, owner, known, verdict, clusterGoneReleaseSeconds = 0] of CAS
     expect(said(judgeWith(owner, known, clusterGoneReleaseSeconds))).toBe(verdict);
   });
 }
+
+test.each([
+  ["was restored from a backup before its namespace", "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"],
+  ["passed to a claim of the new namespace", "2026-02-01T00:00:02Z", "2026-01-01T00:00:00Z"],
+])("an allocation that %s is not older than the namespace", (_what, since, creationTimestamp) => {
+  const bound = allocation(OWNER);
+  const object = {
+    ...bound,
+    metadata: { ...bound.metadata, creationTimestamp },
+    status: { ...bound.status, since },
+  } as IPAllocation;
+  const namespace = present({ isEnding: false, creationTimestamp: "2026-02-01T00:00:01Z" });
+  const facts = factsOf({ claim: ABSENT, cluster: ABSENT, wasPaused: NO, namespace });
+  expect(said(judge({ object, address: soundAddress(object) }, facts, RULES))).toBe("keep cluster-gone");
+});
 
 test.each<readonly [string, AllocationOwner, KnownMachines, string]>([
   [
@@ -412,7 +440,7 @@ test("a machine's address is released on certain facts only, and never while its
         other: found("c1", "c9"),
         cluster: found({ paused: true }, { paused: false }),
         wasPaused: found(true, false),
-        namespace: found({ isEnding: true }, { isEnding: false }),
+        namespace: fc.constantFrom<Found<NamespaceFact>>(ABSENT, UNKNOWN, ENDING, HOME, AGAIN),
         pools: fc.constantFrom(UNKNOWN, present([]), lists("blue", "10.0.0.5")),
       }),
       fc.constantFrom(0, 60),
@@ -450,7 +478,9 @@ function judgeWith(owner: AllocationOwner, known: KnownMachines, clusterGoneRele
 
 function allocation(owner: AllocationOwner): IPAllocation {
   const one = parseInterfaceAddress("10.0.0.5/24");
-  return newAllocation("blue", one, { owner, attachment: null }, "2026-01-01T00:00:00Z") as IPAllocation;
+  const time = "2026-01-01T00:00:00Z";
+  const { metadata, ...rest } = newAllocation("blue", one, { owner, attachment: null }, time);
+  return { ...rest, metadata: { ...metadata, creationTimestamp: time } } as IPAllocation;
 }
 
 function noting(facts: Facts, unknown: (what: string) => void): Facts {

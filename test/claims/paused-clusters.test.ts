@@ -160,7 +160,7 @@ test("a namespace is read once it is asked for, again in each pass, and forgotte
   });
   expect([namespaces.of("shop"), namespaces.of("gone")]).toEqual([{ kind: "unknown" }, { kind: "unknown" }]);
   await namespaces.runPass(signal);
-  expect(namespaces.of("shop")).toEqual({ kind: "present", it: { isEnding: false } });
+  expect(namespaces.of("shop")).toMatchObject({ kind: "present", it: { isEnding: false } });
   expect(namespaces.of("gone")).toEqual({ kind: "absent" });
   api.remove("/api/v1/namespaces/shop");
   // However many passes come between two questions.

@@ -9,7 +9,14 @@ import { BoundedMap } from "../../platform/bounded-map.ts";
 import { eventObject, PARTS, secretName } from "./data-bodies.ts";
 import { type DataInputs, type Gathered, gatherInputs, type Unrendered } from "./data-inputs.ts";
 import type { DataPools } from "./data-pools.ts";
-import { type DataStatus, failed, type Held, type Progress, waiting } from "./data-status.ts";
+import {
+  type DataStatus,
+  failed,
+  type Held,
+  hasInvalidInputs,
+  type Progress,
+  waiting,
+} from "./data-status.ts";
 import type { DataWorld } from "./data-world.ts";
 import type { SecretTurns } from "./secret-turns.ts";
 import type { Secrets, SecretText } from "./secrets.ts";
@@ -28,6 +35,8 @@ export interface DataRenderingOptions {
 /** Editions of templates that were reported. */
 const REPORTED_MAX = 1_000;
 
+const SERVED_BY_METADATA = { kind: "ready", reason: "ServedByMetadata", templateHash: "" } as const;
+
 /** Renders data objects into their Secrets, and says in each object's status how far that is. */
 export class DataRendering {
   readonly #options: DataRenderingOptions;
@@ -43,13 +52,25 @@ export class DataRendering {
   async settle(data: MachineDataView): Promise<boolean> {
     if (data.deletionTimestamp !== null) return true;
     const made = this.#madeOf.get(data.uid);
-    if (data.ready && (made === undefined || made === data.generation)) {
+    const isMade = (made === undefined || made === data.generation) && !hasInvalidInputs(data);
+    const isEdited = data.ready && this.#reportEdited(data);
+    if (data.ready && (isMade || isEdited)) {
       this.#madeOf.set(data.uid, data.generation);
-      this.#reportEdited(data);
       return true;
     }
-    const progress = await this.#render(data);
-    if (progress === "paused") return false;
+    const gathered = gatherInputs(this.#options.world, data);
+    const texts = await this.#texts(data, gathered);
+    if ("kind" in texts) {
+      if (texts.kind === "paused") return false;
+      return this.#tell(data, texts.kind === "vm" ? SERVED_BY_METADATA : texts);
+    }
+    const { templateHash } = gathered as DataInputs;
+    const begun = await this.#begin(data, texts, templateHash);
+    return begun !== null && this.#tell(begun, await this.#make(begun, texts, templateHash));
+  }
+
+  /** Returns whether nothing is left to do until something changes. */
+  async #tell(data: MachineDataView, progress: Progress): Promise<boolean> {
     if (progress.kind === "ready") this.#madeOf.set(data.uid, data.generation);
     // Secrets that were made stay, whatever becomes of their inputs.
     if (data.ready && progress.kind === "waiting") return false;
@@ -76,17 +97,21 @@ export class DataRendering {
     this.#madeOf.delete(uid);
   }
 
-  async #render(data: MachineDataView): Promise<Progress | "paused"> {
-    const gathered = gatherInputs(this.#options.world, data);
-    const texts = await this.#texts(data, gathered);
-    if ("kind" in texts) {
-      if (texts.kind === "vm") return { kind: "ready", reason: "ServedByMetadata", templateHash: "" };
-      return texts.kind === "paused" ? "paused" : texts;
-    }
+  /** What a controller that ended between two Secrets has begun goes on with the same edition, or not at all. */
+  async #begin(data: MachineDataView, texts: readonly SecretText[], templateHash: string) {
+    if (data.templateHash !== "" || texts.length === 0) return data;
+    return this.#options.status.beginEdition(data, templateHash);
+  }
+
+  async #make(data: MachineDataView, texts: readonly SecretText[], templateHash: string): Promise<Progress> {
+    if (data.templateHash !== "" && data.templateHash !== templateHash)
+      return failed(
+        "TemplateEdited",
+        `Metal3DataTemplate ${data.namespace}/${data.template.name} was edited while the Secrets were made: delete this object, and it comes again with those of the new edition`,
+      );
     const ensured = await this.#options.secrets.ensure(data, texts);
     if ("message" in ensured) return ensured;
     if (ensured.kind === "found") this.#options.turns.noteFound(data.key);
-    const { templateHash } = gathered as DataInputs;
     return { kind: "ready", reason: "SecretsRendered", templateHash };
   }
 

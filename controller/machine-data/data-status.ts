@@ -5,12 +5,19 @@ import { DATA_CLAIMS_PATH, ERROR_CHARS_MAX, MACHINE_DATAS_PATH } from "../../kub
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { ConditionView } from "../../kube/views/conditions.ts";
-import type { DataClaimView, MachineDataView } from "../../kube/views/machine-data-view.ts";
+import {
+  type DataClaimView,
+  type MachineDataView,
+  projectMachineData,
+} from "../../kube/views/machine-data-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
 
 /** How far an object has come. `reason` is a word in CamelCase; `message` is for people. */
 export type Progress = Ready | Held;
+
+/** Of a data object that is ready, and whose inputs were changed to what cannot be rendered: its Secrets stay. */
+const INPUTS_VALID = "InputsValid";
 
 interface Ready {
   readonly kind: "ready";
@@ -34,6 +41,11 @@ export function failed(reason: string, message: string): Held {
   return { kind: "failed", reason, message };
 }
 
+/** Whether a ready data object shows that something is wrong with its inputs. */
+export function hasInvalidInputs({ conditions }: MachineDataView): boolean {
+  return conditions.some(({ type, status }) => type === INPUTS_VALID && status === "False");
+}
+
 /** Writes statuses of the data kinds, each only when it changes. Throws ApiAway. */
 export class DataStatus {
   readonly #api: KubeApi;
@@ -44,8 +56,23 @@ export class DataStatus {
     this.#log = log;
   }
 
+  /**
+   * Writes down which edition of its template a data object is rendered from, before the first of its Secrets is made.
+   * Returns the object as it is then; null: it was changed meanwhile, or the write was refused.
+   */
+  async beginEdition(data: MachineDataView, templateHash: string): Promise<MachineDataView | null> {
+    const { namespace, name, resourceVersion } = data;
+    const path = namespacedPath(MACHINE_DATAS_PATH, namespace, name);
+    const body = { metadata: { resourceVersion }, status: { templateHash } };
+    const written = await new ObjectClient(this.#api).patchStatus(path, body);
+    return written.kind === "done" ? projectMachineData(written.object) : null;
+  }
+
+  /** A ready object stays ready: what is wrong with its inputs now is a condition. */
   async writeData(data: MachineDataView, progress: Progress): Promise<void> {
-    const conditions = this.readyConditions(data.conditions, progress);
+    if (data.ready && progress.kind === "failed") return this.#writeInvalid(data, progress);
+    const known = data.conditions.filter(({ type }) => type !== INPUTS_VALID);
+    const conditions = this.readyConditions(known, progress);
     const ready = progress.kind === "ready";
     const errorMessage = messageOf(progress);
     const templateHash = progress.kind === "ready" ? progress.templateHash : data.templateHash;
@@ -62,6 +89,13 @@ export class DataStatus {
       templateHash: templateHash || null,
       conditions,
     });
+  }
+
+  async #writeInvalid(data: MachineDataView, { reason, message }: Held): Promise<void> {
+    const condition = { type: INPUTS_VALID, status: "False", reason, message } as const;
+    const conditions = this.conditions(data.conditions, condition);
+    if (isDeepStrictEqual(conditions, data.conditions)) return;
+    await this.write(MACHINE_DATAS_PATH, data, { conditions });
   }
 
   /** Of a claim that has no data object yet; null: it has one. */

@@ -66,7 +66,13 @@ export class HostReferences {
     if (host === undefined)
       return notTold("HostNotFound", `BareMetalHost ${machine.namespace}/${machine.host} does not exist`);
     const wanted = PARTS.flatMap((part) => (secrets[part] ? [[part, secrets[part].name] as const] : []));
-    const other = wanted.find(([part, name]) => host[part] !== null && !isNamed(host, part, name));
+    const former = readMark(host.mark);
+    // Names of machines are unique: what a machine of this name was given is this one's to replace.
+    const own = former?.machine === machine.name ? former : null;
+    const outdated = PARTS.filter((part) => isMarked(host, own, part) && secrets[part]?.name !== own?.[part]);
+    const other = wanted.find(
+      ([part, name]) => host[part] !== null && !isNamed(host, part, name) && !outdated.includes(part),
+    );
     if (other !== undefined) {
       const [part, name] = other;
       const message = `spec.${part} of BareMetalHost ${host.key} names Secret ${host[part]?.name}, and not ${name}: it is left as it is; clear it to have it set`;
@@ -78,12 +84,15 @@ export class HostReferences {
       reason: "HostNamesSecrets",
       message: "",
     } as const;
-    const missing = wanted.filter(([part]) => host[part] === null);
-    if (missing.length === 0) return told;
+    const missing = wanted.filter(([part, name]) => !isNamed(host, part, name));
+    const extra = outdated.filter((part) => secrets[part] === undefined);
+    const isMarkDue = own !== null && own.uid !== machine.uid;
+    if (missing.length === 0 && extra.length === 0 && !isMarkDue) return told;
     const mark: Mark = { machine: machine.name, uid: machine.uid, ...Object.fromEntries(wanted) };
     const { namespace } = machine;
     const refused = await this.#patch(host, [
       ...missing.map(([part, name]) => ({ op: "add", path: `/spec/${part}`, value: { name, namespace } })),
+      ...extra.map((part) => ({ op: "remove", path: `/spec/${part}` })),
       ...markOperations(host, JSON.stringify(mark)),
     ]);
     if (refused === null) return told;
@@ -105,7 +114,7 @@ export class HostReferences {
       const mark = readMark(host.mark);
       if (mark === null) continue;
       const machine = metal3Machines.items.get(`${host.namespace}/${mark.machine}`);
-      if (machine?.uid === mark.uid && machine.host === host.name) continue;
+      if (machine !== undefined && keeps(machine, host, mark)) continue;
       const problem = machine === undefined ? world.clusterProblem(host) : world.clusterProblem(machine);
       if (problem === null && this.#left.see(`${host.uid} ${host.mark}`)) due.push({ host, mark });
     }
@@ -127,11 +136,8 @@ export class HostReferences {
     const { path } = this.#options.world.caches.metal3Machines;
     const machine = await this.#objects.get(namespacedPath(path, host.namespace, mark.machine));
     if (machine.kind !== "present" && machine.kind !== "absent") return null;
-    if (machine.kind === "present" && machine.object.metadata.uid === mark.uid) {
-      const named = projectMetal3Machine(machine.object).host;
-      if (named === host.name) return null;
-    }
-    const own = PARTS.filter((part) => mark[part] !== undefined && isNamed(host, part, mark[part]));
+    if (machine.kind === "present" && keeps(projectMetal3Machine(machine.object), host, mark)) return null;
+    const own = PARTS.filter((part) => isMarked(host, mark, part));
     const refused = await this.#patch(host, [
       ...own.map((part) => ({ op: "remove", path: `/spec/${part}` })),
       { op: "remove", path: `/metadata/annotations/${pointer(HOST_MARK_ANNOTATION)}` },
@@ -173,6 +179,19 @@ export class HostReferences {
 function isNamed(host: HostView, part: Part, name: string): boolean {
   const reference = host[part];
   return reference?.name === name && (reference.namespace === "" || reference.namespace === host.namespace);
+}
+
+/** Whether the host names in this part what the mark says that it was told. */
+function isMarked(host: HostView, mark: Mark | null, part: Part): boolean {
+  const name = mark?.[part];
+  return name !== undefined && isNamed(host, part, name);
+}
+
+/** Whether the machine that a mark names has the host still: itself, or one of its name that is told soon. */
+function keeps(machine: Metal3MachineView, host: HostView, mark: Mark): boolean {
+  if (machine.host !== host.name) return false;
+  const { uid, dataTemplate, metaData, networkData } = machine;
+  return uid === mark.uid || dataTemplate !== null || metaData !== null || networkData !== null;
 }
 
 function markOperations(host: HostView, value: string): JsonObject[] {

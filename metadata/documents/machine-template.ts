@@ -14,7 +14,7 @@ import { readTemplate } from "./machine/read-template.ts";
 import { machineServices } from "./machine/services.ts";
 import type { MachineTemplateSpec, TemplateNetworkData } from "./machine/template.ts";
 import { TemplateProblem } from "./machine/template-problem.ts";
-import { type YamlValue, yamlMapping } from "./machine/yaml-text.ts";
+import { TextTooLong, type YamlValue, yamlMapping } from "./machine/yaml-text.ts";
 
 /** `links`, `networks` and `services` as network_data.json has them, ready for JSON. */
 export type NetworkDocument = Readonly<Record<string, YamlValue>>;
@@ -133,11 +133,15 @@ function machineNetworkData(template: TemplateNetworkData, inputs: TemplateInput
 
 function documentText(name: string, values: Readonly<Record<string, YamlValue>> | null): string | null {
   if (values === null) return null;
-  const text = yamlMapping(values);
-  const bytes = Buffer.byteLength(text);
-  if (bytes <= DOCUMENT_BYTES_MAX) return text;
+  try {
+    const text = yamlMapping(values, DOCUMENT_BYTES_MAX);
+    if (Buffer.byteLength(text) <= DOCUMENT_BYTES_MAX) return text;
+  } catch (error) {
+    // Every character has a byte or more.
+    if (!(error instanceof TextTooLong)) throw error;
+  }
   throw new TemplateProblem(
-    `${name} has ${bytes} bytes, and a Secret holds ${DOCUMENT_BYTES_MAX}: shorten the template, or the labels and annotations it names`,
+    `${name} has more than the ${DOCUMENT_BYTES_MAX} bytes that a Secret holds: shorten the template, or the labels and annotations it names`,
   );
 }
 

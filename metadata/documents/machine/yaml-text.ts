@@ -22,12 +22,25 @@ const UTF8_BYTES_MAX = 3;
 /**
  * A mapping as YAML 1.1, in the bytes that Go's libraries (sigs.k8s.io/yaml) write: keys in the order of `compareKeys`,
  * sequences not indented below their key. Where those would be misread by another reader of YAML 1.1 or 1.2, text is in
- * double quotes. Ends with a line break. An unpaired surrogate becomes U+FFFD.
+ * double quotes. Ends with a line break. An unpaired surrogate becomes U+FFFD. Throws TextTooLong where it would have more
+ * than `charsMax` UTF-16 code units, before much more than those is written.
  */
-export function yamlMapping(mapping: Readonly<Record<string, YamlValue>>): string {
-  const writer = new YamlWriter();
+export function yamlMapping(
+  mapping: Readonly<Record<string, YamlValue>>,
+  charsMax = Number.POSITIVE_INFINITY,
+): string {
+  if (charsIn(mapping) > charsMax) throw new TextTooLong(charsMax);
+  const writer = new YamlWriter(charsMax);
   writer.node(mapping, { indent: -1, isMappingValue: false });
   return writer.finish();
+}
+
+export class TextTooLong extends Error {
+  override readonly name = "TextTooLong";
+
+  constructor(charsMax: number) {
+    super(`the text has more than ${charsMax} characters`);
+  }
 }
 
 interface Place {
@@ -38,12 +51,17 @@ interface Place {
 
 /** The state that decides where a space or a line break is due: libyaml's emitter, of it what block style needs. */
 class YamlWriter {
+  readonly #charsMax: number;
   #text = "";
   #column = 0;
   /** Was the last character a space, or its equivalent? */
   #whitespace = true;
   /** Has the line nothing but indentation and indicators yet? */
   #indention = true;
+
+  constructor(charsMax: number) {
+    this.#charsMax = charsMax;
+  }
 
   node(value: YamlValue, place: Place): void {
     if (typeof value === "string") this.#string(value, { indent: place.indent + INDENT, isKey: false });
@@ -171,6 +189,7 @@ class YamlWriter {
 
   /** Without characters beyond U+FFFF: those are escaped, so that columns are UTF-16 code units. */
   #put(text: string): void {
+    if (this.#text.length > this.#charsMax) throw new TextTooLong(this.#charsMax);
     this.#text += text;
     this.#column += text.length;
   }
@@ -179,6 +198,16 @@ class YamlWriter {
     this.#text += "\n";
     this.#column = 0;
   }
+}
+
+/** Of all texts in a value, which is less than what is written of it. */
+function charsIn(value: YamlValue): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.entries(value).reduce(
+    (sum, [key, one]) => sum + (Array.isArray(value) ? 0 : key.length) + charsIn(one as YamlValue),
+    0,
+  );
 }
 
 function deeper(indent: number): number {

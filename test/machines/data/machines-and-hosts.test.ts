@@ -143,6 +143,86 @@ describe("a host", () => {
   });
 });
 
+describe("what a host was told is replaced", () => {
+  const hostWrites = () =>
+    here.api.writes
+      .filter(({ path }) => path.includes("baremetalhosts"))
+      .map(({ body }: Any) => body.filter(({ op }: Any) => op !== "test").map(({ path }: Any) => path));
+
+  test("when the machine names another Secret of its own, or none any more", async () => {
+    here.start();
+    here.template("u", { metaData: {} });
+    here.host("m");
+    here.machine("m", { template: "u", spec: { metaData: { name: "mine" }, networkData: { name: "ours" } } });
+    await here.settle();
+    expect(here.readHost("m").spec).toMatchObject({
+      metaData: { name: "mine" },
+      networkData: { name: "ours" },
+    });
+    here.change(PATHS.machines, "m", ({ spec }) => {
+      delete spec.metaData;
+      delete spec.networkData;
+    });
+    await here.settle();
+    expect(here.readHost("m").spec.metaData).toEqual({ name: "m-metadata", namespace: "shop" });
+    expect(here.readHost("m").spec.networkData).toBeUndefined();
+    expect(referenced("m")).toMatchObject({ status: "True" });
+  });
+
+  test("but not what somebody wrote there by hand since", async () => {
+    here.start();
+    here.host("m");
+    here.machine("m", { spec: { metaData: { name: "mine" } } });
+    await here.settle();
+    here.change(PATHS.hosts, "m", ({ spec }) => {
+      spec.metaData = { name: "by-hand", namespace: "shop" };
+    });
+    here.change(PATHS.machines, "m", ({ spec }) => {
+      delete spec.metaData;
+    });
+    await here.settle();
+    expect(here.readHost("m").spec.metaData).toEqual({ name: "by-hand", namespace: "shop" });
+    expect(referenced("m")).toMatchObject({ status: "False", reason: "HostNamesOtherSecret" });
+  });
+
+  test("by its mark alone where a machine comes again under its name: the references stay all the time", async () => {
+    here.start({ graceSeconds: 5 });
+    here.host("m");
+    here.machine("m");
+    await here.settle();
+    for (const [collection, name] of [
+      [PATHS.machines, "m"],
+      [PATHS.claims, "m"],
+      [PATHS.datas, "t-0"],
+      [PATHS.secrets, "m-metadata"],
+      [PATHS.secrets, "m-networkdata"],
+    ] as const)
+      here.remove(collection, name);
+    const before = hostWrites().length;
+    const { metadata } = here.machine("m");
+    await here.settle(60_000);
+    expect(hostWrites().slice(before)).toEqual([
+      ["/metadata/annotations/metadata.holdfast.dev~1machine-data"],
+    ]);
+    // And are taken back once that one is gone too.
+    expect(JSON.stringify(here.readHost("m").metadata.annotations)).toContain(metadata.uid);
+    here.remove(PATHS.machines, "m");
+    await here.settle();
+    expect(here.readHost("m").spec.metaData).toBeUndefined();
+  });
+
+  test("by nothing where the machine of the name wants no data", async () => {
+    here.start({ graceSeconds: 5 });
+    here.host("m");
+    here.machine("m");
+    await here.settle();
+    here.remove(PATHS.machines, "m");
+    here.machine("m", { template: null });
+    await here.settle();
+    expect(here.readHost("m").spec.metaData).toBeUndefined();
+  });
+});
+
 test("a machine of v1beta1 has its conditions in the form of that version", async () => {
   const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
   here.editDefinition("metal3machines", ({ spec }) => {

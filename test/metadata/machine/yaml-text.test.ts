@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { compareKeys } from "../../../metadata/documents/machine/yaml-key-order.ts";
-import { type YamlValue, yamlMapping } from "../../../metadata/documents/machine/yaml-text.ts";
+import { TextTooLong, type YamlValue, yamlMapping } from "../../../metadata/documents/machine/yaml-text.ts";
 import { readYaml, whyNoCloudInit } from "../cloud-init/cloud-init.ts";
 import { anyText, anyValue } from "./arbitraries.ts";
 
@@ -90,4 +90,23 @@ test.skipIf(whyNoCloudInit() !== null)("PyYAML, which guests have, reads back ev
   for (const [at, value] of values.entries()) {
     expect(read[at], yamlMapping(value)).toEqual(value);
   }
+});
+
+test("a text that becomes too long is not written to its end", () => {
+  const ITEMS = 50_000;
+  let reads = 0;
+  const items = new Proxy(
+    Array.from({ length: ITEMS }, () => ""),
+    {
+      get(target, key) {
+        if (typeof key === "string" && /^\d+$/.test(key)) reads += 1;
+        return Reflect.get(target, key);
+      },
+    },
+  );
+  expect(() => yamlMapping({ items }, 10_000)).toThrow(TextTooLong);
+  // Each is read once to be counted.
+  expect(reads).toBeLessThan(ITEMS + 10_000);
+  expect(() => yamlMapping({ a: "x".repeat(5_000), b: "x".repeat(5_000) }, 10_000)).toThrow(TextTooLong);
+  expect(yamlMapping({ a: "x".repeat(9_000) }, 10_000)).toHaveLength(9_004);
 });

@@ -20,6 +20,8 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  *                     another address, Bound to the claim  paused, or not there                 keep    claim-exists
  *   claim             another one has its name             any                                  keep    claim-exists
  *                     (it takes over what this one had)
+ *   Metal3Data        another one has its name, and its    as where it is gone
+ *                     address of the pool by a claim
  *   claim             gone; also where another one has     not paused, or none is named         release claim-gone
  *                     its name and certainly does not      paused                               keep    claim-moved
  *                     take over: its pool is none of       not there, its namespace is gone,    release claim-gone
@@ -57,7 +59,7 @@ export function judgeMachines(
   const { namespace, name } = owner;
   const held: Held = { owner, network, address, allocation: allocation.metadata.name };
   const claim: Found<{ readonly uid: string }> = isData
-    ? facts.machineData(namespace, name)
+    ? dataOf(owner, facts)
     : facts.addressClaim(namespace, name);
   if (claim.kind === "unknown") return UNKNOWN_KEPT;
   if (claim.kind === "absent") return judgeGone(allocation, facts, rules);
@@ -67,6 +69,18 @@ export function judgeMachines(
   const takesOver = isAddressPool(found.pool) && mayTakeOver(held, found, facts);
   if (takesOver === "unknown") return UNKNOWN_KEPT;
   return takesOver ? CLAIM_EXISTS : judgeGone(allocation, facts, rules);
+}
+
+/** The data object that an address is for: another one of the name takes it over, unless an IPAddressClaim has given it one. */
+function dataOf(
+  { namespace, name, uid, interface: pool }: AllocationOwner,
+  facts: MachineFacts,
+): Found<{ readonly uid: string }> {
+  const data = facts.machineData(namespace, name);
+  if (data.kind !== "present" || data.it.uid === uid) return data;
+  const claim = `${name}-${pool}`;
+  const answer = facts.machineAddress(namespace, claim);
+  return answer.kind === "present" && answer.it.claim === claim ? { kind: "absent" } : data;
 }
 
 /** Whether the IPAddress of a claim that is gone still tells of an address that was released. */

@@ -1,6 +1,7 @@
 import { describeOwner, isMachine, isPreallocation, knownKindOf, type Owner } from "../../ipam/owner.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import { refusedBy } from "../../kube/answers.ts";
 import { METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
@@ -90,7 +91,10 @@ function isClaimed(owner: Owner): boolean {
   return owner.kind === "claim" || (isMachine(owner.kind) && !isPreallocation(owner));
 }
 
-/** Of a machine, an object of its name is enough: it takes over what its predecessor had. */
+/**
+ * Of a machine, an object of its name is enough: it takes over what its predecessor had. Throws API_REFUSED where it may
+ * not be read.
+ */
 async function claimExists(
   api: Pick<KubeApi, "send" | "clock">,
   owner: Owner,
@@ -100,6 +104,12 @@ async function claimExists(
     const read = await new ObjectClient(api).get(path, deadlineMs);
     if (read.kind === "absent") return false;
     if (read.kind === "present") return isMachine(owner.kind) || read.object.metadata.uid === owner.uid;
+    // A node's rights end here: its daemon cannot tell whether anybody uses the address.
+    if (read.kind === "refused" && isMachine(owner.kind))
+      throw refusedBy(
+        read.answer,
+        `read ${describeOwner(owner)}, which takes an administrator's --kubeconfig FILE`,
+      );
     if (read.kind === "refused") return true;
   }
   // A claim that may not be read, or whose definition is missing now, may exist.

@@ -5,6 +5,7 @@ import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
 import { preallocationUid } from "../../ipam/owner.ts";
+import { RefusalError } from "../../ipam/refusals.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import {
@@ -52,8 +53,13 @@ type Release = (force: boolean) => Promise<string>;
 
 const byDaemon: Release = async (force) => {
   const store = clusterStore({ folder, api, context: { node: "n1" } });
-  const outcome = await store.release({ network: "blue", address: parseAddress(ADDRESS), force });
-  return outcome.kind === "released" ? "released" : `${outcome.refusal.code}: ${outcome.refusal.message}`;
+  try {
+    const outcome = await store.release({ network: "blue", address: parseAddress(ADDRESS), force });
+    return outcome.kind === "released" ? "released" : `${outcome.refusal.code}: ${outcome.refusal.message}`;
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+    return `${error.refusal.code}: ${error.refusal.message}`;
+  }
 };
 
 const byCommandLine: Release = async (force) => {
@@ -155,6 +161,18 @@ describe.each([
       api.missing.add("/apis/ipam.cluster.x-k8s.io/");
       expect(await release(true)).toBe(HELD);
       expect(state()).toBe("Bound");
+    });
+
+    test("is refused, with what to do, by one who may not read its claim", async () => {
+      const send = api.send.bind(api);
+      api.send = async (request) =>
+        request.path.includes("/ipaddressclaims/")
+          ? { status: 403, body: { message: "ipaddressclaims is forbidden" }, serverMs: null }
+          : send(request);
+      expect(await release(true)).toMatch(
+        /^API_REFUSED: .* machine claim shop\/m0, .*--kubeconfig.*forbidden/,
+      );
+      expect([state(), told()]).toEqual(["Bound", ADDRESS]);
     });
 
     test("is done when its claim is gone, and takes its IPAddress along", async () => {

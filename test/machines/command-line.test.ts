@@ -133,7 +133,8 @@ test("a machine's address has no identity at a daemon, and its daemon releases n
     "--force",
   ]);
   expect(code).toBe(1);
-  expect(stderr).toContain(`is in use by machine claim ${NAMESPACE}/nodes-0-blue`);
+  expect(stderr).toContain(`refuses to read machine claim ${NAMESPACE}/nodes-0-blue`);
+  expect(stderr).toContain("--kubeconfig");
 });
 
 test("who tells where the owners end that cannot be followed", async () => {

@@ -255,10 +255,18 @@ export class Controller {
     const { metricsAddress } = this.#settings;
     this.#log.info({ ...metricsAddress, identity: this.#identity }, "listening");
     this.#watched.start();
-    this.#machines.start();
-    this.#machineData?.start();
     this.#udnConditions.start();
     for (const task of Object.values(this.#tasks)) task.start();
+    void this.#startMachines();
+  }
+
+  /** After everything else: the lists of ten thousand machines would keep those of pods waiting. */
+  async #startMachines(): Promise<void> {
+    await this.#watched.listed();
+    if (this.#stopping) return;
+    this.#machines.start();
+    await this.#machines.caches.listed();
+    if (!this.#stopping) this.#machineData?.start();
   }
 
   /** Ends within three seconds, whatever the API server does. */

@@ -82,6 +82,12 @@ export class FollowedResources<Resource extends string> {
     for (const reflector of this.#reflectors.values()) reflector.start();
   }
 
+  /** Resolves once every resource that is not dispensable is listed, or has no definition; or with `stop`. */
+  async listed(): Promise<void> {
+    const needed = [...this.#reflectors].filter(([resource]) => !this.#dispensable.has(resource));
+    await Promise.all(needed.map(([, reflector]) => reflector.waitSynced()));
+  }
+
   /** The server may have another state than before: everything is listed again. */
   relist(): void {
     for (const reflector of this.#reflectors.values()) reflector.relist();

@@ -151,6 +151,11 @@ export class Watched implements Omit<Caches, "machines"> {
     this.#followed.relist();
   }
 
+  /** Resolves once everything is listed, or with `stop`. */
+  listed(): Promise<void> {
+    return this.#followed.listed();
+  }
+
   stop(): Promise<void> {
     return this.#followed.stop();
   }

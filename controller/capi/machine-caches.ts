@@ -100,6 +100,11 @@ export class MachineCaches {
     this.#followed.relist();
   }
 
+  /** Resolves once everything that is needed is listed, or with `stop`. */
+  listed(): Promise<void> {
+    return this.#followed.listed();
+  }
+
   stop(): Promise<void> {
     return this.#followed.stop();
   }

@@ -6,6 +6,7 @@ import {
   renderMachineTemplate,
 } from "../../metadata/documents/machine-template.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
+import type { Clock } from "../../platform/time.ts";
 import { eventObject, PARTS, secretName } from "./data-bodies.ts";
 import { type DataInputs, type Gathered, gatherInputs, type Unrendered } from "./data-inputs.ts";
 import type { DataPools } from "./data-pools.ts";
@@ -23,6 +24,7 @@ import type { Secrets, SecretText } from "./secrets.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 export interface DataRenderingOptions {
+  readonly clock: Pick<Clock, "monotonicMs">;
   readonly world: DataWorld;
   readonly pools: DataPools;
   readonly secrets: Secrets;
@@ -35,6 +37,10 @@ export interface DataRenderingOptions {
 /** Editions of templates that were reported. */
 const REPORTED_MAX = 1_000;
 
+/** How often Secrets of a data object that cannot be rendered yet are looked for, ms: they seldom come from elsewhere. */
+const SEARCH_INTERVAL_MS = 300_000;
+const FOUND_WITHOUT = ["WaitingForHost", "WaitingForMachine"];
+const FOUND = { kind: "ready", reason: "SecretsFound", templateHash: "" } as const;
 const SERVED_BY_METADATA = { kind: "ready", reason: "ServedByMetadata", templateHash: "" } as const;
 
 /** Renders data objects into their Secrets, and says in each object's status how far that is. */
@@ -42,6 +48,8 @@ export class DataRendering {
   readonly #options: DataRenderingOptions;
   /** By UID: the generation of a data object whose Secrets were made. Those of before this process are made in turn. */
   readonly #madeOf = new Map<string, number>();
+  /** By UID: when Secrets of a data object that waits are looked for again. */
+  readonly #searchAgainMs = new Map<string, number>();
   readonly #reported = new BoundedMap<string, true>(REPORTED_MAX);
 
   constructor(options: DataRenderingOptions) {
@@ -62,6 +70,7 @@ export class DataRendering {
     const texts = await this.#texts(data, gathered);
     if ("kind" in texts) {
       if (texts.kind === "paused") return false;
+      if (texts.kind === "waiting" && (await this.#isFound(data, texts))) return this.#tell(data, FOUND);
       return this.#tell(data, texts.kind === "vm" ? SERVED_BY_METADATA : texts);
     }
     const { templateHash } = gathered as DataInputs;
@@ -94,7 +103,24 @@ export class DataRendering {
   }
 
   forget(uid: string): void {
+    this.#searchAgainMs.delete(uid);
     this.#madeOf.delete(uid);
+  }
+
+  /** What waits for a host or a Machine is ready without them where all its Secrets are there, as upstream sees it. */
+  async #isFound(data: MachineDataView, { reason }: Held): Promise<boolean> {
+    const { queue, secrets, turns, clock } = this.#options;
+    if (data.ready || !FOUND_WITHOUT.includes(reason) || !queue.hasWaited("datas", data.key)) return false;
+    const nowMs = clock.monotonicMs();
+    if (nowMs < (this.#searchAgainMs.get(data.uid) ?? 0)) return false;
+    this.#searchAgainMs.set(data.uid, nowMs + SEARCH_INTERVAL_MS);
+    const texts = PARTS.flatMap((part) => {
+      const name = data[part];
+      return name === null ? [] : [{ name, part, text: "" }];
+    });
+    const isFound = await secrets.exist(data, texts);
+    if (isFound) turns.noteFound(data.key);
+    return isFound;
   }
 
   /** What a controller that ended between two Secrets has begun goes on with the same edition, or not at all. */

@@ -21,7 +21,7 @@ const INPUTS_VALID = "InputsValid";
 
 interface Ready {
   readonly kind: "ready";
-  readonly reason: "SecretsRendered" | "ServedByMetadata";
+  readonly reason: "SecretsRendered" | "SecretsFound" | "ServedByMetadata";
   /** "": its template may change. */
   readonly templateHash: string;
 }

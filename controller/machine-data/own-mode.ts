@@ -122,7 +122,13 @@ export class OwnMode {
     const dnsServersOf = (network: string) => catalog.definitionOf(network)?.definition.dns.nameservers ?? [];
     const pools = new DataPools({ api, machines, dnsServersOf, direct });
     this.#turns = new SecretTurns(api.clock);
-    this.#rendering = new DataRendering({ ...shared, pools, secrets: this.#secrets, turns: this.#turns });
+    this.#rendering = new DataRendering({
+      ...shared,
+      clock: api.clock,
+      pools,
+      secrets: this.#secrets,
+      turns: this.#turns,
+    });
     this.#expiry = new DataExpiry({ api, world, graceMs, log });
     this.#templates = new TemplateStatus({
       ...{ ...shared, log },

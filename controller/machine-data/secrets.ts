@@ -1,12 +1,13 @@
 import { problemOf } from "../../kube/answers.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { SECRETS_PATH } from "../../kube/metal3.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
+import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { MachineDataView } from "../../kube/views/machine-data-view.ts";
 import { type Part, secretBody } from "./data-bodies.ts";
 import { failed, type Held } from "./data-status.ts";
 
+const CONFLICT = 409;
 const FORBIDDEN = 403;
 /** Quotas and ending namespaces are forbidden too. */
 const LACKS_RIGHT = /cannot create resource/;
@@ -23,16 +24,35 @@ export interface SecretText {
  * it, so existing ones stay as they are, whoever made them.
  */
 export class Secrets {
+  readonly #api: KubeApi;
   readonly #objects: ObjectClient;
   #createdCount = 0;
 
   constructor(api: KubeApi) {
+    this.#api = api;
     this.#objects = new ObjectClient(api);
   }
 
   /** How many did not exist before. */
   get createdCount(): number {
     return this.#createdCount;
+  }
+
+  /** Whether there are Secrets of all these names, whoever made them: told by creates that change nothing. Throws ApiAway. */
+  async exist(data: MachineDataView, texts: readonly SecretText[]): Promise<boolean> {
+    const path = namespacedPath(SECRETS_PATH, data.namespace);
+    for (const { name, part, text } of texts) {
+      const answer = await this.#api.send({
+        method: "POST",
+        path,
+        query: { dryRun: "All" },
+        body: secretBody(data, name, part, text),
+        priority: "housekeeping",
+        deadlineMs: this.#api.clock.monotonicMs() + HOUSEKEEPING_DEADLINE_MS,
+      });
+      if (answer.status !== CONFLICT) return false;
+    }
+    return texts.length > 0;
   }
 
   /** Returns why one of them is not there; otherwise whether some were there already. Throws ApiAway. */

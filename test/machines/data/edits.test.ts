@@ -126,3 +126,40 @@ describe("what was made for a machine stays where somebody edits what it was mad
     expectKept("MachineHasOtherTemplate");
   });
 });
+
+describe("a data object without a host", () => {
+  const secret = (name: string, key: string) =>
+    here.api.put("/api/v1/namespaces/shop/secrets", {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name, namespace: "shop" },
+      data: { [key]: "eA==" },
+    });
+
+  beforeEach(() => here.remove(PATHS.hosts, "m"));
+
+  test("is ready where all its Secrets are there, which stay as they are", async () => {
+    secret("m-metadata", "metaData");
+    secret("m-networkdata", "networkData");
+    here.start();
+    await here.settle();
+    expect(here.readData("t-0").status.ready).toBe(true);
+    expect(conditionOf(here.readData("t-0"), "Ready")).toMatchObject({ reason: "SecretsFound" });
+    expect(conditionOf(here.readMachine("m"), "Metal3DataReady")).toMatchObject({ status: "True" });
+    expect(here.secret("m-metadata", "metaData")).toBe("x");
+  });
+
+  test("waits where one is missing, makes none, and seldom looks again", async () => {
+    secret("m-metadata", "metaData");
+    const asked: string[] = [];
+    here.api.before = ({ method, path, body }: Any) => {
+      if (method === "POST" && path.endsWith("/secrets")) asked.push(body.metadata.name);
+    };
+    here.start();
+    await here.settle(60_000);
+    expect(here.readData("t-0").status.ready).toBe(false);
+    expect(conditionOf(here.readData("t-0"), "Ready")).toMatchObject({ reason: "WaitingForHost" });
+    expect(here.secret("m-networkdata", "networkData")).toBeUndefined();
+    expect(asked).toEqual(["m-metadata", "m-networkdata"]);
+  });
+});

@@ -546,6 +546,8 @@ describe("a preallocated address", () => {
     await createPool("static", pool({ "web-2": "10.63.0.12" }));
     await becomes(() => condition("static", "PreallocationsKept")?.status, "False");
     const name = nameOf("red", "10.63.0.12/24");
+    // While its claim lists the address, adoption would bind it again.
+    api.remove(`${namespacedPath(CLAIMS_PATH, NAMESPACE)}/early`);
     api.put(ALLOCATIONS_PATH, {
       ...api.at(`${ALLOCATIONS_PATH}/${name}`),
       status: { state: "Cooling", since: TIME },

@@ -31,6 +31,7 @@ export class FollowedResources<Resource extends string> {
   readonly #log: FollowedLog;
   readonly #reflectors = new Map<Resource, Reflector<never>>();
   readonly #states = new Map<Resource, ReflectorState>();
+  readonly #needed = new Map<Resource, Reflector<never>>();
   /** Dispensable ones of which the server has told, or failed to. */
   readonly #dispensable = new Set<Resource>();
 
@@ -61,6 +62,7 @@ export class FollowedResources<Resource extends string> {
       ...rest,
     });
     this.#reflectors.set(resource, reflector as unknown as Reflector<never>);
+    if (!isDispensable) this.#needed.set(resource, reflector as unknown as Reflector<never>);
     const isKnown = () => this.isKnown(resource);
     return {
       get items() {
@@ -84,8 +86,7 @@ export class FollowedResources<Resource extends string> {
 
   /** Resolves once every resource that is not dispensable is listed, or has no definition; or with `stop`. */
   async listed(): Promise<void> {
-    const needed = [...this.#reflectors].filter(([resource]) => !this.#dispensable.has(resource));
-    await Promise.all(needed.map(([, reflector]) => reflector.waitSynced()));
+    await Promise.all([...this.#needed.values()].map((reflector) => reflector.waitSynced()));
   }
 
   /** The server may have another state than before: everything is listed again. */

@@ -53,7 +53,7 @@ interface CachedNetwork extends Reflected {
 type Resource = "allocations" | "claims" | "pods" | "nodes" | "nads" | "networks";
 
 /** Everything of the cluster that the controller follows, and whether it can be trusted. */
-export class Watched implements Omit<Caches, "machines"> {
+export class Watched extends FollowedResources<Resource> implements Omit<Caches, "machines"> {
   readonly allocations: Cache<CachedAllocation>;
   readonly claims: Cache<ClaimViewWithFact>;
   readonly pods: Cache<SweptPod>;
@@ -62,19 +62,18 @@ export class Watched implements Omit<Caches, "machines"> {
   readonly stoppedPods = new StoppedPods();
   readonly catalog: DefinitionsWithPools;
   readonly #nads: FollowedCache<NadView>;
-  readonly #followed: FollowedResources<Resource>;
 
   constructor(api: KubeApi, events: WatchedEvents, log: FollowedLog) {
+    super(api, log);
     this.catalog = new DefinitionsWithPools(api.clock);
-    this.#followed = new FollowedResources(api, log);
-    this.allocations = this.#followed.follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
+    this.allocations = this.follow<CachedAllocation>("allocations", ALLOCATIONS_PATH, {
       project: projectAllocation,
       onUpsert: ({ object }) => events.allocation(object),
       onDelete: ({ object }) => events.allocationGone(object),
       onState: events.allocationsState,
       onVersion: events.allocationsVersion,
     });
-    this.claims = this.#followed.follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {
+    this.claims = this.follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {
       project: (object) => {
         const view = projectClaim(object);
         return { ...view, fact: claimFact(view) };
@@ -84,7 +83,7 @@ export class Watched implements Omit<Caches, "machines"> {
       },
       onDelete: events.somethingEnded,
     });
-    this.pods = this.#followed.follow<SweptPod>("pods", PODS_PATH, {
+    this.pods = this.follow<SweptPod>("pods", PODS_PATH, {
       project: projectSweptPod,
       onUpsert: (pod, previous) => {
         if (pod.terminal && previous?.terminal === false) events.somethingEnded();
@@ -95,7 +94,7 @@ export class Watched implements Omit<Caches, "machines"> {
         events.somethingEnded();
       },
     });
-    this.nodes = this.#followed.follow<CachedNode>("nodes", NODES_PATH, {
+    this.nodes = this.follow<CachedNode>("nodes", NODES_PATH, {
       project: (object) => {
         const { name, uid, resourceVersion } = object.metadata;
         return { key: name, uid, resourceVersion, ...nodeFact(object) };
@@ -103,7 +102,7 @@ export class Watched implements Omit<Caches, "machines"> {
       onUpsert: () => {},
       onDelete: events.somethingEnded,
     });
-    this.networks = this.#followed.follow<CachedNetwork>("networks", NETWORKS_PATH, {
+    this.networks = this.follow<CachedNetwork>("networks", NETWORKS_PATH, {
       project: (object) => {
         const { name, uid, resourceVersion } = object.metadata;
         return { key: name, uid, resourceVersion, object };
@@ -118,7 +117,7 @@ export class Watched implements Omit<Caches, "machines"> {
         events.definitionsChanged();
       },
     });
-    this.#nads = this.#followed.follow<NadView>("nads", NADS_PATH, {
+    this.#nads = this.follow<NadView>("nads", NADS_PATH, {
       // Nothing of a network must be missed; there are few of them.
       quorum: true,
       onState: (state) => {
@@ -141,33 +140,6 @@ export class Watched implements Omit<Caches, "machines"> {
     if (typeof network !== "string") return;
     const object = networkObjectOf(network, (name) => this.networks.items.get(name)?.object);
     this.catalog.setOwner(network, readOwner(object));
-  }
-
-  start(): void {
-    this.#followed.start();
-  }
-
-  relist(): void {
-    this.#followed.relist();
-  }
-
-  /** Resolves once everything is listed, or with `stop`. */
-  listed(): Promise<void> {
-    return this.#followed.listed();
-  }
-
-  stop(): Promise<void> {
-    return this.#followed.stop();
-  }
-
-  /** Why the caches cannot be relied upon; null: they can. */
-  get doubt(): string | null {
-    return this.#followed.doubt;
-  }
-
-  /** Whether each resource's objects are known, and its watch is up. */
-  get synced(): Record<string, boolean> {
-    return this.#followed.synced;
   }
 
   /**

@@ -10,7 +10,7 @@ import {
   projectMachineAddress,
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
-import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
+import { readAll } from "./read-all.ts";
 
 /** One reading of what machines of Cluster API have, as the controller follows it. Namespaces are not read. */
 export async function readMachines(
@@ -43,25 +43,8 @@ async function readVersions<T extends { readonly key: string }>(
   project: (object: unknown) => T,
 ): Promise<{ readonly items: ReadonlyMap<string, T>; readonly known: boolean }> {
   for (const path of paths) {
-    const items = new Map<string, T>();
-    let known = true;
-    const answer = await api.list({
-      path,
-      each: (object) => {
-        try {
-          const item = project(object);
-          items.set(item.key, item);
-        } catch (error) {
-          if (!(error instanceof MalformedObjectError)) throw error;
-          known = false;
-        }
-      },
-      restarted: () => {
-        items.clear();
-        known = true;
-      },
-    });
-    if (answer.kind === "listed") return { items, known };
+    const { items, complete, served } = await readAll(api, path, project);
+    if (served) return { items, known: complete };
   }
   return { items: new Map(), known: false };
 }

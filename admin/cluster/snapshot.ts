@@ -26,12 +26,12 @@ import {
 } from "../../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
-import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
 import { readPool, type WhereaboutsPool } from "../../kube/views/whereabouts.ts";
 import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
 import { readMachines } from "./machine-snapshot.ts";
+import { readAll } from "./read-all.ts";
 
 /** The networks of the cluster. */
 export interface Definitions {
@@ -165,32 +165,6 @@ export async function listObjects<T>(api: KubeApi, path: string, metadataOnly = 
     },
   });
   return objects;
-}
-
-async function readAll<T extends { readonly key: string }>(
-  api: KubeApi,
-  path: string,
-  project: (object: unknown) => T,
-): Promise<Readable<T>> {
-  const items = new Map<string, T>();
-  let complete = true;
-  await api.list({
-    path,
-    each: (object) => {
-      try {
-        const item = project(object);
-        items.set(item.key, item);
-      } catch (error) {
-        if (!(error instanceof MalformedObjectError)) throw error;
-        complete = false;
-      }
-    },
-    restarted: () => {
-      items.clear();
-      complete = true;
-    },
-  });
-  return { items, complete };
 }
 
 function snapshotPod(object: unknown): SnapshotPod {

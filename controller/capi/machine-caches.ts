@@ -41,19 +41,18 @@ export interface MachineEvents {
 type Resource = "ipaddressclaims" | "ipaddresses" | "addresspools" | "clusters" | "ippools";
 
 /** What the API server shows of Cluster API's machines and their pools. Everything by `namespace/name`. */
-export class MachineCaches {
+export class MachineCaches extends FollowedResources<Resource> {
   readonly claims: FollowedCache<MachineClaimView>;
   readonly addresses: FollowedCache<MachineAddressView>;
   readonly pools: FollowedCache<AddressPoolView>;
   readonly clusters: FollowedCache<CapiClusterView>;
   readonly metal3Pools: FollowedCache<Reflected>;
-  readonly #followed: FollowedResources<Resource>;
 
   constructor(api: KubeApi, events: MachineEvents, log: FollowedLog) {
-    this.#followed = new FollowedResources(api, log);
+    super(api, log);
     const capi = <T extends Reflected>(resource: Resource, group: string, hooks: FollowHooks<T>) => {
       const [path, ...otherPaths] = capiPaths(group, resource);
-      return this.#followed.follow<T>(resource, path, { ...hooks, otherPaths });
+      return this.follow<T>(resource, path, { ...hooks, otherPaths });
     };
     this.claims = capi<MachineClaimView>("ipaddressclaims", CAPI_IPAM_GROUP, {
       project: projectMachineClaim,
@@ -70,7 +69,7 @@ export class MachineCaches {
       onUpsert: events.cluster,
       onDelete: events.clusterGone,
     });
-    this.pools = this.#followed.follow<AddressPoolView>("addresspools", ADDRESS_POOLS_PATH, {
+    this.pools = this.follow<AddressPoolView>("addresspools", ADDRESS_POOLS_PATH, {
       // As with NADs, nothing of a network must be missed.
       quorum: true,
       onState: (state) => {
@@ -80,7 +79,7 @@ export class MachineCaches {
       onUpsert: events.pool,
       onDelete: events.poolGone,
     });
-    this.metal3Pools = this.#followed.follow<Reflected>("ippools", METAL3_POOLS_PATH, {
+    this.metal3Pools = this.follow<Reflected>("ippools", METAL3_POOLS_PATH, {
       metadataOnly: true,
       // Another provider's kind: where it cannot be read, what was last seen of it counts.
       isDispensable: true,
@@ -90,31 +89,5 @@ export class MachineCaches {
       },
       onDelete: events.metal3Pool,
     });
-  }
-
-  start(): void {
-    this.#followed.start();
-  }
-
-  relist(): void {
-    this.#followed.relist();
-  }
-
-  /** Resolves once everything that is needed is listed, or with `stop`. */
-  listed(): Promise<void> {
-    return this.#followed.listed();
-  }
-
-  stop(): Promise<void> {
-    return this.#followed.stop();
-  }
-
-  /** Why the copies cannot be relied upon; null: they can. */
-  get doubt(): string | null {
-    return this.#followed.doubt;
-  }
-
-  get synced(): Record<string, boolean> {
-    return this.#followed.synced;
   }
 }

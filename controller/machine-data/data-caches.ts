@@ -45,65 +45,52 @@ type Resource =
   | "baremetalhosts";
 
 /** What the API server shows of Metal3's machines, their data and their hosts. Everything by `namespace/name`. */
-export class DataCaches {
+export class DataCaches extends FollowedResources<Resource> {
   readonly templates: FollowedCache<DataTemplateView>;
   readonly claims: FollowedCache<DataClaimView>;
   readonly datas: FollowedCache<MachineDataView>;
   readonly metal3Machines: FollowedCache<Metal3MachineView>;
   readonly machines: FollowedCache<NamedView>;
   readonly hosts: FollowedCache<HostView>;
-  readonly #followed: FollowedResources<Resource>;
 
   constructor(api: KubeApi, events: DataEvents, log: FollowedLog) {
-    this.#followed = new FollowedResources(api, log);
-    this.templates = this.#followed.follow<DataTemplateView>("metal3datatemplates", DATA_TEMPLATES_PATH, {
+    super(api, log);
+    this.templates = this.follow<DataTemplateView>("metal3datatemplates", DATA_TEMPLATES_PATH, {
       project: projectDataTemplate,
       ...hooksOf(events.template),
     });
-    this.claims = this.#followed.follow<DataClaimView>("metal3dataclaims", DATA_CLAIMS_PATH, {
+    this.claims = this.follow<DataClaimView>("metal3dataclaims", DATA_CLAIMS_PATH, {
       project: projectDataClaim,
       ...hooksOf(events.claim),
     });
-    this.datas = this.#followed.follow<MachineDataView>("metal3datas", MACHINE_DATAS_PATH, {
+    this.datas = this.follow<MachineDataView>("metal3datas", MACHINE_DATAS_PATH, {
       project: projectMachineData,
       ...hooksOf(events.data),
     });
     const [machinesPath, ...otherMachines] = capiPaths(INFRASTRUCTURE_GROUP, "metal3machines");
-    this.metal3Machines = this.#followed.follow<Metal3MachineView>("metal3machines", machinesPath, {
+    this.metal3Machines = this.follow<Metal3MachineView>("metal3machines", machinesPath, {
       otherPaths: otherMachines,
       project: projectMetal3Machine,
       ...hooksOf(events.metal3Machine),
     });
     const [capiPath, ...otherCapi] = capiPaths(CAPI_GROUP, "machines");
-    this.machines = this.#followed.follow<NamedView>("machines", capiPath, {
+    this.machines = this.follow<NamedView>("machines", capiPath, {
       otherPaths: otherCapi,
       metadataOnly: true,
       project: (object) => projectNamed(object, "Machine"),
       onUpsert: () => {},
       onDelete: () => {},
     });
-    this.hosts = this.#followed.follow<HostView>("baremetalhosts", HOSTS_PATH, {
+    this.hosts = this.follow<HostView>("baremetalhosts", HOSTS_PATH, {
       project: projectHost,
       ...hooksOf(events.host),
     });
   }
 
-  start(): void {
-    this.#followed.start();
-  }
-
-  stop(): Promise<void> {
-    return this.#followed.stop();
-  }
-
   /** Why nothing can be decided from the copies; null: it can. */
-  get doubt(): string | null {
+  override get doubt(): string | null {
     const missing = [this.templates, this.claims, this.datas].find((one) => one.missing);
-    return missing === undefined ? this.#followed.doubt : `${missing.path} is not served`;
-  }
-
-  get synced(): Record<string, boolean> {
-    return this.#followed.synced;
+    return missing === undefined ? super.doubt : `${missing.path} is not served`;
   }
 }
 

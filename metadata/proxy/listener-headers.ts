@@ -1,12 +1,21 @@
 /**
  * What the listener on a node tells the metadata server of each request, on a socket that only it can reach. It takes
- * every header of these names out of the guest's request first.
+ * every header of these names out of the guest's request first. All but `claimed` follows from the port that the
+ * connection came in at.
  */
 export const LISTENER_HEADERS = {
-  /** Name of the network whose listener the request came to: never what a guest says. */
+  /** Name of the network of the port. */
   network: "x-holdfast-network",
-  /** Address of the guest's end of the connection. */
+  /**
+   * Who is behind the port: `container/<container ID>/<interface>`, or `pod/<UID>` on a network of OVN-Kubernetes; the
+   * interface as encodeURIComponent has it. Absent: a listener of a release before this one, whose `network` and
+   * `source` say it.
+   */
+  subject: "x-holdfast-subject",
+  /** The recorded address of the attachment, IPv4 first. From a listener before this release: that of the connection. */
   source: "x-holdfast-source",
+  /** What the guest calls itself: the address of its end of the connection. For logs only. */
+  claimed: "x-holdfast-claimed",
   /** `1` when the guest itself sent X-Forwarded-For in any spelling; else absent. */
   clientForwarded: "x-holdfast-client-forwarded",
 } as const;

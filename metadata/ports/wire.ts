@@ -1,0 +1,50 @@
+/**
+ * The protocol between `holdfast metadata-net` and the daemon: `POST /v1/metadata/ports` on the daemon's socket. The
+ * request reports what was carried out; the answer comes when the wanted state differs from what the report has
+ * applied, at the latest after `waitMs`. It always has the whole wanted state, so that one exchange is a full
+ * synchronisation.
+ */
+export interface PortReport {
+  /** `version` of the wanted state that was last carried out as far as possible; null after a start. */
+  readonly applied: string | null;
+  /** Ports of that state whose guests are not served. All others of that state are. */
+  readonly failed: readonly FailedPort[];
+  /** Why no guest at all is served, such as a listener that cannot be made; null: nothing is known to be wrong. */
+  readonly problem: string | null;
+  /** Longest wait for a change, ms, at most 60,000. */
+  readonly waitMs: number;
+}
+
+export interface FailedPort {
+  readonly containerId: string;
+  readonly interface: string;
+  /** final: it will never be served (macvlan, SR-IOV: no host-side link). pending: it is tried again by itself. */
+  readonly kind: "final" | "pending";
+  readonly problem: string;
+}
+
+export interface WantedPorts {
+  /** Another one for each change; equal only within one run of the daemon. */
+  readonly version: string;
+  /** Attachments of this node on networks with metadata, in order of creation. Empty: everything is to be removed. */
+  readonly ports: readonly WantedPort[];
+  /** Networks of OVN-Kubernetes whose guests are served by this node's listener, by the name in their configuration. */
+  readonly ovnNetworks: readonly string[];
+}
+
+export interface WantedPort {
+  readonly network: string;
+  readonly containerId: string;
+  readonly interface: string;
+  /** Path of the network namespace. */
+  readonly netns: string;
+  /** The recorded addresses of both families, without mask. */
+  readonly addresses: readonly string[];
+  /** As requested; null: none was, and that of the interface when it is first seen counts. */
+  readonly mac: string | null;
+  /**
+   * IPv4 addresses by which the guest still has a route to 169.254.169.254 since a release before this one: the
+   * driver answers ARP for them on this port. Usually empty.
+   */
+  readonly formerGateways: readonly string[];
+}

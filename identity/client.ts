@@ -2,7 +2,7 @@ import type { Clock } from "../platform/time.ts";
 import { generationPathOf } from "./generation.ts";
 import { IdentityCache } from "./identity-cache.ts";
 import { LeanConnection, NoAnswerInTime, type Reply } from "./lean-get.ts";
-import { IdentityAway, type IdentitySource } from "./source.ts";
+import { IdentityAway, type IdentitySource, type IdentitySubject } from "./source.ts";
 import type { IdentityAnswer, IdentityView } from "./wire.ts";
 
 /** The daemon answers from its own journal: a longer silence means that it hangs, ms. */
@@ -31,18 +31,18 @@ export class IdentityClient implements IdentitySource {
     this.#remembered = new IdentityCache(generationPathOf(socketPath), clock);
   }
 
-  async find(network: string, address: string): Promise<IdentityView | null> {
-    const remembered = this.#remembered.get(network, address);
+  async find(subject: IdentitySubject): Promise<IdentityView | null> {
+    const query = queryOf(subject);
+    const remembered = this.#remembered.get(query);
     if (remembered !== undefined) {
       this.#onOutcome("remembered");
       return remembered;
     }
     const asked = { generation: this.#remembered.generation, atMs: this.#clock.monotonicMs() };
-    const query = `network=${encodeURIComponent(network)}&address=${encodeURIComponent(address)}&here=true`;
     try {
-      const { outcome, identity } = read(await this.#get(`/v1/identity?${query}`));
+      const { outcome, identity } = read(await this.#get(`/v1/identity?${query}&here=true`));
       this.#onOutcome(outcome);
-      this.#remembered.put({ network, address }, identity, asked);
+      this.#remembered.put(query, identity, asked);
       return identity;
     } catch (error) {
       this.#onOutcome("away");
@@ -114,6 +114,21 @@ export class IdentityClient implements IdentitySource {
 
   #away({ code, message }: NodeJS.ErrnoException): IdentityAway {
     return new IdentityAway(`the identity socket ${this.#socketPath} cannot be asked: ${code ?? message}`);
+  }
+}
+
+/** The parameters of the daemon's question: another subject has others. */
+function queryOf(subject: IdentitySubject): string {
+  const network = `network=${encodeURIComponent(subject.network)}`;
+  switch (subject.kind) {
+    case "attachment": {
+      const { containerId, interface: name } = subject;
+      return `container=${encodeURIComponent(containerId)}&interface=${encodeURIComponent(name)}&${network}`;
+    }
+    case "pod":
+      return `pod-uid=${encodeURIComponent(subject.uid)}&${network}`;
+    case "address":
+      return `${network}&address=${encodeURIComponent(subject.address)}`;
   }
 }
 

@@ -9,7 +9,7 @@ import type { IdentityView } from "./wire.ts";
  * other than who has an address, such as an edited definition or the end of the daemon.
  */
 const USED_AGAIN_MS_MAX = 1_000;
-/** More than the addresses of a node; limits the memory of a failing one. */
+/** More than the interfaces of a node; limits the memory of a failing one. */
 const REMEMBERED_MAX = 20_000;
 
 interface CachedAnswer {
@@ -35,17 +35,17 @@ export class IdentityCache {
   readonly #bytes = Buffer.alloc(64);
   #file: OpenFile | null = null;
   #generation: string | null = null;
-  readonly #byAddress = new BoundedMap<string, CachedAnswer>(REMEMBERED_MAX);
+  readonly #byQuery = new BoundedMap<string, CachedAnswer>(REMEMBERED_MAX);
 
   constructor(generationPath: string, clock: Clock) {
     this.#path = generationPath;
     this.#clock = clock;
   }
 
-  /** undefined: not cached. */
-  get(network: string, address: string): IdentityView | null | undefined {
+  /** `query`: the parameters of the question. undefined: not cached. */
+  get(query: string): IdentityView | null | undefined {
     if (!this.#isCurrent()) return undefined;
-    const found = this.#byAddress.get(keyOf(network, address));
+    const found = this.#byQuery.get(query);
     if (found === undefined || this.#clock.monotonicMs() - found.atMs > USED_AGAIN_MS_MAX) return undefined;
     return found.identity;
   }
@@ -58,12 +58,12 @@ export class IdentityCache {
 
   /** Adds the answer to a request that started at this generation and instant. */
   put(
-    { network, address }: { network: string; address: string },
+    query: string,
     identity: IdentityView | null,
     asked: { readonly generation: string | null; readonly atMs: number },
   ): void {
     if (asked.generation === null || asked.generation !== this.#generation) return;
-    this.#byAddress.set(keyOf(network, address), { identity, atMs: asked.atMs });
+    this.#byQuery.set(query, { identity, atMs: asked.atMs });
   }
 
   /** Reads the generation; clears the cache when it has changed. */
@@ -71,7 +71,7 @@ export class IdentityCache {
     const now = this.#read();
     if (now !== null && now === this.#generation) return true;
     this.#generation = now;
-    this.#byAddress.clear();
+    this.#byQuery.clear();
     return false;
   }
 
@@ -99,9 +99,4 @@ export class IdentityCache {
     this.#file = { fd, inode, device };
     return this.#file;
   }
-}
-
-/** Neither part contains a space. */
-function keyOf(network: string, address: string): string {
-  return `${network} ${address}`;
 }

@@ -1,15 +1,26 @@
 import type { IdentityView } from "./wire.ts";
 
-/**
- * Finds the identity behind an address now, never from data that may be out of date: the address may have changed
- * owners.
- */
+/** Whom a request came from, in the words of the listener and never of the guest. */
+export type IdentitySubject =
+  /** The interface of a container of this node, on the network that it was attached to. */
+  | {
+      readonly kind: "attachment";
+      readonly containerId: string;
+      readonly interface: string;
+      readonly network: string;
+    }
+  /** A pod of this node, by its UID, on a network whose addresses OVN-Kubernetes allocates. */
+  | { readonly kind: "pod"; readonly uid: string; readonly network: string }
+  /** Whoever uses the address (without mask) on the network, where only that is known. */
+  | { readonly kind: "address"; readonly network: string; readonly address: string };
+
+/** Finds the identity behind a subject now, never from data that may be out of date: an address may have changed owners. */
 export interface IdentitySource {
   /**
-   * The one VM, pod or container that uses the address (without mask) on this node now; null: none, or several. Rejects
-   * with IdentityAway when the source cannot be reached.
+   * The one VM, pod or container that the subject means, on this node now; null: none, or several. Rejects with
+   * IdentityAway when the source cannot be reached.
    */
-  find(network: string, address: string): Promise<IdentityView | null>;
+  find(subject: IdentitySubject): Promise<IdentityView | null>;
   close(): Promise<void>;
 }
 

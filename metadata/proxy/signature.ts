@@ -9,7 +9,7 @@ export interface SignedIdentity {
   readonly tenantId: string;
   /** Name of the network that the request came in on. */
   readonly network: string;
-  /** The guest's address on it. */
+  /** The guest's address on it, as recorded: never what the guest calls itself. */
   readonly source: Address;
 }
 

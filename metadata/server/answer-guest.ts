@@ -1,8 +1,9 @@
 import type { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
-import { IdentityAway, type IdentitySource } from "../../identity/source.ts";
+import { IdentityAway, type IdentitySource, type IdentitySubject } from "../../identity/source.ts";
 import type { IdentityView } from "../../identity/wire.ts";
-import { formatAddress } from "../../ipam/space/address.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { QuietLog } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
@@ -63,12 +64,13 @@ export async function answerGuest(request: GuestRequest, context: AnswerContext)
 }
 
 async function answer(request: GuestRequest, context: AnswerContext): Promise<GuestAnswer> {
-  const { network, source } = request.origin;
+  const { subject } = request.origin;
+  const { network } = subject;
   const { identities, tenants, log } = context;
-  const identity = await identities.find(network, formatAddress(source));
+  const identity = await identities.find(subject);
   const backend = (await tenants.backendOf(network)) ?? context.defaultBackend();
   if (identity === null) {
-    log.warn({ network }, "nobody is known at the address of a guest", { source: formatAddress(source) });
+    log.warn({ network }, "nobody is known where a request came from", describe(request.origin));
     // A backend is not asked: it could not be told who the guest is.
     if (backend) return { proxied: true, answer: sentence(404, "No instance is known at this address.") };
     return served(respond(asked(request), null, { tokens: "off", tokenKeys: [], seed: null }, 0));
@@ -84,7 +86,7 @@ async function serve(
   { tenants, keys, tokenRules, clock }: AnswerContext,
 ): Promise<Answer> {
   const instance = instanceOf(identity, await tenants.viewOf(identity));
-  const tokens = tokenRules.of(identity, request.origin.network);
+  const tokens = tokenRules.of(identity, request.origin.subject.network);
   const options = { tokens, tokenKeys: keys(), seed: () => clock.randomBytes(SEED_BYTES) };
   const { effect, ...given } = respond(asked(request), instance, options, clock.wallMs());
   if (effect === undefined) return given;
@@ -106,11 +108,14 @@ async function forward(
 ): Promise<GuestAnswer> {
   const tenant = await tenants.viewOf(identity);
   const { method = "", url = "" } = incoming;
+  const { network } = origin.subject;
+  const source = origin.source ?? recordedOn(network, identity);
+  if (source === null) throw new Error(`an identity without an address on network ${network}`);
   const signed: SignedIdentity = {
     instanceId: uuidOf(identity, tenant.firmwareUuid),
     tenantId: projectOf(identity, tenant).projectId,
-    network: origin.network,
-    source: origin.source,
+    network,
+    source,
   };
   const sent = { method, target: url, headers: lines, body, signal: left() };
   return { proxied: true, answer: await proxy.forward(sent, backend, signed) };
@@ -119,6 +124,32 @@ async function forward(
 function asked({ incoming, body, origin }: GuestRequest): Parameters<typeof respond>[0] {
   const { method = "", url = "", headers } = incoming;
   return { method, target: url, headers, body, clientForwarded: origin.clientForwarded };
+}
+
+/** The first recorded address there; null: none. */
+function recordedOn(network: string, { interfaces }: IdentityView): Address | null {
+  const [first] = interfaces.filter((one) => one.network === network).flatMap(({ addresses }) => addresses);
+  return first === undefined ? null : parseInterfaceAddress(first.address).address;
+}
+
+/** For the log. */
+function describe({ subject, source, claimed }: Origin): Readonly<Record<string, string>> {
+  return {
+    subject: subjectText(subject),
+    ...(source === null ? {} : { source: formatAddress(source) }),
+    ...(claimed === null ? {} : { claimed }),
+  };
+}
+
+function subjectText(subject: IdentitySubject): string {
+  switch (subject.kind) {
+    case "attachment":
+      return `container ${subject.containerId}, interface ${subject.interface}`;
+    case "pod":
+      return `pod ${subject.uid}`;
+    case "address":
+      return `address ${subject.address}`;
+  }
 }
 
 function served(answer: Answer): GuestAnswer {

@@ -65,7 +65,7 @@ async function handle(
   const { answer, tree } = await decide(incoming, outgoing, { lines, origin, options });
   if (answer === null) return;
   options.metrics.answered({
-    network: origin?.network ?? null,
+    network: origin?.subject.network ?? null,
     tree,
     status: answer.status,
     ms: clock.monotonicMs() - startMs,
@@ -83,7 +83,7 @@ async function decide(
   const { lines, origin, options } = given;
   const tree = treeOf(incoming.url ?? "");
   if (origin === null) {
-    options.log.warn({}, "a request came without network or source; only a listener may connect here");
+    options.log.warn({}, "a request came without its origin; only a listener may connect here");
     return { tree, answer: sentence(400, "It is not known where this request comes from.") };
   }
   try {
@@ -96,7 +96,7 @@ async function decide(
     return { answer, tree: proxied ? "proxied" : tree };
   } catch (error) {
     if (outgoing.destroyed) return { tree, answer: null };
-    options.errors.error({ err: error as Error, network: origin.network }, "a request failed");
+    options.errors.error({ err: error as Error, network: origin.subject.network }, "a request failed");
     return { tree, answer: sentence(500, "The metadata server failed. Please try again.") };
   }
 }

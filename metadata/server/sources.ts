@@ -119,9 +119,9 @@ async function wayOf(given: Connect | undefined): Promise<Connect> {
 
 function counted(source: IdentitySource, onOutcome: (outcome: IdentityOutcome) => void): IdentitySource {
   return {
-    async find(network, address) {
+    async find(subject) {
       try {
-        const found = await source.find(network, address);
+        const found = await source.find(subject);
         onOutcome(found === null ? "nobody" : "found");
         return found;
       } catch (error) {

@@ -60,7 +60,7 @@ test("a VM, with everything that is known of it", async () => {
   );
   await give(running.pod, { "shop/blue": entry(address) });
   await known();
-  expect(await identity.find(NETWORK, address)).toEqual({
+  expect(await identity.find(at(NETWORK, address))).toEqual({
     state: "running",
     vm: { namespace: "shop", name, uid: vm.uid, vmiUid: running.vmi.metadata.uid, firmwareUuid: FIRMWARE },
     pods: [
@@ -89,16 +89,16 @@ test("a VM, with everything that is known of it", async () => {
       },
     ],
   });
-  expect(await identity.find(NETWORK, `::ffff:${address}`)).not.toBeNull();
+  expect(await identity.find(at(NETWORK, `::ffff:${address}`))).not.toBeNull();
 });
 
 test("only the network of the deployment, and only addresses", async () => {
   const { running } = await start("shop");
   await give(running.pod, { "shop/blue": entry(address) });
   await known();
-  expect(await identity.find("other_blue", address)).toBeNull();
-  expect(await identity.find(NETWORK, "nonsense")).toBeNull();
-  expect(await identity.find(NETWORK, "10.20.255.1")).toBeNull();
+  expect(await identity.find(at("other_blue", address))).toBeNull();
+  expect(await identity.find(at(NETWORK, "nonsense"))).toBeNull();
+  expect(await identity.find(at(NETWORK, "10.20.255.1"))).toBeNull();
 });
 
 test("a NAD of the same name in another namespace is of another network; the default network is none", async () => {
@@ -108,8 +108,8 @@ test("a NAD of the same name in another namespace is of another network; the def
   const other = "10.20.1.1";
   await give(marker.running.pod, { "shop/blue": entry(other) });
   await known(other);
-  expect(await identity.find(NETWORK, address)).toBeNull();
-  expect(await identity.find(NETWORK, "10.244.0.9")).toBeNull();
+  expect(await identity.find(at(NETWORK, address))).toBeNull();
+  expect(await identity.find(at(NETWORK, "10.244.0.9"))).toBeNull();
 });
 
 test("two pods of one VM are one identity while it migrates", async () => {
@@ -117,14 +117,14 @@ test("two pods of one VM are one identity while it migrates", async () => {
   await give(running.pod, { "shop/blue": entry(address) });
   const target = await kube.migrate(vm, "node-b");
   await give(target, { "shop/blue": entry(address) });
-  await until(async () => (await identity.find(NETWORK, address))?.pods.length === 2, "both pods");
-  const found = await identity.find(NETWORK, address);
+  await until(async () => (await identity.find(at(NETWORK, address)))?.pods.length === 2, "both pods");
+  const found = await identity.find(at(NETWORK, address));
   expect(found).toMatchObject({ state: "migrating", vm: { uid: vm.uid, firmwareUuid: FIRMWARE } });
   expect(found?.pods.map(({ node }) => node).sort()).toEqual(["node-a", "node-b"]);
   expect(found?.interfaces).toHaveLength(1);
   await kube.finishPod(running.pod);
-  await until(async () => (await identity.find(NETWORK, address))?.state === "running", "the end");
-  expect((await identity.find(NETWORK, address))?.pods[0]?.node).toBe("node-b");
+  await until(async () => (await identity.find(at(NETWORK, address)))?.state === "running", "the end");
+  expect((await identity.find(at(NETWORK, address)))?.pods[0]?.node).toBe("node-b");
 });
 
 test("pods of two VMs with one address: nobody is answered", async () => {
@@ -133,7 +133,7 @@ test("pods of two VMs with one address: nobody is answered", async () => {
   await give(one.running.pod, { "shop/blue": entry(address) });
   await known();
   await give(two.running.pod, { "bank/blue": entry(address) });
-  await until(async () => (await identity.find(NETWORK, address)) === null, "the second to be heard of");
+  await until(async () => (await identity.find(at(NETWORK, address))) === null, "the second to be heard of");
   await kube.removePod(two.running.pod);
   await known();
 });
@@ -145,7 +145,7 @@ test("a pod that does not run yet, or not any more, has no address", async () =>
   const marker = await start("shop", [], `${name}-marker`);
   await give(marker.running.pod, { "shop/blue": entry("10.20.1.2") });
   await known("10.20.1.2");
-  expect(await identity.find(NETWORK, address)).toBeNull();
+  expect(await identity.find(at(NETWORK, address))).toBeNull();
   await kube.setPhase(running.pod, "Running");
   await known();
   await kube.finishPod(running.pod);
@@ -175,8 +175,8 @@ test("a pod without a VMI, or whose VMI is gone, is nobody", async () => {
   const marker = await start("shop", [], `${name}-marker`);
   await give(marker.running.pod, { "shop/blue": entry("10.20.1.4") });
   await known("10.20.1.4");
-  expect(await identity.find(NETWORK, address)).toBeNull();
-  expect(await identity.find(NETWORK, "10.20.1.3")).toBeNull();
+  expect(await identity.find(at(NETWORK, address))).toBeNull();
+  expect(await identity.find(at(NETWORK, "10.20.1.3"))).toBeNull();
 });
 
 test("an address that goes from VM to VM is never the former one's", async () => {
@@ -214,7 +214,7 @@ test("a UserDefinedNetwork needs rights in its namespace only, and follows nothi
   red.start();
   const { vm, running } = await start("bank");
   await give(running.pod, { "bank/red": entry(address) });
-  await until(async () => (await red.find("bank_red", address))?.vm?.uid === vm.uid, "the VM");
+  await until(async () => (await red.find(at("bank_red", address)))?.vm?.uid === vm.uid, "the VM");
   await red.close();
   expect(paths.filter((path) => !path.includes("/namespaces/bank/"))).toEqual([]);
 });
@@ -224,12 +224,13 @@ test("a guest's boot costs few reads; an API server that is away is said, and ne
   await give(running.pod, { "shop/blue": entry(address) });
   await known();
   const before = await reads();
-  for (let request = 0; request < 28; request++) expect(await identity.find(NETWORK, address)).not.toBeNull();
+  for (let request = 0; request < 28; request++)
+    expect(await identity.find(at(NETWORK, address))).not.toBeNull();
   expect((await reads()) - before).toBeLessThanOrEqual(3);
   await cluster.stopApiServer();
   await pause(1_100);
-  await expect(identity.find(NETWORK, address)).rejects.toMatchObject({ name: "IdentityAway" });
-  await expect(identity.find(NETWORK, "10.20.200.200")).rejects.toMatchObject({ name: "IdentityAway" });
+  await expect(identity.find(at(NETWORK, address))).rejects.toMatchObject({ name: "IdentityAway" });
+  await expect(identity.find(at(NETWORK, "10.20.200.200"))).rejects.toMatchObject({ name: "IdentityAway" });
   expect(identity.notReady()).toBe("the API server cannot be heard");
   await cluster.startApiServer();
   await known();
@@ -247,7 +248,7 @@ test("a watch that says nothing any more: neither the former VM nor nobody, but 
   const first = await start("shop");
   await give(first.running.pod, { "shop/blue": entry(address) });
   await until(
-    async () => (await deaf.find(NETWORK, address).catch(() => null))?.vm?.uid === first.vm.uid,
+    async () => (await deaf.find(at(NETWORK, address)).catch(() => null))?.vm?.uid === first.vm.uid,
     "the first VM",
   );
   proxy.silenceWatches();
@@ -255,10 +256,10 @@ test("a watch that says nothing any more: neither the former VM nor nobody, but 
   const second = await start("shop", [], `${name}-next`);
   await give(second.running.pod, { "shop/blue": entry(address) });
   await pause(1_100);
-  await expect(deaf.find(NETWORK, address)).rejects.toMatchObject({ name: "IdentityAway" });
+  await expect(deaf.find(at(NETWORK, address))).rejects.toMatchObject({ name: "IdentityAway" });
   proxy.endWatches();
   await until(
-    async () => (await deaf.find(NETWORK, address).catch(() => null))?.vm?.uid === second.vm.uid,
+    async () => (await deaf.find(at(NETWORK, address)).catch(() => null))?.vm?.uid === second.vm.uid,
     "the second VM",
   );
   await deaf.close();
@@ -266,9 +267,13 @@ test("a watch that says nothing any more: neither the former VM nor nobody, but 
   await proxy.stop();
 });
 
+function at(network: string, where: string) {
+  return { kind: "address", network, address: where } as const;
+}
+
 /** Null also while it is not known, which a guest is told to come again for. */
 function ask(wanted: string) {
-  return identity.find(NETWORK, wanted).catch(() => undefined);
+  return identity.find(at(NETWORK, wanted)).catch(() => undefined);
 }
 
 async function known(wanted = address): Promise<void> {

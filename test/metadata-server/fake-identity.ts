@@ -62,7 +62,7 @@ export function otherVm(uuid: string, name = "vm2"): IdentityView {
 /** The daemon's read-only socket, with answers that a test sets. */
 export class FakeIdentity {
   readonly #socketPath: string;
-  /** `network address` → who is there. */
+  /** `network address`, `network container/ID/INTERFACE` or `network pod/UID` → who is there. */
   readonly known = new Map<string, IdentityView>();
   /** When set, the answer to everything. */
   fault: { readonly status: number; readonly code: string } | null = null;
@@ -93,7 +93,7 @@ export class FakeIdentity {
       if (this.fault) return send(this.fault.status, { code: this.fault.code, message: "as the test says" });
       if (url.pathname === "/readyz") return send(200, {});
       const network = url.searchParams.get("network") ?? "";
-      const found = this.known.get(`${network} ${url.searchParams.get("address")}`);
+      const found = this.known.get(`${network} ${subjectOf(url.searchParams)}`);
       if (url.searchParams.get("here") !== "true" || found === undefined)
         return send(404, { code: "NOT_FOUND", message: "nobody" });
       return send(200, { network, identity: found });
@@ -114,4 +114,10 @@ export class FakeIdentity {
       server.closeAllConnections();
     });
   }
+}
+
+function subjectOf(query: URLSearchParams): string | null {
+  if (query.has("pod-uid")) return `pod/${query.get("pod-uid")}`;
+  if (query.has("container")) return `container/${query.get("container")}/${query.get("interface")}`;
+  return query.get("address");
 }

@@ -24,8 +24,9 @@ test("a daemon that hangs costs a guest one time-out, also on a kept connection"
   await once(server, "listening");
   const client = new IdentityClient(join(folder, "identity.sock"), systemClock);
   try {
-    expect(await client.find("blue", "10.10.0.5")).toEqual(identity());
-    await expect(client.find("blue", "10.10.0.5")).rejects.toThrow("no answer in time");
+    const subject = { kind: "address", network: "blue", address: "10.10.0.5" } as const;
+    expect(await client.find(subject)).toEqual(identity());
+    await expect(client.find(subject)).rejects.toThrow("no answer in time");
     expect([asked, open.size]).toEqual([2, 1]);
   } finally {
     await client.close();

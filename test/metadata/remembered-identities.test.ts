@@ -24,9 +24,9 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const ASKED = { network: "blue", address: "10.10.0.5" };
+const ASKED = "network=blue&address=10.10.0.5";
 const VM = identity();
-const get = () => remembered.get(ASKED.network, ASKED.address);
+const get = () => remembered.get(ASKED);
 /** As of a question that was asked now, and answered after `meanwhile`. */
 function learn(meanwhile: () => void = () => {}): void {
   const asked = { generation: remembered.generation, atMs: clock.nowMs };
@@ -39,8 +39,8 @@ describe("an answer is reused", () => {
     expect(get()).toBeUndefined();
     learn();
     expect(get()).toBe(VM);
-    expect(remembered.get("red", ASKED.address)).toBeUndefined();
-    expect(remembered.get("blue", "10.10.0.6")).toBeUndefined();
+    expect(remembered.get("network=red&address=10.10.0.5")).toBeUndefined();
+    expect(remembered.get("network=blue&address=10.10.0.6")).toBeUndefined();
     clock.nowMs += 1_000;
     expect(get()).toBe(VM);
     clock.nowMs += 1;

@@ -9,7 +9,7 @@ import { namespacedPath, PODS_PATH } from "../../../kube/objects.ts";
 import type { VmFacts } from "../../../kube/views/vmi-view.ts";
 import { BoundedMap } from "../../../platform/bounded-map.ts";
 import type { Log } from "../../../platform/log.ts";
-import { IdentityAway, type IdentitySource } from "../../source.ts";
+import { IdentityAway, type IdentitySource, type IdentitySubject } from "../../source.ts";
 import type { IdentityInterface, IdentityView } from "../../wire.ts";
 import { type OvnInterface, type OvnPod, projectOvnPod } from "./objects.ts";
 import { OvnWatch } from "./watch.ts";
@@ -76,9 +76,9 @@ export class OvnIdentity implements IdentitySource {
     return this.#watch.stop();
   }
 
-  async find(network: string, address: string): Promise<IdentityView | null> {
-    if (network !== this.#options.network) return null;
-    const wanted = canonical(address);
+  async find(subject: IdentitySubject): Promise<IdentityView | null> {
+    if (subject.kind !== "address" || subject.network !== this.#options.network) return null;
+    const wanted = canonical(subject.address);
     if (wanted === null) return null;
     if (!(await this.#watch.ready(SYNC_MS_MAX)))
       throw new IdentityAway("the pods of the network are not known yet: the API server does not say");

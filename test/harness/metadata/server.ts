@@ -101,6 +101,8 @@ export interface Asked {
   readonly method?: string;
   readonly network?: string | null;
   readonly source?: string | null;
+  /** Default: as from a listener of the release before, which names none. */
+  readonly subject?: string;
   /** Header lines of the guest, as they are. */
   readonly lines?: readonly (readonly [name: string, value: string])[];
   readonly body?: string | Buffer;
@@ -121,11 +123,12 @@ export function ask(
     | { readonly host: string; readonly port: number }
   ),
   target: string,
-  { method = "GET", network = "blue", source = "10.10.0.5", lines = [], body }: Asked = {},
+  { method = "GET", network = "blue", source = "10.10.0.5", subject, lines = [], body }: Asked = {},
 ): Promise<Answered> {
   const raw = ["host", "169.254.169.254"];
   if (network !== null) raw.push(LISTENER_HEADERS.network, network);
   if (source !== null) raw.push(LISTENER_HEADERS.source, source);
+  if (subject !== undefined) raw.push(LISTENER_HEADERS.subject, subject);
   for (const [name, value] of lines) raw.push(name, value);
   if (body !== undefined) raw.push("content-length", String(Buffer.byteLength(body)));
   return new Promise((resolve, reject) => {

@@ -5,12 +5,16 @@
 # make format  what Biome can mend, and the lists of settings in docs/
 # make bench   the numbers of bench/README.md, measured here and now
 # make release   what clusterctl installs: dist/release/ipam-components.yaml, metadata.yaml
-# make install PREFIX=/usr/local DESTDIR= NODE=   the built files, the plugin binary into CNI_BIN
+# make install PREFIX=/usr/local DESTDIR= NODE=   the built files, the plugin binary into CNI_BIN, the units into UNITS and
+#              the metadata server's user into SYSUSERS (either empty: not at all)
 # make uninstall   takes them and the units away, and names what it leaves
 
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 CNI_BIN ?= /opt/cni/bin
+UNITS ?= /etc/systemd/system
+SYSUSERS ?= /usr/lib/sysusers.d
+UNIT_NAMES := holdfast.service holdfast-metadata.service holdfast-metadata.socket holdfast-metadata-net.service holdfast-metadata.target
 CC ?= cc
 # What the installed command runs with, whatever else is in PATH: its SQLite is compiled for this one.
 NODE ?= $(shell node -p process.execPath 2>/dev/null)
@@ -96,20 +100,31 @@ install: build
 	mv -f $(DESTDIR)$(PREFIX)/lib/holdfast/bin/.holdfast.new $(DESTDIR)$(PREFIX)/lib/holdfast/bin/holdfast
 	install -m 0644 dist/lib/*.cjs dist/lib/*.cache dist/lib/better_sqlite3.node $(DESTDIR)$(PREFIX)/lib/holdfast/lib/
 	install -m 0644 dist/package.json dist/THIRD-PARTY-NOTICES dist/sbom.cdx.json $(DESTDIR)$(PREFIX)/lib/holdfast/
+	install -m 0755 deploy/systemd/make-metadata-keys $(DESTDIR)$(PREFIX)/lib/holdfast/bin/
 	ln -sf ../lib/holdfast/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
 	install -m 0755 dist/bin/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new
 	mv -f $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(CNI_BIN)/holdfast-ipam
+ifneq ($(SYSUSERS),)
+	install -D -m 0644 deploy/systemd/holdfast-metadata.sysusers $(DESTDIR)$(SYSUSERS)/holdfast-metadata.conf
+	test -n "$(DESTDIR)" || ! command -v systemd-sysusers >/dev/null || systemd-sysusers $(SYSUSERS)/holdfast-metadata.conf
+endif
+ifneq ($(UNITS),)
+	install -d $(DESTDIR)$(UNITS)
+	for unit in $(UNIT_NAMES); do sed 's|/usr/local/|$(PREFIX)/|' deploy/systemd/$$unit > $(DESTDIR)$(UNITS)/$$unit; done
+	cd $(DESTDIR)$(UNITS) && chmod 0644 $(UNIT_NAMES)
+	test -n "$(DESTDIR)" || ! test -d /run/systemd/system || systemctl daemon-reload
+endif
 
 # The other way round. State, settings and the metadata server's user stay, and are named (docs/uninstall.md).
-UNITS := $(DESTDIR)/etc/systemd/system
+uninstall: units := $(DESTDIR)$(UNITS)
 uninstall:
 	rm -f $(DESTDIR)$(CNI_BIN)/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(PREFIX)/bin/holdfast
 	rm -rf $(DESTDIR)$(PREFIX)/lib/holdfast
-	rm -f $(UNITS)/holdfast.service $(UNITS)/holdfast-metadata.service $(UNITS)/holdfast-metadata.socket $(UNITS)/holdfast-metadata-net.service
-	rm -f $(UNITS)/holdfast.service.d/identity.conf $(UNITS)/holdfast.service.d/identity-group.conf $(UNITS)/holdfast.service.d/metrics.conf
-	@for folder in $(UNITS)/holdfast.service.d $(UNITS)/holdfast-metadata.service.d $(UNITS)/holdfast-metadata-net.service.d; do \
+	rm -f $(UNIT_NAMES:%=$(units)/%)
+	rm -f $(units)/holdfast.service.d/identity.conf $(units)/holdfast.service.d/identity-group.conf $(units)/holdfast.service.d/metrics.conf
+	@for folder in $(units)/holdfast.service.d $(units)/holdfast-metadata.service.d $(units)/holdfast-metadata-net.service.d; do \
 	  test ! -d $$folder || rmdir $$folder 2>/dev/null || echo "left: $$folder"; done
-	rm -f $(DESTDIR)/usr/lib/sysusers.d/holdfast-metadata.conf
+	rm -f $(DESTDIR)$(SYSUSERS)/holdfast-metadata.conf
 	test -n "$(DESTDIR)" || ! test -d /run/systemd/system || systemctl daemon-reload
 	@for path in /var/lib/holdfast /var/lib/holdfast-metadata /etc/holdfast /run/holdfast; do \
 	  test ! -e $(DESTDIR)$$path || echo "left: $(DESTDIR)$$path"; done

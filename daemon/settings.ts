@@ -12,6 +12,9 @@ import type { HostLocalDirs } from "../store/host-local/takeover.ts";
 
 const { configFile, settings } = PROCESSES.daemon;
 
+/** Of the metadata server: deploy/systemd/holdfast-metadata.sysusers. */
+const METADATA_GROUP = "holdfast-metadata";
+
 /** The values of platform/settings/daemon.ts, and what is derived from them. */
 export type DaemonSettings = Omit<
   ValuesOf<typeof settings>,
@@ -38,7 +41,7 @@ export function loadDaemonSettings(flags: Given, env: Environment): DaemonSettin
     ...rest,
     hostLocalDirs: hostLocalDirsOf(hostLocalDirs, kubernetes !== null),
     identitySocket: identitySocketOf(identitySocket, rest.socket),
-    identityGroup: identityGroup ? gidOf(identityGroup, (why) => refused("identityGroup", why)) : null,
+    identityGroup: identityGroupOf(identityGroup, (why) => refused("identityGroup", why)),
     spool: spool ?? join(rest.state, "spool"),
     node: node ?? hostname(),
     kubernetes,
@@ -59,8 +62,11 @@ function hostLocalDirsOf(given: readonly string[] | undefined, inCluster: boolea
   return { standard, allowed: given ?? (inCluster ? [HOST_LOCAL_DATA_DIR] : null) };
 }
 
-function gidOf(group: string, refused: (why: string) => SettingsError): number {
-  const gid = findGid(group);
+function identityGroupOf(group: string | undefined, refused: (why: string) => SettingsError): number | null {
+  if (group === "") return null;
+  const gid = findGid(group ?? METADATA_GROUP);
+  // As the shipped unit starts the daemon. Others have not the right to give the socket to that group.
+  if (group === undefined) return gid !== null && process.getgroups?.().includes(gid) ? gid : null;
   if (gid !== null) return gid;
   throw refused(
     `there is no such group in /etc/group; add it (groupadd --system ${group}), or give a number`,

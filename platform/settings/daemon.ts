@@ -26,7 +26,7 @@ export const DAEMON_SETTINGS = {
   identityGroup: {
     type: "group",
     orEmpty: true,
-    otherwise: "none",
+    otherwise: "holdfast-metadata where the daemon is a member of it, as with the shipped unit",
     meaning: "the group, by name or number, that may connect to the identity socket",
     more: "The socket has mode 0660 then. The daemon must be a member of the group, or have CAP_CHOWN",
   },

@@ -74,15 +74,20 @@ test.skipIf(reason !== null)(
   },
 );
 
-test.skipIf(reason !== null)("docs/metadata.md: the services run, with the keys of the page", async () => {
+test.skipIf(reason !== null)("docs/metadata.md: two lines, and a container asks who it is", async () => {
   const [install, , next] = codeBlocks("docs/metadata.md", "Run it") as [string, string, string];
+  expect(install.trim().split("\n")).toHaveLength(2);
   await typed(install);
-  // Typed once more, the settings are in the file once.
-  await typed(install);
-  expect(await machine.out("grep -c HOLDFAST_KEY_FILE /etc/holdfast/metadata.env")).toBe("1\n");
-  expect(await machine.out("stat -c '%U:%G %a' /etc/holdfast/metadata.keys")).toBe(
-    "root:holdfast-metadata 640\n",
-  );
+  const keys = "/etc/holdfast/metadata.keys";
+  await until(async () => (await machine.sh(`test -e ${keys}`)).code === 0, keys);
+  expect(await machine.out(`stat -c '%U:%G %a' ${keys}`)).toBe("root:holdfast-metadata 640\n");
+  const made = await machine.out(`cat ${keys}`);
+  expect(made).toMatch(/^#.*every node.*\n[0-9a-f]{64}\n$/i);
+  const warned = () => machine.out("journalctl -u holdfast-metadata -o cat --no-pager -p warning");
+  await until(async () => (await warned()).includes("copy it to every node"), "the warning about the keys");
+  // Typed once more, the keys are the same.
+  await typed(`${install}\nsystemctl restart holdfast-metadata`);
+  expect(await machine.out(`cat ${keys}`)).toBe(made);
   for (const port of [9809, 9810]) {
     const ready = async () => (await machine.sh(`curl -sf 127.0.0.1:${port}/readyz`)).code === 0;
     await until(ready, `readiness at ${port}`);
@@ -107,7 +112,7 @@ test.skipIf(reason !== null)(
     const [uninstall, rest] = codeBlocks("docs/uninstall.md", "On one node") as [string, string];
     // What an administrator has added is not thrown away unasked.
     const own = "/etc/systemd/system/holdfast.service.d/own.conf";
-    await machine.out(`echo '[Service]' > ${own}`);
+    await machine.out(`mkdir -p $(dirname ${own}) && echo '[Service]' > ${own}`);
     const said = await typed(uninstall);
     expect(await machine.out(`cat ${own}`)).toBe("[Service]\n");
     expect(said).toContain("left: /etc/systemd/system/holdfast.service.d\n");

@@ -1,8 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { parseKeys } from "../../metadata/server/secret-files.ts";
 import { newFolder, run, runShim } from "../harness/daemon.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 import { until } from "../harness/wait.ts";
@@ -113,6 +114,41 @@ test("the systemd unit is sound, and starts what make install puts there", async
   const { code, stdout, stderr } = await run("systemd-analyze", ["verify", "--man=no", copy]);
   expect(`${stdout}${stderr}`.split("\n").filter((line) => line.includes("holdfast"))).toEqual([]);
   expect(code).toBe(0);
+});
+
+test("all units are installed, for the prefix that was asked for, with the user of the metadata server", () => {
+  const elsewhere = join(target, "elsewhere");
+  const options = [`DESTDIR=${elsewhere}`, "PREFIX=/opt/holdfast"];
+  execFileSync("make", ["-C", ROOT, "install", ...options], { stdio: "pipe" });
+  const units = readdirSync(join(ROOT, "deploy/systemd")).filter((name) =>
+    /\.(service|socket|target)$/.test(name),
+  );
+  const installed = (name: string) => readFileSync(join(elsewhere, "etc/systemd/system", name), "utf8");
+  for (const name of units)
+    for (const [, path] of installed(name).matchAll(/^Exec\w+=[-+]*(\S+)/gm))
+      if (path !== "/bin/sh") expect(readFileSync(join(elsewhere, path as string)).length).toBeGreaterThan(0);
+  expect(readFileSync(join(elsewhere, "usr/lib/sysusers.d/holdfast-metadata.conf"), "utf8")).toContain(
+    "u holdfast-metadata ",
+  );
+  execFileSync("make", ["-C", ROOT, "uninstall", ...options], { stdio: "pipe" });
+  const left = execFileSync("find", [elsewhere, "-type", "f"], { encoding: "utf8" });
+  expect(left).toBe("");
+});
+
+test("keys of tokens are made once, never over a file that is there, and not beside one that is named elsewhere", async () => {
+  const file = join(target, "keys/metadata.keys");
+  const script = join(target, "usr/local/lib/holdfast/bin/make-metadata-keys");
+  const make = (env = {}) => run(script, [file, "root"], { PATH: process.env.PATH ?? "", ...env });
+  expect(await make({ HOLDFAST_KEY_FILE: "/etc/other" })).toMatchObject({ code: 0, stdout: "" });
+  expect(existsSync(file)).toBe(false);
+  const made = await make({ HOLDFAST_KEY_FILE: file });
+  expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^<4>.*copy it to every node/) });
+  const keys = readFileSync(file);
+  expect(parseKeys(keys)).toHaveLength(1);
+  expect(statSync(file).mode & 0o777).toBe(0o640);
+  expect(await make()).toMatchObject({ code: 0, stdout: "" });
+  expect(readFileSync(file)).toEqual(keys);
+  expect(readdirSync(join(target, "keys"))).toEqual(["metadata.keys"]);
 });
 
 test("nothing that is installed or deployed can take all memory of a node", () => {

@@ -3,10 +3,9 @@ import type { Machine } from "./machine.ts";
 
 const PROJECT = join(import.meta.dirname, "../..");
 
-/** `make install` and the daemon's unit, as the README has it; the daemon serves afterwards. */
+/** `make install` and the daemon switched on, as the README has it; the daemon serves afterwards. */
 export async function installHoldfast(machine: Machine): Promise<void> {
   await machine.out(`make -s -C ${PROJECT} install`);
-  await machine.out(`cp ${PROJECT}/deploy/systemd/holdfast.service /etc/systemd/system/`);
   await machine.out("systemctl enable -q --now holdfast");
 }
 

@@ -15,7 +15,7 @@ test("the service and socket units are valid", async () => {
   const service = readFileSync(join(UNITS, "holdfast-metadata.service"), "utf8");
   writeFileSync(
     join(folder, "holdfast-metadata.service"),
-    service.replace("/usr/local/bin/holdfast", HOLDFAST),
+    service.replace("/usr/local/bin/holdfast", HOLDFAST).replace("/usr/local/lib/holdfast/bin", UNITS),
   );
   writeFileSync(
     join(folder, "holdfast-metadata.socket"),

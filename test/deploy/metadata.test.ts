@@ -146,7 +146,8 @@ test("listeners and server meet at one socket, of a group that both have", () =>
   expect(pod.securityContext.supplementalGroups).toContain(GROUP);
   const dockerfile = readFileSync(join(DEPLOY, "Dockerfile"), "utf8");
   expect(dockerfile).toContain(`"--gid", "${GROUP}", "${flag("listeners", "haproxy-group")}"`);
-  for (const tool of ["haproxy", "iproute2", "nftables"]) expect(dockerfile).toContain(` ${tool} `);
+  for (const tool of ["haproxy", "iproute2", "nftables", "openvswitch-common"])
+    expect(dockerfile).toContain(` ${tool} `);
 });
 
 test("namespaces that the listeners mount are the node's, and no container but theirs has its rights", () => {
@@ -162,6 +163,11 @@ test("namespaces that the listeners mount are the node's, and no container but t
   expect(namespaces.mountPropagation).toBe("Bidirectional");
   expect(volume(namespaces.name).hostPath.path).toBe("/run/netns");
   expect(at(server, "/run/netns")).toBeUndefined();
+  // Switches' sockets, at the paths of the node; whoever writes there can redirect all traffic.
+  for (const path of ["/run/openvswitch", "/run/ovn", "/run/ovn-ic"]) {
+    expect(volume(at(listeners, path).name).hostPath).toEqual({ path, type: "DirectoryOrCreate" });
+    expect(at(server, path)).toBeUndefined();
+  }
   // The daemon's own folder: its socket is for the listeners, the one for identities for the server.
   const daemon = podOf("daemonset.yaml");
   const folder = (of: KubeObject, name: string) => of.volumes.find((one: KubeObject) => one.name === name);

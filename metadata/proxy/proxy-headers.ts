@@ -33,7 +33,7 @@ const HOST = "169.254.169.254";
  * Fresh ones, as Neutron's agents send them: of the client's headers none passes. Throws TypeError for a value that
  * none can carry.
  */
-export function novaHeaders(identity: SignedIdentity, secret: Buffer | null): Headers {
+export function novaHeaders(identity: SignedIdentity, secret: Buffer): Headers {
   return identityHeaders(identity, secret);
 }
 

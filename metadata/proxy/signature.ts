@@ -1,7 +1,6 @@
-import { Buffer } from "node:buffer";
+import type { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
-import { sameBytes } from "../documents/same-bytes.ts";
 
 /** The identity of the guest for a backend. */
 export interface SignedIdentity {
@@ -21,15 +20,10 @@ export function signInstanceId(secret: Buffer, instanceId: string): string {
   return createHmac("sha256", secret).update(instanceId, "utf8").digest("hex");
 }
 
-/** Is this the signature? Compared in constant time; hex in upper case is none, as with Nova. */
-export function isSignatureOf(secret: Buffer, instanceId: string, signature: string): boolean {
-  return sameBytes(Buffer.from(signature), Buffer.from(signInstanceId(secret, instanceId)));
-}
-
 /**
  * The headers that tell a backend who asks; all others of the kind are taken from the client's request before
- * (`strippedHeaders`). Without secret the request goes unsigned, which Nova refuses. The network stands where Neutron's
- * own agents have it, so that one of them can be the backend. Throws TypeError for a value that no header can carry: it
+ * (`strippedHeaders`). Without secret the request goes unsigned; an empty one is a key like any other. The network stands
+ * where the agents of Neutron and of its OVN driver have it, so that one of them can be the backend. Throws TypeError for a value that no header can carry: it
  * should have been refused where it was read.
  */
 export function identityHeaders(
@@ -43,6 +37,7 @@ export function identityHeaders(
     "X-Tenant-ID": tenantId,
     "X-Forwarded-For": formatAddress(source),
     "X-Neutron-Network-ID": network,
+    "X-OVN-Network-ID": network,
   };
   for (const [name, value] of Object.entries(headers)) {
     if (!isHeaderValue(value)) throw new TypeError(`${name} cannot carry ${JSON.stringify(value)}`);

@@ -1,4 +1,4 @@
-import type { Buffer } from "node:buffer";
+import { Buffer } from "node:buffer";
 import { ensureFolder } from "../../platform/folders.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
@@ -6,13 +6,15 @@ import { WatchedFile } from "../../platform/watched-file.ts";
 import { isOpen, makeKeyFile, parseKeys, parseSecret } from "./secret-files.ts";
 import type { MetadataSettings } from "./settings.ts";
 
+const NO_SECRET = Buffer.alloc(0);
+
 /** The server's secrets: the keys of tokens, and the one shared with a backend. Read again on change. */
 export class KeyRing {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #files: WatchedFile<unknown>[] = [];
   readonly #keys: WatchedFile<readonly Buffer[]>;
-  readonly #novaSecret: WatchedFile<Buffer> | null;
+  readonly #sharedSecret: WatchedFile<Buffer> | null;
   readonly #serviceSecret: WatchedFile<Buffer> | null;
   readonly #ca: WatchedFile<Buffer> | null;
 
@@ -33,7 +35,7 @@ export class KeyRing {
     const secret = (flag: string, file: string | undefined) =>
       file === undefined ? null : this.#open(flag, file, { isSecret: true, parse: parseSecret });
     const shared = secret("--secret-file", secretFile);
-    this.#novaSecret = novaUrl === null ? null : shared;
+    this.#sharedSecret = shared;
     this.#serviceSecret =
       secret("--service-secret-file", serviceSecretFile) ?? (novaUrl === null ? shared : null);
     this.#ca =
@@ -47,8 +49,9 @@ export class KeyRing {
     return this.#keys.value;
   }
 
-  get novaSecret(): Buffer | null {
-    return this.#novaSecret?.value ?? null;
+  /** Without a file the empty one: as Nova and Neutron's agents take it where `metadata_proxy_shared_secret` is not set. */
+  get novaSecret(): Buffer {
+    return this.#sharedSecret?.value ?? NO_SECRET;
   }
 
   /** Never Nova's: its signatures never expire, and a tenant whose Service gets one could use it against Nova. */

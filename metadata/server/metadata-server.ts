@@ -121,9 +121,9 @@ export class MetadataServer {
       await this.stop();
       throw error;
     }
-    if (novaUrl && this.#ring.novaSecret === null)
+    if (novaUrl && this.#ring.novaSecret.length === 0)
       this.#log.warn(
-        "requests are forwarded without signature: there is no --secret-file; Nova refuses them",
+        "there is no --secret-file: requests to Nova are signed with the empty key, which is right only where its metadata_proxy_shared_secret is not set; whoever can reach that Nova can pass for any instance",
       );
   }
 

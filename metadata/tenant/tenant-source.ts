@@ -69,7 +69,8 @@ export type Backend =
       readonly kind: "nova";
       /** `http://10.0.0.5:8775`, without path. */
       readonly url: string;
-      readonly secret: Buffer | null;
+      /** Empty: that cloud has none. */
+      readonly secret: Buffer;
       readonly ca: Buffer | null;
     }
   | {

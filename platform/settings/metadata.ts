@@ -26,7 +26,7 @@ export const METADATA_SETTINGS = {
   },
   secretFile: {
     type: "file",
-    meaning: "file with the secret shared with Nova (metadata_proxy_shared_secret)",
+    meaning: "file with the secret shared with Nova (metadata_proxy_shared_secret); without, the empty one",
     more: "Without `novaUrl` it is shared with the Services",
   },
   serviceSecretFile: {

@@ -7,7 +7,7 @@ import { makeCertificate } from "../harness/certificate.ts";
 import { newFolder } from "../harness/daemon.ts";
 import { ask } from "../harness/metadata/server.ts";
 import { until } from "../harness/wait.ts";
-import { identity, UUID } from "./fake-identity.ts";
+import { identity } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 import { StandInNova } from "./stand-in-nova.ts";
 
@@ -34,7 +34,7 @@ async function forwarding(url: string, more: readonly string[] = []): Promise<Me
 
 describe("a backend that is not there", () => {
   test("is a 503 with a plain sentence, and guests are served as soon as it is back", async () => {
-    const nova = await StandInNova.start(SECRET);
+    const nova = await StandInNova.start();
     const { port, url } = nova;
     await nova.stop();
     const server = await forwarding(url);
@@ -42,8 +42,7 @@ describe("a backend that is not there", () => {
     expect([answer.status, answer.text]).toEqual([503, UNAVAILABLE]);
     await until(() => server.log.includes("the backend is not reachable"), "the line in the log");
     expect(server.log).toContain("ECONNREFUSED");
-    const back = await StandInNova.start(SECRET, { port });
-    back.projects.set(UUID, "default");
+    const back = await StandInNova.start({ port });
     expect((await server.ask("/openstack")).status).toBe(200);
     await server.stop();
     await back.stop();
@@ -60,7 +59,7 @@ describe("a backend that misbehaves", () => {
   let nova: StandInNova;
   let server: MetadataServer;
   beforeAll(async () => {
-    nova = await StandInNova.start(SECRET);
+    nova = await StandInNova.start();
     server = await forwarding(nova.url);
   });
   afterAll(async () => {
@@ -70,7 +69,6 @@ describe("a backend that misbehaves", () => {
   beforeEach(() => {
     nova.misbehave = null;
     nova.requests.length = 0;
-    nova.projects.set(UUID, "default");
   });
 
   test("is a 504 after the time-out when it hangs before or within its answer, and others are answered meanwhile", async () => {
@@ -193,7 +191,7 @@ describe("a backend that misbehaves", () => {
 });
 
 test("a stop answers the requests under way, and does not wait for a backend that hangs", async () => {
-  const nova = await StandInNova.start(SECRET);
+  const nova = await StandInNova.start();
   const server = await forwarding(nova.url, ["--backend-timeout-seconds", "70"]);
   nova.misbehave = ({ url }, response) => {
     if (url === "/slow") setTimeout(() => response.end("slow"), 300);
@@ -225,8 +223,7 @@ describe("https", () => {
       return makeCertificate(join(folder, name));
     };
     const [right, wrong] = [certificate("right"), certificate("wrong")];
-    const nova = await StandInNova.start(SECRET, { certificate: right });
-    nova.projects.set(UUID, "default");
+    const nova = await StandInNova.start({ certificate: right });
     const url = `https://127.0.0.1:${nova.port}`;
     const unknown = await forwarding(url);
     expect((await unknown.ask("/openstack")).status).toBe(503);

@@ -91,7 +91,7 @@ beforeAll(async () => {
     identities: client,
     tenants,
     proxy,
-    defaultBackend: () => ({ kind: "nova", url: "http://127.0.0.1:9", secret: null, ca: null }),
+    defaultBackend: () => ({ kind: "nova", url: "http://127.0.0.1:9", secret: Buffer.alloc(0), ca: null }),
     keys: () => [],
     origin: (_, lines) => originByListener(lines),
     metrics: new ServerMetrics(),
@@ -160,6 +160,7 @@ describe("a request to a Service", () => {
       "x-instance-id": [UUID],
       "x-instance-id-signature": [signInstanceId(SECRET, UUID)],
       "x-neutron-network-id": ["blue"],
+      "x-ovn-network-id": ["blue"],
       "x-tenant-id": ["default"],
       "x-vault-token": ["abc"],
     });

@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { isSignatureOf } from "../../metadata/proxy/signature.ts";
 import type { Certificate } from "../harness/certificate.ts";
 
 export interface NovaRequest {
@@ -12,21 +11,17 @@ export interface NovaRequest {
   readonly body: string;
 }
 
-/** What Nova's metadata handler checks, in its order (nova/api/metadata/handler.py), and a project for each instance. */
+/** In Nova's place: says what it was asked, or misbehaves as Nova's own handler (RealNova) cannot be made to. */
 export class StandInNova {
   readonly #server: Server;
   readonly requests: NovaRequest[] = [];
-  readonly #secret: string;
-  /** By instance ID. */
-  readonly projects = new Map<string, string>();
   /** Instead of Nova's own answer. */
   misbehave: ((request: IncomingMessage, response: ServerResponse) => void) | null = null;
   connections = 0;
   /** Connections that the other side ended before it was answered. */
   abandoned = 0;
 
-  private constructor(secret: string, certificate: Certificate | null) {
-    this.#secret = secret;
+  private constructor(certificate: Certificate | null) {
     const handle = (request: IncomingMessage, response: ServerResponse) => this.#handle(request, response);
     this.#server =
       certificate === null
@@ -40,11 +35,14 @@ export class StandInNova {
     });
   }
 
-  static async start(
-    secret: string,
-    { certificate = null, port = 0 }: { certificate?: Certificate | null; port?: number } = {},
-  ): Promise<StandInNova> {
-    const nova = new StandInNova(secret, certificate);
+  static async start({
+    certificate = null,
+    port = 0,
+  }: {
+    certificate?: Certificate | null;
+    port?: number;
+  } = {}): Promise<StandInNova> {
+    const nova = new StandInNova(certificate);
     await new Promise<void>((resolve) => nova.#server.listen(port, "127.0.0.1", resolve));
     return nova;
   }
@@ -82,27 +80,9 @@ export class StandInNova {
       const { method = "", url = "", rawHeaders } = request;
       this.requests.push({ method, url, rawHeaders, body });
       if (this.misbehave) return this.misbehave(request, response);
-      const [status, text] = this.#judge(request);
-      response.writeHead(status, { "content-type": "text/plain; charset=UTF-8", "x-nova": "secret thing" });
+      response.writeHead(200, { "content-type": "text/plain; charset=UTF-8", "x-nova": "secret thing" });
+      const text = `${method} ${url} for ${request.headers["x-instance-id"]}`;
       response.end(request.method === "HEAD" ? undefined : text);
     });
-  }
-
-  #judge({ headers, url = "", method = "" }: IncomingMessage): [status: number, text: string] {
-    if (url === "/" || url === "") return [200, "1.0\nlatest"];
-    if (headers["x-metadata-provider"] !== undefined) return [400, "a load balancer's request"];
-    const id = headers["x-instance-id"] as string | undefined;
-    const signature = headers["x-instance-id-signature"] as string | undefined;
-    const tenant = headers["x-tenant-id"];
-    if (id === undefined) return [400, "X-Instance-ID header is missing from request."];
-    if (signature === undefined) return [400, "X-Instance-ID-Signature header is missing from request."];
-    if (tenant === undefined) return [400, "X-Tenant-ID header is missing from request."];
-    if (!isSignatureOf(Buffer.from(this.#secret), id, signature))
-      return [403, "Invalid proxy request signature."];
-    if (headers["x-forwarded-for"] === undefined) return [500, "An unknown error has occurred."];
-    const project = this.projects.get(id);
-    if (project === undefined || project !== tenant) return [404, "Not Found"];
-    if (!url.startsWith("/openstack") && !url.startsWith("/latest")) return [404, "Not Found"];
-    return [200, `${method} ${url} for ${id}`];
   }
 }

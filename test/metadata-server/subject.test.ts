@@ -1,5 +1,3 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { identity, otherVm, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
@@ -114,12 +112,8 @@ describe("a backend is told", () => {
   let nova: StandInNova;
   let forwarding: MetadataServer;
   beforeAll(async () => {
-    nova = await StandInNova.start("shared");
-    nova.projects.set(UUID, "default");
-    forwarding = await MetadataServer.start((folder) => {
-      writeFileSync(join(folder, "secret"), "shared", { mode: 0o600 });
-      return ["--nova-url", nova.url, "--secret-file", join(folder, "secret")];
-    });
+    nova = await StandInNova.start();
+    forwarding = await MetadataServer.start(["--nova-url", nova.url]);
     forwarding.identity.known.set(`blue ${SUBJECT}`, identity());
   });
   afterAll(async () => {

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { parseAddress } from "../../ipam/space/address.ts";
-import { identityHeaders, isSignatureOf, signInstanceId } from "../../metadata/proxy/signature.ts";
+import { identityHeaders, signInstanceId } from "../../metadata/proxy/signature.ts";
 
 /** Made with Python's hmac module, as Nova does. */
 const VECTORS = [
@@ -16,22 +16,6 @@ const VECTORS = [
 
 test.each(VECTORS)("secret %j, instance %s", (secret, id, signature) => {
   expect(signInstanceId(Buffer.from(secret), id)).toBe(signature);
-  expect(isSignatureOf(Buffer.from(secret), id, signature)).toBe(true);
-});
-
-describe("an invalid signature", () => {
-  const [secret, id, right] = VECTORS[0];
-  test.each([
-    ["", "empty"],
-    [right.slice(1), "cut off"],
-    [`${right}0`, "longer"],
-    [right.toUpperCase(), "upper case, which Nova does not take either"],
-    [`${right}, ${right}`, "the header twice"],
-    [right.replace("a", "b"), "one digit changed"],
-    [right.replace("a", "\u0161"), "whose low byte is that of the right letter"],
-  ])("%s: %s", (wrong, _why) => {
-    expect(isSignatureOf(Buffer.from(secret), id, wrong)).toBe(false);
-  });
 });
 
 const WHO = {
@@ -48,6 +32,7 @@ test("the headers that a backend gets", () => {
     "X-Tenant-ID": "t-1",
     "X-Forwarded-For": "192.168.10.5",
     "X-Neutron-Network-ID": "ns_blue",
+    "X-OVN-Network-ID": "ns_blue",
   });
   expect(identityHeaders(WHO, null)).not.toHaveProperty("X-Instance-ID-Signature");
 });

@@ -38,9 +38,9 @@ async function withContainers(count: number): Promise<Line[]> {
   try {
     await store.open();
     const addresses = await attach(store, count);
-    const listeners = { enabled: true, serves: () => false };
+    const ports = { enabled: true, formerGateway: () => null, leadsToMetadata: () => false };
     const files = new ResolverFiles({ paths: [], refused: false, clock: systemClock });
-    const service = buildIdentityService(store, listeners, files, () => null);
+    const service = buildIdentityService(store, ports, files, () => null);
     const us = await lookUps(service, addresses);
     const against = `${number(LOOK_UPS)} look-ups in random order after ${number(WARM_UP)}, each a VM with a claim and two addresses`;
     const what = `identity of a local address among ${number(count)} attachments`;

@@ -169,16 +169,6 @@ export class DefinitionCatalog {
     return [...new Set([nads.oldest, ...nads.entries.values()].map(({ nad }) => nad.namespace))];
   }
 
-  /** `spec.config` of every NAD of the namespace that the network belongs to, the one in force first. */
-  configsOf(network: string): string[] {
-    this.#readLong();
-    const nads = this.#nadsOf.get(network);
-    if (!nads?.counting) return [];
-    const { namespace } = nads.counting.nad;
-    const own = [...nads.entries.values()].filter(({ nad }) => nad.namespace === namespace);
-    return [...new Set([nads.counting, ...own].map(({ nad }) => nad.config))];
-  }
-
   /** The watch was interrupted, perhaps by a restored etcd: later editions prove nothing about earlier ones. */
   interrupted(): void {
     this.#interruptions += 1;

@@ -4,7 +4,7 @@ import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definit
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
-import { routesOf } from "../metadata/listeners/admission.ts";
+import { routesOf } from "../metadata/ports/admission.ts";
 import { stampOfLive } from "../platform/boot-id.ts";
 import { identifyNamespace } from "../platform/namespaces.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";

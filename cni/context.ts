@@ -1,20 +1,19 @@
 import type { ClaimWaiters } from "../claims/claim-waiters.ts";
 import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-request.ts";
 import type { Refusal, RefusalCode } from "../ipam/refusals.ts";
-import type { AdmissionCluster } from "../metadata/listeners/admission.ts";
-import type { ListenerService } from "../metadata/listeners/listener-service.ts";
+import type { PortService } from "../metadata/ports/port-service.ts";
 import type { BootAgreement } from "../platform/boot-id.ts";
 import type { PassKillPoint } from "../platform/kill-point.ts";
 import type { Log } from "../platform/log.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { Clock } from "../platform/time.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
-import type { CniStore, LocalAnswers } from "../store/node-store.ts";
+import type { CniStore, LocalAnswers, PortStore } from "../store/node-store.ts";
 import type { PodIdentity } from "../store/records.ts";
 import type { AddConfigs } from "./request.ts";
 
 /** What the CNI verbs need from the cluster. */
-export interface ClusterContext extends ClusterRequestParts, AdmissionCluster {
+export interface ClusterContext extends ClusterRequestParts {
   readonly store: LocalAnswers;
   readonly imports: {
     /** Records addresses from before the network was ours, before its first address is allocated. */
@@ -22,6 +21,7 @@ export interface ClusterContext extends ClusterRequestParts, AdmissionCluster {
   };
   /** Tells the pod's owner about a refusal that a person must resolve. */
   tellPod(pod: PodIdentity | null, refusal: Refusal): void;
+  warnPod(pod: PodIdentity | null, reason: string, message: string): void;
   /** Whether an attachment no longer has a pod. False if the API cannot tell. */
   podHasEnded(pod: PodIdentity | null): Promise<boolean>;
 }
@@ -35,7 +35,7 @@ export interface CniMetrics {
 /** What the CNI verbs work with. */
 export interface CniContext {
   readonly clock: Clock;
-  readonly store: CniStore;
+  readonly store: CniStore & Pick<PortStore, "keepPluginMtu">;
   /** null: a standalone node. */
   readonly cluster: ClusterContext | null;
   readonly waiting: ClaimWaiters;
@@ -44,8 +44,8 @@ export interface CniContext {
   readonly bootId: string;
   readonly bootAgreement: BootAgreement;
   readonly addDeadlineMs: number;
-  readonly listeners: ListenerService;
-  /** Longest wait of an ADD for the metadata listener of its network, ms. */
+  readonly ports: PortService;
+  /** Longest wait of an ADD for its own port to be served with metadata, ms. */
   readonly metadataWaitMs: number;
   readonly resolverFiles: ResolverFiles;
   readonly configs: AddConfigs;

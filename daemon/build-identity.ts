@@ -5,20 +5,17 @@ import { ClusterVms } from "../identity/sources/cluster-vms.ts";
 import { StandaloneIdentities } from "../identity/sources/standalone.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Route } from "../ipam/definition/routes-and-dns.ts";
-import { formatAddress } from "../ipam/space/address.ts";
-import { isOnLink } from "../metadata/listeners/admission.ts";
-import { parsePlan } from "../metadata/listeners/bridge-plan.ts";
-import type { ListenerService } from "../metadata/listeners/listener-service.ts";
-import { ipv4Of } from "../metadata/listeners/need.ts";
-import { METADATA_ROUTE_DST } from "../metadata/listeners/wire.ts";
+import { guestRouteToTell } from "../metadata/ports/guest-route.ts";
+import type { PortService } from "../metadata/ports/port-service.ts";
 import type { ResolverFiles } from "../platform/resolv-conf.ts";
+import type { NodeAttachments } from "../store/node-store.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
 /** The service of a daemon, over its own store or, in Kubernetes, over the API and the store beside it. */
 export function buildIdentityService(
   behind: ClusterNode | SqliteStore,
-  listeners: Pick<ListenerService, "enabled" | "serves">,
+  ports: IdentityPorts,
   resolverFiles: ResolverFiles,
   notReady: () => string | null,
 ): IdentityService {
@@ -32,12 +29,10 @@ export function buildIdentityService(
       if (known === undefined) throw new NotLearnt(() => resolverFiles.learn(resolvConf));
       return known;
     },
-    mtu: (network) => {
-      const plan = store.listenerPlan(network);
-      return plan === null ? null : parsePlan(plan).mtu;
-    },
+    mtu: (network) => store.pluginMtu(network),
     mac: (pod, name) => (isAlone ? null : behind.pods.reportedMac(pod, name)),
-    routes: (definition, attachment, earlier) => identityRoutes(listeners, definition, attachment, earlier),
+    routes: (definition, attachment, earlier) =>
+      identityRoutes(ports, store, definition, attachment, earlier),
   };
   if (isAlone) {
     const source = new StandaloneIdentities(behind, facts);
@@ -56,18 +51,25 @@ export function buildIdentityService(
   return new IdentityService({ store, source, vms, facts, notReady });
 }
 
+type IdentityPorts = Pick<PortService, "enabled" | "formerGateway" | "leadsToMetadata">;
+
 /** As in the answer to a repeated ADD. */
 function identityRoutes(
-  listeners: Pick<ListenerService, "enabled" | "serves">,
+  ports: IdentityPorts,
+  store: Pick<NodeAttachments, "attachment">,
   definition: NetworkDefinition,
   attachment: AttachmentSummary | null,
   earlier: readonly AttachmentSummary[],
 ): readonly Route[] {
   const { routes, metadata } = definition;
-  if (metadata?.kind !== "on" || attachment === null || !listeners.enabled) return routes;
-  const serves = (one: AttachmentSummary) => listeners.serves(one) && ipv4Of(one).length > 0;
-  const hasRoute = routes.some(({ dst }) => dst === METADATA_ROUTE_DST);
-  if (hasRoute || !serves(attachment) || !isOnLink(attachment, definition) || earlier.some(serves))
-    return routes;
-  return [...routes, { dst: METADATA_ROUTE_DST, gw: formatAddress(metadata.address.address) }];
+  if (metadata?.kind !== "on" || attachment === null || !ports.enabled) return routes;
+  const { network, containerId, interface: name } = attachment;
+  const viaReserved = store.attachment(network, containerId, name)?.viaReserved === true;
+  const route = guestRouteToTell({
+    ips: attachment.ips,
+    routes,
+    formerGateway: ports.formerGateway({ ...attachment, viaReserved }, definition),
+    isLater: earlier.some((one) => ports.leadsToMetadata(one)),
+  });
+  return route === null ? routes : [...routes, route];
 }

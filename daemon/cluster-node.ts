@@ -4,7 +4,6 @@ import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { NetworkOwners } from "../claims/network-owners.ts";
 import { NodeConfigurations } from "../claims/node-configurations.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
-import { ourPluginOf } from "../ipam/definition/nad-config.ts";
 import type { Finding } from "../ipam/finding.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
 import { EventWriter, reasonOf } from "../kube/events.ts";
@@ -21,7 +20,6 @@ import {
 } from "../kube/objects.ts";
 import { Reflector } from "../kube/reflector.ts";
 import { type PodView, projectPod } from "../kube/views/pod-view.ts";
-import { type RequestedPlan, readPlan } from "../metadata/listeners/bridge-plan.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
 import type { Hint } from "../store/cluster/allocations/hint.ts";
@@ -200,11 +198,6 @@ export class ClusterNode {
       isUsed: (network) => store.attachmentsOfNetwork(network).length > 0,
       holderOf: (network, address) => store.holderOf(network, address),
     });
-  }
-
-  /** Where the owner of a network has put it: one plan for each of the NADs of the namespace that it belongs to. */
-  listenerPlans(network: string): RequestedPlan[] {
-    return this.catalog.configsOf(network).map((config) => readPlan(ourPluginOf(config)));
   }
 
   /** Tells the pod's owner what a refusal means, where somebody has to act. */

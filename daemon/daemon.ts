@@ -18,7 +18,7 @@ import { cniDel } from "../cni/del.ts";
 import { AddConfigs } from "../cni/request.ts";
 import { IdentityServer } from "../identity/server.ts";
 import type { Connect } from "../kube/kube-api.ts";
-import { ListenerService } from "../metadata/listeners/listener-service.ts";
+import { PortService } from "../metadata/ports/port-service.ts";
 import { BootAgreement, readBootId } from "../platform/boot-id.ts";
 import { ensureFolder } from "../platform/folders.ts";
 import { HealthServer } from "../platform/health-server.ts";
@@ -56,7 +56,7 @@ export class Daemon {
   readonly #settlement: Settlement | null;
   readonly #spool: Spool;
   readonly #waiting: ClaimWaiters;
-  readonly #listeners: ListenerService;
+  readonly #ports: PortService;
   readonly #witness: Witness;
   readonly #server: FastifyInstance;
   readonly #health: HealthServer;
@@ -128,7 +128,7 @@ export class Daemon {
         mayBegin: () => this.#drained && this.#store.status.kind === "ready",
         mayCompare: () => this.#notReady() === null,
       });
-    this.#listeners = new ListenerService({
+    this.#ports = new PortService({
       store: this.#store,
       clock,
       log,
@@ -151,7 +151,7 @@ export class Daemon {
       bootId,
       bootAgreement,
       addDeadlineMs: settings.addDeadlineMs,
-      listeners: this.#listeners,
+      ports: this.#ports,
       metadataWaitMs: settings.metadataWaitMs,
       resolverFiles,
       configs: new AddConfigs(),
@@ -176,9 +176,9 @@ export class Daemon {
       owed: () => this.#cluster?.store.owedCount ?? 0,
       lost: () => this.#cluster?.store.lostCount ?? 0,
       requests: kubernetes?.requests ?? null,
-      listeners: this.#listeners,
+      ports: this.#ports,
     });
-    const identity = buildIdentityService(behind, this.#listeners, resolverFiles, notReady);
+    const identity = buildIdentityService(behind, this.#ports, resolverFiles, notReady);
     this.#identityServer = new IdentityServer({
       service: identity,
       clock,
@@ -199,7 +199,7 @@ export class Daemon {
         ...bootAgreement.findings(),
         ...(this.#settlement?.findings() ?? []),
         ...((await this.#cluster?.findings()) ?? []),
-        ...this.#listeners.findings(),
+        ...this.#ports.findings(),
         ...this.#health.findings(),
       ],
       rebuild: (backup, replace) => this.#rebuild(backup, replace),
@@ -270,7 +270,7 @@ export class Daemon {
     for (const timer of this.#timers) timer.cancel();
     this.#settlement?.stop();
     this.#waiting.close();
-    this.#listeners.close();
+    this.#ports.close();
     const hangUp = this.#clock.timer(STOP_GRACE_MS, () => this.#server.server.closeAllConnections());
     await Promise.all([this.#server.close(), this.#identityServer.close(), this.#health.close()]);
     hangUp.cancel();

@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { RefusalCode } from "../ipam/refusals.ts";
-import type { ListenerService } from "../metadata/listeners/listener-service.ts";
-import { addListenerMetrics } from "../metadata/listeners/metrics.ts";
+import { addPortMetrics } from "../metadata/ports/metrics.ts";
+import type { PortService } from "../metadata/ports/port-service.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { Networks } from "../store/node-store.ts";
 import type { NetworkView } from "../store/records.ts";
@@ -21,7 +21,7 @@ export interface MetricSources {
   lost(): number;
   /** null: no Kubernetes behind this daemon. */
   readonly requests: ApiRequestMetrics | null;
-  readonly listeners: ListenerService;
+  readonly ports: PortService;
 }
 
 /** Requests to the API server, counted before the registry that exports them exists. */
@@ -122,7 +122,7 @@ export class Metrics {
         },
       });
     }
-    addListenerMetrics(this.#registry, sources.listeners);
+    addPortMetrics(this.#registry, sources.ports);
     new Gauge({
       name: "holdfast_waiting_requests",
       help: "ADDs that wait for their claim to be created",

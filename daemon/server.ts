@@ -5,7 +5,7 @@ import type { CniContext } from "../cni/context.ts";
 import { addCniRoute, sendRefusal } from "../cni/route.ts";
 import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
 import { type Refusal, refuse } from "../ipam/refusals.ts";
-import { addListenerRoute } from "../metadata/listeners/route.ts";
+import { addPortRoute } from "../metadata/ports/route.ts";
 import { sendApiError } from "../platform/api-error.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import type { Metrics } from "./metrics.ts";
@@ -33,7 +33,7 @@ export function buildServer(cni: CniContext, admin: NodeAdminApi, metrics: Metri
   );
   addCniRoute(server, cni, metrics);
   addAdminRoutes(server, admin);
-  addListenerRoute(server, cni.listeners);
+  addPortRoute(server, cni.ports);
   addHealthRoutes(server, cni, metrics);
   return server;
 }

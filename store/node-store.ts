@@ -20,15 +20,12 @@ export type ReleaseOutcome =
   | { readonly kind: "released"; readonly addresses: readonly string[]; readonly holder: string }
   | { readonly kind: "refused"; readonly refusal: Refusal };
 
-/** A network's next plan, from its present one and its attachments on this node; null: there is none yet. */
-export type DecidePlan = (known: string | null, attachments: readonly Attachment[]) => string | null;
-
 /*
  * The interface of a node's store, by caller. Methods reject with StorageFault and, in Kubernetes, with ApiAway.
  *
  *   NodeAttachments, Networks   shared by several callers
  *   CniStore                    the verbs of the runtime; LocalAnswers: a repeat that needs no API server
- *   ListenerStore               metadata listeners and their bridges
+ *   PortStore                   the ports whose guests get metadata
  *   IdentityStore               the owner of an address; ClaimsOfVms: where claims are kept here
  *   AdminStore                  operators; Manifests: where they apply claims and definitions here
  *   StoreLifecycle              the daemon that opens it
@@ -43,6 +40,8 @@ export interface NodeAttachments {
   attachmentsOfContainer(containerId: string): Attachment[];
   /** The same for a network. */
   usersOfNetwork(network: string): Attachment[];
+  /** Attachments of this node by network, for networks that have any. */
+  attachmentCounts(): Map<string, number>;
   /** Ends an attachment that was read before, unless it has been requested again since. */
   endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean>;
   /**
@@ -75,15 +74,12 @@ export interface LocalAnswers {
   answerLocally(want: AttachWant): Promise<AttachOutcome | null>;
 }
 
-export interface ListenerStore
+export interface PortStore
   extends Pick<Networks, "definition" | "holderOf">,
-    Pick<NodeAttachments, "usersOfNetwork" | "watchAttachments"> {
-  /** Stored plans by network, see metadata/listeners/bridge-plan.ts. */
-  listenerPlans(): Map<string, string>;
-  /** The same for one; null: there is none. */
-  listenerPlan(network: string): string | null;
-  /** Decides about a network's plan in a transaction and stores the decision. Resolves with it; null: still none. */
-  keepListenerPlan(network: string, decide: DecidePlan): Promise<string | null>;
+    Pick<NodeAttachments, "usersOfNetwork" | "attachmentCounts" | "watchAttachments"> {
+  /** `mtu` of the plugin's configuration of a network with metadata, as last seen; null: none, or not known. */
+  pluginMtu(network: string): number | null;
+  keepPluginMtu(network: string, mtu: number | null): Promise<void>;
 }
 
 export type IdentityStore = Pick<NodeAttachments, "usersOf" | "attachmentsOfContainer" | "attachmentsAfter">;
@@ -127,6 +123,6 @@ interface StoreLifecycle {
 }
 
 /** The whole store of a daemon, whichever implementation. */
-export interface NodeStore extends CniStore, ListenerStore, IdentityStore, AdminStore, StoreLifecycle {
+export interface NodeStore extends CniStore, PortStore, IdentityStore, AdminStore, StoreLifecycle {
   readonly reservations: Reservations;
 }

@@ -37,6 +37,11 @@ export interface Attachment {
   readonly sinceMs: number;
   /** The MAC that was requested with the ADD, as written; null: none was. */
   readonly mac: string | null;
+  /**
+   * An earlier release recorded it, which gave guests their route to 169.254.169.254 by an address that the network
+   * reserved for that: this guest has such a route, or may have.
+   */
+  readonly viaReserved: boolean;
 }
 
 /** The fields of an attachment that identify the user of an address. */

@@ -92,6 +92,7 @@ export function record(
     history_id: historyIds[0] ?? 0,
     history_count: historyIds.length,
     mac: want.mac ?? null,
+    via_reserved: want.viaReserved === true ? 1 : 0,
   });
   return {
     id,
@@ -107,6 +108,7 @@ export function record(
     node: context.node,
     sinceMs,
     mac: want.mac ?? null,
+    viaReserved: want.viaReserved === true,
   };
 }
 

@@ -27,6 +27,7 @@ const COLUMNS = [
   "history_id",
   "history_count",
   "mac",
+  "via_reserved",
 ] as const satisfies readonly (keyof AttachmentRow)[];
 
 export type NewAttachmentRow = Pick<AttachmentRow, (typeof COLUMNS)[number]>;
@@ -56,7 +57,7 @@ export class AttachmentRows {
     );
     this.#bringUpToDate = db.prepare(
       `UPDATE attachments SET ips = ?, boot_id = ?, boot_us = ?, netns_path = ?, netns_id = ?, netns_witnessed = ?, node = ?,
-         mac = ? WHERE id = ?`,
+         mac = ?, via_reserved = ? WHERE id = ?`,
     );
     this.#markLost = db.prepare("UPDATE attachments SET lost = 1 WHERE id = ? AND lost = 0");
     this.#markFound = db.prepare("UPDATE attachments SET lost = 0 WHERE id = ?");
@@ -86,7 +87,18 @@ export class AttachmentRows {
   /** Updates an earlier record of the same attachment. */
   bringUpToDate(row: AttachmentRow, now: AttachmentRow): void {
     const { ips, boot_id: bootId, boot_us: us, netns_path: path, netns_id: id } = now;
-    this.#bringUpToDate.run(ips, bootId, us, path, id, now.netns_witnessed, now.node, now.mac, row.id);
+    this.#bringUpToDate.run(
+      ips,
+      bootId,
+      us,
+      path,
+      id,
+      now.netns_witnessed,
+      now.node,
+      now.mac,
+      now.via_reserved,
+      row.id,
+    );
     this.#changed(row.network_id);
   }
 

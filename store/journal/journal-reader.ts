@@ -4,7 +4,7 @@ import { type Address, addressBytes, sameAddress } from "../../ipam/space/addres
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
-import type { DecidePlan, StoreStatus } from "../node-store.ts";
+import type { StoreStatus } from "../node-store.ts";
 import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
 import { type AttachmentRow, attachmentOf, ownerOf } from "./rows.ts";
 import type { StateFolder } from "./state-folder.ts";
@@ -83,29 +83,19 @@ export class JournalReader {
     this.folder.watchAttachments(changed);
   }
 
-  /** See metadata/listeners/bridge-plan.ts; by network. */
-  listenerPlans(): Map<string, string> {
-    const { ledger } = this.folder;
-    const rows = ledger.sql.listenerPlans.all();
-    return new Map(rows.map((row) => [ledger.networkById(row.network_id).name, row.plan]));
-  }
-
-  /** Decides about a network's plan from its attachments at that moment, and stores the decision. */
-  keepListenerPlan(network: string, decide: DecidePlan): Promise<string | null> {
-    return this.folder.write((ledger, transaction) => {
-      const space = ledger.networkOf(network, transaction);
-      const known = ledger.sql.listenerPlan.get(space.id)?.plan ?? null;
-      const plan = decide(known, this.#kept(ledger.sql.attachmentsOfNetwork.all(space.id)));
-      if (plan !== null && plan !== known) ledger.sql.putListenerPlan.run(space.id, plan);
-      return plan;
-    });
-  }
-
-  /** The stored plan of a network, see metadata/listeners/bridge-plan.ts; null: none. */
-  listenerPlan(network: string): string | null {
+  /** `mtu` of the plugin's configuration of a network with metadata, as last seen; null: none, or not known. */
+  pluginMtu(network: string): number | null {
     const { ledger } = this.folder;
     const space = ledger.networks.get(network);
-    return (space && ledger.sql.listenerPlan.get(space.id)?.plan) ?? null;
+    return (space && ledger.sql.networkMtu.get(space.id)?.mtu) ?? null;
+  }
+
+  /** Stores it when it is another one. */
+  async keepPluginMtu(network: string, mtu: number | null): Promise<void> {
+    if (this.pluginMtu(network) === mtu) return;
+    await this.folder.write((ledger, transaction) => {
+      ledger.sql.setNetworkMtu.run(mtu, ledger.networkOf(network, transaction).id);
+    });
   }
 
   #kept(rows: readonly AttachmentRow[]): Attachment[] {

@@ -177,7 +177,7 @@ const MIGRATIONS: readonly string[] = [
   -- Who uses an address now: what a metadata server asks for at each of its requests.
   CREATE INDEX history_open ON history (address, network_id) WHERE until_ms IS NULL;
 
-  -- What the runtime's configuration last said of a network that has metadata: JSON, see metadata/listeners/bridge-plan.ts.
+  -- What the runtime's configuration last said of a network that has metadata: JSON, for releases before schema version 6.
   CREATE TABLE listener_plans (
     network_id INTEGER PRIMARY KEY REFERENCES networks (id),
     plan TEXT NOT NULL
@@ -207,6 +207,21 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (network_id, address)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX host_local_leases_by_container ON host_local_leases (container_id);
+  `,
+  `
+  -- 1: recorded by a release that gave guests their route to 169.254.169.254 by an address that the network reserves.
+  ALTER TABLE attachments ADD COLUMN via_reserved INTEGER NOT NULL DEFAULT 0;
+  UPDATE attachments SET via_reserved = 1 WHERE network_id IN (SELECT network_id FROM listener_plans);
+  CREATE INDEX attachments_via_reserved ON attachments (network_id) WHERE via_reserved = 1;
+
+  -- mtu of the plugin's configuration at the last ADD on a network with metadata. The rest of what the listeners of
+  -- earlier releases needed (bridge, VLAN) has no use any more.
+  ALTER TABLE networks ADD COLUMN mtu INTEGER;
+  UPDATE networks SET mtu = (
+    SELECT CASE WHEN json_valid(plan) THEN
+      CASE WHEN json_type(plan, '$.mtu') = 'integer' THEN json_extract(plan, '$.mtu') END END
+    FROM listener_plans WHERE network_id = networks.id);
+  DROP TABLE listener_plans;
   `,
 ];
 

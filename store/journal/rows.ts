@@ -49,6 +49,8 @@ export interface AttachmentRow extends OwnerColumns, PodColumns {
   readonly lost: 0 | 1;
   /** As requested; null: none was. */
   readonly mac: string | null;
+  /** See Attachment.viaReserved. */
+  readonly via_reserved: 0 | 1;
 }
 
 /** The columns that identify the user of an address. */
@@ -117,6 +119,8 @@ export interface NetworkRow {
   readonly name: string;
   readonly runtime_config: string | null;
   readonly bridge_is_gateway: 0 | 1;
+  /** `mtu` of the plugin's configuration at the last ADD on a network with metadata; null: it names none. */
+  readonly mtu: number | null;
 }
 
 export interface DefinitionRow {
@@ -186,5 +190,6 @@ export function attachmentOf(row: AttachmentRow, network: string): Attachment {
     node: row.node,
     sinceMs: row.since_ms,
     mac: row.mac,
+    viaReserved: row.via_reserved === 1,
   };
 }

@@ -144,10 +144,10 @@ export function prepareStatements(db: Database.Database) {
     ),
     lostCount: get<[], { n: number }>("SELECT count(*) AS n FROM attachments WHERE lost = 1"),
 
-    listenerPlans: get<[], { network_id: number; plan: string }>("SELECT * FROM listener_plans"),
-    listenerPlan: get<[number], { plan: string }>("SELECT plan FROM listener_plans WHERE network_id = ?"),
-    putListenerPlan: run<[number, string]>(
-      "INSERT INTO listener_plans (network_id, plan) VALUES (?, ?) ON CONFLICT (network_id) DO UPDATE SET plan = excluded.plan",
+    networkMtu: get<[number], { mtu: number | null }>("SELECT mtu FROM networks WHERE id = ?"),
+    setNetworkMtu: run<[number | null, number]>("UPDATE networks SET mtu = ? WHERE id = ?"),
+    anyViaReserved: get<[number], { id: number }>(
+      "SELECT id FROM attachments WHERE network_id = ? AND via_reserved = 1 LIMIT 1",
     ),
 
     tombstones: get<[string, string, string], { boot_id: string; boot_us: number }>(

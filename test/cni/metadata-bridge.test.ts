@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { ListenerClient, withMetadata } from "../harness/listener-client.ts";
+import { PortClient, withMetadata } from "../harness/port-client.ts";
 import { Containers, mustRun, whyNotReal } from "../network/containers.ts";
 import { test } from "./fixtures.ts";
 
@@ -7,7 +7,7 @@ import { test } from "./fixtures.ts";
 
 describe.skipIf(whyNotReal() !== null)("under the real bridge plugin", () => {
   test.for([["0.4.0"], ["1.0.0"]])("with cniVersion %s", async ([cniVersion], { daemon, onTestFinished }) => {
-    const client = ListenerClient.start(daemon);
+    const client = PortClient.start(daemon);
     onTestFinished(() => client.stop());
     const containers = new Containers(daemon);
     onTestFinished(() => containers.remove());

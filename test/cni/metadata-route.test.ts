@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished } from "vitest";
 import type { ServedDaemon } from "../harness/daemon.ts";
-import { ListenerClient, untilLogged, wantedNow, withMetadata } from "../harness/listener-client.ts";
+import { PortClient, untilLogged, wantedNow, withMetadata } from "../harness/port-client.ts";
 import {
   addressesOf,
   errorOf,
@@ -19,8 +19,8 @@ import {
 
 const ROUTE = { dst: "169.254.169.254/32", gw: "10.10.0.254" };
 
-function listen(daemon: ServedDaemon): ListenerClient {
-  const client = ListenerClient.start(daemon);
+function listen(daemon: ServedDaemon): PortClient {
+  const client = PortClient.start(daemon);
   onTestFinished(() => client.stop());
   return client;
 }
@@ -134,7 +134,7 @@ describe("there is no route, and a warning is logged", () => {
     expect(answer.json()).not.toHaveProperty("routes");
     await untilLogged(daemon, `network ${name} gives no metadata here`);
     await untilLogged(daemon, reason);
-    expect((await wantedNow(daemon)).networks).toEqual([]);
+    expect((await wantedNow(daemon)).ports).toEqual([]);
   });
 
   test("where the interface's address is not on the listener's subnet", async ({ daemon }) => {
@@ -173,10 +173,10 @@ describe("the reserved address", () => {
     const answer = await daemon.cni("ADD", "c1", { config });
     expect(answer.json()).not.toHaveProperty("routes");
     await untilLogged(daemon, "10.10.0.254 is held by container old (eth0)");
-    expect((await wantedNow(daemon)).networks).toEqual([]);
+    expect((await wantedNow(daemon)).ports).toEqual([]);
     expectDone(await daemon.cni("DEL", "old", { config }));
     expect((await daemon.cni("ADD", "c2", { config })).json().routes).toEqual([ROUTE]);
-    expect((await wantedNow(daemon)).networks).toHaveLength(1);
+    expect((await wantedNow(daemon)).ports).toHaveLength(1);
   });
 
   test("may be configured where the default one is held", async ({ daemon }) => {
@@ -197,6 +197,6 @@ offTest(
     const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
     expect(addressesOf(answer)).toEqual(["10.10.0.1/24"]);
     expect(answer.json()).not.toHaveProperty("routes");
-    expect((await wantedNow(daemon)).networks).toEqual([]);
+    expect((await wantedNow(daemon)).ports).toEqual([]);
   },
 );

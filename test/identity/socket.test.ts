@@ -123,7 +123,7 @@ processTest("nothing can be changed or listed on the identity socket", async ({ 
     ["POST", "/v1/apply"],
     ["POST", "/v1/rebuild"],
     ["POST", "/v1/backup"],
-    ["POST", "/v1/metadata/listeners"],
+    ["POST", "/v1/metadata/ports"],
     ["PUT", "/healthz"],
     ["GET", "/v1/allocations"],
     ["GET", "/v1/networks"],

@@ -100,6 +100,7 @@ export class MemoryState {
       node: this.context.node,
       sinceMs: this.context.clock.wallMs(),
       mac: want.mac ?? null,
+      viaReserved: false,
     };
     this.attachments.push(attachment);
     return attachment;

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
 import { NETWORKS_PATH } from "../../kube/objects.ts";
 import { pathOf } from "../harness/kube-pods.ts";
-import { ListenerClient, wantedNow } from "../harness/listener-client.ts";
+import { PortClient, wantedNow } from "../harness/port-client.ts";
 import { until } from "../harness/wait.ts";
 import { configOf, NAMESPACE } from "../harness/world/network.ts";
 import { Tenant } from "../harness/world/tenant.ts";
@@ -25,8 +25,8 @@ beforeAll(async () => {
 afterEach(() => world.settled());
 afterAll(() => world?.stop());
 
-function listen(): ListenerClient {
-  const client = ListenerClient.start(world.node("node-a").daemon);
+function listen(): PortClient {
+  const client = PortClient.start(world.node("node-a").daemon);
   onTestFinished(() => client.stop());
   return client;
 }
@@ -53,7 +53,7 @@ test("the NAD switches it on: route, listener with the MAC of the selection elem
   expect((await world.add(pod, network)).stdout).toBe(first.stdout);
 
   await world.node("node-a").restart("SIGKILL");
-  expect((await wantedNow(world.node("node-a").daemon)).networks).toEqual(client.wanted);
+  expect((await wantedNow(world.node("node-a").daemon)).ports).toEqual(client.wanted);
   const anew = listen();
   expect((await world.add(pod, network)).stdout).toBe(first.stdout);
 

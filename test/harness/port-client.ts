@@ -1,5 +1,5 @@
 import { request } from "node:http";
-import type { ListenerState, WantedListener, WantedListeners } from "../../metadata/listeners/wire.ts";
+import type { FailedPort, PortReport, WantedPort, WantedPorts } from "../../metadata/ports/wire.ts";
 import { type ApiAnswer, network, type ServedDaemon } from "./daemon.ts";
 import { pause, until } from "./wait.ts";
 
@@ -8,12 +8,19 @@ export function withMetadata(name: string, ipam: object = {}, plugin: object = {
   return network(name, { metadata: true, ...ipam }, { bridge: `br-${name}`, ...plugin });
 }
 
-type Decide = (listener: WantedListener) => ListenerState | Promise<ListenerState>;
+/** What becomes of one port; null: it is served. */
+type Verdict = Pick<FailedPort, "kind" | "problem"> | null;
+type Decide = (port: WantedPort) => Verdict | Promise<Verdict>;
 
-/** Plays `holdfast metadata-net`: asks what is wanted, and reports it as up, or as the test says. */
-export class ListenerClient {
+/** What is reported where nothing is carried out. */
+export const NOTHING_APPLIED: PortReport = { applied: null, failed: [], problem: null, waitMs: 5_000 };
+
+/** Plays `holdfast metadata-net`: asks what is wanted, and reports each port as served, or as the test says. */
+export class PortClient {
   /** Every answer, oldest first. */
-  readonly answers: WantedListeners[] = [];
+  readonly answers: WantedPorts[] = [];
+  /** Why no guest at all is served; reported with the next request. */
+  problem: string | null = null;
   readonly #daemon: ServedDaemon;
   readonly #decide: Decide;
   readonly #life = new AbortController();
@@ -24,22 +31,19 @@ export class ListenerClient {
     this.#decide = decide;
   }
 
-  static start(
-    daemon: ServedDaemon,
-    decide: Decide = ({ network: name }) => ({ network: name, state: "up" }),
-  ): ListenerClient {
-    const client = new ListenerClient(daemon, decide);
+  static start(daemon: ServedDaemon, decide: Decide = () => null): PortClient {
+    const client = new PortClient(daemon, decide);
     client.#running = client.#run();
     return client;
   }
 
-  get wanted(): readonly WantedListener[] {
-    return this.answers.at(-1)?.networks ?? [];
+  get wanted(): readonly WantedPort[] {
+    return this.answers.at(-1)?.ports ?? [];
   }
 
-  /** What is wanted, in short: `blue: c1/eth0 c2/eth0`. */
+  /** What is wanted, in short: `blue c1/eth0`. */
   get summary(): string[] {
-    return this.wanted.map(summaryOf);
+    return this.wanted.map((one) => `${one.network} ${one.containerId}/${one.interface}`);
   }
 
   async untilWanted(summary: readonly string[]): Promise<void> {
@@ -54,37 +58,39 @@ export class ListenerClient {
 
   async #run(): Promise<void> {
     let applied: string | null = null;
-    let listeners: ListenerState[] = [];
+    let failed: FailedPort[] = [];
     while (!this.#life.signal.aborted) {
       const answer = await poll(
         this.#daemon,
-        { applied, listeners, waitMs: 20_000 },
+        { applied, failed, problem: this.problem, waitMs: 20_000 },
         this.#life.signal,
       ).catch(() => null);
       if (answer?.status !== 200) {
         await pause(20);
         continue;
       }
-      const wanted: WantedListeners = answer.json();
+      const wanted: WantedPorts = answer.json();
       this.answers.push(wanted);
-      const decided = await this.#orStopped(Promise.all(wanted.networks.map(this.#decide)));
+      const decided = await this.#orStopped(Promise.all(wanted.ports.map((port) => this.#carryOut(port))));
       if (decided === null) return;
-      listeners = decided;
+      failed = decided.flat();
       applied = wanted.version;
     }
+  }
+
+  async #carryOut(port: WantedPort): Promise<FailedPort[]> {
+    const verdict = await this.#decide(port);
+    return verdict === null ? [] : [{ containerId: port.containerId, interface: port.interface, ...verdict }];
   }
 
   #orStopped<T>(work: Promise<T>): Promise<T | null> {
     const { signal } = this.#life;
     return new Promise((resolve, reject) => {
-      signal.addEventListener("abort", () => resolve(null), { once: true });
-      work.then(resolve, reject);
+      const stopped = () => resolve(null);
+      signal.addEventListener("abort", stopped, { once: true });
+      work.then(resolve, reject).finally(() => signal.removeEventListener("abort", stopped));
     });
   }
-}
-
-function summaryOf({ network: name, attachments }: WantedListener): string {
-  return `${name}: ${attachments.map((one) => `${one.containerId}/${one.interface}`).join(" ")}`;
 }
 
 /** One request. Rejects when the daemon hangs up, or the signal is aborted. */
@@ -96,7 +102,7 @@ export function poll(daemon: ServedDaemon, report: unknown, signal?: AbortSignal
       {
         socketPath: daemon.socket,
         method: "POST",
-        path: "/v1/metadata/listeners",
+        path: "/v1/metadata/ports",
         headers,
         agent: false,
         ...(signal ? { signal } : {}),
@@ -118,8 +124,8 @@ export function poll(daemon: ServedDaemon, report: unknown, signal?: AbortSignal
 }
 
 /** Asks once and does not wait. */
-export async function wantedNow(daemon: ServedDaemon): Promise<WantedListeners> {
-  return (await poll(daemon, { applied: null, listeners: [], waitMs: 5_000 })).json();
+export async function wantedNow(daemon: ServedDaemon): Promise<WantedPorts> {
+  return (await poll(daemon, NOTHING_APPLIED)).json();
 }
 
 /** The log comes through a pipe, some time after the answer. */
@@ -127,7 +133,7 @@ export function untilLogged(daemon: ServedDaemon, text: string): Promise<void> {
   return until(() => daemon.log.includes(text), `the log to say ${text}`);
 }
 
-/** A metric without labels of other kinds: `metric(daemon, 'holdfast_metadata_listeners{state="up"}')`. */
+/** A metric without labels of other kinds: `metric(daemon, 'holdfast_metadata_ports{state="up"}')`. */
 export async function metric(daemon: ServedDaemon, series: string): Promise<number> {
   const { body } = await daemon.get("/metrics");
   const line = body.split("\n").find((one) => one.startsWith(`${series} `));

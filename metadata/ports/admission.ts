@@ -1,0 +1,123 @@
+import type { Route } from "../../ipam/definition/routes-and-dns.ts";
+import type { Log } from "../../platform/log.ts";
+import type { Clock } from "../../platform/time.ts";
+import type { WarnOnce } from "../../platform/warn-once.ts";
+import type { AttachOutcome } from "../../store/allocations.ts";
+import type { CniStore, PortStore } from "../../store/node-store.ts";
+import type { Attachment, PodIdentity } from "../../store/records.ts";
+import { decideGuestRoute } from "./guest-route.ts";
+import type { PortService } from "./port-service.ts";
+import type { PortState } from "./reports.ts";
+
+interface AdmissionContext {
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly store: Pick<CniStore, "definition" | "attachmentsOfContainer"> & Pick<PortStore, "keepPluginMtu">;
+  /** null: no Kubernetes behind this daemon. */
+  readonly cluster: { warnPod(pod: PodIdentity | null, reason: string, message: string): void } | null;
+  readonly ports: PortService;
+  readonly log: Log;
+  readonly warnings: WarnOnce;
+  /** Longest wait of an ADD for its own port, ms. */
+  readonly metadataWaitMs: number;
+  /** Why ADD cannot be served now; null when it can. */
+  notReady(): string | null;
+}
+
+/** The runtime's configuration of a network on this node. */
+interface NodeConfig {
+  readonly conf: Readonly<Record<string, unknown>>;
+}
+
+type Attached = Extract<AttachOutcome, { kind: "attached" }>;
+
+/**
+ * The routes of an ADD that has its addresses. On a network with metadata it is answered when the guest's own port is
+ * served on this node, or will never be, or after `metadataWaitMs`, or when the ADD has to end.
+ */
+export function routesOf(
+  context: AdmissionContext,
+  config: NodeConfig,
+  { attachment, definition }: Attached,
+  deadlineMs: number,
+): readonly Route[] | Promise<readonly Route[]> {
+  if (definition.metadata === null || !context.ports.enabled) return definition.routes;
+  return withMetadata(context, config, { attachment, definition }, deadlineMs);
+}
+
+async function withMetadata(
+  context: AdmissionContext,
+  { conf }: NodeConfig,
+  { attachment, definition }: Pick<Attached, "attachment" | "definition">,
+  deadlineMs: number,
+): Promise<readonly Route[]> {
+  const { network, ips } = attachment;
+  const { routes, metadata } = definition;
+  const reason = metadata?.kind === "refused" ? metadata.reason : whyNot(context, network);
+  if (reason !== null) {
+    const message = `network ${network} gives no metadata here: ${reason}`;
+    context.warnings.warn(network, message);
+    context.cluster?.warnPod(attachment.pod, "MetadataRefused", message);
+    return routes;
+  }
+  await context.store.keepPluginMtu(network, mtuOf(conf));
+  await waitForPort(context, conf, { attachment, definition }, deadlineMs);
+  const route = decideGuestRoute({
+    ips,
+    routes,
+    conf,
+    formerGateway: context.ports.formerGateway(attachment, definition),
+    isLater: hasEarlier(context, attachment),
+  });
+  return route === null ? routes : [...routes, route];
+}
+
+/** Why an attachment gets no metadata although the configuration of its node asks for it; null: it gets it. */
+function whyNot({ notReady, store }: AdmissionContext, network: string): string | null {
+  if (notReady() !== null || store.definition(network)?.metadata?.kind === "on") return null;
+  return "only the configuration on this node asks for it, and no NetworkAttachmentDefinition defines the network";
+}
+
+/** `mtu` of the plugin; null: none. */
+function mtuOf({ mtu }: NodeConfig["conf"]): number | null {
+  return typeof mtu === "number" && Number.isSafeInteger(mtu) && mtu > 0 ? mtu : null;
+}
+
+function hasEarlier({ store, ports }: AdmissionContext, attachment: Attachment): boolean {
+  return store
+    .attachmentsOfContainer(attachment.containerId)
+    .some((one) => one.id < attachment.id && ports.leadsToMetadata(one));
+}
+
+async function waitForPort(
+  context: AdmissionContext,
+  conf: NodeConfig["conf"],
+  { attachment, definition }: Pick<Attached, "attachment" | "definition">,
+  deadlineMs: number,
+): Promise<void> {
+  // It asks for addresses before it makes the interface: there is nothing to be served yet.
+  if (conf.type === "ptp") return;
+  const { clock, ports, metadataWaitMs } = context;
+  const waitMs = Math.min(metadataWaitMs, Math.max(0, deadlineMs - clock.monotonicMs()));
+  const state = await ports.untilServed(attachment, definition, waitMs);
+  ports.waits[state === null ? "late" : state.kind === "up" ? "up" : "failed"] += 1;
+  if (state?.kind === "up") return;
+  const { network, containerId, interface: name, pod } = attachment;
+  const { reason, message } = unserved(network, name, state, waitMs);
+  context.log.warn({ network, containerId, interface: name }, message);
+  context.cluster?.warnPod(pod, reason, message);
+}
+
+function unserved(network: string, name: string, state: Exclude<PortState, { kind: "up" }>, waitMs: number) {
+  if (state?.kind === "final") {
+    const message = `network ${network} gives no metadata to ${name}: ${state.problem}`;
+    return { reason: "MetadataRefused", message };
+  }
+  const why =
+    state === null
+      ? `it was not served within ${Math.round(waitMs)} ms; is holdfast metadata-net running on this node?`
+      : state.problem;
+  return {
+    reason: "MetadataNotReady",
+    message: `network ${network} gives no metadata to ${name} yet: ${why}`,
+  };
+}

@@ -1,0 +1,269 @@
+/*
+ * metadata/ports/: which guests of a node get metadata, and whether they are served
+ *
+ *   port-service  computes, answers and waits; route, wire: the requests of metadata-net
+ *   port-of       the wanted port of an attachment; reserved: the gateway of guests of an earlier release
+ *   wanted-state  all of them, numbered; reports: what metadata-net said of them
+ *   admission     an ADD that waits for its port; guest-route: the route in its answer
+ *   findings, metrics
+ */
+
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import type { Finding } from "../../ipam/finding.ts";
+import type { Log } from "../../platform/log.ts";
+import { Notifier } from "../../platform/notifier.ts";
+import { type Clock, interval, type Timer } from "../../platform/time.ts";
+import type { PortStore } from "../../store/node-store.ts";
+import type { Attachment } from "../../store/records.ts";
+import { portFindings } from "./findings.ts";
+import { formerGatewayOf } from "./guest-route.ts";
+import { portOf } from "./port-of.ts";
+import { PortReports, type PortState } from "./reports.ts";
+import { ReservedAddresses, reservedAddress } from "./reserved.ts";
+import { type NumberedPort, portKey, WantedState } from "./wanted-state.ts";
+import type { PortReport, WantedPorts } from "./wire.ts";
+
+/** How often definitions are compared, and failed computations retried, ms. */
+const LOOK_INTERVAL_MS = 1_000;
+/** Pause after a computation, in multiples of its time: thousands of attachments share the event loop with ADDs. */
+const PAUSE_FACTOR = 4;
+/**
+ * Longest wait of an ADD for a port that is reported as pending, ms: what a switch shows a moment later is up by then,
+ * and what somebody has to mend does not hold up pods.
+ */
+const PENDING_MS_MAX = 500;
+
+/** What came of an ADD's wait for its port. */
+export type PortOutcome = "up" | "late" | "failed";
+
+/** The fields of an attachment that tell its former route. */
+type FormerGuest = Pick<Attachment, "network" | "viaReserved" | "ips">;
+
+export interface PortServiceParts {
+  readonly store: PortStore;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** false: nothing is wanted, on any network. */
+  readonly enabled: boolean;
+  /** Why the store does not know everything yet; null: it does. */
+  notReady(): string | null;
+}
+
+/** The ports that this node wants to be served, computed from the store whenever its attachments may have changed. */
+export class PortService {
+  readonly reports: PortReports;
+  readonly waits: Record<PortOutcome, number> = { up: 0, late: 0, failed: 0 };
+  readonly #parts: PortServiceParts;
+  readonly #reserved: ReservedAddresses;
+  readonly #wanted: WantedState;
+  readonly #dirty = new Set<string>();
+  /** Networks with guests of an earlier release whose reserved address has an unknown holder. */
+  readonly #unknown = new Set<string>();
+  #allDirty = true;
+  /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
+  #synced = false;
+  #turn: Timer | null = null;
+  #pauseMs = 0;
+  #timer: Timer | null = null;
+  /** Notifies when something has changed. */
+  readonly #notifier: Notifier;
+
+  /** Call before the store is opened. */
+  constructor(parts: PortServiceParts) {
+    this.#parts = parts;
+    this.reports = new PortReports(parts.clock);
+    this.#wanted = new WantedState(parts.clock);
+    this.#notifier = new Notifier(parts.clock);
+    this.#reserved = new ReservedAddresses(parts.store, parts.log);
+    if (!parts.enabled) {
+      this.#synced = true;
+      return;
+    }
+    parts.store.watchAttachments((network) => this.#touch(network));
+    this.#timer = interval(parts.clock, LOOK_INTERVAL_MS, () => this.#look()).unref();
+  }
+
+  get enabled(): boolean {
+    return this.#parts.enabled;
+  }
+
+  get counts(): { readonly wanted: number; readonly up: number; readonly failed: number } {
+    const wanted = this.#wanted.ports.ports.length;
+    if (this.reports.away) return { wanted, up: 0, failed: 0 };
+    const applied = this.#wanted.countUpTo(this.reports.applied);
+    const failed = this.reports.problem === null ? Math.min(this.reports.failed.length, applied) : applied;
+    return { wanted, up: applied - failed, failed };
+  }
+
+  findings(): Finding[] {
+    return portFindings(this.reports, this.#wanted.ports);
+  }
+
+  /** Networks of OVN-Kubernetes whose guests are served here, by the name in their configuration. */
+  serveOvnNetworks(names: readonly string[]): void {
+    if (!this.enabled) return;
+    this.#wanted.putOvnNetworks(names);
+    this.#notifier.notify();
+  }
+
+  /** Releases all waiters. */
+  close(): void {
+    this.#timer?.cancel();
+    this.#turn?.cancel();
+    this.#notifier.close();
+  }
+
+  /**
+   * Takes a report and waits until the wanted state differs from what it has applied, at most its `waitMs`. null: the
+   * wanted state is not known yet, or the daemon stops.
+   */
+  async poll(report: PortReport, hungUp: AbortSignal): Promise<WantedPorts | null> {
+    this.reports.take(report, this.#wanted.numberOf(report.applied));
+    this.#notifier.notify();
+    this.reports.pollBegins();
+    const notify = () => this.#notifier.notify();
+    hungUp.addEventListener("abort", notify);
+    try {
+      const news = () => this.#synced && report.applied !== this.#wanted.version;
+      await this.#notifier.until(() => news() || hungUp.aborted, report.waitMs);
+    } finally {
+      hungUp.removeEventListener("abort", notify);
+      this.reports.pollEnds();
+    }
+    return this.#synced && !this.#notifier.closed ? this.#wanted.ports : null;
+  }
+
+  /**
+   * Waits until an attachment's port is up or will never be, at most `waitMs`; of one that is reported as pending only a
+   * moment. Resolves with the last report; null: there was none by then.
+   */
+  async untilServed(
+    attachment: Pick<Attachment, "network" | "containerId" | "interface">,
+    definition: NetworkDefinition,
+    waitMs: number,
+  ): Promise<PortState> {
+    const { network } = attachment;
+    const key = portKey(attachment);
+    // A repeat, or an edited definition: what was computed before may not have it.
+    if (this.#wanted.definitionOf(network)?.metadata?.kind !== definition.metadata?.kind)
+      this.#computeNow(network);
+    let state: PortState = null;
+    let seen = false;
+    const look = () => {
+      const since = this.#wanted.since(network, key);
+      if (since === null) return seen; // It has ended meanwhile.
+      seen = true;
+      state = this.reports.stateOf(key, since);
+      return state !== null;
+    };
+    const isSettled = () => look() && (state as PortState)?.kind !== "pending";
+    await this.#notifier.until(look, waitMs);
+    await this.#notifier.until(isSettled, Math.min(waitMs, PENDING_MS_MAX));
+    return state;
+  }
+
+  /** The reserved address by which an earlier release gave the guest its route; null: it gave none. */
+  formerGateway({ network, viaReserved, ips }: FormerGuest, definition: NetworkDefinition): string | null {
+    const address = reservedAddress(definition);
+    if (!viaReserved || address === null || this.#reserved.isHeld(network, address) === true) return null;
+    return formerGatewayOf(ips, address);
+  }
+
+  /** Whether an attachment has a way to the metadata service by IPv4, as far as is known now. */
+  leadsToMetadata({ network, ips }: Pick<Attachment, "network" | "ips">): boolean {
+    return (
+      this.#definitionOf(network)?.metadata?.kind === "on" &&
+      ips.some(({ address }) => !address.includes(":"))
+    );
+  }
+
+  /** Only takes note: it is called inside a transaction. */
+  #touch(network: string | null): void {
+    if (network === null) this.#allDirty = true;
+    else this.#dirty.add(network);
+    this.#soon();
+  }
+
+  #computeNow(network: string): void {
+    this.#dirty.add(network);
+    this.#compute();
+  }
+
+  #soon(): void {
+    if (this.#turn !== null || this.#notifier.closed) return;
+    this.#turn = this.#parts.clock.timer(this.#pauseMs, () => {
+      this.#turn = null;
+      this.#compute();
+    });
+  }
+
+  /** Detects what is not notified: edited definitions. */
+  #look(): void {
+    if (this.#parts.notReady() !== null) return;
+    for (const network of this.#wanted.networks) {
+      const definition = this.#definitionOf(network);
+      if (definition !== this.#wanted.definitionOf(network)) this.#touch(network);
+      if (definition !== undefined && this.#unknown.has(network)) void this.#ask(network, definition);
+    }
+    if (this.#allDirty || this.#dirty.size > 0) this.#soon();
+  }
+
+  #definitionOf(network: string): NetworkDefinition | undefined {
+    try {
+      return this.#parts.store.definition(network);
+    } catch {
+      return undefined; // The store is away; the next look finds it.
+    }
+  }
+
+  #compute(): void {
+    const { clock, log, notReady, store } = this.#parts;
+    if (this.#notifier.closed || notReady() !== null) return;
+    const startMs = clock.monotonicMs();
+    try {
+      if (this.#allDirty) {
+        for (const network of [...store.attachmentCounts().keys(), ...this.#wanted.networks])
+          this.#dirty.add(network);
+        this.#allDirty = false;
+      }
+      for (const network of this.#dirty) {
+        this.#refresh(network);
+        this.#dirty.delete(network);
+      }
+      this.#synced = true;
+      this.#notifier.notify();
+    } catch (error) {
+      log.warn({ err: error as Error }, "which ports get metadata cannot be told; trying again");
+    } finally {
+      this.#pauseMs = Math.min(LOOK_INTERVAL_MS, PAUSE_FACTOR * (clock.monotonicMs() - startMs));
+    }
+  }
+
+  #refresh(network: string): void {
+    const definition = this.#parts.store.definition(network);
+    this.#unknown.delete(network);
+    const ports = definition?.metadata?.kind === "on" ? this.#portsOf(network, definition) : [];
+    this.#wanted.put(network, definition, ports);
+  }
+
+  #portsOf(network: string, definition: NetworkDefinition): NumberedPort[] {
+    const attachments = this.#parts.store.usersOfNetwork(network);
+    const address = reservedAddress(definition);
+    if (address === null || !attachments.some(({ viaReserved }) => viaReserved))
+      return attachments.map((one) => portOf(one, null));
+    if (this.#reserved.isHeld(network, address) === undefined) {
+      this.#unknown.add(network);
+      void this.#ask(network, definition);
+    }
+    // Until it is known, the route is presumed: the release that gave it had seen that the address was free.
+    return attachments.map((one) => portOf(one, this.formerGateway(one, definition)));
+  }
+
+  async #ask(network: string, definition: NetworkDefinition): Promise<void> {
+    const address = reservedAddress(definition);
+    if (address === null) return;
+    const before = this.#reserved.isHeld(network, address);
+    await this.#reserved.ask(network, address);
+    if (this.#reserved.isHeld(network, address) !== before) this.#touch(network);
+  }
+}

@@ -16,6 +16,8 @@ export function loadNetSettings(flags: Given, env: Environment): NetSettings {
     if (!/^\/[^\s"'\\]*$/.test(values[name])) throw refused(name, "expected an absolute path without blanks");
   if (Buffer.byteLength(values.runDir) > RUN_DIR_BYTES_MAX)
     throw refused("runDir", `at most ${RUN_DIR_BYTES_MAX} bytes, or the sockets in it have too long names`);
+  if (values.ovsdbSocket !== "off" && !/^\/[^\s"'\\]*$/.test(values.ovsdbSocket))
+    throw refused("ovsdbSocket", "expected an absolute path without blanks, or off");
   for (const [name, what] of [
     ["haproxyUser", "user"],
     ["haproxyGroup", "group"],

@@ -46,6 +46,13 @@ export const METADATA_NET_SETTINGS = {
     meaning: "most requests of one guest in 10 s, at least 60; 0 is no limit",
     more: "One boot is 28 requests in a second",
   },
+  ovsdbSocket: {
+    type: "name",
+    placeholder: "path",
+    default: "/var/run/openvswitch/db.sock",
+    meaning: "socket of Open vSwitch's database, or off",
+    more: "A node without Open vSwitch needs no setting; one that comes later is noticed",
+  },
   metricsAddress: {
     type: "address",
     orOff: true,

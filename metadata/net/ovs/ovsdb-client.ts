@@ -49,6 +49,8 @@ export class OvsdbClient<T extends Tables> {
   #connection: OvsdbConnection | null = null;
   #timer: Timer | null = null;
   #connected = false;
+  /** Has an attempt to connect succeeded or failed? */
+  #attempted = false;
   #closed = false;
   #awayMs = AWAY_MS_MIN;
   #lastProblem = "";
@@ -82,6 +84,11 @@ export class OvsdbClient<T extends Tables> {
   async contact(waitMs: number): Promise<boolean> {
     await this.#contacts.until(() => this.#connected, waitMs);
     return this.#connected;
+  }
+
+  /** Waits until the first attempt to connect has succeeded or failed, or for so long. */
+  attempt(waitMs: number): Promise<void> {
+    return this.#contacts.until(() => this.#attempted, waitMs);
   }
 
   /** As of the last contact; empty before the first. */
@@ -134,6 +141,7 @@ export class OvsdbClient<T extends Tables> {
       this.#apply(state, fresh);
       this.#tables = fresh;
       this.#connected = true;
+      this.#attempted = true;
       this.#awayMs = AWAY_MS_MIN;
       this.#lastProblem = "";
       this.#options.log.info({ socket: this.#options.socket, database }, "connected to the OVSDB server");
@@ -166,6 +174,8 @@ export class OvsdbClient<T extends Tables> {
     const wasConnected = this.#connected;
     this.#connected = false;
     this.#connection = null;
+    this.#attempted = true;
+    this.#contacts.notify();
     if (this.#closed) return;
     const { socket, log, clock, changed } = this.#options;
     const problem = error?.message ?? "the server closed it";

@@ -17,7 +17,7 @@ import type { Finding } from "../ipam/finding.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportReport, ImportRequest } from "../store/host-local/report.ts";
-import type { ApplyAction, ClaimManifest } from "../store/manifests.ts";
+import type { ApplyAction, ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { ReleaseOutcome } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 
@@ -144,6 +144,8 @@ export interface NodeAdminApi extends AdminApi {
   /** One result for each object, in their order. */
   apply(objects: readonly unknown[]): Promise<AppliedResult[]>;
   delete(objects: readonly unknown[]): Promise<AppliedResult[]>;
+  /** Applied Secrets and ConfigMaps, without their values. */
+  content(): Promise<readonly ContentView[]>;
   /** null: there is no such claim. */
   deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null>;
   /**

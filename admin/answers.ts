@@ -1,7 +1,7 @@
 import type { MovedNetwork } from "../claims/record-owner.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import type { ImportReport } from "../store/host-local/report.ts";
-import type { ClaimManifest } from "../store/manifests.ts";
+import type { ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { AllocationView, Page } from "../store/records.ts";
 import type {
   AppliedResult,
@@ -31,6 +31,7 @@ export interface Answers {
     readonly "/v1/claims": Items<ClaimManifest>;
     readonly "/v1/history": Items<PastPeriod>;
     readonly "/v1/identity": IdentityAnswer;
+    readonly "/v1/content": Items<ContentView>;
     readonly "/v1/check": CheckReport;
     readonly "/v1/owners": Items<OwnerChain>;
     readonly "/v1/version": { readonly version: string };

@@ -1,7 +1,12 @@
 import { type ClaimWaiters, claimKey } from "../claims/claim-waiters.ts";
 import { readManifest, readReference } from "../claims/manifest.ts";
+import { servedObject } from "../identity/content.ts";
+import { isObject } from "../ipam/definition/definition-keys.ts";
 import type { NetworkMetadata } from "../ipam/definition/metadata-key.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
+import { ANNOTATIONS, contentAnnotations, type ObjectKind } from "../kube/views/content-annotations.ts";
+import { readContent } from "../metadata/tenant/content.ts";
+import { nodeObjects } from "../metadata/tenant/node-content.ts";
 import type { AdminStore, Manifests } from "../store/node-store.ts";
 import { refusalOf } from "../store/refusal-of.ts";
 import type { AppliedResult } from "./admin-api.ts";
@@ -20,7 +25,7 @@ export function manifestsOf({ manifests }: Pick<ManifestParts, "manifests">, kin
   throw new RefusalError(refuse("REQUEST_INVALID", { key: "kind", value: kind, remedy }));
 }
 
-/** Creates or changes one claim or definition. Problems are in the result. */
+/** Creates or changes one claim, definition, Secret or ConfigMap. Problems are in the result. */
 export async function applyObject(parts: ManifestParts, object: unknown): Promise<AppliedResult> {
   const { store, waiting } = parts;
   try {
@@ -31,6 +36,8 @@ export async function applyObject(parts: ManifestParts, object: unknown): Promis
       waiting.wake(claimKey(read.claim));
       return { ...named(object), action };
     }
+    if (read.kind !== "NetworkAttachmentDefinition")
+      return { ...named(object), action: await manifests.applyContent(read.content) };
     const action = await manifests.applyDefinition(read.definition);
     const note = noteOn(store.definition(read.definition.network)?.metadata ?? null);
     return { ...named(object), action, ...(note === null ? {} : { note }) };
@@ -46,7 +53,7 @@ function noteOn(metadata: NetworkMetadata | null): string | null {
   return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
 }
 
-/** Deletes one claim or definition. Problems are in the result. */
+/** Deletes one claim, definition, Secret or ConfigMap. Problems are in the result. */
 export async function deleteObject(parts: ManifestParts, object: unknown): Promise<AppliedResult> {
   try {
     const { kind, namespace, name } = readReference(object);
@@ -57,11 +64,36 @@ export async function deleteObject(parts: ManifestParts, object: unknown): Promi
       if (!deleted) throw missing();
       return { kind, namespace, name, action: deleted.state };
     }
-    if (!(await manifests.deleteDefinition(namespace, name))) throw missing();
+    const deleted =
+      kind === "NetworkAttachmentDefinition"
+        ? await manifests.deleteDefinition(namespace, name)
+        : await manifests.deleteContent(kind, namespace, name);
+    if (!deleted) throw missing();
     return { kind, namespace, name, action: "deleted" };
   } catch (error) {
     return { ...named(object), error: errorOf(error) };
   }
+}
+
+/**
+ * The result of an applied claim with a note on content that it names and its guest would not get. Call it when
+ * everything that is applied together is there.
+ */
+export function withContentNote(
+  { manifests }: Pick<ManifestParts, "manifests">,
+  object: unknown,
+  result: AppliedResult,
+): AppliedResult {
+  if ("error" in result || result.kind !== "IPAMClaim" || manifests === null) return result;
+  const { annotations } = (object as { metadata: { annotations?: unknown } }).metadata;
+  const own = contentAnnotations(isObject(annotations) ? annotations : {});
+  const find = ({ kind, name }: { kind: ObjectKind; name: string }) =>
+    servedObject(manifests, kind, result.namespace, name);
+  const { problems, template } = readContent([new Map(Object.entries(own))], nodeObjects(find));
+  const messages = problems.map(({ message }) => message);
+  if (template !== null)
+    messages.push(`annotation ${ANNOTATIONS.dataTemplate}: templates are for VMs of a cluster`);
+  return messages.length === 0 ? result : { ...result, note: messages.join(" ") };
 }
 
 function errorOf(error: unknown): { code: string; message: string; hint: string } {

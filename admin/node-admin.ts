@@ -5,7 +5,7 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { AllocationFilter, PageRequest } from "../store/allocations.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
-import type { ClaimManifest } from "../store/manifests.ts";
+import type { ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { AdminStore, ReleaseOutcome } from "../store/node-store.ts";
 import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 import type {
@@ -18,7 +18,7 @@ import type {
   ReleaseWant,
 } from "./admin-api.ts";
 import { refuseOtherFolder } from "./backup-path.ts";
-import { applyObject, deleteObject, type ManifestParts, manifestsOf } from "./manifests.ts";
+import { applyObject, deleteObject, type ManifestParts, manifestsOf, withContentNote } from "./manifests.ts";
 import { checkNode, type NodeCheckParts } from "./node-check.ts";
 
 export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
@@ -87,13 +87,17 @@ export class NodeAdmin implements NodeAdminApi {
   async apply(objects: readonly unknown[]): Promise<AppliedResult[]> {
     const results: AppliedResult[] = [];
     for (const object of objects) results.push(await applyObject(this.#parts, object));
-    return results;
+    return results.map((result, index) => withContentNote(this.#parts, objects[index], result));
   }
 
   async delete(objects: readonly unknown[]): Promise<AppliedResult[]> {
     const results: AppliedResult[] = [];
     for (const object of objects) results.push(await deleteObject(this.#parts, object));
     return results;
+  }
+
+  async content(): Promise<readonly ContentView[]> {
+    return manifestsOf(this.#parts, "Secret").contentViews();
   }
 
   async deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null> {

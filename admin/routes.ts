@@ -65,6 +65,7 @@ const TABLE = [
   both("POST", "/v1/import", readImport, (api, request) => api.importByHand(request)),
 
   onlyNode(NODE_ONLY, "GET", "/v1/version", readNothing, async ({ version }) => ({ version })),
+  onlyNode(USE_KUBECTL, "GET", "/v1/content", readNothing, async (api) => ({ items: await api.content() })),
   onlyNode(USE_KUBECTL, "POST", "/v1/apply", readObjects, async (api, objects) => ({
     results: await api.apply(objects),
   })),

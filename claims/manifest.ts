@@ -3,15 +3,15 @@ import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import { parseRequestedAddress } from "../ipam/definition/requested-address.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../ipam/space/cidr.ts";
-import { isObjectName } from "../kube/views/claim-reference.ts";
-import type { AppliedClaim, AppliedDefinition } from "../store/manifests.ts";
+import type { AppliedClaim, AppliedContent, AppliedDefinition } from "../store/manifests.ts";
+import { readContentManifest } from "./content-manifest.ts";
+import { invalid, isObject, type Json, readName } from "./manifest-parts.ts";
 
 /** A parsed object of a manifest. */
 export type AppliedObject =
   | { readonly kind: "IPAMClaim"; readonly claim: AppliedClaim }
-  | { readonly kind: "NetworkAttachmentDefinition"; readonly definition: AppliedDefinition };
-
-type Json = Readonly<Record<string, unknown>>;
+  | { readonly kind: "NetworkAttachmentDefinition"; readonly definition: AppliedDefinition }
+  | { readonly kind: "Secret" | "ConfigMap"; readonly content: AppliedContent };
 
 /** Metadata kept from an applied object; the rest is set by the server. */
 const KEPT_METADATA = ["labels", "annotations", "ownerReferences"];
@@ -31,10 +31,13 @@ export function readManifest(object: unknown): AppliedObject {
   if (apiVersion === "k8s.cni.cncf.io/v1" && kind === "NetworkAttachmentDefinition") {
     return { kind, definition: readDefinition(object) };
   }
+  if (apiVersion === "v1" && (kind === "Secret" || kind === "ConfigMap")) {
+    return { kind, content: readContentManifest(object, kind) };
+  }
   invalid(
     "apiVersion, kind",
     `${String(apiVersion)} ${String(kind)}`,
-    "expected an IPAMClaim of k8s.cni.cncf.io/v1alpha1 or a NetworkAttachmentDefinition of k8s.cni.cncf.io/v1",
+    "expected an IPAMClaim of k8s.cni.cncf.io/v1alpha1, a NetworkAttachmentDefinition of k8s.cni.cncf.io/v1, or a Secret or ConfigMap of v1",
   );
 }
 
@@ -46,10 +49,14 @@ export function readReference(object: unknown): {
 } {
   if (!isObject(object)) invalid("object", object, "expected a Kubernetes object");
   const { kind } = object;
-  if (kind !== "IPAMClaim" && kind !== "NetworkAttachmentDefinition") {
-    invalid("kind", kind, "expected IPAMClaim or NetworkAttachmentDefinition");
-  }
+  if (!isKind(kind)) invalid("kind", kind, `expected ${KINDS.join(", ")}`);
   return { kind, ...readName(object) };
+}
+
+const KINDS = ["IPAMClaim", "NetworkAttachmentDefinition", "Secret", "ConfigMap"] as const;
+
+function isKind(kind: unknown): kind is AppliedObject["kind"] {
+  return (KINDS as readonly unknown[]).includes(kind);
 }
 
 function readClaim(object: Json): AppliedClaim {
@@ -124,36 +131,9 @@ function readDefinition(object: Json): AppliedDefinition {
   };
 }
 
-function readName(object: Json): { namespace: string; name: string } {
-  const metadata = isObject(object.metadata)
-    ? object.metadata
-    : invalid("metadata", object.metadata, "expected an object");
-  const { name, namespace = "default" } = metadata;
-  for (const [key, value] of Object.entries({ name, namespace })) {
-    if (typeof value !== "string" || !isObjectName(value)) {
-      invalid(
-        `metadata.${key}`,
-        value,
-        "expected lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit",
-      );
-    }
-  }
-  return { name: name as string, namespace: namespace as string };
-}
-
 function keepMetadata(object: Json): Json {
   const metadata = object.metadata as Json;
   return Object.fromEntries(
     KEPT_METADATA.flatMap((key) => (metadata[key] === undefined ? [] : [[key, metadata[key]]])),
-  );
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function invalid(key: string, value: unknown, remedy: string): never {
-  throw new RefusalError(
-    refuse("REQUEST_INVALID", { key, value: JSON.stringify(value) ?? "absent", remedy }),
   );
 }

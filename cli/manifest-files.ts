@@ -10,6 +10,7 @@ export interface ManifestFile {
 }
 
 const STDIN = "-";
+const BOOT_FILES = ["user-data", "vendor-data", "meta-data", "authorized_keys"];
 const ENDINGS = /\.(ya?ml|json)$/;
 
 /**
@@ -21,11 +22,19 @@ export function manifestFiles(path: string): ManifestFile[] {
   try {
     if (!statSync(path).isDirectory()) return [fileAt(path)];
     const names = readdirSync(path).filter((name) => ENDINGS.test(name));
-    if (names.length === 0) throw new CommandError(`${path} has no files that end in .yaml, .yml or .json`);
+    if (names.length === 0) throw noManifests(path);
     return names.sort().map((name) => fileAt(join(path, name)));
   } catch (error) {
     throw error instanceof CommandError ? error : unreadable(path, error);
   }
+}
+
+/** Somebody may mean the files as content. */
+function noManifests(path: string): CommandError {
+  const message = `${path} has no files that end in .yaml, .yml or .json`;
+  if (!readdirSync(path).some((name) => BOOT_FILES.includes(name))) return new CommandError(message);
+  const hint = `to make a Secret of its files: holdfast apply secret <name> --from-file ${path}`;
+  return new CommandError(message, { hint });
 }
 
 function fileAt(path: string): ManifestFile {

@@ -46,7 +46,7 @@ export async function readManifests(paths: readonly string[]): Promise<Placed[]>
   }
   if (placed.length === 0 && faults === 0) {
     throw new CommandError(`there is no object in ${paths.join(", ")}`, {
-      hint: "expected IPAMClaim and NetworkAttachmentDefinition manifests, as kubectl takes them",
+      hint: "expected IPAMClaim, NetworkAttachmentDefinition, Secret and ConfigMap manifests, as kubectl takes them",
     });
   }
   return placed;
@@ -93,7 +93,7 @@ function* batches(placed: readonly Placed[]): Generator<Placed[]> {
       const message = `it is ${formatBytes(size)} long, and ${formatBytes(OBJECT_BYTES_MAX)} is the most that is taken`;
       refuseObject(one, {
         message,
-        hint: "no claim or network definition needs that much; look for what blew it up",
+        hint: "no object needs that much; look for what blew it up",
       });
       continue;
     }

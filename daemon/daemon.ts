@@ -16,6 +16,7 @@ import { ClaimWaiters } from "../claims/claim-waiters.ts";
 import type { CniContext } from "../cni/context.ts";
 import { cniDel } from "../cni/del.ts";
 import { AddConfigs } from "../cni/request.ts";
+import { ContentService } from "../identity/content.ts";
 import { IdentityServer } from "../identity/server.ts";
 import type { Connect } from "../kube/kube-api.ts";
 import { PortService } from "../metadata/ports/port-service.ts";
@@ -181,6 +182,7 @@ export class Daemon {
     const identity = buildIdentityService(behind, this.#ports, resolverFiles, notReady);
     this.#identityServer = new IdentityServer({
       service: identity,
+      content: behind instanceof SqliteStore ? new ContentService(behind) : null,
       clock,
       log,
       notReady,

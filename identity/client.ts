@@ -1,4 +1,5 @@
 import type { Clock } from "../platform/time.ts";
+import type { ContentAnswer } from "./content.ts";
 import { generationPathOf } from "./generation.ts";
 import { IdentityCache } from "./identity-cache.ts";
 import { LeanConnection, NoAnswerInTime, type Reply } from "./lean-get.ts";
@@ -48,6 +49,15 @@ export class IdentityClient implements IdentitySource {
       this.#onOutcome("away");
       throw error;
     }
+  }
+
+  /** What the claims of a container that runs here name for its guest; null: this daemon keeps no content. */
+  async contentOf(container: string): Promise<ContentAnswer | null> {
+    const { status, body } = await this.#get(`/v1/content?container=${encodeURIComponent(container)}`);
+    if (status === 200) return JSON.parse(body) as ContentAnswer;
+    // A daemon of an earlier release, or one of a cluster.
+    if (status === 404) return null;
+    throw new IdentityAway(`the daemon answered ${status}: ${sentenceOf(body)}`);
   }
 
   /** Why the daemon cannot be asked now; null: it can. */

@@ -1,8 +1,8 @@
 import { Buffer } from "node:buffer";
 import { connect, type Socket } from "node:net";
 
-/** Longer than any answer about one VM; a longer one is cut off. */
-const ANSWER_BYTES_MAX = 4 << 20;
+/** Longer than any answer about one VM, such as four objects of content in base64; a longer one is cut off. */
+const ANSWER_BYTES_MAX = 8 << 20;
 const HEAD_BYTES_MAX = 16 << 10;
 
 export interface Reply {

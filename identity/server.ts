@@ -6,6 +6,7 @@ import type { Log } from "../platform/log.ts";
 import { closeServer, listen, listenOnSocket } from "../platform/socket.ts";
 import type { Clock } from "../platform/time.ts";
 import { refusalOf } from "../store/refusal-of.ts";
+import { type ContentService, readContentQuery } from "./content.ts";
 import { IdentityGeneration } from "./generation.ts";
 import { readIdentityQuery } from "./query.ts";
 import type { IdentityService } from "./service.ts";
@@ -18,6 +19,8 @@ const STOP_GRACE_MS = 1_000;
 
 interface IdentityServerParts {
   readonly service: IdentityService;
+  /** null: in Kubernetes, which keeps content itself. */
+  readonly content: ContentService | null;
   readonly clock: Clock;
   readonly log: Log;
   notReady(): string | null;
@@ -71,7 +74,7 @@ export class IdentityServer {
 }
 
 async function answer(
-  { service, log, notReady }: IdentityServerParts,
+  { service, content, log, notReady }: IdentityServerParts,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -95,17 +98,22 @@ async function answer(
         : sendRefusal(response, refuse("NOT_READY", { reason }));
     }
     case "/v1/identity":
+    case "/v1/content":
+      if (path === "/v1/content" && content === null) break;
       try {
-        const query = readIdentityQuery(parse(cut < 0 ? "" : url.slice(cut + 1)));
-        return send(response, 200, JSON.stringify(await service.answer(query)), "application/json");
+        const query = parse(cut < 0 ? "" : url.slice(cut + 1));
+        const answered =
+          content !== null && path === "/v1/content"
+            ? content.answer(readContentQuery(query))
+            : await service.answer(readIdentityQuery(query));
+        return send(response, 200, JSON.stringify(answered), "application/json");
       } catch (error) {
         const refusal = refusalOf(error);
         if (refusal.code === "INTERNAL_ERROR") log.error({ err: error as Error, url }, refusal.message);
         return sendRefusal(response, refusal);
       }
-    default:
-      return sendRefusal(response, refuse("NOT_FOUND", { what: `route GET ${path}` }));
   }
+  sendRefusal(response, refuse("NOT_FOUND", { what: `route GET ${path}` }));
 }
 
 function sendRefusal(response: ServerResponse, { code, message, hint }: Refusal): void {

@@ -7,6 +7,7 @@
  *   allocation-source  what a source of allocations provides, and which of its answers is meant
  *   sources/           one file for each source of answers
  *   server, generation, identity-cache   its socket, and when an answer is no longer valid
+ *   content            what the claims of a guest name for it, on a node without Kubernetes
  *   source, client, lean-get             the client side
  */
 

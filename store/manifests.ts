@@ -1,3 +1,5 @@
+import type { ObjectKind } from "../kube/views/content-annotations.ts";
+
 /** Applied objects, already validated: claims/ reads and validates manifests, the store keeps their meaning. */
 export interface AppliedClaim {
   readonly namespace: string;
@@ -17,6 +19,37 @@ export interface AppliedDefinition {
   /** `spec.config` as applied. */
   readonly config: string;
   readonly manifest: object;
+}
+
+/** A Secret or ConfigMap: what claims name for their guests. */
+export interface AppliedContent extends ContentObject {
+  /** Of all values together. */
+  readonly bytes: number;
+  /** As in Kubernetes: its data cannot be changed, only deleted. */
+  readonly immutable: boolean;
+}
+
+export interface ContentObject {
+  readonly kind: ObjectKind;
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Values in base64, by key, sorted. */
+  readonly data: Readonly<Record<string, string>>;
+}
+
+/** A Secret or ConfigMap without its values. */
+export interface ContentView {
+  readonly kind: ObjectKind;
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly keys: readonly { readonly key: string; readonly bytes: number }[];
+  readonly bytes: number;
+  /** Claims that name it, `namespace/name`. */
+  readonly claims: readonly string[];
+  /** RFC 3339. */
+  readonly creationTimestamp: string;
 }
 
 export type ApplyAction = "created" | "configured" | "unchanged";

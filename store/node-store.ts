@@ -4,9 +4,19 @@ import type { Owner } from "../ipam/owner.ts";
 import type { Refusal } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { Stamp } from "../ipam/stamp.ts";
+import type { ObjectKind } from "../kube/views/content-annotations.ts";
 import type { Allocations, AttachOutcome, AttachWant, EndReason, Reservations } from "./allocations.ts";
 import type { HostLocalTakeover } from "./host-local/takeover.ts";
-import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimManifest, ClaimOfVm } from "./manifests.ts";
+import type {
+  AppliedClaim,
+  AppliedContent,
+  AppliedDefinition,
+  ApplyAction,
+  ClaimManifest,
+  ClaimOfVm,
+  ContentObject,
+  ContentView,
+} from "./manifests.ts";
 import type { AddressUser, Attachment, HistoryView, NetworkView } from "./records.ts";
 
 export type StoreStatus =
@@ -26,7 +36,7 @@ export type ReleaseOutcome =
  *   NodeAttachments, Networks   shared by several callers
  *   CniStore                    the verbs of the runtime; LocalAnswers: a repeat that needs no API server
  *   PortStore                   the ports whose guests get metadata
- *   IdentityStore               the owner of an address; ClaimsOfVms: where claims are kept here
+ *   IdentityStore               the owner of an address; ClaimsOfVms, ContentOfClaims: where claims are kept here
  *   AdminStore                  operators; Manifests: where they apply claims and definitions here
  *   StoreLifecycle              the daemon that opens it
  */
@@ -102,8 +112,18 @@ export interface AdminStore extends Pick<Allocations, "list">, Omit<Networks, "h
   backup(path: string): Promise<number>;
 }
 
-/** Claims and definitions as applied to a standalone node. */
-export interface Manifests {
+export interface ContentOfClaims extends ClaimsOfVms {
+  /** An applied Secret or ConfigMap; null: there is none. */
+  contentObject(kind: ObjectKind, namespace: string, name: string): ContentObject | null;
+}
+
+/** Claims, definitions and content as applied to a standalone node. */
+export interface Manifests extends Pick<ContentOfClaims, "contentObject"> {
+  applyContent(content: AppliedContent): Promise<ApplyAction>;
+  /** false: there is none. */
+  deleteContent(kind: ObjectKind, namespace: string, name: string): Promise<boolean>;
+  /** In order of namespace, kind and name, without their values. */
+  contentViews(): ContentView[];
   applyClaim(claim: AppliedClaim): Promise<ApplyAction>;
   /** null: there is none. */
   deleteClaim(

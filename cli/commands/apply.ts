@@ -2,7 +2,7 @@
  * cli/commands/: one file for each command of `holdfast`
  *
  *   process                                     runs one: daemon, controller, metadata, metadata-net
- *   list, show, who, networks, claims, history  show
+ *   list, show, who, networks, claims, content, history  show
  *   check                                       reports faults, with hints
  *   apply, delete, release, import              change
  *   backup, rebuild                             the state of one node
@@ -12,33 +12,72 @@
 import type { Command } from "commander";
 import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
+import { splitName } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
+import { contentOfFiles, isContentKind } from "../content-files.ts";
 import { withFiles } from "../file-option.ts";
-import { readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
+import { type Placed, readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
 import { note, print, printable } from "../terminal.ts";
 
-/** `holdfast apply -f`: creates or changes claims and network definitions, as kubectl would in a cluster. */
+interface ApplyOptions {
+  readonly filename?: string[];
+  readonly fromFile?: string[];
+  readonly namespace: string;
+}
+
+/** `holdfast apply`: creates or changes claims, network definitions and content, as kubectl would in a cluster. */
 export function addApply(program: Command, clock: Clock): void {
   withFiles(program.command("apply"))
-    .usage("-f <file>")
-    .description("creates or changes claims and network definitions")
+    .usage("-f <file> | secret|configmap <name> --from-file <path>")
+    .description("creates or changes claims, network definitions and content")
+    .argument("[kind]", "secret or configmap: one of files, which claims name for their guests")
+    .argument("[name]", "its name: [namespace/]name")
+    .option(
+      "--from-file <path>",
+      "a file, <key>=<file>, or a folder of files such as user-data and authorized_keys; may be given again",
+      (path: string, before: string[] | undefined) => [...(before ?? []), path],
+    )
+    .option("-n, --namespace <name>", "of a name without one", "default")
     .allowExcessArguments()
-    .action(async ({ filename }: { filename?: string[] }, command: Command) => {
-      const client = nodeClientOf(command, USE_KUBECTL);
-      if (filename === undefined)
-        command.error("error: -f <file> is needed: a file, a folder, or - for standard input");
-      if (command.args.length > 0) {
-        command.error(
-          `error: ${command.args.join(", ")}: each file needs its own -f; a folder stands for all in it`,
-        );
-      }
-      const objects = await readManifests(filename);
-      await sendManifests(clock, client, "/v1/apply", objects, ({ result, ...placed }) => {
-        if ("error" in result) refuseObject(placed, result.error);
-        else {
-          print(`${resultName(result)} ${result.action}\n`);
-          if (result.note !== undefined) note(`note: ${resultName(result)}: ${printable(result.note)}`);
-        }
-      });
-    });
+    .action(
+      async (kind: string | undefined, name: string | undefined, options: ApplyOptions, command: Command) => {
+        const client = nodeClientOf(command, USE_KUBECTL);
+        const objects = await objectsOf(kind, name, options, command);
+        await sendManifests(clock, client, "/v1/apply", objects, ({ result, ...placed }) => {
+          if ("error" in result) refuseObject(placed, result.error);
+          else {
+            print(`${resultName(result)} ${result.action}\n`);
+            if (result.note !== undefined) note(`note: ${resultName(result)}: ${printable(result.note)}`);
+          }
+        });
+      },
+    );
+}
+
+async function objectsOf(
+  kind: string | undefined,
+  name: string | undefined,
+  { filename, fromFile, namespace }: ApplyOptions,
+  command: Command,
+): Promise<readonly Placed[]> {
+  if (fromFile === undefined) {
+    if (kind !== undefined && isContentKind(kind))
+      command.error(`error: --from-file <path> is needed: a ${kind} is made of files`);
+    if (filename === undefined)
+      command.error("error: -f <file> is needed: a file, a folder, or - for standard input");
+    if (command.args.length > 0) {
+      command.error(
+        `error: ${command.args.join(", ")}: each file needs its own -f; a folder stands for all in it`,
+      );
+    }
+    return readManifests(filename);
+  }
+  if (filename !== undefined)
+    command.error("error: -f takes manifests and --from-file makes one; give one of them");
+  if (kind === undefined || name === undefined || !isContentKind(kind) || command.args.length > 2) {
+    command.error(
+      "error: --from-file makes a secret or a configmap, such as: apply secret web --from-file web-boot",
+    );
+  }
+  return [{ place: "", object: contentOfFiles({ kind, ...splitName(name, namespace), paths: fromFile }) }];
 }

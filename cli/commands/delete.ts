@@ -6,6 +6,7 @@ import { allAllocations } from "../allocations.ts";
 import { splitName } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
+import { CONTENT_KINDS, isContentKind } from "../content-files.ts";
 import { CommandError, EXIT } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
 import { podName, shortContainerId } from "../holder.ts";
@@ -29,11 +30,11 @@ interface DeleteOptions {
 /** `holdfast delete`: deletes claims and network definitions, by manifest or by name. */
 export function addDelete(program: Command, clock: Clock): void {
   withFiles(program.command("delete"))
-    .usage("-f <file> | claim <name> | network <name>")
-    .description("takes away claims and network definitions")
-    .argument("[kind]", "claim, or network: the applied definition of a network")
-    .argument("[names...]", "claims as [namespace/]name, networks as `holdfast networks` shows them")
-    .option("-n, --namespace <name>", "of claims named without one", "default")
+    .usage("-f <file> | claim <name> | network <name> | secret <name> | configmap <name>")
+    .description("takes away claims, network definitions and content")
+    .argument("[kind]", "claim, secret, configmap, or network: the applied definition of a network")
+    .argument("[names...]", "networks as `holdfast networks` shows them, others as [namespace/]name")
+    .option("-n, --namespace <name>", "of names without one", "default")
     .option("--ignore-not-found", "what is not there counts as deleted")
     .addHelpText(
       "after",
@@ -61,10 +62,13 @@ async function objectsOf(
     );
   }
   if (options.filename !== undefined) return readManifests(options.filename);
-  if (kind !== "claim" && kind !== "network")
-    command.error(`error: "${kind}" cannot be deleted; claim and network can`);
+  if (kind === undefined || (kind !== "claim" && kind !== "network" && !isContentKind(kind)))
+    command.error(`error: "${kind}" cannot be deleted; claim, network, secret and configmap can`);
   if (names.length === 0) command.error(`error: the name of a ${kind} is needed`);
-  if (kind === "claim") return names.map((name) => claimNamed(name, options.namespace));
+  if (kind !== "network") {
+    const full = kind === "claim" ? "IPAMClaim" : CONTENT_KINDS[kind];
+    return names.map((name) => objectNamed(full, name, options.namespace));
+  }
   const placed: Placed[] = [];
   for (const name of names) {
     await definitionsOf(client, name, options).then(
@@ -78,8 +82,8 @@ async function objectsOf(
   return placed;
 }
 
-function claimNamed(text: string, defaultNamespace: string): Placed {
-  return { place: "", object: { kind: "IPAMClaim", metadata: splitName(text, defaultNamespace) } };
+function objectNamed(kind: string, text: string, defaultNamespace: string): Placed {
+  return { place: "", object: { kind, metadata: splitName(text, defaultNamespace) } };
 }
 
 /** The manifest that defines a network, if one was applied. */

@@ -13,7 +13,7 @@ export const ANNOTATIONS = {
 
 /** On a namespace: X-Tenant-ID of its VMs' requests, instead of the namespace's UID. */
 export const TENANT_ID_ANNOTATION = "metadata.holdfast.dev/tenant-id";
-/** Only Secrets and ConfigMaps with this label are read, whatever an annotation names. */
+/** In a cluster only Secrets and ConfigMaps with this label are read, whatever an annotation names. */
 export const SERVE_LABEL = "metadata.holdfast.dev/serve";
 /** Where guests' passwords are kept, in the namespace of the VM. */
 export const PASSWORDS_CONFIG_MAP = "holdfast-guest-passwords";
@@ -32,6 +32,13 @@ const HOSTNAME =
   /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/i;
 
 export type ObjectKind = "Secret" | "ConfigMap";
+export type ContentPart = keyof typeof ANNOTATIONS;
+const OBJECT_PARTS = [
+  "userData",
+  "vendorData",
+  "publicKeys",
+  "meta",
+] as const satisfies readonly ContentPart[];
 
 /** A Secret or ConfigMap of the VM's own namespace, or one key of it. */
 export interface ContentReference {
@@ -47,6 +54,46 @@ export function parseContentReference(text: string): ContentReference | null {
   if (found?.kind === undefined || found.name === undefined) return null;
   const kind = found.kind.toLowerCase() === "secret" ? "Secret" : "ConfigMap";
   return { kind, name: found.name, key: found.key ?? null };
+}
+
+/** The objects that annotations name. `annotations`: the first that has a name counts. */
+export function referencesIn(annotations: readonly ReadonlyMap<string, string>[]): ContentReference[] {
+  return OBJECT_PARTS.map((part) => parseContentReference(annotationOf(annotations, part) ?? "")).filter(
+    (reference) => reference !== null && !isForPasswords(reference),
+  ) as ContentReference[];
+}
+
+/** An empty value counts as none, so that a VM can override its template. */
+export function annotationOf(
+  annotations: readonly ReadonlyMap<string, string>[],
+  part: ContentPart,
+): string | null {
+  const name = ANNOTATIONS[part];
+  const text = annotations.find((one) => one.has(name))?.get(name) ?? "";
+  return text.trim() === "" ? null : text.trim();
+}
+
+export function isForPasswords({ kind, name }: Pick<ContentReference, "kind" | "name">): boolean {
+  return kind === "ConfigMap" && name === PASSWORDS_CONFIG_MAP;
+}
+
+/**
+ * Whether an object of a node without Kubernetes may be served. Whoever applies it there applies the claims as well, so
+ * the label is not required; one that is switched off by it stays so.
+ */
+export function isServedOnNode(labels: Readonly<Record<string, string>>): boolean {
+  return (labels[SERVE_LABEL] ?? "true") === "true";
+}
+
+/** Those of all annotations of an object that are about content. Numbers and booleans count as YAML writes them. */
+export function contentAnnotations(all: Readonly<Record<string, unknown>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.values(ANNOTATIONS).flatMap((name) => {
+      const value = all[name];
+      const isScalar = ["string", "number", "boolean"].includes(typeof value);
+      return isScalar ? [[name, String(value)]] : [];
+    }),
+  );
 }
 
 /** Whether it can be sent as X-Tenant-ID. */

@@ -2,8 +2,9 @@ import type { Buffer } from "node:buffer";
 import { IdentityClient, type IdentityOutcome } from "../../identity/client.ts";
 import type { IdentitySource } from "../../identity/source.ts";
 import type { Connect } from "../../kube/kube-api.ts";
-import type { Log } from "../../platform/log.ts";
+import { type Log, QuietLog } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
+import { type ContentSource, NodeContents } from "../tenant/node-content.ts";
 import { Passwords } from "../tenant/passwords.ts";
 import { StandaloneSource } from "../tenant/standalone-source.ts";
 import type { TenantSource } from "../tenant/tenant-source.ts";
@@ -39,7 +40,9 @@ export async function openSources(options: SourcesOptions): Promise<Sources> {
   }
   const identities = new IdentityClient(settings.identitySocket, options.clock, onOutcome);
   const tenants =
-    kubernetes === null ? standaloneTenants(options) : await kubeTenants(options, kubernetes.kubeconfig);
+    kubernetes === null
+      ? standaloneTenants(options, identities)
+      : await kubeTenants(options, kubernetes.kubeconfig);
   return {
     identities,
     tenants,
@@ -54,9 +57,10 @@ export async function openSources(options: SourcesOptions): Promise<Sources> {
 
 type RunningTenants = TenantSource & { start(): Promise<void>; stop(): Promise<void> };
 
-function standaloneTenants({ settings, clock }: SourcesOptions): RunningTenants {
-  const source = new StandaloneSource(new Passwords(settings.state, clock));
-  return Object.assign(source, { start: async () => {}, stop: async () => {} });
+function standaloneTenants({ settings, log, clock }: SourcesOptions, source: ContentSource): RunningTenants {
+  const contents = new NodeContents({ source, log: new QuietLog(log, clock), clock });
+  const tenants = new StandaloneSource(new Passwords(settings.state, clock), contents);
+  return Object.assign(tenants, { start: async () => {}, stop: async () => {} });
 }
 
 async function kubeTenants(

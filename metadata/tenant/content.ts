@@ -1,11 +1,13 @@
 import { Buffer } from "node:buffer";
 import {
   ANNOTATIONS,
+  annotationOf,
+  type ContentPart,
   type ContentReference,
+  isForPasswords,
   isHostname,
   isTemplateName,
   type ObjectKind,
-  PASSWORDS_CONFIG_MAP,
   parseContentReference,
   SERVE_LABEL,
 } from "../../kube/views/content-annotations.ts";
@@ -33,22 +35,17 @@ interface ContentProblem {
   readonly message: string;
 }
 
-/** The labelled objects of the VM's namespace that `referencesIn` names. */
+/** The objects of the VM's namespace that `referencesIn` names, as far as they may be served. */
 export interface TenantObjects {
   /** "forbidden": it may not be read. */
-  find(kind: ObjectKind, name: string): TenantObject | "forbidden" | undefined;
+  find(kind: ObjectKind, name: string): Pick<TenantObject, "data"> | "forbidden" | undefined;
+  /** Why one that is not found may be missing, and what to do. Default: in a cluster. */
+  whyMissing?(reference: ContentReference): string;
 }
 
 /** The default keys. KubeVirt's own Secrets use the first of each. */
 const USER_DATA_KEYS = ["userdata", "userData", "user-data"];
 const VENDOR_DATA_KEYS = ["vendordata", "vendorData", "vendor-data"];
-
-/** The objects that annotations name. */
-export function referencesIn(annotations: readonly ReadonlyMap<string, string>[]): ContentReference[] {
-  return OBJECT_PARTS.map((part) => parseContentReference(annotationOf(annotations, part) ?? "")).filter(
-    (reference) => reference !== null && !isForPasswords(reference),
-  ) as ContentReference[];
-}
 
 /** Collects the content. `annotations`: the first that has a name counts. */
 export function readContent(
@@ -64,20 +61,6 @@ export function readContent(
   const template = reader.template();
   const { problems, forbidden } = reader;
   return { userData, vendorData, publicKeys, meta, hostname, template, problems, forbidden };
-}
-
-type Part = keyof typeof ANNOTATIONS;
-const OBJECT_PARTS = ["userData", "vendorData", "publicKeys", "meta"] as const satisfies readonly Part[];
-
-/** An empty value counts as none, so that a VM can override its template. */
-function annotationOf(annotations: readonly ReadonlyMap<string, string>[], part: Part): string | null {
-  const name = ANNOTATIONS[part];
-  const text = annotations.find((one) => one.has(name))?.get(name) ?? "";
-  return text.trim() === "" ? null : text.trim();
-}
-
-function isForPasswords({ kind, name }: ContentReference): boolean {
-  return kind === "ConfigMap" && name === PASSWORDS_CONFIG_MAP;
 }
 
 class ContentReader {
@@ -108,7 +91,7 @@ class ContentReader {
   }
 
   /** The bytes under the key that the reference names, else under the first of the usual ones. */
-  value(part: Part, usual: readonly string[]): Buffer | null {
+  value(part: ContentPart, usual: readonly string[]): Buffer | null {
     const found = this.#object(part);
     if (found === null) return null;
     const { reference, object } = found;
@@ -120,7 +103,7 @@ class ContentReader {
   }
 
   /** The values of an object that are text, by key, sorted; only one if the reference names a key. */
-  entries(part: Part): [string, string][] {
+  entries(part: ContentPart): [string, string][] {
     const found = this.#object(part);
     if (found === null) return [];
     const { reference, object } = found;
@@ -135,7 +118,7 @@ class ContentReader {
       });
   }
 
-  text(part: Part, bytes: Buffer | null, at = ""): string | null {
+  text(part: ContentPart, bytes: Buffer | null, at = ""): string | null {
     if (bytes === null) return null;
     const text = bytes.toString("utf8");
     if (!text.includes("\ufffd") || Buffer.from(text, "utf8").equals(bytes)) return text;
@@ -145,7 +128,7 @@ class ContentReader {
     );
   }
 
-  #object(part: Part): { reference: ContentReference; object: TenantObject } | null {
+  #object(part: ContentPart): { reference: ContentReference; object: Pick<TenantObject, "data"> } | null {
     const text = this.#annotation(part);
     if (text === null) return null;
     const reference = parseContentReference(text);
@@ -162,18 +145,15 @@ class ContentReader {
       return null;
     }
     if (object !== undefined) return { reference, object };
-    const remedy = `kubectl label ${formatReference({ ...reference, key: null })} ${SERVE_LABEL}=true`;
-    return this.#problem(
-      part,
-      `${named(reference)} is absent or has no label ${SERVE_LABEL}: "true"; ${remedy}`,
-    );
+    const why = (this.#objects.whyMissing ?? whyMissingInCluster)(reference);
+    return this.#problem(part, `${named(reference)} ${why}`);
   }
 
-  #annotation(part: Part): string | null {
+  #annotation(part: ContentPart): string | null {
     return annotationOf(this.#annotations, part);
   }
 
-  #problem(part: Part, what: string): null {
+  #problem(part: ContentPart, what: string): null {
     const reason = `Metadata${part.slice(0, 1).toUpperCase()}${part.slice(1)}Unavailable`;
     this.problems.push({ reason, message: `annotation ${ANNOTATIONS[part]}: ${what}. The guest gets none.` });
     return null;
@@ -193,6 +173,11 @@ function keysOf(entries: readonly [name: string, text: string][]): PublicKey[] {
       return { name: `${name}-${next}`, data: data.trim() };
     });
   });
+}
+
+function whyMissingInCluster(reference: ContentReference): string {
+  const remedy = `kubectl label ${formatReference({ ...reference, key: null })} ${SERVE_LABEL}=true`;
+  return `is absent or has no label ${SERVE_LABEL}: "true"; ${remedy}`;
 }
 
 function named({ kind, name }: ContentReference): string {

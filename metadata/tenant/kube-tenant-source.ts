@@ -9,6 +9,7 @@ import {
   ANNOTATIONS,
   isTenantId,
   PASSWORDS_CONFIG_MAP,
+  referencesIn,
   TENANT_ID_ANNOTATION,
 } from "../../kube/views/content-annotations.ts";
 import { NAMESPACES_PATH, type NamespaceView, projectNamespace } from "../../kube/views/tenant-objects.ts";
@@ -16,7 +17,7 @@ import type { VmiView } from "../../kube/views/vmi-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { timeoutSignal } from "../../platform/time.ts";
 import type { VmDocuments } from "../documents/vm-template.ts";
-import { readContent, referencesIn, type TenantObjects } from "./content.ts";
+import { readContent, type TenantObjects } from "./content.ts";
 import { keepGuestPassword } from "./guest-passwords.ts";
 import type { ObjectReference } from "./named-objects.ts";
 import type { NamespaceWatch } from "./namespace-watch.ts";

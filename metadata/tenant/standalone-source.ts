@@ -1,28 +1,32 @@
 import type { Buffer } from "node:buffer";
 import type { IdentityView } from "../../identity/wire.ts";
 import { uuidOf } from "./instance-of.ts";
+import type { NodeContents } from "./node-content.ts";
 import type { Passwords } from "./passwords.ts";
 import type { Backend, TenantSource, TenantView } from "./tenant-source.ts";
 
-/** A node outside Kubernetes: nobody has content for its guests. Their passwords are kept here. */
+/** A node outside Kubernetes: claims name content that is kept by the daemon. Guests' passwords are kept here. */
 export class StandaloneSource implements TenantSource {
   readonly #passwords: Passwords;
+  readonly #contents: Pick<NodeContents, "of">;
 
-  constructor(passwords: Passwords) {
+  constructor(passwords: Passwords, contents: Pick<NodeContents, "of">) {
     this.#passwords = passwords;
+    this.#contents = contents;
   }
 
   async viewOf(identity: IdentityView): Promise<TenantView> {
+    const { userData, vendorData, publicKeys, meta, hostname } = await this.#contents.of(identity);
     return {
       firmwareUuid: null,
-      hostname: null,
+      hostname,
       projectId: null,
       links: [],
-      publicKeys: [],
-      userData: null,
-      vendorData: null,
+      publicKeys,
+      userData,
+      vendorData,
       networkDocument: null,
-      meta: {},
+      meta,
       availabilityZone: null,
       instanceType: null,
       rootDevice: null,

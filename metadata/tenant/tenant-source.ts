@@ -3,7 +3,8 @@
  *
  *   tenant-source        the port; standalone-source: a node without Kubernetes; kube-tenant-source: with
  *   namespace-watch(es)  a namespace is watched while its VMs send requests
- *   content              annotations and the objects they name; named-objects, cached-reads: which are read by name
+ *   content              annotations and the objects they name; named-objects, cached-reads: which are read by name;
+ *                        node-content: which the daemon of a node without Kubernetes keeps
  *   vm-templates, data-objects   the documents of a VM whose annotation names a template
  *   vm-directory, vm-links, instance-of, hostname, node-zones   the VM
  *   services-*           the Service that answers instead of Holdfast

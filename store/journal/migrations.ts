@@ -223,6 +223,20 @@ const MIGRATIONS: readonly string[] = [
     FROM listener_plans WHERE network_id = networks.id);
   DROP TABLE listener_plans;
   `,
+  `
+  -- Applied Secrets and ConfigMaps: what claims name for their guests. labels, data: JSON; values of data in base64.
+  CREATE TABLE contents (
+    namespace TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    labels TEXT NOT NULL,
+    immutable INTEGER NOT NULL,
+    data TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    PRIMARY KEY (namespace, kind, name)
+  ) STRICT;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

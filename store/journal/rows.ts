@@ -75,6 +75,21 @@ export interface ClaimRow {
   readonly version: number;
 }
 
+/** An applied Secret or ConfigMap. */
+export interface ContentRow {
+  readonly namespace: string;
+  readonly kind: "Secret" | "ConfigMap";
+  readonly name: string;
+  /** JSON: texts. */
+  readonly labels: string;
+  readonly immutable: 0 | 1;
+  /** JSON: base64 by key. */
+  readonly data: string;
+  /** Of all values. */
+  readonly bytes: number;
+  readonly created_ms: number;
+}
+
 export interface HistoryRow extends OwnerColumns, PodColumns {
   readonly id: number;
   readonly network: string;

@@ -4,6 +4,7 @@ import {
   type AllocationRow,
   type AttachmentRow,
   type ClaimRow,
+  type ContentRow,
   type DefinitionRow,
   type HistoryRow,
   type IntentRow,
@@ -181,6 +182,23 @@ export function prepareStatements(db: Database.Database) {
       "UPDATE claims SET deleted_ms = ?, version = version + 1 WHERE uid = ?",
     ),
     deleteClaim: run<[string]>("DELETE FROM claims WHERE uid = ?"),
+
+    contents: get<[], ContentRow>("SELECT * FROM contents ORDER BY namespace, kind, name"),
+    content: get<[string, string, string], ContentRow>(
+      "SELECT * FROM contents WHERE namespace = ? AND kind = ? AND name = ?",
+    ),
+    contentTotals: get<[], { n: number; bytes: number }>(
+      "SELECT count(*) AS n, coalesce(sum(bytes), 0) AS bytes FROM contents",
+    ),
+    putContent: run<[string, string, string, string, number, string, number, number]>(
+      `INSERT INTO contents (namespace, kind, name, labels, immutable, data, bytes, created_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (namespace, kind, name) DO UPDATE SET labels = excluded.labels, immutable = excluded.immutable,
+         data = excluded.data, bytes = excluded.bytes`,
+    ),
+    deleteContent: run<[string, string, string]>(
+      "DELETE FROM contents WHERE namespace = ? AND kind = ? AND name = ?",
+    ),
 
     insertHistory: run<unknown[]>(
       `INSERT INTO history (network_id, address, prefix_length, ${OWNER}, container_id, interface, ${POD}, node, from_ms)

@@ -5,18 +5,18 @@
  *   attach, attach-view       one ADD in one transaction; reserve: the rows that it inserts
  *   reservations              addresses of owners without containers
  *   detach, release           one DEL; release by an operator
- *   apply-claim, apply-definition, claim-status   claims and definitions, as kubectl would apply them
+ *   apply-claim, apply-definition, apply-content, claim-status, claim-annotations   as kubectl would apply them
  *   lease-store               host-local's leases, as records
  */
 
 import { isRepeat } from "../../ipam/decide-repeat.ts";
-import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes } from "../../ipam/space/address.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
+import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import type {
   AllocationFilter,
   AttachOutcome,
@@ -38,13 +38,24 @@ import type { Ledger } from "../journal/ledger.ts";
 import { ownerOf } from "../journal/rows.ts";
 import { StateFolder } from "../journal/state-folder.ts";
 import { listAllocations, viewNetworks } from "../journal/views.ts";
-import type { AppliedClaim, AppliedDefinition, ApplyAction, ClaimManifest, ClaimOfVm } from "../manifests.ts";
+import type {
+  AppliedClaim,
+  AppliedContent,
+  AppliedDefinition,
+  ApplyAction,
+  ClaimManifest,
+  ClaimOfVm,
+  ContentObject,
+  ContentView,
+} from "../manifests.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
-import type { ClaimsOfVms, Manifests, NodeStore, ReleaseOutcome } from "../node-store.ts";
+import type { ContentOfClaims, Manifests, NodeStore, ReleaseOutcome } from "../node-store.ts";
 import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
 import { applyClaim, deleteClaim, viewClaim } from "./apply-claim.ts";
+import { applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
+import { annotationsOf } from "./claim-annotations.ts";
 import { detach, endById } from "./detach.ts";
 import { SqliteLeaseStore } from "./lease-store.ts";
 import { releaseAddress } from "./release.ts";
@@ -54,7 +65,7 @@ import { SqliteReservations } from "./reservations.ts";
  * The durable truth of one node without Kubernetes: `Allocations` over SQLite, with the claims and definitions applied
  * to it and the journal of attachments and history in the same file and the same transactions.
  */
-export class SqliteStore extends JournalReader implements NodeStore, Manifests, ClaimsOfVms {
+export class SqliteStore extends JournalReader implements NodeStore, Manifests, ContentOfClaims {
   readonly hostLocal: HostLocalTakeover;
   readonly reservations: Reservations;
   readonly #context: NodeContext;
@@ -144,13 +155,29 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   claimByUid(uid: string): ClaimOfVm | null {
     const row = this.folder.ledger.sql.vmOfClaim.get(uid);
     if (row === undefined) return null;
-    const { annotations } = (JSON.parse(row.manifest) as { metadata: { annotations?: unknown } }).metadata;
     return {
       namespace: row.namespace,
       name: row.name,
       vm: { name: row.vm_name, uid: row.vm_uid },
-      annotations: isObject(annotations) ? annotations : {},
+      annotations: annotationsOf(row),
     };
+  }
+
+  contentObject(kind: ObjectKind, namespace: string, name: string): ContentObject | null {
+    const row = this.folder.ledger.sql.content.get(namespace, kind, name);
+    return row === undefined ? null : contentOf(row);
+  }
+
+  contentViews(): ContentView[] {
+    return contentViews(this.folder.ledger);
+  }
+
+  applyContent(content: AppliedContent): Promise<ApplyAction> {
+    return this.folder.write((ledger) => applyContent(ledger, content));
+  }
+
+  deleteContent(kind: ObjectKind, namespace: string, name: string): Promise<boolean> {
+    return this.folder.write((ledger) => deleteContent(ledger, { kind, namespace, name }));
   }
 
   applyClaim(claim: AppliedClaim): Promise<ApplyAction> {

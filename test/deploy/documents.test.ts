@@ -96,6 +96,18 @@ test.skipIf(reason !== null)("docs/metadata.md: two lines, and a container asks 
   expect(await machine.out("systemctl --failed --no-legend")).toBe("");
 });
 
+test.skipIf(reason !== null)("docs/metadata.md: a VM gets user-data and a key from files", async () => {
+  const [content, vm] = codeBlocks("docs/metadata.md", "Content without Kubernetes") as [string, string];
+  const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBGc somebody@desk";
+  await machine.out(`mkdir -p ~/.ssh && echo '${key}' > ~/.ssh/id_ed25519.pub`);
+  expect(await typed(content)).toMatch(
+    /secret\/default\/web created.*ipamclaim\/default\/web\.tenantgreen created.*authorized_keys,user-data.*default\/web\.tenantgreen/s,
+  );
+  const said = await typed(vm);
+  expect(said).toContain("#cloud-config\n");
+  expect(said).toContain(key);
+});
+
 test.skipIf(reason !== null)(
   "docs/upgrade.md: the same release once more, and what runs goes on",
   async () => {

@@ -11,6 +11,7 @@ import { signInstanceId } from "../../metadata/proxy/signature.ts";
 import { buildGuestServer } from "../../metadata/server/guest-server.ts";
 import { originByListener } from "../../metadata/server/read-request.ts";
 import { ServerMetrics } from "../../metadata/server/server-metrics.ts";
+import { NodeContents } from "../../metadata/tenant/node-content.ts";
 import { Passwords } from "../../metadata/tenant/passwords.ts";
 import { StandaloneSource } from "../../metadata/tenant/standalone-source.ts";
 import type { Backend } from "../../metadata/tenant/tenant-source.ts";
@@ -82,7 +83,8 @@ beforeAll(async () => {
   const quiet = new QuietLog(errors, systemClock);
   proxy = new BackendProxy({ timeoutMs: 1_000, log: quiet, clock: systemClock, onOutcome: () => {} });
   client = new IdentityClient(join(folder, "identity.sock"), systemClock);
-  const tenants = new StandaloneSource(new Passwords(folder, systemClock));
+  const contents = new NodeContents({ source: client, log: quiet, clock: systemClock });
+  const tenants = new StandaloneSource(new Passwords(folder, systemClock), contents);
   tenants.backendOf = async () => {
     if (apiAway) throw new ApiAway("not known yet");
     return backend;

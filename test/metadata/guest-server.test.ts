@@ -9,6 +9,7 @@ import { BackendProxy } from "../../metadata/proxy/proxy.ts";
 import { buildGuestServer } from "../../metadata/server/guest-server.ts";
 import { originByConnection } from "../../metadata/server/read-request.ts";
 import { ServerMetrics } from "../../metadata/server/server-metrics.ts";
+import { NodeContents } from "../../metadata/tenant/node-content.ts";
 import { StandaloneSource } from "../../metadata/tenant/standalone-source.ts";
 import { QuietLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
@@ -28,6 +29,7 @@ beforeEach(async () => {
     identities: { find: async () => found, close: async () => {} },
     tenants: new StandaloneSource(
       noPasswords as unknown as ConstructorParameters<typeof StandaloneSource>[0],
+      new NodeContents({ source: { contentOf: async () => null }, log, clock: systemClock }),
     ),
     proxy,
     defaultBackend: () => null,

@@ -1,9 +1,14 @@
 import { Buffer } from "node:buffer";
 import { describe, expect, test } from "vitest";
-import { isHostname, isTenantId, parseContentReference } from "../../kube/views/content-annotations.ts";
+import {
+  isHostname,
+  isTenantId,
+  parseContentReference,
+  referencesIn,
+} from "../../kube/views/content-annotations.ts";
 import { projectTenantObject } from "../../kube/views/tenant-objects.ts";
 import { hashedInterface, projectVmi } from "../../kube/views/vmi-view.ts";
-import { readContent, referencesIn, type TenantObjects } from "../../metadata/tenant/content.ts";
+import { readContent, type TenantObjects } from "../../metadata/tenant/content.ts";
 
 const METADATA = { namespace: "shop", name: "it", uid: "u", resourceVersion: "1", creationTimestamp: "t" };
 

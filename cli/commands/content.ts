@@ -1,0 +1,37 @@
+import type { Command } from "commander";
+import { USE_KUBECTL } from "../../admin/elsewhere.ts";
+import type { Clock } from "../../platform/time.ts";
+import type { ContentView } from "../../store/manifests.ts";
+import { nodeClientOf } from "../choose-client.ts";
+import { formatAge, formatBytes } from "../human.ts";
+import { formatOf, printList, withOutput } from "../output.ts";
+import type { Column } from "../table.ts";
+
+/** `holdfast content`: applied Secrets and ConfigMaps, whose values are never shown. */
+export function addContent(program: Command, clock: Clock): void {
+  withOutput(program.command("content"))
+    .description("Secrets and ConfigMaps that claims name for their guests")
+    .addHelpText("after", "\nTheir values are never shown.")
+    .action(async (_options: unknown, command: Command) => {
+      const { items } = await nodeClientOf(command, USE_KUBECTL).get("/v1/content");
+      const columns = contentColumns(clock.wallMs());
+      await printList(formatOf(command), { items, columns, empty: "no content" });
+    });
+}
+
+function contentColumns(nowMs: number): Column<ContentView>[] {
+  return [
+    { header: "NAMESPACE", cell: ({ namespace }) => namespace },
+    { header: "KIND", cell: ({ kind }) => kind },
+    { header: "NAME", cell: ({ name }) => name },
+    { header: "KEYS", cell: ({ keys }) => keys.map(({ key }) => key).join(",") },
+    { header: "SIZE", cell: ({ bytes }) => formatBytes(bytes) },
+    { header: "CLAIMS", cell: ({ claims }) => claims.join(",") },
+    {
+      header: "AGE",
+      only: "table",
+      cell: ({ creationTimestamp }) => formatAge(creationTimestamp, nowMs),
+    },
+    { header: "CREATED", only: "wide", cell: ({ creationTimestamp }) => creationTimestamp },
+  ];
+}

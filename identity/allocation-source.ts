@@ -3,11 +3,11 @@ import { sameAddress } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { AllocationFilter } from "../store/allocations.ts";
-import type { Attachment } from "../store/records.ts";
+import type { Attachment, PodIdentity } from "../store/records.ts";
 import { composeIdentity, type NetworkFacts, stateOf } from "./compose.ts";
 import { type Holding, userKey } from "./holding.ts";
-import { type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
-import type { IdentityAnswer, IdentityView, IdentityVm } from "./wire.ts";
+import { type GuestQuestion, type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
+import type { IdentityAnswer, IdentityInterface, IdentityView, IdentityVm } from "./wire.ts";
 
 /** A source that knows all allocations: this node's database if it is standalone, else the Kubernetes API. */
 export interface AllocationSource {
@@ -23,8 +23,26 @@ export interface LocalVms {
   known(holdings: readonly Holding[]): IdentityVm | null | undefined;
   /** Resolves when they are known. Throws ApiAway. */
   learn(holdings: readonly Holding[]): Promise<void>;
+  /** The same of a pod, whatever its addresses. */
+  knownOf(pod: PodIdentity): IdentityVm | null | undefined;
+  learnOf(pod: PodIdentity): Promise<void>;
   /** `namespace/name` of the VM, if it is known without a request; null: none. */
   nameOf(attachment: Attachment): string | null;
+}
+
+/** A pod of this node whose containers run. */
+export interface RunningPod extends PodIdentity {
+  readonly node: string;
+  /** RFC 3339. */
+  readonly since: string;
+}
+
+/** Interfaces of this node's pods with addresses that another component allocated. */
+export interface PodInterfaces {
+  /** The running pod with that UID, if it has an interface on the network; null: there is none. */
+  podOn(uid: string, network: string): RunningPod | null;
+  /** All of such a pod; none of a pod that does not run. */
+  of(pod: PodIdentity): readonly IdentityInterface[];
 }
 
 /** The answer from everything that `source` knows. */
@@ -44,8 +62,16 @@ export function answerOf(
   vm: IdentityVm | null,
   facts: NetworkFacts,
 ): IdentityAnswer {
-  const network = question.kind === "address" ? (matchingHolding(question, holdings)?.network ?? null) : null;
-  return { network, identity: composeIdentity(holdings, vm, facts) };
+  return { network: networkOf(question, holdings), identity: composeIdentity(holdings, vm, facts) };
+}
+
+/** The network that the question means; null: none in particular. */
+export function networkOf(
+  question: IdentityQuestion | GuestQuestion,
+  holdings: readonly Holding[],
+): string | null {
+  if (question.kind === "attachment" || question.kind === "pod-uid") return question.network;
+  return question.kind === "address" ? (matchingHolding(question, holdings)?.network ?? null) : null;
 }
 
 /** The holding with the address of the question; undefined: it has none any more. */

@@ -16,19 +16,42 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { IdentityStore } from "../store/node-store.ts";
 import type { AddressUser, Attachment } from "../store/records.ts";
-import { type AllocationSource, answerOf, type LocalVms, matchingHolding } from "./allocation-source.ts";
-import { type NetworkFacts, NotLearnt } from "./compose.ts";
+import {
+  type AllocationSource,
+  answerOf,
+  type LocalVms,
+  matchingHolding,
+  networkOf,
+  type PodInterfaces,
+  type RunningPod,
+} from "./allocation-source.ts";
+import { composeIdentity, type NetworkFacts, NotLearnt } from "./compose.ts";
 import { type Holding, holdingsOf, userKey } from "./holding.ts";
-import { type IdentityQuery, type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";
-import type { IdentityAnswer } from "./wire.ts";
+import {
+  type GuestQuestion,
+  type IdentityQuery,
+  type IdentityQuestion,
+  nobody,
+  onlyNetwork,
+} from "./query.ts";
+import type { IdentityAnswer, IdentityInterface, IdentityView, IdentityVm } from "./wire.ts";
 
 export interface IdentityParts {
   readonly store: IdentityStore;
   readonly source: AllocationSource;
   readonly vms: LocalVms;
   readonly facts: NetworkFacts;
+  /** What other components gave the pods of this node. */
+  readonly others?: readonly PodInterfaces[];
   /** Why the journal may still have attachments that have ended; null: it does not. */
   notReady(): string | null;
+}
+
+/** What a question means on this node: at least one holding, or a pod. */
+interface Here {
+  readonly holdings: readonly Holding[];
+  /** Of a question about a pod whose addresses another component allocated. */
+  readonly pod: RunningPod | null;
 }
 
 /** Answers `GET /v1/identity`. Nothing about who has an address is kept from one question to the next. */
@@ -51,11 +74,12 @@ export class IdentityService {
     }
   }
 
-  async #answer({ question, here }: IdentityQuery): Promise<IdentityAnswer> {
+  async #answer(query: IdentityQuery): Promise<IdentityAnswer> {
     const { source, facts } = this.#parts;
     const reason = this.#parts.notReady();
     if (reason !== null) throw new RefusalError(refuse("NOT_READY", { reason }));
-    if (here) return this.#here(question);
+    if (query.here) return this.#here(query.question);
+    const { question } = query;
     const holdings = await source.find(question);
     const holding = matchingHolding(question, holdings);
     if (question.kind === "address" && holding?.state === "Bound") {
@@ -65,18 +89,44 @@ export class IdentityService {
   }
 
   /** Reads what must be read from elsewhere first; then everything is read and answered without waiting. */
-  async #here(question: IdentityQuestion): Promise<IdentityAnswer> {
-    const { vms, facts } = this.#parts;
+  async #here(question: IdentityQuestion | GuestQuestion): Promise<IdentityAnswer> {
+    const { vms } = this.#parts;
     for (;;) {
-      const holdings = this.#used(question);
-      const vm = vms.known(holdings);
-      if (vm !== undefined) return answerOf(question, holdings, vm, facts);
-      await vms.learn(holdings);
+      const found = this.#found(question);
+      const { holdings, pod } = found;
+      const vm = pod === null ? vms.known(holdings) : vms.knownOf(pod);
+      if (vm !== undefined)
+        return { network: networkOf(question, holdings), identity: this.#identityOf(found, vm) };
+      await (pod === null ? vms.learn(holdings) : vms.learnOf(pod));
     }
   }
 
+  #identityOf({ holdings, pod }: Here, vm: IdentityVm | null): IdentityView {
+    const { facts, others = [] } = this.#parts;
+    const view =
+      holdings.length === 0 && pod !== null ? viewOfPod(pod, vm) : composeIdentity(holdings, vm, facts);
+    const interfaces = new Map<string, IdentityInterface>();
+    for (const { namespace, name, uid } of view.pods) {
+      if (namespace === null || name === null || uid === null || uid === "") continue;
+      for (const one of others.flatMap((other) => other.of({ namespace, name, uid })))
+        interfaces.set(`${one.network} ${one.interface}`, one);
+    }
+    return interfaces.size === 0
+      ? view
+      : { ...view, interfaces: [...view.interfaces, ...interfaces.values()] };
+  }
+
+  #found(question: IdentityQuestion | GuestQuestion): Here {
+    if (question.kind !== "pod-uid") return { holdings: this.#used(question), pod: null };
+    const { store, others = [] } = this.#parts;
+    const { uid, network } = question;
+    const pod = others.map((other) => other.podOn(uid, network)).find((one) => one !== null);
+    if (pod === undefined) throw nobody(question, true);
+    return { holdings: store.attachmentsOfPod(uid).flatMap(holdingsOf), pod };
+  }
+
   /** The holdings of the containers that are meant, those named by the question first. */
-  #used(question: IdentityQuestion): Holding[] {
+  #used(question: LocalQuestion): Holding[] {
     const { store } = this.#parts;
     const users = this.#users(question);
     const [first] = users;
@@ -92,13 +142,17 @@ export class IdentityService {
     return [...containers].flatMap((id) => store.attachmentsOfContainer(id)).flatMap(holdingsOf);
   }
 
-  #users(question: IdentityQuestion): readonly AddressUser[] {
+  #users(question: LocalQuestion): readonly AddressUser[] {
     const { store, vms } = this.#parts;
     switch (question.kind) {
       case "address":
         return store.usersOf(question.address, question.network);
       case "container":
         return store.attachmentsOfContainer(question.name);
+      case "attachment":
+        return store
+          .attachmentsOfContainer(question.containerId)
+          .filter((one) => one.interface === question.interface && one.network === question.network);
       case "pod":
         return ofOne(
           question.kind,
@@ -114,6 +168,15 @@ export class IdentityService {
   #all(): Attachment[] {
     return this.#parts.store.attachmentsAfter(0, Number.MAX_SAFE_INTEGER);
   }
+}
+
+/** A question that the journal answers. */
+type LocalQuestion = IdentityQuestion | Extract<GuestQuestion, { kind: "attachment" }>;
+
+/** Of a pod without addresses of ours. */
+function viewOfPod({ namespace, name, uid, node, since }: RunningPod, vm: IdentityVm | null): IdentityView {
+  const pods = [{ namespace, name, uid, node, containerID: "", since }];
+  return { state: "running", vm, pods, interfaces: [] };
 }
 
 /**

@@ -48,6 +48,8 @@ export interface NodeAttachments {
   usersOf(address: Address, network?: string): AddressUser[];
   /** The same for a container, oldest first. */
   attachmentsOfContainer(containerId: string): Attachment[];
+  /** The same for a pod, by its UID as the runtime named it. */
+  attachmentsOfPod(uid: string): Attachment[];
   /** The same for a network. */
   usersOfNetwork(network: string): Attachment[];
   /** Attachments of this node by network, for networks that have any. */
@@ -92,7 +94,10 @@ export interface PortStore
   keepPluginMtu(network: string, mtu: number | null): Promise<void>;
 }
 
-export type IdentityStore = Pick<NodeAttachments, "usersOf" | "attachmentsOfContainer" | "attachmentsAfter">;
+export type IdentityStore = Pick<
+  NodeAttachments,
+  "usersOf" | "attachmentsOfContainer" | "attachmentsOfPod" | "attachmentsAfter"
+>;
 
 export interface ClaimsOfVms {
   /** The VM of a claim, according to the claim; null: there is no such claim. */

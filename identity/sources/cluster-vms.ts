@@ -39,6 +39,17 @@ export class ClusterVms implements LocalVms {
     await Promise.all(podsOf(holdings).map(({ use, holding }) => this.#learn(use, holding)));
   }
 
+  knownOf({ uid }: PodIdentity): IdentityVm | null | undefined {
+    return this.#known.get(uid);
+  }
+
+  async learnOf(pod: PodIdentity): Promise<void> {
+    if (this.#known.has(pod.uid)) return;
+    await this.#learning.run(async () => {
+      this.#known.set(pod.uid, (await this.#running(pod, this.#deadline())) ?? null);
+    }, pod.uid);
+  }
+
   nameOf({ pod }: Attachment): string | null {
     const vmi = pod && this.#pods.cachedVmi(pod);
     return pod && vmi ? `${pod.namespace}/${vmi.name}` : null;
@@ -50,7 +61,7 @@ export class ClusterVms implements LocalVms {
       await this.learn(holdings);
       return this.known(holdings) ?? null;
     }
-    const deadlineMs = this.#api.clock.monotonicMs() + LEARN_MS_MAX;
+    const deadlineMs = this.#deadline();
     for (const one of holdings) {
       const vm = await this.#stopped(one, deadlineMs);
       if (vm !== null) return vm;
@@ -68,15 +79,22 @@ export class ClusterVms implements LocalVms {
   }
 
   async #ask(pod: PodIdentity, holding: Holding): Promise<IdentityVm | null> {
-    const deadlineMs = this.#api.clock.monotonicMs() + LEARN_MS_MAX;
-    const found = await this.#pods.lookUp(pod, deadlineMs);
-    if (found !== null) {
-      if (found.view.vmi === null) return null;
-      const { vm } = await this.#pods.vmFacts(found.view, deadlineMs);
-      if (vm !== null) return vm;
-    }
+    const deadlineMs = this.#deadline();
+    const vm = await this.#running(pod, deadlineMs);
     // The pod or its VMI is gone, but its container still runs.
-    return this.#stopped(holding, deadlineMs);
+    return vm === undefined ? this.#stopped(holding, deadlineMs) : vm;
+  }
+
+  /** null: the pod runs no VM; undefined: the pod or its VMI is gone. */
+  async #running(pod: PodIdentity, deadlineMs: number): Promise<IdentityVm | null | undefined> {
+    const found = await this.#pods.lookUp(pod, deadlineMs);
+    if (found === null) return undefined;
+    if (found.view.vmi === null) return null;
+    return (await this.#pods.vmFacts(found.view, deadlineMs)).vm ?? undefined;
+  }
+
+  #deadline(): number {
+    return this.#api.clock.monotonicMs() + LEARN_MS_MAX;
   }
 
   /** The VM that owns the claim. */

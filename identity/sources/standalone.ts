@@ -59,6 +59,12 @@ export class StandaloneIdentities implements AllocationSource, LocalVms {
 
   async learn(): Promise<void> {}
 
+  knownOf(): null {
+    return null;
+  }
+
+  async learnOf(): Promise<void> {}
+
   nameOf({ owner }: Attachment): string | null {
     const vm = owner.kind === "claim" ? this.#vmOfClaim(owner.uid) : null;
     return vm && `${vm.namespace}/${vm.name}`;

@@ -71,6 +71,11 @@ export class JournalReader {
     return this.#kept(this.folder.ledger.sql.attachmentsOfContainerId.all(containerId));
   }
 
+  /** The attachments of a pod on all networks, oldest first; lost ones are left out as in usersOf. */
+  attachmentsOfPod(uid: string): Attachment[] {
+    return this.#kept(this.folder.ledger.sql.attachmentsOfPod.all(uid));
+  }
+
   /** The attachments of a network, oldest first; lost ones are left out as in usersOf. */
   usersOfNetwork(network: string): Attachment[] {
     const { ledger } = this.folder;

@@ -214,6 +214,9 @@ const MIGRATIONS: readonly string[] = [
   UPDATE attachments SET via_reserved = 1 WHERE network_id IN (SELECT network_id FROM listener_plans);
   CREATE INDEX attachments_via_reserved ON attachments (network_id) WHERE via_reserved = 1;
 
+  -- Which interfaces the pod has that a metadata server asks about.
+  CREATE INDEX attachments_by_pod ON attachments (pod_uid) WHERE pod_uid IS NOT NULL;
+
   -- mtu of the plugin's configuration at the last ADD on a network with metadata. The rest of what the listeners of
   -- earlier releases needed (bridge, VLAN) has no use any more.
   ALTER TABLE networks ADD COLUMN mtu INTEGER;

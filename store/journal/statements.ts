@@ -121,6 +121,7 @@ export function prepareStatements(db: Database.Database) {
     attachmentsOfContainerId: get<[string], AttachmentRow>(
       "SELECT * FROM attachments WHERE container_id = ? ORDER BY id",
     ),
+    attachmentsOfPod: get<[string], AttachmentRow>("SELECT * FROM attachments WHERE pod_uid = ? ORDER BY id"),
     /** Who uses an address now, on one network or on any. */
     usersOfAddress: get<[Buffer | Uint8Array], UserRow>(users("")),
     usersOnNetwork: get<[Buffer | Uint8Array, number], UserRow>(users("AND history.network_id = ?")),

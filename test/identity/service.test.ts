@@ -1,7 +1,7 @@
 /** What the service does while something changes under it, or is wrong: its parts are real but for who knows the VMs. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LocalVms } from "../../identity/allocation-source.ts";
-import type { IdentityQuery } from "../../identity/query.ts";
+import type { IdentityQuestion } from "../../identity/query.ts";
 import { type IdentityParts, IdentityService } from "../../identity/service.ts";
 import { StandaloneIdentities } from "../../identity/sources/standalone.ts";
 import type { IdentityVm } from "../../identity/wire.ts";
@@ -15,7 +15,7 @@ import { PodStore } from "./pod-store.ts";
 
 /** One address, which never rests. */
 const ONE_ADDRESS = { subnets: "10.10.0.0/30", excludeSubnets: "10.10.0.2/32", cooldownSeconds: 0 };
-const QUESTION: IdentityQuery["question"] = {
+const QUESTION: IdentityQuestion = {
   kind: "address",
   address: parseAddress("10.10.0.1"),
   network: undefined,
@@ -38,7 +38,14 @@ async function add(containerId: string): Promise<void> {
 
 function serviceWith(vms: Partial<LocalVms>, more: Partial<IdentityParts> = {}): IdentityService {
   const source = new StandaloneIdentities(store, NO_FACTS);
-  const all: LocalVms = { known: () => null, learn: async () => {}, nameOf: () => null, ...vms };
+  const all: LocalVms = {
+    known: () => null,
+    learn: async () => {},
+    knownOf: () => null,
+    learnOf: async () => {},
+    nameOf: () => null,
+    ...vms,
+  };
   return new IdentityService({
     store,
     source,

@@ -1,24 +1,30 @@
 /*
- * metadata/net/: `holdfast metadata-net`, the privileged part: makes the listeners that the daemon wants
+ * metadata/net/: `holdfast metadata-net`, the privileged part: brings requests of guests to haproxy, each by its port
  *
- *   main, settings, run-lock  the process; metadata-net: its parts, put together
- *   daemon-link, agent        asks the daemon, and brings the node to what it wants
- *   listeners                 one network after the other: kernel/ (links, rules) and haproxy/ (who answers)
+ *   main, settings, run-lock      the process; metadata-net: its parts, put together
+ *   daemon-link, agent            asks the daemon which ports are wanted, and brings the node to them
+ *   ports, guest                  all wanted ports: finds them, lets drivers admit them, reports what cannot be served
+ *   port-search, port-lookup      looks for the host-side link of an attachment, several at once
+ *   port-memory, port-address     which port and address an attachment has, kept in a file
+ *   drivers/, ovs/                how frames get from the ports of a switch to the listener and back
+ *   listener/, haproxy/           the namespace in which haproxy listens, and haproxy
+ *   former-listeners              what the release before this one has made
+ *   kernel/                       links, namespaces, commands
  *   metrics
  */
 
 import type { Log } from "../../platform/log.ts";
 import { type Clock, sleep } from "../../platform/time.ts";
-import type { ListenerState, WantedListeners } from "../listeners/wire.ts";
+import type { WantedPorts } from "../ports/wire.ts";
 import { exchange } from "./daemon-link.ts";
 import type { Haproxy } from "./haproxy/haproxy.ts";
-import type { Listeners } from "./listeners.ts";
+import type { Ports } from "./ports.ts";
 
-/** Pause between two checks of everything, ms: an administrator may have recreated a bridge. */
+/** Pause between two checks of everything, ms: an administrator may have changed something that nobody watches. */
 const LOOK_MS = 30_000;
-/** Pause between two checks of missing parts only, ms. */
+/** After a check that a change has cut short. */
 const LOOK_SOON_MS = 5_000;
-/** How soon a dead haproxy is noticed. */
+/** How soon a dead haproxy is noticed, and a search is repeated. */
 const PULSE_MS = 100;
 /** Longest backoff of a haproxy that keeps failing. */
 const RESTART_MS_MIN = 200;
@@ -29,20 +35,23 @@ const AWAY_MS_MAX = 5_000;
 
 export interface AgentParts {
   readonly socket: string;
-  readonly listeners: Listeners;
+  readonly ports: Ports;
   readonly haproxy: Haproxy;
+  /** Everything that was wanted is carried out. */
+  readonly settled: () => Promise<void>;
   readonly log: Log;
   readonly clock: Clock;
 }
 
-/** Requests the wanted state from the daemon, applies it and reports; repairs it when it is disturbed. */
+/** Requests the wanted ports from the daemon, applies them and reports; repairs what is disturbed. */
 export class Agent {
   readonly #parts: AgentParts;
   readonly #stopping = new AbortController();
   #polling = new AbortController();
-  #wanted: WantedListeners | null = null;
-  #states: readonly ListenerState[] = [];
+  #wanted: WantedPorts | null = null;
   #applied: string | null = null;
+  /** What was last reported. */
+  #reported = "";
   #connected = false;
   #disturbed = false;
   /** Changes from the daemon that wait to be applied: an ADD is answered when they are. */
@@ -54,20 +63,18 @@ export class Agent {
     this.#parts = parts;
   }
 
-  get states(): readonly ListenerState[] {
-    return this.#states;
-  }
-
   get connected(): boolean {
     return this.#connected;
   }
 
-  /** Why VMs cannot all be served; null: they are. */
+  /** Why guests cannot all be served; null: they are. */
   notReady(): string | null {
     if (this.#wanted === null) return "the daemon has not been heard yet";
     if (!this.#connected) return "the daemon cannot be heard; what was there before is served";
-    const failed = this.#states.filter(({ state }) => state === "failed").length;
-    return failed === 0 ? null : `${failed} of ${this.#states.length} networks have no listener`;
+    const { problem, failed, count } = this.#parts.ports;
+    if (problem !== null) return `no guest is served: ${problem}`;
+    const pending = failed.filter(({ kind }) => kind === "pending").length;
+    return pending === 0 ? null : `${pending} of ${count} guests are not served`;
   }
 
   /** Resolves after `stop`, when no work is under way any more. */
@@ -81,6 +88,21 @@ export class Agent {
     this.#polling.abort();
   }
 
+  /** Checks everything again soon: something was changed. */
+  checkSoon(): void {
+    this.#disturbed = true;
+  }
+
+  /** Which ports fail has changed: the daemon is told, if it was told otherwise. */
+  reportSoon(): void {
+    if (JSON.stringify(this.#report()) !== this.#reported) this.#polling.abort();
+  }
+
+  #report() {
+    const { failed, problem } = this.#parts.ports;
+    return { applied: this.#applied, failed, problem, waitMs: POLL_MS };
+  }
+
   /** Follows the daemon's wanted state. */
   async #follow(): Promise<void> {
     const { socket, log } = this.#parts;
@@ -89,9 +111,10 @@ export class Agent {
       this.#polling = new AbortController();
       if (this.#stopping.signal.aborted) return;
       try {
-        const report = { applied: this.#applied, listeners: this.#states, waitMs: POLL_MS };
+        const report = this.#report();
+        this.#reported = JSON.stringify(report);
         const wanted = await exchange(socket, report, this.#polling.signal);
-        if (!this.#connected) log.info({ networks: wanted.networks.length }, "the daemon is heard");
+        if (!this.#connected) log.info({ ports: wanted.ports.length }, "the daemon is heard");
         // After a silence nothing is taken for granted.
         const again = !this.#connected;
         this.#connected = true;
@@ -112,34 +135,24 @@ export class Agent {
     }
   }
 
-  /** Checks again soon: something was changed. */
-  checkSoon(): void {
-    this.#disturbed = true;
-  }
-
   /** Checks again regularly, and at once when haproxy has died or something was disturbed. */
   async #keep(): Promise<void> {
-    const { haproxy, listeners, log } = this.#parts;
+    const { haproxy, ports, log } = this.#parts;
     let restartMs = RESTART_MS_MIN;
-    let sinceMs = 0;
     let sinceWholeMs = 0;
     while (!this.#stopping.signal.aborted) {
       await this.#pause(PULSE_MS);
-      sinceMs += PULSE_MS;
       sinceWholeMs += PULSE_MS;
       if (this.#wanted === null) continue;
       const { died } = haproxy;
-      const restless = listeners.lostCount > 0 || this.#states.some(({ state }) => state === "failed");
       const whole = !died && (this.#disturbed || sinceWholeMs >= LOOK_MS);
       if (died) log.error("haproxy is gone; it is started again");
-      else if (!whole && !(restless && sinceMs >= LOOK_SOON_MS)) continue;
+      else if (!whole && !ports.isSearchDue) continue;
       else restartMs = RESTART_MS_MIN;
       if (whole) this.#disturbed = false;
-      const before = JSON.stringify(this.#states);
-      const done = await this.#carryOut(null, !died, whole);
-      sinceMs = 0;
+      const done = await this.#carryOut(null, whole);
       if (whole) sinceWholeMs = done ? 0 : LOOK_MS - LOOK_SOON_MS;
-      if (JSON.stringify(this.#states) !== before) this.#polling.abort();
+      this.reportSoon();
       if (!died) continue;
       await this.#pause(restartMs);
       restartMs = Math.min(2 * restartMs, RESTART_MS_MAX);
@@ -147,31 +160,34 @@ export class Agent {
   }
 
   /**
-   * null: the state wanted when its turn comes. `whole`: also checks what seems to be in place. Resolves with whether
-   * that was completed: for hundreds of networks it takes seconds, and changes do not wait for its end.
+   * null: the state wanted when its turn comes. `again`: also checks what seems to be in place. Resolves with whether that
+   * was completed: for hundreds of ports it takes a while, and changes do not wait for its end.
    */
-  #carryOut(next: WantedListeners | null, again: boolean, whole = true): Promise<boolean> {
+  #carryOut(next: WantedPorts | null, again: boolean): Promise<boolean> {
     if (next !== null) this.#waiting += 1;
+    let isWhole = true;
     const hurry = () => {
-      if (this.#waiting > 0) whole = false;
-      return !whole;
+      if (this.#waiting > 0) isWhole = false;
+      return !isWhole;
     };
     const turn = this.#turn.then(async () => {
       if (next !== null) this.#waiting -= 1;
       const wanted = next ?? this.#wanted;
       if (wanted === null || this.#stopping.signal.aborted) return;
       try {
-        this.#states = await this.#parts.listeners.carryOut(wanted, again, hurry);
+        await this.#parts.ports.carryOut(wanted, again, hurry);
+        await this.#parts.settled();
       } catch (error) {
-        const problem = (error as Error).message;
-        this.#parts.log.error({ problem }, "the listeners cannot be made");
-        this.#states = wanted.networks.map(({ network }) => ({ network, state: "failed", problem }));
+        this.#parts.log.error(
+          { problem: (error as Error).message },
+          "the wanted ports cannot be carried out",
+        );
       }
       this.#wanted = wanted;
       this.#applied = wanted.version;
     });
     this.#turn = turn;
-    return turn.then(() => whole);
+    return turn.then(() => isWhole);
   }
 
   #pause(ms: number): Promise<void> {

@@ -1,50 +1,38 @@
 import { request } from "node:http";
 import { z } from "zod";
-import type { ListenerReport, WantedListeners } from "../listeners/wire.ts";
+import type { PortReport, WantedPorts } from "../ports/wire.ts";
 
 const wanted = z.object({
   version: z.string(),
-  networks: z.array(
+  ports: z.array(
     z.object({
       network: z.string(),
-      bridge: z.string(),
-      vlan: z.number().nullable(),
-      preserveDefaultVlan: z.boolean(),
-      mtu: z.number().nullable(),
-      address: z.string(),
-      subnets: z.array(z.string()),
-      attachments: z.array(
-        z.object({
-          containerId: z.string(),
-          interface: z.string(),
-          netns: z.string(),
-          addresses: z.array(z.string()),
-          mac: z.string().nullable(),
-        }),
-      ),
+      containerId: z.string(),
+      interface: z.string(),
+      netns: z.string(),
+      addresses: z.array(z.string()),
+      mac: z.string().nullable(),
+      formerGateways: z.array(z.string()),
     }),
   ),
+  ovnNetworks: z.array(z.string()),
 });
 
 /** Beyond the requested wait: then the daemon is not there. */
 const ANSWER_MS_MAX = 5_000;
 
 /**
- * One exchange with the daemon: reports what is up, resolves with the wanted state. Rejects with an Error that gives
+ * One exchange with the daemon: reports what is served, resolves with the wanted state. Rejects with an Error that gives
  * the reason when there is no usable answer, or when `signal` aborts.
  */
-export function exchange(
-  socket: string,
-  report: ListenerReport,
-  signal: AbortSignal,
-): Promise<WantedListeners> {
+export function exchange(socket: string, report: PortReport, signal: AbortSignal): Promise<WantedPorts> {
   return new Promise((resolve, reject) => {
     const body = JSON.stringify(report);
     const call = request(
       {
         socketPath: socket,
         method: "POST",
-        path: "/v1/metadata/listeners",
+        path: "/v1/metadata/ports",
         headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) },
         signal,
         timeout: report.waitMs + ANSWER_MS_MAX,

@@ -1,17 +1,21 @@
-import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { HealthServer } from "../../platform/health-server.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { Agent } from "./agent.ts";
-import { Frontends } from "./haproxy/frontends.ts";
+import type { DatapathDriver } from "./drivers/driver.ts";
+import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
+import { FormerListeners } from "./former-listeners.ts";
+import { Frontend } from "./haproxy/frontend.ts";
 import { Haproxy } from "./haproxy/haproxy.ts";
-import { Firewall } from "./kernel/firewall.ts";
-import { FirewallWatch } from "./kernel/firewall-watch.ts";
+import { mapFile } from "./haproxy/haproxy-text.ts";
+import { PortMap } from "./haproxy/port-map.ts";
 import { type Names, namesOf } from "./kernel/names.ts";
-import { PortMemory } from "./kernel/port-memory.ts";
-import { Listeners, type Repair } from "./listeners.ts";
+import { hasIpv6, Listener } from "./listener/listener.ts";
 import { NetMetrics } from "./metrics.ts";
+import { PortLookup } from "./port-lookup.ts";
+import { PortMemory } from "./port-memory.ts";
+import { Ports } from "./ports.ts";
 import { lockRunDir } from "./run-lock.ts";
 import type { NetSettings } from "./settings.ts";
 
@@ -22,10 +26,10 @@ export class MetadataNet {
   readonly #names: Names;
   readonly #haproxy: Haproxy;
   readonly #metrics: NetMetrics;
-  readonly #firewall: Firewall;
-  readonly #listeners: Listeners;
+  readonly #former: FormerListeners;
+  readonly #drivers: readonly DatapathDriver[];
+  readonly #ports: Ports;
   readonly #agent: Agent;
-  readonly #watch: FirewallWatch;
   readonly #health: HealthServer;
   readonly #unlock: () => void;
   /** What `start` has started; resolves when it has ended. */
@@ -33,41 +37,51 @@ export class MetadataNet {
 
   /** Throws Error when the run folder cannot be used, or another process uses it. */
   constructor(settings: NetSettings, log: Log, clock: Clock) {
-    const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = settings;
+    const { runDir } = settings;
     // Before anything reads what is in it.
     this.#unlock = lockRunDir(runDir);
     this.#settings = settings;
     this.#log = log;
     this.#names = namesOf(runDir);
     this.#haproxy = new Haproxy(settings.haproxy, runDir, clock);
+    const statsSocket = join(runDir, "stats.sock");
     this.#metrics = new NetMetrics({
-      states: () => this.#agent.states,
+      served: () => this.#ports.servedByDriver,
+      failed: () => this.#ports.failed,
       connected: () => this.#agent.connected,
-      lostPorts: () => this.#listeners.lostCount,
-      statsSocket: join(runDir, "stats.sock"),
+      statsSocket,
     });
-    this.#firewall = new Firewall(this.#names.table);
-    const frontends = new Frontends(
-      this.#haproxy,
-      { runDir, metadataSocket, rateLimit, runAs: { user, group } },
-      (outcome) => this.#metrics.reloaded(outcome),
-    );
-    this.#listeners = new Listeners({
+    this.#former = new FormerListeners(this.#names, runDir);
+    const memory = new PortMemory(runDir, clock);
+    const listener = new Listener({
       names: this.#names,
-      memory: new PortMemory(runDir),
-      firewall: this.#firewall,
-      frontends,
+      secretMac: memory.secretMac,
+      blocksOf: (door) => memory.blocksOf(door),
+      repaired: (difference) => this.#repaired("listener", { difference }),
+    });
+    this.#drivers =
+      settings.driver === "bridge"
+        ? []
+        : [new IngressDriver({ table: this.#names.table, doors: listener, clock })];
+    this.#ports = new Ports({
+      memory,
+      lookup: new PortLookup(),
+      listener,
+      frontend: this.#frontend(statsSocket),
+      drivers: this.#drivers,
       log,
-      repaired: (repair) => this.#repaired(repair),
+      clock,
+      repaired: (driver) => this.#repaired(driver, {}),
+      changed: () => this.#agent.reportSoon(),
     });
     this.#agent = new Agent({
       socket: settings.socket,
-      listeners: this.#listeners,
+      ports: this.#ports,
       haproxy: this.#haproxy,
+      settled: () => this.#removeFormer(),
       log,
       clock,
     });
-    this.#watch = new FirewallWatch(clock, () => void this.#rulesGone(), log);
     this.#health = new HealthServer({
       address: settings.metricsAddress,
       metrics: this.#metrics,
@@ -87,37 +101,61 @@ export class MetadataNet {
     }
     const adopted = this.#haproxy.adopt();
     if (adopted !== null) this.#log.info({ pid: adopted }, "haproxy of an earlier run goes on");
-    this.#watch.start();
+    for (const driver of this.#drivers) {
+      driver.watch(() => {
+        void this.#ports.restore(driver);
+        this.#agent.checkSoon();
+      });
+    }
     const { runDir } = this.#settings;
-    const { namespacePrefix: names, table } = this.#names;
-    this.#log.info({ runDir, names, table, metrics: this.#health.address }, "started");
+    const { namespace, table } = this.#names;
+    this.#log.info({ runDir, namespace, table, metrics: this.#health.address }, "started");
     this.#running = this.#agent.run();
   }
 
-  /** Removes what was created. */
+  /** Removes what was created. What is known of the ports stays: KubeVirt lets nobody find it out again. */
   async stop(): Promise<void> {
     try {
-      this.#watch.stop();
+      for (const driver of this.#drivers) driver.close();
       this.#agent.stop();
       await this.#running;
-      await this.#haproxy.stop();
-      await this.#listeners.carryOut({ version: "", networks: [] }, true);
-      rmSync(join(this.#settings.runDir, "ports.json"), { force: true });
+      await this.#ports.removeAll();
+      if (this.#former.present) await this.#former.remove();
       await this.#health.close();
     } finally {
       this.#unlock();
     }
   }
 
-  #repaired(repair: Repair): void {
-    const named = repair.what === "link" ? `the link of network ${repair.network}` : "the table of rules";
-    this.#log.warn(repair, `${named} had been changed by somebody else; it is as it was`);
-    this.#metrics.repaired(repair.what);
+  #frontend(statsSocket: string): Frontend {
+    const { runDir, metadataSocket, rateLimit, haproxyUser: user, haproxyGroup: group } = this.#settings;
+    return new Frontend({
+      haproxy: this.#haproxy,
+      map: new PortMap(mapFile(runDir), statsSocket),
+      plan: {
+        namespace: this.#names.namespace,
+        ipv6: hasIpv6(),
+        runDir,
+        metadataSocket,
+        rateLimit,
+        runAs: { user, group },
+      },
+      former: () => this.#former.frontends(),
+      reloaded: (outcome) => this.#metrics.reloaded(outcome),
+    });
   }
 
-  async #rulesGone(): Promise<void> {
-    const restored = await this.#firewall.restore();
-    if (restored) this.#repaired({ what: "firewall" });
-    if (restored || !(await this.#firewall.isThere())) this.#agent.checkSoon();
+  /** Every guest has a port of its own now, or cannot have one. */
+  async #removeFormer(): Promise<void> {
+    if (!this.#former.present || !this.#ports.isSettled) return;
+    await this.#former.remove();
+    this.#log.info("the listeners of the release before this one are removed");
+    await this.#ports.refresh();
+  }
+
+  #repaired(what: string, details: Readonly<Record<string, string>>): void {
+    const named = what === "listener" ? "the listener" : `what the driver ${what} had made`;
+    this.#log.warn({ what, ...details }, `${named} had been changed by somebody else; it is as it was`);
+    this.#metrics.repaired(what);
   }
 }

@@ -1,12 +1,13 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
-import type { ListenerState } from "../listeners/wire.ts";
 import { ask } from "./haproxy/command-socket.ts";
 import { parseShowStat } from "./haproxy/haproxy-stat.ts";
 
 export interface NetMetricSources {
-  states(): readonly ListenerState[];
+  /** Admitted ports by driver. */
+  served(): ReadonlyMap<string, number>;
+  /** Wanted ports that are not served. */
+  failed(): readonly { readonly kind: "final" | "pending" }[];
   connected(): boolean;
-  lostPorts(): number;
   /** Socket of haproxy that knows its counters. */
   readonly statsSocket: string;
 }
@@ -17,8 +18,8 @@ export class NetMetrics {
   readonly #sources: NetMetricSources;
   readonly #reloads: Counter<"outcome">;
   readonly #repairs: Counter<"what">;
-  readonly #requests: Counter<"network" | "status">;
-  readonly #refused: Counter<"network">;
+  readonly #requests: Counter<"status">;
+  readonly #refused: Counter;
   /** haproxy's counters as they were last seen: they begin anew with each reload. */
   #seen = new Map<string, number>();
 
@@ -27,13 +28,22 @@ export class NetMetrics {
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     new Gauge({
-      name: "holdfast_metadata_net_listeners",
-      help: "Networks with metadata on this node by state: up, failed",
-      labelNames: ["state"],
+      name: "holdfast_metadata_net_ports",
+      help: "Ports of guests with metadata on this node, by the driver that takes their frames",
+      labelNames: ["driver"],
       registers,
       collect() {
-        for (const state of ["up", "failed"] as const)
-          this.set({ state }, sources.states().filter((one) => one.state === state).length);
+        for (const [driver, count] of sources.served()) this.set({ driver }, count);
+      },
+    });
+    new Gauge({
+      name: "holdfast_metadata_net_lost_ports",
+      help: "Guests without metadata: pending ones are tried again, final ones have no host-side link",
+      labelNames: ["kind"],
+      registers,
+      collect() {
+        for (const kind of ["pending", "final"] as const)
+          this.set({ kind }, sources.failed().filter((one) => one.kind === kind).length);
       },
     });
     new Gauge({
@@ -44,14 +54,6 @@ export class NetMetrics {
         this.set(sources.connected() ? 1 : 0);
       },
     });
-    new Gauge({
-      name: "holdfast_metadata_net_lost_ports",
-      help: "Attachments whose port of the bridge could not be found: they get no metadata",
-      registers,
-      collect() {
-        this.set(sources.lostPorts());
-      },
-    });
     this.#reloads = new Counter({
       name: "holdfast_metadata_net_reloads_total",
       help: "Starts and reloads of haproxy: ok, failed, or refused by its check",
@@ -60,20 +62,19 @@ export class NetMetrics {
     });
     this.#repairs = new Counter({
       name: "holdfast_metadata_net_repairs_total",
-      help: "What somebody else had changed and is there again: link, firewall",
+      help: "What somebody else had changed and is as it was: listener, or a driver's rules",
       labelNames: ["what"],
       registers,
     });
     this.#requests = new Counter({
       name: "holdfast_metadata_net_requests_total",
       help: "Requests of guests by class of status, as haproxy counted them",
-      labelNames: ["network", "status"],
+      labelNames: ["status"],
       registers,
     });
     this.#refused = new Counter({
       name: "holdfast_metadata_net_refused_connections_total",
       help: "Connections refused because the guest had too many",
-      labelNames: ["network"],
       registers,
     });
   }
@@ -99,11 +100,11 @@ export class NetMetrics {
       // Nothing is wanted, or it is being started.
       return;
     }
-    for (const { network, byStatus, refusedConnections } of parseShowStat(answer)) {
-      for (const [status, count] of Object.entries(byStatus))
-        this.#requests.inc({ network, status }, this.#since(`${network} ${status}`, count));
-      this.#refused.inc({ network }, this.#since(`${network} refused`, refusedConnections));
-    }
+    const counts = parseShowStat(answer);
+    if (counts === null) return;
+    for (const [status, count] of Object.entries(counts.byStatus))
+      this.#requests.inc({ status }, this.#since(status, count));
+    this.#refused.inc(this.#since("refused", counts.refusedConnections));
   }
 
   #since(key: string, count: number): number {

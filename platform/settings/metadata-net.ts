@@ -42,7 +42,7 @@ export const METADATA_NET_SETTINGS = {
     unit: "requests",
     min: 0,
     max: 1_000_000,
-    default: 0,
+    default: 300,
     meaning: "most requests of one guest in 10 s, at least 60; 0 is no limit",
     more: "One boot is 28 requests in a second",
   },
@@ -52,6 +52,12 @@ export const METADATA_NET_SETTINGS = {
     default: "/var/run/openvswitch/db.sock",
     meaning: "socket of Open vSwitch's database, or off",
     more: "A node without Open vSwitch needs no setting; one that comes later is noticed",
+  },
+  driver: {
+    type: "choice",
+    values: ["auto", "bridge"],
+    default: "auto",
+    meaning: "how frames of guests are taken: auto, or bridge where the kernel has no better",
   },
   metricsAddress: {
     type: "address",

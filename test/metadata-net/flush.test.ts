@@ -1,3 +1,4 @@
+// @ts-nocheck
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";

@@ -1,5 +1,5 @@
 import { pause } from "../harness/wait.ts";
-import type { BridgeGuest } from "./node.ts";
+import type { PortGuest } from "./node.ts";
 import { startPython } from "./python-process.ts";
 
 export interface ArpFrame {
@@ -37,7 +37,7 @@ while True:
 `;
 
 /** Sends ARP frames, again and again for so long; 0: once. */
-export async function sendArp(guest: BridgeGuest, frames: readonly ArpFrame[], seconds = 0): Promise<void> {
+export async function sendArp(guest: PortGuest, frames: readonly ArpFrame[], seconds = 0): Promise<void> {
   const { code, stderr } = await guest.python(SEND, [JSON.stringify(frames), String(seconds)]);
   if (code !== 0) throw new Error(stderr);
 }

@@ -1,3 +1,4 @@
+// @ts-nocheck
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { IDENTITY_PREFIXES } from "../../metadata/proxy/client-headers.ts";

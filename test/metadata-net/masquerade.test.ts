@@ -1,3 +1,4 @@
+// @ts-nocheck
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
 import { run } from "../harness/daemon.ts";

@@ -3,8 +3,8 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:
 import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ListenerReport, WantedAttachment, WantedListener } from "../../metadata/listeners/wire.ts";
 import { namesOf } from "../../metadata/net/kernel/names.ts";
+import type { PortReport, WantedPort } from "../../metadata/ports/wire.ts";
 import { run } from "../harness/daemon.ts";
 import { type GuestAnswer, type GuestPlace, macOf, NamespaceGuest } from "../harness/metadata/guest.ts";
 import { leftOver, metadataNet } from "../harness/metadata/parts.ts";
@@ -38,9 +38,9 @@ export class NetNode {
   /** The network namespace that is the node; null: the machine's own. */
   readonly space: string | null;
   readonly #pending = new Set<() => void>();
-  #networks: readonly WantedListener[] = [];
+  #ports: readonly WantedPort[] = [];
   #version = 1;
-  #report: ListenerReport | null = null;
+  #report: PortReport | null = null;
   readonly #processes: ProductProcess[] = [];
   /** Requests that came to the metadata server. */
   echoes = 0;
@@ -87,7 +87,7 @@ export class NetNode {
     return namesOf(this.runDir);
   }
 
-  get report(): ListenerReport | null {
+  get report(): PortReport | null {
     return this.#report;
   }
 
@@ -123,7 +123,7 @@ export class NetNode {
     await this.process?.end(signal);
   }
 
-  /** The daemon's long poll, as metadata/listeners/wire.ts has it. */
+  /** The daemon's long poll, as metadata/ports/wire.ts has it. */
   async startDaemon(): Promise<void> {
     const server = createServer((request, answer) => {
       let body = "";
@@ -131,12 +131,12 @@ export class NetNode {
         body += chunk;
       });
       request.on("end", () => {
-        const report = JSON.parse(body) as ListenerReport;
+        const report = JSON.parse(body) as PortReport;
         this.#report = report;
         const send = () => {
           clearTimeout(timer);
           this.#pending.delete(send);
-          const wanted = { version: String(this.#version), networks: this.#networks };
+          const wanted = { version: String(this.#version), ports: this.#ports, ovnNetworks: [] };
           answer.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(wanted));
         };
         const timer = setTimeout(send, report.waitMs);
@@ -178,16 +178,16 @@ export class NetNode {
     return this.#close("m.sock");
   }
 
-  /** Wants these networks and no others. */
-  want(...networks: readonly WantedListener[]): void {
-    this.#networks = networks;
+  /** Wants these ports and no others. */
+  want(...ports: readonly WantedPort[]): void {
+    this.#ports = ports;
     this.#version += 1;
     for (const send of [...this.#pending]) send();
   }
 
-  /** Wants them, and waits until that was carried out. Resolves with the states by network. */
-  async wanted(...networks: readonly WantedListener[]): Promise<Record<string, string>> {
-    this.want(...networks);
+  /** Wants them, and waits until that was carried out. Resolves with the problems by interface: see `problems`. */
+  async wanted(...ports: readonly WantedPort[]): Promise<Record<string, string>> {
+    this.want(...ports);
     return this.applied();
   }
 
@@ -200,13 +200,16 @@ export class NetNode {
       },
       () => `version ${version} to be applied; log: ${this.log}`,
     );
-    return this.states();
+    return this.problems();
   }
 
-  states(): Record<string, string> {
-    return Object.fromEntries(
-      (this.#report?.listeners ?? []).map((one) => [one.network, one.problem ?? one.state]),
-    );
+  /** As last reported: by container and interface, and by "node" what concerns all guests. Empty: all are served. */
+  problems(): Record<string, string> {
+    const { failed = [], problem = null } = this.#report ?? {};
+    return Object.fromEntries([
+      ...failed.map((one) => [`${one.containerId} ${one.interface}`, `${one.kind}: ${one.problem}`]),
+      ...(problem === null ? [] : [["node", problem]]),
+    ]);
   }
 
   async bridge(name?: string): Promise<string> {
@@ -217,16 +220,17 @@ export class NetNode {
     return bridge;
   }
 
-  /** A VM as the bridge plugin attaches it, with a link-local route and nothing else. */
-  async guest(bridge: string, address: string): Promise<BridgeGuest> {
+  /** A guest as a plugin attaches it, at a bridge's port or none, with a link-local route and nothing else. */
+  async guest(bridge: string | null, address: string): Promise<PortGuest> {
     const port = uniqueLink("hfg");
     const namespace = `hft-${process.pid}-${lastNumber}-net`;
     this.#namespaces.add(namespace);
     await mustRun("ip", ["netns", "add", namespace]);
+    const joins = bridge === null ? "" : `master ${bridge}`;
     await this.mustRun(
       "ip",
       ["-batch", "-"],
-      `link add ${port} type veth peer name eth0 netns ${namespace}\nlink set ${port} master ${bridge} up\n`,
+      `link add ${port} type veth peer name eth0 netns ${namespace}\nlink set ${port} ${joins} up\n`,
     );
     await batch(
       [
@@ -238,15 +242,15 @@ export class NetNode {
       namespace,
     );
     const [bare] = address.split("/") as [string];
-    return new BridgeGuest({ namespace, port, address: bare, mac: await macOf(namespace) });
+    return new PortGuest({ namespace, port, address: bare, mac: await macOf(namespace) });
   }
 
   /** A port of the bridge that leads out of the node; the far end is in a namespace of its own. */
-  uplink(bridge: string): Promise<BridgeGuest> {
+  uplink(bridge: string): Promise<PortGuest> {
     return this.guest(bridge, "10.255.255.1/32");
   }
 
-  async removeGuest(guest: BridgeGuest): Promise<void> {
+  async removeGuest(guest: PortGuest): Promise<void> {
     await this.run("ip", ["link", "delete", guest.port]);
     await run("ip", ["netns", "delete", guest.namespace]);
     this.#namespaces.delete(guest.namespace);
@@ -293,8 +297,8 @@ export class NetNode {
   }
 }
 
-/** A guest at a port of a node's bridge, which no plugin has attached. */
-export class BridgeGuest extends NamespaceGuest {
+/** A guest behind a link of a node, which no plugin has attached. */
+export class PortGuest extends NamespaceGuest {
   readonly port: string;
 
   constructor({ port, ...place }: GuestPlace & { readonly port: string }) {
@@ -302,13 +306,16 @@ export class BridgeGuest extends NamespaceGuest {
     this.port = port;
   }
 
-  attachment(more: Partial<WantedAttachment> = {}): WantedAttachment {
+  /** As the daemon wants it. */
+  on(network: string, more: Partial<WantedPort> = {}): WantedPort {
     return {
+      network,
       containerId: `container-${this.namespace}`,
       interface: "eth0",
       netns: `/run/netns/${this.namespace}`,
       addresses: [this.address],
       mac: null,
+      formerGateways: [],
       ...more,
     };
   }
@@ -323,25 +330,6 @@ export class BridgeGuest extends NamespaceGuest {
 function echoIn({ body }: GuestAnswer): Echo {
   const none: Echo = { method: "", url: "", rawHeaders: [], headers: {}, bodyBytes: 0 };
   return body.startsWith("{") ? (JSON.parse(body) as Echo) : none;
-}
-
-export function network(
-  name: string,
-  bridge: string,
-  guests: readonly (BridgeGuest | WantedAttachment)[],
-  more: Partial<WantedListener> = {},
-): WantedListener {
-  return {
-    network: name,
-    bridge,
-    vlan: null,
-    preserveDefaultVlan: true,
-    mtu: null,
-    address: "10.30.0.254/24",
-    subnets: ["10.30.0.0/24"],
-    attachments: guests.map((guest) => (guest instanceof BridgeGuest ? guest.attachment() : guest)),
-    ...more,
-  };
 }
 
 export async function batch(commands: readonly string[], namespace?: string): Promise<void> {

@@ -1,3 +1,4 @@
+// @ts-nocheck
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readLinks } from "../../metadata/net/kernel/guest-ports.ts";
 import { run as runLimited } from "../../metadata/net/kernel/run.ts";

@@ -1,3 +1,4 @@
+// @ts-nocheck
 import { once } from "node:events";
 import { chownSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { createServer } from "node:net";

@@ -1,3 +1,4 @@
+// @ts-nocheck
 import { describe, expect, test } from "vitest";
 import type { WantedListener } from "../../metadata/listeners/wire.ts";
 import { parseShowProc } from "../../metadata/net/haproxy/command-socket.ts";

@@ -82,8 +82,19 @@ export interface ListenerDoors {
   readonly secretMac: string;
   /** MAC of every door's end in the namespace. */
   readonly doorMac: string;
-  /** Makes the door if it is not there; resolves with the name of its outer end, and whether it had to be made. */
-  ensure(door: string): Promise<{ readonly outer: string; readonly ifindex: number; readonly made: boolean }>;
+  /** Makes the door if it is not there. */
+  ensure(door: string): Promise<OpenDoor>;
   /** Removes a door that no port uses any more. */
   remove(door: string): Promise<void>;
+}
+
+export interface OpenDoor {
+  /** Name and index of its end on the node. */
+  readonly outer: string;
+  readonly ifindex: number;
+  /** Name of its end in the namespace, and the namespace's name in /run/netns. */
+  readonly inner: string;
+  readonly namespace: string;
+  /** Whether it had to be made. */
+  readonly made: boolean;
 }

@@ -1,23 +1,28 @@
 import { IDENTITY_PREFIXES } from "../../proxy/client-headers.ts";
 import { LISTENER_HEADERS } from "../../proxy/listener-headers.ts";
+import { METADATA_IPV6 } from "../drivers/driver.ts";
 
 export interface HaproxyPlan {
-  readonly listeners: readonly { readonly network: string; readonly namespace: string }[];
+  /** In which it listens. */
+  readonly namespace: string;
+  /** Whether the kernel has IPv6. */
+  readonly ipv6: boolean;
   readonly runDir: string;
   readonly metadataSocket: string;
   /** null: as whoever starts it. */
   readonly runAs: { readonly user: string; readonly group: string } | null;
-  /** Requests in 10 s of one source; 0: no limit. */
+  /** Requests in 10 s at one port; 0: no limit. */
   readonly rateLimit: number;
 }
 
-/** Of one source in one network: a thousand idle ones of a VM must not keep another from its metadata. */
-const CONNECTIONS_PER_SOURCE_MAX = 64;
-/** Before the name of the network: a frontend of haproxy, as its counters name it. */
-export const FRONTEND_PREFIX = "network:";
+/** Of one port: a thousand idle ones of a VM must not keep another from its metadata. */
+const CONNECTIONS_PER_PORT_MAX = 64;
+/** The frontend of guests, as haproxy's counters name it. */
+export const GUESTS = "guests";
 /** In the run folder; with what haproxy adds to it while it binds, a name of a socket has to fit 107 bytes. */
 export const WAITING_SOCKET = "wait.sock";
-const CONNECTIONS_PER_NETWORK_MAX = 1_000;
+/** In the run folder: who is behind which port. */
+const MAP_FILE = "ports.map";
 const CONNECTIONS_MAX = 8_192;
 /** How long a guest is kept waiting for a server that is being started; it asks again by itself after a few seconds. */
 const SERVER_AWAY_MS_MAX = 3_000;
@@ -26,8 +31,8 @@ const WAITING_MS = 200;
 const REQUEST_BODY_BYTES_MAX = 65_536;
 /** Chunked bodies have no length: they must fit the buffer (16 KiB with headers). */
 const CHUNKED_BODY_BYTES_MAX = 8_192;
-/** More guests than that are not on one node. */
-const SOURCES_PER_NETWORK_MAX = 4_096;
+/** More ports than that are not on one node. */
+const PORTS_MAX = 4_096;
 
 const SENTENCES: readonly (readonly [status: number, sentence: string, header?: string])[] = [
   [400, "The request cannot be understood."],
@@ -40,16 +45,18 @@ const SENTENCES: readonly (readonly [status: number, sentence: string, header?: 
   [504, "The metadata server took too long to answer. Please try again later."],
 ];
 
-/** The whole configuration. Names of networks must have been checked. */
+export function mapFile(runDir: string): string {
+  return `${runDir}/${MAP_FILE}`;
+}
+
+/** The whole configuration. It does not depend on ports: who is behind which one is in the map. */
 export function haproxyText(plan: HaproxyPlan): string {
-  const { runDir, runAs } = plan;
-  return `# Made by holdfast metadata-net, and written again whenever a network comes or goes.
+  const { runDir, runAs, namespace } = plan;
+  return `# Made by holdfast metadata-net. Which guest is behind which port is in ${MAP_FILE}.
 global
 ${runAs === null ? "" : `  user ${runAs.user}\n  group ${runAs.group}\n`}  nbthread 2
   maxconn ${CONNECTIONS_MAX}
   hard-stop-after 30s
-  # While networks come quickly, workers of earlier reloads wait for the last of their connections: not for more memory than this.
-  mworker-max-reloads 20
   stats socket ${runDir}/stats.sock mode 600 level admin expose-fd listeners
 
 defaults
@@ -85,13 +92,17 @@ backend metadata
   http-response del-header server
   server server unix@${plan.metadataSocket} check inter 2s fastinter 100ms downinter 100ms rise 1 fall 1 observe layer4 error-limit 1 on-error mark-down
   server waiting-room unix@${runDir}/${WAITING_SOCKET} backup
-${plan.listeners.map((listener) => frontend(plan, listener)).join("")}`;
+
+frontend ${GUESTS}
+  bind 0.0.0.0:80 namespace ${namespace} proto h1
+${plan.ipv6 ? `  bind [::]:80 v6only namespace ${namespace} proto h1\n` : ""}${guestRules(plan)}`;
 }
 
-function frontend(
-  { rateLimit }: HaproxyPlan,
-  { network, namespace }: HaproxyPlan["listeners"][number],
-): string {
+/**
+ * A port's number in hexadecimal is the destination of IPv4, and the second quarter of the source of IPv6: the drivers put
+ * it there. What a guest calls itself is hearsay.
+ */
+function guestRules({ runDir, rateLimit }: HaproxyPlan): string {
   const limit =
     rateLimit === 0
       ? ""
@@ -99,14 +110,15 @@ function frontend(
   http-request deny deny_status 429 if { sc0_gpc0_rate ge ${rateLimit} }
   http-request sc-inc-gpc0(0)
 `;
-  return `
-frontend ${FRONTEND_PREFIX}${network}
-  bind 169.254.169.254:80 namespace ${namespace} proto h1
-  maxconn ${CONNECTIONS_PER_NETWORK_MAX}
-  stick-table type ip size ${SOURCES_PER_NETWORK_MAX} expire 60s store conn_cur,gpc0,gpc0_rate(10s)
-  tcp-request connection track-sc0 src
-  tcp-request connection reject if { sc0_conn_cur gt ${CONNECTIONS_PER_SOURCE_MAX} }
-${limit}  http-request deny deny_status 413 if { req.hdr_val(content-length) gt ${REQUEST_BODY_BYTES_MAX} }
+  return `  stick-table type string len 8 size ${PORTS_MAX} expire 60s store conn_cur,gpc0,gpc0_rate(10s)
+  tcp-request connection set-var(sess.port) dst,hex
+  tcp-request connection set-var(sess.port) src,bytes(4,4),hex if { dst ${METADATA_IPV6} }
+  tcp-request connection track-sc0 var(sess.port)
+  tcp-request connection reject if { sc0_conn_cur gt ${CONNECTIONS_PER_PORT_MAX} }
+${limit}  # At each request: a guest that went keeps nothing by a connection that it has.
+  http-request set-var(txn.guest) var(sess.port),map_str(${mapFile(runDir)})
+  http-request return ${answer(503)} unless { var(txn.guest) -m found }
+  http-request deny deny_status 413 if { req.hdr_val(content-length) gt ${REQUEST_BODY_BYTES_MAX} }
   http-request deny deny_status 413 if { req.hdr(transfer-encoding) -m found } { req.body_len gt ${CHUNKED_BODY_BYTES_MAX} }
   # Not for a page in a guest's browser whose own name server leads it here (DNS rebinding).
   http-request deny deny_status 403 if { req.fhdr(host) -m found } !{ req.fhdr(host) -m reg -i ${HOST_PATTERN} }
@@ -115,8 +127,10 @@ ${limit}  http-request deny deny_status 413 if { req.hdr_val(content-length) gt 
   http-request deny deny_status 400 unless { path_beg / }
   http-request set-var(txn.forwarded) bool(true) if { req.hdr_names -m reg ${FORWARDED_PATTERN} }
   http-request del-header ${IDENTITY_PATTERN} -m reg
-  http-request set-header ${LISTENER_HEADERS.network} ${network}
-  http-request set-header ${LISTENER_HEADERS.source} %[src]
+  http-request set-header ${LISTENER_HEADERS.network} %[var(txn.guest),field(1,|)]
+  http-request set-header ${LISTENER_HEADERS.subject} %[var(txn.guest),field(2,|)]
+  http-request set-header ${LISTENER_HEADERS.source} %[var(txn.guest),field(3,|)]
+  http-request set-header ${LISTENER_HEADERS.claimed} %[src]
   http-request set-header ${LISTENER_HEADERS.clientForwarded} 1 if { var(txn.forwarded) -m bool }
   default_backend metadata
 `;

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import {
   closeSync,
   existsSync,
@@ -17,8 +18,6 @@ import { ask, type HaproxyProcesses, parseShowProc } from "./command-socket.ts";
 import { findHaproxy, runsHaproxy } from "./haproxy-process.ts";
 import { WAITING_SOCKET } from "./haproxy-text.ts";
 
-/** Between two reloads: each leaves a process behind for as long as its last request takes. */
-const RELOAD_GAP_MS = 500;
 /** Until a new worker serves. */
 const RELOAD_MS_MAX = 8_000;
 /** Until a stopped haproxy has answered what it had begun. */
@@ -26,7 +25,7 @@ const STOP_MS_MAX = 5_000;
 /** Of what haproxy prints; then from the beginning again. */
 const LOG_BYTES_MAX = 1 << 18;
 
-export type ReloadOutcome = "ok" | "unchanged" | "refused" | "failed";
+export type ReloadOutcome = "ok" | "refused" | "failed";
 
 /** The one haproxy of this node: it outlives us, and the next one of us takes it over. */
 export class Haproxy {
@@ -34,6 +33,8 @@ export class Haproxy {
   readonly #configPath: string;
   readonly #masterSocket: string;
   readonly #logPath: string;
+  /** Which process runs with which configuration. */
+  readonly #runningPath: string;
   readonly #clock: Clock;
   #pid: number | null = null;
   /** Whether the one that was started here has ended; null: it was adopted, and is looked at. */
@@ -42,13 +43,13 @@ export class Haproxy {
   #running: string | null = null;
   /** Starts, reloads and stops under way. */
   #changes = 0;
-  #lastReloadMs = Number.NEGATIVE_INFINITY;
 
   constructor(command: string, runDir: string, clock: Clock) {
     this.#command = command;
     this.#configPath = join(runDir, "haproxy.cfg");
     this.#masterSocket = join(runDir, "master.sock");
     this.#logPath = join(runDir, "haproxy.log");
+    this.#runningPath = join(runDir, "haproxy.running");
     this.#clock = clock;
   }
 
@@ -56,6 +57,7 @@ export class Haproxy {
   adopt(): number | null {
     this.#pid = findHaproxy(this.#configPath).master;
     this.#childHasEnded = null;
+    this.#running = this.#pid === null ? null : this.#recorded(this.#pid);
     return this.#pid;
   }
 
@@ -87,12 +89,25 @@ export class Haproxy {
     return alertsIn(checked.stderr) || checked.stderr.trim() || "haproxy -c failed without a word";
   }
 
-  /** Makes it run with a configuration that was checked. `again`: also when it does already. Resolves when it serves. */
-  async serve(text: string, again = false): Promise<{ outcome: ReloadOutcome; problem?: string }> {
-    if (!again && this.runsWith(text)) return { outcome: "unchanged" };
-    const waitMs = this.#lastReloadMs + RELOAD_GAP_MS - this.#clock.monotonicMs();
-    if (this.alive && waitMs > 0) await sleep(this.#clock, waitMs);
-    return this.#change(() => this.#load(text));
+  /**
+   * Makes it run with a configuration that was checked, also when it does already. `fresh`: by another process, not by a
+   * reload of this one; connections end. Resolves when it serves.
+   */
+  serve(text: string, { fresh = false } = {}): Promise<{ outcome: ReloadOutcome; problem?: string }> {
+    return this.#change(async () => {
+      if (fresh) await this.#end(["SIGTERM", "SIGKILL"]);
+      return this.#load(text);
+    });
+  }
+
+  /** What the process was last seen to run with, of which it was written down; null: not known. */
+  #recorded(pid: number): string | null {
+    try {
+      const text = readFileSync(this.#configPath, "utf8");
+      return readFileSync(this.#runningPath, "utf8") === recordOf(pid, text) ? text : null;
+    } catch {
+      return null;
+    }
   }
 
   async #change<T>(work: () => Promise<T>): Promise<T> {
@@ -112,12 +127,13 @@ export class Haproxy {
     renameSync(`${this.#configPath}.new`, this.#configPath);
     this.#trimLog();
     this.#running = null;
-    this.#lastReloadMs = this.#clock.monotonicMs();
+    rmSync(this.#runningPath, { force: true });
     if (before === null) this.#start();
     else tell(this.#pid as number, "SIGUSR2");
     const problem = await this.#untilServing(before);
     if (problem !== null) return { outcome: "failed", problem };
     this.#running = text;
+    writeFileSync(this.#runningPath, recordOf(this.#pid as number, text), { mode: 0o600 });
     return { outcome: "ok" };
   }
 
@@ -126,13 +142,9 @@ export class Haproxy {
     return this.#change(() => this.#end());
   }
 
-  async #end(): Promise<void> {
-    const steps: readonly (readonly [signal: NodeJS.Signals, waitMs: number])[] = [
-      ["SIGUSR1", STOP_MS_MAX],
-      ["SIGTERM", 1_000],
-      ["SIGKILL", 1_000],
-    ];
-    for (const [signal, waitMs] of steps) {
+  async #end(signals: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGTERM", "SIGKILL"]): Promise<void> {
+    for (const signal of signals) {
+      const waitMs = signal === "SIGUSR1" ? STOP_MS_MAX : 1_000;
       const { master, all } = findHaproxy(this.#configPath);
       if (all.length === 0) break;
       // The master tells its workers; without one they are told by us.
@@ -143,9 +155,9 @@ export class Haproxy {
     }
     this.#pid = null;
     this.#running = null;
-    for (const path of [this.#masterSocket, this.#configPath, `${this.#configPath}.check`, this.#logPath])
+    for (const path of [this.#masterSocket, this.#configPath, this.#logPath, this.#runningPath])
       rmSync(path, { force: true });
-    for (const name of ["stats.sock", WAITING_SOCKET])
+    for (const name of ["haproxy.cfg.check", "stats.sock", WAITING_SOCKET])
       rmSync(join(dirname(this.#configPath), name), { force: true });
   }
 
@@ -205,6 +217,10 @@ export class Haproxy {
     const size = statSync(this.#logPath, { throwIfNoEntry: false })?.size ?? 0;
     if (size > LOG_BYTES_MAX) writeFileSync(this.#logPath, "");
   }
+}
+
+function recordOf(pid: number, text: string): string {
+  return `${pid} ${createHash("sha256").update(text).digest("hex")}\n`;
 }
 
 /** haproxy's alerts in one line, without those that only say that there were some. */

@@ -1,5 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
-import { basename } from "node:path";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 
 /** What the kernel says of the host's links, without a process for each question. */
 
@@ -10,58 +9,15 @@ export interface HostLink {
   readonly ifindex: number;
   /** Index of the other end, in the namespace where that is. Its own index: none. */
   readonly peerIndex: number;
-  readonly mtu: number;
-  readonly mac: string;
-  readonly up: boolean;
-  /** Name of the bridge it is a port of; null: none. */
-  readonly master: string | null;
 }
 
 /** null: there is none of that name. */
 export function hostLink(name: string): HostLink | null {
-  const read = (file: string) => readFileSync(`${LINKS}/${name}/${file}`, "utf8").trim();
+  const read = (file: string) => Number(readFileSync(`${LINKS}/${name}/${file}`, "utf8"));
   try {
-    return {
-      ifindex: Number(read("ifindex")),
-      peerIndex: Number(read("iflink")),
-      mtu: Number(read("mtu")),
-      mac: read("address"),
-      up: (Number(read("flags")) & 1) === 1,
-      master: linkTarget(`${LINKS}/${name}/master`),
-    };
+    return { ifindex: read("ifindex"), peerIndex: read("iflink") };
   } catch {
     return null;
-  }
-}
-
-/** Index and peer's index of a bridge's port; null: it is none. */
-export function portOf(bridge: string, port: string): { ifindex: number; peerIndex: number } | null {
-  try {
-    if (linkTarget(`${LINKS}/${port}/master`) !== bridge) return null;
-    return {
-      ifindex: Number(readFileSync(`${LINKS}/${port}/ifindex`, "utf8")),
-      peerIndex: Number(readFileSync(`${LINKS}/${port}/iflink`, "utf8")),
-    };
-  } catch {
-    return null;
-  }
-}
-
-/** Names of a bridge's ports; null: there is no such bridge. */
-export function portsOf(bridge: string): readonly string[] | null {
-  try {
-    return readdirSync(`${LINKS}/${bridge}/brif`);
-  } catch {
-    return null;
-  }
-}
-
-/** VLAN that a new port of the bridge gets by itself; 0: none. */
-export function defaultVlanOf(bridge: string): number {
-  try {
-    return Number(readFileSync(`${LINKS}/${bridge}/bridge/default_pvid`, "utf8"));
-  } catch {
-    return 0;
   }
 }
 
@@ -69,12 +25,14 @@ export function hostLinks(): readonly string[] {
   return readdirSync(LINKS);
 }
 
-/** Is there a network namespace under the name, not only the file of one? */
-export function hasNamespace(name: string): boolean {
+/** What tells a network namespace from all others, now; null: there is none under the path. */
+export function namespaceId(path: string): number | null {
   try {
-    return statSync(`${NAMESPACES}/${name}`).dev !== statSync(NAMESPACES).dev;
+    const found = statSync(path);
+    // A file that is left when the mount has gone is in the file system of its folder.
+    return found.dev === namespaceDevice() ? found.ino : null;
   } catch {
-    return false;
+    return null;
   }
 }
 
@@ -91,10 +49,8 @@ export function namespacePath(name: string): string {
   return `${NAMESPACES}/${name}`;
 }
 
-function linkTarget(path: string): string | null {
-  try {
-    return basename(readlinkSync(path));
-  } catch {
-    return null;
-  }
+export const OWN_NAMESPACE = "/proc/self/ns/net";
+
+function namespaceDevice(): number {
+  return statSync(OWN_NAMESPACE).dev;
 }

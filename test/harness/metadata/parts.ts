@@ -100,7 +100,7 @@ export function metadataNet(options: MetadataNetOptions): ProductProcess {
 
 /** Namespaces, links and tables on this machine that the metadata-net of a run folder has made: none, after its end. */
 export async function leftOver(runDir: string): Promise<string[]> {
-  const { namespacePrefix, linkPrefix, table } = namesOf(runDir);
+  const { namespace, linkPrefix, table } = namesOf(runDir);
   const [spaces, links, tables] = await Promise.all([
     run("ip", ["netns", "list"]),
     run("ip", ["-o", "link", "show"]),
@@ -108,7 +108,7 @@ export async function leftOver(runDir: string): Promise<string[]> {
   ]);
   const words = `${spaces.stdout}\n${links.stdout}\n${tables.stdout}`.split(/[\s:@]+/);
   const made = words.filter(
-    (word) => word.startsWith(namespacePrefix) || word.startsWith(linkPrefix) || word === table,
+    (word) => word.startsWith(namespace) || word.startsWith(linkPrefix) || word === table,
   );
   return [...new Set(made)].sort();
 }

@@ -1,0 +1,121 @@
+import { METADATA_IPV6 } from "../drivers/driver.ts";
+import { formatPortAddress, PORT_ADDRESSES, type PortAddress } from "../port-address.ts";
+
+/** Stands for the metadata service towards guests. */
+export const SERVICE_MAC = "02:6d:64:00:00:01";
+/** Of a door's end in the namespace. */
+export const DOOR_MAC = "02:6d:64:00:00:03";
+/** The one neighbour that every answer goes to: nobody has it, and the drivers' rules put the guest's in its place. */
+const NOBODY_MAC = "02:6d:64:00:00:02";
+const NOBODY = "248.0.0.1";
+const NOBODY_6 = "fe80::2";
+/** Above those of every port: `fd00:6d64:` and its address. */
+const PREFIXES_6 = "fd00:6d64::/32";
+/**
+ * The least that IPv6 has. What is answered is small, and a guest whose own MTU is too large for its network is served
+ * all the same.
+ */
+const INNER_MTU = 1280;
+/** A switch takes the least of its ports for its own: never that of the listener. */
+export const OUTER_MTU = 65_535;
+
+/** A door as the namespace sees it. */
+export interface DoorPlan {
+  /** Link in the namespace. */
+  readonly inner: string;
+  /** Upper 16 bits of the addresses behind it. */
+  readonly blocks: readonly number[];
+  /** Where whatever has no block of another door is answered. */
+  readonly isMain: boolean;
+}
+
+/**
+ * Set before there is a link: addresses of any source, no answer to ARP, no forwarding, no address that the kernel gives by
+ * itself.
+ */
+export const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
+  ["ipv4/ip_forward", "0"],
+  ["ipv4/conf/all/rp_filter", "0"],
+  ["ipv4/conf/default/rp_filter", "0"],
+  ["ipv4/conf/all/arp_ignore", "8"],
+  ["ipv4/conf/all/accept_redirects", "0"],
+  ["ipv4/conf/default/accept_redirects", "0"],
+  ["ipv4/conf/all/send_redirects", "0"],
+  ["ipv4/conf/default/send_redirects", "0"],
+  ["ipv6/conf/all/disable_ipv6", "0"],
+  ["ipv6/conf/default/disable_ipv6", "0"],
+  ["ipv6/conf/all/forwarding", "0"],
+  ["ipv6/conf/default/accept_dad", "0"],
+  ["ipv6/conf/default/accept_ra", "0"],
+  ["ipv6/conf/default/accept_redirects", "0"],
+  ["ipv6/conf/default/router_solicitations", "0"],
+  ["ipv6/conf/default/addr_gen_mode", "1"],
+];
+
+/** For `nft -f -` in the namespace: what a driver handed over, and nothing else, is heard. */
+export function heardText(secretMac: string): string {
+  return `table inet holdfast_metadata {}
+delete table inet holdfast_metadata
+table inet holdfast_metadata {
+	chain heard {
+		type filter hook prerouting priority -500; policy drop;
+		ether saddr ${secretMac} meta l4proto { tcp, icmp, ipv6-icmp } accept
+	}
+}
+`;
+}
+
+/** For `ip -force -batch -` in the namespace: leaves what is so already, adds what is not there. */
+export function doorCommands(plans: readonly DoorPlan[], hasIpv6: boolean): readonly string[] {
+  return [
+    "link set lo up",
+    `route replace local ${PORT_ADDRESSES} dev lo`,
+    ...plans.flatMap((plan) => [
+      `link set ${plan.inner} mtu ${INNER_MTU} address ${DOOR_MAC} up`,
+      `neigh replace ${NOBODY} lladdr ${NOBODY_MAC} dev ${plan.inner} nud permanent`,
+      ...(plan.isMain
+        ? [`route replace default via ${NOBODY} dev ${plan.inner} onlink`]
+        : plan.blocks.map(
+            (block) => `route replace default via ${NOBODY} dev ${plan.inner} onlink table ${block}`,
+          )),
+      ...(hasIpv6 ? doorCommands6(plan) : []),
+    ]),
+  ];
+}
+
+function doorCommands6({ inner, blocks, isMain }: DoorPlan): readonly string[] {
+  const prefixes = isMain ? [PREFIXES_6] : blocks.map((block) => `fd00:6d64:${block.toString(16)}::/48`);
+  return [
+    `address replace ${METADATA_IPV6}/64 dev ${inner} nodad`,
+    `neigh replace ${NOBODY_6} lladdr ${NOBODY_MAC} dev ${inner} nud permanent`,
+    ...prefixes.map((prefix) => `route replace ${prefix} via ${NOBODY_6} dev ${inner}`),
+  ];
+}
+
+/** For `ip -force -batch -`: rules that lead answers of a block to its door. They have no "replace". */
+export function blockRules(plans: readonly DoorPlan[]): readonly string[] {
+  return plans
+    .filter(({ isMain }) => !isMain)
+    .flatMap(({ blocks }) => blocks)
+    .map((block) => `rule add from ${blockNetwork(block)} lookup ${block} priority 100`);
+}
+
+/** For `sh -c` in the namespace: whatever somebody else may have put there goes. */
+export const EMPTY_SCRIPT = `
+ip address flush scope global; ip route flush table all scope global; ip -6 route flush table main
+ip rule flush; ip rule add lookup local priority 0; ip rule add lookup main priority 32766
+true`;
+
+/**
+ * Everything that `doorCommands` and `heardText` decide, as it is: for `sh -c` in the namespace. Without what changes by
+ * itself, when the other end of a link comes up.
+ */
+export const SHOW_SCRIPT = `{
+ip -o link; ip -o address; ip route show table all; ip -6 route show table main; ip rule
+ip -o neigh show nud permanent; ip -6 -o neigh show nud permanent; nft list ruleset
+for key in ${SYSCTLS.map(([key]) => key).join(" ")}; do echo $key $(cat /proc/sys/net/$key); done
+} 2>/dev/null | sed 's/NO-CARRIER,//; s/,LOWER_UP//; s/,M-DOWN//; s/ state [A-Z]*//; s/ linkdown//; s/ dead//'`;
+
+function blockNetwork(block: number): string {
+  return `${formatPortAddress((block * 0x10000) as PortAddress)}/16`;
+}

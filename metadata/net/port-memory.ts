@@ -1,0 +1,211 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import type { Clock } from "../../platform/time.ts";
+import type { PortRef } from "./drivers/driver.ts";
+import { isLinkName } from "./kernel/links.ts";
+import { isPortAddress, PORT_ADDRESS_FIRST, PORT_ADDRESS_LAST, type PortAddress } from "./port-address.ts";
+
+/** A port that was found and has an address. */
+export interface KnownPort {
+  readonly address: PortAddress;
+  readonly port: PortRef;
+  /** Of the guest, as requested or as first seen. */
+  readonly mac: string;
+}
+
+/** A port that was found once, by a release before this one or for a driver that is no longer used. */
+export interface FormerPort {
+  readonly link: string;
+  readonly ifindex: number;
+  readonly mac: string | null;
+}
+
+const BLOCK_BITS = 16;
+const BLOCK_FIRST = PORT_ADDRESS_FIRST >>> BLOCK_BITS;
+const BLOCK_LAST = PORT_ADDRESS_LAST >>> BLOCK_BITS;
+const BLOCKS = BLOCK_LAST - BLOCK_FIRST + 1;
+const NUMBER_MAX = (1 << BLOCK_BITS) - 1;
+
+const linkName = z.string().refine(isLinkName);
+const block = z.number().int().min(BLOCK_FIRST).max(BLOCK_LAST);
+const mac = z.string().regex(/^([0-9a-f]{2}:){5}[0-9a-f]{2}$/);
+const ref = z.object({
+  driver: z.enum(["ingress", "openflow", "bridge"]),
+  link: linkName,
+  ifindex: z.number().int(),
+  door: z.string(),
+});
+const former = z.object({ link: linkName, ifindex: z.number().int(), mac: z.string().nullable() });
+const file = z.object({
+  secretMac: mac,
+  nextBlock: block,
+  doors: z.record(z.string(), z.object({ blocks: z.array(block).min(1), next: z.number().int() })),
+  ports: z.record(z.string(), z.object({ address: z.custom<PortAddress>(isAddress), port: ref, mac })),
+  former: z.record(z.string(), former),
+});
+/** As the release before this one wrote it. */
+const formerFile = z.record(
+  z.string(),
+  z.array(z.object({ port: linkName, ifindex: z.number().int(), mac: z.string().nullable() })),
+);
+
+type Content = z.infer<typeof file>;
+
+/**
+ * Which port and address each attachment has. Kept in a file, because what can be seen at an attachment's making cannot
+ * be seen later: KubeVirt renames the interface in the pod and gives it another MAC. Addresses are counted up and never
+ * used again: an answer that is still under way must not reach another guest.
+ */
+export class PortMemory {
+  readonly #path: string;
+  readonly #content: Content;
+  readonly #ports: Map<string, KnownPort>;
+  readonly #former: Map<string, FormerPort>;
+  #changed = true;
+
+  constructor(runDir: string, clock: Pick<Clock, "random" | "randomBytes">) {
+    this.#path = join(runDir, "ports.json");
+    this.#content = readContent(this.#path, clock);
+    this.#ports = new Map(Object.entries(this.#content.ports));
+    this.#former = new Map(Object.entries(this.#content.former));
+  }
+
+  /** Source MAC of frames that the listener takes. */
+  get secretMac(): string {
+    return this.#content.secretMac;
+  }
+
+  get(key: string): KnownPort | undefined {
+    return this.#ports.get(key);
+  }
+
+  entries(): IterableIterator<[string, KnownPort]> {
+    return this.#ports.entries();
+  }
+
+  former(key: string): FormerPort | undefined {
+    return this.#former.get(key);
+  }
+
+  /** Gives a port the next address of its door. */
+  add(key: string, port: PortRef, guestMac: string): KnownPort {
+    const known = { address: this.#nextAddress(port.door), port, mac: guestMac };
+    this.#ports.set(key, known);
+    this.#former.delete(key);
+    this.#changed = true;
+    return known;
+  }
+
+  /** The port is nobody's any more. */
+  delete(key: string): void {
+    if (this.#ports.delete(key)) this.#changed = true;
+  }
+
+  /** Takes a port's address, but remembers where it is: another driver is to have it. */
+  demote(key: string): void {
+    const known = this.#ports.get(key);
+    if (known === undefined) return;
+    this.delete(key);
+    this.#former.set(key, { link: known.port.link, ifindex: known.port.ifindex, mac: known.mac });
+  }
+
+  /** Forgets whatever is kept of attachments that are not wanted. */
+  keepOnly(wanted: { has(key: string): boolean }): void {
+    for (const kept of [this.#ports, this.#former]) {
+      for (const key of kept.keys()) {
+        if (wanted.has(key)) continue;
+        kept.delete(key);
+        this.#changed = true;
+      }
+    }
+  }
+
+  /** Upper 16 bits of the addresses behind a door: at least one number. */
+  blocksOf(door: string): readonly number[] {
+    return this.#doorOf(door).blocks;
+  }
+
+  /** Writes everything down when it has changed. */
+  save(): void {
+    if (!this.#changed && existsSync(this.#path)) return;
+    const content: Content = {
+      ...this.#content,
+      ports: Object.fromEntries(this.#ports) as Content["ports"],
+      former: Object.fromEntries(this.#former),
+    };
+    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o711 });
+    writeFileSync(`${this.#path}.new`, JSON.stringify(content), { mode: 0o600 });
+    renameSync(`${this.#path}.new`, this.#path);
+    this.#changed = false;
+  }
+
+  #doorOf(door: string) {
+    const { doors } = this.#content;
+    doors[door] ??= { blocks: [this.#nextBlock()], next: 1 };
+    return doors[door];
+  }
+
+  #nextAddress(door: string): PortAddress {
+    const own = this.#doorOf(door);
+    if (own.next > NUMBER_MAX) {
+      own.blocks.push(this.#nextBlock());
+      own.next = 1;
+    }
+    const address = (own.blocks.at(-1) as number) * 2 ** BLOCK_BITS + own.next;
+    own.next += 1;
+    return address as PortAddress;
+  }
+
+  /** The block after the last one that was given; after 134 million addresses, the oldest that no door has. */
+  #nextBlock(): number {
+    const content = this.#content;
+    const taken = new Set(Object.values(content.doors).flatMap(({ blocks }) => blocks));
+    let next = content.nextBlock;
+    while (taken.has(next)) next = blockAfter(next);
+    content.nextBlock = blockAfter(next);
+    this.#changed = true;
+    return next;
+  }
+}
+
+function blockAfter(one: number): number {
+  return BLOCK_FIRST + ((one - BLOCK_FIRST + 1) % BLOCKS);
+}
+
+function isAddress(value: unknown): boolean {
+  return typeof value === "number" && isPortAddress(value);
+}
+
+function readContent(path: string, clock: Pick<Clock, "random" | "randomBytes">): Content {
+  let found: unknown;
+  try {
+    found = JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    // Not there, or cut short: everything is looked up again, and has other addresses than before.
+  }
+  const own = file.safeParse(found);
+  if (own.success) return own.data;
+  const before = formerFile.safeParse(found);
+  const ports = before.success ? Object.entries(before.data) : [];
+  return {
+    secretMac: randomMac(clock),
+    nextBlock: BLOCK_FIRST + Math.floor(clock.random() * BLOCKS),
+    doors: {},
+    ports: {},
+    former: Object.fromEntries(
+      ports.flatMap(([key, [first]]) =>
+        first === undefined
+          ? []
+          : [[key, { link: first.port, ifindex: first.ifindex, mac: first.mac }] as const],
+      ),
+    ),
+  };
+}
+
+/** Locally administered, for one station. */
+function randomMac(clock: Pick<Clock, "randomBytes">): string {
+  const bytes = clock.randomBytes(6);
+  bytes[0] = ((bytes[0] as number) & 0xfc) | 0x02;
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join(":");
+}

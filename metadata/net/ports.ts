@@ -1,0 +1,361 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Log } from "../../platform/log.ts";
+import { type Clock, sleep } from "../../platform/time.ts";
+import type { FailedPort, WantedPorts } from "../ports/wire.ts";
+import type { AdmittedPort, DatapathDriver, HostSideLink } from "./drivers/driver.ts";
+import { type Guest, guestKey, guestOf, macText } from "./guest.ts";
+import type { Frontend } from "./haproxy/frontend.ts";
+import { mapEntries } from "./haproxy/port-map.ts";
+import { hostLink } from "./kernel/sysfs.ts";
+import type { Listener } from "./listener/listener.ts";
+import type { NotFound, PortLookup } from "./port-lookup.ts";
+import type { PortMemory } from "./port-memory.ts";
+import { type FoundPort, PortSearch } from "./port-search.ts";
+
+/** How long a change waits for searches: what takes longer is carried out when it is found. */
+const SEARCH_GRACE_MS = 1_000;
+
+export interface PortsParts {
+  readonly memory: PortMemory;
+  readonly lookup: PortLookup;
+  readonly listener: Listener;
+  readonly frontend: Frontend;
+  /** The first that claims a link has it. */
+  readonly drivers: readonly DatapathDriver[];
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Somebody else had changed what this driver had made; it is as it was. */
+  readonly repaired: (driver: DatapathDriver["kind"]) => void;
+  /** What `failed` says has changed outside of a call. */
+  readonly changed: () => void;
+}
+
+/** Brings the node to the wanted ports, from any state. */
+export class Ports {
+  readonly #parts: PortsParts;
+  readonly #search: PortSearch;
+  #guests = new Map<string, Guest>();
+  /** Attachments that cannot be served wherever they are. */
+  #unfit = new Map<string, NotFound & { readonly attachment: Attachment }>();
+  /** By key: why the datapath does not admit the port. */
+  #refused = new Map<string, string>();
+  /** By key: the problem that was logged. */
+  #logged = new Map<string, string>();
+  #problem: string | null = null;
+  /** Drivers whose datapath is to be compared. */
+  readonly #suspect = new Set<DatapathDriver>();
+  #isEmpty = false;
+  #turn: Promise<void> = Promise.resolve();
+  /** The work that waits for its turn; null: none does. */
+  #next: { promise: Promise<void>; again: boolean } | null = null;
+  #hurry: () => boolean = () => false;
+
+  constructor(parts: PortsParts) {
+    this.#parts = parts;
+    this.#search = new PortSearch(
+      parts.clock,
+      (key) => this.#find(key),
+      (key, found) => this.#foundPort(key, found),
+    );
+    const kinds = new Set(parts.drivers.map(({ kind }) => kind));
+    for (const [key, { port }] of [...parts.memory.entries()])
+      if (!kinds.has(port.driver)) parts.memory.demote(key);
+  }
+
+  /** Why no guest at all is served; null: nothing is known to be wrong. */
+  get problem(): string | null {
+    return this.#problem;
+  }
+
+  /** Wanted ports. */
+  get count(): number {
+    return this.#guests.size + this.#unfit.size;
+  }
+
+  /** Has every guest a port, but for those that cannot have one now? */
+  get isSettled(): boolean {
+    return this.#problem === null && !this.#search.isBusy && this.#refused.size === 0;
+  }
+
+  /** Is a port to be searched for again? */
+  get isSearchDue(): boolean {
+    return this.#search.isDue;
+  }
+
+  /** Admitted ports by driver. */
+  get servedByDriver(): ReadonlyMap<DatapathDriver["kind"], number> {
+    const counts = new Map(this.#parts.drivers.map(({ kind }) => [kind, 0]));
+    for (const [key, { port }] of this.#parts.memory.entries())
+      if (this.#guests.has(key) && !this.#refused.has(key))
+        counts.set(port.driver, (counts.get(port.driver) ?? 0) + 1);
+    return counts;
+  }
+
+  /** Wanted ports whose guests are not served. */
+  get failed(): readonly FailedPort[] {
+    const failed: FailedPort[] = [];
+    for (const { kind, problem, attachment } of this.#unfit.values())
+      failed.push({ ...attachment, kind, problem });
+    for (const [key, { wanted }] of this.#guests) {
+      const found = this.#problemOf(key);
+      if (found === null) continue;
+      const { containerId, interface: name } = wanted;
+      failed.push({ containerId, interface: name, kind: found.kind, problem: found.problem });
+    }
+    return failed;
+  }
+
+  /**
+   * Resolves when everything is carried out, but for searches that take long. `again`: nothing counts as in place because it
+   * once was, until `hurry` says that somebody waits.
+   */
+  async carryOut(wanted: WantedPorts, again: boolean, hurry: () => boolean = () => false): Promise<void> {
+    const isChanged = this.#take(wanted);
+    if (again) this.#forgetMoved();
+    this.#hurry = hurry;
+    // What is recorded comes before any look into a guest's namespace.
+    if (again || isChanged) await this.#apply(again);
+    this.#search.want(this.#unknown(), again);
+    await this.#searched();
+    await this.#apply(false);
+    this.#logProblems();
+  }
+
+  /** The driver's datapath may have been changed by somebody else: it is compared at once. */
+  async restore(driver: DatapathDriver): Promise<void> {
+    this.#suspect.add(driver);
+    await this.#apply(false);
+  }
+
+  /** Carries out what has changed beside the ports. */
+  refresh(): Promise<void> {
+    return this.#apply(false);
+  }
+
+  /** Takes everything away, also what an earlier process left. */
+  async removeAll(): Promise<void> {
+    this.#guests.clear();
+    this.#unfit.clear();
+    await this.#turn;
+    await this.#remove();
+  }
+
+  /** Resolves with whether what is recorded of guests has changed. */
+  #take(wanted: WantedPorts): boolean {
+    const before = this.#guests;
+    this.#guests = new Map();
+    this.#unfit = new Map();
+    for (const port of wanted.ports) {
+      const guest = guestOf(port);
+      const { containerId, interface: name } = port;
+      const key = guestKey(port);
+      if ("kind" in guest) this.#unfit.set(key, { ...guest, attachment: { containerId, interface: name } });
+      else this.#guests.set(key, guest);
+    }
+    this.#parts.memory.keepOnly(this.#guests);
+    for (const [key, guest] of before) if (!isDeepStrictEqual(this.#guests.get(key), guest)) return true;
+    return this.#guests.size === 0;
+  }
+
+  /** A link of another index is another one, under whatever name: its port is nobody's until it was found anew. */
+  #forgetMoved(): void {
+    const { memory } = this.#parts;
+    for (const [key, { port }] of [...memory.entries()])
+      if (hostLink(port.link)?.ifindex !== port.ifindex) memory.delete(key);
+  }
+
+  #unknown(): ReadonlySet<string> {
+    const { memory } = this.#parts;
+    return new Set([...this.#guests.keys()].filter((key) => memory.get(key) === undefined));
+  }
+
+  async #searched(): Promise<void> {
+    const over = new AbortController();
+    const grace = sleep(this.#parts.clock, SEARCH_GRACE_MS, over.signal);
+    await Promise.race([this.#search.settled(), grace]);
+    over.abort();
+  }
+
+  async #find(key: string): Promise<FoundPort | NotFound> {
+    const guest = this.#guests.get(key);
+    if (guest === undefined) return { kind: "pending", problem: "it is not wanted any more" };
+    const { memory, lookup } = this.#parts;
+    const former = memory.former(key);
+    const before = former === undefined ? null : lookup.again(former);
+    const found =
+      before === null
+        ? await lookup.find(guest.wanted, this.#others(key, guest))
+        : ({ kind: "found", link: before, mac: former?.mac ?? null } as const);
+    if (found.kind !== "found") return found;
+    const mac = guest.mac ?? macText(found.mac);
+    if (mac === null) {
+      const name = guest.wanted.interface;
+      return { kind: "pending", problem: `the MAC address of ${name} is not known; request one` };
+    }
+    return this.#claim(found.link, mac);
+  }
+
+  async #claim(link: HostSideLink, mac: string): Promise<FoundPort | NotFound> {
+    for (const driver of this.#parts.drivers) {
+      const port = await driver.claim(link);
+      if (port !== null) return { kind: "found", port, mac };
+    }
+    const what = `${link.name}, a link of the kind ${link.kind || "of a physical device"}`;
+    return { kind: "final", problem: `no driver of this node serves ${what}` };
+  }
+
+  #others(own: string, { wanted }: Guest) {
+    const { memory } = this.#parts;
+    const taken = new Set<number>();
+    for (const [key, { port }] of memory.entries()) if (key !== own) taken.add(port.ifindex);
+    const named = new Set<string>();
+    for (const [key, guest] of this.#guests) {
+      if (key === own || guest.wanted.netns !== wanted.netns) continue;
+      const name = guest.wanted.interface;
+      for (const one of [name, `${name}-nic`, `${name.replace(/^pod/, "")}-nic`]) named.add(one);
+    }
+    return { isTaken: (ifindex: number) => taken.has(ifindex), isNamed: (name: string) => named.has(name) };
+  }
+
+  #foundPort(key: string, { port, mac }: FoundPort): void {
+    const { memory, changed } = this.#parts;
+    const isTaken = [...memory.entries()].some(([, known]) => known.port.ifindex === port.ifindex);
+    // Found twice at the same time: the next search says whose it is.
+    if (!this.#guests.has(key) || isTaken) return;
+    memory.add(key, port, mac);
+    void this.#apply(false).then(changed);
+  }
+
+  /** One at a time; what is asked for while one waits is part of that. */
+  #apply(again: boolean): Promise<void> {
+    if (this.#next !== null) {
+      this.#next.again ||= again;
+      return this.#next.promise;
+    }
+    const next = { again, promise: Promise.resolve() };
+    this.#next = next;
+    next.promise = this.#turn.then(() => {
+      this.#next = null;
+      return this.#guests.size === 0 ? this.#remove() : this.#serve(next.again);
+    });
+    this.#turn = next.promise.catch(() => {});
+    return next.promise;
+  }
+
+  async #remove(): Promise<void> {
+    if (this.#isEmpty) return;
+    const { drivers, frontend, listener, memory } = this.#parts;
+    for (const driver of drivers) await driver.remove();
+    await frontend.stop();
+    await listener.removeAll();
+    memory.save();
+    this.#refused.clear();
+    this.#problem = null;
+    this.#isEmpty = true;
+  }
+
+  async #serve(again: boolean): Promise<void> {
+    const { drivers, memory, listener, frontend } = this.#parts;
+    this.#isEmpty = false;
+    const known = [...this.#guests].flatMap(([key, guest]) => {
+      const record = memory.get(key);
+      return record === undefined ? [] : [{ key, guest, record }];
+    });
+    // Before an address is used anywhere.
+    this.#save();
+    const entries = mapEntries(
+      known.map(({ guest, record }) => ({
+        address: record.address,
+        network: guest.wanted.network,
+        subject: guest.subject,
+        source: guest.source,
+      })),
+    );
+    this.#problem = await this.#listen(entries, again && !this.#hurry());
+    const refused = new Map<string, string>();
+    for (const driver of drivers) {
+      const own = known.filter(({ record }) => record.port.driver === driver.kind);
+      const ports = own.map(
+        ({ guest, record }): AdmittedPort => ({
+          address: record.address,
+          port: record.port,
+          mac: guest.mac ?? record.mac,
+          formerGateways: guest.formerGateways,
+        }),
+      );
+      const problems = await this.#sync(driver, ports, again && !this.#hurry());
+      for (const { key, record } of own) {
+        const problem = typeof problems === "string" ? problems : problems.get(record.address);
+        if (problem !== undefined) refused.set(key, problem);
+      }
+    }
+    this.#refused = refused;
+    await frontend.retire(entries);
+    void listener;
+  }
+
+  async #listen(entries: ReadonlyMap<string, string>, again: boolean): Promise<string | null> {
+    const { listener, frontend, log } = this.#parts;
+    let problem: string | null;
+    try {
+      await listener.prepare(again);
+      problem = await frontend.serve(entries, listener.namespaceId, again);
+    } catch (error) {
+      problem = (error as Error).message;
+    }
+    if (problem !== null && problem !== this.#problem) log.error({ problem }, "guests get no metadata");
+    return problem;
+  }
+
+  /** Resolves with the problems by port, or with that of all of them. */
+  async #sync(
+    driver: DatapathDriver,
+    ports: readonly AdmittedPort[],
+    again: boolean,
+  ): Promise<ReadonlyMap<number, string> | string> {
+    const { repaired, log } = this.#parts;
+    const isSuspect = this.#suspect.delete(driver);
+    try {
+      const result = await driver.sync(ports, again || isSuspect);
+      if (result.repaired) repaired(driver.kind);
+      return result.failed;
+    } catch (error) {
+      const problem = (error as Error).message;
+      this.#suspect.add(driver);
+      if (ports.length > 0) log.error({ driver: driver.kind, problem }, "a driver cannot serve its ports");
+      return problem;
+    }
+  }
+
+  /** Without the file only a restart costs more. */
+  #save(): void {
+    try {
+      this.#parts.memory.save();
+    } catch (error) {
+      this.#parts.log.error({ error: (error as Error).message }, "which ports were found cannot be written");
+    }
+  }
+
+  #problemOf(key: string): NotFound | null {
+    if (this.#parts.memory.get(key) === undefined)
+      return this.#search.problemOf(key) ?? { kind: "pending", problem: "its port is being searched for" };
+    const problem = this.#refused.get(key);
+    return problem === undefined ? null : { kind: "pending", problem };
+  }
+
+  #logProblems(): void {
+    const now = new Map<string, string>();
+    for (const { containerId, interface: name, kind, problem } of this.failed) {
+      const key = `${containerId} ${name}`;
+      now.set(key, problem);
+      if (this.#logged.get(key) === problem) continue;
+      this.#parts.log.warn({ containerId, interface: name, kind, problem }, "a guest gets no metadata");
+    }
+    this.#logged = now;
+  }
+}
+
+interface Attachment {
+  readonly containerId: string;
+  readonly interface: string;
+}

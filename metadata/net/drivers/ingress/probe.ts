@@ -1,8 +1,8 @@
 import { run } from "../../kernel/run.ts";
 import { PORT_ADDRESS_FIRST, type PortAddress } from "../../port-address.ts";
 import type { Probe } from "../driver.ts";
-import { RulesetBuilder } from "./ruleset.ts";
-import { linesBetween } from "./table.ts";
+import { linesBetween } from "../nft/table-state.ts";
+import { FORM, RulesetBuilder } from "./ruleset.ts";
 
 const NO_EGRESS =
   "the kernel has no egress hook in nftables' family netdev (it came with 5.16): a port that is not served can claim " +
@@ -51,7 +51,7 @@ function sample(egress: boolean): string {
   const door = { outer: "probe0", ifindex: 3 };
   const builder = new RulesetBuilder({ door, serviceMac: mac, secretMac: mac, doorMac: mac, egress });
   const ruleset = builder.build([{ address, port, mac, formerGateways: ["192.0.2.1"] }]);
-  return linesBetween("t", null, ruleset)
+  return linesBetween({ form: FORM, table: "t" }, null, ruleset)
     .map(({ text }) => `${text}\n`)
     .join("");
 }

@@ -1,62 +1,45 @@
-import { createHash } from "node:crypto";
 import { parseAddress } from "../../../../ipam/space/address.ts";
 import { formatPortAddress, PORT_ADDRESSES, type PortAddress, portPrefix6 } from "../../port-address.ts";
 import { type AdmittedPort, METADATA_IPV4, METADATA_IPV6 } from "../driver.ts";
+import { CLAIMS, rawAddress } from "../nft/claims.ts";
+import {
+  type ChainText,
+  chainText,
+  type Element,
+  elementsOf,
+  type Ruleset,
+  type TableForm,
+} from "../nft/ruleset.ts";
 
-/** EC2's address of IPv6: nothing here serves it, and nobody at a port of a guest may. */
-const EC2_IPV6 = "fd00:ec2::254";
 /** Whom a guest asks that looks for the MAC of METADATA_IPV6. */
 const SOLICITED = "ff02::1:fffe:a9fe";
 /** Before everything that an administrator puts there. */
 const PRIORITY = -500;
 
-/** What the table knows of ports. `mark`: the number of a port's address D. */
-export const SETS = {
-  address: { kind: "map", type: "iface_index : ipv4_addr", says: "Link of a guest, and its D." },
-  number: { kind: "map", type: "iface_index : mark", says: "The same as a mark." },
-  former: {
-    kind: "map",
-    type: "iface_index . ipv4_addr : mark",
-    says: "Address by which the guest there may still have a route, as a mark.",
+/** Everything that the rules know of ports. A mark is the number of a port's address D. */
+export const FORM: TableForm = {
+  family: "netdev",
+  sets: {
+    address: { kind: "map", type: "iface_index : ipv4_addr", says: "Link of a guest, and its D." },
+    number: { kind: "map", type: "iface_index : mark", says: "The same as a mark." },
+    former: {
+      kind: "map",
+      type: "iface_index . ipv4_addr : mark",
+      says: "Address by which the guest there may still have a route, as a mark.",
+    },
+    gateway: { kind: "map", type: "mark : ipv4_addr", says: "That mark, and the address." },
+    answers: {
+      kind: "set",
+      type: "iface_index . mark",
+      says: "Link of a guest, and the mark of its answers.",
+    },
+    port: { kind: "map", type: "ipv4_addr : mark", says: "D as the source of answers." },
+    port6: { kind: "map", type: "ipv6_addr : mark", says: "Prefix that stands for D, as their destination." },
+    mac: { kind: "map", type: "mark : ether_addr", says: "MAC of the guest." },
+    link: { kind: "map", type: "mark : iface_index", says: "Link of the guest." },
   },
-  gateway: { kind: "map", type: "mark : ipv4_addr", says: "That mark, and the address." },
-  answers: {
-    kind: "set",
-    type: "iface_index . mark",
-    says: "Link of a guest, and the mark of what is for it.",
-  },
-  port: { kind: "map", type: "ipv4_addr : mark", says: "D as the source of answers." },
-  port6: {
-    kind: "map",
-    type: "ipv6_addr : mark",
-    says: "Prefix that stands for D, as the destination of answers.",
-  },
-  mac: { kind: "map", type: "mark : ether_addr", says: "MAC of the guest." },
-  link: { kind: "map", type: "mark : iface_index", says: "Link of the guest." },
-} as const;
-export type SetName = keyof typeof SETS;
-export const SET_NAMES = Object.keys(SETS) as readonly SetName[];
-
-export interface ChainText {
-  readonly name: string;
-  /** Declaration of the hook; empty: others jump to it. */
-  readonly hook: string;
-  readonly rules: readonly string[];
-  /**
-   * What the comments of the rules say: each differs when anything of the rule or its chain does. So what is there can
-   * be compared with what should be, without knowing how a version of nft prints it.
-   */
-  readonly digests: readonly string[];
-  /** The port that it is for; null: all. */
-  readonly address: PortAddress | null;
-}
-
-/** The content of the table. */
-export interface Ruleset {
-  readonly chains: ReadonlyMap<string, ChainText>;
-  /** Data by key, for each set; the data of a plain set is empty. Keys and data as nft reads them. */
-  readonly elements: Readonly<Record<SetName, ReadonlyMap<string, string>>>;
-}
+  meters: { solicited: "type iface_index; size 65535; flags dynamic,timeout; timeout 1m;" },
+};
 
 export interface RulesetParts {
   /** Outer end of the door. */
@@ -72,8 +55,10 @@ export interface RulesetParts {
 export class RulesetBuilder {
   readonly #parts: RulesetParts;
   readonly #shared: readonly ChainText[];
-  #ports: ReadonlyMap<PortAddress, { readonly port: AdmittedPort; readonly chains: readonly ChainText[] }> =
-    new Map();
+  #ports = new Map<
+    PortAddress,
+    { readonly port: AdmittedPort["port"]; readonly chains: readonly ChainText[] }
+  >();
 
   constructor(parts: RulesetParts) {
     this.#parts = parts;
@@ -82,46 +67,25 @@ export class RulesetBuilder {
 
   /** No two of the ports have the same link. */
   build(ports: readonly AdmittedPort[]): Ruleset {
-    const chains = new Map(this.#shared.map((chain) => [chain.name, chain]));
-    const elements = Object.fromEntries(SET_NAMES.map((name) => [name, new Map<string, string>()])) as Record<
-      SetName,
-      Map<string, string>
-    >;
-    const made = new Map<PortAddress, { port: AdmittedPort; chains: readonly ChainText[] }>();
-    for (const admitted of ports) {
-      const { address, port } = admitted;
-      const known = this.#ports.get(address);
-      const same = known?.port.port.link === port.link && known.port.port.ifindex === port.ifindex;
-      const own = same ? known.chains : portChains(admitted, this.#parts);
-      made.set(address, { port: admitted, chains: own });
-      for (const chain of own) chains.set(chain.name, chain);
-      for (const [set, key, data] of portElements(admitted)) elements[set].set(key, data);
-    }
-    this.#ports = made;
-    return { chains, elements };
+    const before = this.#ports;
+    this.#ports = new Map(
+      ports.map((admitted) => {
+        const { address, port } = admitted;
+        const known = before.get(address);
+        const same = known?.port.link === port.link && known.port.ifindex === port.ifindex;
+        return [address, { port, chains: same ? known.chains : portChains(admitted, this.#parts) }];
+      }),
+    );
+    const own = [...this.#ports.values()].flatMap(({ chains }) => chains);
+    return {
+      chains: new Map([...this.#shared, ...own].map((chain) => [chain.name, chain])),
+      elements: elementsOf(FORM, ports.flatMap(portElements)),
+    };
   }
 }
 
-function chainText(
-  name: string,
-  hook: string,
-  rules: readonly string[],
-  address: PortAddress | null = null,
-): ChainText {
-  const digests = rules.map((rule) =>
-    createHash("sha256").update(`${hook}\n${rule}`).digest("base64url").slice(0, 12),
-  );
-  return { name, hook, rules, digests, address };
-}
-
-/** Messages with a target address. */
-const TARGETED = "nd-neighbor-solicit, nd-neighbor-advert, nd-redirect";
-/** Of a set of IPv6 addresses in the middle of a header. */
-const RAW6 = [METADATA_IPV6, EC2_IPV6].map(raw6).join(", ");
-
 function sharedChains(parts: RulesetParts): readonly ChainText[] {
-  const { door, serviceMac, secretMac, doorMac } = parts;
-  const handOver = `ether saddr set ${secretMac} ether daddr set ${doorMac} fwd to ${door.ifindex}`;
+  const { door, serviceMac } = parts;
   // The question becomes the answer, in place.
   const arpAnswer = (sender: string) =>
     [
@@ -131,39 +95,23 @@ function sharedChains(parts: RulesetParts): readonly ChainText[] {
       "meta mark set iif map @number fwd to meta iif",
     ].join(" ");
   const asks = `meta protocol arp arp operation request arp saddr ip != ${METADATA_IPV4}`;
+  const asked4 = `meta protocol ip ip daddr ${METADATA_IPV4}`;
   const to6 = (to: string) =>
     `meta protocol ip6 ip6 daddr ${to} ip6 saddr fe80::/64 ip6 saddr != ${METADATA_IPV6}`;
   const solicits = [
     to6(`{ ${METADATA_IPV6}, ${SOLICITED} }`),
-    `icmpv6 type nd-neighbor-solicit @th,64,128 ${raw6(METADATA_IPV6)} exthdr frag missing`,
+    `icmpv6 type nd-neighbor-solicit @th,64,128 ${rawAddress(METADATA_IPV6)} exthdr frag missing`,
   ].join(" ");
   return [
-    // Who claims or asks for an address of a metadata service and is not served: as sender or destination, as the target
-    // of a neighbour solicitation or advertisement, as either address of a redirect.
-    chainText("claims", "", [
-      `meta protocol arp arp saddr ip ${METADATA_IPV4} drop`,
-      `meta protocol arp arp daddr ip ${METADATA_IPV4} drop`,
-      `meta protocol ip ip saddr ${METADATA_IPV4} drop`,
-      `meta protocol ip6 ip6 saddr { ${METADATA_IPV6}, ${EC2_IPV6} } drop`,
-      `meta protocol ip6 ip6 daddr { ${METADATA_IPV6}, ${EC2_IPV6} } drop`,
-      `meta protocol ip6 icmpv6 type { ${TARGETED} } @th,64,128 { ${RAW6} } drop`,
-      `meta protocol ip6 icmpv6 type nd-redirect @th,192,128 { ${RAW6} } drop`,
-      // In fragments these are ignored by whoever follows RFC 6980; some old receiver does not.
-      "meta protocol ip6 exthdr frag exists icmpv6 type 133-137 drop",
-      // The rules above see through one tag. A receiver takes off a second one for priority too, and the older frame
-      // of IEEE 802 (LLC, SNAP).
-      "meta protocol { 8021q, 8021ad } @nh,4,12 0 drop",
-      "meta protocol 0x0004 @nh,0,48 0xaaaa03000000 drop",
-      "accept",
-    ]),
+    CLAIMS,
     chainText("arp_service", "", [arpAnswer(METADATA_IPV4)]),
     chainText("arp_former", "", [arpAnswer("meta mark map @gateway")]),
     // Of a guest. Who it is follows from the index of the link: another link of that name is nobody. It returns with
     // what is for the IPv6 address, whose prefix the port's own chain knows.
     chainText("guest", "", [
       "ether type { 8021q, 8021ad } goto claims",
-      `meta protocol ip ip daddr ${METADATA_IPV4} ip saddr { ${METADATA_IPV4}, ${PORT_ADDRESSES} } drop`,
-      `meta protocol ip ip daddr ${METADATA_IPV4} ip daddr set iif map @address ${handOver}`,
+      `${asked4} ip saddr { ${METADATA_IPV4}, ${PORT_ADDRESSES} } drop`,
+      `${asked4} ip daddr set iif map @address ${handOver(parts)}`,
       `${asks} arp daddr ip ${METADATA_IPV4} meta mark set iif map @number goto arp_service`,
       `${asks} meta mark set iif . arp daddr ip map @former goto arp_former`,
       `${to6(METADATA_IPV6)} meta l4proto tcp return`,
@@ -189,24 +137,17 @@ function sharedChains(parts: RulesetParts): readonly ChainText[] {
 }
 
 function portChains({ address, port }: AdmittedPort, parts: RulesetParts): readonly ChainText[] {
-  const { door, secretMac, doorMac, egress } = parts;
   const prefixed = `ip6 saddr set ip6 saddr & ::ffff:ffff:ffff:ffff | ${portPrefix6(address)}`;
-  const inward = [
-    "jump guest",
-    `iif ${port.ifindex} ${prefixed} ether saddr set ${secretMac} ether daddr set ${doorMac} fwd to ${door.ifindex}`,
-    "goto claims",
-  ];
+  const inward = ["jump guest", `iif ${port.ifindex} ${prefixed} ${handOver(parts)}`, "goto claims"];
   const chain = (name: string, hook: "ingress" | "egress", rules: readonly string[]) =>
     chainText(`${name}_${address.toString(16)}`, hookOf(hook, port.link, "accept"), rules, address);
-  return [chain("in", "ingress", inward), ...(egress ? [chain("out", "egress", ["goto to_guest"])] : [])];
+  return [
+    chain("in", "ingress", inward),
+    ...(parts.egress ? [chain("out", "egress", ["goto to_guest"])] : []),
+  ];
 }
 
-function portElements({
-  address,
-  port,
-  mac,
-  formerGateways,
-}: AdmittedPort): readonly (readonly [SetName, string, string])[] {
+function portElements({ address, port, mac, formerGateways }: AdmittedPort): readonly Element[] {
   const d = formatPortAddress(address);
   const [link, mark] = [String(port.ifindex), String(address)];
   return [
@@ -217,7 +158,7 @@ function portElements({
     ["port6", portPrefix6(address), mark],
     ["mac", mark, mac],
     ["link", mark, link],
-    ...formerGateways.flatMap((gateway): readonly (readonly [SetName, string, string])[] => {
+    ...formerGateways.flatMap((gateway): readonly Element[] => {
       const number = String(parseAddress(gateway).value);
       return [
         ["former", `${link} . ${gateway}`, number],
@@ -227,10 +168,11 @@ function portElements({
   ];
 }
 
-function hookOf(hook: "ingress" | "egress", device: string, policy: "accept" | "drop"): string {
-  return `type filter hook ${hook} device "${device}" priority ${PRIORITY}; policy ${policy};`;
+/** To the listener, as somebody whom it hears. */
+function handOver({ door, secretMac, doorMac }: RulesetParts): string {
+  return `ether saddr set ${secretMac} ether daddr set ${doorMac} fwd to ${door.ifindex}`;
 }
 
-function raw6(text: string): string {
-  return `0x${parseAddress(text).value.toString(16)}`;
+function hookOf(hook: "ingress" | "egress", device: string, policy: "accept" | "drop"): string {
+  return `type filter hook ${hook} device "${device}" priority ${PRIORITY}; policy ${policy};`;
 }

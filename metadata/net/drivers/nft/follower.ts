@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import type { Clock, Timer } from "../../../platform/time.ts";
+import type { Clock, Timer } from "../../../../platform/time.ts";
 
 /** Until it is tried again when it has ended, ms. */
 const RESTART_MS = 2_000;

@@ -105,7 +105,8 @@ export class Playground {
     const args = ["netns", "exec", this.#namespace(container), process.execPath];
     const { code, stdout, stderr } = await this.#run("ip", [...args, "--input-type=module", "-e", script]);
     if (code !== 0) throw new Error(`${container} asks ${url}: ${stderr}`);
-    this.say(`  ${container} asks ${url}: ${stdout.length > 60 ? `${stdout.slice(0, 60)}…` : stdout}`);
+    const shown = stdout.trimEnd().replaceAll("\n", " ⏎ ");
+    this.say(`  ${container} asks ${url}: ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}`);
     return stdout;
   }
 

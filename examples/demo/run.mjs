@@ -12,6 +12,7 @@ const examples = join(import.meta.dirname, "..");
 const networkFile = join(import.meta.dirname, "tenantblue-network.yaml");
 const claimFile = join(examples, "vm1-claim.yaml");
 const metadataFile = join(examples, "metadata-network.yaml");
+const bootFolder = join(examples, "vm2-boot");
 const configOf = (document) => JSON.parse(document.spec.config);
 const config = configOf(parse(readFileSync(networkFile, "utf8")));
 const [green, vm2Claim] = parseAllDocuments(readFileSync(metadataFile, "utf8")).map((one) => one.toJS());
@@ -92,8 +93,13 @@ try {
       playground.startMetadata(),
     );
 
-    await step("a VM on a network with metadata fetches its instance ID through the bridge", async () => {
+    await step("apply a network with metadata, and a VM's claim with the files that it names", async () => {
+      await show("apply", "secret", "vm2", "--from-file", bootFolder);
       await show("apply", "-f", metadataFile);
+      await show("content");
+    });
+
+    await step("the VM fetches its instance ID through the bridge", async () => {
       const [address] = await add("vm2", "IgnoreUnknown=1;IPAM_CLAIM=default/vm2.tenantgreen", "green");
       const { uid } = vm2Claim.metadata.ownerReferences[0];
       const { uuid, name } = JSON.parse(await playground.fetch("vm2", "/openstack/latest/meta_data.json"));
@@ -101,8 +107,20 @@ try {
       const instanceId = await playground.fetch("vm2", "/latest/meta-data/instance-id");
       assert.match(instanceId, /^i-/);
       assert.equal(await playground.fetch("vm2", "/latest/meta-data/local-ipv4"), plain([address])[0]);
-      await del("vm2", "", "green");
     });
+
+    await step(
+      "the VM fetches what cloud-init looks for: user-data, its owner's key and a host name",
+      async () => {
+        const file = (name) => readFileSync(join(bootFolder, name), "utf8");
+        const [userData, key] = [file("user-data"), file("authorized_keys").trim()];
+        assert.equal(await playground.fetch("vm2", "/openstack/latest/user_data"), userData);
+        assert.equal(await playground.fetch("vm2", "/nocloud/user-data"), userData);
+        assert.equal(await playground.fetch("vm2", "/latest/meta-data/public-keys/0/openssh-key"), key);
+        assert.equal(await playground.fetch("vm2", "/latest/meta-data/local-hostname"), "vm2.example.org");
+        await del("vm2", "", "green");
+      },
+    );
   } else {
     say("\nThe metadata service is left out: its listeners need namespaces and a bridge.");
   }

@@ -2,9 +2,11 @@ import { execFile, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
+import { run } from "../../harness/daemon.ts";
 import { skippedFor } from "../../harness/needs.ts";
 
 const DRIVER = join(import.meta.dirname, "drive.py");
+const BOOT = join(import.meta.dirname, "boot-guest");
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "holdfast/cloud-init");
 
 /** Where cloud-init's code is: the folder that HOLDFAST_TEST_CLOUD_INIT names, the one that `fetch` fills, or installed. */
@@ -55,6 +57,8 @@ export interface Found {
   readonly netplan?: { readonly network: { readonly ethernets: Record<string, unknown> } } | null;
 }
 
+/** Longer than cloud-init looks for a source that does not answer. */
+const BOOT_SECONDS_MAX = 240;
 /** Longer than cloud-init's own retries take, so that a failure is told with its output. */
 const RUN_MS_MAX = 60_000;
 /** More than thousands of documents that are read at once. */
@@ -89,6 +93,30 @@ export function drive<T = Found>(what: string, at: readonly string[], guest: Dri
       },
     );
   });
+}
+
+/** What a boot with cloud-init made of a guest; see boot-guest. null: nothing. */
+export interface Booted {
+  readonly hostname: string;
+  /** root's authorized_keys. */
+  readonly keys: string | null;
+  /** /etc/told, and what was written to /run/ran. */
+  readonly written: string | null;
+  readonly ran: string | null;
+  readonly instance: { readonly instance_id: string; readonly platform: string } | null;
+  readonly status: {
+    readonly v1: { readonly datasource: string; readonly errors: readonly string[] };
+  } | null;
+  readonly log: string;
+}
+
+/** Boots a guest with cloud-init in a network namespace. It changes nothing of this machine. */
+export async function boot(namespace: string, { newer = false } = {}): Promise<Booted> {
+  const folders = [newer ? NEWER : null, folder].filter((one) => one !== null).join(":");
+  const inside = ["ip", "netns", "exec", namespace, BOOT, folders];
+  const { code, stdout, stderr } = await run("timeout", [String(BOOT_SECONDS_MAX), ...inside]);
+  if (code !== 0) throw new Error(`boot-guest in ${namespace}: code ${code}\n${stderr}`);
+  return JSON.parse(stdout) as Booted;
 }
 
 /** What PyYAML reads in each text; `{error}` where it gives up. */

@@ -17,6 +17,7 @@ import { describeMachine, machineLabel } from "./machine.ts";
 import { memory } from "./memory.ts";
 import { metadataGuests } from "./metadata/guests.ts";
 import { metadataMemory } from "./metadata/memory.ts";
+import { metadataPorts } from "./metadata/ports.ts";
 import { parallelAdds } from "./parallel-adds.ts";
 import { throughput } from "./throughput.ts";
 import { newFolder } from "./workbench.ts";
@@ -30,6 +31,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "command-line": commandLine,
   identity,
   "metadata-guests": metadataGuests,
+  "metadata-ports": metadataPorts,
   "metadata-memory": metadataMemory,
   "kube-writes": kubeWrites,
   "kube-adds": kubeAdds,

@@ -1,161 +1,157 @@
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { promisify } from "node:util";
+import type { NamespaceGuest } from "../../test/harness/metadata/guest.ts";
 import { until } from "../../test/harness/wait.ts";
 import { BOOT } from "../../test/metadata-node/boot.ts";
-import { type AttachedGuest, MetadataNode } from "../../test/metadata-node/metadata-node.ts";
-import { atMost, type Measurement, number, type told } from "../line.ts";
+import { atMost, type Line, type Measurement, number } from "../line.ts";
 import { median, quantile } from "../statistics.ts";
+import { type Asked, askAsGuests, PORT, STATIC_PORT, startStaticServer } from "./ask.ts";
+import { type BothNodes, beside, withBoth } from "./before.ts";
+import type { BenchNode } from "./node.ts";
 
-const run = promisify(execFile);
-const GUEST_CLIENT = "build/bench/guest-client";
-const PORT = 80;
-const STATIC_PORT = 8081;
 const WARM_UP = 2_000;
-const PAIRS = 4_000;
+/** One after the other for each release. */
+const ROUNDS = 8;
+const PAIRS_A_ROUND = 500;
+const PATH = "/openstack/latest/meta_data.json";
 const VMS = 200;
+const BOOT_ROUNDS = 3;
 /** Attached at once while the network is filled. */
 const ADDS_IN_FLIGHT = 4;
 
-interface Asked {
-  readonly port: number;
-  readonly us: number;
-  readonly status: number;
-}
+/** A guest of a node that asks in turns our server and haproxy alone. */
+class Pairs {
+  readonly fresh: Asked[] = [];
+  readonly kept: Asked[] = [];
+  readonly #both: { readonly ports: number[]; readonly paths: string[]; readonly guests: NamespaceGuest[] };
 
-async function guestClient(
-  how: "new" | "keep",
-  count: number,
-  {
-    ports,
-    paths,
-    guests,
-  }: { ports: readonly number[]; paths: readonly string[]; guests: readonly AttachedGuest[] },
-): Promise<Asked[]> {
-  const netns = guests.map(({ namespace }) => `/run/netns/${namespace}`);
-  const args = [how, String(count), ports.join(), paths.join(), ...netns];
-  const { stdout } = await run(GUEST_CLIENT, args, { maxBuffer: 1 << 26 });
-  return stdout
-    .trim()
-    .split("\n")
-    .map((line) => {
-      const [port = 0, us = 0, status = 0] = line.split(" ").map(Number);
-      return { port, us, status };
-    });
-}
+  private constructor(guest: NamespaceGuest) {
+    this.#both = { ports: [PORT, STATIC_PORT], paths: [PATH], guests: [guest] };
+  }
 
-/** haproxy alone with an answer of the same size, in the listener's own namespace: the same way there and back. */
-async function staticServer(node: MetadataNode, body: string): Promise<() => Promise<void>> {
-  const ours = readFileSync(join(node.metadata.runDir, "haproxy.cfg"), "utf8");
-  const namespace = /namespace (\S+)/.exec(ours)?.[1];
-  const file = join(node.daemon.folder, "static.cfg");
-  const answer = join(node.daemon.folder, "static.json");
-  writeFileSync(answer, body);
-  writeFileSync(
-    file,
-    `global
-  maxconn 4096
-defaults
-  mode http
-  timeout client 30s
-  timeout http-request 5s
-frontend static
-  bind 169.254.169.254:${STATIC_PORT} namespace ${namespace}
-  http-request return status 200 content-type application/json file ${answer}
-`,
-  );
-  const child = spawn("haproxy", ["-db", "-f", file], { stdio: "inherit" });
-  return async () => {
-    if (child.exitCode !== null) return;
-    const exited = once(child, "exit");
-    child.kill("SIGTERM");
-    await exited;
-  };
-}
+  /** Runs work, in which haproxy alone serves too. */
+  static async with<T>(node: BenchNode, work: (pairs: Pairs) => Promise<T>): Promise<T> {
+    const guest = await node.vm("vm1", node.network("ratio", "10.30.0.0/24"));
+    await node.untilServed(guest);
+    const stop = await startStaticServer(node, (await guest.ask(PATH)).body);
+    try {
+      const alone = `http://169.254.169.254:${STATIC_PORT}/`;
+      await until(async () => (await guest.ask(alone)).status === 200, "haproxy alone");
+      const pairs = new Pairs(guest);
+      await askAsGuests("new", WARM_UP, pairs.#both);
+      return await work(pairs);
+    } finally {
+      await stop();
+    }
+  }
 
-/** One guest asks in turns our server and haproxy alone. */
-async function ratios(node: MetadataNode): Promise<ReturnType<typeof told>[]> {
-  const guest = await node.vm("vm1", node.network("ratio"), "11111111-1111-4111-8111-111111111111");
-  await node.untilServed(guest);
-  const path = "/openstack/latest/meta_data.json";
-  const { body } = await guest.ask(path);
-  const stop = await staticServer(node, body);
-  try {
-    await until(
-      async () => (await guest.ask(`http://169.254.169.254:${STATIC_PORT}/`)).status === 200,
-      "haproxy alone",
-    );
-    const both = { ports: [PORT, STATIC_PORT], paths: [path], guests: [guest] };
-    await guestClient("new", WARM_UP, both);
-    const fresh = await guestClient("new", 2 * PAIRS, both);
-    const kept = await guestClient("keep", 2 * PAIRS, both);
-    const failed = [...fresh, ...kept].filter(({ status }) => status !== 200).length;
+  async round(): Promise<void> {
+    this.fresh.push(...(await askAsGuests("new", 2 * PAIRS_A_ROUND, this.#both)));
+    this.kept.push(...(await askAsGuests("keep", 2 * PAIRS_A_ROUND, this.#both)));
+  }
+
+  ms(of: "fresh" | "kept", port: number): number[] {
+    const failed = this[of].filter(({ status }) => status !== 200).length;
     if (failed > 0) throw new Error(`${failed} requests were not answered with 200`);
-    const ms = (all: readonly Asked[], port: number) =>
-      all.filter((one) => one.port === port).map(({ us }) => us / 1_000);
-    const [ours, theirs] = [ms(fresh, PORT), ms(fresh, STATIC_PORT)];
-    const against = `haproxy alone with the same bytes, in turns; ${number(PAIRS)} each after ${number(WARM_UP)}`;
-    return [
-      atMost(median(ours) / median(theirs), 3, "×", {
-        what: "metadata GET on a new connection through the bridge, median",
-        against,
-        beside: `${number(median(ours))} ms, haproxy alone ${number(median(theirs))} ms`,
-      }),
-      atMost(quantile(ours, 0.99), 10, "ms", {
-        what: "the same, p99",
-        against: `haproxy alone ${number(quantile(theirs, 0.99))} ms`,
-      }),
-      atMost(median(ms(kept, PORT)), 0.3, "ms", {
-        what: "metadata GET on a connection kept alive, median",
-        against: `haproxy alone ${number(median(ms(kept, STATIC_PORT)))} ms, in turns`,
-      }),
-    ];
-  } finally {
-    await stop();
-    await node.end(guest);
+    return this[of].filter((one) => one.port === port).map(({ us }) => us / 1_000);
   }
 }
 
-/** Every VM of a node boots at the same instant. */
-async function boots(node: MetadataNode): Promise<ReturnType<typeof told>[]> {
-  const network = node.network("boots", { subnets: "10.40.0.0/20" });
-  const names = Array.from({ length: VMS }, (_, n) => `vm${n}`);
-  const guests: AttachedGuest[] = [];
-  const rest = names.entries();
-  await Promise.all(
-    Array.from({ length: ADDS_IN_FLIGHT }, async () => {
-      for (const [n, name] of rest) {
-        guests.push(await node.vm(name, network, `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`));
+async function ratios({ now, before }: BothNodes): Promise<Line[]> {
+  return Pairs.with(now, async (ours) => {
+    if (before === null) {
+      for (let round = 0; round < ROUNDS; round += 1) await ours.round();
+      return ratioLines(ours, null);
+    }
+    return Pairs.with(before, async (theirs) => {
+      for (let round = 0; round < ROUNDS; round += 1) {
+        await ours.round();
+        await theirs.round();
       }
-    }),
-  );
-  await Promise.all([guests[0], guests.at(-1)].map((guest) => guest && node.untilServed(guest)));
-  const startMs = performance.now();
-  const asked = await guestClient("new", BOOT.length, { ports: [PORT], paths: BOOT, guests });
-  const allMs = performance.now() - startMs;
-  const answered = asked.filter(({ status }) => status === 200 || status === 404).length;
-  const slowestMs = Math.max(...asked.map(({ us }) => us)) / 1_000;
-  const ms = asked.map(({ us }) => us / 1_000);
+      return ratioLines(ours, theirs);
+    });
+  });
+}
+
+function ratioLines(ours: Pairs, before: Pairs | null): Line[] {
+  const [fresh, alone] = [ours.ms("fresh", PORT), ours.ms("fresh", STATIC_PORT)];
+  const [kept, keptAlone] = [ours.ms("kept", PORT), ours.ms("kept", STATIC_PORT)];
+  const each = `${number(ROUNDS * PAIRS_A_ROUND)} each after ${number(WARM_UP)}`;
+  const earlier = (of: "fresh" | "kept", take: (ms: number[]) => number) =>
+    before === null ? null : take(before.ms(of, PORT));
+  const p99 = (ms: number[]) => quantile(ms, 0.99);
   return [
-    atMost(asked.length - answered, 0, "requests", {
+    atMost(median(fresh) / median(alone), 2, "×", {
+      what: "metadata GET on a new connection, median",
+      against: `haproxy alone with the same bytes, in turns; ${each}`,
+      beside: `${number(median(fresh))} ms, haproxy alone ${number(median(alone))} ms`,
+    }),
+    atMost(p99(fresh), 5, "ms", { what: "the same, p99", against: `haproxy alone ${number(p99(alone))} ms` }),
+    atMost(median(kept), 0.2, "ms", {
+      what: "metadata GET on a connection kept alive, median",
+      against: `haproxy alone ${number(median(keptAlone))} ms, in turns`,
+    }),
+    beside("GET on a new connection, median", median(fresh), earlier("fresh", median), "ms"),
+    beside("GET on a new connection, p99", p99(fresh), earlier("fresh", p99), "ms"),
+    beside("GET on a kept connection, median", median(kept), earlier("kept", median), "ms"),
+  ];
+}
+
+/** Every VM of a node boots at the same instant, again and again. */
+class Boots {
+  readonly slowestMs: number[] = [];
+  readonly allMs: number[] = [];
+  readonly asked: Asked[] = [];
+  readonly #guests: readonly NamespaceGuest[];
+
+  private constructor(guests: readonly NamespaceGuest[]) {
+    this.#guests = guests;
+  }
+
+  static async on(node: BenchNode): Promise<Boots> {
+    const network = node.network("boots", "10.40.0.0/20");
+    const names = Array.from({ length: VMS }, (_, n) => `vm${n}`).values();
+    const guests: NamespaceGuest[] = [];
+    const attach = async () => {
+      for (const name of names) guests.push(await node.vm(name, network));
+    };
+    await Promise.all(Array.from({ length: ADDS_IN_FLIGHT }, attach));
+    await Promise.all([guests[0], guests.at(-1)].map((guest) => guest && node.untilServed(guest)));
+    return new Boots(guests);
+  }
+
+  async round(): Promise<void> {
+    const startMs = performance.now();
+    const what = { ports: [PORT], paths: BOOT, guests: this.#guests };
+    const asked = await askAsGuests("new", BOOT.length, what);
+    this.allMs.push(performance.now() - startMs);
+    this.slowestMs.push(Math.max(...asked.map(({ us }) => us)) / 1_000);
+    this.asked.push(...asked);
+  }
+}
+
+async function boots({ now, before }: BothNodes): Promise<Line[]> {
+  const ours = await Boots.on(now);
+  const theirs = before && (await Boots.on(before));
+  for (let round = 0; round < BOOT_ROUNDS; round += 1) {
+    await ours.round();
+    await theirs?.round();
+  }
+  const answered = ours.asked.filter(({ status }) => status === 200 || status === 404).length;
+  const ms = ours.asked.map(({ us }) => us / 1_000);
+  const times = `${BOOT_ROUNDS} times`;
+  return [
+    atMost(ours.asked.length - answered, 0, "requests", {
       what: `${VMS} VMs boot at once, ${BOOT.length} requests each: not answered`,
-      against: `${number(asked.length)} requests in ${number(allMs)} ms`,
+      against: `${number(ours.asked.length)} requests, ${times}; ${number(median(ours.allMs))} ms each time (median)`,
     }),
-    atMost(slowestMs, 1_000, "ms", {
+    atMost(median(ours.slowestMs), 500, "ms", {
       what: "the slowest of them",
-      against: `median ${number(median(ms))} ms, p99 ${number(quantile(ms, 0.99))} ms`,
+      against: `${times}: ${ours.slowestMs.map(number).join(", ")} ms; of all median ${number(median(ms))} ms, p99 ${number(quantile(ms, 0.99))} ms`,
     }),
+    beside("the slowest of them", median(ours.slowestMs), theirs && median(theirs.slowestMs), "ms"),
+    beside("all of them", median(ours.allMs), theirs && median(theirs.allMs), "ms"),
   ];
 }
 
 /** Guests in namespaces behind the real bridge plugin, haproxy and the server. Needs root. */
-export const metadataGuests: Measurement = async () => {
-  const node = await MetadataNode.start();
-  try {
-    return [...(await ratios(node)), ...(await boots(node))];
-  } finally {
-    await node.stop();
-  }
-};
+export const metadataGuests: Measurement = () =>
+  withBoth(async (nodes) => [...(await ratios(nodes)), ...(await boots(nodes))]);

@@ -112,8 +112,8 @@ export const DAEMON_SETTINGS = {
     type: "choice",
     values: ["on", "off"],
     default: "on",
-    meaning: "off: no metadata listener on this node, on any network",
-    more: "No ADD gets the route to it then",
+    meaning: "off: no guest of this node gets metadata, on any network",
+    more: "No ADD gets a route to it then",
   },
   metadataWaitMs: {
     type: "number",
@@ -121,8 +121,8 @@ export const DAEMON_SETTINGS = {
     min: 0,
     max: 30_000,
     default: 3_000,
-    meaning: "how long an ADD waits for the metadata listener of its network",
-    more: "Then it is answered without the listener, and no later than `addDeadlineMs` says",
+    meaning: "how long an ADD waits until its guest's metadata is served on this node",
+    more: "Then it is answered all the same, and no later than `addDeadlineMs` says",
   },
   resolvConfPaths: {
     type: "files",

@@ -8,7 +8,8 @@ export const METADATA_IPV6 = "fe80::a9fe:a9fe";
  * How the frames of guests get from the ports of one kind of switch to the listener of this node, and its answers back.
  * A driver rewrites the destination of what a guest sends to 169.254.169.254 at one port to that port's address D, and
  * the source of the answers back; IPv6 likewise by the prefix that stands for D. It keeps no connections. Claims of
- * both addresses by anybody else are dropped at admitted ports, in both directions; fd00:ec2::254 too.
+ * both addresses by anybody else are dropped at admitted ports, in both directions; fd00:ec2::254 too. Why the port and
+ * not an address tells who asks: docs/decisions/0041.
  */
 export interface DatapathDriver {
   readonly kind: "ingress" | "openflow" | "bridge";

@@ -5,6 +5,7 @@ import type { Clock } from "../../platform/time.ts";
 import { Agent } from "./agent.ts";
 import type { DatapathDriver } from "./drivers/driver.ts";
 import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
+import { OpenflowDriver } from "./drivers/openflow/openflow-driver.ts";
 import { FormerListeners } from "./former-listeners.ts";
 import { Frontend } from "./haproxy/frontend.ts";
 import { Haproxy } from "./haproxy/haproxy.ts";
@@ -13,6 +14,7 @@ import { PortMap } from "./haproxy/port-map.ts";
 import { type Names, namesOf } from "./kernel/names.ts";
 import { hasIpv6, Listener } from "./listener/listener.ts";
 import { NetMetrics } from "./metrics.ts";
+import { OvsPorts } from "./ovs/ovs-ports.ts";
 import { PortLookup } from "./port-lookup.ts";
 import { PortMemory } from "./port-memory.ts";
 import { Ports } from "./ports.ts";
@@ -27,6 +29,8 @@ export class MetadataNet {
   readonly #haproxy: Haproxy;
   readonly #metrics: NetMetrics;
   readonly #former: FormerListeners;
+  /** null: it is not to be looked for. */
+  readonly #ovs: OvsPorts | null;
   readonly #drivers: readonly DatapathDriver[];
   readonly #ports: Ports;
   readonly #agent: Agent;
@@ -59,10 +63,14 @@ export class MetadataNet {
       blocksOf: (door) => memory.blocksOf(door),
       repaired: (difference) => this.#repaired("listener", { difference }),
     });
-    this.#drivers =
-      settings.driver === "bridge"
-        ? []
-        : [new IngressDriver({ table: this.#names.table, doors: listener, clock })];
+    const socket = settings.ovsdbSocket;
+    this.#ovs = socket === "off" ? null : new OvsPorts({ socket, clock, log });
+    const { tag, table } = this.#names;
+    this.#drivers = [
+      // First: links at the userspace datapath look like any other.
+      ...(this.#ovs === null ? [] : [new OpenflowDriver({ tag, doors: listener, ovs: this.#ovs, clock })]),
+      ...(settings.driver === "bridge" ? [] : [new IngressDriver({ table, doors: listener, clock })]),
+    ];
     this.#ports = new Ports({
       memory,
       lookup: new PortLookup(),
@@ -101,6 +109,7 @@ export class MetadataNet {
     }
     const adopted = this.#haproxy.adopt();
     if (adopted !== null) this.#log.info({ pid: adopted }, "haproxy of an earlier run goes on");
+    this.#ovs?.start();
     for (const driver of this.#drivers) {
       driver.watch(() => {
         void this.#ports.restore(driver);
@@ -120,6 +129,7 @@ export class MetadataNet {
       this.#agent.stop();
       await this.#running;
       await this.#ports.removeAll();
+      this.#ovs?.close();
       if (this.#former.present) await this.#former.remove();
       await this.#health.close();
     } finally {

@@ -9,8 +9,6 @@ import { until } from "../wait.ts";
 const SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema";
 
 export interface OvsOptions {
-  /** The network namespace that it runs in: ovs-vswitchd with the userspace datapath has a whole one for itself. */
-  readonly namespace?: string;
   /** A datapath that moves nothing, for flows that are traced. It needs no root. */
   readonly dummy?: boolean;
 }
@@ -19,6 +17,8 @@ export interface OvsOptions {
 export class Ovs {
   readonly folder = mkdtempSync(join(tmpdir(), "holdfast-ovs-"));
   readonly #options: OvsOptions;
+  /** The network namespace that ovs-vswitchd runs in; null: that of the machine. */
+  #namespace: string | null = null;
   #database: ChildProcess | null = null;
   #switch: ChildProcess | null = null;
 
@@ -66,15 +66,14 @@ export class Ovs {
     this.#database = null;
   }
 
-  async startSwitch(): Promise<void> {
+  /** `namespace`: with the userspace datapath it has a whole network namespace for itself. Default: the last one. */
+  async startSwitch(namespace = this.#namespace): Promise<void> {
+    this.#namespace = namespace;
     const dummy = ["--enable-dummy=override", "--disable-system", "--disable-system-route"];
     const control = join(this.folder, "vswitchd.ctl");
     rmSync(control, { force: true });
-    this.#switch = this.#spawn("ovs-vswitchd", [
-      ...(this.#options.dummy ? dummy : []),
-      `unix:${this.socket}`,
-      `--unixctl=${control}`,
-    ]);
+    const args = [...(this.#options.dummy ? dummy : []), `unix:${this.socket}`, `--unixctl=${control}`];
+    this.#switch = this.#spawn("ovs-vswitchd", args, namespace);
     await until(() => existsSync(control), "ovs-vswitchd to start");
   }
 
@@ -104,9 +103,8 @@ export class Ovs {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  #spawn(program: string, args: readonly string[]): ChildProcess {
-    const { namespace } = this.#options;
-    const within = namespace === undefined ? [] : ["ip", "netns", "exec", namespace];
+  #spawn(program: string, args: readonly string[], namespace: string | null = null): ChildProcess {
+    const within = namespace === null ? [] : ["ip", "netns", "exec", namespace];
     const log = [`--log-file=${join(this.folder, `${program}.log`)}`, "-vconsole:off"];
     const [command, ...words] = [...within, program, ...args, ...log] as [string, ...string[]];
     return spawn(command, words, { env: this.#environment(), stdio: "ignore" });

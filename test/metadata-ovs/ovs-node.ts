@@ -1,0 +1,99 @@
+import { run } from "../harness/daemon.ts";
+import { Ovs } from "../harness/ovs/ovs.ts";
+import { batch, NetNode, PortGuest } from "../metadata-net/node.ts";
+
+export interface OvsGuestOptions {
+  /** With its prefix length. */
+  readonly address: string;
+  readonly mac?: string;
+  /** More of ovs-vsctl's for the port, such as `tag=7`. */
+  readonly port?: readonly string[];
+  /** `ip route add …`. Default: 169.254/16 on link. */
+  readonly routes?: readonly string[];
+  /** Commands of `ip -batch` at its end. */
+  readonly commands?: readonly string[];
+}
+
+/** A node with metadata-net and an Open vSwitch of its own, whose bridges have the userspace datapath. */
+export class OvsNode {
+  readonly ovs: Ovs;
+  readonly net: NetNode;
+
+  private constructor(ovs: Ovs, net: NetNode) {
+    this.ovs = ovs;
+    this.net = net;
+  }
+
+  /** `bridges`: that are there from the start. */
+  static async start(bridges: readonly string[] = ["br-vm"]): Promise<OvsNode> {
+    const ovs = await Ovs.database();
+    const net = await NetNode.start(["--ovsdb-socket", ovs.socket], { apart: true });
+    const node = new OvsNode(ovs, net);
+    await ovs.startSwitch(net.space);
+    for (const bridge of bridges) await node.bridge(bridge);
+    return node;
+  }
+
+  async bridge(name: string): Promise<void> {
+    await this.ovs.vsctl("add-br", name, "--", "set", "bridge", name, "datapath_type=netdev");
+  }
+
+  /** A guest at a port of the bridge, which computes its own checksums: the userspace datapath does it for nobody. */
+  async guest(bridge: string, options: OvsGuestOptions): Promise<PortGuest> {
+    const made = await this.net.guest(null, options.address);
+    await this.plug(bridge, made, options.port);
+    await made.run("ethtool", ["-K", "eth0", "tx", "off"]);
+    const commands = [
+      ...(options.mac === undefined ? [] : [`link set eth0 address ${options.mac}`]),
+      ...(options.routes ?? []).map((route) => `route replace ${route}`),
+      ...(options.commands ?? []),
+    ];
+    if (options.routes !== undefined) commands.unshift("route del 169.254.0.0/16 dev eth0");
+    if (commands.length > 0) await batch(commands, made.namespace);
+    const { namespace, port, address } = made;
+    return new PortGuest({ namespace, port, address, mac: options.mac ?? made.mac });
+  }
+
+  async plug(bridge: string, { port }: PortGuest, columns: readonly string[] = []): Promise<void> {
+    await this.ovs.vsctl("add-port", bridge, port, ...columns);
+  }
+
+  /** Flows of ours, as ovs-ofctl prints them. */
+  async flows(bridge = "br-vm"): Promise<readonly string[]> {
+    const shown = await this.ovs.ofctl(["dump-flows", "--no-stats", bridge, `${this.cookie}/-1`]);
+    return shown.split("\n").filter((line) => line.includes("cookie="));
+  }
+
+  get cookie(): string {
+    return `cookie=0x686f6c640000${this.net.names.tag}`;
+  }
+
+  /** Ports of ours, by bridge. */
+  async doors(): Promise<readonly string[]> {
+    const found = await this.ovs.vsctl(
+      "--bare",
+      "--columns=name",
+      "find",
+      "Port",
+      `external_ids:"holdfast.dev/owner"=${this.net.names.tag}`,
+    );
+    return found.split("\n").filter((line) => line !== "");
+  }
+
+  /** Ends everything. Resolves with what metadata-net left behind. */
+  async stop(): Promise<readonly string[]> {
+    await this.net.endNet("SIGTERM");
+    const bridges = (await this.ovs.vsctl("list-br")).split("\n").filter((line) => line !== "");
+    const left = [...(await this.doors())];
+    for (const bridge of bridges) left.push(...(await this.flows(bridge)));
+    await this.ovs.endSwitch();
+    left.push(...(await this.net.stop()));
+    await this.ovs.stop();
+    return left;
+  }
+}
+
+/** A namespace's neighbour as `ip neigh` has it. */
+export async function neighbours(guest: PortGuest): Promise<string> {
+  return (await run("ip", ["-n", guest.namespace, "neigh", "show"])).stdout;
+}

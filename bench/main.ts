@@ -15,6 +15,7 @@ import { kubeWrites } from "./kube/writes.ts";
 import type { Line, Measurement } from "./line.ts";
 import { describeMachine, machineLabel } from "./machine.ts";
 import { memory } from "./memory.ts";
+import { metadataClusterMemory } from "./metadata/cluster-memory.ts";
 import { metadataGuests } from "./metadata/guests.ts";
 import { metadataMemory } from "./metadata/memory.ts";
 import { metadataPorts } from "./metadata/ports.ts";
@@ -33,6 +34,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "metadata-guests": metadataGuests,
   "metadata-ports": metadataPorts,
   "metadata-memory": metadataMemory,
+  "metadata-cluster-memory": metadataClusterMemory,
   "kube-writes": kubeWrites,
   "kube-adds": kubeAdds,
   "kube-parallel-adds": kubeParallelAdds,

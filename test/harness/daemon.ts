@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { until } from "./wait.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
+/** Of this repository, also where a bundle of the benchmark has this file in build/bench. */
+export const ROOT = join(import.meta.dirname, "../..");
 export const HOLDFAST = join(ROOT, "dist/bin/holdfast");
 export const SHIM = join(ROOT, "dist/bin/holdfast-ipam");
 

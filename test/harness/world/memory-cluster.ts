@@ -12,7 +12,7 @@ import { Rights } from "../../../kube/fake/rights.ts";
 import { routeOf } from "../../../kube/fake/routes.ts";
 import type { Connect } from "../../../kube/kube-api.ts";
 import { systemClock } from "../../../platform/time.ts";
-import { newFolder } from "../daemon.ts";
+import { newFolder, ROOT } from "../daemon.ts";
 import type { KubeApi, KubeObject } from "../kube-api.ts";
 import { applyObjects, readManifestFolder, readManifests } from "../kube-manifests.ts";
 import { NO_WRITES, type WriteCounts } from "../kube-metrics.ts";
@@ -21,7 +21,6 @@ import { kubeconfigText } from "./kubeconfig.ts";
 import { MemoryApi } from "./memory-api.ts";
 import { MemoryFront } from "./memory-front.ts";
 
-const ROOT = join(import.meta.dirname, "../../..");
 const CRDS = join(ROOT, "test/harness/crds");
 const ADMIN: User = { username: "admin", groups: ["system:masters"] };
 const NODE_NAME = "authentication.kubernetes.io/node-name";

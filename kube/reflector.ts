@@ -32,10 +32,8 @@ export class Reflector<T extends Reflected> {
   #loop: Promise<void> | null = null;
   #synced = false;
   #missing = false;
-  /** Instant of the last refusal, ms; null: listing is permitted, or was not refused yet. */
-  #refusedMs: number | null = null;
-  /** Ends the wait for a permission. */
-  #wake: AbortController | null = null;
+  /** Listing was refused the last time. */
+  #forbidden = false;
   /** The version to watch from; null: list first. */
   #version: string | null = null;
   /** The newest version seen. */
@@ -82,7 +80,7 @@ export class Reflector<T extends Reflected> {
 
   /** Whether there is no permission to list, with `forbiddenIsEmpty`. */
   get forbidden(): boolean {
-    return this.#refusedMs !== null;
+    return this.#forbidden;
   }
 
   start(): void {
@@ -111,14 +109,6 @@ export class Reflector<T extends Reflected> {
    */
   waitSynced(signal?: AbortSignal): Promise<boolean> {
     return this.#wait(() => this.#synced || this.#missing || this.forbidden, signal);
-  }
-
-  /** Lists now if the last refusal is older than `ageMs`. Resolves with the answer, or when the signal aborts. */
-  async askAgain(ageMs: number, signal: AbortSignal): Promise<void> {
-    const sinceMs = this.#clock.monotonicMs();
-    if (this.#refusedMs === null || sinceMs - this.#refusedMs < ageMs) return;
-    this.#wake?.abort();
-    await this.#wait(() => this.#refusedMs === null || this.#refusedMs >= sinceMs, signal);
   }
 
   /** Waits for the condition; false when it was stopped or the signal aborted before. */
@@ -185,7 +175,7 @@ export class Reflector<T extends Reflected> {
     this.#quorum = false;
     this.#missing = false;
     this.#paths.served();
-    this.#refusedMs = null;
+    this.#forbidden = false;
     this.#quickEnds = 0;
     this.#regained();
     if (!this.#synced) {
@@ -201,7 +191,7 @@ export class Reflector<T extends Reflected> {
     if (!this.#missing)
       this.#options.log.info(`${this.#options.path}: not served; waiting for its definition to be installed`);
     this.#missing = true;
-    this.#refusedMs = null;
+    this.#forbidden = false;
     this.#setState("missing", "");
     this.#release();
     await sleep(this.#clock, this.#timings.missingMs, this.#life.signal);
@@ -209,15 +199,10 @@ export class Reflector<T extends Reflected> {
 
   async #waitForRight(problem: string): Promise<void> {
     await this.#reflected.replace(new Map(), this.#life.signal);
-    this.#refusedMs = this.#clock.monotonicMs();
-    this.#wake = new AbortController();
+    this.#forbidden = true;
     this.#setState("forbidden", problem);
     this.#release();
-    await sleep(
-      this.#clock,
-      this.#timings.forbiddenMs,
-      AbortSignal.any([this.#wake.signal, this.#life.signal]),
-    );
+    await sleep(this.#clock, this.#timings.forbiddenMs, this.#life.signal);
   }
 
   async #watch(resourceVersion: string): Promise<void> {

@@ -1,5 +1,4 @@
 import { ApiAway } from "../../kube/kube-api.ts";
-import { BoundedMap } from "../../platform/bounded-map.ts";
 import type { Clock } from "../../platform/time.ts";
 
 /** How long a read object is cached, ms: the delay of a change. A guest's boot is 28 requests. */
@@ -10,18 +9,22 @@ const FIRST_READ_MS_MAX = 5_000;
 const READ_AGAIN_MS_MAX = 1_000;
 /** After a read without an answer, ms: so long the cached one is used without a request. */
 const AWAY_MS = 5_000;
-/** Of one namespace: several for each VM of a node. Beyond that, the least recently used is dropped. */
-const REMEMBERED_MAX = 1_000;
+/** Several for each VM of a node. Beyond that, the least recently used is dropped. */
+const REMEMBERED_MAX = 8_000;
+/** Of all values together, as `bytesOf` counts them; likewise. */
+const REMEMBERED_BYTES_MAX = 16 << 20;
 
-interface CachedReadsOptions {
+export interface CachedReadsOptions<V> {
   readonly clock: Clock;
   /** Default 5 s. */
   readonly firstReadMsMax?: number | undefined;
+  /** How much of the memory a value takes, where that can be much; default: nothing. */
+  readonly bytesOf?: (value: V) => number;
 }
 
 interface CachedRead<V> {
   /** null: never read. */
-  found: { readonly value: V } | null;
+  found: { readonly value: V; readonly bytes: number } | null;
   /** Of the last answer, and of the last time that none came; instants of the clock, ms. */
   readMs: number;
   failedMs: number;
@@ -31,11 +34,12 @@ interface CachedRead<V> {
 
 /** Answers of the API server about single objects, which requests of guests share. */
 export class CachedReads<V> {
-  readonly #options: CachedReadsOptions;
+  readonly #options: CachedReadsOptions<V>;
   /** In the order of their last use. */
-  readonly #cache = new BoundedMap<string, CachedRead<V>>(REMEMBERED_MAX);
+  readonly #cache = new Map<string, CachedRead<V>>();
+  #bytes = 0;
 
-  constructor(options: CachedReadsOptions) {
+  constructor(options: CachedReadsOptions<V>) {
     this.#options = options;
   }
 
@@ -50,7 +54,7 @@ export class CachedReads<V> {
     const isFresh = isKnown && (nowMs - one.readMs < believedMs || nowMs - one.failedMs < AWAY_MS);
     if (!isFresh) {
       const forMs = isKnown ? READ_AGAIN_MS_MAX : (this.#options.firstReadMsMax ?? FIRST_READ_MS_MAX);
-      one.reading ??= this.#refresh(one, () => get(nowMs + forMs)).finally(() => {
+      one.reading ??= this.#refresh(key, one, () => get(nowMs + forMs)).finally(() => {
         one.reading = null;
       });
       await one.reading;
@@ -61,11 +65,8 @@ export class CachedReads<V> {
 
   /** It is read again before it is used. */
   forget(key: string): void {
+    this.#bytes -= this.#cache.get(key)?.found?.bytes ?? 0;
     this.#cache.delete(key);
-  }
-
-  forgetAll(): void {
-    this.#cache.clear();
   }
 
   #recall(key: string): CachedRead<V> {
@@ -76,18 +77,30 @@ export class CachedReads<V> {
       problem: null,
       reading: null,
     };
+    this.#cache.delete(key);
     this.#cache.set(key, one);
+    if (this.#cache.size > REMEMBERED_MAX) this.#dropOldest();
     return one;
   }
 
-  async #refresh(one: CachedRead<V>, get: () => Promise<V>): Promise<void> {
+  async #refresh(key: string, one: CachedRead<V>, get: () => Promise<V>): Promise<void> {
     try {
-      one.found = { value: await get() };
+      const value = await get();
+      const bytes = this.#options.bytesOf?.(value) ?? 0;
+      // One that was forgotten or dropped meanwhile is for those who wait for it alone.
+      if (this.#cache.get(key) === one) this.#bytes += bytes - (one.found?.bytes ?? 0);
+      one.found = { value, bytes };
       one.readMs = this.#options.clock.monotonicMs();
+      while (this.#bytes > REMEMBERED_BYTES_MAX && this.#cache.size > 1) this.#dropOldest();
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
       one.problem = error;
       one.failedMs = this.#options.clock.monotonicMs();
     }
+  }
+
+  #dropOldest(): void {
+    const [oldest] = this.#cache.keys();
+    if (oldest !== undefined) this.forget(oldest);
   }
 }

@@ -32,7 +32,7 @@ export function createKubeTenantSource(
   const api = connect(kubeconfig, clock);
   const events = new EventWriter({ api, component: COMPONENT, host: node });
   const serviceBackends = new KubeServiceBackends({ api, log, node, events, secret });
-  const source = new KubeTenantSource({ api, log, events, serviceBackends });
+  const source = new KubeTenantSource({ api, node, log, events, serviceBackends });
   return {
     viewOf: (identity) => source.viewOf(identity),
     backendOf: (network) => source.backendOf(network),

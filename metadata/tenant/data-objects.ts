@@ -15,6 +15,7 @@ import {
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import { type MachineTemplateSpec, readMachineTemplate } from "../documents/machine-template.ts";
 import { CachedReads } from "./cached-reads.ts";
+import type { Place } from "./named-objects.ts";
 
 /** Why there is no object. `not-served`: its kind has no definition. */
 export type Absence = "absent" | "not-served" | "forbidden";
@@ -28,13 +29,6 @@ export interface TemplateEdition {
   readonly problem: string | null;
 }
 
-interface DataObjectsOptions {
-  readonly api: KubeApi;
-  readonly namespace: string;
-  /** Default 5 s. */
-  readonly firstReadMsMax?: number | undefined;
-}
-
 const FORBIDDEN = 403;
 /** How long it is believed that something is not there yet, ms. */
 const AWAITED_MS = 500;
@@ -42,22 +36,62 @@ const AWAITED_MS = 500;
 const TEMPLATE_BYTES_MAX = 128 << 10;
 const TEMPLATES_REMEMBERED_MAX = 100;
 
-/** Machine data of one namespace, each object read by its name when a guest's request needs it. Methods throw ApiAway. */
-export class DataObjects {
-  readonly #options: DataObjectsOptions;
+/** Machine data, each object read by its name when a guest's request needs it, and remembered for all namespaces. */
+export class DataReader {
   readonly #objects: ObjectClient;
   readonly #reads: CachedReads<ReadObject<unknown>>;
   readonly #editions = new BoundedMap<string, TemplateEdition>(TEMPLATES_REMEMBERED_MAX);
 
-  constructor(options: DataObjectsOptions) {
-    this.#options = options;
-    const { api, firstReadMsMax } = options;
+  constructor(api: KubeApi, firstReadMsMax?: number) {
     this.#objects = new ObjectClient(api, "add");
     this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax });
   }
 
+  of(place: Place): DataObjects {
+    return new DataObjects(this, place);
+  }
+
+  /** Throws ApiAway. */
+  read<T>(
+    collection: string,
+    { namespace, uid }: Place,
+    name: string,
+    project: (object: unknown) => T,
+    believedMs?: number,
+  ): Promise<ReadObject<T>> {
+    const path = namespacedPath(collection, namespace, name);
+    const get = async (deadlineMs: number): Promise<ReadObject<T>> => {
+      const reading = await this.#objects.get(path, deadlineMs);
+      if (reading.kind === "present") return project(reading.object);
+      if (reading.kind !== "refused") return reading.kind;
+      const { status } = reading.answer;
+      if (status === FORBIDDEN) return "forbidden";
+      throw new ApiAway(`${path} cannot be read: ${status}`);
+    };
+    return this.#reads.read(`${uid} ${path}`, get, believedMs) as Promise<ReadObject<T>>;
+  }
+
+  editionOf({ uid, resourceVersion, spec }: DataTemplateView): TemplateEdition {
+    const known = this.#editions.get(uid);
+    const edition = known?.resourceVersion === resourceVersion ? known : readEdition(resourceVersion, spec);
+    this.#editions.set(uid, edition);
+    return edition;
+  }
+}
+
+/** Machine data of one namespace. Methods throw ApiAway. */
+export class DataObjects {
+  readonly #reader: DataReader;
+  readonly #place: Place;
+
+  constructor(reader: DataReader, place: Place) {
+    this.#reader = reader;
+    this.#place = place;
+  }
+
   template(name: string): Promise<ReadObject<TemplateEdition>> {
-    return this.#read(DATA_TEMPLATES_PATH, name, (object) => this.#editionOf(projectDataTemplate(object)));
+    const project = (object: unknown) => this.#reader.editionOf(projectDataTemplate(object));
+    return this.#read(DATA_TEMPLATES_PATH, name, project);
   }
 
   /** Read again after half a second as long as it is not `usable`: the controller may have just made it so. */
@@ -72,10 +106,6 @@ export class DataObjects {
 
   pool(name: string): Promise<ReadObject<AddressPoolView>> {
     return this.#read(ADDRESS_POOLS_PATH, name, projectAddressPool);
-  }
-
-  forgetAll(): void {
-    this.#reads.forgetAll();
   }
 
   async #awaited<T extends object>(
@@ -95,23 +125,7 @@ export class DataObjects {
     project: (object: unknown) => T,
     believedMs?: number,
   ): Promise<ReadObject<T>> {
-    const path = namespacedPath(collection, this.#options.namespace, name);
-    const get = async (deadlineMs: number): Promise<ReadObject<T>> => {
-      const reading = await this.#objects.get(path, deadlineMs);
-      if (reading.kind === "present") return project(reading.object);
-      if (reading.kind !== "refused") return reading.kind;
-      const { status } = reading.answer;
-      if (status === FORBIDDEN) return "forbidden";
-      throw new ApiAway(`${path} cannot be read: ${status}`);
-    };
-    return this.#reads.read(path, get, believedMs) as Promise<ReadObject<T>>;
-  }
-
-  #editionOf({ uid, resourceVersion, spec }: DataTemplateView): TemplateEdition {
-    const known = this.#editions.get(uid);
-    const edition = known?.resourceVersion === resourceVersion ? known : readEdition(resourceVersion, spec);
-    this.#editions.set(uid, edition);
-    return edition;
+    return this.#reader.read(collection, this.#place, name, project, believedMs);
   }
 }
 

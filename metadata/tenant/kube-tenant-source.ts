@@ -12,16 +12,21 @@ import {
   referencesIn,
   TENANT_ID_ANNOTATION,
 } from "../../kube/views/content-annotations.ts";
-import { NAMESPACES_PATH, type NamespaceView, projectNamespace } from "../../kube/views/tenant-objects.ts";
+import {
+  NAMESPACES_PATH,
+  type NamespaceView,
+  projectNamespace,
+  tenantObjectKey,
+} from "../../kube/views/tenant-objects.ts";
 import type { VmiView } from "../../kube/views/vmi-view.ts";
 import type { Log } from "../../platform/log.ts";
 import { timeoutSignal } from "../../platform/time.ts";
+import { RecentKeys } from "../../platform/warn-once.ts";
 import type { VmDocuments } from "../documents/vm-template.ts";
 import { readContent, type TenantObjects } from "./content.ts";
+import { DataReader } from "./data-objects.ts";
 import { keepGuestPassword } from "./guest-passwords.ts";
-import type { ObjectReference } from "./named-objects.ts";
-import type { NamespaceWatch } from "./namespace-watch.ts";
-import { NamespaceWatches } from "./namespace-watches.ts";
+import { NamedObjects, type ObjectReference, type Place } from "./named-objects.ts";
 import { NodeZones } from "./node-zones.ts";
 import type { Backend, TenantSource, TenantView } from "./tenant-source.ts";
 import { VmDirectory, type VmObjects } from "./vm-directory.ts";
@@ -45,6 +50,8 @@ interface ServiceBackends {
 
 export interface KubeTenantOptions {
   readonly api: KubeApi;
+  /** This node's name in Kubernetes. */
+  readonly node: string;
   readonly log: Pick<Log, "info" | "warn">;
   readonly events: Pick<EventWriter, "warn">;
   /** null: no network has one. */
@@ -54,16 +61,20 @@ export interface KubeTenantOptions {
   readonly timings?: Partial<ReflectorTimings>;
   /** Default 5 s. */
   readonly syncMsMax?: number;
-  /** Default 30 min. */
-  readonly idleMsMax?: number;
 }
 
-/** What Kubernetes and KubeVirt know of VMs, from watches, and what tenants let us serve, read by name. */
+/**
+ * What Kubernetes and KubeVirt know of VMs, and what tenants let us serve. Two watches, however many namespaces and VMs
+ * there are: of namespaces, and of this node's VMIs. All else is read by name when a guest asks.
+ */
 export class KubeTenantSource implements TenantSource {
   readonly #options: KubeTenantOptions;
   readonly #namespaces: Reflector<NamespaceView>;
-  readonly #watches: NamespaceWatches;
   readonly #vms: VmDirectory;
+  readonly #objects: NamedObjects;
+  readonly #data: DataReader;
+  /** Objects that may not be read and were already reported. */
+  readonly #told = new RecentKeys();
   readonly #zones: NodeZones;
   readonly #templates = new VmTemplates();
 
@@ -82,20 +93,23 @@ export class KubeTenantSource implements TenantSource {
       onDelete: () => {},
       ...(options.timings ? { timings: options.timings } : {}),
     });
-    this.#watches = new NamespaceWatches(options);
-    this.#vms = new VmDirectory(api);
+    const { syncMsMax: firstReadMsMax } = options;
+    this.#vms = new VmDirectory({ ...options, firstReadMsMax });
+    this.#objects = new NamedObjects({ api, firstReadMsMax });
+    this.#data = new DataReader(api, firstReadMsMax);
     this.#zones = new NodeZones(api);
   }
 
   /** Begins to watch; does not wait for the API. */
   async start(): Promise<void> {
     this.#namespaces.start();
+    this.#vms.start();
     await this.#options.serviceBackends?.start();
   }
 
   /** Ends every watch. The API's client stays open. */
   async stop(): Promise<void> {
-    await Promise.all([this.#namespaces.stop(), this.#watches.stop(), this.#options.serviceBackends?.stop()]);
+    await Promise.all([this.#namespaces.stop(), this.#vms.stop(), this.#options.serviceBackends?.stop()]);
   }
 
   async viewOf(identity: IdentityView): Promise<TenantView> {
@@ -103,20 +117,19 @@ export class KubeTenantSource implements TenantSource {
     const known = namespace === null ? null : await this.#namespace(namespace);
     const projectId = namespace === null ? null : projectIdOf(namespace, known);
     if (identity.vm === null) return { ...NOTHING, projectId };
-    const watch = await this.#watches.use(identity.vm.namespace);
-    const found = await this.#vms.find(watch, identity.vm);
+    const found = await this.#vms.find(identity.vm);
+    const place = { namespace: identity.vm.namespace, uid: known?.uid ?? "" };
     this.#warnTenantId(known, identity.vm, found);
     const { vmi, vm } = found;
     const annotations = [vm?.annotations, vmi?.annotations].filter((one) => one !== undefined);
-    watch.setUid(known?.uid ?? null);
     const named = referencesIn(annotations);
-    const objects = await watch.objects.read([...named, PASSWORDS]);
+    const objects = await this.#objects.read(place, [...named, PASSWORDS]);
     const { template, problems, forbidden, ...content } = readContent(annotations, objects);
     for (const { reason, message } of problems) this.#warn(identity.vm, found, reason, message);
-    const untold = watch.untold(named, forbidden);
+    const untold = this.#untold(place, named, forbidden);
     if (untold.length > 0) this.#warnForbidden(untold, identity.vm, found);
     const links = vmi === null ? [] : linksOf(vmi, identity);
-    const templated = await this.#templated(watch, template, { identity, vm: identity.vm, found, links });
+    const templated = await this.#templated(place, template, { identity, vm: identity.vm, found, links });
     return {
       ...content,
       // What is said of this VM counts before what is said of all.
@@ -135,12 +148,12 @@ export class KubeTenantSource implements TenantSource {
 
   /** Without what the VM's template would add, where that is not to be had: the guest boots all the same. */
   async #templated(
-    watch: NamespaceWatch,
+    place: Place,
     template: string | null,
     request: Omit<TemplateRequest, "template">,
   ): Promise<VmDocuments> {
     if (template === null) return UNTEMPLATED;
-    const found = await this.#templates.documentsOf(watch.data, { ...request, template });
+    const found = await this.#templates.documentsOf(this.#data.of(place), { ...request, template });
     if (!("problem" in found)) return found;
     const message = `annotation ${ANNOTATIONS.dataTemplate}: ${found.problem}. The guest gets none of the template.`;
     this.#warn(request.vm, request.found, "MetadataDataTemplateUnavailable", message);
@@ -154,8 +167,8 @@ export class KubeTenantSource implements TenantSource {
   async keepPassword(identity: IdentityView, password: Buffer): Promise<"kept" | "taken" | "refused"> {
     const { vm } = identity;
     if (vm === null) return "refused";
-    const watch = await this.#watches.use(vm.namespace);
-    const found = await this.#vms.find(watch, vm);
+    const known = await this.#namespace(vm.namespace);
+    const found = await this.#vms.find(vm);
     const key = passwordKey(vm, found);
     if (key === null) return "refused";
     const kept = await keepGuestPassword(this.#options.api, { namespace: vm.namespace, key, password });
@@ -164,7 +177,7 @@ export class KubeTenantSource implements TenantSource {
       this.#warn(vm, found, "MetadataPasswordRefused", message);
     }
     // The guest reads what it has just sent.
-    watch.objects.forget(PASSWORDS);
+    this.#objects.forget({ namespace: vm.namespace, uid: known?.uid ?? "" }, PASSWORDS);
     return kept.kind;
   }
 
@@ -198,6 +211,18 @@ export class KubeTenantSource implements TenantSource {
       `${JSON.stringify(namespace.tenantId.slice(0, 100))} cannot be sent as X-Tenant-ID, so the namespace's UID is; ` +
       "use 1 to 255 visible ASCII characters without space and comma";
     this.#warn(vm, found, "MetadataTenantIdInvalid", message);
+  }
+
+  /** Forbidden objects that were not reported yet. `named`: all that were requested. */
+  #untold(
+    { namespace }: Place,
+    named: readonly ObjectReference[],
+    forbidden: readonly ObjectReference[],
+  ): ObjectReference[] {
+    const keyOf = ({ kind, name }: ObjectReference) => `${namespace} ${tenantObjectKey(kind, name)}`;
+    const refused = new Set(forbidden.map(keyOf));
+    for (const key of named.map(keyOf)) if (!refused.has(key)) this.#told.forget(key);
+    return forbidden.filter((one) => this.#told.addIfNew(keyOf(one)));
   }
 
   #warnForbidden(objects: readonly ObjectReference[], vm: IdentityVm, found: VmObjects): void {

@@ -20,9 +20,15 @@ export interface ObjectReference {
   readonly name: string;
 }
 
+/** A namespace; one that is created again under its name is another place, which keeps nothing of the old one. */
+export interface Place {
+  readonly namespace: string;
+  /** "": not known. */
+  readonly uid: string;
+}
+
 interface NamedObjectsOptions {
   readonly api: KubeApi;
-  readonly namespace: string;
   /** Default 5 s. */
   readonly firstReadMsMax?: number | undefined;
 }
@@ -31,7 +37,7 @@ interface NamedObjectsOptions {
 type Found = TenantObject | "forbidden" | undefined;
 
 /**
- * Secrets and ConfigMaps of a namespace that annotations name, each read by its name: there is no permission to list
+ * Secrets and ConfigMaps that annotations name, each read by its name: there is no permission to list
  * them, so that a stolen token does not reveal objects that are not served.
  */
 export class NamedObjects {
@@ -41,51 +47,48 @@ export class NamedObjects {
   constructor(options: NamedObjectsOptions) {
     this.#options = options;
     const { api, firstReadMsMax } = options;
-    this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax });
+    this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax, bytesOf });
   }
 
   /**
    * The objects, as they were at most three seconds ago, or before the API went away. Throws ApiAway for one never
    * read.
    */
-  async read(references: readonly ObjectReference[]): Promise<TenantObjects> {
+  async read(place: Place, references: readonly ObjectReference[]): Promise<TenantObjects> {
     const all = new Map(references.map((one) => [tenantObjectKey(one.kind, one.name), one]));
     const found = new Map<string, Found>();
     await Promise.all(
-      [...all].map(async ([key, reference]) =>
-        found.set(key, await this.#reads.read(key, (deadlineMs) => this.#get(reference, deadlineMs))),
-      ),
+      [...all].map(async ([key, reference]) => {
+        const get = (deadlineMs: number) => this.#get(place, reference, deadlineMs);
+        found.set(key, await this.#reads.read(keyOf(place, reference), get));
+      }),
     );
     return { find: (kind, name) => found.get(tenantObjectKey(kind, name)) };
   }
 
   /** It is read again before it is used. */
-  forget({ kind, name }: ObjectReference): void {
-    this.#reads.forget(tenantObjectKey(kind, name));
+  forget(place: Place, reference: ObjectReference): void {
+    this.#reads.forget(keyOf(place, reference));
   }
 
-  forgetAll(): void {
-    this.#reads.forgetAll();
-  }
-
-  async #get({ kind, name }: ObjectReference, deadlineMs: number): Promise<Found> {
-    const { api, namespace } = this.#options;
+  async #get({ namespace }: Place, { kind, name }: ObjectReference, deadlineMs: number): Promise<Found> {
+    const { api } = this.#options;
     const path = namespacedPath(pathOf(kind), namespace, name);
     const read = await new ObjectClient(api, "add").get(path, deadlineMs);
     if (read.kind === "present")
       return isServed(read.object) ? projectTenantObject(read.object, kind) : undefined;
     if (read.kind === "absent") return undefined;
     const { status } = read.answer;
-    if (status === FORBIDDEN) return this.#listOne({ kind, name }, deadlineMs);
+    if (status === FORBIDDEN) return this.#listOne(namespace, { kind, name }, deadlineMs);
     throw new ApiAway(`${kind} ${name} of namespace ${namespace} cannot be read: ${status}`);
   }
 
   /** A namespace that applied the Role of 0.1.0 lets its objects be listed and not be read by name. */
-  async #listOne({ kind, name }: ObjectReference, deadlineMs: number): Promise<Found> {
+  async #listOne(namespace: string, { kind, name }: ObjectReference, deadlineMs: number): Promise<Found> {
     let found: TenantObject | undefined;
     try {
       await this.#options.api.list({
-        path: namespacedPath(pathOf(kind), this.#options.namespace),
+        path: namespacedPath(pathOf(kind), namespace),
         query: { fieldSelector: `metadata.name=${name}`, labelSelector: `${SERVE_LABEL}=true` },
         each: (object) => {
           found = projectTenantObject(object, kind);
@@ -101,6 +104,18 @@ export class NamedObjects {
     }
     return found;
   }
+}
+
+/** Of a place, an object. */
+function keyOf({ namespace, uid }: Place, { kind, name }: ObjectReference): string {
+  return `${namespace} ${uid} ${tenantObjectKey(kind, name)}`;
+}
+
+function bytesOf(found: Found): number {
+  if (found === undefined || found === "forbidden") return 0;
+  let bytes = 0;
+  for (const value of found.data.values()) bytes += value.length;
+  return bytes;
 }
 
 function pathOf(kind: ObjectKind): string {

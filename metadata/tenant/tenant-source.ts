@@ -2,11 +2,10 @@
  * metadata/tenant/: the content that a VM's owner provides
  *
  *   tenant-source        the port; standalone-source: a node without Kubernetes; kube-tenant-source: with
- *   namespace-watch(es)  a namespace is watched while its VMs send requests
  *   content              annotations and the objects they name; named-objects, cached-reads: which are read by name;
  *                        node-content: which the daemon of a node without Kubernetes keeps
  *   vm-templates, data-objects   the documents of a VM whose annotation names a template
- *   vm-directory, vm-links, instance-of, hostname, node-zones   the VM
+ *   vm-directory         the VM: this node's are watched; vm-links, instance-of, hostname, node-zones
  *   services-*           the Service that answers instead of Holdfast
  *   passwords, guest-passwords
  */
@@ -18,7 +17,7 @@ import type { NetworkDocument } from "../documents/machine-template.ts";
 
 /**
  * The source of everything about a VM that the daemon does not know: Kubernetes, or none. Called at each request and
- * answered from watches; rejects only with ApiAway while that is not known yet (the guest gets 503 and retries).
+ * answered from memory where that is young enough; rejects only with ApiAway while that is not known yet (the guest gets 503 and retries).
  */
 export interface TenantSource {
   viewOf(identity: IdentityView): Promise<TenantView>;

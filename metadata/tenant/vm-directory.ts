@@ -1,20 +1,16 @@
 import type { IdentityVm } from "../../identity/wire.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
+import { labelSelector } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
-import type { Reflected } from "../../kube/reflected-items.ts";
-import type { Reflector } from "../../kube/reflector.ts";
+import { Reflector, type ReflectorTimings } from "../../kube/reflector.ts";
 import { projectVm, VMIS_PATH, VMS_PATH, type VmView } from "../../kube/views/tenant-objects.ts";
 import { projectVmi, type VmiView } from "../../kube/views/vmi-view.ts";
-import { BoundedMap } from "../../platform/bounded-map.ts";
-import type { Clock } from "../../platform/time.ts";
-import type { NamespaceWatch } from "./namespace-watch.ts";
+import type { Log } from "../../platform/log.ts";
+import { CachedReads } from "./cached-reads.ts";
 
-/** For a read of what the watch does not have, ms. */
-const READ_MS_MAX = 3_000;
-/** An object that was missing is not read again so soon, ms. */
-const ABSENT_MS = 5_000;
-const ABSENT_REMEMBERED_MAX = 1_000;
+/** KubeVirt's label of a running VMI. During a migration it names the source, until the target runs it. */
+const NODE_LABEL = "kubevirt.io/nodeName";
 
 /** What is known of a VM. */
 export interface VmObjects {
@@ -22,66 +18,93 @@ export interface VmObjects {
   readonly vm: VmView | null;
 }
 
+export interface VmDirectoryOptions {
+  readonly api: KubeApi;
+  readonly log: Pick<Log, "info" | "warn">;
+  /** This node's name in Kubernetes. */
+  readonly node: string;
+  readonly timings?: Partial<ReflectorTimings>;
+  /** Default 5 s. */
+  readonly firstReadMsMax?: number | undefined;
+}
+
 /**
- * Finds the objects of a VM by name and UID. A watch is always a little behind: the object of that name may be an
- * earlier VM's; then the API is read, so that no guest gets another VM's content.
+ * Finds the objects of a VM by name and UID. The VMIs that KubeVirt says run here are watched, with one watch for all
+ * namespaces. What that watch does not have is read by name: a VMI that comes in by migration, whose label names the
+ * other node still, or one that is newer than what the watch has told. VirtualMachines are read by name when a guest
+ * asks. Whatever is read counts for one UID alone, so that no guest gets another VM's content.
  */
 export class VmDirectory {
   readonly #objects: ObjectClient;
-  readonly #clock: Clock;
-  /** Until when each counts as absent. */
-  readonly #absentMs = new BoundedMap<string, number>(ABSENT_REMEMBERED_MAX);
+  readonly #vmis: Reflector<VmiView>;
+  readonly #readVmis: CachedReads<VmiView | null>;
+  readonly #readVms: CachedReads<VmView | null>;
 
-  constructor(api: KubeApi) {
+  constructor({ api, log, node, timings, firstReadMsMax }: VmDirectoryOptions) {
     this.#objects = new ObjectClient(api, "add");
-    this.#clock = api.clock;
+    this.#vmis = new Reflector<VmiView>({
+      api,
+      log,
+      path: VMIS_PATH,
+      query: { labelSelector: labelSelector(NODE_LABEL, node) },
+      forbiddenIsEmpty: true,
+      project: projectVmi,
+      onUpsert: () => {},
+      onDelete: () => {},
+      ...(timings ? { timings } : {}),
+    });
+    this.#readVmis = new CachedReads({ clock: api.clock, firstReadMsMax });
+    this.#readVms = new CachedReads({ clock: api.clock, firstReadMsMax });
+  }
+
+  /** Begins to watch; does not wait for the API. */
+  start(): void {
+    this.#vmis.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#vmis.stop();
   }
 
   /** Throws ApiAway when the API has to be asked and does not answer. */
-  async find(watch: NamespaceWatch, { namespace, name, uid, vmiUid }: IdentityVm): Promise<VmObjects> {
+  async find({ namespace, name, uid, vmiUid }: IdentityVm): Promise<VmObjects> {
     // A name alone may be a later VM's.
     if (vmiUid === null && uid === "") return { vmi: null, vm: null };
-    const vmi = await this.#object<VmiView>({
-      watch: watch.vmis,
-      path: namespacedPath(VMIS_PATH, namespace, name),
-      key: `${namespace}/${name}`,
-      wanted: vmiUid ?? `of ${uid}`,
-      isIt: (one) => (vmiUid === null ? one.vmUid === uid : one.uid === vmiUid),
-      project: projectVmi,
-    });
-    const vmUid = uid || vmi?.vmUid;
-    if (!vmUid) return { vmi, vm: null };
-    const vm = await this.#object<VmView>({
-      watch: watch.vms,
-      path: namespacedPath(VMS_PATH, namespace, name),
-      key: `${namespace}/${name}`,
-      wanted: vmUid,
-      isIt: (one) => one.uid === vmUid,
-      project: projectVm,
-    });
-    return { vmi, vm };
+    const [vmi, vm] = await Promise.all([
+      this.#vmi({ namespace, name, uid, vmiUid }),
+      uid === "" ? null : this.#vm(namespace, name, uid),
+    ]);
+    const owner = uid === "" ? (vmi?.vmUid ?? "") : "";
+    return { vmi, vm: owner === "" ? vm : await this.#vm(namespace, name, owner) };
   }
 
-  async #object<T extends Reflected>(request: {
-    readonly watch: Reflector<T>;
-    readonly path: string;
-    readonly key: string;
-    /** The UID, or what else tells it from others of its name. */
-    readonly wanted: string;
-    readonly isIt: (one: T) => boolean;
-    readonly project: (object: unknown) => T;
-  }): Promise<T | null> {
-    const { watch, path, key, wanted, isIt, project } = request;
-    const known = watch.items.get(key);
-    if (known !== undefined && isIt(known)) return known;
-    if (watch.missing || watch.forbidden) return null;
-    const nowMs = this.#clock.monotonicMs();
-    const place = `${path} ${wanted}`;
-    if (nowMs < (this.#absentMs.get(place) ?? 0)) return null;
-    const read = await this.#objects.get(path, nowMs + READ_MS_MAX);
-    const fresh = read.kind === "present" ? project(read.object) : null;
-    if (fresh !== null && isIt(fresh)) return fresh;
-    this.#absentMs.set(place, nowMs + ABSENT_MS);
-    return null;
+  async #vmi(of: Pick<IdentityVm, "namespace" | "name" | "uid" | "vmiUid">): Promise<VmiView | null> {
+    const { namespace, name, uid, vmiUid } = of;
+    const isIt = (one: VmiView) => (vmiUid === null ? one.vmUid === uid : one.uid === vmiUid);
+    const watched = this.#vmis.items.get(`${namespace}/${name}`);
+    if (watched !== undefined && isIt(watched)) return watched;
+    const path = namespacedPath(VMIS_PATH, namespace, name);
+    return this.#readVmis.read(`${path} ${vmiUid ?? `of ${uid}`}`, (deadlineMs) =>
+      this.#get(path, deadlineMs, projectVmi, isIt),
+    );
+  }
+
+  #vm(namespace: string, name: string, uid: string): Promise<VmView | null> {
+    const path = namespacedPath(VMS_PATH, namespace, name);
+    return this.#readVms.read(`${path} ${uid}`, (deadlineMs) =>
+      this.#get(path, deadlineMs, projectVm, (one) => one.uid === uid),
+    );
+  }
+
+  /** null: there is none, it is another one of the name, or it may not be read. */
+  async #get<T>(
+    path: string,
+    deadlineMs: number,
+    project: (object: unknown) => T,
+    isIt: (one: T) => boolean,
+  ): Promise<T | null> {
+    const read = await this.#objects.get(path, deadlineMs);
+    const found = read.kind === "present" ? project(read.object) : null;
+    return found !== null && isIt(found) ? found : null;
   }
 }

@@ -17,6 +17,9 @@ import { World } from "../harness/world/world.ts";
 
 const TENANT = join(import.meta.dirname, "../../deploy/metadata/tenant.yaml");
 const KUBEVIRT = "kubevirt.io/v1";
+/** Where the sources are, and the VMs unless a test says otherwise. */
+const NODE = "node-a";
+export const NODE_LABEL = "kubevirt.io/nodeName";
 const PREFIX = "metadata.holdfast.dev/";
 
 /** A VM that runs, as the daemon tells who it is. */
@@ -70,8 +73,9 @@ export class Tenants {
     );
     const source = new KubeTenantSource({
       api,
+      node: NODE,
       log: { info: () => {}, warn: () => {} },
-      events: new EventWriter({ api, component: "holdfast-metadata", host: "node-a" }),
+      events: new EventWriter({ api, component: "holdfast-metadata", host: NODE }),
       serviceBackends: null,
       ...options,
     });
@@ -128,6 +132,7 @@ export class Tenants {
       metadata: {
         name,
         namespace,
+        labels: { [NODE_LABEL]: NODE },
         ownerReferences: [{ apiVersion: KUBEVIRT, kind: "VirtualMachine", name, uid, controller: true }],
         ...more,
       },

@@ -3,7 +3,7 @@ import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { DATA_CLAIMS_PATH, DATA_TEMPLATES_PATH, MACHINE_DATAS_PATH } from "../../kube/metal3.ts";
 import { ADDRESS_POOLS_PATH, namespacedPath } from "../../kube/objects.ts";
-import { DataObjects } from "../../metadata/tenant/data-objects.ts";
+import { type DataObjects, DataReader } from "../../metadata/tenant/data-objects.ts";
 import type { VmObjects } from "../../metadata/tenant/vm-directory.ts";
 import { type TemplateRequest, VmTemplates } from "../../metadata/tenant/vm-templates.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
@@ -33,6 +33,7 @@ const FOUND: VmObjects = {
 
 let clock: ManualClock;
 let api: KubeInMemory;
+let reader: DataReader;
 let objects: DataObjects;
 let templates: VmTemplates;
 let reads: string[];
@@ -43,7 +44,8 @@ beforeEach(() => {
   api.define(DEFINITIONS);
   reads = [];
   api.before = ({ path }) => void reads.push(path.replace(/^.*\/(?=[^/]+\/[^/]+$)/, ""));
-  objects = new DataObjects({ api, namespace: "shop" });
+  reader = new DataReader(api);
+  objects = reader.of({ namespace: "shop", uid: "n-1" });
   templates = new VmTemplates();
 });
 afterEach(() => {
@@ -142,7 +144,7 @@ describe("what a VM's template says", () => {
     clock.nowMs += BELIEVED_MS;
     expect(await documents()).toBe(first);
     await expect(documents({ template: "unread" })).rejects.toThrow(ApiAway);
-    objects.forgetAll();
+    objects = reader.of({ namespace: "shop", uid: "n-2" });
     await expect(documents()).rejects.toThrow(ApiAway);
   });
 

@@ -34,6 +34,7 @@ const BOTH = [
 /** With the beginning of what leads to whoever answers. */
 const ONLY_NODE = new Map([
   ["GET /v1/version", "this is about the state of one node: run it there"],
+  ["GET /v1/content", "in a cluster kubectl does this"],
   ["POST /v1/apply", "in a cluster kubectl does this"],
   ["POST /v1/delete", "in a cluster kubectl does this"],
   ["DELETE /v1/claims/:namespace/:name", "in a cluster kubectl does this"],

@@ -8,7 +8,7 @@ import { interfaceOf, type Vm } from "../harness/kubevirt.ts";
 import { until } from "../harness/wait.ts";
 import { NAMESPACE, type Network } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
-import { askIdentity } from "../identity/ask.ts";
+import { askIdentity, askSocket, identitySocket } from "../identity/ask.ts";
 
 const KUBEVIRT = "kubevirt.io/v1";
 const FIRMWARE = "5d307ca9-b3ef-428c-8861-06e72d69f223";
@@ -399,4 +399,10 @@ test("the VM of a container whose pod object is gone is known by its claim", asy
     vm: { name: "lost", uid: vm.uid, vmiUid: null },
   });
   await world.del(pod, network, nic(network));
+});
+
+test("the identity socket of a cluster's node has no content: the metadata server reads it from the API", async () => {
+  const socket = identitySocket(world.node("node-a").daemon);
+  const answer = await askSocket(socket, "GET", "/v1/content?container=any");
+  expect({ status: answer.status, code: answer.json().code }).toEqual({ status: 404, code: "NOT_FOUND" });
 });

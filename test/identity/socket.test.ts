@@ -119,6 +119,7 @@ processTest("nothing can be changed or listed on the identity socket", async ({ 
     ["POST", "/cni"],
     ["POST", "/v1/release"],
     ["POST", "/v1/identity?container=c1"],
+    ["POST", "/v1/content?container=c1"],
     ["DELETE", "/v1/claims/default/vm1"],
     ["POST", "/v1/apply"],
     ["POST", "/v1/rebuild"],

@@ -3,6 +3,12 @@ import { type Command, Option } from "commander";
 import { CONFIG, PROCESSES, type Process, type ProcessName } from "../../platform/settings/processes.ts";
 import { defaultOf, flagOf, type Setting } from "../../platform/settings/setting.ts";
 import { loadBundle } from "../load-bundle.ts";
+import { formatOf } from "../output.ts";
+import { addProbeOptions, type ProbeBundle, printProbe } from "../probe.ts";
+
+interface ProcessBundle {
+  run(flags: Readonly<Record<string, unknown>>): Promise<number>;
+}
 
 /** Options of every command that are settings, too. */
 type Everywhere = Readonly<{ socket?: string; kubeconfig?: string }>;
@@ -29,17 +35,19 @@ export function addProcess(name: ProcessName): (program: Command) => void {
       command.option(`--${CONFIG} <file>`, `settings in YAML (default: ${configFile} where that exists)`);
     for (const [key, setting] of Object.entries(settings))
       if (key !== "socket") command.addOption(optionOf(key, setting));
+    if (name === "metadata-net") addProbeOptions(command);
     command
       .addHelpText("after", `\n${helpOnSources(configFile)}`)
-      .action(async (flags: Record<string, unknown>) => {
+      .action(async ({ probe, output, ...flags }: Record<string, unknown>) => {
         const { socket, kubeconfig } = command.optsWithGlobals<Everywhere>();
         const everywhere = Object.entries({ socket, kubeconfig }).filter(
           ([key, value]) => value !== undefined && key in settings,
         );
-        const { run } = loadBundle(join(import.meta.dirname, `../lib/${name}.cjs`)) as {
-          run(flags: Readonly<Record<string, unknown>>): Promise<number>;
-        };
-        process.exitCode = await run({ ...flags, ...Object.fromEntries(everywhere) });
+        const bundle = loadBundle(join(import.meta.dirname, `../lib/${name}.cjs`)) as ProcessBundle &
+          ProbeBundle;
+        const given = { ...flags, ...Object.fromEntries(everywhere) };
+        process.exitCode =
+          probe === true ? await printProbe(bundle, given, formatOf(command)) : await bundle.run(given);
       });
   };
 }

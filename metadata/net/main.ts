@@ -1,6 +1,9 @@
+import { makeLog } from "../../platform/log.ts";
 import { runProcess } from "../../platform/run-process.ts";
 import type { Given } from "../../platform/settings/load.ts";
+import { systemClock } from "../../platform/time.ts";
 import { MetadataNet } from "./metadata-net.ts";
+import { type NodeAbilities, probeNode } from "./probe.ts";
 import { loadNetSettings } from "./settings.ts";
 
 /** `holdfast metadata-net`: runs until SIGTERM or SIGINT, then takes away what it made. Resolves with the exit code. */
@@ -17,4 +20,12 @@ export function run(flags: Given): Promise<number> {
     },
     flags,
   );
+}
+
+/** `holdfast metadata-net --probe`. Throws Error when that cannot be found out, and SettingsError. */
+export async function probe(flags: Given): Promise<NodeAbilities> {
+  const settings = loadNetSettings(flags, process.env);
+  if (process.getuid?.() !== 0)
+    throw new Error("it tries network namespaces and rules, for which it must be root");
+  return probeNode(settings, makeLog("silent", systemClock), systemClock);
 }

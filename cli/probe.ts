@@ -1,0 +1,49 @@
+import type { Command } from "commander";
+import { CommandError, EXIT } from "./failure.ts";
+import { type Format, printList, withOutput } from "./output.ts";
+import type { Column } from "./table.ts";
+
+/** As metadata/net/probe.ts has it: the bundle of metadata-net is loaded when it is needed. */
+interface Ability {
+  readonly name: string;
+  readonly serves: string;
+  readonly ok: boolean;
+  readonly notes: readonly string[];
+}
+
+export interface ProbeBundle {
+  probe(
+    flags: Readonly<Record<string, unknown>>,
+  ): Promise<{ readonly items: readonly Ability[]; readonly served: boolean }>;
+}
+
+const COLUMNS: readonly Column<Ability>[] = [
+  { header: "PART", cell: ({ name }) => name },
+  { header: "OK", cell: ({ ok }) => (ok ? "yes" : "no"), colour: ({ ok }) => (ok ? "green" : "yellow") },
+  { header: "FOR", cell: ({ serves }) => serves },
+  { header: "NOTE", cell: ({ notes }) => notes.join(" ") },
+];
+
+/** `--probe` and `-o` of a process whose bundle can tell what the node is able to do. */
+export function addProbeOptions(command: Command): void {
+  command.option("--probe", "print what this node can do for its guests and why not, and change nothing");
+  withOutput(command);
+}
+
+/** Resolves with the exit code: 0 when guests of Linux bridges can be served. */
+export async function printProbe(
+  { probe }: ProbeBundle,
+  flags: Readonly<Record<string, unknown>>,
+  format: Format,
+): Promise<number> {
+  const found = await probe(flags).catch((error: Error) => {
+    throw new CommandError(error.message);
+  });
+  await printList(format, {
+    items: found.items,
+    columns: COLUMNS,
+    empty: "nothing was probed",
+    document: found,
+  });
+  return found.served ? EXIT.ok : EXIT.refused;
+}

@@ -4,8 +4,8 @@
  *   main, settings, run-lock      the process; metadata-net: its parts, put together
  *   daemon-link, agent            asks the daemon which ports are wanted, and brings the node to them
  *   ports, guest                  all wanted ports: finds them, lets drivers admit them, reports what cannot be served
- *   port-search, port-lookup      looks for the host-side link of an attachment, several at once
- *   port-memory, port-address     which port and address an attachment has, kept in a file
+ *   port-search, port-finder, port-lookup   looks for the host-side link of an attachment, several at once
+ *   port-memory                   which port and address an attachment has, kept in a file
  *   drivers/, ovs/                how frames get from the ports of a switch to the listener and back
  *   listener/, haproxy/           the namespace in which haproxy listens, and haproxy
  *   former-listeners              what the release before this one has made

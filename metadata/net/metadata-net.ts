@@ -15,7 +15,6 @@ import { type Names, namesOf } from "./kernel/names.ts";
 import { hasIpv6, Listener } from "./listener/listener.ts";
 import { NetMetrics } from "./metrics.ts";
 import { OvsPorts } from "./ovs/ovs-ports.ts";
-import { PortLookup } from "./port-lookup.ts";
 import { PortMemory } from "./port-memory.ts";
 import { Ports } from "./ports.ts";
 import { lockRunDir } from "./run-lock.ts";
@@ -73,7 +72,6 @@ export class MetadataNet {
     ];
     this.#ports = new Ports({
       memory,
-      lookup: new PortLookup(),
       listener,
       frontend: this.#frontend(statsSocket),
       drivers: this.#drivers,

@@ -4,7 +4,12 @@ import { z } from "zod";
 import type { Clock } from "../../platform/time.ts";
 import type { PortRef } from "./drivers/driver.ts";
 import { isLinkName } from "./kernel/links.ts";
-import { isPortAddress, PORT_ADDRESS_FIRST, PORT_ADDRESS_LAST, type PortAddress } from "./port-address.ts";
+import {
+  isPortAddress,
+  PORT_ADDRESS_FIRST,
+  PORT_ADDRESS_LAST,
+  type PortAddress,
+} from "./kernel/port-address.ts";
 
 /** A port that was found and has an address. */
 export interface KnownPort {
@@ -36,13 +41,13 @@ const ref = z.object({
   ifindex: z.number().int(),
   door: z.string(),
 });
-const former = z.object({ link: linkName, ifindex: z.number().int(), mac: z.string().nullable() });
+const formerPort = z.object({ link: linkName, ifindex: z.number().int(), mac: z.string().nullable() });
 const file = z.object({
   secretMac: mac,
   nextBlock: block,
   doors: z.record(z.string(), z.object({ blocks: z.array(block).min(1), next: z.number().int() })),
   ports: z.record(z.string(), z.object({ address: z.custom<PortAddress>(isAddress), port: ref, mac })),
-  former: z.record(z.string(), former),
+  former: z.record(z.string(), formerPort),
 });
 /** As the release before this one wrote it. */
 const formerFile = z.record(

@@ -2,13 +2,14 @@ import { isDeepStrictEqual } from "node:util";
 import type { Log } from "../../platform/log.ts";
 import { type Clock, sleep } from "../../platform/time.ts";
 import type { FailedPort, WantedPorts } from "../ports/wire.ts";
-import type { AdmittedPort, DatapathDriver, HostSideLink } from "./drivers/driver.ts";
-import { type Guest, guestKey, guestOf, macText } from "./guest.ts";
+import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
+import { type Guest, guestKey, guestOf } from "./guest.ts";
 import type { Frontend } from "./haproxy/frontend.ts";
 import { mapEntries } from "./haproxy/port-map.ts";
 import { hostLink } from "./kernel/sysfs.ts";
 import type { Listener } from "./listener/listener.ts";
-import type { NotFound, PortLookup } from "./port-lookup.ts";
+import { PortFinder } from "./port-finder.ts";
+import type { NotFound } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import { type FoundPort, PortSearch } from "./port-search.ts";
 
@@ -17,7 +18,6 @@ const SEARCH_GRACE_MS = 1_000;
 
 export interface PortsParts {
   readonly memory: PortMemory;
-  readonly lookup: PortLookup;
   readonly listener: Listener;
   readonly frontend: Frontend;
   /** The first that claims a link has it. */
@@ -34,6 +34,7 @@ export interface PortsParts {
 export class Ports {
   readonly #parts: PortsParts;
   readonly #search: PortSearch;
+  readonly #finder: PortFinder;
   #guests = new Map<string, Guest>();
   /** Attachments that cannot be served wherever they are. */
   #unfit = new Map<string, NotFound & { readonly attachment: Attachment }>();
@@ -52,6 +53,7 @@ export class Ports {
 
   constructor(parts: PortsParts) {
     this.#parts = parts;
+    this.#finder = new PortFinder(parts.memory, parts.drivers);
     this.#search = new PortSearch(
       parts.clock,
       (key) => this.#find(key),
@@ -176,45 +178,10 @@ export class Ports {
     over.abort();
   }
 
-  async #find(key: string): Promise<FoundPort | NotFound> {
+  #find(key: string): Promise<FoundPort | NotFound> {
     const guest = this.#guests.get(key);
-    if (guest === undefined) return { kind: "pending", problem: "it is not wanted any more" };
-    const { memory, lookup } = this.#parts;
-    const former = memory.former(key);
-    const before = former === undefined ? null : lookup.again(former);
-    const found =
-      before === null
-        ? await lookup.find(guest.wanted, this.#others(key, guest))
-        : ({ kind: "found", link: before, mac: former?.mac ?? null } as const);
-    if (found.kind !== "found") return found;
-    const mac = guest.mac ?? macText(found.mac);
-    if (mac === null) {
-      const name = guest.wanted.interface;
-      return { kind: "pending", problem: `the MAC address of ${name} is not known; request one` };
-    }
-    return this.#claim(found.link, mac);
-  }
-
-  async #claim(link: HostSideLink, mac: string): Promise<FoundPort | NotFound> {
-    for (const driver of this.#parts.drivers) {
-      const port = await driver.claim(link);
-      if (port !== null) return { kind: "found", port, mac };
-    }
-    const what = `${link.name}, a link of the kind ${link.kind || "of a physical device"}`;
-    return { kind: "final", problem: `no driver of this node serves ${what}` };
-  }
-
-  #others(own: string, { wanted }: Guest) {
-    const { memory } = this.#parts;
-    const taken = new Set<number>();
-    for (const [key, { port }] of memory.entries()) if (key !== own) taken.add(port.ifindex);
-    const named = new Set<string>();
-    for (const [key, guest] of this.#guests) {
-      if (key === own || guest.wanted.netns !== wanted.netns) continue;
-      const name = guest.wanted.interface;
-      for (const one of [name, `${name}-nic`, `${name.replace(/^pod/, "")}-nic`]) named.add(one);
-    }
-    return { isTaken: (ifindex: number) => taken.has(ifindex), isNamed: (name: string) => named.has(name) };
+    if (guest !== undefined) return this.#finder.find(key, guest, this.#guests);
+    return Promise.resolve({ kind: "pending", problem: "it is not wanted any more" });
   }
 
   #foundPort(key: string, { port, mac }: FoundPort): void {
@@ -255,7 +222,7 @@ export class Ports {
   }
 
   async #serve(again: boolean): Promise<void> {
-    const { drivers, memory, listener, frontend } = this.#parts;
+    const { drivers, memory, frontend } = this.#parts;
     this.#isEmpty = false;
     const known = [...this.#guests].flatMap(([key, guest]) => {
       const record = memory.get(key);
@@ -291,7 +258,6 @@ export class Ports {
     }
     this.#refused = refused;
     await frontend.retire(entries);
-    void listener;
   }
 
   async #listen(entries: ReadonlyMap<string, string>, again: boolean): Promise<string | null> {

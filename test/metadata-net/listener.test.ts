@@ -1,14 +1,18 @@
-// @ts-nocheck
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { listenerNames } from "../../metadata/net/kernel/names.ts";
 import { IDENTITY_PREFIXES } from "../../metadata/proxy/client-headers.ts";
 import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { METADATA_NET_SETTINGS } from "../../platform/settings/metadata-net.ts";
 import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
-import { listenTo } from "./frames.ts";
-import { type BridgeGuest, batch, type EchoAnswer, NetNode, network } from "./node.ts";
+import { batch, type EchoAnswer, NetNode, type PortGuest } from "./node.ts";
 
-const { network: NETWORK, source: SOURCE, clientForwarded: FORWARDED } = LISTENER_HEADERS;
+const {
+  network: NETWORK,
+  subject: SUBJECT,
+  source: SOURCE,
+  claimed: CLAIMED,
+  clientForwarded: FORWARDED,
+} = LISTENER_HEADERS;
 
 /** Who the request came from, as the metadata server is told. */
 function who({ echo }: EchoAnswer): string {
@@ -18,46 +22,55 @@ function who({ echo }: EchoAnswer): string {
 describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
   let node: NetNode;
   let bridge: string;
-  let vm: BridgeGuest;
+  let vm: PortGuest;
   beforeAll(async () => {
     node = await NetNode.start();
     bridge = await node.bridge();
     vm = await node.guest(bridge, "10.30.0.5/24");
-    expect(await node.wanted(network("blue", bridge, [vm]))).toEqual({ blue: "up" });
+    expect(await node.wanted(vm.on("blue"))).toEqual({});
   });
   afterAll(async () => {
     expect(await node.stop(), node.log).toEqual([]);
   });
 
-  test("network and source arrive, through a link-local route and through the reserved address", async () => {
+  test("network, subject and the recorded address arrive, and what the guest calls itself beside them", async () => {
     const first = await vm.ask("/openstack?a=%20b");
     expect(first.status, node.log).toBe(200);
     expect(first.echo).toMatchObject({ method: "GET", url: "/openstack?a=%20b" });
-    expect(who(first)).toBe("blue 10.30.0.5");
+    expect(first.echo.headers).toMatchObject({
+      [NETWORK]: "blue",
+      [SUBJECT]: `container/container-${vm.namespace}/eth0`,
+      [SOURCE]: "10.30.0.5",
+      [CLAIMED]: "10.30.0.5",
+    });
     expect(first.echo.headers[FORWARDED]).toBeUndefined();
-    const routed = await node.guest(bridge, "10.30.0.6/24");
-    await node.wanted(network("blue", bridge, [vm, routed]));
-    await batch(
-      ["route delete 169.254.0.0/16 dev eth0", "route add 169.254.169.254/32 via 10.30.0.254"],
-      routed.namespace,
-    );
-    const second = await routed.ask("/", ["-X", "POST", "-d", "0123456789"]);
+    const liar = await node.guest(bridge, "10.30.0.9/24");
+    expect(
+      await node.wanted(vm.on("blue"), liar.on("blue", { addresses: ["fd00::7", "10.30.0.7"] })),
+    ).toEqual({});
+    const second = await liar.ask("/", ["-X", "POST", "-d", "0123456789"]);
     expect(second.echo).toMatchObject({ method: "POST", bodyBytes: 10 });
-    expect(who(second)).toBe("blue 10.30.0.6");
+    expect(second.echo.headers).toMatchObject({ [SOURCE]: "10.30.0.7", [CLAIMED]: "10.30.0.9" });
   });
 
-  test("VMs of every subnet of a network are answered", async () => {
-    const other = await node.bridge();
-    const far = await node.guest(other, "10.77.0.9/24");
-    const near = await node.guest(other, "10.78.0.9/24");
-    const both = network("wide", other, [near, far], {
-      address: "10.78.0.254/24",
-      subnets: ["10.78.0.0/24", "10.77.0.0/24"],
-    });
-    expect(await node.wanted(network("blue", bridge, [vm]), both)).toEqual({ blue: "up", wide: "up" });
-    expect(who(await near.ask("/"))).toBe("wide 10.78.0.9");
-    expect(who(await far.ask("/"))).toBe("wide 10.77.0.9");
-    await node.wanted(network("blue", bridge, [vm]));
+  test("a guest is answered by IPv6 as by IPv4", async () => {
+    await until(async () => {
+      const { stdout } = await vm.run("curl", [
+        "-gs",
+        "--max-time",
+        "3",
+        "http://[fe80::a9fe:a9fe%25eth0]/six",
+      ]);
+      return stdout.includes('"url":"/six"') && stdout.includes(`"${SOURCE}":"10.30.0.5"`);
+    }, "an answer");
+  });
+
+  test("a guest of an odd interface name is named so that the server can tell", async () => {
+    const odd = await node.guest(null, "10.30.0.8/24");
+    await batch(["link set eth0 down", "link set eth0 name a+b", "link set a+b up"], odd.namespace);
+    await batch(["route add 169.254.0.0/16 dev a+b"], odd.namespace);
+    expect(await node.wanted(vm.on("blue"), odd.on("blue", { interface: "a+b" }))).toEqual({});
+    expect((await odd.ask("/")).echo.headers[SUBJECT]).toBe(`container/container-${odd.namespace}/a%2Bb`);
   });
 
   test("a guest cannot claim an identity, however it spells the header", async () => {
@@ -88,7 +101,7 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
       expect(answer.echo.headers[FORWARDED]).toBe("1");
       const ours = answer.echo.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
       expect(ours.filter((name) => name.startsWith("x-holdfast-")).sort()).toEqual(
-        [FORWARDED, NETWORK, SOURCE].sort(),
+        [CLAIMED, FORWARDED, NETWORK, SOURCE, SUBJECT].sort(),
       );
     }
     const token = await vm.ask("/", ["-H", "X-aws-ec2-metadata-token: abc", "-H", "Metadata-Flavor: x"]);
@@ -136,26 +149,23 @@ describe.skipIf(whyNotReal() !== null)("what a listener lets through", () => {
     expect(node.echoes).toBe(before);
   });
 
-  test("a listener gets only TCP and ICMP over IPv4", async () => {
-    const { namespace } = listenerNames(node.names, "blue");
-    const heard = await listenTo("eth0", namespace);
-    const sent = await vm.python(
-      `
+  test("nothing but TCP and ICMP is answered, and nothing that has another source MAC than drivers give", async () => {
+    const sent = await vm.python(`
 import socket
-for protocol in [1, 2, 4, 17, 41, 47, 50, 89, 132, 255]:
-    try:
-        s = socket.socket(socket.AF_INET, socket.SOCK_RAW, protocol)
-        s.sendto(b"\\x08\\0\\xf7\\xff" + bytes(28), ("169.254.169.254", 0))
-        print(protocol)
-    except OSError as e: print(protocol, e)
-`,
-    );
-    expect(sent.stdout.trim().split("\n")).toHaveLength(10);
-    expect((await vm.ask("/")).status).toBe(200);
-    const protocols = (await heard.stop())
-      .filter((frame) => frame.slice(24, 28) === "0800")
-      .map((frame) => Number.parseInt(frame.slice(46, 48), 16));
-    expect([...new Set(protocols)].sort((one, other) => one - other)).toEqual([1, 6]);
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("169.254.169.254", 80)); s.settimeout(1)
+s.send(b"x")
+try: print(s.recv(10))
+except OSError as e: print(type(e).__name__)
+`);
+    expect(sent.stdout).toBe("TimeoutError\n");
+    expect((await vm.run("ping", ["-c1", "-W2", "169.254.169.254"])).code).toBe(0);
+    const { tag } = node.names;
+    // Past all rules, straight into the door.
+    const { address } = JSON.parse((await node.mustRun("cat", [`${node.runDir}/ports.json`])).stdout).ports[
+      `blue container-${vm.namespace} eth0`
+    ];
+    const thief = await node.run("python3", ["-c", DOOR_THIEF, `hfm${tag}main`, String(address)]);
+    expect(thief.stdout, thief.stderr).toBe("nothing\n");
   });
 
   test("a request that is ambiguous about its host is refused", async () => {
@@ -227,7 +237,7 @@ for protocol in [1, 2, 4, 17, 41, 47, 50, 89, 132, 255]:
 
   test("a thousand idle connections of one VM do not delay another VM", async () => {
     const other = await node.guest(bridge, "10.30.0.7/24");
-    await node.wanted(network("blue", bridge, [vm, other]));
+    await node.wanted(vm.on("blue"), other.on("blue"));
     const hoard = vm.python(`
 import socket, time
 held = []
@@ -257,63 +267,46 @@ time.sleep(2)
   });
 });
 
-describe.skipIf(whyNotReal() !== null)("several networks", () => {
-  test("are told apart where their addresses are the same", async () => {
+describe.skipIf(whyNotReal() !== null)("several guests", () => {
+  test("of one address are told apart by their ports, on one bridge, on two and on none", async () => {
     const node = await NetNode.start();
     try {
-      const bridges = [await node.bridge(), await node.bridge()];
-      const [blue, red] = [
-        await node.guest(bridges[0] as string, "10.30.0.5/24"),
-        await node.guest(bridges[1] as string, "10.30.0.5/24"),
+      const bridges = [await node.bridge(), await node.bridge()] as const;
+      const guests = [
+        await node.guest(bridges[0], "10.30.0.5/24"),
+        await node.guest(bridges[0], "10.30.0.5/24"),
+        await node.guest(bridges[1], "10.30.0.5/24"),
+        await node.guest(null, "10.30.0.5/24"),
       ];
-      const wanted = [
-        network("blue", bridges[0] as string, [blue]),
-        network("red", bridges[1] as string, [red]),
-      ];
-      expect(await node.wanted(...wanted)).toEqual({ blue: "up", red: "up" });
+      expect(await node.wanted(...guests.map((guest, at) => guest.on(`n${at}`)))).toEqual({});
       for (let count = 0; count < 5; count += 1) {
-        const answers = await Promise.all([blue.ask("/"), red.ask("/")]);
-        expect(answers.map(who)).toEqual(["blue 10.30.0.5", "red 10.30.0.5"]);
+        const answers = await Promise.all(guests.map((guest) => guest.ask("/")));
+        expect(answers.map(who)).toEqual(guests.map((_, at) => `n${at} 10.30.0.5`));
       }
     } finally {
       expect(await node.stop(), node.log).toEqual([]);
     }
   });
 
-  test("are told apart by the port on one bridge, even with one address", async () => {
-    const node = await NetNode.start();
-    try {
-      const bridge = await node.bridge();
-      const blue = await node.guest(bridge, "10.30.0.5/24");
-      const red = await node.guest(bridge, "10.30.0.5/24");
-      const wanted = [network("blue", bridge, [blue]), network("red", bridge, [red])];
-      expect(await node.wanted(...wanted)).toEqual({ blue: "up", red: "up" });
-      const answers = await Promise.all([blue.ask("/"), red.ask("/")]);
-      expect(answers.map(who)).toEqual(["blue 10.30.0.5", "red 10.30.0.5"]);
-    } finally {
-      expect(await node.stop(), node.log).toEqual([]);
-    }
-  });
-
-  test("have a request limit that refuses with a plain sentence, and ends with its period", async () => {
+  test("have a request limit by port, whatever they call themselves, which refuses with a plain sentence and ends with its period", async () => {
     const node = await NetNode.start(["--rate-limit", "60"]);
     try {
-      const bridge = await node.bridge();
-      const vm = await node.guest(bridge, "10.30.0.5/24");
-      const other = await node.guest(bridge, "10.30.0.6/24");
-      expect(await node.wanted(network("blue", bridge, [vm, other]))).toEqual({ blue: "up" });
+      const vm = await node.guest(null, "10.30.0.5/24");
+      const other = await node.guest(null, "10.30.0.5/24");
+      await batch(["address add 10.30.0.6/24 dev eth0"], vm.namespace);
+      expect(await node.wanted(vm.on("blue"), other.on("blue"))).toEqual({});
       const many = await vm.python(`
 import http.client, time
-c = http.client.HTTPConnection("169.254.169.254", 80, timeout=5)
+cs = [http.client.HTTPConnection("169.254.169.254", 80, timeout=5, source_address=(a, 0)) for a in ("10.30.0.5", "10.30.0.6")]
 got = []
-def one():
+def one(c):
     c.request("GET", "/"); r = c.getresponse(); b = r.read()
     got.append((r.status, r.getheader("Retry-After"), b.decode() if r.status == 429 else ""))
     return r.status
-for _ in range(70): one()
+for n in range(70): one(cs[n % 2])
 print([g[0] for g in got].count(200), got[-1])
 end = time.monotonic() + 20
-while one() != 200 and time.monotonic() < end: time.sleep(0.1)
+while one(cs[0]) != 200 and time.monotonic() < end: time.sleep(0.1)
 print(got[-1][0])
 `);
       expect(many.stdout).toBe("60 (429, '10', 'Too many requests. Please try again later.\\n')\n200\n");
@@ -322,4 +315,42 @@ print(got[-1][0])
       expect(await node.stop(), node.log).toEqual([]);
     }
   });
+
+  test("may boot twice within the limit that there is by default", async () => {
+    const node = await NetNode.start(["--rate-limit", String(METADATA_NET_SETTINGS.rateLimit.default)]);
+    try {
+      const vm = await node.guest(null, "10.30.0.5/24");
+      expect(await node.wanted(vm.on("blue"))).toEqual({});
+      const boots = await vm.run("curl", [
+        "-s",
+        "-w",
+        "%{http_code}\n",
+        "-o",
+        "/dev/null",
+        "http://169.254.169.254/[1-56]",
+      ]);
+      expect(new Set(boots.stdout.trim().split("\n"))).toEqual(new Set(["200"]));
+    } finally {
+      expect(await node.stop(), node.log).toEqual([]);
+    }
+  });
 });
+
+/** Sends a SYN into the door with a source MAC of its own, and says whether anything is answered. */
+const DOOR_THIEF = `
+import socket, struct, sys
+link, d = sys.argv[1], struct.pack("!I", int(sys.argv[2]))
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)); s.bind((link, 0)); s.settimeout(1)
+def sum16(b):
+    t = sum(struct.unpack("!%dH" % (len(b) // 2), b)); t = (t >> 16) + (t & 0xffff); return ~(t + (t >> 16)) & 0xffff
+src = bytes([10, 30, 0, 66])
+tcp = struct.pack("!HHIIBBHHH", 40000, 80, 1, 0, 0x50, 2, 1000, 0, 0)
+c = sum16(src + d + struct.pack("!BBH", 0, 6, 20) + tcp); tcp = tcp[:16] + struct.pack("!H", c) + tcp[18:]
+ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 1, 0, 64, 6, 0, src, d); ip = ip[:10] + struct.pack("!H", sum16(ip)) + ip[12:]
+s.send(bytes.fromhex("026d64000003" + "020000000099" + "0800") + ip + tcp)
+try:
+    while True:
+        f, a = s.recvfrom(2000)
+        if a[2] != 4 and f[30:34] == src: print("answered"); break
+except TimeoutError: print("nothing")
+`;

@@ -52,7 +52,8 @@ export class NetNode {
     this.folder = mkdtempSync(join(tmpdir(), "holdfast-net-"));
     // haproxy's workers, which are nobody's friends, must come to the server's socket.
     chmodSync(this.folder, 0o711);
-    this.#args = args;
+    // Loads of tests are no guest's boot.
+    this.#args = args.includes("--rate-limit") ? args : ["--rate-limit", "0", ...args];
   }
 
   /** `apart`: in a network namespace of its own, whose rules may be flushed. */

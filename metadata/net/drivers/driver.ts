@@ -1,4 +1,4 @@
-import type { PortAddress } from "../port-address.ts";
+import type { PortAddress } from "../kernel/port-address.ts";
 
 /** What every guest asks: the address of OpenStack, EC2 and OVN-Kubernetes, and the one of IPv6. */
 export const METADATA_IPV4 = "169.254.169.254";

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { formatPortAddress, type PortAddress } from "../port-address.ts";
+import { formatPortAddress, type PortAddress } from "../kernel/port-address.ts";
 import { ask } from "./command-socket.ts";
 
 /** Who is behind a port, as the metadata server is told. Validated: none of it has a blank or "|". */

@@ -1,5 +1,5 @@
 import { METADATA_IPV6 } from "../drivers/driver.ts";
-import { formatPortAddress, PORT_ADDRESSES, type PortAddress } from "../port-address.ts";
+import { formatPortAddress, PORT_ADDRESSES, type PortAddress } from "../kernel/port-address.ts";
 
 /** Stands for the metadata service towards guests. */
 export const SERVICE_MAC = "02:6d:64:00:00:01";
@@ -52,7 +52,10 @@ export const SYSCTLS: readonly (readonly [key: string, value: string])[] = [
   ["ipv6/conf/default/addr_gen_mode", "1"],
 ];
 
-/** For `nft -f -` in the namespace: what a driver handed over, and nothing else, is heard. */
+/**
+ * For `nft -f -` in the namespace: what a driver handed over, and nothing else, is heard. Without a driver's rules nothing
+ * is (docs/decisions/0024).
+ */
 export function heardText(secretMac: string): string {
   return `table inet holdfast_metadata {}
 delete table inet holdfast_metadata

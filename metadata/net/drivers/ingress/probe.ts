@@ -1,5 +1,5 @@
+import { PORT_ADDRESS_FIRST, type PortAddress } from "../../kernel/port-address.ts";
 import { run } from "../../kernel/run.ts";
-import { PORT_ADDRESS_FIRST, type PortAddress } from "../../port-address.ts";
 import type { Probe } from "../driver.ts";
 import { linesBetween } from "../nft/table-state.ts";
 import { FORM, RulesetBuilder } from "./ruleset.ts";

@@ -1,5 +1,10 @@
 import { parseAddress } from "../../../../ipam/space/address.ts";
-import { formatPortAddress, PORT_ADDRESSES, type PortAddress, portPrefix6 } from "../../port-address.ts";
+import {
+  formatPortAddress,
+  PORT_ADDRESSES,
+  type PortAddress,
+  portPrefix6,
+} from "../../kernel/port-address.ts";
 import { type AdmittedPort, METADATA_IPV4, METADATA_IPV6 } from "../driver.ts";
 import { CLAIMS, rawAddress } from "../nft/claims.ts";
 import {

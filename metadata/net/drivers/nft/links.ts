@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { isIP } from "node:net";
-import type { PortAddress } from "../../port-address.ts";
+import type { PortAddress } from "../../kernel/port-address.ts";
 import type { AdmittedPort, HostSideLink, PortRef } from "../driver.ts";
 
 /** nft takes no other name in a device clause; a container names only links in its own namespace. */

@@ -8,8 +8,8 @@
  */
 
 import type { Clock } from "../../../../platform/time.ts";
+import type { PortAddress } from "../../kernel/port-address.ts";
 import { run } from "../../kernel/run.ts";
-import type { PortAddress } from "../../port-address.ts";
 import type { AdmittedPort, PortRef, SyncResult } from "../driver.ts";
 import { Follower } from "./follower.ts";
 import { choosePorts, concernsLinks, type WatchedLinks } from "./links.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { PortAddress } from "../../port-address.ts";
+import type { PortAddress } from "../../kernel/port-address.ts";
 
 /** How the tables of a driver are made. */
 export interface TableForm {

@@ -1,4 +1,4 @@
-import type { PortAddress } from "../../port-address.ts";
+import type { PortAddress } from "../../kernel/port-address.ts";
 import { linkIndex } from "./links.ts";
 import type { ChainText, Elements, Ruleset, SetForm, TableForm } from "./ruleset.ts";
 

@@ -1,4 +1,4 @@
-import { formatPortAddress, type PortAddress, portPrefix6 } from "../../port-address.ts";
+import { formatPortAddress, type PortAddress, portPrefix6 } from "../../kernel/port-address.ts";
 import { METADATA_IPV4, METADATA_IPV6 } from "../driver.ts";
 
 /** The other address that guests ask for their metadata (EC2 by IPv6). Nobody serves it here, nor claims it. */

@@ -8,9 +8,9 @@
  */
 
 import type { Clock, Timer } from "../../../../platform/time.ts";
+import type { PortAddress } from "../../kernel/port-address.ts";
 import { hostLink } from "../../kernel/sysfs.ts";
 import type { OvsPort, OvsPorts } from "../../ovs/ovs-ports.ts";
-import type { PortAddress } from "../../port-address.ts";
 import type {
   AdmittedPort,
   DatapathDriver,

@@ -1,10 +1,10 @@
-import { formatAddress } from "../../ipam/space/address.ts";
+import { formatAddress } from "../../../ipam/space/address.ts";
 
 /**
  * The address D that stands for one port (an admitted attachment interface) on this node, and for no other one ever: a
  * number from 0xf0000000 (240.0.0.0/5: Linux takes class E as unicast, and no guest can sensibly have it). The listener
  * sees it as the destination of the guest's connection. Its upper 16 bits are a block, which belongs to one door of
- * the listener (see drivers/driver.ts); both are counted up and never used again.
+ * the listener (see ../drivers/driver.ts); both are counted up and never used again.
  */
 export type PortAddress = number & { readonly brand: "PortAddress" };
 

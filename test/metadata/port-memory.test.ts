@@ -1,0 +1,98 @@
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { PORT_ADDRESS_FIRST, type PortAddress } from "../../metadata/net/kernel/port-address.ts";
+import { PortMemory } from "../../metadata/net/port-memory.ts";
+import { newFolder } from "../harness/daemon.ts";
+
+const port = (link: string, door = "main") => ({ driver: "ingress", link, ifindex: 7, door }) as const;
+const MAC = "02:00:00:00:00:01";
+
+function memories(random = 0): { folder: string; open: () => PortMemory } {
+  const folder = newFolder();
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const clock = { random: () => random, randomBytes: (count: number) => Buffer.alloc(count, 0x0f) };
+  return { folder, open: () => new PortMemory(folder, clock) };
+}
+
+function block(address: PortAddress): number {
+  return Math.floor((address - PORT_ADDRESS_FIRST) / 0x10000);
+}
+
+test("addresses are counted up and never used again, also after a restart", () => {
+  const { open } = memories();
+  const memory = open();
+  const first = memory.add("a", port("veth1"), MAC).address;
+  memory.delete("a");
+  const second = memory.add("a", port("veth1"), MAC).address;
+  expect(second).toBe(first + 1);
+  memory.save();
+  const next = open();
+  expect(next.get("a")).toEqual({ address: second, port: port("veth1"), mac: MAC });
+  next.delete("a");
+  next.save();
+  expect(open().add("b", port("veth2"), MAC).address).toBe(first + 2);
+});
+
+test("each door has blocks of its own, and another one when a block is used up", () => {
+  const memory = memories().open();
+  const main = block(memory.add("a", port("veth1"), MAC).address);
+  const other = block(memory.add("b", port("veth2", "ovs:br1"), MAC).address);
+  expect(other).not.toBe(main);
+  for (let count = 0; count < 0x10000; count += 1) memory.add("c", port("veth3"), MAC);
+  const later = block((memory.get("c") as { address: PortAddress }).address);
+  expect([main, other]).not.toContain(later);
+  expect(memory.blocksOf("main")).toHaveLength(2);
+  expect(memory.blocksOf("ovs:br1")).toHaveLength(1);
+});
+
+test("blocks begin anew after the last, without those that a door has", () => {
+  const memory = memories(0.9999).open();
+  const blocks = ["a", "b", "c"].map((door) => memory.blocksOf(door)[0]);
+  expect(blocks).toEqual([0xf7ff, 0xf000, 0xf001]);
+});
+
+test("the file is root's alone, and has what was wanted last", () => {
+  const { folder, open } = memories();
+  const memory = open();
+  memory.add("a", port("veth1"), MAC);
+  memory.add("b", port("veth2"), MAC);
+  memory.keepOnly(new Set(["b"]));
+  memory.save();
+  expect(statSync(join(folder, "ports.json")).mode & 0o777).toBe(0o600);
+  const next = open();
+  expect(next.secretMac).toBe(memory.secretMac);
+  expect([...next.entries()].map(([key]) => key)).toEqual(["b"]);
+});
+
+test("a file that is cut short or is another's is as none", () => {
+  for (const text of ["", "{", "[]", '{"secretMac":"x"}', '{"ports":{"a":{"address":1}}}']) {
+    const { folder, open } = memories();
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "ports.json"), text);
+    const memory = open();
+    expect([...memory.entries()]).toEqual([]);
+    expect(memory.secretMac).toBe("0e:0f:0f:0f:0f:0f");
+  }
+});
+
+test("what the release before this one knew of ports is kept until they are found", () => {
+  const { folder, open } = memories();
+  const known = { port: "veth1", ifindex: 7, mac: MAC };
+  const before = { "blue abc net1": [known], "blue abd net1": [], "blue abe net1": [known, known] };
+  writeFileSync(join(folder, "ports.json"), JSON.stringify(before));
+  const memory = open();
+  expect(memory.former("blue abc net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC });
+  expect(memory.former("blue abd net1")).toBeUndefined();
+  memory.save();
+  const next = open();
+  expect(next.former("blue abe net1")).toEqual({ link: "veth1", ifindex: 7, mac: MAC });
+  next.add("blue abc net1", port("veth1"), MAC);
+  expect(next.former("blue abc net1")).toBeUndefined();
+  next.keepOnly(new Set());
+  next.save();
+  expect(JSON.parse(readFileSync(join(folder, "ports.json"), "utf8"))).toMatchObject({
+    ports: {},
+    former: {},
+  });
+});

@@ -3,6 +3,7 @@ import { readManifest, readReference } from "../claims/manifest.ts";
 import { servedObject } from "../identity/content.ts";
 import { isObject } from "../ipam/definition/definition-keys.ts";
 import type { NetworkMetadata } from "../ipam/definition/metadata-key.ts";
+import { ADDRESS_NOT_NEEDED } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { ANNOTATIONS, contentAnnotations, type ObjectKind } from "../kube/views/content-annotations.ts";
 import { readContent } from "../metadata/tenant/content.ts";
@@ -46,10 +47,10 @@ export async function applyObject(parts: ManifestParts, object: unknown): Promis
   }
 }
 
-/** Why requested metadata will not be available; null: it will. */
+/** What to know about the metadata of a network; null: nothing in particular. */
 function noteOn(metadata: NetworkMetadata | null): string | null {
-  if (metadata?.kind === "refused") return `its VMs get no metadata: ${metadata.reason}`;
-  if (metadata?.kind !== "on" || metadata.tokens !== "required") return null;
+  if (metadata?.reserved?.named) return ADDRESS_NOT_NEEDED;
+  if (metadata?.tokens !== "required") return null;
   return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
 }
 

@@ -62,7 +62,7 @@ function identityRoutes(
   earlier: readonly AttachmentSummary[],
 ): readonly Route[] {
   const { routes, metadata } = definition;
-  if (metadata?.kind !== "on" || attachment === null || !ports.enabled) return routes;
+  if (metadata === null || attachment === null || !ports.enabled) return routes;
   const { network, containerId, interface: name } = attachment;
   const viaReserved = store.attachment(network, containerId, name)?.viaReserved === true;
   const route = guestRouteToTell({

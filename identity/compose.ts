@@ -6,7 +6,13 @@ import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
 import type { AnsweredAddress, Attachment, PodIdentity } from "../store/records.ts";
 import { containersOf, type Holding, interfaceKey, merged, userKey } from "./holding.ts";
-import type { IdentityInterface, IdentityPod, IdentityView, IdentityVm } from "./wire.ts";
+import {
+  type IdentityInterface,
+  type IdentityPod,
+  type IdentityView,
+  type IdentityVm,
+  METADATA_ADDRESS,
+} from "./wire.ts";
 
 /** The fields of an attachment that an identity needs. */
 export type AttachmentSummary = Pick<Attachment, "network" | "containerId" | "interface" | "ips">;
@@ -132,7 +138,6 @@ function reportedMac(holdings: readonly Holding[], facts: NetworkFacts): string 
 }
 
 function metadataOf(definition: NetworkDefinition | undefined): IdentityInterface["metadata"] {
-  const metadata = definition?.metadata;
-  if (metadata?.kind !== "on") return null;
-  return { address: formatAddress(metadata.address.address), tokens: metadata.tokens };
+  const metadata = definition?.metadata ?? null;
+  return metadata && { address: METADATA_ADDRESS, tokens: metadata.tokens };
 }

@@ -45,6 +45,9 @@ export interface IdentityPod {
   readonly since: string;
 }
 
+/** Where guests ask, on every network. */
+export const METADATA_ADDRESS = "169.254.169.254";
+
 export interface IdentityInterface {
   readonly network: string;
   /** Name in the pod, `net1`; null while nothing runs. */
@@ -60,7 +63,10 @@ export interface IdentityInterface {
   readonly routes: readonly Route[];
   readonly dns: Dns;
   /** null: the network has no metadata, or no definition any more. */
-  readonly metadata: { readonly address: string; readonly tokens: "off" | "optional" | "required" } | null;
+  readonly metadata: {
+    readonly address: string;
+    readonly tokens: "off" | "optional" | "required";
+  } | null;
   /** The component that allocated the addresses. */
   readonly source: "holdfast" | "ovn-kubernetes";
 }

@@ -105,10 +105,12 @@ export interface NetworkView {
   readonly ranges: readonly RangeView[];
 }
 
-/** Metadata of a network: the reserved address with its mask, or why there is none although it was requested. */
-export type MetadataView =
-  | { readonly address: string; readonly tokens: string }
-  | { readonly refused: string };
+/** Metadata of a network. */
+export interface MetadataView {
+  readonly tokens: string;
+  /** Not allocated, because guests of an earlier release may have their route by it; null: there is no such address. */
+  readonly reserved: string | null;
+}
 
 /**
  * Counts of one range set, as decimal strings: an IPv6 subnet does not fit a JSON number. free + allocated + cooling +

@@ -65,8 +65,9 @@ function factsOf(network: NetworkWithClaims, allocations: readonly AllocationVie
 }
 
 function metadataText(metadata: MetadataView): string {
-  if ("refused" in metadata) return `refused: ${metadata.refused}`;
-  return `listener at ${metadata.address}, tokens ${metadata.tokens}`;
+  const { tokens, reserved } = metadata;
+  const kept = reserved === null ? "" : `; ${reserved} is kept for guests of an earlier release`;
+  return `on, tokens ${tokens}${kept}`;
 }
 
 function rangeText({ subnets, gateways, size, allocated, cooling, free, excluded }: RangeView): string {

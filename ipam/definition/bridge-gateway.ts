@@ -2,7 +2,7 @@ import { type Address, sameAddress } from "../space/address.ts";
 import { IntervalSet } from "../space/interval-set.ts";
 import { makeRangeSet, type RangeSet, type SubnetDefinition } from "../space/range-set.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
-import { fingerprintOf } from "./plugin-config.ts";
+import { redefined } from "./plugin-config.ts";
 import { impliedGateway } from "./subnet-ranges.ts";
 
 /** Does the bridge plugin put the gateway's address on its own bridge? */
@@ -62,22 +62,18 @@ function withGateway(subnet: SubnetDefinition): SubnetDefinition {
 }
 
 function redefine(definition: NetworkDefinition, rangeSets: readonly RangeSet[]): NetworkDefinition {
-  const { fingerprint, notes, ...means } = definition;
-  const changed = { ...means, rangeSets, metadata: metadataBeside(definition, rangeSets) };
-  return { ...changed, fingerprint: fingerprintOf(changed), notes };
+  return redefined(definition, { rangeSets, metadata: metadataBeside(definition, rangeSets) });
 }
 
-/** The metadata listener and the bridge must not have the same address. */
+/** A reserved address that is the bridge's own is not given back: earlier releases gave no metadata there. */
 function metadataBeside(
   { metadata }: NetworkDefinition,
   rangeSets: readonly RangeSet[],
 ): NetworkDefinition["metadata"] {
-  if (metadata?.kind !== "on") return metadata;
-  const reserved = metadata.address.address;
+  const reserved = metadata?.reserved?.address.address;
+  if (metadata === null || reserved === undefined) return metadata;
   const taken = rangeSets.some(({ subnets }) =>
     subnets.some(({ gateway }) => gateway !== null && sameAddress(gateway, reserved)),
   );
-  return taken
-    ? { kind: "refused", reason: "its metadata address is the bridge's own (isGateway)" }
-    : metadata;
+  return taken ? { ...metadata, reserved: null } : metadata;
 }

@@ -12,17 +12,26 @@ import {
   readWith,
 } from "./definition-keys.ts";
 
-/** Whether VMs of a network get metadata at 169.254.169.254, and how. */
-export type NetworkMetadata =
-  | {
-      readonly kind: "on";
-      /** Reserved for the listeners, the same on every node, and never allocated. IPv4, with the mask of its subnet. */
-      readonly address: InterfaceAddress;
-      /** Whether the EC2 tree requires a session token (IMDSv2). */
-      readonly tokens: MetadataTokens;
-    }
-  /** Metadata was requested and is not possible; the rest of the network is as without it. */
-  | { readonly kind: "refused"; readonly reason: string };
+/** VMs of a network get metadata at 169.254.169.254. */
+export interface NetworkMetadata {
+  /** Whether the EC2 tree requires a session token (IMDSv2). */
+  readonly tokens: MetadataTokens;
+  /** null: earlier releases gave the network no metadata, or the address is back in the ranges. */
+  readonly reserved: ReservedAddress | null;
+}
+
+/**
+ * The address by which guests of earlier releases have their route to 169.254.169.254: it follows from the definition
+ * alone, so that every node and release has the same. Out of the ranges while such a guest may run (returnReserved).
+ */
+export interface ReservedAddress {
+  /** IPv4, with the mask of its subnet. */
+  readonly address: InterfaceAddress;
+  /** Whether it is allocated automatically once it is back; else on request. */
+  readonly automatic: boolean;
+  /** The definition names it (`metadata.address`), which has no use any more. */
+  readonly named: boolean;
+}
 
 type MetadataTokens = "off" | "optional" | "required";
 
@@ -35,42 +44,61 @@ interface MetadataSettings {
 }
 
 /**
- * Reads the key `metadata` and takes the reserved address out of the ranges. The address follows from the definition
- * alone, so that every node chooses the same. Throws RefusalError CONFIG_INVALID. See docs/decisions/0018.
+ * Reads the key `metadata` and takes the reserved address out of the ranges. Throws RefusalError CONFIG_INVALID. See
+ * docs/decisions/0042.
  */
-export function reserveForMetadata(
+export function readMetadata(
   found: ConfigValue | null,
   rangeSets: readonly RangeSet[],
 ): { readonly metadata: NetworkMetadata | null; readonly rangeSets: readonly RangeSet[] } {
   const settings = found === null ? null : readSettings(found);
   if (settings === null || rangeSets.length === 0) return { metadata: null, rangeSets };
+  const { tokens } = settings;
   const set = rangeSets.find(({ family }) => family === 4);
   const subnet = set?.subnets.find(({ usable }) => usable.size > 0n);
-  if (set === undefined || subnet === undefined) return refused(rangeSets, "it has no IPv4 subnet");
+  if (set === undefined || subnet === undefined) return { metadata: { tokens, reserved: null }, rangeSets };
   const value =
     settings.address === null
       ? highestToSpare(set, subnet)
       : readReserved(settings.address.found, settings.address.address, subnet);
-  if (value === null || set.usable.size === 1n) {
-    return refused(rangeSets, `no address of ${formatCidr(subnet.cidr)} is left for its listener`);
-  }
+  // Earlier releases spared none there, and gave no metadata.
+  if (value === null || set.usable.size === 1n) return { metadata: { tokens, reserved: null }, rangeSets };
+  const reserved: ReservedAddress = {
+    address: { address: { family: 4, value }, prefixLength: subnet.cidr.prefixLength },
+    automatic: subnet.automatic.contains(value),
+    named: settings.address !== null,
+  };
   return {
-    metadata: {
-      kind: "on",
-      address: { address: { family: 4, value }, prefixLength: subnet.cidr.prefixLength },
-      tokens: settings.tokens,
-    },
+    metadata: { tokens, reserved },
     rangeSets: rangeSets.map((one) => (one === set ? without(set, value) : one)),
   };
 }
 
-/** For fingerprints: plain JSON data that differs exactly when the meaning does. */
-export function canonicalMetadata(metadata: NetworkMetadata | null): unknown {
-  return metadata?.kind === "on" ? [formatInterfaceAddress(metadata.address), metadata.tokens] : metadata;
+/** The range sets with the reserved address in them again. */
+export function rangeSetsWith(
+  rangeSets: readonly RangeSet[],
+  { address: { address }, automatic }: ReservedAddress,
+): readonly RangeSet[] {
+  const one = IntervalSet.of(address.value, address.value);
+  return rangeSets.map((set) => {
+    const own = set.subnets.find(
+      ({ cidr, extent }) => cidr.family === address.family && extent.contains(address.value),
+    );
+    if (own === undefined) return set;
+    const back = {
+      ...own,
+      usable: own.usable.union(one),
+      automatic: automatic ? own.automatic.union(one) : own.automatic,
+    };
+    return makeRangeSet(set.subnets.map((subnet) => (subnet === own ? back : subnet)));
+  });
 }
 
-function refused(rangeSets: readonly RangeSet[], reason: string) {
-  return { metadata: { kind: "refused" as const, reason }, rangeSets };
+/** For fingerprints: plain JSON data that differs exactly when the meaning does. */
+export function canonicalMetadata(metadata: NetworkMetadata | null): unknown {
+  if (metadata === null) return null;
+  const { reserved, tokens } = metadata;
+  return [reserved === null ? null : formatInterfaceAddress(reserved.address), tokens];
 }
 
 function readSettings(found: ConfigValue): MetadataSettings | null {

@@ -16,7 +16,7 @@ import {
   refuseUnknownKeys,
 } from "./definition-keys.ts";
 import { readHostLocalRanges } from "./host-local-keys.ts";
-import { canonicalMetadata, reserveForMetadata } from "./metadata-key.ts";
+import { canonicalMetadata, type NetworkMetadata, readMetadata } from "./metadata-key.ts";
 import type { NetworkDefinition } from "./network-definition.ts";
 import { readOwnSubnets } from "./own-keys.ts";
 import { type Dns, readDns, readRoutes } from "./routes-and-dns.ts";
@@ -40,7 +40,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
   const name = readNetworkName({ key: "name", value: conf.name });
   const ipam = readIpamBlock(conf);
   const pick = keyPicker(conf, ipam);
-  const { metadata, rangeSets } = reserveForMetadata(pick("metadata"), readRangeSets(conf, pick));
+  const { metadata, rangeSets } = readMetadata(pick("metadata"), readRangeSets(conf, pick));
   const means = {
     name,
     rangeSets,
@@ -57,7 +57,7 @@ export function parsePluginConfig(conf: unknown): NetworkDefinition {
     ...means,
     ...readDataDir(pick),
     fingerprint: fingerprintOf(means),
-    notes: notesOn(conf, rangeSets),
+    notes: notesOn(conf, rangeSets, metadata),
   };
 }
 
@@ -142,8 +142,18 @@ function readOr<T>(found: ConfigValue | null, otherwise: T, read: (found: Config
   return found === null ? otherwise : read(found);
 }
 
+/** The definition with some parts replaced. */
+export function redefined(
+  definition: NetworkDefinition,
+  parts: Partial<Pick<NetworkDefinition, "rangeSets" | "metadata">>,
+): NetworkDefinition {
+  const { fingerprint: _, notes, ...means } = definition;
+  const changed = { ...means, ...parts };
+  return { ...changed, fingerprint: fingerprintOf(changed), notes };
+}
+
 /** Equal for two definitions exactly if they mean the same. */
-export function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">): string {
+function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">): string {
   const { rangeSets, routes, dns, resolvConf = null, metadata, ...plain } = means;
   return hashOf([
     plain.name,
@@ -158,9 +168,17 @@ export function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "no
   ]);
 }
 
-function notesOn(conf: JsonObject, rangeSets: readonly RangeSet[]): readonly string[] {
+export const ADDRESS_NOT_NEEDED =
+  "metadata.address is no longer needed: guests are known by the port that they are behind; remove it";
+
+function notesOn(
+  conf: JsonObject,
+  rangeSets: readonly RangeSet[],
+  metadata: NetworkMetadata | null,
+): readonly string[] {
   const notes: string[] = [];
   if (isGiven(conf.routes)) notes.push("routes at the plugin's top level is not read: write it inside ipam");
+  if (metadata?.reserved?.named) notes.push(ADDRESS_NOT_NEEDED);
   if (rangeSets.some((set) => set.automatic.size === 0n)) {
     notes.push("a subnet is reserved as a whole: its addresses are given only when asked for");
   }

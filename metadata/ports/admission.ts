@@ -51,8 +51,8 @@ async function withMetadata(
   deadlineMs: number,
 ): Promise<readonly Route[]> {
   const { network, ips } = attachment;
-  const { routes, metadata } = definition;
-  const reason = metadata?.kind === "refused" ? metadata.reason : whyNot(context, network);
+  const { routes } = definition;
+  const reason = whyNot(context, network);
   if (reason !== null) {
     const message = `network ${network} gives no metadata here: ${reason}`;
     context.warnings.warn(network, message);
@@ -73,7 +73,7 @@ async function withMetadata(
 
 /** Why an attachment gets no metadata although the configuration of its node asks for it; null: it gets it. */
 function whyNot({ notReady, store }: AdmissionContext, network: string): string | null {
-  if (notReady() !== null || store.definition(network)?.metadata?.kind === "on") return null;
+  if (notReady() !== null || (store.definition(network)?.metadata ?? null) !== null) return null;
   return "only the configuration on this node asks for it, and no NetworkAttachmentDefinition defines the network";
 }
 

@@ -145,7 +145,7 @@ export class PortService {
     const { network } = attachment;
     const key = portKey(attachment);
     // A repeat, or an edited definition: what was computed before may not have it.
-    if (this.#wanted.definitionOf(network)?.metadata?.kind !== definition.metadata?.kind)
+    if (!hasMetadata(this.#wanted.definitionOf(network)) && hasMetadata(definition))
       this.#computeNow(network);
     let state: PortState = null;
     let seen = false;
@@ -171,10 +171,7 @@ export class PortService {
 
   /** Whether an attachment has a way to the metadata service by IPv4, as far as is known now. */
   leadsToMetadata({ network, ips }: Pick<Attachment, "network" | "ips">): boolean {
-    return (
-      this.#definitionOf(network)?.metadata?.kind === "on" &&
-      ips.some(({ address }) => !address.includes(":"))
-    );
+    return hasMetadata(this.#definitionOf(network)) && ips.some(({ address }) => !address.includes(":"));
   }
 
   /** Only takes note: it is called inside a transaction. */
@@ -242,7 +239,7 @@ export class PortService {
   #refresh(network: string): void {
     const definition = this.#parts.store.definition(network);
     this.#unknown.delete(network);
-    const ports = definition?.metadata?.kind === "on" ? this.#portsOf(network, definition) : [];
+    const ports = hasMetadata(definition) ? this.#portsOf(network, definition) : [];
     this.#wanted.put(network, definition, ports);
   }
 
@@ -266,4 +263,8 @@ export class PortService {
     await this.#reserved.ask(network, address);
     if (this.#reserved.isHeld(network, address) !== before) this.#touch(network);
   }
+}
+
+function hasMetadata(definition: NetworkDefinition | undefined): definition is NetworkDefinition {
+  return (definition?.metadata ?? null) !== null;
 }

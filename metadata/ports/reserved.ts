@@ -5,9 +5,9 @@ import { SingleFlight } from "../../platform/single-flight.ts";
 import { RecentKeys } from "../../platform/warn-once.ts";
 import type { PortStore } from "../../store/node-store.ts";
 
-/** The address that earlier releases reserved for the metadata listener of a network; null: they could not. */
+/** The address by which guests of earlier releases have their route; null: they have none. */
 export function reservedAddress({ metadata }: Pick<NetworkDefinition, "metadata">): Address | null {
-  return metadata?.kind === "on" ? metadata.address.address : null;
+  return metadata?.reserved?.address.address ?? null;
 }
 
 /**

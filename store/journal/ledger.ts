@@ -1,6 +1,7 @@
 import type Database from "better-sqlite3";
 import { BridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { returnReserved } from "../../ipam/definition/reserved-address.ts";
 import { addressFromBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
@@ -87,6 +88,12 @@ export class Ledger {
       space.definition = before.definition;
       space.appliedBy = before.appliedBy;
     });
+  }
+
+  /** What new allocations come from: a definition without the address that it reserves, once no guest needs that. */
+  inForce(space: NetworkSpace, definition: NetworkDefinition): NetworkDefinition {
+    if ((definition.metadata?.reserved ?? null) === null) return definition;
+    return this.sql.anyViaReserved.get(space.id) === undefined ? returnReserved(definition) : definition;
   }
 
   /** The pools of a definition; discarded if they were built from rows of a transaction that fails. */

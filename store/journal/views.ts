@@ -1,7 +1,7 @@
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { addressBytes, formatAddress } from "../../ipam/space/address.ts";
-import { formatCidr, formatInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { formatCidr } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { AllocationFilter, PageRequest } from "../allocations.ts";
@@ -153,7 +153,8 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
   const spaces = [...ledger.networks.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   return spaces.flatMap((space) => {
     if (space.definition === null && space.boundCount === 0) return [];
-    const pools = space.presentPools(nowMs);
+    const definition = space.definition && ledger.inForce(space, space.definition);
+    const pools = definition === null ? [] : space.poolsOf(definition, nowMs);
     let inside = 0n;
     for (const pool of pools) {
       pool.expire(nowMs);
@@ -166,7 +167,7 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
         allowPersistentIPs: space.definition?.allowPersistentIPs ?? false,
         cooldownSeconds: space.definition?.cooldownSeconds ?? 0,
         attachments: attachments.get(space.id) ?? 0,
-        ...viewMetadata(space.definition),
+        ...viewMetadata(definition),
         outside: String(BigInt(space.boundCount) - inside),
         ranges: pools.map(viewRange),
       },
@@ -178,8 +179,8 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
 export function viewMetadata(definition: NetworkDefinition | null): Pick<NetworkView, "metadata"> {
   const metadata = definition?.metadata ?? null;
   if (metadata === null) return {};
-  if (metadata.kind === "refused") return { metadata: { refused: metadata.reason } };
-  return { metadata: { address: formatInterfaceAddress(metadata.address), tokens: metadata.tokens } };
+  const { tokens, reserved } = metadata;
+  return { metadata: { tokens, reserved: reserved && formatAddress(reserved.address.address) } };
 }
 
 /** How the addresses of one range set are used. */

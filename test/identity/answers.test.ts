@@ -171,13 +171,13 @@ describe("a network with metadata", () => {
             mac: "02:00:00:00:00:07",
             mtu: 1400,
             routes: first.json().routes,
-            metadata: { address: "10.10.0.254", tokens: "required" },
+            metadata: { address: "169.254.169.254", tokens: "required" },
           },
           {
             mac: null,
             mtu: null,
             routes: second.json().routes ?? [],
-            metadata: { address: "10.20.0.254", tokens: "optional" },
+            metadata: { address: "169.254.169.254", tokens: "optional" },
           },
         ]);
       }

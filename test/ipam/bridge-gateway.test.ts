@@ -57,9 +57,9 @@ describe("a definition on a bridge that is the gateway", () => {
     expect(withBridgeGateways(definition)).toBe(definition);
   });
 
-  test("has no metadata listener on the bridge's own address", () => {
+  test("reserves nothing for metadata where that is the bridge's own address", () => {
     const definition = define({ subnets: "10.0.0.0/24", metadata: { address: "10.0.0.1" } });
-    expect(definition.metadata?.kind).toBe("on");
-    expect(withBridgeGateways(definition).metadata).toMatchObject({ kind: "refused" });
+    expect(definition.metadata?.reserved).not.toBeNull();
+    expect(withBridgeGateways(definition).metadata).toEqual({ tokens: "optional", reserved: null });
   });
 });

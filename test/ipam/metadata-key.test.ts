@@ -1,15 +1,17 @@
 import { describe, expect, test } from "vitest";
+import { withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
+import { returnReserved } from "../../ipam/definition/reserved-address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { define, pluginConfig, refusalOf, runs } from "./definitions.ts";
 
-/** `10.0.0.254/24 optional`, `refused: …`, `off`. */
+/** `10.0.0.254/24 optional`, `none optional`, `off`. */
 function metadataOf({ metadata }: NetworkDefinition): string {
   if (metadata === null) return "off";
-  if (metadata.kind === "refused") return `refused: ${metadata.reason}`;
-  return `${formatInterfaceAddress(metadata.address)} ${metadata.tokens}`;
+  const { reserved, tokens } = metadata;
+  return `${reserved === null ? "none" : formatInterfaceAddress(reserved.address)} ${tokens}`;
 }
 
 const set24 = { subnet: "10.0.0.0/24" };
@@ -92,6 +94,56 @@ describe("the reserved address", () => {
   });
 });
 
+describe("the reserved address given back", () => {
+  test.each<[object, unknown, string]>([
+    [{ subnets: "10.0.0.0/29" }, true, "the highest"],
+    [{ subnets: "10.0.0.0/29" }, { address: "10.0.0.3" }, "one in the middle"],
+    [
+      { subnets: "10.0.0.0/29", reservedSubnets: "10.0.0.3/32" },
+      { address: "10.0.0.3" },
+      "one to be asked for",
+    ],
+    [{ subnets: "10.0.0.0/30", reservedSubnets: "10.0.0.1/32" }, true, "one to be asked for, by default"],
+    [{ subnets: "fd00::/64,10.1.0.0/16,10.2.0.0/16", gateway: "10.1.0.1" }, true, "of several subnets"],
+    [{ subnets: "fd00::/64" }, true, "none"],
+  ])("%o with %o leaves the ranges as they are without metadata: %s", (ipam, metadata) => {
+    const returned = returnReserved(define({ ...ipam, metadata }));
+    const plain = define(ipam);
+    expect(returned.rangeSets.map((set) => set.fingerprint)).toEqual(
+      plain.rangeSets.map((set) => set.fingerprint),
+    );
+    expect(returned.rangeSets.map((set) => [runs(set, set.usable), runs(set, set.automatic)])).toEqual(
+      plain.rangeSets.map((set) => [runs(set, set.usable), runs(set, set.automatic)]),
+    );
+    expect(metadataOf(returned)).toBe("none optional");
+    expect(returned.fingerprint).not.toBe(plain.fingerprint);
+  });
+
+  test("is computed once, and is another definition than the one that reserves it", () => {
+    const definition = define({ subnets: "10.0.0.0/24", metadata: true });
+    expect(returnReserved(definition)).toBe(returnReserved(definition));
+    expect(returnReserved(definition).fingerprint).not.toBe(definition.fingerprint);
+    expect(returnReserved(returnReserved(definition))).toBe(returnReserved(definition));
+  });
+
+  test("is not the bridge's own", () => {
+    const definition = withBridgeGateways(
+      define({ subnets: "10.0.0.0/24", metadata: { address: "10.0.0.1" } }),
+    );
+    expect(metadataOf(definition)).toBe("none optional");
+    const [set] = returnReserved(definition).rangeSets;
+    expect(set?.usable.contains(0x0a00_0001n)).toBe(false);
+  });
+});
+
+test("an address that is named is remarked on", () => {
+  const notes = (metadata: unknown) => define({ subnets: "10.0.0.0/24", metadata }).notes;
+  expect(notes({ address: "10.0.0.9" })).toEqual([
+    expect.stringContaining("metadata.address is no longer needed"),
+  ]);
+  expect(notes(true)).toEqual([]);
+});
+
 describe("metadata is off", () => {
   test.each<[object]>([[{}], [{ metadata: false }], [{ metadata: null }], [{ metadata: "" }]])(
     "%o",
@@ -107,20 +159,20 @@ describe("metadata is off", () => {
   });
 });
 
-describe("metadata is refused, and the network is served without it", () => {
+describe("no address is reserved where earlier releases could spare none", () => {
   test.each<[object, string]>([
-    [{ subnets: "fd00::/64" }, "it has no IPv4 subnet"],
-    [{ subnets: "10.0.0.7/32" }, "no address of 10.0.0.7/32 is left for its listener"],
-    [{ subnets: "10.0.0.0/30", gateway: "10.0.0.1" }, "no address of 10.0.0.0/30 is left for its listener"],
-  ])("%o: %s", (ipam, reason) => {
+    [{ subnets: "fd00::/64" }, "there is no IPv4 subnet"],
+    [{ subnets: "10.0.0.7/32" }, "it is the only address"],
+    [{ subnets: "10.0.0.0/30", gateway: "10.0.0.1" }, "it is the only one beside the gateway"],
+  ])("%o: %s", (ipam) => {
     const definition = define({ ...ipam, metadata: true });
-    expect(definition.metadata).toEqual({ kind: "refused", reason });
+    expect(definition.metadata).toEqual({ tokens: "optional", reserved: null });
     expect(definition.rangeSets).toEqual(define(ipam).rangeSets);
   });
 
   test("when the only address is named", () => {
-    expect(metadataOf(define({ subnets: "10.0.0.7/32", metadata: { address: "10.0.0.7" } }))).toMatch(
-      "refused",
+    expect(metadataOf(define({ subnets: "10.0.0.7/32", metadata: { address: "10.0.0.7" } }))).toBe(
+      "none optional",
     );
   });
 });

@@ -1,0 +1,87 @@
+import { describe, expect, test } from "vitest";
+import { decideGuestRoute, type GuestInterface, guestRouteToTell } from "../../metadata/ports/guest-route.ts";
+
+const DST = "169.254.169.254/32";
+const PLAIN: GuestInterface = {
+  ips: [{ address: "10.0.0.5/24" }],
+  routes: [],
+  conf: { type: "bridge" },
+  formerGateway: null,
+  isLater: false,
+};
+const WITH_GATEWAY = { ips: [{ address: "10.0.0.5/24", gateway: "10.0.0.1" }] };
+
+describe("the route to 169.254.169.254", () => {
+  test.for<[string, Partial<GuestInterface>, object | null]>([
+    ["nothing leads there: on link", {}, { dst: DST }],
+    [
+      "a narrower or other route does not",
+      { routes: [{ dst: "10.9.0.0/16", gw: "10.0.0.9" }] },
+      { dst: DST },
+    ],
+    ["a default route does", { routes: [{ dst: "0.0.0.0/0" }] }, null],
+    ["a default route by any gateway does", { routes: [{ dst: "0.0.0.0/0", gw: "10.0.0.7" }] }, null],
+    ["the plugin makes a default route (isDefaultGateway)", { conf: { isDefaultGateway: true } }, null],
+    ["169.254.0.0/16 does", { routes: [{ dst: "169.254.0.0/16" }] }, null],
+    ["a wider one does", { routes: [{ dst: "168.0.0.0/6", gw: "10.0.0.9" }] }, null],
+    ["its half of all addresses does", { routes: [{ dst: "128.0.0.0/1" }] }, null],
+    ["the other half does not", { routes: [{ dst: "0.0.0.0/1" }] }, { dst: DST }],
+    ["one in the main table does", { routes: [{ dst: "0.0.0.0/0", table: 254 }] }, null],
+    ["one in another table does not", { routes: [{ dst: "0.0.0.0/0", table: 100 }] }, { dst: DST }],
+    ["a default route of IPv6 does not", { routes: [{ dst: "::/0" }] }, { dst: DST }],
+    ["an address of 169.254.0.0/16 does", { ips: [{ address: "169.254.0.9/16" }] }, null],
+    [
+      "a second address of it does",
+      { ips: [{ address: "10.0.0.5/24" }, { address: "169.254.3.9/16" }] },
+      null,
+    ],
+    ["a small subnet of it elsewhere does not", { ips: [{ address: "169.254.0.9/24" }] }, { dst: DST }],
+    ["the network's own route stands", { routes: [{ dst: DST, gw: "10.0.0.7" }] }, null],
+    ["another interface leads there", { isLater: true }, null],
+    ["IPv6 only", { ips: [{ address: "fd00::5/64", gateway: "fd00::1" }] }, null],
+    [
+      "both families",
+      { ips: [{ address: "fd00::5/64", gateway: "fd00::1" }, { address: "10.0.0.5/24" }] },
+      { dst: DST },
+    ],
+  ])("%s", ([, more, expected]) => {
+    expect(decideGuestRoute({ ...PLAIN, ...more })).toEqual(expected);
+  });
+
+  // Plugins put the gateway of the address into a route without one.
+  test.for<[string, Partial<GuestInterface>, string]>([
+    ["on link where nobody may have the gateway's address", {}, "0.0.0.0"],
+    ["by the gateway that the bridge itself is", { conf: { type: "bridge", isGateway: true } }, "10.0.0.1"],
+    ["by the gateway that ptp puts on the node", { conf: { type: "ptp" } }, "10.0.0.1"],
+    ["on link under macvlan", { conf: { type: "macvlan" } }, "0.0.0.0"],
+  ])("on a network with a gateway is %s", ([, more, gw]) => {
+    expect(decideGuestRoute({ ...PLAIN, ...WITH_GATEWAY, ...more })).toEqual({ dst: DST, gw });
+  });
+
+  test.for<[string, Partial<GuestInterface>, object | null]>([
+    ["as before", {}, { dst: DST, gw: "10.0.0.254" }],
+    ["as before, with a default route", { routes: [{ dst: "0.0.0.0/0" }] }, { dst: DST, gw: "10.0.0.254" }],
+    ["none, as before, on a later interface", { isLater: true }, null],
+    ["none, as before, beside the network's own", { routes: [{ dst: DST, gw: "10.0.0.7" }] }, null],
+  ])("of a guest of an earlier release is %s", ([, more, expected]) => {
+    expect(decideGuestRoute({ ...PLAIN, ...WITH_GATEWAY, ...more, formerGateway: "10.0.0.254" })).toEqual(
+      expected,
+    );
+  });
+});
+
+describe("the route that the metadata service tells", () => {
+  const { conf: _, ...told } = PLAIN;
+
+  test.for<[string, Partial<GuestInterface>, object | null]>([
+    [
+      "on link is written as such, because readers put a gateway into a route without one",
+      {},
+      { dst: DST, gw: "0.0.0.0" },
+    ],
+    ["is not needed beside a default route", { routes: [{ dst: "0.0.0.0/0" }] }, null],
+    ["goes by the former gateway", { formerGateway: "10.0.0.254" }, { dst: DST, gw: "10.0.0.254" }],
+  ])("%s", ([, more, expected]) => {
+    expect(guestRouteToTell({ ...told, ...more })).toEqual(expected);
+  });
+});

@@ -4,7 +4,7 @@ import { gatewaysOf, isBridgeGateway, withBridgeGateways } from "../ipam/definit
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
-import { routesOf } from "../metadata/ports/admission.ts";
+import { answerOf } from "../metadata/ports/admission.ts";
 import { stampOfLive } from "../platform/boot-id.ts";
 import { identifyNamespace } from "../platform/namespaces.ts";
 import type { AttachOutcome, AttachWant } from "../store/allocations.ts";
@@ -54,8 +54,8 @@ export async function answer(
   outcome: Extract<AttachOutcome, { kind: "attached" }>,
   { dns, deadlineMs }: { readonly dns: NetworkDefinition["dns"]; readonly deadlineMs: number },
 ): Promise<object> {
-  const routes = await routesOf(context, config, outcome, deadlineMs);
-  const result = formatResult(config.cniVersion, { ips: outcome.attachment.ips, routes, dns });
+  const { ips: answered, routes } = await answerOf(context, config, outcome, deadlineMs);
+  const result = formatResult(config.cniVersion, { ips: answered, routes, dns });
   context.killPoint?.("before-answer");
   const { network, containerId, interface: name, ips, pod } = outcome.attachment;
   context.log.debug({ network, containerId, interface: name, ips, pod, repeat: outcome.repeat }, "ADD");

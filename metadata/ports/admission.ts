@@ -1,11 +1,10 @@
-import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
 import type { CniStore, PortStore } from "../../store/node-store.ts";
 import type { Attachment, PodIdentity } from "../../store/records.ts";
-import { decideGuestRoute } from "./guest-route.ts";
+import { type GuestAnswer, guestAnswer } from "./guest-route.ts";
 import type { PortService } from "./port-service.ts";
 import type { PortState } from "./reports.ts";
 
@@ -31,16 +30,17 @@ interface NodeConfig {
 type Attached = Extract<AttachOutcome, { kind: "attached" }>;
 
 /**
- * The routes of an ADD that has its addresses. On a network with metadata it is answered when the guest's own port is
+ * The addresses and routes in the answer to an ADD that has its addresses. On a network with metadata it is answered when the guest's own port is
  * served on this node, or will never be, or after `metadataWaitMs`, or when the ADD has to end.
  */
-export function routesOf(
+export function answerOf(
   context: AdmissionContext,
   config: NodeConfig,
   { attachment, definition }: Attached,
   deadlineMs: number,
-): readonly Route[] | Promise<readonly Route[]> {
-  if (definition.metadata === null || !context.ports.enabled) return definition.routes;
+): GuestAnswer | Promise<GuestAnswer> {
+  if (definition.metadata === null || !context.ports.enabled)
+    return { ips: attachment.ips, routes: definition.routes };
   return withMetadata(context, config, { attachment, definition }, deadlineMs);
 }
 
@@ -49,7 +49,7 @@ async function withMetadata(
   { conf }: NodeConfig,
   { attachment, definition }: Pick<Attached, "attachment" | "definition">,
   deadlineMs: number,
-): Promise<readonly Route[]> {
+): Promise<GuestAnswer> {
   const { network, ips } = attachment;
   const { routes } = definition;
   const reason = whyNot(context, network);
@@ -57,18 +57,17 @@ async function withMetadata(
     const message = `network ${network} gives no metadata here: ${reason}`;
     context.warnings.warn(network, message);
     context.cluster?.warnPod(attachment.pod, "MetadataRefused", message);
-    return routes;
+    return { ips, routes };
   }
   await context.store.keepPluginMtu(network, mtuOf(conf));
   await waitForPort(context, conf, { attachment, definition }, deadlineMs);
-  const route = decideGuestRoute({
+  return guestAnswer({
     ips,
     routes,
     conf,
     formerGateway: context.ports.formerGateway(attachment, definition),
     isLater: hasEarlier(context, attachment),
   });
-  return route === null ? routes : [...routes, route];
 }
 
 /** Why an attachment gets no metadata although the configuration of its node asks for it; null: it gets it. */

@@ -22,10 +22,13 @@ export interface GuestInterface {
   readonly isLater: boolean;
 }
 
+/** The part of an answer to an ADD that leads a guest to the metadata service. */
+export type GuestAnswer = Pick<GuestInterface, "ips" | "routes">;
+
 /**
- * The route to 169.254.169.254 that the answer to an ADD has beside the network's own; null: none. The listener's node
- * takes what a guest sends there at the guest's own port, whatever the next hop, so a guest needs only some route out
- * of this interface.
+ * The addresses and routes in the answer to an ADD on a network with metadata. The guest's node takes what it sends to
+ * 169.254.169.254 at the guest's own port, whatever the next hop, so a guest needs only some route out of this
+ * interface.
  *
  *   it had the route by the reserved address          the same one again: a repeated ADD is answered as before
  *   no IPv4 address                                   none: such a guest asks fe80::a9fe:a9fe
@@ -37,26 +40,42 @@ export interface GuestInterface {
  * Only this interface's own result counts. A default route by another interface of the pod (the cluster's network) leads
  * to a port where nobody answers; the route to the one address is narrower and wins over it.
  */
-export function decideGuestRoute(one: GuestInterface): Route | null {
-  const { ips, routes, conf, formerGateway, isLater } = one;
+export function guestAnswer(one: GuestInterface): GuestAnswer {
+  const { ips, routes, conf } = one;
+  const route = guestRoute(one);
+  if (route === null) return { ips, routes };
+  const gateway = ips.map((ip) => ip.gateway).find((text) => text !== undefined && !text.includes(":"));
+  if (route.gw !== undefined || gateway === undefined) return { ips, routes: [...routes, route] };
+  // Plugins put the gateway of the address into every route without one. Where the node itself has that address, it
+  // answers for it. Anywhere else nobody may: the first address of a range is often only presumed to be a gateway.
+  if (conf.isGateway === true || conf.type === "ptp")
+    return { ips, routes: [...routes, { ...route, gw: gateway }] };
+  return {
+    ips: ips.map((ip) => (ip.gateway?.includes(":") === false ? { address: ip.address } : ip)),
+    routes: [...routes.map((other) => withGateway(other, gateway)), route],
+  };
+}
+
+/** The route of a guest that is told its routes by the metadata service; null: none. */
+export function guestRouteToTell(one: Omit<GuestInterface, "conf">): Route | null {
+  const route = guestRoute({ ...one, conf: {} });
+  // Readers put the gateway of the address into a route without one, too.
+  return route === null || route.gw !== undefined ? route : { ...route, gw: ON_LINK };
+}
+
+function guestRoute({ ips, routes, conf, formerGateway, isLater }: GuestInterface): Route | null {
   if (!ips.some(({ address }) => parseInterfaceAddress(address).address.family === 4)) return null;
   if (isLater || routes.some(isToMetadata)) return null;
   if (formerGateway !== null) return { dst: METADATA_ROUTE_DST, gw: formerGateway };
   if (conf.isDefaultGateway === true || routes.some(coversMetadata) || ips.some(isOnMetadataLink))
     return null;
-  const gateway = ips.map((ip) => ip.gateway).find((text) => text !== undefined && !text.includes(":"));
-  if (gateway === undefined) return { dst: METADATA_ROUTE_DST };
-  // Plugins put the gateway of the interface's address into a route without one. Where the node itself has that
-  // address it answers for it; anywhere else nobody may, as where a range's first address is only presumed a gateway.
-  const isNodes = conf.isGateway === true || conf.type === "ptp";
-  return { dst: METADATA_ROUTE_DST, gw: isNodes ? gateway : ON_LINK };
+  return { dst: METADATA_ROUTE_DST };
 }
 
-/** The same for a guest that is told its routes by the metadata service. */
-export function guestRouteToTell(one: Omit<GuestInterface, "conf">): Route | null {
-  const route = decideGuestRoute({ ...one, conf: {} });
-  // There, too, a route without a gateway gets that of the address.
-  return route === null || route.gw !== undefined ? route : { ...route, gw: ON_LINK };
+function withGateway({ dst, gw, ...more }: Route, gateway: string): Route {
+  return dst.includes(":") || gw !== undefined
+    ? { dst, ...(gw === undefined ? {} : { gw }), ...more }
+    : { dst, gw: gateway, ...more };
 }
 
 function isToMetadata({ dst }: Route): boolean {

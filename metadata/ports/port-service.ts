@@ -15,7 +15,7 @@ import { Notifier } from "../../platform/notifier.ts";
 import { type Clock, interval, type Timer } from "../../platform/time.ts";
 import type { PortStore } from "../../store/node-store.ts";
 import type { Attachment } from "../../store/records.ts";
-import { portFindings } from "./findings.ts";
+import { addressFindings, portFindings } from "./findings.ts";
 import { formerGatewayOf } from "./guest-route.ts";
 import { portOf } from "./port-of.ts";
 import { PortReports, type PortState } from "./reports.ts";
@@ -96,7 +96,8 @@ export class PortService {
   }
 
   findings(): Finding[] {
-    return portFindings(this.reports, this.#wanted.ports);
+    const definitions = this.#wanted.networks.map((network) => this.#wanted.definitionOf(network));
+    return [...portFindings(this.reports, this.#wanted.ports), ...addressFindings(definitions)];
   }
 
   /** Networks of OVN-Kubernetes whose guests are served here, by the name in their configuration. */

@@ -174,6 +174,7 @@ async function allocate(
       pools: view.pools,
       holder: holderOf(parts, want, attacher),
       deadlineMs,
+      mayTake: (address) => parts.reserved.mayTake(network, address, deadlineMs),
       announce: async (addresses) => {
         intentId = await folder.write((ledger, transaction) => {
           // A later request removed the intent: whatever this ADD reserves from now on, nobody would release.

@@ -28,12 +28,13 @@ import { AllocationClient } from "./allocations/allocation-client.ts";
 import type { Continuity } from "./allocations/continuity.ts";
 import { Hint } from "./allocations/hint.ts";
 import { fromAllocationOwner } from "./allocations/owners.ts";
+import { ReservedReturns } from "./allocations/reserved-returns.ts";
 import { type ClusterDefinitions, listClaims, listFromApi, viewNetworks } from "./allocations/views.ts";
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import type { AttachParts } from "./attach-parts.ts";
 import { checkNode } from "./check-node.ts";
 import type { ClaimAccess } from "./claim-access.ts";
-import { Followed } from "./followed.ts";
+import { Followed, isNearlyFull } from "./followed.ts";
 import { ReadHoldings } from "./holdings.ts";
 import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./keyed-mutex.ts";
 import { KubernetesLeaseStore } from "./lease-store.ts";
@@ -83,6 +84,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   readonly #underWay = new Set<string>();
   readonly #unrestored = new Set<string>();
   readonly #reads: AllocationClient;
+  readonly #reserved: ReservedReturns;
 
   constructor(options: KubernetesStoreOptions) {
     const { api, context, log } = options;
@@ -96,8 +98,10 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     const client = new AllocationClient(api, "del");
     this.#outbox = new Outbox({ folder, client, hint: this.hint, log });
     this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
+    this.#reserved = new ReservedReturns({ api, folder });
     this.#parts = {
       folder,
+      reserved: this.#reserved,
       context,
       client: new AllocationClient(api, "add", options.continuity),
       continuity: options.continuity,
@@ -106,16 +110,15 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       follow: (network) => this.#followed.need(network),
       owed: () => this.#outbox.wake(),
     };
-    const leaseStore = new KubernetesLeaseStore({ ...this.#parts, definitions: options.definitions });
     this.hostLocal = new HostLocalTakeover({
-      leaseStore: leaseStore,
+      leaseStore: new KubernetesLeaseStore({ ...this.#parts, definitions: options.definitions }),
       clock: this.#clock,
       dirs: context.hostLocalDirs,
       log,
     });
     const shared = { api, hostLocal: this.hostLocal, mutex: this.#mutex, msMax: options.addDeadlineMs };
-    const reading = { holdings: new ReadHoldings(api), waits: true };
-    this.reservations = new KubernetesReservations({ ...this.#parts, ...shared, ...reading });
+    const holdings = new ReadHoldings(api);
+    this.reservations = new KubernetesReservations({ ...this.#parts, ...shared, holdings, waits: true });
   }
 
   /**
@@ -210,7 +213,8 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       this.#underWay.add(adding);
       const refusal = await takeOverFirst(this.hostLocal, this.#clock, want, deadlineMs);
       if (refusal !== null) return { kind: "refused", refusal };
-      return await attachInKubernetes(this.#parts, want, deadlineMs);
+      const attempt = (now: AttachWant) => attachInKubernetes(this.#parts, now, deadlineMs);
+      return await this.#reserved.attach(want, deadlineMs, attempt);
     } finally {
       this.#underWay.delete(adding);
       leave();
@@ -276,7 +280,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
   }
 
   async networks(): Promise<NetworkView[]> {
-    const { definitions } = this.#options;
+    const definitions = this.#reserved.definitionsOf(this.#options.definitions);
     return viewNetworks(definitions, this.hint, this.attachmentCounts(), this.#clock.monotonicMs());
   }
 
@@ -327,13 +331,10 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       const space = this.hint.space(network);
       // After a restart nothing has requested it yet.
       space.definition ??= this.definition(network) ?? null;
-      const scarce = space.presentPools(this.#clock.monotonicMs()).some((pool) => {
-        const { free, size } = pool.counts();
-        return free * 10n < size;
-      });
-      if (scarce) this.#followed.need(network);
+      if (space.presentPools(this.#clock.monotonicMs()).some(isNearlyFull)) this.#followed.need(network);
     }
     this.#followed.endQuiet();
     await followLeases(this.hostLocal);
+    await this.#reserved.look([...this.attachmentCounts().keys()], (network) => this.definition(network));
   }
 }

@@ -1,3 +1,4 @@
+import type { Pool } from "../../ipam/space/pool.ts";
 import type { Clock } from "../../platform/time.ts";
 
 /** After this long without use, a network is no longer watched, ms. */
@@ -33,4 +34,10 @@ export class Followed {
     for (const { end } of this.#following.values()) end();
     this.#following.clear();
   }
+}
+
+/** Whether so few addresses are left that several nodes are likely to try the same one. */
+export function isNearlyFull(pool: Pool): boolean {
+  const { free, size } = pool.counts();
+  return free * 10n < size;
 }

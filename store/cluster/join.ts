@@ -61,6 +61,10 @@ async function joinOne(
   const { address } = one;
   const holder = holderOf(parts, want, attacher);
   let isFirst = true;
+  const whyNotTaken = async (reading: AllocationReading | null) =>
+    reading !== null || (await parts.reserved.mayTake(network, address, deadlineMs))
+      ? null
+      : refuse("ADDRESS_EXCLUDED", { address, network });
   const outcome = await hold<Refusal>(client, {
     network,
     one,
@@ -71,7 +75,7 @@ async function joinOne(
       if (!isFirst) view.renew(address, reading);
       const inUse = isFirst ? null : await whyInUse(view, attacher);
       isFirst = false;
-      return inUse ?? whyNotOwn(reading, holder, want, address);
+      return inUse ?? whyNotOwn(reading, holder, want, address) ?? (await whyNotTaken(reading));
     },
     replaced: (object) => staleKeys(object, holder, want, attacher),
   });

@@ -1,6 +1,6 @@
 import { RefusalError } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { type AllocationAttachment, attachmentKey } from "../../kube/objects.ts";
+import { type AllocationAttachment, attachmentKey, BY_PORT } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
 import { journalEnd, owe } from "../journal/intents.ts";
 import { attachmentOf } from "../journal/rows.ts";
@@ -231,13 +231,14 @@ async function reassertOne(
 
 /** The holder of an attachment's addresses, as its ADD recorded it. */
 function holderOfAttachment(attachment: Attachment): AttachedHolder {
-  const { containerId, interface: interfaceName, node, pod, sinceMs } = attachment;
-  const ours = {
+  const { containerId, interface: interfaceName, node, pod, sinceMs, viaReserved } = attachment;
+  const ours: AllocationAttachment = {
     containerID: containerId,
     interface: interfaceName,
     node,
     ...(pod === null ? {} : { pod }),
     since: isoTime(sinceMs),
+    ...(viaReserved ? {} : { metadataBy: BY_PORT }),
   };
   return { owner: toAllocationOwner(attachment.owner), attachment: ours };
 }

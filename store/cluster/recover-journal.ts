@@ -9,6 +9,7 @@ import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
   attachmentKey,
+  BY_PORT,
   type IPAllocation,
 } from "../../kube/objects.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
@@ -244,6 +245,7 @@ function wantOf(
     pod: attachment.pod ?? null,
     claim: owner.kind === "IPAMClaim" ? { namespace: owner.namespace, name: owner.name } : null,
     requested: [],
+    viaReserved: attachment.metadataBy !== BY_PORT,
     ...(mac === undefined ? {} : { mac }),
     onePerFamily: false,
   };

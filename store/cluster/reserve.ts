@@ -25,6 +25,8 @@ export interface Reservation {
   readonly deadlineMs: number;
   /** There is one slot only: an address that turns out to be the holder's already is its result. */
   readonly mayBeOwn?: boolean;
+  /** Whether a free address may be taken now; absent: every one. */
+  mayTake?(address: Address): Promise<boolean>;
   /** Makes durable what is about to be tried or may already be reserved. */
   announce(addresses: readonly InterfaceAddress[]): Promise<void>;
   /** An allocation as it was just read or written. */
@@ -158,7 +160,11 @@ class Search {
 
   /** Returns whether the candidate now belongs to the holder. */
   async #take(one: InterfaceAddress): Promise<boolean> {
-    const { client, definition, holder, deadlineMs, mayBeOwn = false } = this.#reservation;
+    const { client, definition, holder, deadlineMs, mayBeOwn = false, mayTake } = this.#reservation;
+    if ((await mayTake?.(one.address)) === false) {
+      this.leave();
+      return false;
+    }
     const outcome = await hold<AllocationReading>(client, {
       network: definition.name,
       one,

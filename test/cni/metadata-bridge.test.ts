@@ -3,31 +3,52 @@ import { PortClient, withMetadata } from "../harness/port-client.ts";
 import { Containers, mustRun, whyNotReal } from "../network/containers.ts";
 import { test } from "./fixtures.ts";
 
-/* The real bridge plugin takes the route as it is: by the reserved address, not by the network's gateway. */
+/* Real plugins make of the route what a guest without another way to 169.254.169.254 needs. */
 
-describe.skipIf(whyNotReal() !== null)("under the real bridge plugin", () => {
-  test.for([["0.4.0"], ["1.0.0"]])("with cniVersion %s", async ([cniVersion], { daemon, onTestFinished }) => {
+const METADATA = "169.254.169.254";
+
+interface KernelRoute {
+  readonly dst: string;
+  readonly gateway?: string;
+  readonly dev?: string;
+}
+
+describe.skipIf(whyNotReal() !== null)("the route under a real plugin", () => {
+  test.for<[string, string, object, object, KernelRoute | null]>([
+    ["bridge, no gateway", "1.0.0", {}, {}, { dst: METADATA }],
+    ["bridge, no gateway", "0.4.0", {}, {}, { dst: METADATA }],
+    ["bridge, a gateway that nobody may be", "1.0.0", { gateway: "10.10.0.1" }, {}, { dst: METADATA }],
+    [
+      "bridge that is the gateway",
+      "1.0.0",
+      { gateway: "10.10.0.1" },
+      { isGateway: true },
+      { dst: METADATA, gateway: "10.10.0.1" },
+    ],
+    [
+      "bridge with a default route",
+      "1.0.0",
+      { gateway: "10.10.0.1", routes: [{ dst: "0.0.0.0/0" }] },
+      { isGateway: true },
+      null,
+    ],
+    ["bridge that makes the default route", "1.0.0", {}, { isDefaultGateway: true }, null],
+  ])("%s, cniVersion %s", async ([, cniVersion, ipam, plugin, expected], { daemon, onTestFinished }) => {
     const client = PortClient.start(daemon);
     onTestFinished(() => client.stop());
     const containers = new Containers(daemon);
     onTestFinished(() => containers.remove());
-    const ipam = { gateway: "10.10.0.1", routes: [{ dst: "0.0.0.0/0" }] };
     const bridge = containers.link("hfr");
-    const config = withMetadata("blue", ipam, { cniVersion, bridge, isGateway: true }) as Record<
-      string,
-      unknown
-    >;
+    const config = withMetadata("blue", ipam, { cniVersion, bridge, ...plugin }) as Record<string, unknown>;
     const guest = await containers.create("guest");
     const added = await containers.cni("ADD", "guest", guest, config);
     expect(added.code, added.stdout).toBe(0);
     const { stdout } = await mustRun("ip", ["-n", guest, "-json", "route"]);
-    const routes = (JSON.parse(stdout) as { dst: string; gateway?: string }[]).map(({ dst, gateway }) => ({
-      dst,
-      gateway,
-    }));
-    expect(routes).toContainEqual({ dst: "default", gateway: "10.10.0.1" });
-    expect(routes).toContainEqual({ dst: "169.254.169.254", gateway: "10.10.0.254" });
-    expect(client.wanted).toMatchObject([{ bridge, attachments: [{ netns: `/var/run/netns/${guest}` }] }]);
+    const routes = (JSON.parse(stdout) as KernelRoute[])
+      .filter(({ dst }) => dst === METADATA)
+      .map(({ dst, gateway }) => (gateway === undefined ? { dst } : { dst, gateway }));
+    expect(routes).toEqual(expected === null ? [] : [expected]);
+    expect(client.wanted).toMatchObject([{ netns: `/var/run/netns/${guest}` }]);
 
     const withResult = { ...config, prevResult: added.json() };
     expect(await containers.cni("CHECK", "guest", guest, withResult)).toMatchObject({ code: 0 });

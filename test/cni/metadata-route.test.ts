@@ -13,11 +13,11 @@ import {
 } from "./fixtures.ts";
 
 /*
- * 169.254.169.254 is not on the VM's subnet. The route to it goes by the address that the network reserves for its
- * listener: without a gateway of its own, the bridge plugin would send it to the router.
+ * The route in the answer of an ADD. What the node takes it takes at the guest's own port, whatever the next hop: only
+ * a guest without any way to 169.254.169.254 gets a route, on link. metadata/guest-route.test.ts has every case.
  */
 
-const ROUTE = { dst: "169.254.169.254/32", gw: "10.10.0.254" };
+const ROUTE = { dst: "169.254.169.254/32" };
 
 function listen(daemon: ServedDaemon): PortClient {
   const client = PortClient.start(daemon);
@@ -48,24 +48,34 @@ describe("the route to the metadata", () => {
 
   test("comes after the network's own routes", async ({ daemon }) => {
     listen(daemon);
-    const routes = [{ dst: "0.0.0.0/0" }, { dst: "10.99.0.0/16", gw: "10.10.0.9" }];
+    const routes = [{ dst: "10.98.0.0/16" }, { dst: "10.99.0.0/16", gw: "10.10.0.9" }];
     const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", { routes }) });
     expect(answer.json().routes).toEqual([...routes, ROUTE]);
   });
 
-  test("is the network's own where that has one", async ({ daemon }) => {
+  test.for([["0.0.0.0/0"], ["169.254.169.254/32"], ["169.254.0.0/16"]])(
+    "is not needed beside the network's own to %s",
+    async ([dst], { daemon }) => {
+      listen(daemon);
+      const routes = [{ dst, gw: "10.10.0.7" }];
+      const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", { routes }) });
+      expect(answer.json().routes).toEqual(routes);
+      expect((await wantedNow(daemon)).ports).toHaveLength(1);
+    },
+  );
+
+  test("is not needed where the plugin makes a default route", async ({ daemon }) => {
     listen(daemon);
-    const routes = [{ dst: "169.254.169.254/32", gw: "10.10.0.7" }];
-    const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", { routes }) });
-    expect(answer.json().routes).toEqual(routes);
+    const config = withMetadata("blue", {}, { isDefaultGateway: true });
+    expect((await daemon.cni("ADD", "c1", { config })).json()).not.toHaveProperty("routes");
   });
 
-  test("has the configured address as gateway", async ({ daemon }) => {
+  test("is on link where plugins would put the gateway in", async ({ daemon }) => {
     listen(daemon);
-    const config = withMetadata("blue", { metadata: { address: "10.10.0.7" } });
-    expect((await daemon.cni("ADD", "c1", { config })).json().routes).toEqual([
-      { ...ROUTE, gw: "10.10.0.7" },
-    ]);
+    const ipam = { gateway: "10.10.0.1" };
+    const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue", ipam) });
+    expect(answer.json()).toMatchObject({ ips: [{ address: "10.10.0.2/24" }], routes: [ROUTE] });
+    expect(answer.json().ips[0]).not.toHaveProperty("gateway");
   });
 
   test("is absent on a network without metadata", async ({ daemon }) => {
@@ -109,82 +119,44 @@ describe("the route on two networks of one container", () => {
     expect(await add("c1", "blue", "net1"), "the repeat").toEqual([ROUTE]);
   });
 
-  test("is on the second where the first has no metadata", async ({ daemon }) => {
+  test("is on a later one where those before have no metadata, or no IPv4", async ({ daemon }) => {
     listen(daemon);
     await daemon.cni("ADD", "c1", { config: network("plain"), ifname: "eth0" });
-    const macvlan = withMetadata("macvlan", {}, { type: "macvlan" });
-    await daemon.cni("ADD", "c1", { config: macvlan, ifname: "net1" });
+    const six = withMetadata("six", { subnets: "fd10::/64" });
+    await daemon.cni("ADD", "c1", { config: six, ifname: "net1" });
     const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue"), ifname: "net2" });
     expect(answer.json().routes).toEqual([ROUTE]);
   });
 });
 
-describe("there is no route, and a warning is logged", () => {
-  test.for<[string, object, object, string]>([
-    ["macvlan", {}, { type: "macvlan", master: "eth0" }, 'the plugin is \\"macvlan\\"'],
-    ["ipvlan", {}, { type: "ipvlan" }, 'the plugin is \\"ipvlan\\"'],
-    ["sriov", {}, { type: "sriov" }, 'the plugin is \\"sriov\\"'],
-    ["ovs", {}, { type: "ovs", bridge: "br1" }, 'the plugin is \\"ovs\\"'],
-    ["trunk", {}, { vlanTrunk: [{ id: 7 }] }, "vlanTrunk"],
-    ["six", { subnets: "fd10::/64" }, {}, "it has no IPv4 subnet"],
-    ["full", { subnets: "10.10.0.7/32" }, {}, "no address of 10.10.0.7/32 is left"],
-  ])("%s", async ([name, ipam, plugin, reason], { daemon }) => {
-    const answer = await daemon.cni("ADD", "c1", { config: withMetadata(name, ipam, plugin) });
-    expect(addressesOf(answer)).toHaveLength(1);
-    expect(answer.json()).not.toHaveProperty("routes");
-    await untilLogged(daemon, `network ${name} gives no metadata here`);
-    await untilLogged(daemon, reason);
-    expect((await wantedNow(daemon)).ports).toEqual([]);
-  });
-
-  test("where the interface's address is not on the listener's subnet", async ({ daemon }) => {
-    listen(daemon);
-    const ranges = [[{ subnet: "10.10.0.0/24" }, { subnet: "10.20.0.0/24" }]];
-    const config = {
-      ...withMetadata("blue", { subnets: undefined, ranges }),
-      args: { cni: { ips: ["10.20.0.9"] } },
-    };
-    const answer = await daemon.cni("ADD", "c1", { config });
-    expect(addressesOf(answer)).toEqual(["10.20.0.9/24"]);
-    expect(answer.json()).not.toHaveProperty("routes");
-    await untilLogged(daemon, "another subnet");
-  });
+test("a guest with IPv6 only gets none, and its port is wanted", async ({ daemon }) => {
+  listen(daemon);
+  const answer = await daemon.cni("ADD", "c1", { config: withMetadata("six", { subnets: "fd10::/64" }) });
+  expect(answer.json()).not.toHaveProperty("routes");
+  expect((await wantedNow(daemon)).ports).toMatchObject([{ network: "six", addresses: ["fd10::1"] }]);
 });
 
-describe("the reserved address", () => {
-  test("is given to nobody, and counted as excluded", async ({ daemon }) => {
+describe("no address is reserved", () => {
+  test("every address of a network is given", async ({ daemon }) => {
     listen(daemon);
     const config = withMetadata("tiny", { subnets: "10.10.0.0/30" });
     expect(addressesOf(await daemon.cni("ADD", "c1", { config }))).toEqual(["10.10.0.1/30"]);
-    expect(errorOf(await daemon.cni("ADD", "c2", { config }))).toMatchObject({ code: 11 });
-    const args = "IP=10.10.0.2";
-    expect(errorOf(await daemon.cni("ADD", "c3", { config, args }))).toMatchObject({ code: 122 });
-    const [range] = (await daemon.get("/v1/networks/tiny")).json().ranges;
-    expect(range).toMatchObject({ size: "4", allocated: "1", free: "0", excluded: "3" });
+    expect(addressesOf(await daemon.cni("ADD", "c2", { config }))).toEqual(["10.10.0.2/30"]);
+    expect(errorOf(await daemon.cni("ADD", "c3", { config }))).toMatchObject({ code: 11 });
+    const { ranges, metadata } = (await daemon.get("/v1/networks/tiny")).json();
+    expect(ranges).toMatchObject([{ size: "4", allocated: "2", free: "0", excluded: "2" }]);
+    expect(metadata).toEqual({ tokens: "optional", reserved: null });
+    expect((await daemon.cli("show", "tiny")).stdout).toMatch(/^Metadata: +on, tokens optional$/m);
   });
 
-  test("that is already held leaves the network without metadata, and its holder is named", async ({
-    daemon,
-  }) => {
+  test("one that is named is given too, and a remark says so", async ({ daemon }) => {
     listen(daemon);
-    const before = network("blue", { cooldownSeconds: 0 }, { bridge: "br-blue" });
-    addressesOf(await daemon.cni("ADD", "old", { config: before, args: "IP=10.10.0.254" }));
-    const config = withMetadata("blue", { cooldownSeconds: 0 });
-    const answer = await daemon.cni("ADD", "c1", { config });
-    expect(answer.json()).not.toHaveProperty("routes");
-    await untilLogged(daemon, "10.10.0.254 is held by container old (eth0)");
-    expect((await wantedNow(daemon)).ports).toEqual([]);
-    expectDone(await daemon.cni("DEL", "old", { config }));
-    expect((await daemon.cni("ADD", "c2", { config })).json().routes).toEqual([ROUTE]);
-    expect((await wantedNow(daemon)).ports).toHaveLength(1);
-  });
-
-  test("may be configured where the default one is held", async ({ daemon }) => {
-    listen(daemon);
-    addressesOf(await daemon.cni("ADD", "old", { config: network("blue"), args: "IP=10.10.0.254" }));
-    const config = withMetadata("blue", { metadata: { address: "10.10.0.253" } });
-    expect((await daemon.cni("ADD", "c1", { config })).json().routes).toEqual([
-      { ...ROUTE, gw: "10.10.0.253" },
+    const config = withMetadata("blue", { metadata: { address: "10.10.0.1" } });
+    expect(addressesOf(await daemon.cni("ADD", "c1", { config }))).toEqual(["10.10.0.1/24"]);
+    await untilLogged(daemon, "metadata.address is no longer needed");
+    const { findings } = (await daemon.get("/v1/check")).json();
+    expect(findings).toMatchObject([
+      { invariant: "metadata", message: expect.stringContaining("metadata.address is no longer needed") },
     ]);
   });
 });
@@ -192,7 +164,7 @@ describe("the reserved address", () => {
 const offTest = testWith("--metadata", "off");
 
 offTest(
-  "with metadata off on the node no listener is wanted, and no network has the route",
+  "with metadata off on the node no port is wanted, and no network has the route",
   async ({ daemon }) => {
     const answer = await daemon.cni("ADD", "c1", { config: withMetadata("blue") });
     expect(addressesOf(answer)).toEqual(["10.10.0.1/24"]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decideGuestRoute, type GuestInterface, guestRouteToTell } from "../../metadata/ports/guest-route.ts";
+import { type GuestInterface, guestAnswer, guestRouteToTell } from "../../metadata/ports/guest-route.ts";
 
 const DST = "169.254.169.254/32";
 const PLAIN: GuestInterface = {
@@ -45,17 +45,39 @@ describe("the route to 169.254.169.254", () => {
       { dst: DST },
     ],
   ])("%s", ([, more, expected]) => {
-    expect(decideGuestRoute({ ...PLAIN, ...more })).toEqual(expected);
+    const one = { ...PLAIN, ...more };
+    const routes = expected === null ? one.routes : [...one.routes, expected];
+    expect(guestAnswer(one)).toEqual({ ips: one.ips, routes });
   });
 
-  // Plugins put the gateway of the address into a route without one.
-  test.for<[string, Partial<GuestInterface>, string]>([
-    ["on link where nobody may have the gateway's address", {}, "0.0.0.0"],
-    ["by the gateway that the bridge itself is", { conf: { type: "bridge", isGateway: true } }, "10.0.0.1"],
-    ["by the gateway that ptp puts on the node", { conf: { type: "ptp" } }, "10.0.0.1"],
-    ["on link under macvlan", { conf: { type: "macvlan" } }, "0.0.0.0"],
-  ])("on a network with a gateway is %s", ([, more, gw]) => {
-    expect(decideGuestRoute({ ...PLAIN, ...WITH_GATEWAY, ...more })).toEqual({ dst: DST, gw });
+  test.for<[string, GuestInterface["conf"]]>([
+    ["the bridge itself is", { type: "bridge", isGateway: true }],
+    ["ptp puts on the node", { type: "ptp" }],
+  ])("goes by the gateway that %s", ([, conf]) => {
+    const one = { ...PLAIN, ...WITH_GATEWAY, conf };
+    expect(guestAnswer(one)).toEqual({ ips: one.ips, routes: [{ dst: DST, gw: "10.0.0.1" }] });
+  });
+
+  // Plugins put the gateway of the address into every route without one, and nobody may answer for that.
+  test("is on link beside a gateway of the address, which other routes name themselves then", () => {
+    const ips = [
+      { address: "fd00::5/64", gateway: "fd00::1" },
+      { address: "10.0.0.5/24", gateway: "10.0.0.1" },
+    ];
+    const routes = [
+      { dst: "10.9.0.0/16", mtu: 1400 },
+      { dst: "10.8.0.0/16", gw: "10.0.0.9" },
+      { dst: "fd01::/64" },
+    ];
+    expect(guestAnswer({ ...PLAIN, ips, routes })).toEqual({
+      ips: [ips[0], { address: "10.0.0.5/24" }],
+      routes: [{ dst: "10.9.0.0/16", gw: "10.0.0.1", mtu: 1400 }, routes[1], routes[2], { dst: DST }],
+    });
+  });
+
+  test("changes nothing beside a default route", () => {
+    const one = { ...PLAIN, ...WITH_GATEWAY, routes: [{ dst: "0.0.0.0/0" }] };
+    expect(guestAnswer(one)).toEqual({ ips: one.ips, routes: one.routes });
   });
 
   test.for<[string, Partial<GuestInterface>, object | null]>([
@@ -64,9 +86,9 @@ describe("the route to 169.254.169.254", () => {
     ["none, as before, on a later interface", { isLater: true }, null],
     ["none, as before, beside the network's own", { routes: [{ dst: DST, gw: "10.0.0.7" }] }, null],
   ])("of a guest of an earlier release is %s", ([, more, expected]) => {
-    expect(decideGuestRoute({ ...PLAIN, ...WITH_GATEWAY, ...more, formerGateway: "10.0.0.254" })).toEqual(
-      expected,
-    );
+    const one = { ...PLAIN, ...WITH_GATEWAY, ...more, formerGateway: "10.0.0.254" };
+    const routes = expected === null ? one.routes : [...one.routes, expected];
+    expect(guestAnswer(one)).toEqual({ ips: one.ips, routes });
   });
 });
 

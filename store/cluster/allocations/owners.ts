@@ -6,7 +6,7 @@ import {
   type Owner,
   succeeds,
 } from "../../../ipam/owner.ts";
-import type { AllocationAttachment, AllocationOwner } from "../../../kube/objects.ts";
+import { type AllocationAttachment, type AllocationOwner, BY_PORT } from "../../../kube/objects.ts";
 import type { AttachWant } from "../../allocations.ts";
 
 /** An owner in the form of IPAllocation objects. */
@@ -41,12 +41,13 @@ export function describeHolder(owner: AllocationOwner): string {
 
 /** The attachment in the form of the allocation's object. `time` is RFC 3339, for people. */
 export function attachmentOfWant(want: AttachWant, node: string, time: string): AllocationAttachment {
-  const { containerId, interface: interfaceName, pod } = want;
+  const { containerId, interface: interfaceName, pod, viaReserved = false } = want;
   return {
     containerID: containerId,
     interface: interfaceName,
     node,
     ...(pod === null ? {} : { pod }),
     since: time,
+    ...(viaReserved ? {} : { metadataBy: BY_PORT }),
   };
 }

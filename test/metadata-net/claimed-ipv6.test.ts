@@ -1,8 +1,7 @@
-// @ts-nocheck
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { whyNotReal } from "../network/containers.ts";
 import { listenTo } from "./frames.ts";
-import { type BridgeGuest, NetNode, network } from "./node.ts";
+import { NetNode, type PortGuest } from "./node.ts";
 
 /** The two addresses as they stand in a frame. */
 const CLAIMED = ["fe8000000000000000000000a9fea9fe", "fd000ec2000000000000000000000254"];
@@ -61,9 +60,9 @@ print(sent)
 describe.skipIf(whyNotReal() !== null)("the IPv6 addresses of metadata services", () => {
   let node: NetNode;
   let bridge: string;
-  let a: BridgeGuest;
-  let b: BridgeGuest;
-  let strangers: readonly [BridgeGuest, BridgeGuest];
+  let a: PortGuest;
+  let b: PortGuest;
+  let strangers: readonly [PortGuest, PortGuest];
   beforeAll(async () => {
     node = await NetNode.start();
     bridge = await node.bridge();
@@ -71,14 +70,14 @@ describe.skipIf(whyNotReal() !== null)("the IPv6 addresses of metadata services"
     a = await node.guest(bridge, "10.30.0.5/24");
     b = await node.guest(bridge, "10.30.0.6/24");
     strangers = [await node.guest(other, "10.30.0.5/24"), await node.guest(other, "10.30.0.6/24")];
-    expect(await node.wanted(network("blue", bridge, [a, b]))).toEqual({ blue: "up" });
+    expect(await node.wanted(a.on("blue"), b.on("blue"))).toEqual({});
   });
   afterAll(async () => {
     expect(await node.stop(), node.log).toEqual([]);
   });
 
   /** What arrives at one guest of all that another one sends it. */
-  async function arriving(to: BridgeGuest, from: BridgeGuest) {
+  async function arriving(to: PortGuest, from: PortGuest) {
     const heard = await listenTo("eth0", to.namespace);
     const { stdout, stderr } = await from.python(SEND, [to.mac]);
     expect(stderr).toBe("");

@@ -1,6 +1,6 @@
 import { pause } from "../harness/wait.ts";
 import type { PortGuest } from "./node.ts";
-import { startPython } from "./python-process.ts";
+import { type Place, startPython } from "./python-process.ts";
 
 export interface ArpFrame {
   readonly operation: "request" | "reply";
@@ -61,9 +61,9 @@ while not done.is_set():
 /** Collects the frames that arrive at a link until `stop`, which resolves with them in hexadecimal digits. */
 export async function listenTo(
   link: string,
-  namespace: string | null,
+  place: Place,
 ): Promise<{ stop: () => Promise<readonly string[]> }> {
-  const listener = await startPython(namespace, LISTEN, [link]);
+  const listener = await startPython(place, LISTEN, [link]);
   return {
     stop: async () => {
       // What is under way arrives.

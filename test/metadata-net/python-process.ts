@@ -7,20 +7,26 @@ export interface PythonProcess {
   stop(): Promise<string>;
 }
 
-/** Starts it in a network namespace, null: that of the machine, and waits for its first output. */
+/** A network namespace by its name, the command that runs another one in it, or null: that of the machine. */
+export type Place = string | readonly string[] | null;
+
+/** Starts it there, and waits for its first output. */
 export async function startPython(
-  namespace: string | null,
+  place: Place,
   script: string,
   args: readonly string[],
 ): Promise<PythonProcess> {
-  const within = namespace === null ? [] : ["ip", "netns", "exec", namespace];
+  const within = typeof place === "string" ? ["ip", "netns", "exec", place] : (place ?? []);
   const [command, ...words] = [...within, "python3", "-c", script, ...args] as [string, ...string[]];
   const child = spawn(command, words, { stdio: ["pipe", "pipe", "inherit"] });
   let text = "";
   child.stdout.on("data", (chunk: Buffer) => {
     text += chunk;
   });
-  await once(child.stdout, "data");
+  await Promise.race([
+    once(child.stdout, "data"),
+    once(child, "exit").then(() => Promise.reject(new Error(`python ended in ${String(place)}`))),
+  ]);
   return {
     stop: async () => {
       const closed = once(child, "close");

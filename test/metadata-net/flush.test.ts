@@ -11,41 +11,47 @@ const VICTIM = "10.30.0.5";
 const DOOR_MAC = "02:6d:64:00:00:03";
 
 /**
- * Begins a connection every few milliseconds and keeps each waiting, so that one is under way at whatever moment. At the
- * end of its input it waits for what is under way, and prints how many it began, how many had no answer, and the answers.
+ * Begins a request every few milliseconds and keeps each waiting, so that one is under way at whatever moment. What fails
+ * is tried again until its time is over. At the end of its input it waits for what is under way, and prints how many it
+ * began, how many had no answer, the answers, and why it tried again.
  */
 const ASK_ALL_THE_TIME = `
 import json, socket, sys, threading, time
 source, target, path, pause, patience = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), float(sys.argv[5])
 done = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
-waiting, tried, lost, answers = [], 0, 0, []
+waiting, tried, lost, answers, again = [], 0, 0, [], {}
+def begin():
+    s = socket.socket(); s.setblocking(False); s.bind((source, 0)); s.connect_ex((target, 80))
+    return s
+def retry(one, why):
+    again[why] = again.get(why, 0) + 1
+    one[0].close(); one[0], one[2] = begin(), False
 print("asking", flush=True)
 while not done.is_set() or waiting:
     if not done.is_set() and len(waiting) < 400:
-        s = socket.socket(); s.setblocking(False); s.bind((source, 0))
-        s.connect_ex((target, 80)); tried += 1
-        waiting.append([s, time.monotonic() + patience, False])
+        waiting.append([begin(), time.monotonic() + patience, False]); tried += 1
     for one in waiting[:]:
         s, until, sent = one
         try:
             if not sent: s.send(f"GET {path} HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n".encode()); one[2] = True
             got = s.recv(4096)
-            if got: answers.append(got.decode(errors="replace"))
-            else: lost += 1
-            s.close(); waiting.remove(one); continue
+            if got: answers.append(got.decode(errors="replace")); s.close(); waiting.remove(one); continue
+            retry(one, "closed")
         except BlockingIOError: pass
+        # 107: it is not connected yet.
         except OSError as error:
-            if error.errno != 107: lost += 1; s.close(); waiting.remove(one); continue
-        if time.monotonic() > until: lost += 1; s.close(); waiting.remove(one)
+            if error.errno != 107: retry(one, error.strerror)
+        if time.monotonic() > until: lost += 1; one[0].close(); waiting.remove(one)
     time.sleep(pause)
-print(json.dumps({"tried": tried, "lost": lost, "answers": answers}))
+print(json.dumps({"tried": tried, "lost": lost, "answers": answers, "again": again}))
 `;
 
 interface Asked {
   readonly tried: number;
   readonly lost: number;
   readonly answers: readonly string[];
+  readonly again: Readonly<Record<string, number>>;
 }
 
 async function askAllTheTime(
@@ -118,8 +124,8 @@ describe.skipIf(whyNotReal() !== null)("rules that somebody flushes", () => {
       expect(answers).toEqual([]);
     }
     expect(node.thefts).toBe(0);
-    const { tried, lost, answers } = await asked();
-    console.log(`${flushes} flushes; the victim asked ${tried} times, ${lost} without an answer`);
+    const { tried, lost, answers, again } = await asked();
+    console.log(`${flushes} flushes; the victim asked ${tried} times, tried again:`, again);
     expect({ tried, lost }).toEqual({ tried: answers.length, lost: 0 });
     const subject = self(victim).split(" ")[0] as string;
     expect(answers.filter((answer) => !answer.includes("200 OK") || !answer.includes(subject))).toEqual([]);

@@ -9,7 +9,7 @@ import {
   type TableForm,
 } from "../../metadata/net/drivers/nft/ruleset.ts";
 import { linesBetween, parseTable, stateOf } from "../../metadata/net/drivers/nft/table-state.ts";
-import type { PortAddress } from "../../metadata/net/port-address.ts";
+import type { PortAddress } from "../../metadata/net/kernel/port-address.ts";
 
 const FORM: TableForm = {
   family: "netdev",

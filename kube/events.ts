@@ -63,6 +63,15 @@ export class EventWriter {
 
   /** Something is wrong. `reason` is a word in CamelCase. */
   warn(object: EventObject, reason: string, message: string): void {
+    this.#write("Warning", object, reason, message);
+  }
+
+  /** Something was done that the object's owner may wait for. */
+  inform(object: EventObject, reason: string, message: string): void {
+    this.#write("Normal", object, reason, message);
+  }
+
+  #write(type: "Normal" | "Warning", object: EventObject, reason: string, message: string): void {
     if (this.#inFlightCount >= IN_FLIGHT_MAX || !this.#isNew(`${object.uid} ${reason}`)) return;
     const { api, component, host } = this.#options;
     const { clock } = api;
@@ -77,7 +86,7 @@ export class EventWriter {
       kind: "Event",
       metadata: { namespace, name: `${name.slice(0, 200)}.${suffix}` },
       involvedObject: { apiVersion, kind, name, uid, ...(object.namespace ? { namespace } : {}) },
-      type: "Warning",
+      type,
       reason,
       message: cutMessage(message, MESSAGE_CHARS_MAX),
       source: { component, host },

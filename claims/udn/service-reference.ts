@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { isNamespaceName } from "../../kube/object-names.ts";
-import { readUdnCidr } from "./udn-fields.ts";
 import type { UdnView } from "./udn-object.ts";
+import { udnSubnets } from "./udn-subnets.ts";
 
 const NAME_CHARS_MAX = 253;
 const NAMESPACE_CHARS_MAX = 63;
@@ -94,11 +94,7 @@ function networkProblems(spec: JsonObject): string[] {
   const problems: string[] = [];
   if (!sections.some(({ role }) => role === "Primary"))
     problems.push(`${FIELD} is only supported for Primary network role`);
-  const subnets = sections.flatMap((section): unknown[] =>
-    Array.isArray(section.subnets) ? section.subnets : [],
-  );
-  const cidrs = subnets.map((one) => readUdnCidr(isObject(one) ? one.cidr : one));
-  if (!cidrs.some((written) => written?.cidr.family === 4))
+  if (!udnSubnets(spec).some(({ family }) => family === 4))
     problems.push(`${FIELD} requires at least one IPv4 subnet`);
   return problems;
 }

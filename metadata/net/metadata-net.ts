@@ -14,11 +14,18 @@ import { PortMap } from "./haproxy/port-map.ts";
 import { type Names, namesOf } from "./kernel/names.ts";
 import { hasIpv6, Listener } from "./listener/listener.ts";
 import { NetMetrics } from "./metrics.ts";
+import { Balancers } from "./ovn/balancers.ts";
 import { OvsPorts } from "./ovs/ovs-ports.ts";
 import { PortMemory } from "./port-memory.ts";
 import { Ports } from "./ports.ts";
 import { lockRunDir } from "./run-lock.ts";
 import type { NetSettings } from "./settings.ts";
+
+/** What is repaired, other than by drivers. */
+const WHAT: Readonly<Record<string, string>> = {
+  listener: "the listener",
+  balancer: "the balancer of a network",
+};
 
 /** The parts of one running metadata-net, wired together. `start` before `stop`. */
 export class MetadataNet {
@@ -34,6 +41,8 @@ export class MetadataNet {
   readonly #ports: Ports;
   readonly #agent: Agent;
   readonly #health: HealthServer;
+  /** null: no northbound database is to be written to. */
+  readonly #balancers: Balancers | null;
   readonly #unlock: () => void;
   /** What `start` has started; resolves when it has ended. */
   #running: Promise<void> = Promise.resolve();
@@ -52,6 +61,7 @@ export class MetadataNet {
       served: () => this.#ports.servedByDriver,
       failed: () => this.#ports.failed,
       connected: () => this.#agent.connected,
+      balancers: () => this.#balancers?.counts ?? null,
       statsSocket,
     });
     this.#former = new FormerListeners(this.#names, runDir);
@@ -88,6 +98,12 @@ export class MetadataNet {
       log,
       clock,
     });
+    const { ovnNorthbound: northbound = null, balancersSocket } = settings;
+    const repaired = (network: string) => this.#repaired("balancer", { network });
+    this.#balancers =
+      northbound === "off"
+        ? null
+        : new Balancers({ northbound, socket: balancersSocket, log, clock, repaired });
     this.#health = new HealthServer({
       address: settings.metricsAddress,
       metrics: this.#metrics,
@@ -117,6 +133,7 @@ export class MetadataNet {
     const { runDir } = this.#settings;
     const { namespace, table } = this.#names;
     this.#log.info({ runDir, namespace, table, metrics: this.#health.address }, "started");
+    this.#balancers?.start();
     this.#running = this.#agent.run();
   }
 
@@ -125,6 +142,7 @@ export class MetadataNet {
     try {
       for (const driver of this.#drivers) driver.close();
       this.#agent.stop();
+      await this.#balancers?.stop();
       await this.#running;
       await this.#ports.removeAll();
       this.#ovs?.close();
@@ -162,7 +180,7 @@ export class MetadataNet {
   }
 
   #repaired(what: string, details: Readonly<Record<string, string>>): void {
-    const named = what === "listener" ? "the listener" : `what the driver ${what} had made`;
+    const named = WHAT[what] ?? `what the driver ${what} had made`;
     this.#log.warn({ what, ...details }, `${named} had been changed by somebody else; it is as it was`);
     this.#metrics.repaired(what);
   }

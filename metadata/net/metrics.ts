@@ -8,6 +8,8 @@ export interface NetMetricSources {
   /** Wanted ports that are not served. */
   failed(): readonly { readonly kind: "final" | "pending" }[];
   connected(): boolean;
+  /** Networks of OVN-Kubernetes with a balancer; null: there is no northbound database to write to. */
+  balancers(): { readonly programmed: number; readonly failed: number } | null;
   /** Socket of haproxy that knows its counters. */
   readonly statsSocket: string;
 }
@@ -54,6 +56,15 @@ export class NetMetrics {
         this.set(sources.connected() ? 1 : 0);
       },
     });
+    new Gauge({
+      name: "holdfast_metadata_net_balancers",
+      help: "Networks of OVN-Kubernetes that refer to a Service, by their balancer on this node: programmed, failed",
+      labelNames: ["state"],
+      registers,
+      collect() {
+        for (const [state, count] of Object.entries(sources.balancers() ?? {})) this.set({ state }, count);
+      },
+    });
     this.#reloads = new Counter({
       name: "holdfast_metadata_net_reloads_total",
       help: "Starts and reloads of haproxy: ok, failed, or refused by its check",
@@ -62,7 +73,7 @@ export class NetMetrics {
     });
     this.#repairs = new Counter({
       name: "holdfast_metadata_net_repairs_total",
-      help: "What somebody else had changed and is as it was: listener, or a driver's rules",
+      help: "What somebody else had changed and is as it was: listener, balancer, or a driver's rules",
       labelNames: ["what"],
       registers,
     });

@@ -4,6 +4,7 @@ import type { IdentitySource } from "../../identity/source.ts";
 import type { Connect } from "../../kube/kube-api.ts";
 import { type Log, QuietLog } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
+import type { KubeTenants } from "../tenant/create-kube-tenant-source.ts";
 import { type ContentSource, NodeContents } from "../tenant/node-content.ts";
 import { Passwords } from "../tenant/passwords.ts";
 import { StandaloneSource } from "../tenant/standalone-source.ts";
@@ -42,7 +43,7 @@ export async function openSources(options: SourcesOptions): Promise<Sources> {
   const tenants =
     kubernetes === null
       ? standaloneTenants(options, identities)
-      : await kubeTenants(options, kubernetes.kubeconfig);
+      : withBalancers(await kubeTenants(options, kubernetes.kubeconfig), options);
   return {
     identities,
     tenants,
@@ -66,7 +67,7 @@ function standaloneTenants({ settings, log, clock }: SourcesOptions, source: Con
 async function kubeTenants(
   { settings, log, clock, serviceSecret, connect }: SourcesOptions,
   kubeconfig: string | null,
-): Promise<RunningTenants> {
+): Promise<KubeTenants> {
   // Read only where there is a cluster: its packages take memory and time.
   const { createKubeTenantSource } = await import("../tenant/create-kube-tenant-source.ts");
   const { node } = settings;
@@ -78,6 +79,27 @@ async function kubeTenants(
     secret: serviceSecret,
     connect: await wayOf(connect),
   });
+}
+
+/** Networks of OVN-Kubernetes lead their guests to Services by balancers, which metadata-net makes. */
+function withBalancers(tenants: KubeTenants, { settings, log, clock }: SourcesOptions): RunningTenants {
+  const { balancersSocket: socket, node } = settings;
+  const { backends: source, events } = tenants;
+  let stopBalancers = async () => {};
+  return {
+    viewOf: (identity) => tenants.viewOf(identity),
+    keepPassword: (identity, password) => tenants.keepPassword(identity, password),
+    backendOf: (network) => tenants.backendOf(network),
+    async start() {
+      await tenants.start();
+      const { serveBalancers } = await import("../balancers/serve-balancers.ts");
+      stopBalancers = await serveBalancers({ socket, source, events, node, log, clock });
+    },
+    async stop() {
+      await stopBalancers();
+      await tenants.stop();
+    },
+  };
 }
 
 /** As the Service's own pod, on a network whose addresses OVN-Kubernetes allocates: without a daemon. */

@@ -21,19 +21,27 @@ export interface KubeOptions {
   readonly connect: Connect;
 }
 
+export interface KubeTenants extends TenantSource {
+  readonly events: Pick<EventWriter, "warn" | "inform">;
+  /** The Services that networks refer to. */
+  readonly backends: KubeServiceBackends;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
 /**
  * What a cluster says of VMs and of backends, with a client of its own. Watches from `start` on, which does not wait
  * for the API; `stop` ends everything. Throws when the kubeconfig cannot be used.
  */
-export function createKubeTenantSource(
-  options: KubeOptions,
-): TenantSource & { start(): Promise<void>; stop(): Promise<void> } {
+export function createKubeTenantSource(options: KubeOptions): KubeTenants {
   const { kubeconfig, node, log, clock, secret, connect } = options;
   const api = connect(kubeconfig, clock);
   const events = new EventWriter({ api, component: COMPONENT, host: node });
   const serviceBackends = new KubeServiceBackends({ api, log, node, events, secret });
   const source = new KubeTenantSource({ api, node, log, events, serviceBackends });
   return {
+    events,
+    backends: serviceBackends,
     viewOf: (identity) => source.viewOf(identity),
     backendOf: (network) => source.backendOf(network),
     keepPassword: (identity, password) => source.keepPassword(identity, password),

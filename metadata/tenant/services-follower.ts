@@ -29,6 +29,8 @@ export interface FollowerOptions {
   readonly log: Pick<Log, "info" | "warn">;
   readonly namespace: string;
   readonly name: string;
+  /** Called after each change of the Service or its endpoints. */
+  readonly onChange: () => void;
 }
 
 export type FollowedService =
@@ -50,15 +52,15 @@ export class ServiceFollower {
     this.#options = options;
     this.#clock = options.api.clock;
     this.usedMs = this.#clock.monotonicMs();
-    const { api, log, namespace, name } = options;
+    const { api, log, namespace, name, onChange } = options;
     this.#service = new Reflector<ServiceView>({
       api,
       log,
       path: namespacedPath(SERVICES_PATH, namespace),
       query: { fieldSelector: `metadata.name=${name}` },
       project: projectService,
-      onUpsert: () => {},
-      onDelete: () => {},
+      onUpsert: onChange,
+      onDelete: onChange,
     });
     this.#service.start();
     this.#starting = this.#startSlices();
@@ -103,7 +105,7 @@ export class ServiceFollower {
   }
 
   async #startSlices(): Promise<void> {
-    const { api, log, namespace, name } = this.#options;
+    const { api, log, namespace, name, onChange } = this.#options;
     const path = namespacedPath(`${GROUP_PATH}/${await this.#version()}/endpointslices`, namespace);
     if (this.#stopped) return;
     this.#slices = new Reflector<SliceView>({
@@ -112,8 +114,8 @@ export class ServiceFollower {
       path,
       query: { labelSelector: `${SERVICE_NAME_LABEL}=${name}` },
       project: projectSlice,
-      onUpsert: () => {},
-      onDelete: () => {},
+      onUpsert: onChange,
+      onDelete: onChange,
     });
     this.#slices.start();
   }

@@ -1,7 +1,10 @@
+import { type PodNetwork, readPodNetworks } from "../../identity/sources/ovn/pod-networks.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../../kube/objects.ts";
+import { readTexts } from "../../kube/views/object-metadata.ts";
+import { POD_NETWORKS_ANNOTATION } from "../../kube/views/pod-view.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
 import type { Clock } from "../../platform/time.ts";
@@ -23,6 +26,8 @@ type PodName = NonNullable<LocalEndpoint["pod"]>;
 interface PodVerdict {
   /** null: requests may go there. */
   readonly problem: string | null;
+  /** Its networks of OVN-Kubernetes other than the cluster's default one. */
+  readonly networks: readonly PodNetwork[];
   /** An instant of the API's clock, ms. */
   readonly atMs: number;
 }
@@ -37,7 +42,7 @@ export class EndpointPods {
   readonly #node: string;
   /** By pod UID and address. */
   readonly #verdicts = new BoundedMap<string, PodVerdict>(REMEMBERED_MAX);
-  readonly #asking = new SingleFlight<string | null>();
+  readonly #asking = new SingleFlight<PodVerdict>();
 
   constructor(api: KubeApi, node: string) {
     this.#objects = new ObjectClient(api, "add");
@@ -45,32 +50,35 @@ export class EndpointPods {
     this.#node = node;
   }
 
-  /** null: requests may go there; else why not. Throws ApiAway. */
-  async problemOf({ address, pod }: LocalEndpoint, namespace: string): Promise<string | null> {
-    if (pod === null) return `${address} is no pod`;
-    if (pod.namespace !== namespace) return `${address} is a pod of namespace ${pod.namespace}`;
+  /** Whether requests may go there. Throws ApiAway. */
+  async verdictOf({ address, pod }: LocalEndpoint, namespace: string): Promise<Omit<PodVerdict, "atMs">> {
+    if (pod === null) return { problem: `${address} is no pod`, networks: [] };
+    if (pod.namespace !== namespace)
+      return { problem: `${address} is a pod of namespace ${pod.namespace}`, networks: [] };
     const key = `${pod.uid} ${address}`;
     const known = this.#verdicts.get(key);
     const ageMs = this.#clock.monotonicMs() - (known?.atMs ?? Number.NEGATIVE_INFINITY);
     if (known?.problem === null) {
       // A right pod stays one nearly always: a request does not wait for that to be looked at again.
       if (ageMs > RIGHT_MS) this.#ask(key, address, pod).catch(() => undefined);
-      return null;
+      return known;
     }
-    return known && ageMs < REFUSED_MS ? known.problem : this.#ask(key, address, pod);
+    return known && ageMs < REFUSED_MS ? known : this.#ask(key, address, pod);
   }
 
   /** Whoever asks while an answer is awaited gets the same. */
-  #ask(key: string, address: string, pod: PodName): Promise<string | null> {
+  #ask(key: string, address: string, pod: PodName): Promise<PodVerdict> {
     return this.#asking.run(() => this.#read(key, address, pod), key);
   }
 
-  async #read(key: string, address: string, pod: PodName): Promise<string | null> {
+  async #read(key: string, address: string, pod: PodName): Promise<PodVerdict> {
     const path = namespacedPath(PODS_PATH, pod.namespace, pod.name);
     const object = await this.#objects.find(path, this.#clock.monotonicMs() + DEADLINE_MS);
     const problem = this.#judge(object, address, pod);
-    this.#verdicts.set(key, { problem, atMs: this.#clock.monotonicMs() });
-    return problem;
+    const networks = problem === null ? networksOf(object) : [];
+    const verdict = { problem, networks, atMs: this.#clock.monotonicMs() };
+    this.#verdicts.set(key, verdict);
+    return verdict;
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: a pod as the API server has it
@@ -88,4 +96,8 @@ export class EndpointPods {
     ];
     return addresses.includes(address) ? null : `${said} does not have the address ${address}`;
   }
+}
+
+function networksOf(pod: unknown): PodNetwork[] {
+  return readPodNetworks(readTexts(pod, "annotations").get(POD_NETWORKS_ANNOTATION));
 }

@@ -29,6 +29,8 @@ export interface NetworkReference {
   readonly reference: Exclude<ServiceReference, { kind: "none" }>;
   /** For events. */
   readonly by: EventObject;
+  /** The (Cluster)UserDefinedNetwork that it is; null: a NetworkAttachmentDefinition refers. */
+  readonly udn: UdnView | null;
 }
 
 interface NadWithService extends NadView {
@@ -38,6 +40,8 @@ interface NadWithService extends NadView {
 export interface ServiceReferencesOptions {
   readonly api: KubeApi;
   readonly log: Pick<Log, "info" | "warn">;
+  /** Called after each change of networks. */
+  readonly onChange?: () => void;
 }
 
 /**
@@ -55,7 +59,7 @@ export class ServiceReferences {
   /** By network; null: to be made anew. */
   #byNetwork: Map<string, UdnView> | null = null;
 
-  constructor({ api, log }: ServiceReferencesOptions) {
+  constructor({ api, log, onChange }: ServiceReferencesOptions) {
     this.#api = api;
     this.#catalog = new DefinitionCatalog(api.clock);
     this.#udns = new UdnWatch({
@@ -64,6 +68,7 @@ export class ServiceReferences {
       onChange: () => {
         this.#byNetwork = null;
         this.#learnSoon();
+        onChange?.();
       },
     });
     this.#nads = new Reflector<NadWithService>({
@@ -104,13 +109,17 @@ export class ServiceReferences {
       const reference = readUdnServiceReference(udn);
       const { kind, namespace, name, uid } = udn;
       if (reference.kind !== "none")
-        return { reference, by: { apiVersion: UDN_API_VERSION, kind, namespace, name, uid } };
+        return { reference, by: { apiVersion: UDN_API_VERSION, kind, namespace, name, uid }, udn };
     }
     if (defining === null) return null;
     const { namespace, name, uid } = defining;
     const reference = readNadServiceReference(defining.service, namespace);
     if (reference.kind === "none") return null;
-    return { reference, by: { apiVersion: "k8s.cni.cncf.io/v1", kind: NAD_KIND, namespace, name, uid } };
+    return {
+      reference,
+      by: { apiVersion: "k8s.cni.cncf.io/v1", kind: NAD_KIND, namespace, name, uid },
+      udn: null,
+    };
   }
 
   /** Owners are read before anybody asks, so that they are known when the API server is away. */

@@ -1,10 +1,11 @@
 import type { Buffer } from "node:buffer";
 import { describeReference } from "../../claims/udn/service-reference.ts";
-import type { EventWriter } from "../../kube/events.ts";
+import type { EventObject, EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { Log } from "../../platform/log.ts";
 import { interval, type Timer } from "../../platform/time.ts";
 import { ServiceFollower } from "./services-follower.ts";
+import { addressOnNetwork } from "./services-networks.ts";
 import { EndpointPods } from "./services-pods.ts";
 import { NAD_KIND, type NetworkReference, ServiceReferences } from "./services-references.ts";
 import type { Backend } from "./tenant-source.ts";
@@ -24,6 +25,14 @@ export interface KubeServiceBackendsOptions {
   readonly idleMsMax?: number;
 }
 
+/** What a network of OVN-Kubernetes has as its metadata backends on this node. */
+export interface NetworkBackends {
+  /** The (Cluster)UserDefinedNetwork. */
+  readonly by: EventObject;
+  /** Addresses on that network, `10.20.0.30:8080`. */
+  readonly endpoints: readonly string[];
+}
+
 /**
  * The Services that networks have as metadata backends: the ready endpoints on this node, of ClusterIP Services, over
  * IPv4, of pods with an address of their own. An unusable reference gives a backend without endpoints: its guests must
@@ -36,10 +45,12 @@ export class KubeServiceBackends {
   /** By `namespace/name`. */
   readonly #followers = new Map<string, ServiceFollower>();
   #idleTimer: Timer | null = null;
+  #changed = () => {};
 
   constructor(options: KubeServiceBackendsOptions) {
     this.#options = options;
-    this.#references = new ServiceReferences(options);
+    const onChange = () => this.#changed();
+    this.#references = new ServiceReferences({ ...options, onChange });
     this.#pods = new EndpointPods(options.api, options.node);
   }
 
@@ -70,6 +81,39 @@ export class KubeServiceBackends {
     return { kind: "service", service, endpoints: await this.#endpoints(found, service), secret };
   }
 
+  /** Calls back after each change that may be one of `backendsOnNetwork`. */
+  watch(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  /**
+   * The ready endpoints of this node by their addresses on a network of OVN-Kubernetes, for a balancer on its switch.
+   * null: it is no such network, or refers to no Service. Throws ApiAway while that is not known.
+   */
+  async backendsOnNetwork(network: string): Promise<NetworkBackends | null> {
+    const found = await this.#references.of(network);
+    if (found?.udn === undefined || found.udn === null) return null;
+    const { by, udn, reference } = found;
+    // The controller says what is wrong. Guests wait for their tenant's answer all the same.
+    if (reference.kind === "wrong") return { by, endpoints: [] };
+    const { namespace, name } = reference;
+    const followed = await this.#follower(namespace, name).endpoints(this.#options.node);
+    if (followed.kind === "refused") return { by, endpoints: [] };
+    const endpoints: string[] = [];
+    const problems: string[] = [];
+    for (const endpoint of followed.endpoints) {
+      const onNetwork = addressOnNetwork(endpoint, await this.#pods.verdictOf(endpoint, namespace), udn);
+      if ("problem" in onNetwork) problems.push(onNetwork.problem);
+      else endpoints.push(`${onNetwork.address}:${endpoint.port}`);
+    }
+    this.#warnOfEndpoints(found, `${namespace}/${name}`, {
+      endpoints,
+      problems,
+      instead: "are refused at once",
+    });
+    return { by, endpoints };
+  }
+
   async #endpoints(found: NetworkReference, service: string): Promise<string[]> {
     const { node } = this.#options;
     const [namespace = "", name = ""] = service.split("/");
@@ -81,17 +125,31 @@ export class KubeServiceBackends {
     const problems: string[] = [];
     const endpoints: string[] = [];
     for (const endpoint of followed.endpoints) {
-      const problem = await this.#pods.problemOf(endpoint, namespace);
+      const { problem } = await this.#pods.verdictOf(endpoint, namespace);
       if (problem === null) endpoints.push(`${endpoint.address}:${endpoint.port}`);
       else problems.push(problem);
     }
+    const instead = "get 503 from the metadata service";
+    this.#warnOfEndpoints(found, service, { endpoints, problems, instead });
+    return endpoints;
+  }
+
+  #warnOfEndpoints(
+    found: NetworkReference,
+    service: string,
+    known: {
+      readonly endpoints: readonly string[];
+      readonly problems: readonly string[];
+      readonly instead: string;
+    },
+  ): void {
+    const { endpoints, problems, instead } = known;
     if (problems.length > 0)
       this.#warn(found, "MetadataServiceEndpointRefused", `Service ${service}: ${problems.join("; ")}`);
     else if (endpoints.length === 0) {
-      const message = `Service ${service} has no ready endpoint on node ${node}: guests there get 503 from the metadata service`;
+      const message = `Service ${service} has no ready endpoint on node ${this.#options.node}: guests there ${instead}`;
       this.#warn(found, "MetadataServiceNoLocalEndpoint", message);
     }
-    return endpoints;
   }
 
   #follower(namespace: string, name: string): ServiceFollower {
@@ -99,7 +157,8 @@ export class KubeServiceBackends {
     const known = this.#followers.get(key);
     if (known !== undefined) return known;
     const { api, log } = this.#options;
-    const follower = new ServiceFollower({ api, log, namespace, name });
+    const onChange = () => this.#changed();
+    const follower = new ServiceFollower({ api, log, namespace, name, onChange });
     this.#followers.set(key, follower);
     return follower;
   }

@@ -14,3 +14,5 @@ export const LOG_LEVEL = {
 export const IN_CLUSTER = "in-cluster";
 
 export const METADATA_SOCKET_DEFAULT = "/run/holdfast/metadata.sock";
+
+export const BALANCERS_SOCKET_DEFAULT = "/run/holdfast-metadata/balancers.sock";

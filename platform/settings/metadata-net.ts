@@ -1,4 +1,4 @@
-import { LOG_LEVEL, METADATA_SOCKET_DEFAULT } from "./common.ts";
+import { BALANCERS_SOCKET_DEFAULT, LOG_LEVEL, METADATA_SOCKET_DEFAULT } from "./common.ts";
 import { DAEMON_SETTINGS } from "./daemon.ts";
 import type { Settings } from "./setting.ts";
 
@@ -13,6 +13,17 @@ export const METADATA_NET_SETTINGS = {
     default: METADATA_SOCKET_DEFAULT,
     meaning: "socket of holdfast metadata",
     more: "The user that haproxy runs as must be able to open it",
+  },
+  balancersSocket: {
+    type: "socket",
+    default: BALANCERS_SOCKET_DEFAULT,
+    meaning: "socket of holdfast metadata that tells the balancers of OVN-Kubernetes networks",
+  },
+  ovnNorthbound: {
+    type: "socket",
+    otherwise: "the first of /run/openvswitch, /run/ovn-ic and /run/ovn with an ovnnb_db.sock, or none",
+    meaning: "socket of this node's own OVN northbound database, unix:/path, or off",
+    more: "It is for OVN-Kubernetes in interconnect mode. See [metadata-udn.md](metadata-udn.md)",
   },
   runDir: {
     type: "folder",

@@ -1,4 +1,4 @@
-import { LOG_LEVEL, METADATA_SOCKET_DEFAULT } from "./common.ts";
+import { BALANCERS_SOCKET_DEFAULT, LOG_LEVEL, METADATA_SOCKET_DEFAULT } from "./common.ts";
 import type { Settings } from "./setting.ts";
 
 export const METADATA_SETTINGS = {
@@ -13,6 +13,12 @@ export const METADATA_SETTINGS = {
     otherwise: "haproxy, where there is such a group and it may be set",
     meaning: "the group, by name or number, that may connect to the metadata socket",
     more: "The socket has mode 0660 then, else 0600. A group that is given must work",
+  },
+  balancersSocket: {
+    type: "socket",
+    default: BALANCERS_SOCKET_DEFAULT,
+    meaning: "where metadata-net asks for the balancers of OVN-Kubernetes networks",
+    more: "It is there only with Kubernetes, with mode 0600: root can open it. See [metadata-udn.md](metadata-udn.md)",
   },
   identitySocket: {
     type: "socket",

@@ -32,6 +32,8 @@ export interface OvsdbClientOptions<T extends Tables> {
   /** `Open_vSwitch`, `OVN_Northbound` */
   readonly database: string;
   readonly tables: T;
+  /** Rows of a table that are kept in the copy; default: all. */
+  readonly keep?: { readonly [Name in keyof T]?: (row: Row<T[Name]>) => boolean };
   readonly clock: Clock;
   readonly log: Log;
   /** Called after each change of rows, and when the connection was lost or is there again. */
@@ -159,9 +161,11 @@ export class OvsdbClient<T extends Tables> {
       const rows = onto.get(table);
       const columns = this.#options.tables[table];
       if (rows === undefined || columns === undefined) continue;
-      for (const [uuid, { new: row }] of Object.entries(changes)) {
-        if (row === undefined) rows.delete(uuid);
-        else rows.set(uuid, readRow(columns, row));
+      const keep = (this.#options.keep?.[table] ?? (() => true)) as (row: Row<Columns>) => boolean;
+      for (const [uuid, { new: values }] of Object.entries(changes)) {
+        const row = values === undefined ? null : readRow(columns, values);
+        if (row !== null && keep(row)) rows.set(uuid, row);
+        else rows.delete(uuid);
       }
     }
   }

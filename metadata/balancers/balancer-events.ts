@@ -1,0 +1,51 @@
+import type { EventObject, EventWriter } from "../../kube/events.ts";
+import type { BalancerProblem, BalancerReport, WantedBalancer } from "./wire.ts";
+
+const REASONS: Readonly<Record<BalancerProblem["kind"], string>> = {
+  failed: "MetadataBalancerFailed",
+  "no-router": "MetadataBalancerNoRouter",
+};
+
+/** Tells the owner of a network, by events, what became of its balancer on this node. */
+export class BalancerEvents {
+  readonly #events: Pick<EventWriter, "warn" | "inform">;
+  readonly #node: string;
+  /** Problems as they were told last, by network. */
+  #told = new Map<string, string>();
+
+  constructor(events: Pick<EventWriter, "warn" | "inform">, node: string) {
+    this.#events = events;
+    this.#node = node;
+  }
+
+  /** `owner`: the (Cluster)UserDefinedNetwork of a network; undefined: it is not known. */
+  take(
+    { problems, written }: BalancerReport,
+    owner: (network: string) => EventObject | undefined,
+    wanted: readonly WantedBalancer[],
+  ): void {
+    const told = new Map<string, string>();
+    for (const { network, kind, problem } of problems) {
+      const object = owner(network);
+      if (object === undefined) continue;
+      told.set(network, problem);
+      if (this.#told.get(network) !== problem)
+        this.#events.warn(object, REASONS[kind], `node ${this.#node}: ${problem}`);
+    }
+    this.#told = told;
+    for (const network of written) {
+      const object = owner(network);
+      const backends = wanted.find((one) => one.network === network)?.backends;
+      if (object === undefined || !backends || told.has(network)) continue;
+      const where =
+        backends.length === 0
+          ? "refuses connections: no endpoint is ready here"
+          : `leads to ${backends.join(", ")}`;
+      this.#events.inform(
+        object,
+        "MetadataBalancerProgrammed",
+        `node ${this.#node}: 169.254.169.254:80 ${where}`,
+      );
+    }
+  }
+}

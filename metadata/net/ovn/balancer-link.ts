@@ -1,0 +1,59 @@
+import { request } from "node:http";
+import { z } from "zod";
+import { BALANCERS_PATH, type BalancerReport, type WantedBalancers } from "../../balancers/wire.ts";
+
+const wanted = z.object({
+  version: z.string(),
+  node: z.string(),
+  balancers: z.array(
+    z.object({
+      network: z.string().min(1),
+      backends: z.array(z.string().regex(/^\d{1,3}(\.\d{1,3}){3}:\d{1,5}$/)).nullable(),
+    }),
+  ),
+});
+
+/** Beyond the requested wait: then nobody is there. */
+const ANSWER_MS_MAX = 10_000;
+
+/**
+ * One exchange with `holdfast metadata`: reports, resolves with the wanted balancers. Rejects with an Error that gives
+ * the reason when there is no usable answer, or when `signal` aborts.
+ */
+export function exchangeBalancers(
+  socket: string,
+  report: BalancerReport,
+  signal: AbortSignal,
+): Promise<WantedBalancers> {
+  return new Promise((resolve, reject) => {
+    const body = JSON.stringify(report);
+    const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+    const timeout = report.waitMs + ANSWER_MS_MAX;
+    const call = request(
+      { socketPath: socket, method: "POST", path: BALANCERS_PATH, headers, signal, timeout },
+      (answer) => {
+        let text = "";
+        answer.setEncoding("utf8").on("data", (chunk: string) => {
+          text += chunk;
+        });
+        answer.on("error", reject);
+        answer.on("end", () => {
+          if (answer.statusCode !== 200) {
+            reject(new Error(`the metadata server answered ${answer.statusCode}: ${text.slice(0, 300)}`));
+            return;
+          }
+          try {
+            resolve(wanted.parse(JSON.parse(text)));
+          } catch (error) {
+            reject(
+              new Error(`the metadata server's answer cannot be understood: ${(error as Error).message}`),
+            );
+          }
+        });
+      },
+    );
+    call.on("timeout", () => call.destroy(new Error("the metadata server does not answer")));
+    call.on("error", reject);
+    call.end(body);
+  });
+}

@@ -227,13 +227,14 @@ const MIGRATIONS: readonly string[] = [
   DROP TABLE listener_plans;
   `,
   `
-  -- Applied Secrets and ConfigMaps: what claims name for their guests. labels, data: JSON; values of data in base64.
+  -- Applied Secrets and ConfigMaps: what claims name for their guests. labels, keys, data: JSON; values of data in base64.
   CREATE TABLE contents (
     namespace TEXT NOT NULL,
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
     labels TEXT NOT NULL,
     immutable INTEGER NOT NULL,
+    keys TEXT NOT NULL,
     data TEXT NOT NULL,
     bytes INTEGER NOT NULL,
     created_ms INTEGER NOT NULL,

@@ -83,6 +83,8 @@ export interface ContentRow {
   /** JSON: texts. */
   readonly labels: string;
   readonly immutable: 0 | 1;
+  /** JSON: a list of keys with the sizes of their values. */
+  readonly keys: string;
   /** JSON: base64 by key. */
   readonly data: string;
   /** Of all values. */

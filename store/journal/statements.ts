@@ -184,18 +184,22 @@ export function prepareStatements(db: Database.Database) {
     ),
     deleteClaim: run<[string]>("DELETE FROM claims WHERE uid = ?"),
 
-    contents: get<[], ContentRow>("SELECT * FROM contents ORDER BY namespace, kind, name"),
+    /** Without the values, which may be very many. */
+    contents: get<[], Omit<ContentRow, "data">>(
+      `SELECT namespace, kind, name, labels, immutable, keys, bytes, created_ms FROM contents
+       ORDER BY namespace, kind, name`,
+    ),
     content: get<[string, string, string], ContentRow>(
       "SELECT * FROM contents WHERE namespace = ? AND kind = ? AND name = ?",
     ),
     contentTotals: get<[], { n: number; bytes: number }>(
       "SELECT count(*) AS n, coalesce(sum(bytes), 0) AS bytes FROM contents",
     ),
-    putContent: run<[string, string, string, string, number, string, number, number]>(
-      `INSERT INTO contents (namespace, kind, name, labels, immutable, data, bytes, created_ms)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    putContent: run<[string, string, string, string, number, string, string, number, number]>(
+      `INSERT INTO contents (namespace, kind, name, labels, immutable, keys, data, bytes, created_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (namespace, kind, name) DO UPDATE SET labels = excluded.labels, immutable = excluded.immutable,
-         data = excluded.data, bytes = excluded.bytes`,
+         keys = excluded.keys, data = excluded.data, bytes = excluded.bytes`,
     ),
     deleteContent: run<[string, string, string]>(
       "DELETE FROM contents WHERE namespace = ? AND kind = ? AND name = ?",

@@ -28,7 +28,8 @@ export function applyContent(ledger: Ledger, applied: AppliedContent): ApplyActi
     refuseContent("immutable", "true", `${kind} ${namespace}/${name} cannot be changed; delete it first`);
   refuseTooMuch(ledger, applied, known?.bytes ?? null);
   const nowMs = context.clock.wallMs();
-  sql.putContent.run(namespace, kind, name, row.labels, row.immutable, row.data, bytes, nowMs);
+  const keys = JSON.stringify(keysOf(applied));
+  sql.putContent.run(namespace, kind, name, row.labels, row.immutable, keys, row.data, bytes, nowMs);
   return known ? "configured" : "created";
 }
 
@@ -72,16 +73,20 @@ export function contentViews({ sql }: Ledger): ContentView[] {
     );
     for (const key of named) users.set(key, [...(users.get(key) ?? []), `${claim.namespace}/${claim.name}`]);
   }
-  return sql.contents.all().map((row) => {
-    const { kind, namespace, name, labels, data } = contentOf(row);
-    const keys = Object.entries(data).map(([key, value]) => ({
-      key,
-      bytes: Buffer.byteLength(value, "base64"),
-    }));
-    const claims = users.get(keyOf(row)) ?? [];
-    const creationTimestamp = isoTime(row.created_ms);
-    return { kind, namespace, name, labels, keys, bytes: row.bytes, claims, creationTimestamp };
-  });
+  return sql.contents.all().map((row) => ({
+    kind: row.kind,
+    namespace: row.namespace,
+    name: row.name,
+    labels: JSON.parse(row.labels),
+    keys: JSON.parse(row.keys),
+    bytes: row.bytes,
+    claims: users.get(keyOf(row)) ?? [],
+    creationTimestamp: isoTime(row.created_ms),
+  }));
+}
+
+function keysOf({ data }: AppliedContent): ContentView["keys"] {
+  return Object.entries(data).map(([key, value]) => ({ key, bytes: Buffer.byteLength(value, "base64") }));
 }
 
 function keyOf({ namespace, kind, name }: Pick<ContentRow, "namespace" | "kind" | "name">): string {

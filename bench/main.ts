@@ -18,6 +18,7 @@ import { memory } from "./memory.ts";
 import { metadataClusterMemory } from "./metadata/cluster-memory.ts";
 import { metadataGuests } from "./metadata/guests.ts";
 import { metadataMemory } from "./metadata/memory.ts";
+import { metadataNeighbour } from "./metadata/neighbour.ts";
 import { metadataPorts } from "./metadata/ports.ts";
 import { parallelAdds } from "./parallel-adds.ts";
 import { throughput } from "./throughput.ts";
@@ -33,6 +34,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   identity,
   "metadata-guests": metadataGuests,
   "metadata-ports": metadataPorts,
+  "metadata-neighbour": metadataNeighbour,
   "metadata-memory": metadataMemory,
   "metadata-cluster-memory": metadataClusterMemory,
   "kube-writes": kubeWrites,

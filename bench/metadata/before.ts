@@ -15,17 +15,23 @@ export interface BothNodes {
 
 /** Runs work with a node of each release, beside each other. Nothing of them is left. */
 export async function withBoth<T>(work: (nodes: BothNodes) => Promise<T>): Promise<T> {
-  return withRelease(undefined, async (now) => {
+  return onNode(undefined, async (now) => {
     const release = await releaseOf(COMMIT);
     if (release === null) return work({ now, before: null });
-    return withRelease(release, (before) => work({ now, before }));
+    return onNode(release, (before) => work({ now, before }));
   });
 }
 
-async function withRelease<T>(
-  release: Release | undefined,
+/** Runs the same with one after the other, for what fills the machine. */
+export async function onEach<T>(
   work: (node: BenchNode) => Promise<T>,
-): Promise<T> {
+): Promise<{ readonly now: T; readonly before: T | null }> {
+  const release = await releaseOf(COMMIT);
+  const before = release && (await onNode(release, work));
+  return { now: await onNode(undefined, work), before };
+}
+
+async function onNode<T>(release: Release | undefined, work: (node: BenchNode) => Promise<T>): Promise<T> {
   const node = await BenchNode.start(release);
   try {
     return await work(node);

@@ -1,5 +1,6 @@
 import { chmodSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { namesOf } from "../../metadata/net/kernel/names.ts";
 import { HOLDFAST, type Release, run, TestDaemon } from "../../test/harness/daemon.ts";
 import { type GuestPlace, macOf, NamespaceGuest } from "../../test/harness/metadata/guest.ts";
 import { listening } from "../../test/harness/metadata/server.ts";
@@ -65,7 +66,9 @@ export class BenchNode {
   /** Starts metadata-net. */
   async startNet(): Promise<void> {
     const own = ["--socket", this.daemon.socket, "--run-dir", this.runDir];
-    const args = ["metadata-net", ...own, ...this.#metadataSocket, "--metrics-address", "127.0.0.1:0"];
+    // A client that measures asks more often than any guest.
+    const more = ["--metrics-address", "127.0.0.1:0", "--rate-limit", "0"];
+    const args = ["metadata-net", ...own, ...this.#metadataSocket, ...more];
     const net = new ProductProcess(args, [], this.#program);
     this.#net = net;
     await net.until(() => this.#netMetrics() !== null, "started");
@@ -79,6 +82,11 @@ export class BenchNode {
   async isReady(): Promise<boolean> {
     const answer = await fetch(`${this.#netMetrics()}/readyz`).catch(() => null);
     return answer?.status === 200;
+  }
+
+  /** Name of its nft tables, whatever their family. */
+  get table(): string {
+    return namesOf(this.runDir).table;
   }
 
   /** The namespace that haproxy listens in. */

@@ -3,7 +3,7 @@ import { atMost, type Line, type Measurement, number } from "../line.ts";
 import { median, quantile } from "../statistics.ts";
 import { memoryBytesOf } from "../workbench.ts";
 import { askAsGuests, PORT } from "./ask.ts";
-import { beside, withBoth } from "./before.ts";
+import { beside, onEach } from "./before.ts";
 import type { BenchNode } from "./node.ts";
 
 const PORTS = 900;
@@ -47,27 +47,25 @@ async function fill(node: BenchNode): Promise<Full> {
 }
 
 /** `holdfast metadata-net` with 900 guests on the node. Needs root. */
-export const metadataPorts: Measurement = () =>
-  withBoth(async ({ now, before }): Promise<Line[]> => {
-    const ours = await fill(now);
-    const theirs = before && (await fill(before));
-    const one = `an ADD that waits for its port, after ${number(PORTS)}; ${MORE} times, p99 ${number(quantile(ours.admitMs, 0.99))} ms`;
-    return [
-      atMost(ours.notAnswered, 0, "guests", {
-        what: `${number(PORTS + MORE)} guests of a node: not answered`,
-        against: "one request each, all at once",
-      }),
-      atMost(median(ours.admitMs), 150, "ms", { what: "one more guest is admitted, median", against: one }),
-      atMost(ours.startMs / 1_000, 3, "s", {
-        what: `start of metadata-net with ${number(PORTS + MORE)} attachments, until all are served`,
-        against: `nothing there before; after a SIGKILL ${number(ours.adoptMs / 1_000)} s`,
-      }),
-      atMost(ours.bytes / 1_000_000, 60, "MB", {
-        what: "memory of metadata-net with them",
-        against: "the most there ever was, resident set of the process",
-      }),
-      beside("one more guest, median", median(ours.admitMs), theirs && median(theirs.admitMs), "ms"),
-      beside("start of metadata-net", ours.startMs, theirs?.startMs ?? null, "ms"),
-      beside("memory of metadata-net", ours.bytes / 1e6, theirs && theirs.bytes / 1e6, "MB"),
-    ];
-  });
+export const metadataPorts: Measurement = async (): Promise<Line[]> => {
+  const { now: ours, before: theirs } = await onEach(fill);
+  const one = `an ADD that waits for its port, after ${number(PORTS)}; ${MORE} times, p99 ${number(quantile(ours.admitMs, 0.99))} ms`;
+  return [
+    atMost(ours.notAnswered, 0, "guests", {
+      what: `${number(PORTS + MORE)} guests of a node: not answered`,
+      against: "one request each, all at once",
+    }),
+    atMost(median(ours.admitMs), 150, "ms", { what: "one more guest is admitted, median", against: one }),
+    atMost(ours.startMs / 1_000, 3, "s", {
+      what: `start of metadata-net with ${number(PORTS + MORE)} attachments, until all are served`,
+      against: `nothing there before; after a SIGKILL ${number(ours.adoptMs / 1_000)} s`,
+    }),
+    atMost(ours.bytes / 1_000_000, 60, "MB", {
+      what: "memory of metadata-net with them",
+      against: "the most there ever was, resident set of the process",
+    }),
+    beside("one more guest, median", median(ours.admitMs), theirs && median(theirs.admitMs), "ms"),
+    beside("start of metadata-net", ours.startMs, theirs?.startMs ?? null, "ms"),
+    beside("memory of metadata-net", ours.bytes / 1e6, theirs && theirs.bytes / 1e6, "MB"),
+  ];
+};

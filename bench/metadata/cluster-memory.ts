@@ -51,6 +51,8 @@ export const metadataClusterMemory: Measurement = async () => {
       });
       known.known.set(`blue container/c${n}/net1`, view);
     }
+    // As the shipped unit and DaemonSet start it.
+    Object.assign(process.env, { NODE_OPTIONS: "--max-semi-space-size=2", MALLOC_ARENA_MAX: "1" });
     await server.run();
     let failed = 0;
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -73,6 +75,8 @@ export const metadataClusterMemory: Measurement = async () => {
       }),
     ];
   } finally {
+    delete process.env.NODE_OPTIONS;
+    delete process.env.MALLOC_ARENA_MAX;
     agent.destroy();
     await server.end();
     await known.stop();

@@ -119,6 +119,14 @@ export class MetadataNode {
     ]);
   }
 
+  /** Waits until the guest has an IPv6 address of its link that is no longer being tried. */
+  async untilIpv6({ namespace }: NamespaceGuest): Promise<void> {
+    await until(async () => {
+      const { stdout } = await run("ip", ["-n", namespace, "-6", "address", "show", "dev", "eth0"]);
+      return stdout.includes("fe80:") && !stdout.includes("tentative");
+    }, "the guest's own IPv6 address");
+  }
+
   /** Waits until the guest is answered. */
   async untilServed(guest: AttachedGuest): Promise<void> {
     await until(

@@ -4,7 +4,7 @@
  *   main, program          the entry, and the tree of commands
  *   commands/              one file for each command
  *   client, choose-client  the server of a command: a daemon (socket-client) or a cluster (cluster-client)
- *   manifest-*             files for apply and delete
+ *   manifests/             files for apply and delete: of manifests, or that become a Secret or ConfigMap
  *   output, table, *-columns, human, terminal  output
  *   failure, unreachable   errors and exit codes
  *   load-bundle            bundles of lib/, with the code that V8 compiled of them at build time

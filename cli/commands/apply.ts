@@ -14,9 +14,9 @@ import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
 import { splitName } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
-import { contentOfFiles, isContentKind } from "../content-files.ts";
 import { withFiles } from "../file-option.ts";
-import { type Placed, readManifests, refuseObject, resultName, sendManifests } from "../manifest-run.ts";
+import { contentOfFiles, isContentKind } from "../manifests/content-files.ts";
+import { type Placed, readManifests, refuseObject, resultName, sendManifests } from "../manifests/run.ts";
 import { note, print, printable } from "../terminal.ts";
 
 interface ApplyOptions {

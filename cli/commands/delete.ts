@@ -6,10 +6,10 @@ import { allAllocations } from "../allocations.ts";
 import { splitName } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
-import { CONTENT_KINDS, isContentKind } from "../content-files.ts";
 import { CommandError, EXIT } from "../failure.ts";
 import { withFiles } from "../file-option.ts";
 import { podName, shortContainerId } from "../holder.ts";
+import { CONTENT_KINDS, isContentKind } from "../manifests/content-files.ts";
 import {
   type Placed,
   type PlacedResult,
@@ -18,7 +18,7 @@ import {
   refuseObject,
   resultName,
   sendManifests,
-} from "../manifest-run.ts";
+} from "../manifests/run.ts";
 import { print, printable } from "../terminal.ts";
 
 interface DeleteOptions {

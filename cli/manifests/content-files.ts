@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import { CommandError } from "./failure.ts";
+import { CommandError } from "../failure.ts";
 
 /** The kinds that `apply` makes of files, as commands spell them. */
 export const CONTENT_KINDS = { secret: "Secret", configmap: "ConfigMap" } as const;

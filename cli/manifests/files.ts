@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { CommandError } from "./failure.ts";
+import { CommandError } from "../failure.ts";
 
 /** One text with manifests, or why it cannot be read. */
 export interface ManifestFile {

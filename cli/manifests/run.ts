@@ -1,13 +1,13 @@
-import type { AppliedResult } from "../admin/admin-api.ts";
-import { CNI_BODY_BYTES_MAX } from "../cni-shim/wire.ts";
-import type { Clock } from "../platform/time.ts";
-import type { Client } from "./client.ts";
-import { CommandError, EXIT } from "./failure.ts";
-import { formatBytes } from "./human.ts";
-import { readManifestText } from "./manifest-documents.ts";
-import { type ManifestFile, manifestFiles } from "./manifest-files.ts";
-import { withProgress } from "./progress.ts";
-import { printable, printError } from "./terminal.ts";
+import type { AppliedResult } from "../../admin/admin-api.ts";
+import { CNI_BODY_BYTES_MAX } from "../../cni-shim/wire.ts";
+import type { Clock } from "../../platform/time.ts";
+import type { Client } from "../client.ts";
+import { CommandError, EXIT } from "../failure.ts";
+import { formatBytes } from "../human.ts";
+import { withProgress } from "../progress.ts";
+import { printable, printError } from "../terminal.ts";
+import { readManifestText } from "./documents.ts";
+import { type ManifestFile, manifestFiles } from "./files.ts";
 
 /**
  * Objects in one request: each is made durable before the next, so that this many are answered well within the

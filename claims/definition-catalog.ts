@@ -230,6 +230,11 @@ export class DefinitionCatalog {
     return counts ? counting(counts) : null;
   }
 
+  /** `spec.config` of a NAD (`namespace/name`), whoever's plugin it is for. */
+  configOf(nadKey: string): string | undefined {
+    return (this.#unread.get(nadKey) ?? this.#entries.get(nadKey)?.nad)?.config;
+  }
+
   /** The verdict for an ADD through this NAD (`namespace/name`). */
   verdict(nadKey: string): NadVerdict {
     this.#readLong();

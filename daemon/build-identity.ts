@@ -48,7 +48,7 @@ export function buildIdentityService(
     hasEnded: (network, { node, containerID, interface: name }) =>
       node === cluster.node && store.attachment(network, containerID, name) === undefined,
   });
-  return new IdentityService({ store, source, vms, facts, notReady });
+  return new IdentityService({ store, source, vms, facts, others: [cluster.ovn.pods], notReady });
 }
 
 type IdentityPorts = Pick<PortService, "enabled" | "formerGateway" | "leadsToMetadata">;

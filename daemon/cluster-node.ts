@@ -27,6 +27,7 @@ import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { PodIdentity } from "../store/records.ts";
 import { NodeImports } from "./node-imports.ts";
+import { OvnNetworks } from "./ovn-networks.ts";
 
 /** Pause before the first list is tried again, ms. */
 const RETRY_MS = 1_000;
@@ -63,6 +64,7 @@ export class ClusterNode {
   readonly contact: ClusterContinuity;
   readonly store: KubernetesStore;
   readonly imports: NodeImports;
+  readonly ovn: OvnNetworks;
   readonly node: string;
   readonly #options: ClusterNodeOptions;
   readonly #log: Log;
@@ -112,8 +114,8 @@ export class ClusterNode {
       query: { fieldSelector: `spec.nodeName=${context.node}` },
       // With what Multus reports of them: a guest's network configuration needs its MAC.
       project: (pod) => projectPod(pod, { addresses: true }),
-      onUpsert: () => {},
-      onDelete: () => {},
+      onUpsert: () => this.ovn.changed(),
+      onDelete: () => this.ovn.changed(),
       lostTouch,
       onState: (state) => this.contact.noteState(state),
       onVersion: (version) => this.contact.continuity.noteWatched(version),
@@ -123,12 +125,26 @@ export class ClusterNode {
       api: this.api,
       path: NADS_PATH,
       project: projectNad,
-      onUpsert: (nad) => this.catalog.upsert(nad),
-      onDelete: (nad) => this.catalog.remove(nad.key),
+      onUpsert: (nad) => {
+        this.catalog.upsert(nad);
+        this.ovn.changed();
+      },
+      onDelete: (nad) => {
+        this.catalog.remove(nad.key);
+        this.ovn.changed();
+      },
       onState: (state) => {
         if (state !== "watching") this.catalog.interrupted();
       },
       log,
+    });
+    this.ovn = new OvnNetworks({
+      api: this.api,
+      log,
+      node: context.node,
+      pods: () => this.#podWatch.items,
+      nadConfig: (key) => catalog.configOf(key),
+      isListed: () => this.#podWatch.synced && (this.#nadWatch.synced || this.#nadWatch.missing),
     });
     this.pods = new PodDirectory(this.api, (key) => this.#podWatch.items.get(key));
     const warn = (message: string) => log.warn(message);
@@ -174,6 +190,7 @@ export class ClusterNode {
     this.#lostTouch = lostTouch;
     this.#podWatch.start();
     this.#nadWatch.start();
+    this.ovn.start();
     await this.#untilDone("listing allocations", () => this.store.hint.refresh());
     this.#hintReady = true;
     await this.#nadWatch.waitSynced(this.#life.signal);
@@ -185,7 +202,7 @@ export class ClusterNode {
   async stop(): Promise<void> {
     this.#life.abort();
     this.contact.stop();
-    await Promise.all([this.#podWatch.stop(), this.#nadWatch.stop()]);
+    await Promise.all([this.#podWatch.stop(), this.#nadWatch.stop(), this.ovn.stop()]);
     this.api.close();
   }
 

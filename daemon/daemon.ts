@@ -134,6 +134,7 @@ export class Daemon {
       clock,
       log,
       enabled: settings.metadata === "on",
+      ovn: this.#cluster?.ovn ?? null,
       notReady,
     });
     const resolverFiles = new ResolverFiles({
@@ -186,7 +187,10 @@ export class Daemon {
       clock,
       log,
       notReady,
-      watchChanges: (changed) => this.#store.watchAttachments(changed),
+      watchChanges: (changed) => {
+        this.#store.watchAttachments(changed);
+        this.#cluster?.ovn.watch(changed);
+      },
     });
     const admin = new NodeAdmin({
       store: this.#store,

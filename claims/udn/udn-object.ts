@@ -13,6 +13,9 @@ export const UDN_API_VERSION = GROUP;
  */
 export const SERVICE_ANNOTATION = "metadata.holdfast.dev/service";
 
+/** `"true"`: the guests of the network are served by the listeners of their nodes. */
+const SERVE_ANNOTATION = "metadata.holdfast.dev/serve";
+
 export type UdnKind = "UserDefinedNetwork" | "ClusterUserDefinedNetwork";
 
 /** The fields kept of a UserDefinedNetwork or ClusterUserDefinedNetwork. */
@@ -34,6 +37,8 @@ export interface UdnView {
   /** The specification of the network: `spec`, or `spec.network` of a ClusterUserDefinedNetwork. */
   readonly networkSpec: JsonObject;
   readonly serviceAnnotation: string | null;
+  /** Its guests are to be served by the listeners of their nodes. */
+  readonly serves: boolean;
   readonly conditions: readonly ClaimCondition[];
 }
 
@@ -62,6 +67,7 @@ export function projectUdn(object: unknown, kind: UdnKind): UdnView {
     spec,
     networkSpec: cluster ? objectAt(spec, "network", kind) : spec,
     serviceAnnotation: readTexts(object, "annotations").get(SERVICE_ANNOTATION) ?? null,
+    serves: readTexts(object, "annotations").get(SERVE_ANNOTATION) === "true",
     conditions: conditionsOf(objectAt(object, "status", kind).conditions),
   };
 }

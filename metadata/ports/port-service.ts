@@ -45,6 +45,8 @@ export interface PortServiceParts {
   readonly log: Log;
   /** false: nothing is wanted, on any network. */
   readonly enabled: boolean;
+  /** Networks of OVN-Kubernetes with guests to be served; null: there are none. */
+  readonly ovn: { readonly names: readonly string[]; follow(told: () => void): void } | null;
   /** Why the store does not know everything yet; null: it does. */
   notReady(): string | null;
 }
@@ -62,6 +64,7 @@ export class PortService {
   #allDirty = true;
   /** Everything was computed at least once: only then does an empty state mean that nothing is wanted. */
   #synced = false;
+  #ovnKnown: boolean;
   #turn: Timer | null = null;
   #pauseMs = 0;
   #timer: Timer | null = null;
@@ -75,10 +78,13 @@ export class PortService {
     this.#wanted = new WantedState(parts.clock);
     this.#notifier = new Notifier(parts.clock);
     this.#reserved = new ReservedAddresses(parts.store, parts.log);
+    const { ovn } = parts;
+    this.#ovnKnown = ovn === null || !parts.enabled;
     if (!parts.enabled) {
       this.#synced = true;
       return;
     }
+    ovn?.follow(() => this.#serveOvn(ovn.names));
     parts.store.watchAttachments((network) => this.#touch(network));
     this.#timer = interval(parts.clock, LOOK_INTERVAL_MS, () => this.#look()).unref();
   }
@@ -100,13 +106,6 @@ export class PortService {
     return [...portFindings(this.reports, this.#wanted.ports), ...addressFindings(definitions)];
   }
 
-  /** Networks of OVN-Kubernetes whose guests are served here, by the name in their configuration. */
-  serveOvnNetworks(names: readonly string[]): void {
-    if (!this.enabled) return;
-    this.#wanted.putOvnNetworks(names);
-    this.#notifier.notify();
-  }
-
   /** Releases all waiters. */
   close(): void {
     this.#timer?.cancel();
@@ -125,13 +124,23 @@ export class PortService {
     const notify = () => this.#notifier.notify();
     hungUp.addEventListener("abort", notify);
     try {
-      const news = () => this.#synced && report.applied !== this.#wanted.version;
+      const news = () => this.#isKnown && report.applied !== this.#wanted.version;
       await this.#notifier.until(() => news() || hungUp.aborted, report.waitMs);
     } finally {
       hungUp.removeEventListener("abort", notify);
       this.reports.pollEnds();
     }
-    return this.#synced && !this.#notifier.closed ? this.#wanted.ports : null;
+    return this.#isKnown && !this.#notifier.closed ? this.#wanted.ports : null;
+  }
+
+  get #isKnown(): boolean {
+    return this.#synced && this.#ovnKnown;
+  }
+
+  #serveOvn(names: readonly string[]): void {
+    this.#ovnKnown = true;
+    this.#wanted.putOvnNetworks(names);
+    this.#notifier.notify();
   }
 
   /**

@@ -35,7 +35,11 @@ export interface OvnNad {
 
 /** Projects a pod to what identifies it; null: it has no network of OVN-Kubernetes. Throws MalformedObjectError. */
 export function projectOvnPod(object: unknown): OvnPod | null {
-  const { annotations, ...view } = projectPod(object, { addresses: true });
+  return ovnPodOf(projectPod(object, { addresses: true }));
+}
+
+/** The same of a pod that was projected with its addresses. */
+export function ovnPodOf({ annotations, ...view }: PodView): OvnPod | null {
   const networks = readPodNetworks(annotations[POD_NETWORKS_ANNOTATION]);
   if (networks.length === 0) return null;
   const said = new Map<string, string>();
@@ -58,13 +62,19 @@ export function projectOvnPod(object: unknown): OvnPod | null {
 export function projectOvnNad(object: unknown): OvnNad | null {
   const { key, uid, resourceVersion } = readMetadata(object, "NetworkAttachmentDefinition");
   const { config } = objectAt(object, "spec", "NetworkAttachmentDefinition");
+  const read = readOvnConfig(config);
+  return read && { key, uid, resourceVersion, ...read };
+}
+
+/** A NetworkAttachmentDefinition's configuration; null: it is not OVN-Kubernetes' or cannot be read. */
+export function readOvnConfig(config: unknown): Pick<OvnNad, "network" | "mtu"> | null {
   const conf = parse(config);
   const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
   const plugin = plugins.filter(isObject).find(({ type }) => type === OVN_PLUGIN);
   const name = conf.name ?? plugin?.name;
   if (plugin === undefined || typeof name !== "string" || name === "") return null;
   const { mtu } = plugin;
-  return { key, uid, resourceVersion, network: name, mtu: typeof mtu === "number" && mtu > 0 ? mtu : null };
+  return { network: name, mtu: typeof mtu === "number" && mtu > 0 ? mtu : null };
 }
 
 /** An IPAMClaim of one network; null: it belongs to another. Throws MalformedObjectError. */

@@ -127,6 +127,9 @@ export class Zone {
       ...["--", "lsp-set-addresses", port, `${pod.mac} ${pod.address}`],
       ...["--", "set", "logical_switch_port", port, key, `options:requested-chassis=${at.name}`],
     );
+    // Newer releases of ovn-northd do that themselves.
+    await this.central.nbctl("--wait=sb", "sync");
+    await this.central.sbctl("lsp-bind", port, at.name);
   }
 
   /** A primary network as ovnkube makes it in the database. */

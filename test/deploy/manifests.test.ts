@@ -32,6 +32,8 @@ const MACHINE_DEFINITIONS: string[] = listed("machines/crds");
 const MACHINE_RIGHTS: string[] = listed("machines");
 /** For servers that have ValidatingAdmissionPolicies: 1.30 and later. */
 const ADMISSION: KubeObject = readManifests(join(DEPLOY, "admission/kustomization.yaml"))[0];
+/** References of OVN-Kubernetes' networks to metadata Services. */
+const NETWORK_RULES: string[] = listed("udn");
 const ALLOCATIONS = "/apis/ipam.holdfast.dev/v1alpha1/ipallocations";
 const NETWORKS = "/apis/ipam.holdfast.dev/v1alpha1/ipnetworks";
 
@@ -56,6 +58,12 @@ test("the kustomization lists every manifest", async () => {
     "machines/kustomization.yaml",
     "machines/crds/kustomization.yaml",
   ];
+  const networks = [
+    ...NETWORK_RULES,
+    "udn/kustomization.yaml",
+    "udn/userdefinednetworks-patch.yaml",
+    "udn/clusteruserdefinednetworks-patch.yaml",
+  ];
   expect(
     [
       ...FILES,
@@ -64,6 +72,7 @@ test("the kustomization lists every manifest", async () => {
       ...optional,
       ...admission,
       ...machines,
+      ...networks,
     ].sort(),
   ).toEqual(there.sort());
 });

@@ -6,7 +6,7 @@ import { readManifests } from "./kube-manifests.ts";
 import { until } from "./wait.ts";
 import { type Refused, Webhook } from "./webhook.ts";
 
-const POLICIES = join(import.meta.dirname, "../../deploy/admission/policies.yaml");
+const DEPLOY = join(import.meta.dirname, "../../deploy");
 const NODE_NAME = "authentication.kubernetes.io/node-name";
 
 /** What a server hands to admission: the object as it is, and as it will be. */
@@ -30,8 +30,11 @@ export interface Reviewed {
   readonly refusals: readonly string[];
 }
 
-export function shippedPolicies(): KubeObject[] {
-  return readManifests(POLICIES).filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
+/** `part`: the folder of deploy/ that ships them. */
+export function shippedPolicies(part: "admission" | "udn" = "admission"): KubeObject[] {
+  return readManifests(join(DEPLOY, part, "policies.yaml")).filter(
+    ({ kind }) => kind === "ValidatingAdmissionPolicy",
+  );
 }
 
 const environment = new Environment({ unlistedVariablesAreDyn: true, homogeneousAggregateLiterals: false });
@@ -56,7 +59,7 @@ function concerns({ spec }: KubeObject, request: AdmissionRequest): boolean {
         rule.operations.includes(request.operation) &&
         rule.resources.includes(name),
     ) &&
-    spec.matchConditions.every(
+    (spec.matchConditions ?? []).every(
       ({ expression }: KubeObject) => environment.evaluate(expression, { request }) === true,
     )
   );

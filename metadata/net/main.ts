@@ -1,3 +1,4 @@
+import { setFlagsFromString } from "node:v8";
 import { makeLog } from "../../platform/log.ts";
 import { runProcess } from "../../platform/run-process.ts";
 import type { Given } from "../../platform/settings/load.ts";
@@ -8,6 +9,9 @@ import { loadNetSettings } from "./settings.ts";
 
 /** `holdfast metadata-net`: runs until SIGTERM or SIGINT, then takes away what it made. Resolves with the exit code. */
 export function run(flags: Given): Promise<number> {
+  // Collects garbage early: each exchange with the daemon and each listing of rules leaves a heap of it.
+  setFlagsFromString("--semi-space-growth-factor=1");
+  setFlagsFromString("--optimize-for-size");
   return runProcess(
     {
       name: "metadata-net",

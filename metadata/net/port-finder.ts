@@ -1,6 +1,6 @@
 import type { DatapathDriver, HostSideLink } from "./drivers/driver.ts";
 import { type Guest, macText } from "./guest.ts";
-import { type NotFound, type OthersPorts, PortLookup } from "./port-lookup.ts";
+import { type NotFound, namesOf, type OthersPorts, PortLookup } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import type { FoundPort } from "./port-search.ts";
 
@@ -43,14 +43,18 @@ export class PortFinder {
   }
 
   #others(own: string, { wanted }: Guest, guests: ReadonlyMap<string, Guest>): OthersPorts {
-    const taken = new Set<number>();
-    for (const [key, { port }] of this.#memory.entries()) if (key !== own) taken.add(port.ifindex);
-    const named = new Set<string>();
-    for (const [key, guest] of guests) {
-      if (key === own || guest.wanted.netns !== wanted.netns) continue;
-      const name = guest.wanted.interface;
-      for (const one of [name, `${name}-nic`, `${name.replace(/^pod/, "")}-nic`]) named.add(one);
-    }
-    return { isTaken: (ifindex) => taken.has(ifindex), isNamed: (name) => named.has(name) };
+    return {
+      isTaken: (ifindex) => {
+        const owner = this.#memory.ownerOf(ifindex);
+        return owner !== null && owner !== own;
+      },
+      isNamed: (name) => {
+        for (const [key, guest] of guests) {
+          if (key === own || guest.wanted.netns !== wanted.netns) continue;
+          if (namesOf(guest.wanted.interface).includes(name)) return true;
+        }
+        return false;
+      },
+    };
   }
 }

@@ -84,7 +84,7 @@ export class PortLookup {
     id: number,
     others: OthersPorts,
   ): Promise<readonly HostSideLink[]> {
-    const given = [`${name}-nic`, `${name.replace(/^pod/, "")}-nic`];
+    const given = namesOf(name);
     const free = links.filter(({ ifname }) => ifname !== "eth0" && !others.isNamed(ifname));
     for (const some of [free.filter(({ ifname }) => given.includes(ifname)), free]) {
       const found: HostSideLink[] = [];
@@ -120,6 +120,11 @@ export class PortLookup {
       ? { name: link.ifname, ifindex: link.ifindex, kind: "tun" }
       : null;
   }
+}
+
+/** What an interface may be called in a pod: as the plugin named it, or as KubeVirt renames that. */
+export function namesOf(name: string): readonly string[] {
+  return [name, `${name}-nic`, `${name.replace(/^pod/, "")}-nic`];
 }
 
 /** A pod of KubeVirt has a pair for each network. Who makes thousands is not looked at in full. */

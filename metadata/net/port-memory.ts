@@ -67,6 +67,8 @@ export class PortMemory {
   readonly #content: Content;
   readonly #ports: Map<string, KnownPort>;
   readonly #former: Map<string, FormerPort>;
+  /** Keys by index of the link. */
+  readonly #owners: Map<number, string>;
   #changed = true;
 
   constructor(runDir: string, clock: Pick<Clock, "random" | "randomBytes">) {
@@ -74,6 +76,7 @@ export class PortMemory {
     this.#content = readContent(this.#path, clock);
     this.#ports = new Map(Object.entries(this.#content.ports));
     this.#former = new Map(Object.entries(this.#content.former));
+    this.#owners = new Map([...this.#ports].map(([key, { port }]) => [port.ifindex, key]));
   }
 
   /** Source MAC of frames that the listener takes. */
@@ -97,6 +100,7 @@ export class PortMemory {
   add(key: string, port: PortRef, guestMac: string): KnownPort {
     const known = { address: this.#nextAddress(port.door), port, mac: guestMac };
     this.#ports.set(key, known);
+    this.#owners.set(port.ifindex, key);
     this.#former.delete(key);
     this.#changed = true;
     return known;
@@ -104,7 +108,16 @@ export class PortMemory {
 
   /** The port is nobody's any more. */
   delete(key: string): void {
-    if (this.#ports.delete(key)) this.#changed = true;
+    const known = this.#ports.get(key);
+    if (known === undefined) return;
+    this.#ports.delete(key);
+    if (this.#owners.get(known.port.ifindex) === key) this.#owners.delete(known.port.ifindex);
+    this.#changed = true;
+  }
+
+  /** Whose port the link of an index is; null: nobody's. */
+  ownerOf(ifindex: number): string | null {
+    return this.#owners.get(ifindex) ?? null;
   }
 
   /** Takes a port's address, but remembers where it is: another driver is to have it. */
@@ -117,13 +130,9 @@ export class PortMemory {
 
   /** Forgets whatever is kept of attachments that are not wanted. */
   keepOnly(wanted: { has(key: string): boolean }): void {
-    for (const kept of [this.#ports, this.#former]) {
-      for (const key of kept.keys()) {
-        if (wanted.has(key)) continue;
-        kept.delete(key);
-        this.#changed = true;
-      }
-    }
+    for (const key of this.#ports.keys()) if (!wanted.has(key)) this.delete(key);
+    for (const key of this.#former.keys())
+      if (!wanted.has(key) && this.#former.delete(key)) this.#changed = true;
   }
 
   /** Upper 16 bits of the addresses behind a door: at least one number. */

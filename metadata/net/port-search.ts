@@ -33,7 +33,7 @@ export class PortSearch {
   readonly #searches = new Map<string, Search>();
   #running = 0;
   #runningRepeated = 0;
-  /** Called when none is waiting or running. */
+  /** Called when every one has been searched for once. */
   #waiters: (() => void)[] = [];
 
   constructor(
@@ -77,12 +77,18 @@ export class PortSearch {
     this.#fill();
   }
 
-  /** Resolves when none is waiting or running. */
-  settled(): Promise<void> {
-    if (!this.isBusy) return Promise.resolve();
+  /** Resolves when every one has been searched for once. */
+  firstSettled(): Promise<void> {
+    if (!this.#hasFirst()) return Promise.resolve();
     return new Promise((resolve) => {
       this.#waiters.push(resolve);
     });
+  }
+
+  #hasFirst(): boolean {
+    for (const { state, failures } of this.#searches.values())
+      if (failures === 0 && state !== "failed") return true;
+    return false;
   }
 
   #fill(): void {
@@ -93,7 +99,7 @@ export class PortSearch {
       search.state = "running";
       void this.#run(key, search);
     }
-    if (this.isBusy) return;
+    if (this.#waiters.length === 0 || this.#hasFirst()) return;
     for (const resolve of this.#waiters.splice(0)) resolve();
   }
 

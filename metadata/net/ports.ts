@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Log } from "../../platform/log.ts";
-import { type Clock, sleep } from "../../platform/time.ts";
+import { type Clock, sleep, type Timer } from "../../platform/time.ts";
 import type { FailedPort, WantedPorts } from "../ports/wire.ts";
 import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
 import { type Guest, guestKey, guestOf } from "./guest.ts";
@@ -13,8 +13,10 @@ import type { NotFound } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import { type FoundPort, PortSearch } from "./port-search.ts";
 
-/** How long a change waits for searches: what takes longer is carried out when it is found. */
-const SEARCH_GRACE_MS = 1_000;
+/** How long a change waits for its searches: what takes longer is carried out when it is found. */
+const SEARCH_GRACE_MS = 500;
+/** Between two changes for what was found after that: a full node that knows nothing finds hundreds one by one. */
+const FOUND_PAUSE_MS = 200;
 
 export interface PortsParts {
   readonly memory: PortMemory;
@@ -50,6 +52,9 @@ export class Ports {
   /** The work that waits for its turn; null: none does. */
   #next: { promise: Promise<void>; again: boolean } | null = null;
   #hurry: () => boolean = () => false;
+  /** Calls that carry out what is found meanwhile. */
+  #graces = 0;
+  #foundTimer: Timer | null = null;
 
   constructor(parts: PortsParts) {
     this.#parts = parts;
@@ -136,6 +141,7 @@ export class Ports {
 
   /** Takes everything away, also what an earlier process left. */
   async removeAll(): Promise<void> {
+    this.#foundTimer?.cancel();
     this.#guests.clear();
     this.#unfit.clear();
     await this.#turn;
@@ -174,7 +180,9 @@ export class Ports {
   async #searched(): Promise<void> {
     const over = new AbortController();
     const grace = sleep(this.#parts.clock, SEARCH_GRACE_MS, over.signal);
-    await Promise.race([this.#search.settled(), grace]);
+    this.#graces += 1;
+    await Promise.race([this.#search.firstSettled(), grace]);
+    this.#graces -= 1;
     over.abort();
   }
 
@@ -185,12 +193,15 @@ export class Ports {
   }
 
   #foundPort(key: string, { port, mac }: FoundPort): void {
-    const { memory, changed } = this.#parts;
-    const isTaken = [...memory.entries()].some(([, known]) => known.port.ifindex === port.ifindex);
+    const { memory, changed, clock } = this.#parts;
     // Found twice at the same time: the next search says whose it is.
-    if (!this.#guests.has(key) || isTaken) return;
+    if (!this.#guests.has(key) || memory.ownerOf(port.ifindex) !== null) return;
     memory.add(key, port, mac);
-    void this.#apply(false).then(changed);
+    if (this.#graces > 0 || this.#foundTimer !== null) return;
+    this.#foundTimer = clock.timer(FOUND_PAUSE_MS, () => {
+      this.#foundTimer = null;
+      void this.#apply(false).then(changed, () => {});
+    });
   }
 
   /** One at a time; what is asked for while one waits is part of that. */

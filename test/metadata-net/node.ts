@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer, type Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { namesOf } from "../../metadata/net/kernel/names.ts";
@@ -26,6 +26,12 @@ export interface EchoAnswer extends GuestAnswer {
   readonly echo: Echo;
 }
 
+/** The release before the present one, and what a daemon of that release says to it. */
+export interface FormerNet {
+  readonly program: string;
+  answer(report: unknown, answer: ServerResponse): void;
+}
+
 let lastNumber = 0;
 
 /** `holdfast metadata-net` between a daemon that says what the test wants and a metadata server that echoes. */
@@ -40,6 +46,7 @@ export class NetNode {
   readonly #pending = new Set<() => void>();
   #ports: readonly WantedPort[] = [];
   #version = 1;
+  #former: FormerNet | null = null;
   #report: PortReport | null = null;
   readonly #processes: ProductProcess[] = [];
   /** Requests that came to the metadata server. */
@@ -57,16 +64,20 @@ export class NetNode {
   }
 
   /** `apart`: in a network namespace of its own, whose rules may be flushed. */
-  static async start(args: readonly string[] = [], { apart = false } = {}): Promise<NetNode> {
+  static async start(
+    args: readonly string[] = [],
+    { apart = false, former }: { readonly apart?: boolean; readonly former?: FormerNet } = {},
+  ): Promise<NetNode> {
     const space = apart ? `hft-${process.pid}-${uniqueLink("node")}` : null;
     const node = new NetNode(args, space);
     if (space !== null) {
       await mustRun("ip", ["netns", "add", space]);
       node.#namespaces.add(space);
     }
+    node.#former = former ?? null;
     await node.startDaemon();
     await node.startUpstream();
-    node.startNet();
+    node.startNet(former?.program);
     return node;
   }
 
@@ -92,9 +103,11 @@ export class NetNode {
     return this.#report;
   }
 
-  startNet(): void {
+  /** `program`: the command line of another release. */
+  startNet(program?: string): void {
     this.#processes.push(
       metadataNet({
+        program,
         daemonSocket: join(this.folder, "d.sock"),
         metadataSocket: join(this.folder, "m.sock"),
         runDir: this.runDir,
@@ -132,6 +145,10 @@ export class NetNode {
         body += chunk;
       });
       request.on("end", () => {
+        if (request.url === "/v1/metadata/listeners") {
+          this.#former?.answer(JSON.parse(body), answer);
+          return;
+        }
         const report = JSON.parse(body) as PortReport;
         this.#report = report;
         const send = () => {

@@ -77,6 +77,8 @@ export interface MetadataNetOptions {
   readonly args: readonly string[];
   /** The command to run it under. */
   readonly within?: readonly string[];
+  /** The command line of another release. */
+  readonly program?: string | undefined;
 }
 
 /** A real `holdfast metadata-net`. */
@@ -95,6 +97,7 @@ export function metadataNet(options: MetadataNetOptions): ProductProcess {
       ...options.args,
     ],
     options.within,
+    options.program,
   );
 }
 

@@ -3,6 +3,7 @@ import { HealthServer } from "../../platform/health-server.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { Agent } from "./agent.ts";
+import { BridgeDriver } from "./drivers/bridge/bridge-driver.ts";
 import type { DatapathDriver } from "./drivers/driver.ts";
 import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
 import { OpenflowDriver } from "./drivers/openflow/openflow-driver.ts";
@@ -79,6 +80,8 @@ export class MetadataNet {
       // First: links at the userspace datapath look like any other.
       ...(this.#ovs === null ? [] : [new OpenflowDriver({ tag, doors: listener, ovs: this.#ovs, clock })]),
       ...(settings.driver === "bridge" ? [] : [new IngressDriver({ table, doors: listener, clock })]),
+      // Last: where the kernel has no better.
+      new BridgeDriver({ table: `${table}_ports`, doors: listener, clock }),
     ];
     this.#ports = new Ports({
       memory,

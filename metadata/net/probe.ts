@@ -1,6 +1,7 @@
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { DatapathDriver, ListenerDoors } from "./drivers/driver.ts";
+import { BridgeDriver } from "./drivers/bridge/bridge-driver.ts";
 import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
 import { namesOf } from "./kernel/names.ts";
 import { run } from "./kernel/run.ts";
@@ -33,6 +34,7 @@ const NO_DOORS: ListenerDoors = {
   serviceMac: "",
   secretMac: "",
   doorMac: "",
+  nobodyMac: "",
   ensure: () => Promise.reject(new Error("a probe opens no door")),
   remove: () => Promise.resolve(),
 };
@@ -40,7 +42,8 @@ const NO_DOORS: ListenerDoors = {
 /** Tries everything on links of its own, and asks the switches that are there. Nothing of it is left. */
 export async function probeNode(settings: NetSettings, _log: Log, clock: Clock): Promise<NodeAbilities> {
   const { table } = namesOf(settings.runDir);
-  const drivers: readonly DatapathDriver[] = [new IngressDriver({ table, doors: NO_DOORS, clock })];
+  const parts = { table, doors: NO_DOORS, clock };
+  const drivers: readonly DatapathDriver[] = [new IngressDriver(parts), new BridgeDriver(parts)];
   const haproxy = await probeHaproxy(settings.haproxy);
   const items: Ability[] = [haproxy];
   for (const driver of drivers) {

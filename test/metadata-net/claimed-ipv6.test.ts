@@ -57,14 +57,16 @@ s.send(to + mac + b"\\x86\\xdd" + ip6("fe80::1234", "fe80::77", icmp(136, "fe80:
 print(sent)
 `;
 
-describe.skipIf(whyNotReal() !== null)("the IPv6 addresses of metadata services", () => {
+const DRIVERS = whyNotReal() === null ? ["auto", "bridge"] : [];
+
+describe.each(DRIVERS)("the IPv6 addresses of metadata services, driver %s", (driver) => {
   let node: NetNode;
   let bridge: string;
   let a: PortGuest;
   let b: PortGuest;
   let strangers: readonly [PortGuest, PortGuest];
   beforeAll(async () => {
-    node = await NetNode.start();
+    node = await NetNode.start(["--driver", driver]);
     bridge = await node.bridge();
     const other = await node.bridge();
     a = await node.guest(bridge, "10.30.0.5/24");

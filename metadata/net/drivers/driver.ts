@@ -83,6 +83,8 @@ export interface ListenerDoors {
   readonly secretMac: string;
   /** MAC of every door's end in the namespace. */
   readonly doorMac: string;
+  /** Destination of every answer before a driver has set the guest's: nobody has it, and no switch may look for it. */
+  readonly nobodyMac: string;
   /** Makes the door if it is not there. */
   ensure(door: string): Promise<OpenDoor>;
   /** Removes a door that no port uses any more. */

@@ -17,6 +17,7 @@ import {
   doorCommands,
   EMPTY_SCRIPT,
   heardText,
+  NOBODY_MAC,
   OUTER_MTU,
   SERVICE_MAC,
   SHOW_SCRIPT,
@@ -44,6 +45,7 @@ export interface ListenerOptions {
 /** The listener of this node. Its parts are made when they are needed, and compared when that is asked for. */
 export class Listener implements ListenerDoors {
   readonly serviceMac = SERVICE_MAC;
+  readonly nobodyMac = NOBODY_MAC;
   readonly doorMac = DOOR_MAC;
   readonly secretMac: string;
   readonly #options: ListenerOptions;

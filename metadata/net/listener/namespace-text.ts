@@ -6,7 +6,7 @@ export const SERVICE_MAC = "02:6d:64:00:00:01";
 /** Of a door's end in the namespace. */
 export const DOOR_MAC = "02:6d:64:00:00:03";
 /** The one neighbour that every answer goes to: nobody has it, and the drivers' rules put the guest's in its place. */
-const NOBODY_MAC = "02:6d:64:00:00:02";
+export const NOBODY_MAC = "02:6d:64:00:00:02";
 const NOBODY = "248.0.0.1";
 const NOBODY_6 = "fe80::2";
 /** Above those of every port: `fd00:6d64:` and its address. */

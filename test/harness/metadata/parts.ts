@@ -111,7 +111,7 @@ export async function leftOver(runDir: string): Promise<string[]> {
   ]);
   const words = `${spaces.stdout}\n${links.stdout}\n${tables.stdout}`.split(/[\s:@]+/);
   const made = words.filter(
-    (word) => word.startsWith(namespace) || word.startsWith(linkPrefix) || word === table,
+    (word) => word.startsWith(namespace) || word.startsWith(linkPrefix) || word.startsWith(table),
   );
   return [...new Set(made)].sort();
 }

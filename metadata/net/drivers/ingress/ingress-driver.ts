@@ -43,6 +43,8 @@ export class IngressDriver implements DatapathDriver {
   readonly #table: NftTable;
   /** null: not known yet. */
   #egress: boolean | null = null;
+  /** Whether the kernel has what it takes; null: not known yet. */
+  #able: boolean | null = null;
   #door: Door | null = null;
   /** The work at hand and all that waits for it. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -55,11 +57,13 @@ export class IngressDriver implements DatapathDriver {
   async probe(): Promise<Probe> {
     const probe = await probeIngress();
     this.#egress = probe.egress;
+    this.#able = probe.result.ok;
     return probe.result;
   }
 
   async claim(link: HostSideLink): Promise<PortRef | null> {
     if (!isPort(link)) return null;
+    if (!(this.#able ?? (await this.probe()).ok)) return null;
     return { driver: this.kind, link: link.name, ifindex: link.ifindex, door: DOOR };
   }
 

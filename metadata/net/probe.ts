@@ -1,7 +1,7 @@
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
-import type { DatapathDriver, ListenerDoors } from "./drivers/driver.ts";
 import { BridgeDriver } from "./drivers/bridge/bridge-driver.ts";
+import type { DatapathDriver, ListenerDoors } from "./drivers/driver.ts";
 import { IngressDriver } from "./drivers/ingress/ingress-driver.ts";
 import { namesOf } from "./kernel/names.ts";
 import { run } from "./kernel/run.ts";

@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
+import { basename, join } from "node:path";
 import type { WantedPort } from "../ports/wire.ts";
 import type { HostSideLink } from "./drivers/driver.ts";
-import { HostLinks, isLinkName, linksIn, type ShownLink, shownHostLink } from "./kernel/links.ts";
-import { hostLink, namespaceId, namespacePath, OWN_NAMESPACE } from "./kernel/sysfs.ts";
+import { HostLinks, hostEnd, isLinkName, linksIn, type ShownLink } from "./kernel/links.ts";
+import { hostLink, namespaceId, OWN_NAMESPACE } from "./kernel/sysfs.ts";
 import type { FormerPort } from "./port-memory.ts";
 
 /** What became of the search for the host-side link of an attachment. `mac`: of the guest; null: it cannot be seen. */
@@ -33,6 +34,8 @@ const WITHOUT_HOST_SIDE: Readonly<Record<string, string>> = {
   dummy: "is a dummy interface",
   "": "is a device of its own, such as an SR-IOV VF",
 };
+/** Where ip looks for the names of namespaces. */
+const NAMED = "/var/run/netns";
 const NO_HOST_SIDE = "which has no end on the node: frames of its guest cannot be taken there";
 
 /** Finds the end of attachments' interfaces in the node's own network namespace. */
@@ -52,14 +55,14 @@ export class PortLookup {
     const [own] = named.links;
     const mac = own?.address ?? null;
     if (own !== undefined && isPaired(own)) {
-      const link = await this.#hostSide(own, id);
+      const link = await this.#hostSide(own, netns, id);
       if (link === null) return pending(`the other end of ${name} is not on the node`);
       if (others.isTaken(link.ifindex)) return pending(`${link.name} is the port of another attachment`);
       return { kind: "found", link, mac };
     }
     const pairs = await linksIn(netns, null);
     if (pairs.kind === "unreadable") return pending(`its network namespace cannot be read: ${pairs.why}`);
-    const found = await this.#renamed(pairs.links, name, id, others);
+    const found = await this.#renamed(pairs.links, wanted, id, others);
     if (found.length === 1) return { kind: "found", link: found[0] as HostSideLink, mac };
     if (found.length > 1)
       return pending(`${name} was renamed, and may be behind ${found.map((one) => one.name).join(" or ")}`);
@@ -80,7 +83,7 @@ export class PortLookup {
   /** By the name that KubeVirt gives; else whatever ends at the host and is nobody else's. */
   async #renamed(
     links: readonly ShownLink[],
-    name: string,
+    { netns, interface: name }: Pick<WantedPort, "netns" | "interface">,
     id: number,
     others: OthersPorts,
   ): Promise<readonly HostSideLink[]> {
@@ -89,7 +92,7 @@ export class PortLookup {
     for (const some of [free.filter(({ ifname }) => given.includes(ifname)), free]) {
       const found: HostSideLink[] = [];
       for (const link of some.slice(0, PAIRS_MAX)) {
-        const end = await this.#hostSide(link, id);
+        const end = await this.#hostSide(link, netns, id);
         if (end !== null && !others.isTaken(end.ifindex)) found.push(end);
       }
       if (found.length > 0) return found;
@@ -101,15 +104,19 @@ export class PortLookup {
    * Both ends of a pair must name each other, and the host's end the namespace: indexes repeat between namespaces, and
    * whoever has NET_ADMIN in one chooses them.
    */
-  async #hostSide(link: ShownLink, namespace: number): Promise<HostSideLink | null> {
+  async #hostSide(link: ShownLink, netns: string, namespace: number): Promise<HostSideLink | null> {
     if (link.linkinfo?.info_kind === "tun") return this.#tap(link, namespace);
     const end = this.#hostLinks.byIndex(link.link_index ?? -1);
     if (end === null || end.peerIndex !== link.ifindex || !isLinkName(end.name)) return null;
-    const shown = await shownHostLink(end.name);
+    const shown = await hostEnd(end.name);
     if (shown?.ifindex !== end.ifindex) return null;
-    const leadsTo = shown.link_netns;
-    if (leadsTo !== undefined && namespaceId(namespacePath(leadsTo)) !== namespace) return null;
-    return { name: end.name, ifindex: end.ifindex, kind: shown.linkinfo?.info_kind ?? "" };
+    const { leadsTo } = shown;
+    // What has a name there is shown by it.
+    const isElsewhere =
+      leadsTo === null
+        ? namespaceId(join(NAMED, basename(netns))) === namespace
+        : namespaceId(join(NAMED, leadsTo)) !== namespace;
+    return isElsewhere ? null : { name: end.name, ifindex: end.ifindex, kind: shown.kind };
   }
 
   /** A tap's namespace is the node's own: it is the port itself. */

@@ -19,8 +19,6 @@ export interface ShownLink {
   readonly ifindex: number;
   /** Of the other end, in the namespace where that is. */
   readonly link_index?: number;
-  /** Name in /run/netns of the namespace of the other end, if it has one. */
-  readonly link_netns?: string;
   readonly address?: string;
   readonly linkinfo?: { readonly info_kind?: string };
 }
@@ -51,10 +49,21 @@ export async function linksIn(netns: string, name: string | null): Promise<Shown
   return { kind: "unreadable", why: shown.stderr.trim().slice(0, 300) };
 }
 
-/** A link of the host; null: there is none of that name. */
-export async function shownHostLink(name: string): Promise<ShownLink | null> {
-  const shown = await run("ip", ["-json", "-details", "link", "show", "dev", name]);
-  return shown.code === 0 ? (readLinks(shown.stdout)[0] ?? null) : null;
+export interface HostEnd {
+  readonly ifindex: number;
+  readonly kind: "veth" | "tun" | "";
+  /** Name in /var/run/netns of the namespace of the other end; null: it has none there. */
+  readonly leadsTo: string | null;
+}
+
+/** A link of the host; null: there is none of that name. Only ip's text names the namespace, its JSON has a number. */
+export async function hostEnd(name: string): Promise<HostEnd | null> {
+  const { code, stdout } = await run("ip", ["-o", "-details", "link", "show", "dev", name]);
+  const index = /^(\d+): /.exec(stdout)?.[1];
+  if (code !== 0 || index === undefined) return null;
+  const kind = /\\ +(veth|tun) /.exec(stdout)?.[1] as "veth" | "tun" | undefined;
+  const leadsTo = / link-netns (\S+)/.exec(stdout)?.[1] ?? null;
+  return { ifindex: Number(index), kind: kind ?? "", leadsTo };
 }
 
 /** ip's JSON: it writes control characters of a name as they are, and puts a backslash before an apostrophe. */

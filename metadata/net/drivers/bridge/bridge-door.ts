@@ -21,7 +21,7 @@ export function placeOf(door: string): BridgePlace {
   return { bridge, vlan: vlan === undefined ? null : Number(vlan) };
 }
 
-/** Where a link is plugged in; null: into no Linux bridge. Throws an Error for the operator when its VLAN is not known. */
+/** Where a link is plugged in; null: into no Linux bridge. Throws an Error for the operator when it has no VLAN. */
 export async function placeOfLink(link: string): Promise<BridgePlace | null> {
   const bridge = masterOf(link);
   if (bridge === null || readLinkFile(bridge, "bridge/bridge_id") === null) return null;
@@ -35,8 +35,8 @@ export async function placeOfLink(link: string): Promise<BridgePlace | null> {
 }
 
 /**
- * Makes a door a port of its bridge, from any state. The bridge knows the listener's MACs and does not learn them, sends it
- * nothing else, and answers ARP for 169.254.169.254 by itself.
+ * Makes a door a port of its bridge, from any state. The bridge knows the listener's MACs and does not learn them,
+ * sends it nothing else, and answers ARP for 169.254.169.254 by itself.
  */
 export async function plugIn(
   place: BridgePlace,

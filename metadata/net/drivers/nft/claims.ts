@@ -11,8 +11,8 @@ const RAW_6 = `{ ${[METADATA_IPV6, EC2_IPV6].map(rawAddress).join(", ")} }`;
 const TARGETED = "{ nd-neighbor-solicit, nd-neighbor-advert, nd-redirect }";
 
 /**
- * Drops what claims or asks for an address of a metadata service, and accepts all else: as sender or destination, as the
- * target of a neighbour solicitation or advertisement, as either address of a redirect. "meta protocol": what nft would
+ * Drops what claims or asks for an address of a metadata service, and accepts all else: as sender or destination, as
+ * the target of a neighbour solicitation or advertisement, as either address of a redirect. "meta protocol": what nft would
  * put there by itself in family bridge does not see through a priority tag.
  */
 export const CLAIMS: ChainText = chainText("claims", "", [

@@ -5,7 +5,7 @@ import type { Clock, Timer } from "../../../../platform/time.ts";
 /** Until it is tried again when it has ended, ms. */
 const RESTART_MS = 2_000;
 
-/** Follows what a command prints, line by line, until `close`. The command ends with this process, however that ends. */
+/** Follows what a command prints, line by line, until `close`. It ends with this process, however that ends. */
 export class Follower {
   readonly #words: readonly string[];
   readonly #clock: Clock;

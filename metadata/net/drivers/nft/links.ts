@@ -24,7 +24,7 @@ export function readLinkFile(name: string, file: string): string | null {
   }
 }
 
-/** Whether rules for frames can be put at the link. Throws an Error for the operator when only its name is in the way. */
+/** Whether rules for frames can be put at the link. Throws an Error for the operator when its name is in the way. */
 export function isPort({ name, kind }: HostSideLink): boolean {
   if ((kind !== "veth" && kind !== "tun") || readLinkFile(name, "type") !== ETHERNET) return false;
   if (!DEVICE_NAME.test(name))
@@ -32,7 +32,7 @@ export function isPort({ name, kind }: HostSideLink): boolean {
   return true;
 }
 
-/** The ports whose links are there, the newer one of two that have the same link. `known`: need not be looked at again. */
+/** The ports whose links are there, the newer one of two with the same link. `known`: need not be looked at again. */
 export function choosePorts(ports: readonly AdmittedPort[], known: (port: PortRef) => boolean) {
   const failed = new Map<PortAddress, string>();
   const byLink = new Map<number, AdmittedPort>();

@@ -45,7 +45,7 @@ interface MetadataSettings {
 
 /**
  * Reads the key `metadata` and takes the reserved address out of the ranges. Throws RefusalError CONFIG_INVALID. See
- * docs/decisions/0042.
+ * docs/decisions/0043.
  */
 export function readMetadata(
   found: ConfigValue | null,

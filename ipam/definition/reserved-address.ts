@@ -6,7 +6,7 @@ const RETURNED = new WeakMap<NetworkDefinition, NetworkDefinition>();
 
 /**
  * The definition with its reserved address back in the ranges: for a network that no guest has a route by that address
- * on. Computed once for each definition; the same object when it reserves none. See docs/decisions/0042.
+ * on. Computed once for each definition; the same object when it reserves none. See docs/decisions/0043.
  */
 export function returnReserved(definition: NetworkDefinition): NetworkDefinition {
   const { metadata, rangeSets } = definition;

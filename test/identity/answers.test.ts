@@ -182,7 +182,7 @@ describe("a network with metadata", () => {
         ]);
       }
     }
-    expect(first.json().routes).toContainEqual({ dst: "169.254.169.254/32", gw: "10.10.0.254" });
+    expect(first.json().routes).toContainEqual({ dst: "169.254.169.254/32" });
     expect(second.json()).not.toHaveProperty("routes");
   });
 
@@ -339,7 +339,7 @@ describe("ambiguous names", () => {
 
 describe("wrong questions are refused", () => {
   test.for([
-    ["", "exactly one of address, pod, vm and container"],
+    ["", "exactly one of address, pod, vm, container and pod-uid"],
     ["network=blue", "exactly one of"],
     ["address=10.10.0.1&pod=web", "exactly one of"],
     ["address=10.10.0", "address is"],

@@ -28,7 +28,7 @@ interface Parts {
  * releases run, each of them records its attachments in the allocations, and only the later one writes how their guests
  * reach the metadata service: an attachment without that may have its route by the reserved address. So it is asked of
  * the API server, all allocations of the network at once, and once more right before the address is allocated. See
- * docs/decisions/0042.
+ * docs/decisions/0043.
  */
 export class ReservedReturns {
   readonly #parts: Parts;

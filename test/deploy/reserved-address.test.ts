@@ -123,7 +123,10 @@ describe("in a cluster of both releases", () => {
       const taken = await givenAtLast(world, next, blue);
       const last = await givenAtLast(world, asks, blue);
       expect([taken, last]).toEqual([ipsOf(first), [reserved]]);
+      // With nobody to serve guests, a node's check has something to say.
+      const clients = ["node-a", "node-b"].map((node) => PortClient.start(world.node(node).daemon));
       await world.settled();
+      await Promise.all(clients.map((client) => client.stop()));
     } finally {
       await world.stop();
     }

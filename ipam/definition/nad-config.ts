@@ -63,7 +63,7 @@ export function networkNameIn(text: string): string | null {
 }
 
 /** The configuration of our plugin in a NetworkAttachmentDefinition that was read before: bridge, VLAN and the like. */
-export function ourPluginOf(text: string): JsonObject {
+function ourPluginOf(text: string): JsonObject {
   return pluginOf(parseJsonObject(text));
 }
 

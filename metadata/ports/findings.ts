@@ -27,7 +27,7 @@ export function portFindings(reports: PortReports, { ports, ovnNetworks }: Wante
     const what = ports.length === 1 ? "1 interface" : `${ports.length} interfaces`;
     return [
       finding(
-        `holdfast metadata-net is not heard on this node: what it served before is served, and of the ${what} with metadata here nothing new`,
+        `holdfast metadata-net is not heard on this node: guests that it knows are served, new ones are not (${what} with metadata)`,
         "start it (systemctl status holdfast-metadata-net), or apply the networks without metadata",
       ),
     ];

@@ -62,11 +62,6 @@ export function networkNameIn(text: string): string | null {
   }
 }
 
-/** The configuration of our plugin in a NetworkAttachmentDefinition that was read before: bridge, VLAN and the like. */
-function ourPluginOf(text: string): JsonObject {
-  return pluginOf(parseJsonObject(text));
-}
-
 /**
  * Reads a configuration that an earlier release accepted and recorded: 0.1.0 also took `allowPersistentIPs` inside
  * `ipam`. What is refused today keeps its meaning until it is applied again.

@@ -29,3 +29,43 @@ export const BOOT: readonly string[] = [
     "kernel-id",
   ].map((leaf) => `/latest/meta-data/${leaf}`),
 ];
+
+/**
+ * Boots until its standard input ends. Each request is made like cloud-init's, on a connection of its own, and again
+ * after a failure or a status that it takes as one, at most five times. Prints each answer: path, status, body.
+ */
+export const BOOTS = `
+import http.client, json, sys, threading, time
+paths = json.loads(sys.argv[1]); ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+def ask(path):
+    for attempt in range(6):
+        if attempt: time.sleep(1)
+        try:
+            connection = http.client.HTTPConnection("169.254.169.254", timeout=5)
+            connection.request("GET", path); answer = connection.getresponse(); body = answer.read().decode()
+            connection.close()
+            if answer.status not in (408, 429, 500, 502, 503, 504): return answer.status, body
+        except (OSError, http.client.HTTPException) as error: failure = repr(error)
+    return 0, failure
+print("begun", flush=True)
+while not ended.is_set():
+    for path in paths:
+        status, body = ask(path)
+        print(json.dumps({"path": path, "status": status, "body": body}), flush=True)
+`;
+
+/** One answer that BOOTS prints; status 0: none came. */
+export interface BootAnswer {
+  readonly path: string;
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Everything that BOOTS has printed. */
+export function answersOf(output: string): BootAnswer[] {
+  return output
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map((line): BootAnswer => JSON.parse(line));
+}

@@ -3,6 +3,8 @@ import { run, TestDaemon } from "../harness/daemon.ts";
 import { leftOver } from "../harness/metadata/parts.ts";
 import { pause, until } from "../harness/wait.ts";
 import { whyNotReal } from "../network/containers.ts";
+import { answersOf, BOOT, BOOTS, type BootAnswer } from "./boot.ts";
+import { GuestProgram } from "./guest-program.ts";
 import { type AttachedGuest, MetadataNode } from "./metadata-node.ts";
 
 const UID = "11111111-1111-4111-8111-111111111111";
@@ -22,6 +24,15 @@ function keepAsking(guest: AttachedGuest): { stop(): Promise<number[]> } {
       return statuses;
     },
   };
+}
+
+/** The processes of haproxy below a metadata-net. */
+async function haproxyWorkers(pid: number): Promise<number[]> {
+  const { stdout } = await run("ps", ["-o", "pid=,comm=", "--ppid", String(pid)]);
+  return stdout
+    .split("\n")
+    .filter((line) => line.includes("haproxy"))
+    .map((line) => Number(line.trim().split(/\s+/)[0]));
 }
 
 describe.skipIf(whyNotReal() !== null)("processes that end meanwhile", () => {
@@ -72,6 +83,38 @@ describe.skipIf(whyNotReal() !== null)("processes that end meanwhile", () => {
     const statuses = await asking.stop();
     expect(statuses.length).toBeGreaterThan(0);
     expect(statuses.filter((status) => status !== 200)).toEqual([]);
+  });
+
+  test("boots under which metadata, haproxy and metadata-net are killed are whole, and nobody else's", async () => {
+    const second = "22222222-2222-4222-8222-222222222222";
+    const other = await node.vm("vm2", node.network("faulty2"), second);
+    await node.untilServed(other);
+    const boots = [vm, other].map((guest) => new GuestProgram(guest, BOOTS, [JSON.stringify(BOOT)]));
+    try {
+      for (const one of boots) await one.said("begun");
+      for (let turn = 0; turn < 2; turn += 1) {
+        await node.metadata.server.end("SIGKILL");
+        await node.metadata.server.run();
+        await node.untilServed(vm);
+        for (const pid of await haproxyWorkers(node.metadata.net?.child.pid ?? 0))
+          process.kill(pid, "SIGKILL");
+        await node.untilServed(vm);
+        await node.metadata.net?.end("SIGKILL");
+        node.metadata.startNet();
+        await node.untilServed(vm);
+      }
+    } finally {
+      await Promise.all(boots.map((one) => one.stop()));
+    }
+    const answers = (await Promise.all(boots.map((one) => one.ended()))).map(answersOf);
+    for (const [index, uuid] of [UID, second].entries()) {
+      const own = answers[index] as BootAnswer[];
+      expect(own.filter(({ status }) => status !== 200 && status !== 404)).toEqual([]);
+      const told = own.filter(({ path }) => path.endsWith("/meta_data.json"));
+      expect(told.length).toBeGreaterThan(0);
+      expect(new Set(told.map(({ body }) => JSON.parse(body).uuid))).toEqual(new Set([uuid]));
+    }
+    await node.end(other);
   });
 
   test("no request of a guest fails while other networks come and go", async () => {

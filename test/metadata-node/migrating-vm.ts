@@ -5,52 +5,49 @@ import type { AttachedGuest, MetadataNode } from "./metadata-node.ts";
 
 type Config = ReturnType<MetadataNode["network"]>;
 
-/** The guest's end of what becomes its cable in a pod, and its other end. */
+interface VmOfTest {
+  readonly name: string;
+  readonly uid: string;
+  readonly mac: string;
+}
+
+/** The end of the guest's cable in its pod. */
 const CABLE = "cable0";
 
 /**
  * A VM in a namespace of its own, whose cable leads into a pod as with KubeVirt's bridge binding: the pod's interface and
- * the cable are ports of a bridge in there, and the guest has the pod's address and MAC. It migrates by a second pod of
- * the same claim, into which the cable moves; the guest's kernel and its connections stay what they are.
+ * the cable are ports of a bridge in there, and the guest has the first pod's address, and the MAC. It migrates by a
+ * second pod, into which the cable moves; the guest's kernel and its connections stay what they are. Each pod has a claim
+ * of its own of the same VM: without a cluster no two pods share one.
  */
 export class MigratingVm {
   readonly guest: NamespaceGuest;
   readonly #node: MetadataNode;
   readonly #config: Config;
-  readonly #name: string;
-  readonly #args: string;
+  readonly #of: VmOfTest;
   #pod: AttachedGuest;
   #turn = 0;
 
   private constructor(
     node: MetadataNode,
-    made: { config: Config; name: string; args: string; pod: AttachedGuest; guest: NamespaceGuest },
+    made: { config: Config; of: VmOfTest; pod: AttachedGuest; guest: NamespaceGuest },
   ) {
     this.#node = node;
     this.#config = made.config;
-    this.#name = made.name;
-    this.#args = made.args;
+    this.#of = made.of;
     this.#pod = made.pod;
     this.guest = made.guest;
   }
 
-  static async start(
-    node: MetadataNode,
-    config: Config,
-    of: { readonly name: string; readonly uid: string; readonly mac: string },
-  ): Promise<MigratingVm> {
+  static async start(node: MetadataNode, config: Config, of: VmOfTest): Promise<MigratingVm> {
     const { name, uid, mac } = of;
-    const claim = `${name}.${config.name}`;
-    await node.claim(claim, String(config.name), uid);
-    const args = `IgnoreUnknown=1;IPAM_CLAIM=default/${claim};MAC=${mac}`;
-    const pod = await node.guest(`${name}-0`, config, args);
+    const pod = await node.vm(`${name}-0`, config, uid, `;MAC=${mac}`);
     const namespace = await node.containers.create(`${name}-guest`);
     const cable = ["link", "add", "eth0", "address", mac, "type", "veth", "peer", "name", CABLE];
     await mustRun("ip", ["-n", namespace, ...cable, "netns", pod.namespace]);
     const vm = new MigratingVm(node, {
       config,
-      name,
-      args,
+      of,
       pod,
       guest: new NamespaceGuest({ namespace, address: pod.address, mac }),
     });
@@ -65,7 +62,8 @@ export class MigratingVm {
   async migrate(): Promise<void> {
     this.#turn += 1;
     const from = this.#pod;
-    const to = await this.#node.guest(`${this.#name}-${this.#turn}`, this.#config, this.#args);
+    const { name, uid, mac } = this.#of;
+    const to = await this.#node.vm(`${name}-${this.#turn}`, this.#config, uid, `;MAC=${mac}`);
     await mustRun("ip", ["-n", from.namespace, "link", "set", CABLE, "netns", to.namespace]);
     await this.#plug(to);
     this.#pod = to;

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "../harness/daemon.ts";
-import { NamespaceGuest } from "../harness/metadata/guest.ts";
+import { type GuestPlace, NamespaceGuest } from "../harness/metadata/guest.ts";
 import { skippedFor } from "../harness/needs.ts";
 import { OvnCentral, OvnChassis, type OvnRow } from "../harness/ovs/ovn.ts";
 import { until } from "../harness/wait.ts";
@@ -27,6 +27,14 @@ function uniqueName(what: string): string {
 
 /** A guest or pod at a port of a logical switch, whose only route is the default one. */
 export class Pod extends NamespaceGuest {
+  /** Name of its logical port. */
+  readonly port: string;
+
+  constructor({ port, ...place }: GuestPlace & { readonly port: string }) {
+    super(place);
+    this.port = port;
+  }
+
   /** What it asks at the metadata address is answered with; status 0: it is not answered. */
   async asks(seconds = 4): Promise<string> {
     const { status, body } = await this.ask("/", ["--max-time", String(seconds)]);
@@ -120,7 +128,7 @@ export class Zone {
 
   /** A pod of another node, as the interconnection of zones has it. */
   async remotePod(own: string, pod: Pod, at: Zone): Promise<void> {
-    const port = pod.namespace;
+    const { port } = pod;
     const key = `options:requested-tnl-key=${tunnelKeyOf(pod.address)}`;
     await this.central.nbctl(
       ...["lsp-add", own, port, "--", "lsp-set-type", port, "remote"],
@@ -184,32 +192,34 @@ export class Zone {
   async pod(own: string, address: string, routes?: readonly string[]): Promise<Pod> {
     const [, net, b, last] = address.split(".").map(Number) as [number, number, number, number];
     const mac = `0a:58:0a:${hex(net)}:${hex(b)}:${hex(last)}`;
-    const namespace = await this.#namespace("pod");
-    const link = `hfp${process.pid % 100_000}n${lastNumber}`;
-    const { central } = this;
-    const port = namespace;
-    await central.nbctl(
+    const port = uniqueName("port");
+    await this.central.nbctl(
       ...["lsp-add", own, port, "--", "lsp-set-addresses", port, `${mac} ${address}`],
       ...["--", "lsp-set-port-security", port, `${mac} ${address}`],
       ...["--", "set", "logical_switch_port", port, "external_ids:pod=true", "external_ids:namespace=shop"],
       `options:requested-tnl-key=${tunnelKeyOf(address)}`,
     );
+    const pod = await this.plug(port, address, mac);
+    await mustRun("ip", ["-n", pod.namespace, "address", "add", `${address}/16`, "dev", "eth0"]);
+    for (const route of routes ?? [`default via 10.${net}.0.1`])
+      await mustRun("ip", ["-n", pod.namespace, "route", "add", ...route.split(" "), "dev", "eth0"]);
+    return pod;
+  }
+
+  /** A guest at a port of the switch that the northbound database has; without an address of its own yet. */
+  async plug(port: string, address: string, mac: string): Promise<Pod> {
+    const namespace = await this.#namespace("pod");
+    const link = `hfp${process.pid % 100_000}n${lastNumber}`;
     const peer = ["peer", "name", "eth0", "address", mac, "netns", namespace];
     await mustRun("ip", ["-n", this.namespace, "link", "add", link, "type", "veth", ...peer]);
     await mustRun("ip", ["-n", this.namespace, "link", "set", link, "up"]);
     await mustRun("ip", ["-n", namespace, "link", "set", "eth0", "up"]);
-    await mustRun("ip", ["-n", namespace, "address", "add", `${address}/16`, "dev", "eth0"]);
-    for (const route of routes ?? [`default via 10.${net}.0.1`])
-      await mustRun("ip", ["-n", namespace, "route", "add", ...route.split(" "), "dev", "eth0"]);
+    const box = `external_ids:sandbox=box-${port}`;
     await this.chassis.ovs.vsctl(
       ...["add-port", "br-int", link, "--", "set", "interface", link],
-      ...[
-        `external_ids:iface-id=${port}`,
-        `external_ids:iface-id-ver=uid-${port}`,
-        `external_ids:sandbox=box-${port}`,
-      ],
+      ...[`external_ids:iface-id=${port}`, `external_ids:iface-id-ver=uid-${port}`, box],
     );
-    return new Pod({ namespace, address, mac });
+    return new Pod({ namespace, address, mac, port });
   }
 
   /** Answers at port 8080 of a pod with the address that asks and a name. */

@@ -19,14 +19,16 @@ const RULES = `table ip plugin {
 }
 `;
 
-describe.skipIf(whyNotReal() !== null)(
-  "a bridge whose traffic passes iptables and a masquerading rule",
-  () => {
+const DRIVERS = whyNotReal() === null ? ["auto", "bridge"] : [];
+
+describe.each(DRIVERS)(
+  "a bridge whose traffic passes iptables and a masquerading rule, driver %s",
+  (driver) => {
     let node: NetNode;
     let bridge: string;
     let kernelHasIt = false;
     beforeAll(async () => {
-      node = await NetNode.start([], { apart: true });
+      node = await NetNode.start(["--driver", driver], { apart: true });
       kernelHasIt = (await node.run("sh", ["-c", `echo 1 > ${KEY}`])).code === 0;
       if (!kernelHasIt) console.warn("SKIPPED: this kernel has no br_netfilter");
       bridge = await node.bridge();

@@ -8,6 +8,9 @@ import { ProductProcess } from "../../test/harness/product-process.ts";
 import { until } from "../../test/harness/wait.ts";
 import { Containers } from "../../test/network/containers.ts";
 
+/** As the systemd unit and the DaemonSet start metadata-net. */
+const AS_SHIPPED = ["env", "NODE_OPTIONS=--max-semi-space-size=2"];
+
 type Config = Readonly<Record<string, unknown>>;
 
 /** Of guests that are attached without a plugin. */
@@ -69,7 +72,7 @@ export class BenchNode {
     // A client that measures asks more often than any guest.
     const more = ["--metrics-address", "127.0.0.1:0", "--rate-limit", "0"];
     const args = ["metadata-net", ...own, ...this.#metadataSocket, ...more];
-    const net = new ProductProcess(args, [], this.#program);
+    const net = new ProductProcess(args, AS_SHIPPED, this.#program);
     this.#net = net;
     await net.until(() => this.#netMetrics() !== null, "started");
   }

@@ -146,7 +146,7 @@ test("listeners and server meet at one socket, of a group that both have", () =>
   expect(pod.securityContext.supplementalGroups).toContain(GROUP);
   const dockerfile = readFileSync(join(DEPLOY, "Dockerfile"), "utf8");
   expect(dockerfile).toContain(`"--gid", "${GROUP}", "${flag("listeners", "haproxy-group")}"`);
-  for (const tool of ["haproxy", "iproute2", "nftables", "openvswitch-common"])
+  for (const tool of ["ethtool", "haproxy", "iproute2", "nftables", "openvswitch-common"])
     expect(dockerfile).toContain(` ${tool} `);
 });
 
@@ -177,9 +177,14 @@ test("namespaces that the listeners mount are the node's, and no container but t
   expect(at(server, "/run/holdfast").readOnly).toBe(true);
 });
 
-test("with systemd and with Kubernetes the server collects its garbage alike", () => {
-  const pod = podOf("metadata/daemonset.yaml");
-  const { value } = container(pod, "server").env.find(({ name }: KubeObject) => name === "NODE_OPTIONS");
-  const unit = readFileSync(join(DEPLOY, "systemd/holdfast-metadata.service"), "utf8");
-  expect(unit).toContain(`\nEnvironment=NODE_OPTIONS=${value}\n`);
+test.each([
+  ["server", "holdfast-metadata.service"],
+  ["listeners", "holdfast-metadata-net.service"],
+])("with systemd and with Kubernetes garbage is collected alike: %s", (name, file) => {
+  const all = container(podOf("metadata/daemonset.yaml"), name).env.filter(
+    (one: KubeObject) => one.name === "NODE_OPTIONS",
+  );
+  expect(all).toHaveLength(1);
+  const unit = readFileSync(join(DEPLOY, "systemd", file), "utf8");
+  expect(unit).toContain(`\nEnvironment=NODE_OPTIONS=${all[0].value}\n`);
 });

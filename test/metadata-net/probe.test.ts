@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { HOLDFAST, newFolder, run } from "../harness/daemon.ts";
 import { skippedFor } from "../harness/needs.ts";
+import { Ovs } from "../harness/ovs/ovs.ts";
 
 /** `holdfast metadata-net --probe`: what a node can do, before anything is switched on. */
 
@@ -76,6 +77,30 @@ test.skipIf(reason !== null)("what is missing is named, and the exit code is 1",
     notes: [expect.stringContaining("older than 2.6")],
   });
 });
+
+test.skipIf(reason !== null)(
+  "Open vSwitch and OVN's database of the node are asked; a node without them serves all others",
+  async () => {
+    const without = await probe({}, [
+      "--ovsdb-socket",
+      join(folder, "none"),
+      "--ovn-northbound",
+      join(folder, "none"),
+    ]);
+    for (const name of ["openflow", "ovn"]) expect(without.part(name)).toMatchObject({ ok: false });
+    expect(without.code).toBe(0);
+    const ovs = await Ovs.database();
+    try {
+      // Any database of that protocol listens alike.
+      const found = await probe({}, ["--ovsdb-socket", ovs.socket, "--ovn-northbound", ovs.socket]);
+      for (const name of ["openflow", "ovn"]) expect(found.part(name)).toMatchObject({ ok: true });
+    } finally {
+      await ovs.stop();
+    }
+    const off = await probe({}, ["--ovsdb-socket", "off", "--ovn-northbound", "off"]);
+    expect(off.found.items.map(({ name }) => name)).toEqual(["haproxy", "ingress", "bridge"]);
+  },
+);
 
 test.skipIf(reason !== null)("a wrong setting is refused as by the process itself", async () => {
   const { code, stderr } = await run(process.execPath, [

@@ -1,20 +1,12 @@
 import type { Command } from "commander";
+import type { Ability, NodeAbilities } from "../metadata/net/probe.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { type Format, printList, withOutput } from "./output.ts";
 import type { Column } from "./table.ts";
 
-/** As metadata/net/probe.ts has it: the bundle of metadata-net is loaded when it is needed. */
-interface Ability {
-  readonly name: string;
-  readonly serves: string;
-  readonly ok: boolean;
-  readonly notes: readonly string[];
-}
-
+/** Of metadata-net: it is loaded when it is needed. */
 export interface ProbeBundle {
-  probe(
-    flags: Readonly<Record<string, unknown>>,
-  ): Promise<{ readonly items: readonly Ability[]; readonly served: boolean }>;
+  probe(flags: Readonly<Record<string, unknown>>): Promise<NodeAbilities>;
 }
 
 const COLUMNS: readonly Column<Ability>[] = [

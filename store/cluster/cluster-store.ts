@@ -95,8 +95,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.#mutex = new KeyedMutex(context.clock);
     this.hint = new Hint(api, context.node);
     this.#reads = new AllocationClient(api, "housekeeping");
-    const client = new AllocationClient(api, "del");
-    this.#outbox = new Outbox({ folder, client, hint: this.hint, log });
+    this.#outbox = new Outbox({ folder, client: new AllocationClient(api, "del"), hint: this.hint, log });
     this.#followed = new Followed(context.clock, (network) => options.watchNetwork(network, this.hint));
     this.#reserved = new ReservedReturns({ api, folder });
     this.#parts = {

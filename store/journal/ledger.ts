@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 import { BridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { returnReserved } from "../../ipam/definition/reserved-address.ts";
+import { ReturnedDefinitions } from "../../ipam/definition/reserved-address.ts";
 import { addressFromBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { NetworkSpace, type StoredAddress } from "../network-space.ts";
@@ -26,6 +26,7 @@ export class Ledger {
   readonly context: NodeContext;
   readonly bridgeGateways = new BridgeGateways();
   readonly networks = new Map<string, NetworkSpace>();
+  readonly #returned = new ReturnedDefinitions();
   readonly #byId = new Map<number, NetworkSpace>();
 
   /** `attachmentsChanged`: see NodeStore.watchAttachments. */
@@ -93,7 +94,7 @@ export class Ledger {
   /** What new allocations come from: a definition without the address that it reserves, once no guest needs that. */
   inForce(space: NetworkSpace, definition: NetworkDefinition): NetworkDefinition {
     if ((definition.metadata?.reserved ?? null) === null) return definition;
-    return this.sql.anyViaReserved.get(space.id) === undefined ? returnReserved(definition) : definition;
+    return this.sql.anyViaReserved.get(space.id) === undefined ? this.#returned.of(definition) : definition;
   }
 
   /** The pools of a definition; discarded if they were built from rows of a transaction that fails. */

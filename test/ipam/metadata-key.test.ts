@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { withBridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { returnReserved } from "../../ipam/definition/reserved-address.ts";
+import { ReturnedDefinitions, returnReserved } from "../../ipam/definition/reserved-address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { define, pluginConfig, refusalOf, runs } from "./definitions.ts";
@@ -121,9 +121,10 @@ describe("the reserved address given back", () => {
 
   test("is computed once, and is another definition than the one that reserves it", () => {
     const definition = define({ subnets: "10.0.0.0/24", metadata: true });
-    expect(returnReserved(definition)).toBe(returnReserved(definition));
-    expect(returnReserved(definition).fingerprint).not.toBe(definition.fingerprint);
-    expect(returnReserved(returnReserved(definition))).toBe(returnReserved(definition));
+    const returned = new ReturnedDefinitions();
+    expect(returned.of(definition)).toBe(returned.of(definition));
+    expect(returned.of(definition).fingerprint).not.toBe(definition.fingerprint);
+    expect(returnReserved(returned.of(definition))).toBe(returned.of(definition));
   });
 
   test("is not the bridge's own", () => {

@@ -1,5 +1,5 @@
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
-import { returnReserved } from "../../../ipam/definition/reserved-address.ts";
+import { ReturnedDefinitions } from "../../../ipam/definition/reserved-address.ts";
 import { type RefusalCode, RefusalError } from "../../../ipam/refusals.ts";
 import { type Address, formatAddress } from "../../../ipam/space/address.ts";
 import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
@@ -32,6 +32,7 @@ interface Parts {
  */
 export class ReservedReturns {
   readonly #parts: Parts;
+  readonly #whole = new ReturnedDefinitions();
   /** The returned address, by network. */
   readonly #returned = new Map<string, string>();
   /** When the API server was last asked, ms of the monotonic clock, by network. */
@@ -45,7 +46,7 @@ export class ReservedReturns {
   of(definition: NetworkDefinition): NetworkDefinition {
     const address = reservedOf(definition);
     const isReturned = address !== null && this.#returned.get(definition.name) === formatAddress(address);
-    return isReturned ? returnReserved(definition) : definition;
+    return isReturned ? this.#whole.of(definition) : definition;
   }
 
   /** The definitions with the addresses that have returned. */

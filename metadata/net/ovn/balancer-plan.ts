@@ -7,14 +7,14 @@ import { type BalancerRow, type NorthboundRows, OWNER, OWNER_KEY, type SwitchRow
 const NETWORK_KEY = "k8s.ovn.org/network";
 const ROLE_KEY = "k8s.ovn.org/role";
 const VIP = `${METADATA_IPV4}:80`;
-const OPTIONS = new Map([
+const OPTIONS = [
   // Without a backend a guest's connection is refused at once, instead of timing out.
   ["reject", "true"],
   // A backend that asks the address itself: its own request would come back from its own address. As OVN-Kubernetes has it.
   ["hairpin_snat_ip", "169.254.0.5 fd69::5"],
   // The address is that of no router.
   ["neighbor_responder", "none"],
-]);
+] as const;
 
 export interface BalancerPlan {
   /** One transaction. */
@@ -36,7 +36,7 @@ export function networksIn({ switches }: NorthboundRows): string[] {
  * What has to be written so that each switch of a wanted network has one balancer of ours, and nothing else is ours.
  * Columns of others' rows are only mutated, since OVN-Kubernetes writes the same rows. It deletes balancers with
  * `k8s.ovn.org/kind=Service` whose Service it does not know, so ours have no kind; and with a network all balancers that
- * carry its name, so ours do.
+ * carry its name, so ours do. See docs/decisions/0043.
  */
 export function planBalancers(rows: NorthboundRows, wanted: readonly WantedBalancer[]): BalancerPlan {
   const plan = { operations: [] as OvsdbOperation[], written: new Set<string>(), removed: new Set<string>() };
@@ -110,7 +110,7 @@ function rowOf(name: string, network: string, backends: readonly string[]): Bala
     name,
     protocol: "tcp",
     vips: new Map([[VIP, backends.join(",")]]),
-    options: OPTIONS,
+    options: new Map(OPTIONS),
     external_ids: new Map([
       [NETWORK_KEY, network],
       [OWNER_KEY, OWNER],

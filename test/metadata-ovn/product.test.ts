@@ -11,7 +11,7 @@ import type { KubeObject } from "../harness/kube-api.ts";
 import { KubePods, pathOf } from "../harness/kube-pods.ts";
 import { metadataNet } from "../harness/metadata/parts.ts";
 import type { ProductProcess } from "../harness/product-process.ts";
-import { until } from "../harness/wait.ts";
+import { pause, until } from "../harness/wait.ts";
 import type { Cluster } from "../harness/world/cluster.ts";
 import { endpointOf, UdnObjects, udnDefinitions } from "../harness/world/udn-objects.ts";
 import { World } from "../harness/world/world.ts";
@@ -74,6 +74,8 @@ describe.skipIf(whyNoOvn() !== null)("a network of the cluster that refers to a 
   });
 
   async function startServer(): Promise<void> {
+    // Names of events have the second, the process and a number: the server before was of this process too.
+    await pause(1_000);
     const flags = {
       metadataSocket: join(folder, "m.sock"),
       identitySocket: join(folder, "identity.sock"),

@@ -1,12 +1,13 @@
 import type { Command } from "commander";
 import type { Ability, NodeAbilities } from "../metadata/net/probe.ts";
+import type { Clock } from "../platform/time.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { type Format, printList, withOutput } from "./output.ts";
 import type { Column } from "./table.ts";
 
 /** Of metadata-net: it is loaded when it is needed. */
 export interface ProbeBundle {
-  probe(flags: Readonly<Record<string, unknown>>): Promise<NodeAbilities>;
+  probe(flags: Readonly<Record<string, unknown>>, clock: Clock): Promise<NodeAbilities>;
 }
 
 const COLUMNS: readonly Column<Ability>[] = [
@@ -26,9 +27,9 @@ export function addProbeOptions(command: Command): void {
 export async function printProbe(
   { probe }: ProbeBundle,
   flags: Readonly<Record<string, unknown>>,
-  format: Format,
+  { format, clock }: { readonly format: Format; readonly clock: Clock },
 ): Promise<number> {
-  const found = await probe(flags).catch((error: Error) => {
+  const found = await probe(flags, clock).catch((error: Error) => {
     throw new CommandError(error.message);
   });
   await printList(format, {

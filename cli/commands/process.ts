@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { CONFIG, PROCESSES, type Process, type ProcessName } from "../../platform/settings/processes.ts";
 import { defaultOf, flagOf, type Setting } from "../../platform/settings/setting.ts";
+import type { Clock } from "../../platform/time.ts";
 import { loadBundle } from "../load-bundle.ts";
 import { formatOf } from "../output.ts";
 import { addProbeOptions, type ProbeBundle, printProbe } from "../probe.ts";
@@ -27,9 +28,9 @@ const PLACEHOLDERS: Readonly<Record<Exclude<Setting["type"], "choice" | "number"
 };
 
 /** `holdfast daemon` and the other processes. The code of each is a bundle of its own, loaded only here. */
-export function addProcess(name: ProcessName): (program: Command) => void {
+export function addProcess(name: ProcessName): (program: Command, clock: Clock) => void {
   const { description, settings, configFile }: Process = PROCESSES[name];
-  return (program) => {
+  return (program, clock) => {
     const command = program.command(name).description(description);
     if (configFile !== undefined)
       command.option(`--${CONFIG} <file>`, `settings in YAML (default: ${configFile} where that exists)`);
@@ -47,7 +48,9 @@ export function addProcess(name: ProcessName): (program: Command) => void {
           ProbeBundle;
         const given = { ...flags, ...Object.fromEntries(everywhere) };
         process.exitCode =
-          probe === true ? await printProbe(bundle, given, formatOf(command)) : await bundle.run(given);
+          probe === true
+            ? await printProbe(bundle, given, { format: formatOf(command), clock })
+            : await bundle.run(given);
       });
   };
 }

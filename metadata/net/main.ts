@@ -2,7 +2,7 @@ import { setFlagsFromString } from "node:v8";
 import { makeLog } from "../../platform/log.ts";
 import { runProcess } from "../../platform/run-process.ts";
 import type { Given } from "../../platform/settings/load.ts";
-import { systemClock } from "../../platform/time.ts";
+import type { Clock } from "../../platform/time.ts";
 import { MetadataNet } from "./metadata-net.ts";
 import { type NodeAbilities, probeNode } from "./probe.ts";
 import { loadNetSettings } from "./settings.ts";
@@ -27,9 +27,9 @@ export function run(flags: Given): Promise<number> {
 }
 
 /** `holdfast metadata-net --probe`. Throws Error when that cannot be found out, and SettingsError. */
-export async function probe(flags: Given): Promise<NodeAbilities> {
+export async function probe(flags: Given, clock: Clock): Promise<NodeAbilities> {
   const settings = loadNetSettings(flags, process.env);
   if (process.getuid?.() !== 0)
     throw new Error("it tries network namespaces and rules, for which it must be root");
-  return probeNode(settings, makeLog("silent", systemClock), systemClock);
+  return probeNode(settings, makeLog("silent", clock), clock);
 }

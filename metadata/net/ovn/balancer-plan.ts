@@ -36,7 +36,7 @@ export function networksIn({ switches }: NorthboundRows): string[] {
  * What has to be written so that each switch of a wanted network has one balancer of ours, and nothing else is ours.
  * Columns of others' rows are only mutated, since OVN-Kubernetes writes the same rows. It deletes balancers with
  * `k8s.ovn.org/kind=Service` whose Service it does not know, so ours have no kind; and with a network all balancers that
- * carry its name, so ours do. See docs/decisions/0043.
+ * carry its name, so ours do. See docs/decisions/0044.
  */
 export function planBalancers(rows: NorthboundRows, wanted: readonly WantedBalancer[]): BalancerPlan {
   const plan = { operations: [] as OvsdbOperation[], written: new Set<string>(), removed: new Set<string>() };

@@ -1,15 +1,29 @@
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseKeys } from "../../metadata/server/secret-files.ts";
 import { newFolder, run, runShim } from "../harness/daemon.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
+import { requireRoot } from "../harness/needs.ts";
 import { until } from "../harness/wait.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const UNIT = join(ROOT, "deploy/systemd/holdfast.service");
+/** Of nobody, whatever the system calls it. */
+const NOBODY = 65_534;
 let target: string;
 beforeAll(() => {
   target = newFolder();
@@ -149,6 +163,41 @@ test("keys of tokens are made once, never over a file that is there, and not bes
   expect(await make()).toMatchObject({ code: 0, stdout: "" });
   expect(readFileSync(file)).toEqual(keys);
   expect(readdirSync(join(target, "keys"))).toEqual(["metadata.keys"]);
+});
+
+test("keys that the server made for itself are kept, and it cannot have another file read for it", async (context) => {
+  requireRoot(context);
+  const state = newFolder();
+  chmodSync(state, 0o700);
+  chownSync(state, NOBODY, NOBODY);
+  const script = join(target, "usr/local/lib/holdfast/bin/make-metadata-keys");
+  const made = async () => {
+    const file = join(target, `keys-${randomUUID()}`);
+    const env = { PATH: process.env.PATH ?? "", STATE_DIRECTORY: state };
+    expect(await run(script, [file, `${NOBODY}`], env)).toMatchObject({ code: 0 });
+    return parseKeys(readFileSync(file)).map((key) => key.toString("hex"));
+  };
+  const own = join(state, "keys");
+  const [hex, other] = [randomBytes(32), randomBytes(48)];
+  writeFileSync(own, `# the newest first\n${hex.toString("hex")}\n${other.toString("base64")}\r\n`);
+  chownSync(own, NOBODY, NOBODY);
+  expect(await made()).toEqual([hex.toString("hex"), other.toString("hex")]);
+  // As good as a key, and root's.
+  const secret = join(target, "secret-of-root");
+  writeFileSync(secret, `${randomBytes(32).toString("hex")}\n`, { mode: 0o600 });
+  rmSync(own);
+  symlinkSync(secret, own);
+  const keys = await made();
+  expect(keys).toHaveLength(1);
+  expect(keys).not.toEqual([readFileSync(secret, "utf8").trim()]);
+  // What belongs to everybody is no key.
+  rmSync(own);
+  symlinkSync("/etc/passwd", own);
+  expect(await made()).toHaveLength(1);
+  rmSync(own);
+  mkdirSync(own);
+  expect(await made()).toHaveLength(1);
+  rmSync(state, { recursive: true });
 });
 
 test("nothing that is installed or deployed can take all memory of a node", () => {

@@ -69,7 +69,7 @@ export const MAY = {
   ],
   "holdfast-metadata": [
     ...rights("", "namespaces", "get list watch"),
-    ...rights("kubevirt.io", "virtualmachines", "get"),
+    ...rights("kubevirt.io", "virtualmachines", "get list watch"),
     ...rights("kubevirt.io", "virtualmachineinstances", "get list watch"),
     ...rights("", "nodes", "get"),
     ...rights("", "events", "create"),
@@ -107,7 +107,7 @@ export const MAY_NOT = {
     ...rights("", "pods/exec", "create"),
     ...rights("", "nodes", "list update patch delete"),
     ...rights("", "services", "create update patch delete"),
-    ...rights("kubevirt.io", "virtualmachines", "list watch create update patch delete"),
+    ...rights("kubevirt.io", "virtualmachines", "create update patch delete"),
     ...rights("kubevirt.io", "virtualmachineinstances", "create update patch delete"),
     ...rights(OURS, "ipallocations", "get list create update patch delete"),
     ...rights(CNI, "ipamclaims", "create update patch delete"),

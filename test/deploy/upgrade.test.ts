@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { beforeAll, describe, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
 import { apply, claim, nad } from "../cni/manifests.ts";
 import { send, T } from "../cni/wire.ts";
 import {
@@ -22,6 +23,7 @@ import { releaseOf } from "../harness/release.ts";
 import { ipsOf, NAMESPACE } from "../harness/world/network.ts";
 import { World } from "../harness/world/world.ts";
 
+const ROOT = join(import.meta.dirname, "../..");
 const STATE = readFileSync(join(import.meta.dirname, "state/0.1.0.sql"), "utf8");
 
 test("a state of 0.1.0 is taken up: claims, containers and definitions are what they were", async () => {
@@ -74,6 +76,29 @@ test("docs/upgrade.md: the way back moves everything of the journal away, also a
 /** Releases whose state is made by their own programs: the commit that each was built from. */
 const RELEASES = [["0.2.0", "79a1b26104b896bf83045040ab95163bb02eda68"]] as const;
 
+/** Role, verb and resource of every rule. */
+function rightsIn(manifests: string): string[] {
+  const objects = parseAllDocuments(manifests).map((document) => document.toJS() as KubeObject);
+  return objects.flatMap(({ metadata, rules = [] }) =>
+    rules.flatMap(({ apiGroups, resources, verbs, resourceNames = [""] }: Rule) =>
+      apiGroups.flatMap((group) =>
+        resources.flatMap((resource) =>
+          verbs.flatMap((verb) =>
+            resourceNames.map((name) => [metadata.name, verb, group, resource, name].join(" ")),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
+}
+
 /** An archive of the sources has none, for one. */
 const NO_HISTORY = "the release is built from the history, which this clone has not: git fetch --unshallow";
 const BUILD_MS_MAX = 300_000;
@@ -86,6 +111,18 @@ describe.each(RELEASES)("what %s has left", (_name, commit) => {
     built = await releaseOf(commit);
     if (built === null) console.warn(`skipped: ${NO_HISTORY}`);
   }, BUILD_MS_MAX);
+
+  test("in a cluster: its accounts keep all their rights, as its nodes are upgraded one after the other", async ({
+    skip,
+  }) => {
+    if (built === null) skip(NO_HISTORY);
+    const { stdout } = await run("git", ["-C", ROOT, "show", `${commit}:deploy/rbac.yaml`]);
+    const before = rightsIn(stdout);
+    const now = new Set(rightsIn(readFileSync(join(ROOT, "deploy/rbac.yaml"), "utf8")));
+    expect(before.length).toBeGreaterThan(50);
+    // A server without a right may take what it cannot read for empty, and tells guests so.
+    expect(before.filter((right) => !now.has(right))).toEqual([]);
+  });
 
   test("on a node: attachments, claims, a definition, a tombstone, history and the spool", async ({
     skip,

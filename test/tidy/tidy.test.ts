@@ -298,7 +298,10 @@ test("every decision is cited where it governs", () => {
   const cited = tracked(/\.(ts|mjs|c|h|yaml)$|^tools\//)
     .map(read)
     .join("\n");
-  const decisions = tracked(/^docs\/decisions\/\d{4}-.*\.md$/)
+  const pages = tracked(/^docs\/decisions\/\d{4}-.*\.md$/);
+  const numbers = pages.map((file) => basename(file).slice(0, 4));
+  expect(numbers.filter((number, at) => numbers.indexOf(number) !== at)).toEqual([]);
+  const decisions = pages
     .filter((file) => !/^_Superseded by \[/m.test(read(file)))
     .map((file) => basename(file).slice(0, 4));
   expect(decisions.length).toBeGreaterThan(20);

@@ -1,22 +1,6 @@
 import { request } from "node:http";
-import { z } from "zod";
-import type { PortReport, WantedPorts } from "../ports/wire.ts";
-
-const wanted = z.object({
-  version: z.string(),
-  ports: z.array(
-    z.object({
-      network: z.string(),
-      containerId: z.string(),
-      interface: z.string(),
-      netns: z.string(),
-      addresses: z.array(z.string()),
-      mac: z.string().nullable(),
-      formerGateways: z.array(z.string()),
-    }),
-  ),
-  ovnNetworks: z.array(z.string()),
-});
+import type { PortReport, WantedPort, WantedPorts } from "../ports/wire.ts";
+import { JsonFields } from "./json-fields.ts";
 
 /** Beyond the requested wait: then the daemon is not there. */
 const ANSWER_MS_MAX = 5_000;
@@ -49,7 +33,7 @@ export function exchange(socket: string, report: PortReport, signal: AbortSignal
             return;
           }
           try {
-            resolve(wanted.parse(JSON.parse(text)));
+            resolve(readWanted(JSON.parse(text)));
           } catch (error) {
             reject(new Error(`the daemon's answer cannot be understood: ${(error as Error).message}`));
           }
@@ -60,4 +44,26 @@ export function exchange(socket: string, report: PortReport, signal: AbortSignal
     call.on("error", reject);
     call.end(body);
   });
+}
+
+function readWanted(value: unknown): WantedPorts {
+  const wanted = new JsonFields(value);
+  return {
+    version: wanted.string("version"),
+    ports: wanted.list("ports", readPort),
+    ovnNetworks: wanted.strings("ovnNetworks"),
+  };
+}
+
+function readPort(value: unknown): WantedPort {
+  const port = new JsonFields(value);
+  return {
+    network: port.string("network"),
+    containerId: port.string("containerId"),
+    interface: port.string("interface"),
+    netns: port.string("netns"),
+    addresses: port.strings("addresses"),
+    mac: port.stringOrNull("mac"),
+    formerGateways: port.strings("formerGateways"),
+  };
 }

@@ -48,6 +48,23 @@ export function guestOf(wanted: WantedPort): Guest | NotFound {
   }
 }
 
+/** Whether nothing that is recorded of an attachment has changed. */
+export function sameWanted(one: WantedPort, other: WantedPort): boolean {
+  return (
+    one.network === other.network &&
+    one.containerId === other.containerId &&
+    one.interface === other.interface &&
+    one.netns === other.netns &&
+    one.mac === other.mac &&
+    sameTexts(one.addresses, other.addresses) &&
+    sameTexts(one.formerGateways, other.formerGateways)
+  );
+}
+
+function sameTexts(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((text, at) => text === other[at]);
+}
+
 /** Lower case with colons, from any of the usual spellings; null: none. */
 export function macText(mac: string | null): string | null {
   const digits = mac?.toLowerCase().replaceAll(/[:.-]/g, "") ?? "";

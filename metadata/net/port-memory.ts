@@ -1,15 +1,10 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { z } from "zod";
 import type { Clock } from "../../platform/time.ts";
 import type { PortRef } from "./drivers/driver.ts";
+import { JsonFields } from "./json-fields.ts";
 import { isLinkName } from "./kernel/links.ts";
-import {
-  isPortAddress,
-  PORT_ADDRESS_FIRST,
-  PORT_ADDRESS_LAST,
-  type PortAddress,
-} from "./kernel/port-address.ts";
+import { PORT_ADDRESS_FIRST, PORT_ADDRESS_LAST, type PortAddress } from "./kernel/port-address.ts";
 
 /** A port that was found and has an address. */
 export interface KnownPort {
@@ -32,30 +27,21 @@ const BLOCK_LAST = PORT_ADDRESS_LAST >>> BLOCK_BITS;
 const BLOCKS = BLOCK_LAST - BLOCK_FIRST + 1;
 const NUMBER_MAX = (1 << BLOCK_BITS) - 1;
 
-const linkName = z.string().refine(isLinkName);
-const block = z.number().int().min(BLOCK_FIRST).max(BLOCK_LAST);
-const mac = z.string().regex(/^([0-9a-f]{2}:){5}[0-9a-f]{2}$/);
-const ref = z.object({
-  driver: z.enum(["ingress", "openflow", "bridge"]),
-  link: linkName,
-  ifindex: z.number().int(),
-  door: z.string(),
-});
-const formerPort = z.object({ link: linkName, ifindex: z.number().int(), mac: z.string().nullable() });
-const file = z.object({
-  secretMac: mac,
-  nextBlock: block,
-  doors: z.record(z.string(), z.object({ blocks: z.array(block).min(1), next: z.number().int() })),
-  ports: z.record(z.string(), z.object({ address: z.custom<PortAddress>(isAddress), port: ref, mac })),
-  former: z.record(z.string(), formerPort),
-});
-/** As the release before this one wrote it. */
-const formerFile = z.record(
-  z.string(),
-  z.array(z.object({ port: linkName, ifindex: z.number().int(), mac: z.string().nullable() })),
-);
+const MAC = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/;
+const DRIVERS = ["ingress", "openflow", "bridge"];
 
-type Content = z.infer<typeof file>;
+interface DoorBlocks {
+  readonly blocks: number[];
+  next: number;
+}
+
+interface Content {
+  readonly secretMac: string;
+  nextBlock: number;
+  readonly doors: Record<string, DoorBlocks>;
+  readonly ports: Readonly<Record<string, KnownPort>>;
+  readonly former: Readonly<Record<string, FormerPort>>;
+}
 
 /**
  * Which port and address each attachment has. Kept in a file, because what can be seen at an attachment's making cannot
@@ -145,7 +131,7 @@ export class PortMemory {
     if (!this.#changed && existsSync(this.#path)) return;
     const content: Content = {
       ...this.#content,
-      ports: Object.fromEntries(this.#ports) as Content["ports"],
+      ports: Object.fromEntries(this.#ports),
       former: Object.fromEntries(this.#former),
     };
     mkdirSync(dirname(this.#path), { recursive: true, mode: 0o711 });
@@ -187,34 +173,82 @@ function blockAfter(one: number): number {
   return BLOCK_FIRST + ((one - BLOCK_FIRST + 1) % BLOCKS);
 }
 
-function isAddress(value: unknown): boolean {
-  return typeof value === "number" && isPortAddress(value);
+function readContent(path: string, clock: Pick<Clock, "random" | "randomBytes">): Content {
+  try {
+    const found: unknown = JSON.parse(readFileSync(path, "utf8"));
+    return readOwn(found) ?? { ...newContent(clock), former: readFormer(found) };
+  } catch {
+    // Not there, cut short or of somebody else: everything is looked up again, and has other addresses than before.
+    return newContent(clock);
+  }
 }
 
-function readContent(path: string, clock: Pick<Clock, "random" | "randomBytes">): Content {
-  let found: unknown;
+function newContent(clock: Pick<Clock, "random" | "randomBytes">): Content {
+  const nextBlock = BLOCK_FIRST + Math.floor(clock.random() * BLOCKS);
+  return { secretMac: randomMac(clock), nextBlock, doors: {}, ports: {}, former: {} };
+}
+
+/** null: it is not of this release. */
+function readOwn(found: unknown): Content | null {
   try {
-    found = JSON.parse(readFileSync(path, "utf8"));
+    const content = new JsonFields(found);
+    return {
+      secretMac: content.string("secretMac", isMac),
+      nextBlock: readBlock(content.get("nextBlock")),
+      doors: Object.fromEntries(content.entries("doors", readDoor)),
+      ports: Object.fromEntries(content.entries("ports", readKnownPort)),
+      former: Object.fromEntries(content.entries("former", (one) => readFormerPort(one, "link"))),
+    };
   } catch {
-    // Not there, or cut short: everything is looked up again, and has other addresses than before.
+    return null;
   }
-  const own = file.safeParse(found);
-  if (own.success) return own.data;
-  const before = formerFile.safeParse(found);
-  const ports = before.success ? Object.entries(before.data) : [];
+}
+
+/** As the release before this one wrote it: the ports of each attachment, of which the first counts. */
+function readFormer(found: unknown): Record<string, FormerPort> {
+  const all = new JsonFields({ found }).entries("found", (ports) =>
+    new JsonFields({ ports }).list("ports", (one) => readFormerPort(one, "port")),
+  );
+  return Object.fromEntries(all.flatMap(([key, [first]]) => (first === undefined ? [] : [[key, first]])));
+}
+
+function readBlock(value: unknown): number {
+  return new JsonFields({ block: value }).integer("block", BLOCK_FIRST, BLOCK_LAST);
+}
+
+function readDoor(value: unknown): DoorBlocks {
+  const door = new JsonFields(value);
+  const blocks = door.list("blocks", readBlock);
+  if (blocks.length === 0) throw new Error("blocks: expected one");
+  return { blocks, next: door.integer("next") };
+}
+
+function readKnownPort(value: unknown): KnownPort {
+  const known = new JsonFields(value);
+  const ref = new JsonFields(known.get("port"));
   return {
-    secretMac: randomMac(clock),
-    nextBlock: BLOCK_FIRST + Math.floor(clock.random() * BLOCKS),
-    doors: {},
-    ports: {},
-    former: Object.fromEntries(
-      ports.flatMap(([key, [first]]) =>
-        first === undefined
-          ? []
-          : [[key, { link: first.port, ifindex: first.ifindex, mac: first.mac }] as const],
-      ),
-    ),
+    address: known.integer("address", PORT_ADDRESS_FIRST, PORT_ADDRESS_LAST) as PortAddress,
+    port: {
+      driver: ref.string("driver", (name) => DRIVERS.includes(name)) as PortRef["driver"],
+      link: ref.string("link", isLinkName),
+      ifindex: ref.integer("ifindex"),
+      door: ref.string("door"),
+    },
+    mac: known.string("mac", isMac),
   };
+}
+
+function readFormerPort(value: unknown, linkField: "link" | "port"): FormerPort {
+  const port = new JsonFields(value);
+  return {
+    link: port.string(linkField, isLinkName),
+    ifindex: port.integer("ifindex"),
+    mac: port.stringOrNull("mac"),
+  };
+}
+
+function isMac(text: string): boolean {
+  return MAC.test(text);
 }
 
 /** Locally administered, for one station. */

@@ -1,9 +1,8 @@
-import { isDeepStrictEqual } from "node:util";
 import type { Log } from "../../platform/log.ts";
 import { type Clock, sleep, type Timer } from "../../platform/time.ts";
 import type { FailedPort, WantedPorts } from "../ports/wire.ts";
 import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
-import { type Guest, guestKey, guestOf } from "./guest.ts";
+import { type Guest, guestKey, guestOf, sameWanted } from "./guest.ts";
 import type { Frontend } from "./haproxy/frontend.ts";
 import { mapEntries } from "./haproxy/port-map.ts";
 import { hostLink } from "./kernel/sysfs.ts";
@@ -154,14 +153,15 @@ export class Ports {
     this.#guests = new Map();
     this.#unfit = new Map();
     for (const port of wanted.ports) {
-      const guest = guestOf(port);
       const { containerId, interface: name } = port;
       const key = guestKey(port);
+      const known = before.get(key);
+      const guest = known !== undefined && sameWanted(known.wanted, port) ? known : guestOf(port);
       if ("kind" in guest) this.#unfit.set(key, { ...guest, attachment: { containerId, interface: name } });
       else this.#guests.set(key, guest);
     }
     this.#parts.memory.keepOnly(this.#guests);
-    for (const [key, guest] of before) if (!isDeepStrictEqual(this.#guests.get(key), guest)) return true;
+    for (const [key, guest] of before) if (this.#guests.get(key) !== guest) return true;
     return this.#guests.size === 0;
   }
 

@@ -66,7 +66,8 @@ export class PortService {
   #synced = false;
   #ovnKnown: boolean;
   #turn: Timer | null = null;
-  #pauseMs = 0;
+  /** Earliest time of the next computation, on the clock that never jumps. */
+  #pausedUntilMs = 0;
   #timer: Timer | null = null;
   /** Notifies when something has changed. */
   readonly #notifier: Notifier;
@@ -198,7 +199,8 @@ export class PortService {
 
   #soon(): void {
     if (this.#turn !== null || this.#notifier.closed) return;
-    this.#turn = this.#parts.clock.timer(this.#pauseMs, () => {
+    const { clock } = this.#parts;
+    this.#turn = clock.timer(Math.max(0, this.#pausedUntilMs - clock.monotonicMs()), () => {
       this.#turn = null;
       this.#compute();
     });
@@ -242,7 +244,8 @@ export class PortService {
     } catch (error) {
       log.warn({ err: error as Error }, "which ports get metadata cannot be told; trying again");
     } finally {
-      this.#pauseMs = Math.min(LOOK_INTERVAL_MS, PAUSE_FACTOR * (clock.monotonicMs() - startMs));
+      const nowMs = clock.monotonicMs();
+      this.#pausedUntilMs = nowMs + Math.min(LOOK_INTERVAL_MS, PAUSE_FACTOR * (nowMs - startMs));
     }
   }
 

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { formatPortAddress, type PortAddress } from "../kernel/port-address.ts";
+import type { PortAddress } from "../kernel/port-address.ts";
 import { ask } from "./command-socket.ts";
 
 /** Who is behind a port, as the metadata server is told. Validated: none of it has a blank or "|". */
@@ -102,11 +102,7 @@ export function mapEntries(ports: readonly PortIdentity[]): ReadonlyMap<string, 
 }
 
 function keyOf(address: PortAddress): string {
-  return formatPortAddress(address)
-    .split(".")
-    .map((byte) => Number(byte).toString(16).padStart(2, "0"))
-    .join("")
-    .toUpperCase();
+  return address.toString(16).toUpperCase();
 }
 
 /** Lines of `pointer key value`. */

@@ -21,7 +21,3 @@ export function formatPortAddress(address: PortAddress): string {
 export function portPrefix6(address: PortAddress): string {
   return formatAddress({ family: 6, value: (0xfd006d64n << 96n) | (BigInt(address) << 64n) });
 }
-
-export function isPortAddress(value: number): value is PortAddress {
-  return Number.isInteger(value) && value >= PORT_ADDRESS_FIRST && value <= PORT_ADDRESS_LAST;
-}

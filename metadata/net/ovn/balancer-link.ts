@@ -1,17 +1,13 @@
 import { request } from "node:http";
-import { z } from "zod";
-import { BALANCERS_PATH, type BalancerReport, type WantedBalancers } from "../../balancers/wire.ts";
+import {
+  BALANCERS_PATH,
+  type BalancerReport,
+  type WantedBalancer,
+  type WantedBalancers,
+} from "../../balancers/wire.ts";
+import { JsonFields } from "../json-fields.ts";
 
-const wanted = z.object({
-  version: z.string(),
-  node: z.string(),
-  balancers: z.array(
-    z.object({
-      network: z.string().min(1),
-      backends: z.array(z.string().regex(/^\d{1,3}(\.\d{1,3}){3}:\d{1,5}$/)).nullable(),
-    }),
-  ),
-});
+const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:\d{1,5}$/;
 
 /** Beyond the requested wait: then nobody is there. */
 const ANSWER_MS_MAX = 10_000;
@@ -43,7 +39,7 @@ export function exchangeBalancers(
             return;
           }
           try {
-            resolve(wanted.parse(JSON.parse(text)));
+            resolve(readWanted(JSON.parse(text)));
           } catch (error) {
             reject(
               new Error(`the metadata server's answer cannot be understood: ${(error as Error).message}`),
@@ -56,4 +52,20 @@ export function exchangeBalancers(
     call.on("error", reject);
     call.end(body);
   });
+}
+
+function readWanted(value: unknown): WantedBalancers {
+  const wanted = new JsonFields(value);
+  return {
+    version: wanted.string("version"),
+    node: wanted.string("node"),
+    balancers: wanted.list("balancers", readBalancer),
+  };
+}
+
+function readBalancer(value: unknown): WantedBalancer {
+  const balancer = new JsonFields(value);
+  const backends = balancer.get("backends") === null ? null : balancer.strings("backends");
+  if (backends?.some((one) => !BACKEND.test(one))) throw new Error("backends: expected addresses with ports");
+  return { network: balancer.string("network", (text) => text !== ""), backends };
 }

@@ -56,14 +56,18 @@ export interface RulesetParts {
   readonly egress: boolean;
 }
 
+/** What the table has for a port. */
+interface PortRules {
+  readonly admitted: AdmittedPort;
+  readonly chains: readonly ChainText[];
+  readonly elements: readonly Element[];
+}
+
 /** Makes the tables for one door; what it made for a port is kept until that changes. */
 export class RulesetBuilder {
   readonly #parts: RulesetParts;
   readonly #shared: readonly ChainText[];
-  #ports = new Map<
-    PortAddress,
-    { readonly port: AdmittedPort["port"]; readonly chains: readonly ChainText[] }
-  >();
+  #ports = new Map<PortAddress, PortRules>();
 
   constructor(parts: RulesetParts) {
     this.#parts = parts;
@@ -75,18 +79,37 @@ export class RulesetBuilder {
     const before = this.#ports;
     this.#ports = new Map(
       ports.map((admitted) => {
-        const { address, port } = admitted;
-        const known = before.get(address);
-        const same = known?.port.link === port.link && known.port.ifindex === port.ifindex;
-        return [address, { port, chains: same ? known.chains : portChains(admitted, this.#parts) }];
+        const known = before.get(admitted.address);
+        return [
+          admitted.address,
+          known && sameAdmitted(known.admitted, admitted) ? known : this.#rulesOf(admitted),
+        ];
       }),
     );
-    const own = [...this.#ports.values()].flatMap(({ chains }) => chains);
+    const own = [...this.#ports.values()];
     return {
-      chains: new Map([...this.#shared, ...own].map((chain) => [chain.name, chain])),
-      elements: elementsOf(FORM, ports.flatMap(portElements)),
+      chains: new Map(
+        [...this.#shared, ...own.flatMap(({ chains }) => chains)].map((chain) => [chain.name, chain]),
+      ),
+      elements: elementsOf(
+        FORM,
+        own.flatMap(({ elements }) => elements),
+      ),
     };
   }
+
+  #rulesOf(admitted: AdmittedPort): PortRules {
+    return { admitted, chains: portChains(admitted, this.#parts), elements: portElements(admitted) };
+  }
+}
+
+function sameAdmitted(one: AdmittedPort, other: AdmittedPort): boolean {
+  return (
+    one.port.link === other.port.link &&
+    one.port.ifindex === other.port.ifindex &&
+    one.mac === other.mac &&
+    one.formerGateways.join() === other.formerGateways.join()
+  );
 }
 
 function sharedChains(parts: RulesetParts): readonly ChainText[] {

@@ -1,6 +1,9 @@
-import { run } from "../harness/daemon.ts";
+import { spawnSync } from "node:child_process";
+import { LISTENER_HEADERS } from "../../metadata/proxy/listener-headers.ts";
+import { skippedFor } from "../harness/needs.ts";
 import { Ovs } from "../harness/ovs/ovs.ts";
 import { batch, NetNode, PortGuest } from "../metadata-net/node.ts";
+import { startPython } from "../metadata-net/python-process.ts";
 
 export interface OvsGuestOptions {
   /** With its prefix length. */
@@ -12,6 +15,12 @@ export interface OvsGuestOptions {
   readonly routes?: readonly string[];
   /** Commands of `ip -batch` at its end. */
   readonly commands?: readonly string[];
+}
+
+/** Why there can be no real Open vSwitch; null: there can. */
+export function whyNotOvs(): string | null {
+  const there = spawnSync("ovs-vswitchd", ["--version"]).status === 0;
+  return skippedFor(process.getuid?.() !== 0 ? "not root" : there ? null : "no ovs-vswitchd installed");
 }
 
 /** A node with metadata-net and an Open vSwitch of its own, whose bridges have the userspace datapath. */
@@ -58,10 +67,13 @@ export class OvsNode {
     await this.ovs.vsctl("add-port", bridge, port, ...columns);
   }
 
-  /** Flows of ours, as ovs-ofctl prints them. */
+  /** Flows of ours, as ovs-ofctl prints them, in the order of their texts. */
   async flows(bridge = "br-vm"): Promise<readonly string[]> {
     const shown = await this.ovs.ofctl(["dump-flows", "--no-stats", bridge, `${this.cookie}/-1`]);
-    return shown.split("\n").filter((line) => line.includes("cookie="));
+    return shown
+      .split("\n")
+      .filter((line) => line.includes("cookie="))
+      .sort();
   }
 
   get cookie(): string {
@@ -93,7 +105,38 @@ export class OvsNode {
   }
 }
 
-/** A namespace's neighbour as `ip neigh` has it. */
-export async function neighbours(guest: PortGuest): Promise<string> {
-  return (await run("ip", ["-n", guest.namespace, "neigh", "show"])).stdout;
+/** Whom the listener takes a guest for: the network, or what came instead. */
+export async function whoIs(guest: PortGuest, url = "/latest/", seconds = 5): Promise<string> {
+  const { status, echo } = await guest.ask(url, ["--max-time", String(seconds), "-g"]);
+  return echo.headers[LISTENER_HEADERS.network] ?? `status ${status}`;
+}
+
+const ASK_AGAIN_AND_AGAIN = `
+import collections, json, socket, sys, threading
+done = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
+counts, limit = collections.Counter(), int(sys.argv[1])
+print("asking", flush=True)
+while not done.is_set() and sum(counts.values()) < limit:
+    try:
+        s = socket.create_connection(("169.254.169.254", 80), 2)
+        s.sendall(b"GET /latest/ HTTP/1.0\\r\\nHost: a\\r\\n\\r\\n")
+        got = b""
+        while True:
+            part = s.recv(65536)
+            if not part: break
+            got += part
+        body = json.loads(got.split(b"\\r\\n\\r\\n", 1)[1])
+        counts[body["headers"]["x-holdfast-network"]] += 1
+    except Exception: counts["nothing"] += 1
+done.wait(); print(json.dumps(counts))
+`;
+
+/** Asks one request after the other until `stop`, or so many: how often it was taken for whom. */
+export async function askOften(
+  guest: PortGuest,
+  limit = 1_000_000,
+): Promise<{ stop: () => Promise<Readonly<Record<string, number>>> }> {
+  const asking = await startPython(guest.namespace, ASK_AGAIN_AND_AGAIN, [String(limit)]);
+  return { stop: async () => JSON.parse((await asking.stop()).split("\n").at(-2) ?? "") };
 }

@@ -75,6 +75,8 @@ export class Ovs {
     const args = [...(this.#options.dummy ? dummy : []), `unix:${this.socket}`, `--unixctl=${control}`];
     this.#switch = this.#spawn("ovs-vswitchd", args, namespace);
     await until(() => existsSync(control), "ovs-vswitchd to start");
+    // Waits until it has made everything that is in the database.
+    await this.vsctl("set", "Open_vSwitch", ".", "external_ids:hostname=test");
   }
 
   async endSwitch(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {

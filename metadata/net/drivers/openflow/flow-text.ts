@@ -25,7 +25,10 @@ const NO_VLAN = "vlan_tci=0x0000/0x0fff";
  */
 const TABLE = { back: 200, claims: 201, ports: 202, ask: 203, advertise: 204 } as const;
 
-/** Flows by table, priority and match, with their actions: as ovs-ofctl reads both. */
+/**
+ * Flows by table, priority and match, with their actions: as ovs-ofctl reads both. Values are set by `set_field`: as `load`
+ * they would be other actions than those that OpenFlow 1.5 gives back.
+ */
 export type Flows = ReadonlyMap<string, string>;
 
 /** What the flows of a bridge follow from. */
@@ -76,7 +79,7 @@ function addEntry(add: Add, { door }: BridgePlan): void {
   ])
     add(0, 0, `reg15=0,${UNTAGGED},${question}`, `resubmit(,${TABLE.ports})`);
   for (const table of [TABLE.claims, TABLE.ports])
-    add(table, 0, "", `load:${NOT_OURS}->NXM_NX_REG15[],resubmit(,0)`);
+    add(table, 0, "", `set_field:${NOT_OURS}->reg15,resubmit(,0)`);
 }
 
 /** Frames that say they come from an address of the metadata service. */
@@ -95,7 +98,7 @@ function addAsk(add: Add, { door, serviceMac, secretMac, doorMac }: BridgePlan):
   add(TABLE.ask, 10, "arp", answerArp(METADATA_IPV4, serviceMac));
   add(TABLE.ask, 10, "ip", `${toDoor},move:NXM_NX_REG14[]->NXM_OF_IP_DST[],output:${door}`);
   // fe80::X becomes fd00:6d64:D::X; the upper 32 bits first.
-  const prefix = "load:0xfd006d64->NXM_NX_IPV6_SRC[96..127],move:NXM_NX_REG14[]->NXM_NX_IPV6_SRC[64..95]";
+  const prefix = "set_field:fd00:6d64::/ffff:ffff::->ipv6_src,move:NXM_NX_REG14[]->NXM_NX_IPV6_SRC[64..95]";
   add(TABLE.ask, 10, "ipv6,ipv6_src=fe80::/64", `${toDoor},${prefix},output:${door}`);
   // The solicitation becomes the advertisement: solicited, override. Its option can be set once it is one.
   const toAdvertisement = [
@@ -129,7 +132,7 @@ function answerArp(address: string, mac: string): string {
 function addGuest(add: Add, { serviceMac }: BridgePlan, guest: GuestFlowPort): void {
   const { ofport, address, mac, formerGateways } = guest;
   // With another MAC it could not be answered: then nothing is asked either.
-  const d = `load:0x${address.toString(16)}->NXM_NX_REG14[]`;
+  const d = `set_field:0x${address.toString(16)}->reg14`;
   add(TABLE.ports, 20, `in_port=${ofport},dl_src=${mac}`, `${d},resubmit(,${TABLE.ask})`);
   add(TABLE.ports, 10, `in_port=${ofport}`, "drop");
   for (const gateway of formerGateways)

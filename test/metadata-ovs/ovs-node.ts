@@ -119,7 +119,7 @@ counts, limit = collections.Counter(), int(sys.argv[1])
 print("asking", flush=True)
 while not done.is_set() and sum(counts.values()) < limit:
     try:
-        s = socket.create_connection(("169.254.169.254", 80), 2)
+        s = socket.create_connection(("169.254.169.254", 80), 5)
         s.sendall(b"GET /latest/ HTTP/1.0\\r\\nHost: a\\r\\n\\r\\n")
         got = b""
         while True:

@@ -7,6 +7,11 @@ export const SERVICE_MAC = "02:6d:64:00:00:01";
 export const DOOR_MAC = "02:6d:64:00:00:03";
 /** The one neighbour that every answer goes to: nobody has it, and the drivers' rules put the guest's in its place. */
 export const NOBODY_MAC = "02:6d:64:00:00:02";
+/**
+ * The same behind the door of a switch: reserved by 802.1Q for a single link, so that no bridge forwards it. A switch that
+ * has lost our flows would flood answers otherwise.
+ */
+const NOBODY_MAC_AT_SWITCH = "01:80:c2:00:00:0d";
 const NOBODY = "248.0.0.1";
 const NOBODY_6 = "fe80::2";
 /** Above those of every port: `fd00:6d64:` and its address. */
@@ -75,7 +80,7 @@ export function doorCommands(plans: readonly DoorPlan[], hasIpv6: boolean): read
     `route replace local ${PORT_ADDRESSES} dev lo`,
     ...plans.flatMap((plan) => [
       `link set ${plan.inner} mtu ${INNER_MTU} address ${DOOR_MAC} up`,
-      `neigh replace ${NOBODY} lladdr ${NOBODY_MAC} dev ${plan.inner} nud permanent`,
+      `neigh replace ${NOBODY} lladdr ${nobodyMac(plan)} dev ${plan.inner} nud permanent`,
       ...(plan.isMain
         ? [`route replace default via ${NOBODY} dev ${plan.inner} onlink`]
         : plan.blocks.map(
@@ -86,11 +91,16 @@ export function doorCommands(plans: readonly DoorPlan[], hasIpv6: boolean): read
   ];
 }
 
-function doorCommands6({ inner, blocks, isMain }: DoorPlan): readonly string[] {
+function nobodyMac({ isMain }: DoorPlan): string {
+  return isMain ? NOBODY_MAC : NOBODY_MAC_AT_SWITCH;
+}
+
+function doorCommands6(plan: DoorPlan): readonly string[] {
+  const { inner, blocks, isMain } = plan;
   const prefixes = isMain ? [PREFIXES_6] : blocks.map((block) => `fd00:6d64:${block.toString(16)}::/48`);
   return [
     `address replace ${METADATA_IPV6}/64 dev ${inner} nodad`,
-    `neigh replace ${NOBODY_6} lladdr ${NOBODY_MAC} dev ${inner} nud permanent`,
+    `neigh replace ${NOBODY_6} lladdr ${nobodyMac(plan)} dev ${inner} nud permanent`,
     ...prefixes.map((prefix) => `route replace ${prefix} via ${NOBODY_6} dev ${inner}`),
   ];
 }

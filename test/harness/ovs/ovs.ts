@@ -76,7 +76,7 @@ export class Ovs {
     this.#switch = this.#spawn("ovs-vswitchd", args, namespace);
     await until(() => existsSync(control), "ovs-vswitchd to start");
     // Waits until it has made everything that is in the database.
-    await this.vsctl("set", "Open_vSwitch", ".", "external_ids:hostname=test");
+    await this.vsctl("set", "Open_vSwitch", ".", `external_ids:hostname=test-${this.#switch.pid}`);
   }
 
   async endSwitch(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {

@@ -1,4 +1,5 @@
 import { run } from "../../kernel/run.ts";
+import { hostLink } from "../../kernel/sysfs.ts";
 import type { OvsPort, OvsPorts } from "../../ovs/ovs-ports.ts";
 import type { OvsdbOperation } from "../../ovs/ovsdb-client.ts";
 import { toMap, toNamed, toUuids } from "../../ovs/ovsdb-values.ts";
@@ -51,6 +52,17 @@ export class DoorPorts {
     if (ofport !== null) return { ofport, isNew: !isPlanned };
     const error = this.#ovs.ports().get(outer)?.error ?? "ovs-vswitchd does not answer";
     throw new Error(`the listener's link ${outer} is no port of ${bridge}: ${error}`);
+  }
+
+  /** Is the door the port of the bridge that has this number, as planned, and its link there? */
+  isPlugged(bridge: string, ofport: number): boolean {
+    return this.list().some(
+      (port) =>
+        port.ofport === ofport &&
+        port.ifindex !== null &&
+        port.ifindex === hostLink(port.link)?.ifindex &&
+        this.#isPlanned(port, bridge),
+    );
   }
 
   async unplug(port: OvsPort): Promise<void> {

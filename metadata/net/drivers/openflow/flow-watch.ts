@@ -40,14 +40,15 @@ export class FlowWatch {
 
   start(): void {
     // It ends with us, however we end.
-    const words = ["--pdeathsig", "SIGKILL", "ovs-ofctl", ...OFCTL_ARGS, "monitor", this.#socket, "watch:"];
+    const ofctl = ["ovs-ofctl", ...OFCTL_ARGS, "--unixctl=none", "monitor", this.#socket, "watch:"];
+    const words = ["--pdeathsig", "SIGKILL", ...ofctl];
+    const startedMs = this.#clock.monotonicMs();
     const child = spawn("setpriv", words, { stdio: ["ignore", "pipe", "pipe"] });
     this.#child = child;
     let answered = false;
     child.stdout.on("data", () => {
       if (answered || this.#child !== child) return;
       answered = true;
-      this.#pauseMs = RESTART_MS_MIN;
       this.#events.found();
     });
     let rest = "";
@@ -60,6 +61,7 @@ export class FlowWatch {
     child.on("error", () => {});
     child.on("close", () => {
       if (this.#child !== child) return;
+      if (this.#clock.monotonicMs() - startedMs > RESTART_MS_MAX) this.#pauseMs = RESTART_MS_MIN;
       this.#timer = this.#clock.timer(this.#pauseMs, () => this.start());
       this.#pauseMs = Math.min(2 * this.#pauseMs, RESTART_MS_MAX);
       if (answered) this.#events.lost();

@@ -194,7 +194,7 @@ export class OpenflowDriver implements DatapathDriver {
     if (ovs.isOfOvn(name)) throw new Error(`${name} cannot be used: ${ofOvn(name)}`);
     let door = bridge.door;
     let replugged = false;
-    if (again || door === null || !this.#hasDoor(name, door)) {
+    if (again || door === null || !this.#doorPorts.isPlugged(name, door)) {
       const plugged = await this.#doorPorts.plug(name, await doors.ensure(DOOR_PREFIX + name));
       replugged = plugged.isNew && door !== null;
       door = plugged.ofport;
@@ -214,10 +214,6 @@ export class OpenflowDriver implements DatapathDriver {
     bridge.awaited = new Set(bridge.admitted.map(({ address }) => address));
     const isDone = () => fresh.every(({ port }) => isNumbered(ovs.ports().get(port.link), name));
     await ovs.until(() => (isDone() ? true : null), NUMBER_MS_MAX);
-  }
-
-  #hasDoor(name: string, door: number): boolean {
-    return this.#doorPorts.list().some((port) => port.bridge === name && port.ofport === door);
   }
 
   #plan(
@@ -259,7 +255,8 @@ export class OpenflowDriver implements DatapathDriver {
     for (const [name, bridge] of this.#bridges) {
       const before = [...bridge.failed.keys()].join();
       try {
-        if (bridge.door === null || !this.#hasDoor(name, bridge.door)) throw new Error("its door is gone");
+        if (bridge.door === null || !this.#doorPorts.isPlugged(name, bridge.door))
+          throw new Error("its door is gone");
         const plan = this.#plan(name, bridge, { door: bridge.door, numbers: null });
         await bridge.flows.write(plan, false);
         isLost ||= [...bridge.failed.keys()].join() !== before;

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
-import { basename, join } from "node:path";
 import type { WantedPort } from "../ports/wire.ts";
 import type { HostSideLink } from "./drivers/driver.ts";
-import { HostLinks, hostEnd, isLinkName, linksIn, type ShownLink } from "./kernel/links.ts";
+import { HostLinks, isLinkName, linkInto, linksIn, type ShownLink } from "./kernel/links.ts";
 import { hostLink, namespaceId, OWN_NAMESPACE } from "./kernel/sysfs.ts";
 import type { FormerPort } from "./port-memory.ts";
 
@@ -34,8 +33,6 @@ const WITHOUT_HOST_SIDE: Readonly<Record<string, string>> = {
   dummy: "is a dummy interface",
   "": "is a device of its own, such as an SR-IOV VF",
 };
-/** Where ip looks for the names of namespaces. */
-const NAMED = "/var/run/netns";
 const NO_HOST_SIDE = "which has no end on the node: frames of its guest cannot be taken there";
 
 /** Finds the end of attachments' interfaces in the node's own network namespace. */
@@ -100,23 +97,16 @@ export class PortLookup {
     return [];
   }
 
-  /**
-   * Both ends of a pair must name each other, and the host's end the namespace: indexes repeat between namespaces, and
-   * whoever has NET_ADMIN in one chooses them.
-   */
+  /** Both ends of a pair must name each other, and the kernel must say that the host's end leads into the namespace. */
   async #hostSide(link: ShownLink, netns: string, namespace: number): Promise<HostSideLink | null> {
     if (link.linkinfo?.info_kind === "tun") return this.#tap(link, namespace);
     const end = this.#hostLinks.byIndex(link.link_index ?? -1);
     if (end === null || end.peerIndex !== link.ifindex || !isLinkName(end.name)) return null;
-    const shown = await hostEnd(end.name);
-    if (shown?.ifindex !== end.ifindex) return null;
-    const { leadsTo } = shown;
-    // What has a name there is shown by it.
-    const isElsewhere =
-      leadsTo === null
-        ? namespaceId(join(NAMED, basename(netns))) === namespace
-        : namespaceId(join(NAMED, leadsTo)) !== namespace;
-    return isElsewhere ? null : { name: end.name, ifindex: end.ifindex, kind: shown.kind };
+    const proven = await linkInto(end.name, netns);
+    if (proven?.ifindex !== end.ifindex || proven.peerIndex !== link.ifindex) return null;
+    // Another namespace may have come under the path meanwhile.
+    if (namespaceId(netns) !== namespace) return null;
+    return { name: end.name, ifindex: end.ifindex, kind: proven.kind };
   }
 
   /** A tap's namespace is the node's own: it is the port itself. */

@@ -6,12 +6,16 @@
  *   links        links of the host and of guests' namespaces
  */
 
+import { mkdirSync } from "node:fs";
 import { isInterfaceName } from "../../../ipam/definition/interface-name.ts";
 import { run } from "./run.ts";
 import { type HostLink, hostLink, hostLinks } from "./sysfs.ts";
 
 /** One look into somebody's namespace. A pod has a handful of links, of some 700 characters each. */
 const LOOKUP_LIMITS = { timeMax: 3_000, outputMax: 1 << 19 };
+
+/** Where ip looks for the names of namespaces. */
+const NAMED = "/var/run/netns";
 
 /** What `ip -json -details link show` says of a link. */
 export interface ShownLink {
@@ -49,21 +53,40 @@ export async function linksIn(netns: string, name: string | null): Promise<Shown
   return { kind: "unreadable", why: shown.stderr.trim().slice(0, 300) };
 }
 
-export interface HostEnd {
+/** A link of the host whose other end is known to be in a certain namespace. */
+export interface ProvenLink {
   readonly ifindex: number;
+  /** Index of the other end in that namespace. */
+  readonly peerIndex: number;
   readonly kind: "veth" | "tun" | "";
-  /** Name in /var/run/netns of the namespace of the other end; null: it has none there. */
-  readonly leadsTo: string | null;
 }
 
-/** A link of the host; null: there is none of that name. Only ip's text names the namespace, its JSON has a number. */
-export async function hostEnd(name: string): Promise<HostEnd | null> {
-  const { code, stdout } = await run("ip", ["-o", "-details", "link", "show", "dev", name]);
-  const index = /^(\d+): /.exec(stdout)?.[1];
-  if (code !== 0 || index === undefined) return null;
+/**
+ * In a mount namespace of its own, in which the guest's namespace is the only one that ip knows by a name: $1 is its
+ * path, $2 the host's link. The path may be hidden there by what is mounted, so it is opened before.
+ */
+const PROOF = `exec 3<"$1"
+mount -n -t tmpfs -o size=64k tmpfs ${NAMED}
+: >${NAMED}/guest
+mount -n -c --bind /proc/self/fd/3 ${NAMED}/guest
+exec ip -o -details link show dev "$2"`;
+
+/**
+ * The host's link of a name, if the kernel says that its other end is in the namespace; null: it does not. Indexes prove
+ * nothing: they repeat between namespaces, and whoever has NET_ADMIN in one chooses them. Throws when it cannot be asked.
+ */
+export async function linkInto(name: string, netns: string): Promise<ProvenLink | null> {
+  mkdirSync(NAMED, { recursive: true, mode: 0o755 });
+  const args = ["--mount", "sh", "-ec", PROOF, "sh", netns, name];
+  const { code, stdout, stderr } = await run("unshare", args, "", LOOKUP_LIMITS);
+  if (code !== 0) {
+    if (/does not exist/.test(stderr)) return null;
+    throw new Error(`where ${name} leads cannot be told: ${stderr.trim().slice(0, 300)}`);
+  }
+  const [, ifindex, peerIndex] = /^(\d+): [^\s:]+@if(\d+): /.exec(stdout) ?? [];
+  if (ifindex === undefined || !/ link-netns guest(?=\s|$)/.test(stdout)) return null;
   const kind = /\\ +(veth|tun) /.exec(stdout)?.[1] as "veth" | "tun" | undefined;
-  const leadsTo = / link-netns (\S+)/.exec(stdout)?.[1] ?? null;
-  return { ifindex: Number(index), kind: kind ?? "", leadsTo };
+  return { ifindex: Number(ifindex), peerIndex: Number(peerIndex), kind: kind ?? "" };
 }
 
 /** ip's JSON: it writes control characters of a name as they are, and puts a backslash before an apostrophe. */

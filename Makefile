@@ -6,7 +6,7 @@
 # make bench   the numbers of bench/README.md, measured here and now
 # make release   what clusterctl installs: dist/release/ipam-components.yaml, metadata.yaml
 # make install PREFIX=/usr/local DESTDIR= NODE=   the built files, the plugin binary into CNI_BIN, the units into UNITS and
-#              the metadata server's user into SYSUSERS (either empty: not at all)
+#              the metadata server's user into SYSUSERS (either empty: not at all; holdfast.service needs its group)
 # make uninstall   takes them and the units away, and names what it leaves
 
 SHELL := /bin/bash
@@ -14,6 +14,8 @@ PREFIX ?= /usr/local
 CNI_BIN ?= /opt/cni/bin
 UNITS ?= /etc/systemd/system
 SYSUSERS ?= /usr/lib/sysusers.d
+# Empty where this machine does not run systemd.
+SYSTEMD ?= $(wildcard /run/systemd/system)
 UNIT_NAMES := holdfast.service holdfast-metadata.service holdfast-metadata.socket holdfast-metadata-net.service holdfast-metadata.target
 CC ?= cc
 # What the installed command runs with, whatever else is in PATH: its SQLite is compiled for this one.
@@ -109,10 +111,13 @@ ifneq ($(SYSUSERS),)
 	test -n "$(DESTDIR)" || ! command -v systemd-sysusers >/dev/null || systemd-sysusers $(SYSUSERS)/holdfast-metadata.conf
 endif
 ifneq ($(UNITS),)
+	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || getent group holdfast-metadata >/dev/null || { \
+	  echo "there is no group holdfast-metadata, without which systemd does not start holdfast.service: leave SYSUSERS" >&2; \
+	  echo "as it is, or make it (groupadd --system holdfast-metadata), or install no units (UNITS=)" >&2; exit 1; }
 	install -d $(DESTDIR)$(UNITS)
 	for unit in $(UNIT_NAMES); do sed 's|/usr/local/|$(PREFIX)/|' deploy/systemd/$$unit > $(DESTDIR)$(UNITS)/$$unit; done
 	cd $(DESTDIR)$(UNITS) && chmod 0644 $(UNIT_NAMES)
-	test -n "$(DESTDIR)" || ! test -d /run/systemd/system || systemctl daemon-reload
+	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || systemctl daemon-reload
 endif
 
 # The other way round. State, settings and the metadata server's user stay, and are named (docs/uninstall.md).
@@ -120,12 +125,16 @@ uninstall: units := $(DESTDIR)$(UNITS)
 uninstall:
 	rm -f $(DESTDIR)$(CNI_BIN)/holdfast-ipam $(DESTDIR)$(CNI_BIN)/.holdfast-ipam.new $(DESTDIR)$(PREFIX)/bin/holdfast
 	rm -rf $(DESTDIR)$(PREFIX)/lib/holdfast
+ifneq ($(UNITS),)
 	rm -f $(UNIT_NAMES:%=$(units)/%)
 	rm -f $(units)/holdfast.service.d/identity.conf $(units)/holdfast.service.d/identity-group.conf $(units)/holdfast.service.d/metrics.conf
 	@for folder in $(units)/holdfast.service.d $(units)/holdfast-metadata.service.d $(units)/holdfast-metadata-net.service.d; do \
 	  test ! -d $$folder || rmdir $$folder 2>/dev/null || echo "left: $$folder"; done
+	test -n "$(DESTDIR)" || test -z "$(SYSTEMD)" || systemctl daemon-reload
+endif
+ifneq ($(SYSUSERS),)
 	rm -f $(DESTDIR)$(SYSUSERS)/holdfast-metadata.conf
-	test -n "$(DESTDIR)" || ! test -d /run/systemd/system || systemctl daemon-reload
+endif
 	@for path in /var/lib/holdfast /var/lib/holdfast-metadata /etc/holdfast /run/holdfast; do \
 	  test ! -e $(DESTDIR)$$path || echo "left: $(DESTDIR)$$path"; done
 	@test -n "$(DESTDIR)" || ! getent passwd holdfast-metadata >/dev/null || echo "left: user and group holdfast-metadata"

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { lstatSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { CommandError } from "../failure.ts";
 
@@ -14,7 +14,7 @@ export interface ContentOfFiles {
   readonly kind: ContentKind;
   readonly namespace: string | undefined;
   readonly name: string;
-  /** A file, `key=file`, or a folder, whose files are all meant. */
+  /** A file, `key=file`, or a folder, whose files are all meant; links in it are not. */
   readonly paths: readonly string[];
 }
 
@@ -23,6 +23,11 @@ export function contentOfFiles({ kind, namespace, name, paths }: ContentOfFiles)
   const values = new Map<string, Buffer>();
   for (const path of paths) {
     for (const [key, file] of filesAt(path)) {
+      // The daemon takes no JSON with such a name.
+      if (key === "__proto__")
+        throw new CommandError(`${file}: ${key} cannot be a key`, {
+          hint: `give it another key: --from-file <key>=${file}`,
+        });
       if (values.has(key))
         throw new CommandError(`${file}: there is a file for key ${key} already`, {
           hint: `give it another key: --from-file <key>=${file}`,
@@ -46,10 +51,13 @@ function filesAt(text: string): [key: string, file: string][] {
     return [[text.slice(0, equals), text.slice(equals + 1)]];
   return attempt(text, () => {
     if (!statSync(text).isDirectory()) return [[basename(text), text]];
-    return readdirSync(text)
-      .sort()
-      .map((name): [string, string] => [name, join(text, name)])
-      .filter(([, file]) => statSync(file).isFile());
+    return (
+      readdirSync(text)
+        .sort()
+        .map((name): [string, string] => [name, join(text, name)])
+        // As kubectl does. Whoever may write the folder could name any file of whoever applies it.
+        .filter(([, file]) => lstatSync(file).isFile())
+    );
   });
 }
 

@@ -1,5 +1,6 @@
 import type { IdentityVm } from "../../identity/wire.ts";
-import type { KubeApi } from "../../kube/kube-api.ts";
+import { problemOf } from "../../kube/answers.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { labelSelector } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
@@ -96,7 +97,10 @@ export class VmDirectory {
     );
   }
 
-  /** null: there is none, it is another one of the name, or it may not be read. */
+  /**
+   * null: there is none, or it is another one of the name. Throws ApiAway when it may not be read: a guest that boots
+   * without the user-data which it names would never ask again.
+   */
   async #get<T>(
     path: string,
     deadlineMs: number,
@@ -104,6 +108,7 @@ export class VmDirectory {
     isIt: (one: T) => boolean,
   ): Promise<T | null> {
     const read = await this.#objects.get(path, deadlineMs);
+    if (read.kind === "refused") throw new ApiAway(`GET ${path}: ${problemOf(read.answer)}`);
     const found = read.kind === "present" ? project(read.object) : null;
     return found !== null && isIt(found) ? found : null;
   }

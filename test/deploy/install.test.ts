@@ -149,6 +149,30 @@ test("all units are installed, for the prefix that was asked for, with the user 
   expect(left).toBe("");
 });
 
+test("units without the metadata server's group are installed on no machine that runs systemd: the daemon would not start", async () => {
+  const elsewhere = join(target, "no-group");
+  const stubs = join(target, "stubs");
+  mkdirSync(stubs);
+  writeFileSync(join(stubs, "getent"), "#!/bin/sh\nexit 2\n", { mode: 0o755 });
+  const make = (...more: string[]) =>
+    run(
+      "make",
+      [
+        ...["-C", ROOT, "-o", "build", "SYSUSERS=", "SYSTEMD=running", `PREFIX=${elsewhere}/usr/local`],
+        ...[`CNI_BIN=${elsewhere}/cni`, ...more],
+      ],
+      { PATH: `${stubs}:${process.env.PATH}` },
+    );
+  const refused = await make("install", `UNITS=${elsewhere}/units`);
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toContain("there is no group holdfast-metadata");
+  expect(existsSync(join(elsewhere, "units"))).toBe(false);
+  expect(await make("install", "UNITS=")).toMatchObject({ code: 0 });
+  const { stdout } = await make("-n", "uninstall", "UNITS=", `DESTDIR=${elsewhere}`);
+  expect(stdout).toContain("holdfast-ipam");
+  expect(stdout).not.toMatch(/\.service|\.conf/);
+});
+
 test("keys of tokens are made once, never over a file that is there, and not beside one that is named elsewhere", async () => {
   const file = join(target, "keys/metadata.keys");
   const script = join(target, "usr/local/lib/holdfast/bin/make-metadata-keys");

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { ApiAway } from "../../kube/kube-api.ts";
 import type { KubeTenantSource } from "../../metadata/tenant/kube-tenant-source.ts";
 import { ApiProxy } from "../harness/api-proxy.ts";
 import { pathOf } from "../harness/kube-pods.ts";
@@ -140,6 +141,35 @@ test("an edit of the VM's annotations is there within three seconds", async () =
   await tenants.annotateVm(guest, { hostname: "other.example" });
   await until(async () => (await hostname()) === "other.example", "the edit");
 });
+
+test.each([
+  ["VirtualMachine", "virtualmachines"],
+  ["VirtualMachineInstance", "virtualmachineinstances"],
+])(
+  "while its %s may not be read, a guest is told nothing, rather than that it has no user-data",
+  async (_, kind) => {
+    const namespace = await tenants.namespace();
+    const guest = await startVm(namespace, "web");
+    await tenants.annotateVm(guest, { hostname: "named" });
+    const proxy = await ApiProxy.start(tenants.cluster);
+    const withdraw = proxy.rule({
+      when: ({ path }) => path.includes(`/${kind}`),
+      act: { status: 403, body: {} },
+    });
+    const source = await tenants.source({ timings: { forbiddenMs: 50 } }, proxy.url);
+    try {
+      await expect(source.viewOf(guest.identity)).rejects.toThrow(ApiAway);
+      withdraw();
+      await until(async () => {
+        const view = await source.viewOf(guest.identity).catch(() => null);
+        return view?.firmwareUuid === FIRMWARE && view.hostname === "named";
+      }, "what the guest is told once it may be read");
+    } finally {
+      await source.stop();
+      await proxy.stop();
+    }
+  },
+);
 
 test("without the right to watch VMIs guests are served by reads, and with it by the watch", async () => {
   const namespace = await tenants.namespace();

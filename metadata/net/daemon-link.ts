@@ -1,6 +1,6 @@
 import { request } from "node:http";
+import { JsonFields } from "../../platform/json-fields.ts";
 import type { PortReport, WantedPort, WantedPorts } from "../ports/wire.ts";
-import { JsonFields } from "./json-fields.ts";
 
 /** Of a daemon that knows listeners of networks instead of ports. */
 const NOT_FOUND = 404;

@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { JsonFields } from "../../platform/json-fields.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { PortRef } from "./drivers/driver.ts";
-import { JsonFields } from "./json-fields.ts";
 import { isLinkName } from "./kernel/links.ts";
 import { PORT_ADDRESS_FIRST, PORT_ADDRESS_LAST, type PortAddress } from "./kernel/port-address.ts";
 

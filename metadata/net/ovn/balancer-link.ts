@@ -1,11 +1,11 @@
 import { request } from "node:http";
+import { JsonFields } from "../../../platform/json-fields.ts";
 import {
   BALANCERS_PATH,
   type BalancerReport,
   type WantedBalancer,
   type WantedBalancers,
 } from "../../balancers/wire.ts";
-import { JsonFields } from "../json-fields.ts";
 
 const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:\d{1,5}$/;
 

@@ -1,3 +1,4 @@
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type Server, type ServerResponse } from "node:http";
@@ -44,6 +45,11 @@ export class NetNode {
   /** The network namespace that is the node; null: the machine's own. */
   readonly space: string | null;
   readonly #pending = new Set<() => void>();
+  /**
+   * A process in the node's network namespace and in one mount namespace, where all that runs on the node sees the same
+   * namespaces by name: as on a machine. null: the node is the machine.
+   */
+  #holder: ChildProcess | null = null;
   #ports: readonly WantedPort[] = [];
   #version = 1;
   #former: FormerNet | null = null;
@@ -73,6 +79,7 @@ export class NetNode {
     if (space !== null) {
       await mustRun("ip", ["netns", "add", space]);
       node.#namespaces.add(space);
+      node.#holder = await holdNamespace(space);
     }
     node.#former = former ?? null;
     await node.startDaemon();
@@ -130,7 +137,8 @@ export class NetNode {
   }
 
   #inside(words: readonly string[]): readonly string[] {
-    return this.space === null ? words : ["ip", "netns", "exec", this.space, ...words];
+    const pid = this.#holder?.pid;
+    return pid === undefined ? words : ["nsenter", "-t", String(pid), "-m", "-n", ...words];
   }
 
   async endNet(signal: NodeJS.Signals): Promise<void> {
@@ -292,6 +300,7 @@ export class NetNode {
     const left = await this.left();
     for (const pid of this.haproxyPids()) process.kill(pid, "SIGKILL");
     for (const name of [...this.#servers.keys()]) await this.#close(name);
+    this.#holder?.kill("SIGKILL");
     for (const namespace of this.#namespaces) await run("ip", ["netns", "delete", namespace]);
     for (const link of this.#links) await run("ip", ["link", "delete", link]);
     rmSync(this.folder, { recursive: true, force: true });
@@ -354,6 +363,13 @@ export async function batch(commands: readonly string[], namespace?: string): Pr
   const where = namespace === undefined ? [] : ["-n", namespace];
   const answer = await run("ip", [...where, "-batch", "-"], {}, `${commands.join("\n")}\n`);
   if (answer.code !== 0) throw new Error(`ip -batch: ${answer.stderr}\n${commands.join("\n")}`);
+}
+
+async function holdNamespace(space: string): Promise<ChildProcess> {
+  const script = ["sh", "-c", "echo held; exec sleep infinity"];
+  const holder = spawn("ip", ["netns", "exec", space, ...script], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(holder.stdout, "data");
+  return holder;
 }
 
 function uniqueLink(prefix: string): string {

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { pause, until } from "../harness/wait.ts";
 import { batch, type PortGuest } from "../metadata-net/node.ts";
@@ -78,6 +80,15 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     await node.ovs.startSwitch();
   };
 
+  const startNet = async () => {
+    node.net.startNet();
+    await node.net.process?.until(
+      () => node.net.process?.log.includes("the daemon is heard") ?? false,
+      "it to begin",
+    );
+    await node.net.applied();
+  };
+
   /** `own`: the source MAC of what it sends; "": that of its link. */
   async function thief(own: string): Promise<{ start: () => Promise<{ stop: () => Promise<number> }> }> {
     const guest = await node.guest("br-vm", { address: "10.0.0.99/24" });
@@ -105,6 +116,24 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     expect(await thieving.stop()).toBe(0);
   });
 
+  test("while flows are missing nobody is heard but who knows the secret MAC", async () => {
+    await node.net.endNet("SIGKILL");
+    const { secretMac } = JSON.parse(readFileSync(join(node.net.runDir, "ports.json"), "utf8"));
+    const [without, knowing] = [await thief(""), await thief(secretMac)];
+    // What the test could not see otherwise: answers go to a MAC that no bridge forwards.
+    await node.ovs.vsctl("set", "bridge", "br-vm", "other-config:forward-bpdu=true");
+    await restartSwitch();
+    expect(await node.flows()).toEqual([]);
+    const one = await without.start();
+    await pause(2_000);
+    expect(await one.stop()).toBe(0);
+    const other = await knowing.start();
+    await pause(2_000);
+    expect(await other.stop()).toBeGreaterThan(0);
+    await startNet();
+    await served();
+  });
+
   test("flows that are deleted or changed are written again at once", async () => {
     const before = await node.flows();
     for (const change of [
@@ -126,11 +155,12 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     expect((await node.flows()).join()).toBe(before.join());
   });
 
-  test("the listener's port comes back when somebody deletes or changes it", async () => {
+  test("the listener's port comes back when somebody deletes or changes it, or its link", async () => {
     const [door = ""] = await node.doors();
     for (const change of [
       () => node.ovs.vsctl("del-port", door),
       () => node.ovs.vsctl("set", "port", door, "tag=0"),
+      () => node.net.mustRun("ip", ["link", "delete", door]),
     ]) {
       await change();
       await served();
@@ -184,6 +214,17 @@ describe.skipIf(whyNotOvs() !== null)("a bridge with the userspace datapath that
     await until(async () => (await number(heir.port)) === old, "the number");
     await until(async () => (await whoIs(a, "/latest/", 2)) === "net-a", "the other guest");
     expect(await whoIs(heir, "/latest/", 2)).toBe("status 0");
+  });
+
+  test("metadata-net killed leaves guests served, and adopts what it finds without a change", async () => {
+    const before = await node.flows();
+    await node.net.endNet("SIGKILL");
+    expect(await whoIs(a)).toBe("net-a");
+    const asking = await askOften(a);
+    await startNet();
+    expect(Object.keys(await asking.stop())).toEqual(["net-a"]);
+    expect(await node.flows()).toEqual(before);
+    await served();
   });
 
   // Without it the userspace datapath forwards nothing at all.

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import type { Log } from "../../../platform/log.ts";
 import type { Clock } from "../../../platform/time.ts";
-import { OvsdbClient, type OvsdbOperation, type OvsdbResult } from "./ovsdb-client.ts";
+import { OvsdbClient, type OvsdbOperation } from "./ovsdb-client.ts";
 import { integers, optionalInteger, optionalText, text, textMap, uuids } from "./ovsdb-values.ts";
 
 /** How long it is waited for the first state, and for the row of a port that is there, ms. */
@@ -9,7 +9,12 @@ const CONTACT_MS_MAX = 2_000;
 const ROW_MS_MAX = 1_000;
 
 const TABLES = {
-  Open_vSwitch: { ovs_version: optionalText, external_ids: textMap, other_config: textMap },
+  Open_vSwitch: {
+    ovs_version: optionalText,
+    cur_cfg: optionalInteger,
+    external_ids: textMap,
+    other_config: textMap,
+  },
   Bridge: { name: text, datapath_type: text, ports: uuids },
   Port: {
     name: text,
@@ -96,6 +101,11 @@ export class OvsPorts {
     return this.#client.connected;
   }
 
+  /** Waits until it is known at first whether there is an Open vSwitch. */
+  ready(): Promise<void> {
+    return this.#client.attempt(CONTACT_MS_MAX);
+  }
+
   /** Where ovs-ofctl finds a bridge. */
   bridgeSocket(bridge: string): string {
     return `unix:${dirname(this.#socket)}/${bridge}.mgmt`;
@@ -149,7 +159,7 @@ export class OvsPorts {
    * a moment ago: asks the database. While that is away the ports are those of its last contact.
    */
   async find(link: string): Promise<OvsPort | null> {
-    await this.#client.attempt(CONTACT_MS_MAX);
+    await this.ready();
     const known = this.ports().get(link);
     if (known !== undefined) return known;
     // Without its database nobody adds a port.
@@ -179,8 +189,16 @@ export class OvsPorts {
     });
   }
 
-  transact(operations: readonly OvsdbOperation[]): Promise<readonly OvsdbResult[]> {
-    return this.#client.transact(operations);
+  /** Carries out a change, and waits until ovs-vswitchd has done what follows from it, or for so long. */
+  async change(operations: readonly OvsdbOperation[], waitMs: number): Promise<void> {
+    const mutations = [["next_cfg", "+=", 1]];
+    const results = await this.#client.transact([
+      ...operations,
+      { op: "mutate", table: "Open_vSwitch", where: [], mutations },
+      { op: "select", table: "Open_vSwitch", where: [], columns: ["next_cfg"] },
+    ]);
+    const next = Number(results.at(operations.length + 1)?.rows?.[0]?.next_cfg);
+    await this.until(() => ((this.#root()?.cur_cfg ?? 0) >= next ? true : null), waitMs);
   }
 
   #root() {

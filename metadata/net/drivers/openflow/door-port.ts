@@ -66,8 +66,7 @@ export class DoorPorts {
   }
 
   async unplug(port: OvsPort): Promise<void> {
-    await this.#ovs.transact([removal(port)]);
-    await this.#ovs.until(() => (this.#ovs.ports().has(port.link) ? null : true), NUMBER_MS_MAX);
+    await this.#ovs.change([removal(port)], NUMBER_MS_MAX);
   }
 
   #isPlanned(port: OvsPort, bridge: string): boolean {
@@ -79,9 +78,10 @@ export class DoorPorts {
     const found = this.#ovs.bridges().get(bridge);
     if (found === undefined) throw new Error(`there is no bridge ${bridge}`);
     const ids = toMap([[OWNER, this.#tag]]);
-    await this.#ovs.transact([
-      // Also a port of that name that somebody else made: the link is ours.
-      ...(before === undefined ? [] : [removal(before)]),
+    // Also a port of that name that somebody else made: the link is ours. Were it replaced in one transaction, the switch
+    // would go on with the link that it has open, though that is gone.
+    if (before !== undefined) await this.unplug(before);
+    const operations = [
       { op: "insert", table: "Interface", "uuid-name": "link", row: { name: outer, external_ids: ids } },
       {
         op: "insert",
@@ -97,7 +97,8 @@ export class DoorPorts {
       },
       mutation(found.uuid, "insert", toNamed("door")),
       { op: "comment", comment: "holdfast metadata-net: the listener's port" },
-    ]);
+    ];
+    await this.#ovs.change(operations, NUMBER_MS_MAX);
   }
 }
 

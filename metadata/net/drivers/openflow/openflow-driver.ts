@@ -77,7 +77,7 @@ export class OpenflowDriver implements DatapathDriver {
 
   async probe(): Promise<Probe> {
     const { ovs } = this.#parts;
-    await ovs.find("");
+    await ovs.ready();
     if (!ovs.connected)
       return { ok: false, why: "Open vSwitch's database does not answer: there may be none" };
     const version = await ofctlVersion();
@@ -135,6 +135,7 @@ export class OpenflowDriver implements DatapathDriver {
   }
 
   async #sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult> {
+    await this.#parts.ovs.ready();
     const failed = new Map<PortAddress, string>();
     let repaired = false;
     const wanted = new Map<string, AdmittedPort[]>();
